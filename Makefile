@@ -1,0 +1,69 @@
+# Everything from a fresh clone: `make run` and `make test` need only Python 3.11 or newer and make.
+
+CONFIG ?= configs/torus.toml
+ARGS   ?=
+VENV   := .venv
+BIN    := $(VENV)/bin
+UV     ?= uv
+
+# The first of these that runs and is new enough; set PYTHON to choose another.
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for p in python3.11 python3; do $$p -c '$(NEW_ENOUGH)' 2>/dev/null && echo $$p && break; done)
+
+INSTALLED := $(VENV)/.installed
+WARM      := $(VENV)/.warm
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test lint bench docs lock clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-6s %s\n", $$1, $$2}'
+
+setup: $(WARM) ## create .venv from the locked requirements, compile the kernels
+	@:
+
+run: $(WARM) ## run the experiment CONFIG=configs/torus.toml (more options in ARGS)
+	@$(BIN)/python experiments/run.py $(CONFIG) $(ARGS)
+
+test: $(WARM) ## run the tests and the examples in docstrings
+	@$(BIN)/python -m pytest -q -n 2 $(ARGS)
+
+lint: $(INSTALLED) ## check style, format, types and the direction of imports
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check . || { $(BIN)/ruff format --check .; exit 1; }
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+
+bench: $(WARM) ## run the benchmarks
+	@$(BIN)/python -m experiments.bench $(ARGS)
+
+docs: $(WARM) ## build the reference of the public names in build/docs
+	@$(BIN)/python -m pdoc --docformat numpy --output-directory build/docs \
+	    topologies schedules models heuristics experiments
+
+lock: ## resolve requirements.txt again from pyproject.toml (needs uv)
+	$(UV) pip compile --quiet --universal --upgrade --generate-hashes --python-version 3.11 \
+	    --no-emit-index-url --no-header --extra dev --extra docs --output-file requirements.txt pyproject.toml
+
+clean: ## remove caches and build products; keeps .venv and results
+	@rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache $(WARM)
+	@find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+$(INSTALLED): requirements.txt pyproject.toml
+	@python='$(PYTHON)'; \
+	if ! $(BIN)/python -c '$(NEW_ENOUGH)' 2>/dev/null; then \
+	    if ! "$${python:-false}" -c '$(NEW_ENOUGH)' 2>/dev/null; then \
+	        echo "tutti needs Python 3.11 or newer, found $$("$${python:-python3}" -V 2>&1 || true): set PYTHON=/path/to/python3.11" >&2; \
+	        exit 1; \
+	    fi; \
+	    "$$python" -m venv --clear $(VENV); \
+	fi
+	@echo "installing the locked requirements into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r requirements.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	@touch $@
+
+$(WARM): $(INSTALLED)
+	@echo "compiling the kernels"
+	@$(BIN)/python -m experiments.warm
+	@touch $@
