@@ -1,0 +1,294 @@
+"""Collectives: who holds which datum before, and who must hold it after.
+
+Every collective is a list of *items*. An item is a datum with a share of M, ranks where it starts
+and ranks where it must end. Only four shapes occur, since a start (and an end) is either one rank or
+every rank of a group:
+
+==============  =========  =======  ==============================================
+kind            start      end      item
+==============  =========  =======  ==============================================
+allgather       owner      all      a rank's shard
+broadcast       root       all      the root's buffer
+gather          owner      root     a rank's shard
+scatter         root       owner    the part of the root's buffer meant for a rank
+all-to-all      owner      for      what one rank sends to another (or to itself)
+reduce-scatter  all        owner    the part that a rank ends with
+reduce          all        root     the whole buffer
+allreduce       all        all      one N-th of the buffer
+==============  =========  =======  ==============================================
+
+Where every rank is a start, each contributes its own operand and the item *combines*: the end must
+hold the sum of all contributions, each once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from topologies.errors import InputError, suggestion
+from topologies.exact import Int32Array, Rationals, frozen
+
+EVERYONE = -1
+"""In `Items.start` and `Items.end`: every rank of the item's group."""
+
+
+class Kind(StrEnum):
+    """The collectives, spelt as on the command line."""
+
+    ALLGATHER = "allgather"
+    REDUCE_SCATTER = "reduce-scatter"
+    ALLREDUCE = "allreduce"
+    BROADCAST = "broadcast"
+    REDUCE = "reduce"
+    ALL_TO_ALL = "all-to-all"
+    GATHER = "gather"
+    SCATTER = "scatter"
+
+    @property
+    def rooted(self) -> bool:
+        """Whether one rank is the root."""
+        return self in (Kind.BROADCAST, Kind.REDUCE, Kind.GATHER, Kind.SCATTER)
+
+    @property
+    def is_combining(self) -> bool:
+        """Whether data is reduced on the way."""
+        return self in (Kind.REDUCE_SCATTER, Kind.ALLREDUCE, Kind.REDUCE)
+
+    @property
+    def reverse(self) -> Kind:
+        """The collective that a schedule does when all its transfers are run backwards (Theorem 1)."""
+        return _REVERSE.get(self, self)
+
+
+_PAIRS = {
+    Kind.ALLGATHER: Kind.REDUCE_SCATTER,
+    Kind.BROADCAST: Kind.REDUCE,
+    Kind.GATHER: Kind.SCATTER,
+}
+_REVERSE = _PAIRS | {b: a for a, b in _PAIRS.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Items:
+    """The data of a collective, one row each (arrays of one length).
+
+    Parameters
+    ----------
+    group
+        int32: the row of `Collective.groups`.
+    owner
+        int32: the rank whose datum it is.
+    dest
+        int32: in all-to-all the rank that it is for; otherwise -1. (Column ``for`` of a schedule file.)
+    start, end
+        int32: the rank where it starts (must end), or `EVERYONE` in the group.
+    share
+        Its size in units of M, exact.
+    """
+
+    group: Int32Array
+    owner: Int32Array
+    dest: Int32Array
+    start: Int32Array
+    end: Int32Array
+    share: Rationals
+
+    def __len__(self) -> int:
+        return len(self.owner)
+
+
+@dataclass(frozen=True)
+class Collective:
+    """A collective over N ranks, or several of one kind at once over groups of them.
+
+    Parameters
+    ----------
+    kind
+        Which.
+    num_ranks
+        N, of the whole network.
+    root
+        The root of a rooted collective, else None. With groups: the root's position in each group.
+    shards
+        Relative sizes of the shards, one a member of a group in order; None for equal ones. Broadcast
+        and reduce, whose datum is the whole buffer, take none.
+    groups
+        Disjoint tuples of ranks that each do the collective on their own M; None for one of all ranks.
+
+    Raises
+    ------
+    InputError
+        If the parameters do not fit each other.
+    """
+
+    kind: Kind
+    num_ranks: int
+    root: int | None = None
+    shards: tuple[Fraction, ...] | None = None
+    groups: tuple[tuple[int, ...], ...] | None = None
+
+    def __post_init__(self) -> None:
+        """Check that the parameters fit."""
+        object.__setattr__(self, "kind", parse_kind(self.kind))
+        _check_groups(self)
+        sizes = {len(members) for members in self.members}
+        _check_root(self, min(sizes))
+        _check_shards(self, sizes)
+
+    @property
+    def is_combining(self) -> bool:
+        """Whether data is reduced on the way."""
+        return self.kind.is_combining
+
+    @property
+    def members(self) -> tuple[tuple[int, ...], ...]:
+        """The ranks of each group; one group of all ranks where none are given."""
+        return self.groups if self.groups is not None else (tuple(range(self.num_ranks)),)
+
+    @property
+    def plain(self) -> bool:
+        """Whether all ranks take part in one collective with equal shards."""
+        return self.groups is None and self.shards is None
+
+    @property
+    def reverse(self) -> Collective:
+        """What this collective's schedules do when run backwards (dissertation, Theorem 1)."""
+        return Collective(self.kind.reverse, self.num_ranks, self.root, self.shards, self.groups)
+
+    def with_kind(self, kind: Kind) -> Collective:
+        """Return the same groups and shards under another unrooted kind."""
+        return Collective(kind, self.num_ranks, None, self.shards, self.groups)
+
+    @cached_property
+    def items(self) -> Items:
+        """All data, ordered by group, then owner's position, then (all-to-all) destination's position."""
+        groups = [np.array(members, dtype=np.int32) for members in self.members]
+        parts = [self._group_items(number, members) for number, members in enumerate(groups)]
+        group, owner, dest, start, end = (
+            frozen(np.concatenate(column), np.int32) for column in zip(*(p[:5] for p in parts), strict=True)
+        )
+        shares = [self._shares(len(members)) for members in groups]
+        base = np.cumsum([0, *map(len, shares)])
+        which = np.concatenate([base[number] + part[5] for number, part in enumerate(parts)])
+        exact = Rationals.of(share for group_shares in shares for share in group_shares)
+        return Items(group, owner, dest, start, end, exact.take(which))
+
+    def _group_items(self, group: int, members: Int32Array) -> tuple[Int32Array, ...]:
+        """Return the columns of `Items` for one group, the last as positions in its list of shares."""
+        size = len(members)
+        everyone = np.full(size, EVERYONE, dtype=np.int32)
+        nobody = np.full(size, -1, dtype=np.int32)
+        position = np.arange(size, dtype=np.int32)
+        root = members[[self.root or 0]]
+        at_root = np.full(size, root[0], dtype=np.int32)
+        if self.kind is Kind.ALL_TO_ALL:
+            owner, dest = np.repeat(members, size), np.tile(members, size)
+            columns = (owner, dest, owner, dest, np.tile(position, size))
+        elif self.kind in (Kind.BROADCAST, Kind.REDUCE):
+            start, end = (root, everyone[:1]) if self.kind is Kind.BROADCAST else (everyone[:1], root)
+            columns = (root, nobody[:1], start, end, position[:1])
+        else:
+            start, end = {
+                Kind.ALLGATHER: (members, everyone),
+                Kind.REDUCE_SCATTER: (everyone, members),
+                Kind.ALLREDUCE: (everyone, everyone),
+                Kind.GATHER: (members, at_root),
+                Kind.SCATTER: (at_root, members),
+            }[self.kind]
+            columns = (members, nobody, start, end, position)
+        return (np.full(len(columns[0]), group, dtype=np.int32), *columns)
+
+    def _shares(self, size: int) -> list[Fraction]:
+        if self.kind in (Kind.BROADCAST, Kind.REDUCE):
+            return [Fraction(1)]
+        weights = self.shards or (Fraction(1),) * size
+        total = sum(weights, Fraction(0))
+        return [Fraction(weight) / total for weight in weights]
+
+    def members_mask(self, group: int) -> np.ndarray:
+        """Return a bool array (num_ranks,): who is in the group."""
+        mask = np.zeros(self.num_ranks, dtype=bool)
+        mask[list(self.members[group])] = True
+        return mask
+
+    def __str__(self) -> str:
+        extra = [f"root={self.root}"] if self.root else []
+        extra += [f"shards={','.join(map(str, self.shards))}"] if self.shards else []
+        extra += ["groups=" + "|".join(",".join(map(str, g)) for g in self.groups)] if self.groups else []
+        return f"{self.kind}({'; '.join(extra)})" if extra else str(self.kind)
+
+
+def parse_kind(text: str) -> Kind:
+    """Return the collective of that name.
+
+    Raises
+    ------
+    InputError
+        If there is none; the message suggests one.
+    """
+    if text not in {kind.value for kind in Kind}:
+        raise InputError(f"unknown collective '{text}'{suggestion(str(text), list(Kind))}")
+    return Kind(text)
+
+
+def collective(
+    kind: str,
+    num_ranks: int,
+    *,
+    root: int | None = None,
+    shards: Sequence[Fraction | int] | None = None,
+    groups: Sequence[Sequence[int]] | None = None,
+) -> Collective:
+    """Return a collective; the root of a rooted one defaults to rank 0.
+
+    Raises
+    ------
+    InputError
+        As `Collective`, and for an unknown kind.
+    """
+    which = parse_kind(kind)
+    return Collective(
+        which,
+        num_ranks,
+        0 if root is None and which.rooted else root,
+        None if shards is None else tuple(Fraction(s) for s in shards),
+        None if groups is None else tuple(tuple(int(r) for r in g) for g in groups),
+    )
+
+
+def _check_groups(c: Collective) -> None:
+    seen: set[int] = set()
+    for number, group in enumerate(c.members):
+        if len(group) < 2:
+            raise InputError(f"{c.kind}: group {number} has {len(group)} rank(s); it needs at least 2")
+        for rank in group:
+            if not 0 <= rank < c.num_ranks:
+                raise InputError(f"{c.kind}: rank {rank} in group {number}; ranks are 0..{c.num_ranks - 1}")
+            if rank in seen:
+                raise InputError(f"{c.kind}: rank {rank} occurs twice in the groups; groups must be disjoint")
+            seen.add(rank)
+
+
+def _check_root(c: Collective, size: int) -> None:
+    if c.kind.rooted != (c.root is not None):
+        needs = "needs a root" if c.kind.rooted else "takes no root"
+        raise InputError(f"{c.kind} {needs}; rooted are broadcast, reduce, gather, scatter")
+    if c.root is not None and not 0 <= c.root < size:
+        raise InputError(f"{c.kind}: root {c.root}; allowed: 0..{size - 1}")
+
+
+def _check_shards(c: Collective, sizes: set[int]) -> None:
+    if c.shards is None:
+        return
+    if c.kind in (Kind.BROADCAST, Kind.REDUCE):
+        raise InputError(f"{c.kind} takes no shards: its datum is the root's whole buffer")
+    if sizes != {len(c.shards)}:
+        raise InputError(f"{c.kind}: {len(c.shards)} shards for {sorted(sizes)} ranks; give one each")
+    if min(c.shards) < 0 or sum(c.shards) == 0:
+        raise InputError(f"{c.kind}: shard sizes must not be negative, nor all zero")

@@ -1,0 +1,83 @@
+"""The types that a method speaks: a problem goes in, a schedule comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from schedules.collective import Collective
+from schedules.schedule import Schedule
+from topologies.errors import Unsupported
+from topologies.topology import Topology
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is asked: a collective on a network, at a size where the answer depends on it.
+
+    Parameters
+    ----------
+    topology, collective
+        The network and what to do on it.
+    size
+        M in bytes, exact; None where the method's schedule does not depend on it.
+    """
+
+    topology: Topology
+    collective: Collective
+    size: Fraction | None = None
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    """For methods that have none."""
+
+
+def _always(problem: Problem, options: Any) -> None:
+    """Support every problem."""
+
+
+def _never(problem: Problem, options: Any) -> bool:
+    return False
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to make schedules, as the registry holds it.
+
+    Parameters
+    ----------
+    name
+        As on the command line.
+    kind
+        ``"exact"``, ``"heuristic"`` or ``"expansion"``.
+    synthesize
+        ``(problem, options, rng) -> Schedule``; raises `NoSchedule` where it finds none.
+    options
+        A frozen dataclass that checks itself (raising `InputError`); its fields are the options.
+    supports
+        ``(problem, options) -> None``; raises `Unsupported` before anything is built.
+    size_dependent
+        ``(problem, options) -> bool``: whether the schedule depends on the size.
+    seeded
+        Whether the schedule depends on the seed.
+    summary
+        One line for ``tutti list methods``.
+    """
+
+    name: str
+    kind: str
+    synthesize: Callable[[Problem, Any, np.random.Generator], Schedule]
+    options: type = NoOptions
+    supports: Callable[[Problem, Any], None] = _always
+    size_dependent: Callable[[Problem, Any], bool] = _never
+    seeded: bool = False
+    summary: str = ""
+
+    def unsupported(self, reason: str) -> Unsupported:
+        """Return the error that says why this method does not handle a problem."""
+        return Unsupported(f"{self.name} {reason}")

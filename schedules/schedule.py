@@ -1,0 +1,226 @@
+"""The schedule: one table of chunks, one of transfers, under one of three clocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from schedules.collective import Collective
+from topologies.errors import InputError
+from topologies.exact import BoolArray, Int32Array, Int64Array, frozen
+from topologies.topology import Topology
+
+
+class Clock(StrEnum):
+    """What `order` means in a schedule."""
+
+    STEP = "step"
+    """The comm step, from 1; rows of one step happen together, on data held before the step."""
+
+    TIME = "time"
+    """The start in integer ticks, for the size that the schedule was made for."""
+
+    FLOW = "flow"
+    """No order: a row waits for every earlier row into its source that overlaps its chunk."""
+
+
+@dataclass(frozen=True, eq=False)
+class Chunks:
+    """The chunk table: each item of the collective is tiled by its chunks, in table order.
+
+    Parameters
+    ----------
+    item
+        int32, shape (chunks,): row of `Collective.items`, non-decreasing.
+    size
+        int64, shape (chunks,): numerators over `denominator`, in units of M; zero only where the item's
+        share is.
+    denominator
+        One for all.
+    """
+
+    item: Int32Array
+    size: Int64Array
+    denominator: int
+
+    def __post_init__(self) -> None:
+        """Freeze the arrays."""
+        object.__setattr__(self, "item", frozen(self.item, np.int32))
+        object.__setattr__(self, "size", frozen(self.size, np.int64))
+
+    def __len__(self) -> int:
+        return len(self.item)
+
+    @cached_property
+    def first(self) -> Int64Array:
+        """Offsets (items + 1,): the chunks of item i are first[i]..first[i + 1] - 1."""
+        count = int(self.item[-1]) + 1 if len(self.item) else 0
+        return np.searchsorted(self.item, np.arange(count + 1)).astype(np.int64)
+
+    @cached_property
+    def offset(self) -> Int64Array:
+        """int64 (chunks + 1,): running total of sizes; the size of a run is a difference of two."""
+        total = np.zeros(len(self.size) + 1, dtype=np.int64)
+        np.cumsum(self.size, out=total[1:])
+        return total
+
+    @classmethod
+    def even(cls, collective: Collective, per_item: int = 1) -> Chunks:
+        """Return `per_item` equal chunks for every item.
+
+        Raises
+        ------
+        InputError
+            If `per_item` is less than 1.
+        """
+        if per_item < 1:
+            raise InputError(f"{per_item} chunks a shard; at least 1 is needed")
+        share = collective.items.share.reduced
+        item = np.repeat(np.arange(len(share), dtype=np.int32), per_item)
+        return cls(item, np.repeat(share.numerators, per_item), share.denominator * per_item)
+
+
+@dataclass(frozen=True, eq=False)
+class Routes:
+    """Link lists in CSR form: route r is links[offsets[r] : offsets[r + 1]], at least one link."""
+
+    offsets: Int64Array
+    links: Int32Array
+
+    def __post_init__(self) -> None:
+        """Freeze the arrays."""
+        object.__setattr__(self, "offsets", frozen(self.offsets, np.int64))
+        object.__setattr__(self, "links", frozen(self.links, np.int32))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @classmethod
+    def direct(cls, num_links: int) -> Routes:
+        """Return the identity: route r is link r."""
+        return cls(np.arange(num_links + 1), np.arange(num_links, dtype=np.int32))
+
+    @classmethod
+    def of(cls, lists: Sequence[Sequence[int]]) -> Routes:
+        """Return the routes with these link lists."""
+        lengths = [len(links) for links in lists]
+        flat = [link for links in lists for link in links]
+        return cls(np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]), np.array(flat, dtype=np.int32))
+
+    @property
+    def are_links(self) -> bool:
+        """Whether route r is link r for every r."""
+        return len(self.links) == len(self) and np.array_equal(self.links, np.arange(len(self)))
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """What moves when. Rows of the transfer table stand in replay order.
+
+    Parameters
+    ----------
+    topology, collective
+        What it is for.
+    clock
+        What `order` means.
+    chunks
+        The chunk table.
+    chunk
+        int32, shape (transfers,): the first chunk of each row.
+    route
+        int32: row of `routes`; source and destination follow from it.
+    order
+        uint16, uint32 or int64 (`Clock`), non-decreasing; None in the flow clock.
+    count
+        int32: a row carries this many consecutive chunks of one item; None: one each.
+    reduce
+        bool: the destination adds what arrives to what it holds, instead of overwriting; None: nowhere.
+    routes
+        None: the identity, every route being one link.
+    tick
+        Seconds, exact; time clock only.
+    size
+        M in bytes, exact, that a time-clock schedule was made for.
+    claims
+        What the maker says of it (``tl_steps``, ``tb``, ``congestion``: exact); `verify` checks them.
+    stats
+        What making it cost (``build_s``, ``solve_s``, ``variables``, ``constraints``, ``solver``,
+        ``solver_gap``, ...): columns of a result row, not part of the schedule and not written to its file.
+    """
+
+    topology: Topology
+    collective: Collective
+    clock: Clock
+    chunks: Chunks
+    chunk: Int32Array
+    route: Int32Array
+    order: npt.NDArray[np.integer[Any]] | None = None
+    count: Int32Array | None = None
+    reduce: BoolArray | None = None
+    routes: Routes | None = None
+    tick: Fraction | None = None
+    size: Fraction | None = None
+    claims: Mapping[str, Fraction | int] = field(default_factory=dict)
+    stats: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Freeze the arrays; a route table that is the identity becomes None."""
+        object.__setattr__(self, "clock", Clock(self.clock))
+        columns = {"chunk": np.int32, "route": np.int32, "count": np.int32, "reduce": np.bool_}
+        for name, dtype in columns.items():
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, frozen(value, dtype))
+        if self.order is not None:
+            kept = self.order.dtype if self.order.dtype in (np.uint16, np.uint32) else np.int64
+            object.__setattr__(self, "order", frozen(self.order, kept))
+        if self.routes is not None and len(self.routes) == self.topology.num_links and self.routes.are_links:
+            object.__setattr__(self, "routes", None)
+
+    def __len__(self) -> int:
+        return len(self.chunk)
+
+    @cached_property
+    def route_table(self) -> Routes:
+        """The routes, the identity included."""
+        return self.routes if self.routes is not None else Routes.direct(self.topology.num_links)
+
+    @cached_property
+    def route_source(self) -> Int32Array:
+        """int32 (routes,): the node that each route leaves."""
+        table = self.route_table
+        return self.topology.source[table.links[table.offsets[:-1]]]
+
+    @cached_property
+    def route_target(self) -> Int32Array:
+        """int32 (routes,): the node that each route enters."""
+        table = self.route_table
+        return self.topology.target[table.links[table.offsets[1:] - 1]]
+
+    @property
+    def source(self) -> Int32Array:
+        """int32 (transfers,): computed anew at each call."""
+        return self.route_source[self.route]
+
+    @property
+    def target(self) -> Int32Array:
+        """int32 (transfers,): computed anew at each call."""
+        return self.route_target[self.route]
+
+    @property
+    def load(self) -> Int64Array:
+        """int64 (transfers,): what each row carries, over `chunks.denominator`; anew at each call."""
+        if self.count is None:
+            return self.chunks.size[self.chunk]
+        return self.chunks.offset[self.chunk + self.count] - self.chunks.offset[self.chunk]
+
+    def replace(self, **changes: Any) -> Schedule:
+        """Return a copy with these fields changed."""
+        return replace(self, **changes)

@@ -1,0 +1,31 @@
+"""The errors that a user meets, each one line: what, where, what is allowed."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class TuttiError(Exception):
+    """Base of every error that tutti raises on purpose; its text is one line."""
+
+
+class InputError(TuttiError):
+    """What the user gave is wrong: a topology, a size, a file, an option."""
+
+
+class Unsupported(TuttiError):
+    """A method does not handle a problem; said before anything is built."""
+
+
+class NoSchedule(TuttiError):
+    """A method found no schedule: infeasible, or stopped by a limit."""
+
+
+def suggestion(word: str, allowed: Iterable[str]) -> str:
+    """Return ``"; did you mean 'x'?"`` or the list of what is allowed."""
+    choices = sorted(allowed)
+    close = difflib.get_close_matches(word, choices, n=1)
+    if close:
+        return f"; did you mean '{close[0]}'?"
+    return f"; allowed: {', '.join(choices)}"

@@ -1,0 +1,107 @@
+"""Exact numbers in arrays: rationals over one common denominator."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from topologies.errors import InputError
+
+INT64_MAX = 2**63 - 1
+
+BoolArray = npt.NDArray[np.bool_]
+Int32Array = npt.NDArray[np.int32]
+Int64Array = npt.NDArray[np.int64]
+IntArray = npt.NDArray[np.integer]
+FloatArray = npt.NDArray[np.float64]
+
+
+def frozen(array: npt.ArrayLike, dtype: npt.DTypeLike) -> Any:
+    """Return `array` as a contiguous, read-only array of `dtype`."""
+    result = np.ascontiguousarray(array, dtype=dtype)
+    if result.flags.writeable and (result is array or result.base is not None):
+        result = result.copy()
+    result.flags.writeable = False
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class Rationals:
+    """An immutable vector of exact rationals: ``numerators / denominator``.
+
+    Parameters
+    ----------
+    numerators
+        int64, shape (n,).
+    denominator
+        A positive integer common to all.
+    """
+
+    numerators: Int64Array
+    denominator: int
+
+    @classmethod
+    def of(cls, values: Iterable[Fraction | int]) -> Rationals:
+        """Return the vector of `values`, over their least common denominator.
+
+        Raises
+        ------
+        InputError
+            If a numerator does not fit 64 bits.
+        """
+        exact = [Fraction(value) for value in values]
+        denominator = math.lcm(*{value.denominator for value in exact})
+        scaled = [value.numerator * (denominator // value.denominator) for value in exact]
+        if any(abs(numerator) > INT64_MAX for numerator in scaled):
+            raise InputError("values too far apart: over their common denominator they do not fit 64 bits")
+        return cls(frozen(scaled, np.int64), denominator)
+
+    def __len__(self) -> int:
+        return len(self.numerators)
+
+    def __getitem__(self, index: int | np.integer) -> Fraction:
+        return Fraction(int(self.numerators[index]), self.denominator)
+
+    def __iter__(self) -> Iterator[Fraction]:
+        return (Fraction(int(n), self.denominator) for n in self.numerators)
+
+    def __eq__(self, other: object) -> bool:
+        """Compare by value."""
+        if not isinstance(other, Rationals) or len(self) != len(other):
+            return NotImplemented if not isinstance(other, Rationals) else False
+        mine, theirs = self.reduced, other.reduced
+        same = mine.denominator == theirs.denominator
+        return same and np.array_equal(mine.numerators, theirs.numerators)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def take(self, index: npt.ArrayLike) -> Rationals:
+        """Return the entries at `index` (integers or a mask)."""
+        return Rationals(frozen(self.numerators[np.asarray(index)], np.int64), self.denominator)
+
+    @cached_property
+    def reduced(self) -> Rationals:
+        """The same vector over its least denominator."""
+        common = math.gcd(self.denominator, int(np.gcd.reduce(self.numerators, initial=0)))
+        if common <= 1:
+            return self
+        return Rationals(frozen(self.numerators // common, np.int64), self.denominator // common)
+
+    @cached_property
+    def floats(self) -> FloatArray:
+        """Nearest doubles, for simulation and reports."""
+        values = self.numerators / float(self.denominator)
+        values.flags.writeable = False
+        return values
+
+    @property
+    def uniform(self) -> bool:
+        """Whether all entries are equal (true of an empty vector)."""
+        return len(self) == 0 or bool((self.numerators == self.numerators[0]).all())

@@ -1,0 +1,287 @@
+"""The network: an immutable directed multigraph of ranks, switches and links."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from topologies.errors import InputError
+from topologies.exact import Int32Array, Int64Array, Rationals, frozen
+
+DEFAULT_BANDWIDTH = Fraction(50 * 10**9)
+DEFAULT_ALPHA = Fraction(1, 2 * 10**6)
+
+
+@dataclass(frozen=True)
+class Link:
+    """A directed link, for building and for reading one; arrays hold them in a `Topology`.
+
+    Parameters
+    ----------
+    source, target
+        Node numbers.
+    bandwidth
+        Bytes per second, exact.
+    alpha
+        Seconds, exact.
+    """
+
+    source: int
+    target: int
+    bandwidth: Fraction = DEFAULT_BANDWIDTH
+    alpha: Fraction = DEFAULT_ALPHA
+
+
+@dataclass(frozen=True, eq=False)
+class Topology:
+    """A network. Ranks are nodes 0..N-1, switches follow; parallel links are separate links.
+
+    Parameters
+    ----------
+    name
+        The text it was made from, or a path; what results call it.
+    num_ranks
+        N, at least 2.
+    labels
+        One a node (ranks first, then switches).
+    source, target
+        int32, shape (links,): the ends of each link.
+    bandwidth
+        Bytes per second, exact, one a link.
+    alpha
+        Seconds, exact, one a link.
+    multicast, aggregate
+        Switches that can copy one message to several links, or add several into one.
+    hosts
+        int32, shape (nodes,): the machine of each node, -1 for none.
+    nominal_degree
+        The degree that T_B is measured with (a family may count links that it dropped, as
+        generalized Kautz does its self-loops); None: the common in- and out-degree, if there is one.
+    expression
+        The parsed text in the papers' notation that made it, if one did; dropped by other transforms.
+
+    Raises
+    ------
+    InputError
+        If a link ends nowhere, joins a node to itself or has no positive bandwidth, if an α is
+        negative, if there are fewer than two ranks, or if some rank can't reach another.
+    """
+
+    name: str
+    num_ranks: int
+    labels: tuple[str, ...]
+    source: Int32Array
+    target: Int32Array
+    bandwidth: Rationals
+    alpha: Rationals
+    multicast: frozenset[int] = frozenset()
+    aggregate: frozenset[int] = frozenset()
+    hosts: Int32Array | None = None
+    nominal_degree: int | None = None
+    expression: object | None = field(default=None, repr=False)
+
+    @classmethod
+    def from_links(
+        cls,
+        name: str,
+        num_ranks: int,
+        links: Iterable[Link],
+        *,
+        labels: Sequence[str] | None = None,
+        num_switches: int = 0,
+        multicast: Iterable[int] = (),
+        aggregate: Iterable[int] = (),
+        hosts: Sequence[int] | None = None,
+        nominal_degree: int | None = None,
+        expression: object | None = None,
+    ) -> Topology:
+        """Return the topology with these links; labels default to ``"0"``, ``"1"``, ... and ``"s0"``, ..."""
+        table = list(links)
+        names = labels or [*map(str, range(num_ranks)), *(f"s{i}" for i in range(num_switches))]
+        return cls(
+            name=name,
+            num_ranks=num_ranks,
+            labels=tuple(names),
+            source=np.array([link.source for link in table], dtype=np.int32),
+            target=np.array([link.target for link in table], dtype=np.int32),
+            bandwidth=Rationals.of(link.bandwidth for link in table),
+            alpha=Rationals.of(link.alpha for link in table),
+            multicast=frozenset(multicast),
+            aggregate=frozenset(aggregate),
+            hosts=None if hosts is None else np.array(hosts, dtype=np.int32),
+            nominal_degree=nominal_degree,
+            expression=expression,
+        )
+
+    def __post_init__(self) -> None:
+        """Freeze the arrays and check the network."""
+        for name in ("source", "target"):
+            object.__setattr__(self, name, frozen(getattr(self, name), np.int32))
+        if self.hosts is not None:
+            object.__setattr__(self, "hosts", frozen(self.hosts, np.int32))
+        _check(self)
+
+    @property
+    def num_nodes(self) -> int:
+        """Ranks and switches."""
+        return len(self.labels)
+
+    @property
+    def num_switches(self) -> int:
+        """Nodes that only forward."""
+        return self.num_nodes - self.num_ranks
+
+    @property
+    def num_links(self) -> int:
+        """Directed links; parallel ones count each."""
+        return len(self.source)
+
+    def link(self, index: int) -> Link:
+        """Return one link with its exact numbers."""
+        return Link(
+            int(self.source[index]), int(self.target[index]), self.bandwidth[index], self.alpha[index]
+        )
+
+    def link_name(self, index: int) -> str:
+        """Return ``"a->b"`` with the labels of its ends."""
+        return f"{self.labels[self.source[index]]}->{self.labels[self.target[index]]}"
+
+    @cached_property
+    def out_links(self) -> tuple[Int64Array, Int32Array]:
+        """CSR of the links out of each node: offsets (nodes + 1,), link numbers, increasing."""
+        return _incidence(self.source, self.num_nodes)
+
+    @cached_property
+    def in_links(self) -> tuple[Int64Array, Int32Array]:
+        """CSR of the links into each node: offsets (nodes + 1,), link numbers, increasing."""
+        return _incidence(self.target, self.num_nodes)
+
+    @cached_property
+    def out_degrees(self) -> Int64Array:
+        """Links out of each node, shape (nodes,)."""
+        return np.diff(self.out_links[0])
+
+    @cached_property
+    def in_degrees(self) -> Int64Array:
+        """Links into each node, shape (nodes,)."""
+        return np.diff(self.in_links[0])
+
+    @cached_property
+    def egress(self) -> Rationals:
+        """Total bandwidth out of each node, bytes/s, exact."""
+        return self._totals(self.source)
+
+    @cached_property
+    def ingress(self) -> Rationals:
+        """Total bandwidth into each node, bytes/s, exact."""
+        return self._totals(self.target)
+
+    def _totals(self, end: Int32Array) -> Rationals:
+        sums = np.zeros(self.num_nodes, dtype=np.int64)
+        np.add.at(sums, end, self.bandwidth.numerators)
+        return Rationals(frozen(sums, np.int64), self.bandwidth.denominator)
+
+    @cached_property
+    def degree(self) -> int | None:
+        """d: the nominal degree, or the links in and out of every node where they agree, or None."""
+        if self.nominal_degree is not None:
+            return self.nominal_degree
+        degrees = np.concatenate([self.in_degrees, self.out_degrees])
+        return int(degrees[0]) if (degrees == degrees[0]).all() else None
+
+    @property
+    def homogeneous(self) -> bool:
+        """Whether all links have one bandwidth and one α."""
+        return self.bandwidth.uniform and self.alpha.uniform
+
+    @property
+    def node_bandwidth(self) -> Fraction | None:
+        """B = degree x link bandwidth (dissertation 3.3.2), bytes/s; None with switches or uneven links."""
+        if self.num_switches or self.degree is None or not self.bandwidth.uniform:
+            return None
+        return self.degree * self.bandwidth[0]
+
+    def eulerian_defect(self) -> int | None:
+        """Return the first node whose ingress and egress bandwidth differ, or None."""
+        uneven = np.flatnonzero(self.egress.numerators != self.ingress.numerators)
+        return int(uneven[0]) if len(uneven) else None
+
+    def __eq__(self, other: object) -> bool:
+        """Compare the networks (labels and links in order), whatever their names."""
+        if not isinstance(other, Topology):
+            return NotImplemented
+        return (
+            self.num_ranks == other.num_ranks
+            and self.labels == other.labels
+            and np.array_equal(self.source, other.source)
+            and np.array_equal(self.target, other.target)
+            and self.bandwidth == other.bandwidth
+            and self.alpha == other.alpha
+            and self.multicast == other.multicast
+            and self.aggregate == other.aggregate
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _incidence(end: Int32Array, num_nodes: int) -> tuple[Int64Array, Int32Array]:
+    offsets = np.zeros(num_nodes + 1, dtype=np.int64)
+    np.cumsum(np.bincount(end, minlength=num_nodes), out=offsets[1:])
+    return offsets, np.argsort(end, kind="stable").astype(np.int32)
+
+
+def _check(topology: Topology) -> None:
+    where = f"topology {topology.name}"
+    n, nodes = topology.num_ranks, topology.num_nodes
+    if n < 2:
+        raise InputError(f"{where}: {n} rank(s); a collective needs at least 2")
+    if len(set(topology.labels)) != nodes:
+        raise InputError(f"{where}: node labels must differ")
+    ends = np.stack([topology.source, topology.target])
+    if ends.size and (ends.min() < 0 or ends.max() >= nodes):
+        raise InputError(f"{where}: a link ends at node {int(ends.max())}; nodes are 0..{nodes - 1}")
+    loops = np.flatnonzero(topology.source == topology.target)
+    if len(loops):
+        raise InputError(f"{where}: link {topology.link_name(int(loops[0]))} joins a node to itself")
+    slow = np.flatnonzero(topology.bandwidth.numerators <= 0)
+    if len(slow):
+        name, value = topology.link_name(int(slow[0])), topology.bandwidth[slow[0]]
+        raise InputError(f"{where}: bandwidth of link {name} is {value} B/s; it must be positive")
+    early = np.flatnonzero(topology.alpha.numerators < 0)
+    if len(early):
+        name, value = topology.link_name(int(early[0])), topology.alpha[early[0]]
+        raise InputError(f"{where}: alpha of link {name} is {value} s; it must not be negative")
+    switches = topology.multicast | topology.aggregate
+    if any(not n <= node < nodes for node in switches):
+        raise InputError(f"{where}: only switches ({n}..{nodes - 1}) can multicast or aggregate")
+    _check_connected(topology, where)
+
+
+def _check_connected(topology: Topology, where: str) -> None:
+    for ends, word in ((topology.out_links, "reach"), (topology.in_links, "be reached from")):
+        other = topology.target if word == "reach" else topology.source
+        seen = _search(ends, other, topology.num_nodes)
+        missing = np.flatnonzero(~seen[: topology.num_ranks])
+        if len(missing):
+            cut = ", ".join(topology.labels[i] for i in missing[:5]) + (", ..." if len(missing) > 5 else "")
+            raise InputError(
+                f"{where} is not strongly connected: rank {topology.labels[0]} can't {word} {cut}"
+            )
+
+
+def _search(incidence: tuple[Int64Array, Int32Array], other: Int32Array, num_nodes: int) -> np.ndarray:
+    offsets, links = incidence
+    seen = np.zeros(num_nodes, dtype=bool)
+    seen[0] = True
+    frontier = np.array([0])
+    while len(frontier):
+        starts, lengths = offsets[frontier], offsets[frontier + 1] - offsets[frontier]
+        within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        reached = np.unique(other[links[np.repeat(starts, lengths) + within]])
+        frontier = reached[~seen[reached]]
+        seen[frontier] = True
+    return seen
