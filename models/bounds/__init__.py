@@ -1,0 +1,19 @@
+"""Lower bounds on the time of a collective, each with a certificate that proves it.
+
+==============  ========  ===================================================================
+kind            unit      what no schedule can beat
+==============  ========  ===================================================================
+``cut``         s/B of M  what must leave a set of nodes, over the bandwidth that leaves it
+``degree``      s/B of M  what must leave (or enter) one rank, over its bandwidth
+``partition``   s/B of M  allreduce: 2(k - 1) transfers a byte between k parts
+``distance``    s         the α's on the way from a start to an end
+``combined``    s         distance and bandwidth at once, at one size
+==============  ========  ===================================================================
+
+`models.bounds.check` states and proves each, and recomputes a bound from its certificate.
+"""
+
+from models.bounds.bound import Bound, BoundError
+from models.bounds.report import best_bound, bound_document, lower_bounds
+
+__all__ = ["Bound", "BoundError", "best_bound", "bound_document", "lower_bounds"]

@@ -1,0 +1,77 @@
+"""A lower bound on time and its certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from models.bounds.check import proven
+from schedules.collective import Collective
+from topologies.errors import InputError, TuttiError
+from topologies.topology import Topology
+
+SECONDS = "s"
+SECONDS_PER_BYTE = "s/B"
+
+
+def number(value: Fraction) -> int | str:
+    """Return an exact number as JSON has it: an integer where it is one, else ``"p/q"``."""
+    return value.numerator if value.denominator == 1 else str(value)
+
+
+class BoundError(TuttiError):
+    """A certificate that does not prove its bound."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """No schedule is faster than this, and why.
+
+    Parameters
+    ----------
+    kind
+        ``cut``, ``degree``, ``partition`` (bandwidth), ``distance`` or ``combined``.
+    value
+        Exact, in `unit`.
+    unit
+        ``"s/B"``: seconds per byte of M; ``"s"``: seconds (at the size in the certificate, if it has one).
+    certificate
+        What proves it (`models.bounds.check` says how), ready for JSON: node numbers, bandwidths in bytes/s,
+        shares in units of M, times in seconds; a number is an integer or a text ``"p/q"``.
+    """
+
+    kind: str
+    value: Fraction
+    unit: str
+    certificate: Mapping[str, Any]
+
+    def time(self, size: Fraction | int) -> Fraction:
+        """Return the bound in seconds when M is `size` bytes.
+
+        Raises
+        ------
+        InputError
+            If it was made for another size.
+        """
+        if self.unit == SECONDS_PER_BYTE:
+            return self.value * size
+        made_for = self.certificate.get("size_bytes")
+        if made_for is not None and Fraction(made_for) != size:
+            raise InputError(f"{self.kind} bound made for {made_for} bytes, asked at {size}; make it anew")
+        return self.value
+
+    def check(self, topology: Topology, collective: Collective) -> None:
+        """Recompute the value from the certificate alone, exactly.
+
+        Raises
+        ------
+        BoundError
+            If the certificate does not prove the value.
+        """
+        value = proven(self.kind, self.certificate, topology, collective)
+        if value != self.value:
+            raise BoundError(
+                f"{self.kind} bound: the certificate proves {value} {self.unit}, not {self.value}"
+            )

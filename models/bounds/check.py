@@ -1,0 +1,199 @@
+r"""What each certificate proves, recomputed from the network and the items alone.
+
+No value here comes from the code that found it, and the file is written to be read as a proof. An item
+*crosses* a set S of nodes if one of its starts is inside and one of its ends is outside: then at least
+its share of M must leave S, be it copied or reduced on the way, by ranks or switches. (The end outside
+needs what the start inside has; a sum is as long as its operands.) With B⁺(S) the bandwidth out of S:
+
+cut
+    T ≥ M · (shares that cross S) / B⁺(S). No assumption on switches.
+degree
+    The cut around one rank: S = {v} (``out``) or everything but v (``in``).
+distance
+    T ≥ the least sum of α over a path from a start of an item to one of its ends.
+combined
+    Fix an end e outside S and take the items with a start inside at α-distance h or more from e. Their bytes
+    on a link (u, w) out of S are sent not before the α's of a path to u have passed, and the α's of a path
+    from u to e come after: all within T - h. So T ≥ h + M · (their shares) / B⁺(S) (``in``); with S
+    everything but e this is the paced receipt of one rank. Likewise for a fixed start inside (``out``).
+    With neither fixed, h may be the least α-distance from any rank inside to any outside, and all items that
+    cross S count.
+partition
+    Allreduce only. Take disjoint parts of nodes that hold all ranks; k of them hold members of a group.
+    Contract each part to a point. For each byte the first member part whose knowledge is complete has
+    been reached by at least k - 1 transfers between parts, and after that each of the k - 1 others still
+    receives one: 2(k - 1) transfers (the least number of one-way calls in gossiping). Each leaves a part and
+    enters a part, so T ≥ M · sum over groups of 2(k - 1) / (sum over parts of the bandwidth out of, or into,
+    them). This counts one sender and one receiver a transfer: a switch outside all parts must neither
+    copy nor add. Switches inside parts may do both.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from schedules.collective import EVERYONE, Collective
+from topologies.errors import InputError
+from topologies.topology import Topology
+
+Certificate = Mapping[str, Any]
+"""Keys by kind; see the functions below."""
+
+
+def proven(kind: str, certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
+    """Return what the certificate proves: s per byte of M, or s for distance and combined.
+
+    Raises
+    ------
+    InputError
+        If there is no such kind, or the certificate is no certificate for this problem.
+    """
+    if kind not in _PROOFS:
+        raise InputError(f"unknown kind of bound '{kind}'; allowed: {', '.join(_PROOFS)}")
+    return _PROOFS[kind](certificate, topology, collective)
+
+
+def shortest_path(topology: Topology, origin: int, goal: int) -> tuple[Fraction, list[int]]:
+    """Return the least sum of α from node to node, and the nodes of a path that has it."""
+    distance, before = _dijkstra(topology, origin)
+    path = [goal]
+    while path[-1] != origin:
+        path.append(before[path[-1]])
+    return Fraction(distance[goal], topology.alpha.denominator), path[::-1]
+
+
+@dataclass(frozen=True)
+class _Item:
+    starts: frozenset[int]
+    ends: frozenset[int]
+    share: Fraction
+
+    def crosses(self, inside: frozenset[int]) -> bool:
+        return not self.starts.isdisjoint(inside) and not self.ends <= inside
+
+
+def _items(collective: Collective) -> Iterator[_Item]:
+    items = collective.items
+    members = [frozenset(group) for group in collective.members]
+    ends = zip(items.group.tolist(), items.start.tolist(), items.end.tolist(), items.share, strict=True)
+    for group, start, end, share in ends:
+        everyone = members[group]
+        yield _Item(
+            everyone if start == EVERYONE else frozenset([start]),
+            everyone if end == EVERYONE else frozenset([end]),
+            share,
+        )
+
+
+def _inside(certificate: Certificate, topology: Topology) -> frozenset[int]:
+    """Return S: the ranks and switches given, or what the cut around one rank means."""
+    if "ranks" in certificate:
+        return frozenset([*certificate["ranks"], *certificate["switches"]])
+    alone = frozenset([certificate["node"]])
+    return alone if certificate["direction"] == "out" else frozenset(range(topology.num_nodes)) - alone
+
+
+def _exit_bandwidth(topology: Topology, inside: frozenset[int]) -> Fraction:
+    links = zip(topology.source.tolist(), topology.target.tolist(), topology.bandwidth, strict=True)
+    return sum((b for source, target, b in links if source in inside and target not in inside), Fraction(0))
+
+
+def _cut(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
+    inside = _inside(certificate, topology)
+    share = sum((item.share for item in _items(collective) if item.crosses(inside)), Fraction(0))
+    return share / _exit_bandwidth(topology, inside) if share else Fraction(0)
+
+
+def _distance(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
+    origin, goal = certificate["from"], certificate["to"]
+    if not any(origin in item.starts and goal in item.ends for item in _items(collective) if item.share):
+        raise InputError(f"distance bound: no item of {collective} goes from {origin} to {goal}")
+    return shortest_path(topology, origin, goal)[0]
+
+
+def _combined(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
+    inside, h = _inside(certificate, topology), Fraction(certificate["h"])
+    counts = _counted(certificate, topology, inside, h * topology.alpha.denominator)
+    share = sum((item.share for item in _items(collective) if counts(item)), Fraction(0))
+    if not share:
+        raise InputError(f"combined bound: no item of {collective} crosses at a distance of {h} s or more")
+    return h + Fraction(certificate["size_bytes"]) * share / _exit_bandwidth(topology, inside)
+
+
+def _counted(
+    certificate: Certificate, topology: Topology, inside: frozenset[int], least: Fraction
+) -> Callable[[_Item], bool]:
+    """Return which items take at least that long (in units of α) on their way through the cut."""
+    outside = frozenset(range(topology.num_ranks)) - inside
+    if "node" not in certificate:
+        near = [d[end] for d in _distances(topology, inside) for end in outside if d[end] < least]
+        return lambda item: not near and item.crosses(inside)
+    node, inward = certificate["node"], certificate["direction"] == "in"
+    if (node in inside) == inward:
+        raise InputError(f"combined bound: node {node} is on the wrong side of its cut")
+    distance = _dijkstra(topology, node, backwards=inward)[0]
+    far = frozenset(v for v in (inside if inward else outside) if distance[v] >= least)
+    if inward:
+        return lambda item: node in item.ends and not item.starts.isdisjoint(far)
+    return lambda item: node in item.starts and not item.ends.isdisjoint(far)
+
+
+def _distances(topology: Topology, inside: frozenset[int]) -> Iterator[list[int]]:
+    """Yield the distances from each rank inside."""
+    return (_dijkstra(topology, v)[0] for v in inside if v < topology.num_ranks)
+
+
+def _partition(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
+    parts = [frozenset(part) for part in certificate["parts"]]
+    _check_parts(parts, topology, collective)
+    groups = [frozenset(group) for group in collective.members]
+    transfers = sum(2 * (sum(not part.isdisjoint(group) for part in parts) - 1) for group in groups)
+    part_of = {node: index for index, part in enumerate(parts) for node in part}
+    capacity = Fraction(0)
+    for source, target, bandwidth in zip(
+        topology.source.tolist(), topology.target.tolist(), topology.bandwidth, strict=True
+    ):
+        end = source if certificate["direction"] == "out" else target
+        if end in part_of and part_of.get(source) != part_of.get(target):
+            capacity += bandwidth
+    return transfers / capacity
+
+
+def _check_parts(parts: Iterable[frozenset[int]], topology: Topology, collective: Collective) -> None:
+    if any(item.starts != item.ends or len(item.starts) == 1 for item in _items(collective)):
+        raise InputError(f"partition bound: it holds for allreduce, not for {collective}")
+    nodes = [node for part in parts for node in part]
+    left = set(range(topology.num_nodes)) - set(nodes)
+    able = (topology.multicast | topology.aggregate) & left
+    if len(nodes) != len(set(nodes)) or any(node < topology.num_ranks for node in left) or able:
+        raise InputError("partition bound: parts must be disjoint and hold all ranks and all able switches")
+
+
+def _dijkstra(topology: Topology, origin: int, *, backwards: bool = False) -> tuple[list[int], list[int]]:
+    """Return distances from (to) `origin`, over the denominator of α, and the node before each; -1: none."""
+    offsets, links = topology.in_links if backwards else topology.out_links
+    other = topology.source if backwards else topology.target
+    alpha = topology.alpha.numerators
+    distance, before = [-1] * topology.num_nodes, [-1] * topology.num_nodes
+    heap = [(0, origin, -1)]
+    while heap:
+        so_far, node, via = heapq.heappop(heap)
+        if distance[node] >= 0:
+            continue
+        distance[node], before[node] = so_far, via
+        for link in links[offsets[node] : offsets[node + 1]]:
+            heapq.heappush(heap, (so_far + int(alpha[link]), int(other[link]), node))
+    return distance, before
+
+
+_PROOFS: dict[str, Callable[[Certificate, Topology, Collective], Fraction]] = {
+    "cut": _cut,
+    "degree": _cut,
+    "partition": _partition,
+    "distance": _distance,
+    "combined": _combined,
+}

@@ -1,0 +1,125 @@
+"""All bounds of a problem, the best of them, and the line that ``tutti bound --json`` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from models.bounds.bandwidth import cut_bound, degree_bound, partition_bound
+from models.bounds.bound import SECONDS_PER_BYTE, Bound, number
+from models.bounds.latency import combined_bound, distance_bound
+from models.bounds.traffic import Traffic
+from schedules.collective import Collective
+from topologies.distances import alpha_distances
+from topologies.errors import InputError
+from topologies.topology import Topology
+
+GIGABYTE = 10**9
+MICROSECONDS = 10**6
+
+
+def lower_bounds(
+    topology: Topology, collective: Collective, size: Fraction | int | None = None
+) -> list[Bound]:
+    """Return the lower bounds on the time of a collective: one of each kind that applies.
+
+    Parameters
+    ----------
+    topology, collective
+        The problem. Groups count together: a cut is crossed by the data of all.
+    size
+        M, bytes, exact. Without it only the bandwidth bounds are returned.
+
+    Returns
+    -------
+    list of Bound
+        ``cut``, ``degree``, for allreduce ``partition``, and with a size ``distance`` and ``combined``.
+
+    Raises
+    ------
+    InputError
+        If the collective is for another number of ranks, or the size is not positive.
+    """
+    if collective.num_ranks != topology.num_ranks:
+        raise InputError(
+            f"{collective.kind} over {collective.num_ranks} ranks on {topology.name}, "
+            f"which has {topology.num_ranks} ranks"
+        )
+    if size is not None and size <= 0:
+        raise InputError(f"size {size} bytes; it must be positive")
+    traffic = Traffic.of(collective)
+    cut, partition = cut_bound(topology, traffic), partition_bound(topology, traffic)
+    bounds = [cut, degree_bound(topology, traffic), *([partition] if partition else [])]
+    if size is None:
+        return bounds
+    inside = np.zeros(topology.num_nodes, dtype=bool)
+    inside[[*cut.certificate["ranks"], *cut.certificate["switches"]]] = True
+    ranks = topology.num_ranks
+    distance = alpha_distances(topology)[:ranks, :ranks]
+    timed = (
+        distance_bound(topology, traffic, distance),
+        combined_bound(topology, traffic, distance, Fraction(size), inside),
+    )
+    return [*bounds, *(bound for bound in timed if bound)]
+
+
+def best_bound(topology: Topology, collective: Collective, size: Fraction | int | None = None) -> Bound:
+    """Return the largest lower bound at this size (without one: of the bandwidth bounds)."""
+    return _best(lower_bounds(topology, collective, size), size)
+
+
+def bound_document(
+    topology: Topology,
+    collective: Collective,
+    size: Fraction | int | None = None,
+    bounds: Sequence[Bound] | None = None,
+) -> dict[str, Any]:
+    """Return the content of a line of ``tutti bound --json``.
+
+    Parameters
+    ----------
+    topology, collective, size
+        As `lower_bounds`.
+    bounds
+        What `lower_bounds` returned, if it was called already.
+
+    Returns
+    -------
+    dict
+        Bandwidth bounds are given in s/GB of M (10^9 bytes); without a size ``time_us`` is None and
+        ``algbw_gbps`` the limit for large M.
+    """
+    found = list(bounds) if bounds is not None else lower_bounds(topology, collective, size)
+    best = _best(found, size)
+    rate = best.value if size is None else best.time(size) / size
+    return {
+        "topology": topology.name,
+        "collective": str(collective),
+        "size_bytes": None if size is None else number(Fraction(size)),
+        "bounds": [_entry(bound, size) for bound in found],
+        "best": {"kind": best.kind, "time_us": _time_us(best, size)},
+        "algbw_gbps": float(1 / rate / GIGABYTE) if rate else None,
+    }
+
+
+def _best(bounds: Sequence[Bound], size: Fraction | int | None) -> Bound:
+    return max(bounds, key=lambda bound: bound.value if size is None else bound.time(size))
+
+
+def _time_us(bound: Bound, size: Fraction | int | None) -> float | None:
+    return None if size is None else float(bound.time(size) * MICROSECONDS)
+
+
+def _entry(bound: Bound, size: Fraction | int | None) -> dict[str, Any]:
+    per_byte = bound.unit == SECONDS_PER_BYTE
+    exact = bound.value * GIGABYTE if per_byte else bound.value
+    return {
+        "kind": bound.kind,
+        "time_us": _time_us(bound, size),
+        "exact": f"{exact.numerator}/{exact.denominator}",
+        "unit": "s/GB" if per_byte else bound.unit,
+        "certificate": dict(bound.certificate),
+    }

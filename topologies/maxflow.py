@@ -1,0 +1,274 @@
+"""Maximum flow and minimum cut on integer capacities, exact.
+
+Two back-ends of one interface. `FlowNetwork` drives OR-Tools and is the default. `DinicNetwork` is a
+kernel of our own (Dinic's algorithm, searching backwards from the sink) whose flow can be kept while
+the set of sources grows and the sink moves, which is what a search over all sinks needs; see
+`models.cut`.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+from ortools.graph.python import max_flow
+
+from topologies.errors import InputError
+from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, frozen
+
+
+class MaxFlow(Protocol):
+    """What every back-end does."""
+
+    def solve(self, source: int, sink: int) -> int:
+        """Return the value of a maximum flow."""
+
+    def cut(self) -> BoolArray:
+        """Return the source side of a minimum cut of the last solve, shape (nodes,)."""
+
+    def set_capacities(self, indices: npt.ArrayLike, values: npt.ArrayLike) -> None:
+        """Change the capacities of these arcs."""
+
+
+class FlowNetwork:
+    """A flow network solved by OR-Tools (push-relabel).
+
+    Parameters
+    ----------
+    num_nodes
+        Nodes are 0..num_nodes-1.
+    tails, heads
+        Ends of the arcs, shape (arcs,); parallel arcs are separate.
+    capacities
+        Non-negative integers, shape (arcs,).
+
+    Raises
+    ------
+    InputError
+        If a capacity is negative, not an integer, or does not fit 64 bits.
+
+    Examples
+    --------
+    >>> network = FlowNetwork(3, [0, 0, 1], [1, 2, 2], [5, 1, 3])
+    >>> network.solve(0, 2)
+    4
+    >>> network.cut()
+    array([ True,  True, False])
+    """
+
+    def __init__(
+        self, num_nodes: int, tails: npt.ArrayLike, heads: npt.ArrayLike, capacities: npt.ArrayLike
+    ) -> None:
+        self.num_nodes = num_nodes
+        self._solver = max_flow.SimpleMaxFlow()
+        tail, head = (np.asarray(ends, dtype=np.int32) for ends in (tails, heads))
+        # The solver knows only nodes that some arc has met, so an arc of capacity 0 shows it the last.
+        self._solver.add_arc_with_capacity(0, num_nodes - 1, 0)
+        self._arcs = self._solver.add_arcs_with_capacity(tail, head, exact_capacities(capacities))
+
+    def set_capacities(self, indices: npt.ArrayLike, values: npt.ArrayLike) -> None:
+        """Change the capacities of these arcs; the next solve starts afresh."""
+        self._solver.set_arcs_capacity(self._arcs[np.asarray(indices)], exact_capacities(values))
+
+    def solve(self, source: int, sink: int) -> int:
+        """Return the value of a maximum flow from `source` to `sink`.
+
+        Raises
+        ------
+        InputError
+            If the two are one node, or the value could exceed 64 bits.
+        """
+        _check_ends(source, sink, self.num_nodes)
+        status = self._solver.solve(source, sink)
+        if status != self._solver.OPTIMAL:
+            raise InputError(
+                f"maximum flow from {source} to {sink}: capacities too large, their sum must fit 64 bits"
+            )
+        return int(self._solver.optimal_flow())
+
+    def cut(self) -> BoolArray:
+        """Return the source side of a minimum cut of the last solve, shape (nodes,)."""
+        inside = np.zeros(self.num_nodes, dtype=bool)
+        inside[self._solver.get_source_side_min_cut()] = True
+        return inside
+
+
+class DinicNetwork:
+    """A flow network solved by a kernel that can go on from the flow that it has.
+
+    Parameters are those of `FlowNetwork`; all capacities together must fit 64 bits.
+
+    `solve` starts afresh. Beside it, a flow can be grown: after `clear`, `absorb` makes a node a source of
+    unlimited supply, and `grow` pushes flow from all sources into a sink. A sink that is absorbed next
+    leaves a valid flow behind (at a source, flow need not balance), so that later sinks need only
+    local changes: for all 2,500 sinks of a 50x50 torus 0.01 s, where OR-Tools takes 0.6 s.
+
+    Examples
+    --------
+    >>> network = DinicNetwork(3, [0, 0, 1], [1, 2, 2], [5, 1, 3])
+    >>> network.solve(0, 2)
+    4
+    >>> network.cut()
+    array([ True,  True, False])
+    """
+
+    def __init__(
+        self, num_nodes: int, tails: npt.ArrayLike, heads: npt.ArrayLike, capacities: npt.ArrayLike
+    ) -> None:
+        self.num_nodes = num_nodes
+        tail, head = np.asarray(tails, dtype=np.int32), np.asarray(heads, dtype=np.int32)
+        self._capacity = exact_capacities(capacities).copy()
+        # Arc a fills two slots: a runs forward, a + arcs is its reverse. Slots stand by their tail.
+        slot_tail, slot_head = np.concatenate([tail, head]), np.concatenate([head, tail])
+        order = np.argsort(slot_tail, kind="stable")
+        place = np.empty(len(order), dtype=np.int32)
+        place[order] = np.arange(len(order), dtype=np.int32)
+        self._first: Int64Array = np.searchsorted(slot_tail[order], np.arange(num_nodes + 1))
+        self._other: Int32Array = frozen(slot_head[order], np.int32)
+        self._twin: Int32Array = frozen(np.roll(place, len(tail))[order], np.int32)
+        self._forward = place[: len(tail)]
+        self._residual = np.zeros(len(order), dtype=np.int64)
+        self._sources = np.zeros(num_nodes, dtype=bool)
+        self._level = np.zeros(num_nodes, dtype=np.int32)
+        self.clear()
+
+    def set_capacities(self, indices: npt.ArrayLike, values: npt.ArrayLike) -> None:
+        """Change the capacities of these arcs; the flow is cleared."""
+        self._capacity[np.asarray(indices)] = exact_capacities(values)
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget the flow; the sources stay."""
+        _check_total(self._capacity)
+        self._residual[:] = 0
+        self._residual[self._forward] = self._capacity
+
+    def absorb(self, node: int) -> None:
+        """Make `node` a source of unlimited supply."""
+        self._sources[node] = True
+
+    def solve(self, source: int, sink: int) -> int:
+        """Return the value of a maximum flow from `source` to `sink`.
+
+        Raises
+        ------
+        InputError
+            If the two are one node.
+        """
+        _check_ends(source, sink, self.num_nodes)
+        self._sources[:] = False
+        self._sources[source] = True
+        self.clear()
+        return self.grow(sink, INT64_MAX)
+
+    def grow(self, sink: int, limit: int) -> int:
+        """Push up to `limit` more flow from the sources into `sink`; return how much.
+
+        If it is less than `limit`, `cut` is a minimum cut between the sources and the sink. A sink that
+        is a source itself takes any amount.
+        """
+        if self._sources[sink]:
+            return limit
+        network = (self._first, self._other, self._twin)
+        return int(_grow(*network, self._residual, self._sources, self._level, sink, limit))
+
+    def cut(self) -> BoolArray:
+        """Return the source side of a minimum cut, after a solve or a `grow` that fell short."""
+        return self._level < 0
+
+
+def exact_capacities(values: npt.ArrayLike) -> Int64Array:
+    """Return `values` as int64.
+
+    Raises
+    ------
+    InputError
+        If one is negative, not an integer, or too large for 64 bits.
+    """
+    given = np.asarray(values)
+    if given.dtype.kind not in "iu" and not all(isinstance(value, int) for value in given.flat):
+        raise InputError(f"flow capacities must be integers, not {given.dtype}; scale them first")
+    if given.size and (int(given.min()) < 0 or int(given.max()) > INT64_MAX):
+        bad = int(given.min()) if int(given.min()) < 0 else int(given.max())
+        raise InputError(f"flow capacity {bad}; allowed: 0..{INT64_MAX} (64 bits)")
+    return given.astype(np.int64)
+
+
+def _check_ends(source: int, sink: int, num_nodes: int) -> None:
+    if source == sink or not (0 <= source < num_nodes and 0 <= sink < num_nodes):
+        raise InputError(
+            f"maximum flow from {source} to {sink}: give two different nodes of 0..{num_nodes - 1}"
+        )
+
+
+def _check_total(capacities: Int64Array) -> None:
+    """Refuse capacities whose sum could overflow (summed in two halves, so that the check can't)."""
+    half = 32
+    total = (int((capacities >> half).sum()) << half) + int((capacities & ((1 << half) - 1)).sum())
+    if total > INT64_MAX:
+        raise InputError(f"flow capacities add up to {total}; their sum must fit 64 bits")
+
+
+@njit(cache=True)
+def _levels(first, other, twin, residual, sources, level, queue, sink):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+    """Label nodes by their distance to the sink, up to the nearest source; -1 if there is none."""
+    level[:] = -1
+    level[sink] = 0
+    queue[0] = sink
+    count, found, done = 1, -1, 0
+    while done < count:
+        node = queue[done]
+        done += 1
+        if found >= 0 and level[node] >= found:
+            break
+        for slot in range(first[node], first[node + 1]):
+            before = other[slot]
+            if level[before] < 0 and residual[twin[slot]] > 0:
+                level[before] = level[node] + 1
+                queue[count] = before
+                count += 1
+                if sources[before] and found < 0:
+                    found = level[before]
+    return found
+
+
+@njit(cache=True)
+def _augment(twin, residual, path, limit):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+    """Push as much as fits, at most `limit`, along a path of slots walked from the sink to a source."""
+    amount = limit
+    for slot in path:
+        amount = min(amount, residual[twin[slot]])
+    for slot in path:
+        residual[twin[slot]] -= amount
+        residual[slot] += amount
+    return amount
+
+
+@njit(cache=True)
+def _grow(first, other, twin, residual, sources, level, sink, limit):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+    """Dinic's algorithm from the sink backwards; invariant: flow balances except at sources and sink."""
+    queue = np.empty(len(level), dtype=np.int32)
+    path = np.empty(len(level), dtype=np.int64)
+    pushed = 0
+    while pushed < limit and _levels(first, other, twin, residual, sources, level, queue, sink) >= 0:
+        current = first[:-1].copy()
+        node, depth = sink, 0
+        while current[sink] < first[sink + 1] and pushed < limit:
+            if sources[node]:
+                pushed += _augment(twin, residual, path[:depth], limit - pushed)
+                node, depth = sink, 0
+                continue
+            slot = current[node]
+            if slot == first[node + 1]:  # a dead end, never the sink: the loop would have ended
+                depth -= 1
+                node = other[twin[path[depth]]]
+                current[node] += 1
+            elif level[other[slot]] == level[node] + 1 and residual[twin[slot]] > 0:
+                path[depth] = slot
+                depth += 1
+                node = other[slot]
+            else:
+                current[node] += 1
+    return pushed
