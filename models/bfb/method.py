@@ -1,0 +1,153 @@
+"""Breadth-first broadcast (BFB) as a method: the best schedule that sends along shortest paths only."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from models.bfb.counting import Workloads, solve_patterns
+from models.bfb.frontiers import Frontiers, Patterns, distinct_patterns, frontiers
+from models.bfb.schedule import build_schedule
+from schedules.collective import Kind
+from schedules.compose import from_allgather
+from schedules.method import Method, Problem
+from schedules.schedule import Schedule
+from topologies.errors import InputError, suggestion
+
+COUNTING = "counting"
+KINDS = (Kind.ALLGATHER, Kind.REDUCE_SCATTER, Kind.ALLREDUCE)
+
+
+@dataclass(frozen=True)
+class BfbOptions:
+    """Options of BFB.
+
+    Parameters
+    ----------
+    chunks
+        P, to cut every shard into P equal chunks (section A.5.2); None: cut as the optimum needs it.
+    solver
+        ``"counting"``, or an LP solver for the linear programs (3.1) themselves: ``"highs"``, ``"glop"``.
+
+    Raises
+    ------
+    InputError
+        If a value is out of range.
+    """
+
+    chunks: int | None = None
+    solver: str = COUNTING
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        if self.chunks is not None and (isinstance(self.chunks, bool) or not isinstance(self.chunks, int)):
+            raise InputError(f"bfb option chunks is {self.chunks!r}; it must be a whole number, at least 1")
+        if self.chunks is not None and self.chunks < 1:
+            raise InputError(f"bfb option chunks is {self.chunks}; it must be a whole number, at least 1")
+        if self.solver != COUNTING:
+            _check_solver(self.solver)
+
+
+def _check_solver(solver: str) -> None:
+    from models.solvers import Feature, find_backend, known_solvers  # Pyomo is slow to import
+
+    allowed = [COUNTING, *(info.name for info in known_solvers() if Feature.LP in info.features)]
+    if solver not in allowed:
+        raise InputError(f"bfb option solver is '{solver}'{suggestion(str(solver), allowed)}")
+    find_backend(solver, {Feature.LP})
+
+
+def supports(problem: Problem, options: BfbOptions) -> None:
+    """Accept gathers and their relatives of all ranks on direct networks of equal links.
+
+    Raises
+    ------
+    Unsupported
+        If the collective, its groups or shards, switches or unequal links rule it out.
+    """
+    topology, what = problem.topology, problem.collective
+    if what.kind not in KINDS:
+        raise METHOD.unsupported(f"does {', '.join(KINDS)}, not {what.kind}")
+    if not what.plain:
+        raise METHOD.unsupported(f"needs all ranks in one collective with equal shards; this is {what}")
+    if topology.num_switches:
+        number = topology.num_switches
+        plural = "es" if number > 1 else ""
+        raise METHOD.unsupported(f"needs a switch-free topology; {topology.name} has {number} switch{plural}")
+    if not topology.homogeneous:
+        name = "bandwidth" if not topology.bandwidth.uniform else "alpha"
+        raise METHOD.unsupported(
+            f"needs links of one bandwidth and alpha; {topology.name} has links of unequal {name}"
+        )
+
+
+def synthesize(problem: Problem, options: BfbOptions, rng: np.random.Generator) -> Schedule:
+    """Return the optimal BFB schedule (Theorem 16): T_L is the diameter, T_B is (3.2).
+
+    The reduce-scatter is that of the transposed network, reversed; the allreduce is both.
+
+    Raises
+    ------
+    NoSchedule
+        If an LP solver stops early, or the chunks do not fit 64 bits.
+    """
+    return from_allgather(problem, partial(_allgather, options))
+
+
+def _allgather(options: BfbOptions, problem: Problem) -> Schedule:
+    begin = time.perf_counter()
+    work = frontiers(problem.topology)
+    patterns = distinct_patterns(work)
+    built = time.perf_counter()
+    values, stats = _values(work, patterns, options.solver)
+    solved = time.perf_counter()
+    schedule = build_schedule(work, patterns, values, problem.collective, options.chunks)
+    timed = {"build_s": built - begin + time.perf_counter() - solved, "solve_s": solved - built}
+    return schedule.replace(
+        claims=_claims(work, patterns, values, options.chunks), stats={**timed, "solver": COUNTING, **stats}
+    )
+
+
+def _values(
+    work: Frontiers, patterns: Patterns, solver: str
+) -> tuple[tuple[Fraction, ...], Mapping[str, Any]]:
+    """Return U of each pattern, and what is to be said of the solver."""
+    if solver == COUNTING:
+        return solve_patterns(patterns), {}
+    from models.bfb.lp import lp_workloads  # Pyomo is slow to import
+
+    solved = lp_workloads(work, solver)
+    _, first_job = np.unique(patterns.of_job, return_index=True)
+    values = tuple(solved.of_job[job] for job in first_job)
+    return values, {
+        "build_s": solved.build_s,
+        "solve_s": solved.solve_s,
+        "variables": solved.variables,
+        "constraints": solved.constraints,
+        "solver": solved.solver,
+    }
+
+
+def _claims(
+    work: Frontiers, patterns: Patterns, values: tuple[Fraction, ...], chunks: int | None
+) -> dict[str, Fraction | int]:
+    """Return T_L and, where the network has a degree, T_B: with P chunks a link carries ceil(U P) / P."""
+    loads = values if chunks is None else tuple(Fraction(-(-u * chunks // 1), chunks) for u in values)
+    tb = Workloads(work.topology, work.steps, patterns.of_job, loads).tb
+    return {"tl_steps": work.steps} | ({} if tb is None else {"tb": tb})
+
+
+METHOD = Method(
+    name="bfb",
+    kind="exact",
+    synthesize=synthesize,
+    options=BfbOptions,
+    supports=supports,
+    summary="breadth-first broadcast: shortest paths, loads balanced by linear programming",
+)

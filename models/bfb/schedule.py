@@ -1,0 +1,192 @@
+"""The BFB schedule: which interval of which shard goes over which in-link in which step.
+
+Within a class all sources are alike, so a class's flow (`models.bfb.sharing`) is laid out on a line: its
+sources end to end, `unit` apart, cut to the links in turn. All but a few sources go whole over one link, and
+every cut is a multiple of 1/unit of a shard. The shards of all owners are cut at the same points, those that
+some pattern uses, so the chunk table is small and a row is a run of chunks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from models.bfb.frontiers import Frontiers, Patterns
+from models.bfb.sharing import share_all
+from schedules.collective import Collective
+from schedules.schedule import Chunks, Clock, Schedule
+from topologies.errors import NoSchedule
+from topologies.exact import INT64_MAX, Int32Array, Int64Array
+
+
+class Layout(NamedTuple):
+    """The rows of each pattern, with sources and links by position (a kernel's argument).
+
+    Parameters
+    ----------
+    offsets
+        int64, shape (patterns + 1,): the rows of each pattern.
+    position
+        int32: which of the subproblem's sources.
+    link
+        int32: which of u's in-links.
+    first, length
+        int32: the run of chunks of the shard.
+    sizes
+        int64: the chunks of a shard, in `denominator`-ths of it.
+    denominator
+        Their sum.
+    """
+
+    offsets: Int64Array
+    position: Int32Array
+    link: Int32Array
+    first: Int32Array
+    length: Int32Array
+    sizes: Int64Array
+    denominator: int
+
+
+def build_schedule(
+    work: Frontiers,
+    patterns: Patterns,
+    values: Sequence[Fraction],
+    what: Collective,
+    chunks: int | None = None,
+) -> Schedule:
+    """Return the allgather in which no in-link of u carries more than U in step t.
+
+    Parameters
+    ----------
+    work, patterns
+        The subproblems.
+    values
+        U of each pattern, in shards a link, exact.
+    what
+        The allgather, of all ranks with equal shards.
+    chunks
+        P, to cut every shard into P equal chunks: then the schedule solves the integer program (A.11), and
+        no link carries more than ceil(U P) chunks. None: cut where the linear program's optimum needs it.
+
+    Raises
+    ------
+    NoSchedule
+        If the cuts' common denominator, or the table, is too large.
+    """
+    layout = _lay_out(patterns, values, chunks)
+    n, pieces = work.topology.num_ranks, len(layout.sizes)
+    denominator = layout.denominator * n
+    if denominator > INT64_MAX or pieces * n > np.iinfo(np.int32).max:
+        raise NoSchedule(f"bfb on {work.topology.name}: {_TOO_FINE}")
+    per_job = np.diff(layout.offsets)[patterns.of_job].reshape(n, work.steps)
+    place = np.zeros(n * work.steps, dtype=np.int64)
+    np.cumsum(per_job.T.ravel()[:-1], out=place[1:])
+    chunk, route, count = _emit(
+        layout,
+        patterns.of_job.reshape(n, work.steps),
+        place.reshape(work.steps, n),
+        work.offsets[work.jobs[:-1]].reshape(n, work.steps),
+        work.sources,
+        work.topology.in_links,
+    )
+    step_type = np.uint16 if work.steps <= np.iinfo(np.uint16).max else np.uint32
+    order = np.repeat(np.arange(1, work.steps + 1).astype(step_type), per_job.sum(axis=0))
+    table = Chunks(np.repeat(np.arange(n, dtype=np.int32), pieces), np.tile(layout.sizes, n), denominator)
+    runs = None if pieces == 1 else count
+    return Schedule(work.topology, what, Clock.STEP, table, chunk, route, order, runs)
+
+
+_TOO_FINE = "the shards would be cut too finely for 64-bit sizes; ask for equal chunks (option chunks)"
+
+
+def _lay_out(patterns: Patterns, values: Sequence[Fraction], chunks: int | None) -> Layout:
+    """Solve every pattern in whole numbers and cut its sources to the links."""
+    units = np.array([chunks or value.denominator for value in values], dtype=np.int64)
+    limits = [math.ceil(value * (chunks or value.denominator)) for value in values]
+    capacity = np.array(limits, dtype=np.int64)
+    flow, unfit = share_all(patterns, units, capacity)
+    if unfit >= 0:
+        raise NoSchedule(f"bfb: workload {values[unfit]} of pattern {unfit} is below the optimum")
+    rows, position, link, begin, end = _cut(patterns, units, flow)
+    unit = np.repeat(units, np.diff(rows))
+    whole = (begin == 0) & (end == unit)
+    scale = chunks or math.lcm(*np.unique(unit[~whole]).tolist())
+    if scale > INT64_MAX:
+        raise NoSchedule(f"bfb: {_TOO_FINE}")
+    begin, end = np.where(whole, 0, begin * (scale // unit)), np.where(whole, scale, end * (scale // unit))
+    cuts = np.arange(scale + 1) if chunks else np.unique(np.concatenate([[0, scale], begin, end]))
+    first = np.searchsorted(cuts, begin).astype(np.int32)
+    length = np.searchsorted(cuts, end).astype(np.int32) - first
+    return Layout(rows, position, link, first, length, np.diff(cuts), scale)
+
+
+@njit(cache=True)
+def _cut(p: Patterns, units: Int64Array, flow: Int64Array) -> tuple[Any, Any, Any, Any, Any]:
+    """Return the rows of each pattern: offsets, then position of the source, in-link, begin and end of each.
+
+    Twice through: once to count the rows, once to write them.
+    """
+    offsets = np.zeros(len(p.offsets), np.int64)
+    for pattern in range(len(units)):
+        rows = _cut_pattern(p, pattern, units[pattern], flow, offsets[pattern], np.empty((4, 0), np.int64))
+        offsets[pattern + 1] = rows
+    rows = np.empty((4, offsets[-1]), np.int64)
+    for pattern in range(len(units)):
+        _cut_pattern(p, pattern, units[pattern], flow, offsets[pattern], rows)
+    return offsets, rows[0].astype(np.int32), rows[1].astype(np.int32), rows[2], rows[3]
+
+
+@njit(cache=True)
+def _cut_pattern(p: Patterns, pattern: int, unit: int, flow: Int64Array, row: int, rows: Int64Array) -> int:
+    """Lay each class on a line and cut it; write rows from `row` on if there is space, return the next.
+
+    Links that take a fraction of a source come before those that take whole ones, so that these stay whole.
+    """
+    at = 0  # of all sources of the pattern, laid end to end
+    for c in range(p.offsets[pattern], p.offsets[pattern + 1]):
+        for fractional in (True, False):
+            for entry in range(p.starts[c], p.starts[c + 1]):
+                if (flow[entry] % unit > 0) != fractional:
+                    continue
+                stop = at + flow[entry]
+                while at < stop:
+                    source = at // unit
+                    upto = min(stop, (source + 1) * unit)
+                    if row < rows.shape[1]:
+                        rows[0, row], rows[1, row] = source, p.link[entry]
+                        rows[2, row], rows[3, row] = at - source * unit, upto - source * unit
+                    at = upto
+                    row += 1
+    return row
+
+
+@njit(cache=True)
+def _emit(
+    layout: Layout,
+    of_job: Int32Array,
+    place: Int64Array,
+    first_source: Int64Array,
+    sources: Int32Array,
+    in_links: tuple[Int64Array, Int32Array],
+) -> tuple[Any, Any, Any]:
+    """Write the rows (chunk, route, count) of each subproblem where they belong: by step, then node."""
+    in_offsets, links = in_links
+    nodes, steps = of_job.shape
+    pieces = len(layout.sizes)
+    last = of_job[nodes - 1, steps - 1]
+    total = place[steps - 1, nodes - 1] + layout.offsets[last + 1] - layout.offsets[last]
+    chunk, route, count = np.empty(total, np.int32), np.empty(total, np.int32), np.empty(total, np.int32)
+    for u in range(nodes):
+        for t in range(steps):
+            at, pattern = place[t, u], of_job[u, t]
+            for row in range(layout.offsets[pattern], layout.offsets[pattern + 1]):
+                chunk[at] = sources[first_source[u, t] + layout.position[row]] * pieces + layout.first[row]
+                route[at] = links[in_offsets[u] + layout.link[row]]
+                count[at] = layout.length[row]
+                at += 1
+    return chunk, route, count

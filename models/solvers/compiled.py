@@ -1,0 +1,191 @@
+"""A Pyomo model as matrices, made once and handed to any back-end as arrays."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyomo.environ as pyo
+from pyomo.common.errors import InvalidExpressionError
+from pyomo.repn.plugins.standard_form import LinearStandardFormCompiler
+from scipy.sparse import csr_array
+
+from models.solvers.features import Feature
+from topologies.errors import InputError, Unsupported
+from topologies.exact import BoolArray, FloatArray, Int32Array, frozen
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledModel:
+    """minimize or maximize cost x + offset, row_lower <= A x <= row_upper, lower <= x <= upper.
+
+    Parameters
+    ----------
+    name
+        The Pyomo model's.
+    maximize
+        The sense.
+    cost, offset
+        float64, one a column; a constant.
+    starts, index, value
+        A by rows (CSR): int32 (rows + 1,), int32 column numbers and float64 coefficients.
+    row_lower, row_upper, lower, upper
+        float64 bounds, infinite where there is none.
+    integer
+        bool, one a column.
+    variables, constraints
+        The Pyomo component of each column and each row.
+    compile_s
+        Seconds that it took.
+    """
+
+    name: str
+    maximize: bool
+    cost: FloatArray
+    offset: float
+    starts: Int32Array
+    index: Int32Array
+    value: FloatArray
+    row_lower: FloatArray
+    row_upper: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    integer: BoolArray
+    variables: tuple[Any, ...]
+    constraints: tuple[Any, ...]
+    compile_s: float
+
+    @property
+    def num_rows(self) -> int:
+        """Constraints."""
+        return len(self.row_lower)
+
+    @property
+    def num_columns(self) -> int:
+        """Variables."""
+        return len(self.lower)
+
+    @property
+    def num_nonzeros(self) -> int:
+        """Coefficients in A."""
+        return len(self.value)
+
+    @property
+    def features(self) -> frozenset[Feature]:
+        """What a back-end must handle."""
+        return frozenset({Feature.MILP if self.integer.any() else Feature.LP})
+
+    def column_of(self, variable: Any) -> int:
+        """Return the column of a Pyomo variable.
+
+        Raises
+        ------
+        InputError
+            If it has none.
+        """
+        return self._find(self._columns, variable)
+
+    def row_of(self, constraint: Any) -> int:
+        """Return the row of a Pyomo constraint.
+
+        Raises
+        ------
+        InputError
+            If it has none.
+        """
+        return self._find(self._rows, constraint)
+
+    def _find(self, places: dict[int, int], component: Any) -> int:
+        if id(component) not in places:
+            raise InputError(
+                f"model {self.name}: {component.name} is not among the compiled rows and columns"
+            )
+        return places[id(component)]
+
+    @cached_property
+    def _columns(self) -> dict[int, int]:
+        return {id(variable): column for column, variable in enumerate(self.variables)}
+
+    @cached_property
+    def _rows(self) -> dict[int, int]:
+        return {id(constraint): row for row, constraint in enumerate(self.constraints)}
+
+
+def required_features(model: pyo.ConcreteModel) -> frozenset[Feature]:
+    """Return what a back-end must handle, told from the variables alone, before anything is compiled."""
+    variables = model.component_data_objects(pyo.Var, active=True)
+    whole = any(not variable.is_continuous() and not variable.fixed for variable in variables)
+    return frozenset({Feature.MILP if whole else Feature.LP})
+
+
+def compile_model(model: pyo.ConcreteModel) -> CompiledModel:
+    """Return the matrices of a linear Pyomo model with one objective.
+
+    Raises
+    ------
+    Unsupported
+        If it is not linear.
+    InputError
+        If it does not have one active objective, or Pyomo can't compile it.
+    pyomo.common.errors.InfeasibleConstraintException
+        If a constraint without variables does not hold.
+    """
+    begin = time.perf_counter()
+    objectives = list(model.component_data_objects(pyo.Objective, active=True))
+    if len(objectives) != 1:
+        raise InputError(f"model {model.name}: {len(objectives)} active objectives; exactly one is needed")
+    form = _standard_form(model)
+    columns = form.columns
+    constraints, matrix, row_lower, row_upper = _rows(form)
+    return CompiledModel(
+        name=model.name,
+        maximize=objectives[0].sense == pyo.maximize,
+        cost=frozen(form.c.toarray()[0], np.float64),
+        offset=float(form.c_offset[0]),
+        starts=frozen(matrix.indptr, np.int32),
+        index=frozen(matrix.indices, np.int32),
+        value=frozen(matrix.data, np.float64),
+        row_lower=row_lower,
+        row_upper=row_upper,
+        lower=_bounds([variable.lb for variable in columns], -np.inf),
+        upper=_bounds([variable.ub for variable in columns], np.inf),
+        integer=frozen([not v.is_continuous() for v in columns], np.bool_),
+        variables=tuple(columns),
+        constraints=constraints,
+        compile_s=time.perf_counter() - begin,
+    )
+
+
+def _standard_form(model: pyo.ConcreteModel) -> Any:
+    try:
+        return LinearStandardFormCompiler().write(model, mixed_form=True, set_sense=None)
+    except InvalidExpressionError as error:
+        text = " ".join(str(error).split())
+        if "nonlinear" in text:
+            raise Unsupported(f"model {model.name}: {text}") from error
+        raise
+
+
+def _rows(form: Any) -> tuple[tuple[Any, ...], csr_array, FloatArray, FloatArray]:
+    """Return constraints, A and row bounds of Pyomo's mixed form.
+
+    There a row has one right-hand side and a sense (0 equal, 1 at most, -1 at least), and a range has two
+    rows, the upper one first; here it is one row.
+    """
+    senses = np.array([sense for _, sense in form.rows], dtype=np.int8)
+    names = [id(constraint) for constraint, _ in form.rows]
+    repeated = np.array([i > 0 and name == names[i - 1] for i, name in enumerate(names)], dtype=np.bool_)
+    lower = np.where(senses <= 0, form.rhs, -np.inf)
+    upper = np.where(senses >= 0, form.rhs, np.inf)
+    lower[:-1][repeated[1:]] = lower[1:][repeated[1:]]
+    kept = np.flatnonzero(~repeated)
+    constraints = tuple(form.rows[row][0] for row in kept)
+    return constraints, form.A.tocsr()[kept], frozen(lower[kept], np.float64), frozen(upper[kept], np.float64)
+
+
+def _bounds(values: list[float | None], absent: float) -> FloatArray:
+    result: FloatArray = frozen([absent if value is None else value for value in values], np.float64)
+    return result

@@ -1,0 +1,166 @@
+"""What a solver's run came to: why it stopped, and what it found, which are two things."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from models.solvers.compiled import CompiledModel
+from topologies.errors import InputError
+from topologies.exact import FloatArray
+
+
+class Termination(StrEnum):
+    """Why a solver stopped."""
+
+    OPTIMAL = "optimal"
+    INFEASIBLE = "infeasible"
+    UNBOUNDED = "unbounded"
+    INFEASIBLE_OR_UNBOUNDED = "infeasible or unbounded"
+    TIME_LIMIT = "time limit"
+    MEMORY_LIMIT = "memory limit"
+    ITERATION_LIMIT = "iteration limit"
+    INTERRUPTED = "interrupted"
+    ERROR = "error"
+    UNKNOWN = "unknown"
+
+
+class SolutionStatus(StrEnum):
+    """What a solver found."""
+
+    OPTIMAL = "optimal"
+    """Values within tolerance of an optimum."""
+
+    FEASIBLE = "feasible"
+    """Values that keep all constraints within tolerance."""
+
+    NONE = "none"
+    """No values to use."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a back-end returns; objective and bound are in the model's own sense, offset included.
+
+    Parameters
+    ----------
+    termination, status
+        Why it stopped and what it found.
+    objective
+        Of the values; None without any.
+    bound
+        On the optimum, from below when minimizing (the dual side); None where the solver gives none.
+    values
+        float64, one a column; None without a solution.
+    duals
+        float64, one a row: the change of the objective with the row's bound; None where not available.
+    """
+
+    termination: Termination
+    status: SolutionStatus
+    objective: float | None = None
+    bound: float | None = None
+    values: FloatArray | None = None
+    duals: FloatArray | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class SolverResult:
+    """A model's solution: the outcome, what it cost, and the way back to the model's components.
+
+    Parameters
+    ----------
+    outcome
+        What the back-end returned.
+    model
+        The matrices; None if the model was found infeasible while they were made.
+    solver, version
+        Who solved it.
+    compile_s, solve_s
+        Seconds to make the matrices, and to hand them over, solve and read the answer.
+    """
+
+    outcome: Outcome
+    model: CompiledModel | None
+    solver: str
+    version: str
+    compile_s: float
+    solve_s: float
+
+    @property
+    def termination(self) -> Termination:
+        """Why the solver stopped."""
+        return self.outcome.termination
+
+    @property
+    def status(self) -> SolutionStatus:
+        """What the solver found."""
+        return self.outcome.status
+
+    @property
+    def objective(self) -> float | None:
+        """The value of the solution found."""
+        return self.outcome.objective
+
+    @property
+    def bound(self) -> float | None:
+        """What the optimum can't beat."""
+        return self.outcome.bound
+
+    @property
+    def values(self) -> FloatArray | None:
+        """One a column of `model`."""
+        return self.outcome.values
+
+    @property
+    def duals(self) -> FloatArray | None:
+        """One a row of `model`."""
+        return self.outcome.duals
+
+    @property
+    def gap(self) -> float | None:
+        """The solver's own relative gap, |objective - bound| / |objective|; None where one is missing."""
+        if self.objective is None or self.bound is None:
+            return None
+        difference = abs(self.objective - self.bound)
+        return difference / abs(self.objective) if difference else 0.0
+
+    @property
+    def rows(self) -> int:
+        """Constraints."""
+        return 0 if self.model is None else self.model.num_rows
+
+    @property
+    def columns(self) -> int:
+        """Variables."""
+        return 0 if self.model is None else self.model.num_columns
+
+    @property
+    def nonzeros(self) -> int:
+        """Coefficients of the constraints."""
+        return 0 if self.model is None else self.model.num_nonzeros
+
+    def value(self, variable: Any) -> float:
+        """Return the value of one Pyomo variable (``m.x[1, 2]``).
+
+        Raises
+        ------
+        InputError
+            If there is no solution, or the variable occurs in no constraint and not in the objective.
+        """
+        if self.values is None or self.model is None:
+            raise InputError(f"no value of {variable.name}: {self.solver} stopped with '{self.termination}'")
+        return float(self.values[self.model.column_of(variable)])
+
+    def dual(self, constraint: Any) -> float:
+        """Return the dual value of one Pyomo constraint (a range has one side active at most).
+
+        Raises
+        ------
+        InputError
+            If there are no duals, or the constraint has no row.
+        """
+        if self.duals is None or self.model is None:
+            raise InputError(f"no dual of {constraint.name}: {self.solver} returned none")
+        return float(self.duals[self.model.row_of(constraint)])

@@ -1,0 +1,59 @@
+"""The solvers there are, and what each is asked before a model is built: can it do this."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from models.solvers import glop, highs
+from models.solvers.backend import Backend
+from models.solvers.features import Feature
+from topologies.errors import InputError, Unsupported, suggestion
+
+BACKENDS = {backend.name: backend for backend in (highs.BACKEND, glop.BACKEND)}
+"""Every known solver, installed or not; a new one is a module like `highs` and its place in this line."""
+
+
+@dataclass(frozen=True)
+class SolverInfo:
+    """A line of ``tutti list solvers``."""
+
+    name: str
+    version: str
+    installed: bool
+    features: frozenset[Feature]
+    install: str
+
+
+def known_solvers() -> list[SolverInfo]:
+    """Return all solvers with what they can do, by name, without importing any."""
+    backends = (BACKENDS[name] for name in sorted(BACKENDS))
+    return [SolverInfo(b.name, b.version, b.installed, b.features, b.install) for b in backends]
+
+
+def installed_solvers() -> list[SolverInfo]:
+    """Return those of `known_solvers` that can be used."""
+    return [info for info in known_solvers() if info.installed]
+
+
+def find_backend(solver: str, needs: Iterable[Feature] = ()) -> Backend:
+    """Return the back-end of that name, asked whether it can do what is needed.
+
+    Raises
+    ------
+    InputError
+        If there is none of that name, or it is not installed.
+    Unsupported
+        If it lacks a feature; the message names a solver that has all.
+    """
+    if solver not in BACKENDS:
+        raise InputError(f"unknown solver '{solver}'{suggestion(solver, BACKENDS)}")
+    backend, wanted = BACKENDS[solver], frozenset(needs)
+    if not wanted <= backend.features:
+        lacking = ", ".join(sorted(wanted - backend.features))
+        others = sorted(b.name for b in BACKENDS.values() if wanted <= b.features)
+        instead = f"use {' or '.join(others)}" if others else "no known solver does"
+        raise Unsupported(f"solver {solver} does not do {lacking}; {instead}")
+    if not backend.installed:
+        raise InputError(f"solver {solver} is not installed; get it with: {backend.install}")
+    return backend
