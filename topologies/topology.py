@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from topologies.errors import InputError
-from topologies.exact import Int32Array, Int64Array, Rationals, frozen
+from topologies.exact import INT64_MAX, Int32Array, Int64Array, Rationals, frozen
 
 DEFAULT_BANDWIDTH = Fraction(50 * 10**9)
 DEFAULT_ALPHA = Fraction(1, 2 * 10**6)
@@ -255,6 +255,9 @@ def _check(topology: Topology) -> None:
     if len(early):
         name, value = topology.link_name(int(early[0])), topology.alpha[early[0]]
         raise InputError(f"{where}: alpha of link {name} is {value} s; it must not be negative")
+    for values, what in ((topology.bandwidth, "bandwidths"), (topology.alpha, "alphas")):
+        if float(values.numerators.sum(dtype=np.float64)) >= INT64_MAX:  # totals and path lengths are int64
+            raise InputError(f"{where}: its {what} over their common denominator add up to more than 64 bits")
     switches = topology.multicast | topology.aggregate
     if any(not n <= node < nodes for node in switches):
         raise InputError(f"{where}: only switches ({n}..{nodes - 1}) can multicast or aggregate")

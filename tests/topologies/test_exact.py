@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from topologies.errors import InputError, suggestion
 from topologies.exact import Rationals, frozen
 
-small = st.fractions(min_value=-1000, max_value=1000, max_denominator=50)
+small = st.fractions(min_value=-1000, max_value=1000, max_denominator=12)
 
 
 @given(st.lists(small))

@@ -1,0 +1,190 @@
+"""The one-line grammar: what it reads, and what it says of what it can't."""
+
+import csv
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from topologies import (
+    FAMILIES,
+    InputError,
+    circulant,
+    dgx_a100,
+    drop_links,
+    drop_nodes,
+    gen_kautz,
+    mesh,
+    mi250,
+    parallel_links,
+    parse_topology,
+    ring,
+    torus,
+    uniring,
+    write_topology,
+)
+
+INSTANCES = Path(__file__).parents[1] / "data" / "reference" / "instances.csv"
+GB, GIB = 10**9, 2**30
+LATER = {"dgx1", "dgx2", "dgx_h100", "ndv2", "dragonfly", "switch2d", "rfs", "L(K_{4,4})"}
+"""Families of the instance list that the grammar doesn't have yet."""
+
+
+def family(text):
+    return text.partition(":")[0]
+
+
+def instances():
+    with INSTANCES.open() as file:
+        return sorted({row["topology"] for row in csv.DictReader(file)})
+
+
+@pytest.mark.parametrize("text", [text for text in instances() if family(text) not in LATER])
+def test_every_listed_instance_is_read_and_keeps_its_text_as_its_name(text):
+    assert parse_topology(text).name == text
+
+
+@pytest.mark.parametrize("text", [text for text in instances() if family(text) in LATER])
+def test_a_family_that_is_not_built_is_refused(text):
+    with pytest.raises(InputError, match="unknown family|is not understood"):
+        parse_topology(text)
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+def test_the_example_of_a_family_is_read(family):
+    topology = parse_topology(family.example)
+    assert topology.name == family.example
+    assert family.example.startswith(f"{family.name}:")
+
+
+@pytest.mark.parametrize(
+    ("text", "topology"),
+    [
+        ("ring:8", ring(8)),
+        ("uniring:8", uniring(8)),
+        ("torus:2x3x4", torus(2, 3, 4)),
+        ("mesh:4x1", mesh(4, 1)),
+        ("gen_kautz:4,64", gen_kautz(4, 64)),
+        ("circulant:16,3,4", circulant(16, 3, 4)),
+        ("dgx_a100:2", dgx_a100(2)),
+        (
+            "mesh:7x10?bandwidth=16GiB/s,73GiB/s&alpha=1.5us",
+            mesh(7, 10, bandwidth=[16 * GIB, 73 * GIB], alpha=Fraction(3, 2_000_000)),
+        ),
+        ("mi250:2?bandwidth=1GB/s,2GB/s", mi250(2, bandwidth=[GB, 2 * GB])),
+        ("dgx_a100:2?alpha=0us,1us", dgx_a100(2, alpha=[0, Fraction(1, 10**6)])),
+        ("mesh:4x4?drop_nodes=7,9", drop_nodes(mesh(4, 4), [7, 9])),
+        ("torus:3x3?drop_links=0-1", drop_links(torus(3, 3), [(0, 1)])),
+        ("torus:3x3?drop_links=0>1,4-5", drop_links(drop_links(torus(3, 3), [(0, 1)], both=False), [(4, 5)])),
+        ("ring:4?links=2", parallel_links(ring(4), 2)),
+        ("mi250:2?ranks=8+8", drop_nodes(mi250(2), [*range(8, 16), *range(24, 32)])),
+        ("dgx_a100:2?drop_nodes=nvswitch0", drop_nodes(dgx_a100(2), [16])),
+        ("  torus:4x4 ", torus(4, 4)),
+    ],
+)
+def test_a_text_is_the_network_that_it_says(text, topology):
+    read = parse_topology(text)
+    assert read == topology
+    assert read.name == text.strip()
+    assert read.degree == topology.degree
+
+
+def test_keys_may_stand_in_any_order_and_speak_of_the_whole_network():
+    one = parse_topology("mi250:2?ranks=8+8&drop_nodes=3,17&alpha=1us&drop_links=0-1")
+    other = parse_topology("mi250:2?drop_links=0-1&alpha=1us&drop_nodes=3,17&ranks=8+8")
+    assert one == other
+    assert one.labels == (*"012", *"4567", "16", *(str(gpu) for gpu in range(18, 24)), "ib")
+
+
+def test_what_fails_together_is_judged_together():
+    # Without the link 0-1, rank 0 of a path hangs on nothing; but rank 0 failed too.
+    assert parse_topology("mesh:4x1?drop_links=0-1&drop_nodes=0").num_ranks == 3
+
+
+def test_a_path_names_a_file_and_keys_apply_to_it(tmp_path):
+    path = tmp_path / "net.json"
+    write_topology(drop_nodes(mesh(3, 3), [0]), path)
+    assert parse_topology(str(path)) == drop_nodes(mesh(3, 3), [0])
+    assert parse_topology(str(path)).name == str(path)
+    assert parse_topology(f"{path}?drop_nodes=8").labels == tuple("1234567")  # labels are the file's
+
+
+def test_a_file_needs_no_suffix_but_is_never_taken_for_a_family(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_topology(ring(5), Path("network"))
+    write_topology(ring(5), Path("ring:3"))
+    assert parse_topology("network") == ring(5)
+    assert parse_topology("ring:3") == ring(3)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("toros:4x4", r"^topology 'toros:4x4': unknown family 'toros'; did you mean 'torus'\?$"),
+        ("zzz:4", r"unknown family 'zzz'; allowed: circulant, complete, "),
+        (
+            "L(K_{4,4})",
+            r"is not understood; write family:args, e\.g\. torus:4x4, or the path of a \.json file$",
+        ),
+        ("", r"^topology '' is not understood; write family:args"),
+        ("torus", r"^topology 'torus': 0 arguments; expected torus:AxBx\.\.\., e\.g\. torus:4x4$"),
+        ("torus:", r"0 arguments; expected torus:AxBx"),
+        ("torus:4,4", r"'4,4' is not a whole number below 10\^9; expected torus:AxBx"),
+        ("torus:4x", r"'' is not a whole number"),
+        ("torus:-4x4", r"'-4' is not a whole number"),
+        ("torus:4.0x4", r"'4.0' is not a whole number"),
+        ("mesh:99999999999x1", r"'99999999999' is not a whole number below 10\^9"),
+        ("ring:4,2", r"^topology 'ring:4,2': 2 arguments; expected ring:n, e\.g\. ring:8$"),
+        ("gen_kautz:4", r"1 arguments; expected gen_kautz:d,n, e\.g\. gen_kautz:4,64$"),
+        ("circulant:8", r"1 arguments; expected circulant:n,a,b,\.\.\."),
+        ("circulant:8,2,4", r"the gcd .* is 2; it must be 1"),
+        ("mesh:1x1", r"1 rank"),
+        ("torus:4x4?bandwith=5GB/s", r"unknown key 'bandwith'; did you mean 'bandwidth'\?$"),
+        ("torus:4x4?", r"unknown key ''; allowed: alpha, bandwidth, drop_links, drop_nodes, links, ranks$"),
+        ("torus:4x4?alpha", r"key 'alpha' has no value; write alpha=\.\.\.$"),
+        ("torus:4x4?alpha=", r"key 'alpha' has no value"),
+        ("torus:4x4?alpha=1us&alpha=2us", r"key 'alpha' occurs twice; separate values by commas$"),
+        ("torus:4x4?bandwidth=5", r"^topology 'torus:4x4\?bandwidth=5': bandwidth '5' has no unit"),
+        ("torus:4x4?bandwidth=0GB/s", r"bandwidth '0GB/s' is zero; it must be positive$"),
+        ("torus:4x4?bandwidth=-1GB/s", r"bandwidth '-1GB/s' is negative; it must be positive$"),
+        ("torus:4x4?bandwidth=5GX/s", r"unknown unit 'GX/s'; did you mean 'GB/s'\?$"),
+        ("torus:4x4?bandwidth=1GB/s,2GB/s,3GB/s", r"bandwidth has 3 values; give 1 or 2$"),
+        ("torus:4x4?drop_nodes=99", r"no node '99'; nodes are 0\.\.15$"),
+        ("dgx_a100:1?drop_nodes=gpu", r"no node 'gpu'; nodes are 0\.\.7, nvswitch0$"),
+        (
+            "mesh:3x1?drop_nodes=1",
+            r"mesh:3x1\?drop_nodes=1 is not strongly connected: cut off from the rest: 2$",
+        ),
+        ("mesh:3x1?drop_links=0-1", r"is not strongly connected: cut off from the rest: 0$"),
+        ("uniring:3?drop_links=0>1", r"is not strongly connected: cut off from the rest: 1, 2$"),
+        ("ring:3?drop_nodes=0,1", r"has 1 rank\(s\) left; a collective needs at least 2$"),
+        ("torus:4x4?drop_links=0-5", r"torus:4x4 has no link 0->5; 0 has links to 1, 3, 4, 12$"),
+        ("uniring:4?drop_links=1>0", r"uniring:4 has no link 1->0; 1 has links to 2$"),
+        (
+            "torus:4x4?drop_links=0",
+            r"drop_links: '0' is no link; write e\.g\. 0-1 \(both directions\) or 0>1$",
+        ),
+        ("torus:4x4?drop_links=0-99", r"no node '99'"),
+        ("torus:4x4?ranks=8+8", r"torus:4x4 has no boxes to count ranks in; use drop_nodes$"),
+        ("mi250:2?ranks=8", r"mi250:2 has 2 boxes, not 1; give one number a box, e\.g\. 16\+16$"),
+        ("mi250:2?ranks=8+17", r"box 1 has 16 ranks; keep 1 to 16, not 17$"),
+        ("mi250:2?ranks=8+x", r"ranks: 'x' is no whole number; write e\.g\. ranks=8\+8$"),
+        ("torus:4x4?links=0", r"0 parallel links; at least 1$"),
+        ("torus:4x4?links=two", r"links: 'two' is no whole number; write e\.g\. links=2$"),
+        ("nofile.json", r"^nofile\.json: can't be read: No such file or directory$"),
+        ("a\nb", r"^topology 'a\\nb' is not understood"),
+        ("a\0b", r"^topology 'a\\x00b' is not understood"),
+        ("a" * 5000, r"^topology 'a{120}'\.\.\."),
+    ],
+)
+def test_a_wrong_text_gets_one_line(text, message):
+    with pytest.raises(InputError, match=message) as caught:
+        parse_topology(text)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_says_its_own_bandwidths(tmp_path):
+    path = tmp_path / "net.json"
+    write_topology(ring(4), path)
+    with pytest.raises(InputError, match="bandwidth= is for families; a file says it link by link"):
+        parse_topology(f"{path}?bandwidth=1GB/s")

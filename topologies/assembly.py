@@ -1,0 +1,106 @@
+"""Networks from arrays of links that come in classes: a dimension, an offset, a kind of cable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from topologies.errors import InputError
+from topologies.exact import IntArray, Rationals
+from topologies.topology import Topology
+
+Values = Fraction | int | Sequence[Fraction | int] | None
+"""A bandwidth (bytes/s) or an α (s): one for all classes of links, one each, or the default."""
+
+Arcs = tuple[IntArray, IntArray]
+"""The sources and the targets of the links of one class."""
+
+MAX_NODES = 2**20
+MAX_LINKS = 2**24
+
+
+def check_size(name: str, nodes: int, links: int) -> None:
+    """Refuse a network that would not fit into memory, before it is built.
+
+    Raises
+    ------
+    InputError
+        If there are more than `MAX_NODES` nodes or `MAX_LINKS` links.
+    """
+    for count, limit, what in ((nodes, MAX_NODES, "nodes"), (links, MAX_LINKS, "links")):
+        if count > limit:
+            raise InputError(f"topology {name} has too many {what}; at most {limit} are built")
+
+
+def per_class(what: str, values: Values, defaults: Sequence[Fraction]) -> list[Fraction]:
+    """Return one exact number a class of links.
+
+    Parameters
+    ----------
+    what
+        Names the numbers and the classes in the error, such as ``"torus:4x4: bandwidth"``.
+    values
+        One for all classes, one each, or None for the defaults.
+    defaults
+        One a class.
+
+    Raises
+    ------
+    InputError
+        If there are neither one nor as many as classes, or one of them is a float.
+    """
+    if values is None:
+        return list(defaults)
+    given = list(values) if isinstance(values, Iterable) else [values]
+    if len(given) not in (1, len(defaults)):
+        allowed = "1" if len(defaults) == 1 else f"1 or {len(defaults)}"
+        raise InputError(f"{what} has {len(given)} values; give {allowed}")
+    if any(isinstance(value, float) for value in given):
+        raise InputError(f"{what} is a float; give a Fraction or an integer, which are exact")
+    exact = [Fraction(value) for value in given]
+    return exact * (len(defaults) // len(exact)) if len(exact) == 1 else exact
+
+
+def assemble(
+    name: str,
+    num_ranks: int,
+    classes: Sequence[Arcs],
+    bandwidth: Sequence[Fraction],
+    alpha: Sequence[Fraction],
+    *,
+    switches: Sequence[str] = (),
+    hosts: Sequence[int] | None = None,
+    nominal_degree: int | None = None,
+) -> Topology:
+    """Return the network with these links, numbered by source, then by class, then as they are listed.
+
+    Parameters
+    ----------
+    name, num_ranks
+        As in `Topology`; the ranks' labels are their numbers.
+    classes
+        The links of each class; a pair that is listed twice is two parallel links.
+    bandwidth, alpha
+        One exact number a class, bytes/s and seconds.
+    switches
+        The labels of the switches.
+    hosts, nominal_degree
+        As in `Topology`.
+    """
+    source = np.concatenate([arcs[0] for arcs in classes])
+    target = np.concatenate([arcs[1] for arcs in classes])
+    kind = np.repeat(np.arange(len(classes)), [len(arcs[0]) for arcs in classes])
+    order = np.argsort(source, kind="stable")
+    return Topology(
+        name=name,
+        num_ranks=num_ranks,
+        labels=(*map(str, range(num_ranks)), *switches),
+        source=source[order].astype(np.int32),
+        target=target[order].astype(np.int32),
+        bandwidth=Rationals.of(bandwidth).take(kind[order]).reduced,
+        alpha=Rationals.of(alpha).take(kind[order]).reduced,
+        hosts=None if hosts is None else np.array(hosts, dtype=np.int32),
+        nominal_degree=nominal_degree,
+    )

@@ -1,0 +1,154 @@
+"""Distances between nodes: in hops and in α, over any node (ranks and switches forward)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numba import njit
+
+from topologies.exact import Int32Array, Int64Array
+from topologies.topology import Topology
+
+UNREACHABLE = -1
+"""What a distance is where there is no path; possible only from or to switches."""
+
+_DIAMETER_BATCH = 1024
+"""Sources at a time, so that the diameter of a large network needs little memory."""
+
+
+def hop_distances(topology: Topology, sources: Sequence[int] | Int64Array | None = None) -> Int32Array:
+    """Return the fewest links from each source to each node.
+
+    Parameters
+    ----------
+    topology
+        The network.
+    sources
+        Node numbers, one a row; all nodes if not given.
+
+    Returns
+    -------
+    int32, shape (sources, nodes)
+        Entry [i, v] is the distance from sources[i] to node v; `UNREACHABLE` (-1) where there is no path.
+
+    Examples
+    --------
+    >>> from topologies.families import uniring
+    >>> hop_distances(uniring(3)).tolist()
+    [[0, 1, 2], [2, 0, 1], [1, 2, 0]]
+    """
+    offsets, links = topology.out_links
+    return _breadth_first(offsets, topology.target[links], _as_nodes(topology, sources))
+
+
+def diameter(topology: Topology) -> int:
+    """Return the largest distance in hops between two ranks."""
+    ranks = np.arange(topology.num_ranks)
+    batches = range(0, topology.num_ranks, _DIAMETER_BATCH)
+    return max(
+        int(hop_distances(topology, ranks[start : start + _DIAMETER_BATCH])[:, : len(ranks)].max())
+        for start in batches
+    )
+
+
+def alpha_distances(topology: Topology, sources: Sequence[int] | Int64Array | None = None) -> Int64Array:
+    """Return the least sum of α from each source to each node, exactly.
+
+    Parameters
+    ----------
+    topology
+        The network.
+    sources
+        Node numbers, one a row; all nodes if not given.
+
+    Returns
+    -------
+    int64, shape (sources, nodes)
+        Numerators over ``topology.alpha.denominator``, in seconds; `UNREACHABLE` (-1) where there is no path.
+    """
+    if topology.alpha.uniform:
+        hops = hop_distances(topology, sources).astype(np.int64)
+        return np.where(hops < 0, UNREACHABLE, hops * topology.alpha.numerators[0])
+    offsets, links = topology.out_links
+    alpha = topology.alpha.numerators[links]
+    return _dijkstra(offsets, topology.target[links], alpha, _as_nodes(topology, sources))
+
+
+def _as_nodes(topology: Topology, sources: Sequence[int] | Int64Array | None) -> Int64Array:
+    if sources is None:
+        return np.arange(topology.num_nodes, dtype=np.int64)
+    return np.ascontiguousarray(sources, dtype=np.int64)
+
+
+@njit(cache=True)
+def _breadth_first(offsets: Int64Array, heads: Int32Array, sources: Int64Array) -> Int32Array:
+    """Search from each source; `queue` holds the nodes found, in the order of their distance."""
+    num_nodes = len(offsets) - 1
+    hops = np.full((len(sources), num_nodes), -1, np.int32)
+    queue = np.empty(num_nodes, np.int32)
+    for row in range(len(sources)):
+        seen = hops[row]
+        queue[0] = sources[row]
+        seen[sources[row]] = 0
+        first, found = 0, 1
+        while first < found < num_nodes:
+            node = queue[first]
+            first += 1
+            for position in range(offsets[node], offsets[node + 1]):
+                head = heads[position]
+                if seen[head] < 0:
+                    seen[head] = seen[node] + 1
+                    queue[found] = head
+                    found += 1
+    return hops
+
+
+@njit(cache=True)
+def _dijkstra(offsets: Int64Array, heads: Int32Array, lengths: Int64Array, sources: Int64Array) -> Int64Array:
+    """Search from each source; the heap holds every relaxation, stale ones are skipped when they come up."""
+    num_nodes = len(offsets) - 1
+    distance = np.full((len(sources), num_nodes), -1, np.int64)
+    keys = np.empty(len(heads) + 1, np.int64)
+    nodes = np.empty(len(heads) + 1, np.int32)
+    for row in range(len(sources)):
+        best = distance[row]
+        best[sources[row]] = 0
+        keys[0], nodes[0], size = 0, sources[row], 1
+        while size:
+            key, node = keys[0], nodes[0]
+            size -= 1
+            _sift_down(keys, nodes, size)
+            if key > best[node]:
+                continue
+            for position in range(offsets[node], offsets[node + 1]):
+                head, reached = heads[position], key + lengths[position]
+                if best[head] < 0 or reached < best[head]:
+                    best[head] = reached
+                    _sift_up(keys, nodes, size, reached, head)
+                    size += 1
+    return distance
+
+
+@njit(cache=True)
+def _sift_up(keys: Int64Array, nodes: Int32Array, hole: int, key: int, node: int) -> None:
+    """Put an entry into the heap, whose first free place is `hole`."""
+    while hole > 0 and keys[(hole - 1) // 2] > key:
+        keys[hole], nodes[hole] = keys[(hole - 1) // 2], nodes[(hole - 1) // 2]
+        hole = (hole - 1) // 2
+    keys[hole], nodes[hole] = key, node
+
+
+@njit(cache=True)
+def _sift_down(keys: Int64Array, nodes: Int32Array, size: int) -> None:
+    """Drop the first entry; the last one, at `size`, takes a place from the top down."""
+    key, node, hole = keys[size], nodes[size], 0
+    while 2 * hole + 1 < size:
+        child = 2 * hole + 1
+        if child + 1 < size and keys[child + 1] < keys[child]:
+            child += 1
+        if keys[child] >= key:
+            break
+        keys[hole], nodes[hole] = keys[child], nodes[child]
+        hole = child
+    keys[hole], nodes[hole] = key, node

@@ -1,0 +1,331 @@
+"""The families of networks, each a function that returns one.
+
+Ranks are numbered row-major: the last dimension varies fastest. Links are numbered by source, then by
+dimension (or offset), then in the order that each function names; so on a d-regular network the links out
+of rank v are d·v .. d·v + d - 1. `bandwidth` (bytes/s) and `alpha` (s) are one exact number for all
+dimensions or one each, and default to 50 GB/s and 0.5 us.
+
+Source: dissertation, Table A.3 and sections A.6.1 to A.6.4.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from topologies.assembly import Arcs, Values, assemble, check_size, per_class
+from topologies.errors import InputError
+from topologies.exact import Int64Array
+from topologies.topology import DEFAULT_ALPHA, DEFAULT_BANDWIDTH, Topology
+
+
+def ring(ranks: int, *, bandwidth: Values = None, alpha: Values = None) -> Topology:
+    """Return the bidirectional ring: rank i sends to i + 1, then to i - 1 (modulo `ranks`).
+
+    Two ranks have one link each way, not two. Source: dissertation A.6.1, BiRing(2, m).
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two ranks.
+
+    Examples
+    --------
+    >>> ring(4).target.tolist()
+    [1, 3, 2, 0, 3, 1, 0, 2]
+    """
+    return _product(f"ring:{ranks}", [_cycle(ranks)], bandwidth, alpha)
+
+
+def uniring(ranks: int, *, bandwidth: Values = None, alpha: Values = None) -> Topology:
+    """Return the unidirectional ring: rank i sends to i + 1 modulo `ranks`.
+
+    Source: dissertation Table A.3, UniRing(1, m).
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two ranks.
+    """
+    return _product(f"uniring:{ranks}", [_one_way(ranks)], bandwidth, alpha)
+
+
+def torus(*lengths: int, bandwidth: Values = None, alpha: Values = None) -> Topology:
+    """Return the torus with these lengths: in each dimension one step up, then one step down, both wrapping.
+
+    A dimension of length 2 has one bidirectional link, not two: up and down are the same neighbour. (Two
+    parallel links are asked for explicitly, with ``links=2``.) A dimension of length 1 has no links.
+
+    Raises
+    ------
+    InputError
+        If a length is less than 1 or there are fewer than two ranks.
+
+    Examples
+    --------
+    >>> torus(3, 4).degree, torus(2, 4).degree, torus(2, 2).degree
+    (4, 3, 2)
+    """
+    return _product(f"torus:{_by_x(lengths)}", [_cycle(length) for length in lengths], bandwidth, alpha)
+
+
+def mesh(*lengths: int, bandwidth: Values = None, alpha: Values = None) -> Topology:
+    """Return the mesh with these lengths: a torus without the links that wrap; ``mesh(4, 1)`` is a path.
+
+    Raises
+    ------
+    InputError
+        If a length is less than 1 or there are fewer than two ranks.
+    """
+    return _product(f"mesh:{_by_x(lengths)}", [_path(length) for length in lengths], bandwidth, alpha)
+
+
+def hypercube(dimension: int, *, bandwidth: Values = None, alpha: Values = None) -> Topology:
+    """Return the hypercube of 2^dimension ranks; the first dimension flips the highest bit of a rank.
+
+    Raises
+    ------
+    InputError
+        If `dimension` is less than 1.
+    """
+    name = f"hypercube:{dimension}"
+    _at_least(name, "dimension", dimension, 1)
+    check_size(name, 1 << min(dimension, _HUGE_DIMENSION), 0)
+    return _product(name, [_clique(2)] * dimension, bandwidth, alpha)
+
+
+def complete(ranks: int, *, bandwidth: Values = None, alpha: Values = None) -> Topology:
+    """Return the complete network: every rank sends to every other, in increasing order.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two ranks.
+    """
+    return _product(f"complete:{ranks}", [_clique(ranks)], bandwidth, alpha)
+
+
+def hamming(dimension: int, length: int, *, bandwidth: Values = None, alpha: Values = None) -> Topology:
+    """Return H(n, q), the Cartesian power K_q^n: ranks that differ in one of n coordinates are neighbours.
+
+    Parameters
+    ----------
+    dimension
+        n, at least 1.
+    length
+        q, at least 2: the values of a coordinate, linked in increasing order.
+    bandwidth, alpha
+        One for all dimensions or one each.
+
+    Raises
+    ------
+    InputError
+        If `dimension` or `length` is too small.
+    """
+    name = f"hamming:{dimension},{length}"
+    _at_least(name, "dimension", dimension, 1)
+    _at_least(name, "length", length, 2)
+    check_size(name, length ** min(dimension, _HUGE_DIMENSION), 0)
+    return _product(name, [_clique(length)] * dimension, bandwidth, alpha)
+
+
+def complete_bipartite(degree: int, *, bandwidth: Values = None, alpha: Values = None) -> Topology:
+    """Return K_{d,d}: ranks 0..d-1 on one side, d..2d-1 on the other, each linked to all across.
+
+    Raises
+    ------
+    InputError
+        If `degree` is less than 1.
+    """
+    name = f"complete_bipartite:{degree}"
+    _at_least(name, "degree", degree, 1)
+    check_size(name, 2 * degree, 2 * degree**2)
+    source = np.repeat(np.arange(2 * degree), degree)
+    across = np.tile(np.arange(degree), 2 * degree)
+    arcs = (source, np.where(source < degree, across + degree, across))
+    return _assemble(name, 2 * degree, [arcs], bandwidth, alpha)
+
+
+def gen_kautz(degree: int, ranks: int, *, bandwidth: Values = None, alpha: Values = None) -> Topology:
+    """Return the generalized Kautz network Π_{d,n}: rank x sends to -d·x - a modulo n, for a = 1..d.
+
+    Self-loops are dropped, yet count in the degree that T_B is measured with (`Topology.nominal_degree`):
+    so it reproduces the papers' T_B. Arcs that coincide (only where n < d) are parallel links. Source:
+    dissertation, Definition 16.
+
+    Parameters
+    ----------
+    degree
+        d, at least 1.
+    ranks
+        n, at least 2.
+    bandwidth, alpha
+        One for all links.
+
+    Raises
+    ------
+    InputError
+        If `degree` or `ranks` is too small, or the network isn't strongly connected.
+    """
+    name = f"gen_kautz:{degree},{ranks}"
+    _at_least(name, "degree", degree, 1)
+    _at_least(name, "ranks", ranks, 2)
+    check_size(name, ranks, degree * ranks)
+    source = np.repeat(np.arange(ranks), degree)
+    target = (-degree * source - np.tile(np.arange(1, degree + 1), ranks)) % ranks
+    proper = source != target
+    arcs = (source[proper], target[proper])
+    return _assemble(name, ranks, [arcs], bandwidth, alpha, nominal_degree=degree)
+
+
+def circulant(ranks: int, *offsets: int, bandwidth: Values = None, alpha: Values = None) -> Topology:
+    """Return C(n, {a_1, ..., a_k}): rank i sends to i + a, then to i - a modulo n, for each offset a.
+
+    An offset of n/2 gives one bidirectional link, not two: i + a and i - a are then one neighbour, and the
+    degree is 2k - 1. Source: dissertation, Definition 18.
+
+    Parameters
+    ----------
+    ranks
+        n.
+    *offsets
+        In 1..n-1, distinct up to sign modulo n, and gcd(n, a_1, ..., a_k) = 1.
+    bandwidth, alpha
+        One for all offsets or one each.
+
+    Raises
+    ------
+    InputError
+        If an offset is out of range or repeated, or the network falls apart.
+    """
+    name = f"circulant:{','.join(map(str, (ranks, *offsets)))}"
+    _at_least(name, "ranks", ranks, 2)
+    check_size(name, ranks, 2 * ranks * len(offsets))
+    _check_offsets(name, ranks, offsets)
+    rank = np.arange(ranks)
+    classes = [_there_and_back(rank, (rank + offset) % ranks, (rank - offset) % ranks) for offset in offsets]
+    return _assemble(name, ranks, classes, bandwidth, alpha)
+
+
+def _check_offsets(name: str, ranks: int, offsets: Sequence[int]) -> None:
+    if not offsets:
+        raise InputError(f"topology {name} has no offsets; write e.g. circulant:16,3,4")
+    seen: dict[int, int] = {}
+    for offset in offsets:
+        if not 1 <= offset < ranks:
+            raise InputError(f"topology {name}: offset {offset} is not in 1..{ranks - 1}")
+        length = min(offset, ranks - offset)
+        if length in seen:
+            raise InputError(
+                f"topology {name}: offsets {seen[length]} and {offset} join the same ranks; "
+                "give each once (parallel links: links=2)"
+            )
+        seen[length] = offset
+    common = math.gcd(ranks, *offsets)
+    if common > 1:
+        raise InputError(
+            f"topology {name} falls apart into {common} parts: "
+            f"the gcd of the number of ranks and the offsets is {common}; it must be 1"
+        )
+
+
+_HUGE_DIMENSION = 64
+"""Enough to be refused for its size, few enough that the power is quickly computed."""
+
+
+@dataclass(frozen=True)
+class _Factor:
+    """A small digraph whose Cartesian product with others is the network; arcs listed by tail."""
+
+    length: int
+    links: int
+    """An upper limit on the arcs, known before they are built."""
+
+    kind: str
+
+    def arcs(self) -> tuple[Int64Array, Int64Array]:
+        """Return the tails and the heads."""
+        here = np.arange(self.length)
+        up, down = here + 1, here - 1
+        if self.kind == "one way":
+            return here, up % self.length
+        if self.kind == "cycle":
+            return _there_and_back(here, up % self.length, down % self.length)
+        if self.kind == "path":
+            tail, head = _there_and_back(here, up, down)
+            inside = (head >= 0) & (head < self.length)
+            return tail[inside], head[inside]
+        tail, head = np.repeat(here, self.length), np.tile(here, self.length)
+        return tail[tail != head], head[tail != head]
+
+
+def _one_way(length: int) -> _Factor:
+    return _Factor(length, length, "one way")
+
+
+def _cycle(length: int) -> _Factor:
+    return _Factor(length, 2 * length, "cycle")
+
+
+def _path(length: int) -> _Factor:
+    return _Factor(length, 2 * length, "path")
+
+
+def _clique(length: int) -> _Factor:
+    return _Factor(length, length * (length - 1), "clique")
+
+
+def _there_and_back(here: Int64Array, up: Int64Array, down: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Return the arcs to `up` and to `down`, by tail; once where the two agree, never to itself."""
+    tail = np.repeat(here, 2)
+    head = np.stack([up, down], axis=1).reshape(-1)
+    wanted = head != tail
+    wanted[1::2] &= up != down
+    return tail[wanted], head[wanted]
+
+
+def _product(name: str, factors: Sequence[_Factor], bandwidth: Values, alpha: Values) -> Topology:
+    """Return the Cartesian product: a link changes one coordinate, along an arc of that factor."""
+    for factor in factors:
+        _at_least(name, "length", factor.length, 1)
+    ranks = math.prod(factor.length for factor in factors)
+    check_size(name, ranks, sum(factor.links * (ranks // factor.length) for factor in factors))
+    if ranks < 2:
+        raise InputError(f"topology {name} has 1 rank; a collective needs at least 2")
+    classes, stride = [], ranks
+    for factor in factors:
+        before, stride = stride, stride // factor.length
+        corners = np.add.outer(np.arange(0, ranks, before), np.arange(stride)).reshape(-1, 1)
+        tail, head = factor.arcs()
+        classes.append(((corners + tail * stride).reshape(-1), (corners + head * stride).reshape(-1)))
+    return _assemble(name, ranks, classes, bandwidth, alpha)
+
+
+def _assemble(
+    name: str,
+    ranks: int,
+    classes: Sequence[Arcs],
+    bandwidth: Values,
+    alpha: Values,
+    nominal_degree: int | None = None,
+) -> Topology:
+    return assemble(
+        name,
+        ranks,
+        classes,
+        per_class(f"topology {name}: bandwidth", bandwidth, [DEFAULT_BANDWIDTH] * len(classes)),
+        per_class(f"topology {name}: alpha", alpha, [DEFAULT_ALPHA] * len(classes)),
+        nominal_degree=nominal_degree,
+    )
+
+
+def _at_least(name: str, what: str, value: int, least: int) -> None:
+    if value < least:
+        raise InputError(f"topology {name}: {what} {value} is too small; at least {least}")
+
+
+def _by_x(lengths: Sequence[int]) -> str:
+    return "x".join(map(str, lengths))

@@ -1,0 +1,374 @@
+"""Networks as node-link JSON and as networkx graphs.
+
+The JSON is networkx's ``node_link_data``, with the keys ``nodes`` and ``edges``::
+
+    {
+        "directed": true,
+        "multigraph": true,
+        "graph": {"name": "pair"},
+        "nodes": [{"id": 0, "kind": "compute"}, {"id": 1, "kind": "compute"}, {"id": 2, "kind": "switch"}],
+        "edges": [{"source": 0, "target": 2, "key": 0, "bandwidth": "50GB/s", "alpha": "0.5us"}, ...],
+    }
+
+Nodes may carry ``label`` (otherwise the id), ``host``, ``multicast`` and ``aggregate``; the graph
+``nominal_degree``. Ranks (``compute``) are numbered in file order, then switches in file order; links in
+file order, or by key where the keys are 0..L-1 (networkx lists edges by node, the key brings back our
+order). An undirected file means each edge both ways. Bandwidths and α are text with units, or numbers in
+bytes/s and seconds taken by their decimal text. We write text with units, as it is exact for any fraction
+(``1/3us``), and JSON numbers are not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+
+from topologies.errors import InputError, suggestion
+from topologies.exact import Int32Array, Rationals
+from topologies.topology import DEFAULT_ALPHA, DEFAULT_BANDWIDTH, Topology
+from topologies.units import exact_number, format_bandwidth, format_time, parse_bandwidth, parse_time
+
+_KINDS = ("compute", "switch")
+_NO_HOST = -1
+_MAX_HOST = 2**31 - 1
+_NUMBERS = (str, int, float, Fraction, Decimal)
+_MANY_DIGITS = 100
+"""Python converts no fewer digits than this; longer integers are looked at first."""
+
+
+def to_node_link(topology: Topology) -> dict[str, Any]:
+    """Return the network as node-link data of plain JSON values; bandwidths and α are text, exact."""
+    return _document(topology, format_bandwidth, format_time)
+
+
+def from_node_link(document: Any, name: str | None = None) -> Topology:
+    """Return the network that node-link data describes.
+
+    Parameters
+    ----------
+    document
+        As `json.loads` or networkx returns it; numbers may be int, Fraction or Decimal, and a float stands
+        for its shortest decimal text.
+    name
+        Of the network and in errors; otherwise the graph's own ``name``.
+
+    Raises
+    ------
+    InputError
+        If a key is missing or a value is not what it should be, naming the node or edge.
+    """
+    where = name or "the node-link data"
+    try:
+        return _read(document, name)
+    except InputError as error:
+        raise (
+            error if str(error).startswith(f"topology {where}") else InputError(f"{where}: {error}")
+        ) from None
+
+
+def read_topology(path: Path | str) -> Topology:
+    """Return the network in a node-link JSON file; its name is the path.
+
+    Raises
+    ------
+    InputError
+        If the file can't be read, is not JSON (naming the line) or does not describe a network.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: can't be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: not UTF-8 text") from None
+    return from_node_link(_loads(text, str(path)), str(path))
+
+
+def write_topology(topology: Topology, path: Path | str) -> None:
+    """Write the network as node-link JSON, a node or link a line.
+
+    Raises
+    ------
+    InputError
+        If the file can't be written.
+    """
+    document = to_node_link(topology)
+    lists = {key: ",\n  ".join(map(json.dumps, document.pop(key))) for key in ("nodes", "edges")}
+    head = json.dumps(document)[:-1]
+    text = f'{head},\n "nodes": [\n  {lists["nodes"]}],\n "edges": [\n  {lists["edges"]}]}}\n'
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: can't be written: {error.strerror}") from None
+
+
+def to_networkx(topology: Topology) -> nx.MultiDiGraph:
+    """Return the network as a `networkx.MultiDiGraph`.
+
+    Nodes are node numbers; an edge's key is its link number, and its ``bandwidth`` and ``alpha`` are
+    Fractions in bytes/s and seconds.
+    """
+    return nx.node_link_graph(_document(topology, Fraction, Fraction), edges="edges")
+
+
+def from_networkx(graph: nx.Graph, name: str | None = None) -> Topology:
+    """Return the network that a networkx graph of any kind describes.
+
+    A node without ``kind`` is a rank, an edge without ``bandwidth`` or ``alpha`` has the default, and each
+    edge of an undirected graph is a link both ways. Nodes and links are numbered as in `from_node_link`.
+
+    Raises
+    ------
+    InputError
+        As `from_node_link`.
+    """
+    document = nx.node_link_data(graph, edges="edges")
+    defaults = {"bandwidth": DEFAULT_BANDWIDTH, "alpha": DEFAULT_ALPHA}
+    document["nodes"] = [{"kind": "compute"} | node for node in document["nodes"]]
+    document["edges"] = [defaults | edge for edge in document["edges"]]
+    return from_node_link(document, name)
+
+
+def _document(
+    topology: Topology, bandwidth: Callable[[Fraction], Any], alpha: Callable[[Fraction], Any]
+) -> dict[str, Any]:
+    graph: dict[str, Any] = {"name": topology.name}
+    if topology.nominal_degree is not None:
+        graph["nominal_degree"] = topology.nominal_degree
+    ends = zip(topology.source.tolist(), topology.target.tolist(), strict=True)
+    speeds, delays = _each(topology.bandwidth, bandwidth), _each(topology.alpha, alpha)
+    return {
+        "directed": True,
+        "multigraph": True,
+        "graph": graph,
+        "nodes": [_node(topology, node) for node in range(topology.num_nodes)],
+        "edges": [
+            {"source": a, "target": b, "key": key, "bandwidth": speeds[key], "alpha": delays[key]}
+            for key, (a, b) in enumerate(ends)
+        ],
+    }
+
+
+def _node(topology: Topology, node: int) -> dict[str, Any]:
+    result: dict[str, Any] = {"id": node, "kind": _KINDS[node >= topology.num_ranks]}
+    if topology.labels[node] != str(node):
+        result["label"] = topology.labels[node]
+    if topology.hosts is not None:
+        result["host"] = int(topology.hosts[node])
+    if node in topology.multicast:
+        result["multicast"] = True
+    if node in topology.aggregate:
+        result["aggregate"] = True
+    return result
+
+
+def _each(values: Rationals, show: Callable[[Fraction], Any]) -> list[Any]:
+    """Return what `show` makes of each value; equal values, of which there are few, share one."""
+    distinct, which = np.unique(values.numerators, return_inverse=True)
+    shown = [show(Fraction(int(numerator), values.denominator)) for numerator in distinct]
+    return [shown[index] for index in which]
+
+
+def _loads(text: str, where: str) -> Any:
+    def refuse(constant: str) -> Any:
+        raise InputError(f"{where}: {constant} is not a number that a network can have")
+
+    def exact(number: str) -> Fraction:
+        try:
+            return exact_number(number)
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from None
+
+    def integer(number: str) -> int:
+        return int(number if len(number) < _MANY_DIGITS else exact(number))
+
+    try:
+        return json.loads(text, parse_float=exact, parse_int=integer, parse_constant=refuse)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{where}, line {error.lineno}: not JSON: {error.msg}") from None
+    except RecursionError:
+        raise InputError(f"{where}: not a network: nested too deeply") from None
+
+
+def _read(document: Any, name: str | None) -> Topology:
+    """Return the network; the caller says in its errors where it comes from."""
+    if not isinstance(document, Mapping):
+        raise InputError("expected an object with the keys 'nodes' and 'edges'")
+    graph = document.get("graph") or {}
+    if not isinstance(graph, Mapping):
+        raise InputError("'graph' must be an object")
+    directed = document.get("directed")
+    if not isinstance(directed, bool):
+        raise InputError("the key 'directed' must be true, or false (each edge is then a link both ways)")
+    nodes, edges = _objects(document, "nodes"), _objects(document, "edges")
+    called = name or str(graph.get("name", "unnamed"))
+    return _topology(called, nodes, edges, directed, graph.get("nominal_degree"))
+
+
+def _objects(document: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    value = document.get(key)
+    if value is None:
+        older = key == "edges" and "links" in document
+        hint = "; rename 'links', as older networkx wrote it" if older else ""
+        raise InputError(f"no key '{key}'{hint}")
+    if not isinstance(value, list) or not all(isinstance(entry, Mapping) for entry in value):
+        raise InputError(f"'{key}' must be a list of objects")
+    return value
+
+
+def _topology(
+    name: str, nodes: list[Mapping[str, Any]], edges: list[Mapping[str, Any]], directed: bool, degree: Any
+) -> Topology:
+    if degree is not None and not _is_count(degree):
+        raise InputError(f"nominal_degree {degree!r} is not a positive integer")
+    kinds = [_kind(node, index) for index, node in enumerate(nodes)]
+    order = sorted(range(len(nodes)), key=lambda index: kinds[index] == "switch")  # stable: file order
+    ordered = [nodes[index] for index in order]
+    labels = tuple(str(node.get("label", node["id"])) for node in ordered)
+    for label in labels:
+        if not label.isprintable():
+            raise InputError(f"label {label!r} has characters that don't print")
+    return Topology(
+        name=name,
+        num_ranks=kinds.count("compute"),
+        labels=labels,
+        **_links(edges, _numbers(ordered), directed),
+        multicast=_able(ordered, "multicast"),
+        aggregate=_able(ordered, "aggregate"),
+        hosts=_hosts(ordered),
+        nominal_degree=degree,
+    )
+
+
+def _kind(node: Mapping[str, Any], index: int) -> str:
+    for key in ("id", "kind"):
+        if key not in node:
+            raise InputError(f"nodes[{index}] has no key '{key}'")
+    kind = node["kind"]
+    if kind not in _KINDS:
+        hint = suggestion(str(kind), _KINDS)
+        raise InputError(f"node {node['id']!r} has an unknown kind {kind!r}{hint}")
+    return str(kind)
+
+
+def _numbers(nodes: list[Mapping[str, Any]]) -> dict[Any, int]:
+    result: dict[Any, int] = {}
+    for number, node in enumerate(nodes):
+        if _plain(node["id"]) in result:
+            raise InputError(f"two nodes have the id {node['id']!r}")
+        result[_plain(node["id"])] = number
+    return result
+
+
+def _able(nodes: list[Mapping[str, Any]], what: str) -> frozenset[int]:
+    for node in nodes:
+        if not isinstance(node.get(what, False), bool):
+            raise InputError(f"{what} of node {node['id']!r} must be true or false")
+    return frozenset(number for number, node in enumerate(nodes) if node.get(what, False))
+
+
+def _hosts(nodes: list[Mapping[str, Any]]) -> Int32Array | None:
+    hosts = [node.get("host", _NO_HOST) for node in nodes]
+    for node, host in zip(nodes, hosts, strict=True):
+        if type(host) is not int or not _NO_HOST <= host <= _MAX_HOST:
+            raise InputError(f"host {host!r} of node {node['id']!r} is not 0, 1, ... (or -1 for none)")
+    return np.array(hosts, dtype=np.int32) if any("host" in node for node in nodes) else None
+
+
+def _links(edges: list[Mapping[str, Any]], numbers: dict[Any, int], directed: bool) -> dict[str, Any]:
+    """Return the link arrays of a `Topology`, by name."""
+    _check_keys(edges)
+    edges = _in_order(edges) if directed else edges
+    ends = [[_end(edge, end, numbers) for edge in edges] for end in ("source", "target")]
+    bandwidth = _quantities(edges, "bandwidth", parse_bandwidth)
+    alpha = _quantities(edges, "alpha", parse_time)
+    source, target = np.array(ends, dtype=np.int32).reshape(2, len(edges))
+    if directed:
+        return {"source": source, "target": target, "bandwidth": bandwidth, "alpha": alpha}
+    both = np.repeat(np.arange(len(edges)), 2)
+    return {
+        "source": np.stack([source, target], axis=1).reshape(-1),
+        "target": np.stack([target, source], axis=1).reshape(-1),
+        "bandwidth": bandwidth.take(both),
+        "alpha": alpha.take(both),
+    }
+
+
+def _in_order(edges: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the edges by key where the keys are link numbers, otherwise as they come."""
+    keys = [edge.get("key") for edge in edges]
+    if any(type(key) is not int for key in keys) or set(keys) != set(range(len(keys))):
+        return edges
+    return sorted(edges, key=lambda edge: int(edge["key"]))
+
+
+def _check_keys(edges: list[Mapping[str, Any]]) -> None:
+    seen = set()
+    for index, edge in enumerate(edges):
+        for key in ("source", "target", "bandwidth", "alpha"):
+            if key not in edge:
+                raise InputError(f"edges[{index}] has no key '{key}'")
+        if edge.get("key") is not None:
+            name = (_plain(edge["source"]), _plain(edge["target"]), _plain(edge["key"]))
+            if name in seen:
+                raise InputError(
+                    f"edges[{index}] repeats the source, target and key of another; "
+                    "parallel links need different keys, or none"
+                )
+            seen.add(name)
+
+
+def _end(edge: Mapping[str, Any], end: str, numbers: dict[Any, int]) -> int:
+    number = numbers.get(_plain(edge[end]))
+    if number is None:
+        hint = suggestion(str(edge[end]), map(str, numbers))
+        short = hint if "did you mean" in hint else ""
+        raise InputError(f"{_shown(edge)}: no node has the id {edge[end]!r}{short}")
+    return number
+
+
+def _quantities(edges: list[Mapping[str, Any]], key: str, parse: Callable[[object], Fraction]) -> Rationals:
+    """Return the exact numbers of the edges; equal ones, of which there are few, are read once."""
+    known: dict[tuple[type, Any], int] = {}
+    values: list[Fraction] = []
+    which = []
+    for edge in edges:
+        value = edge[key]
+        kind = (type(value), value if isinstance(value, _NUMBERS) else None)
+        if kind not in known:
+            known[kind] = len(values)
+            try:
+                values.append(parse(value) if isinstance(value, str) else _exact(value))
+            except InputError as error:
+                raise InputError(f"{_shown(edge)}: {key}: {error}") from None
+        which.append(known[kind])
+    return Rationals.of(values).take(np.array(which, dtype=np.int64)).reduced
+
+
+def _shown(edge: Mapping[str, Any]) -> str:
+    return f"edge {edge['source']!r} -> {edge['target']!r}"
+
+
+def _exact(value: Any) -> Fraction:
+    if isinstance(value, bool) or not isinstance(value, _NUMBERS):
+        raise InputError(f"{value!r} is neither a number nor text with a unit")
+    if isinstance(value, float | Decimal):
+        return exact_number(str(value))  # by its decimal text: 5e-7 is 1/2000000, not the nearest double
+    return Fraction(value)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _plain(identifier: Any) -> Any:
+    """Return a node id that a dict can hold: JSON has lists where networkx has tuples."""
+    if isinstance(identifier, Mapping):
+        raise InputError(f"the id {identifier!r} is neither text nor a number")
+    return tuple(map(_plain, identifier)) if isinstance(identifier, list) else identifier

@@ -1,0 +1,244 @@
+"""Networks from one line of text: ``family:args[?key=value&key=value]``, or the path of a JSON file.
+
+Keys, in any order, each at most once:
+
+==============  ========================================================================================
+``bandwidth``   ``50GB/s``: one for all dimensions (or kinds of link), or one each, comma separated
+``alpha``       ``0.5us``: likewise
+``drop_nodes``  ``7,9``: nodes that failed, by label (a rank's label is its number)
+``drop_links``  ``0-1,2-3``: links that failed, both directions and parallel ones; ``0>1`` one direction
+``ranks``       ``8+8``: how many ranks of each box remain, the first ones; the others are removed
+``links``       ``2``: so many parallel links for each
+==============  ========================================================================================
+
+Labels in a text are those of the whole network, before anything is removed; it is checked once everything is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+
+from topologies import families, platforms
+from topologies.errors import InputError, suggestion
+from topologies.files import read_topology
+from topologies.topology import Topology
+from topologies.transforms import links_between, parallel_links, ranks_beyond, without
+from topologies.units import parse_bandwidth, parse_time
+
+
+@dataclass(frozen=True)
+class Family:
+    """A family of networks, as the text grammar and ``tutti list topologies`` know it.
+
+    Parameters
+    ----------
+    name
+        Before the colon.
+    form
+        The arguments, such as ``AxBx...`` or ``d,n``; its separator is theirs.
+    example
+        A whole text.
+    summary
+        What it is, in one line.
+    build
+        Takes the arguments as integers, and ``bandwidth`` and ``alpha`` as lists of Fractions or None.
+    arguments
+        The least and the greatest number of arguments; None: any number.
+    """
+
+    name: str
+    form: str
+    example: str
+    summary: str
+    build: Callable[..., Topology]
+    arguments: tuple[int, int | None] = (1, 1)
+
+    @property
+    def separator(self) -> str:
+        """What stands between arguments: ``x`` or ``,``."""
+        return "x" if self.form.startswith("AxB") else ","
+
+
+# Adding a family: a function that returns a Topology, and one line here.
+# fmt: off
+FAMILIES: Mapping[str, Family] = {family.name: family for family in (
+    Family("ring", "n", "ring:8", "bidirectional ring", families.ring),
+    Family("uniring", "n", "uniring:8", "unidirectional ring", families.uniring),
+    Family("torus", "AxBx...", "torus:4x4", "torus of any dimensions", families.torus, (1, None)),
+    Family("mesh", "AxBx...", "mesh:5x5", "mesh of any dimensions", families.mesh, (1, None)),
+    Family("hypercube", "d", "hypercube:10", "hypercube of 2^d ranks", families.hypercube),
+    Family("complete", "n", "complete:8", "complete network K_n", families.complete),
+    Family("complete_bipartite", "d", "complete_bipartite:4", "K_{d,d}", families.complete_bipartite),
+    Family("hamming", "n,q", "hamming:2,3", "Hamming graph H(n, q) = K_q^n", families.hamming, (2, 2)),
+    Family("gen_kautz", "d,n", "gen_kautz:4,64", "generalized Kautz of degree d", families.gen_kautz, (2, 2)),
+    Family("circulant", "n,a,b,...", "circulant:16,3,4", "i to i±a, i±b, ...", families.circulant, (2, None)),
+    Family("dgx_a100", "boxes", "dgx_a100:2", "8 A100 GPUs a box, NVSwitch, InfiniBand", platforms.dgx_a100),
+    Family("mi250", "boxes", "mi250:2", "16 MI250 GPUs a box, Infinity Fabric, InfiniBand", platforms.mi250),
+)}
+# fmt: on
+
+_KEYS = ("bandwidth", "alpha", "drop_nodes", "drop_links", "ranks", "links")
+_FAMILY_TEXT = re.compile(r"([a-z][a-z0-9_]*)(?::(.*))?", re.DOTALL)
+_WHOLE_NUMBER = re.compile(r"[0-9]{1,9}")
+_SHOWN = 120
+"""How many characters of a text an error repeats."""
+
+
+def parse_topology(text: str) -> Topology:
+    """Return the network that a text describes; its name is the text.
+
+    Parameters
+    ----------
+    text
+        ``family:args[?key=value&...]`` (see `FAMILIES` and this module's table of keys), or the path of a
+        node-link JSON file, to which all keys but ``bandwidth`` and ``alpha`` apply.
+
+    Raises
+    ------
+    InputError
+        If the text can't be understood (saying what is expected), or the network is no network.
+
+    Examples
+    --------
+    >>> parse_topology("mesh:7x10?bandwidth=16GiB/s,73GiB/s&alpha=1.5us").num_links
+    246
+    >>> parse_topology("torus:4x4?drop_nodes=7,9").num_ranks
+    14
+    """
+    name = text.strip()
+    if _is_file(name):
+        return read_topology(name)
+    head, mark, query = name.partition("?")
+    keys = _parse_keys(name, query) if mark else {}
+    return replace(_with_changes(_base(name, head, keys), name, keys), name=name)
+
+
+def _base(text: str, head: str, keys: Mapping[str, str]) -> Topology:
+    """Return the network before keys remove or add anything."""
+    match = _FAMILY_TEXT.fullmatch(head)
+    if match and match[1] in FAMILIES:
+        return _build(text, FAMILIES[match[1]], match[2], keys)
+    if head.endswith(".json") or _is_file(head):
+        _refuse_numbers(text, keys)
+        return read_topology(head)
+    if match:
+        raise InputError(f"{_shown(text)}: unknown family '{match[1]}'{suggestion(match[1], FAMILIES)}")
+    raise InputError(
+        f"{_shown(text)} is not understood; write family:args, e.g. torus:4x4, or the path of a .json file"
+    )
+
+
+def _shown(text: str) -> str:
+    return f"topology {text[:_SHOWN]!r}{'...' * (len(text) > _SHOWN)}"
+
+
+def _is_file(name: str) -> bool:
+    """Return whether a file has this name, which is not that of a family."""
+    try:
+        return bool(name) and name.partition(":")[0] not in FAMILIES and Path(name).is_file()
+    except (OSError, ValueError):  # a text that no file can be called
+        return False
+
+
+def _refuse_numbers(text: str, keys: Mapping[str, str]) -> None:
+    for key in ("bandwidth", "alpha"):
+        if key in keys:
+            raise InputError(f"{_shown(text)}: {key}= is for families; a file says it link by link")
+
+
+def _build(text: str, family: Family, args: str | None, keys: Mapping[str, str]) -> Topology:
+    words = (args or "").split(family.separator) if args else []
+    if not all(_WHOLE_NUMBER.fullmatch(word) for word in words):
+        wrong = next(word for word in words if not _WHOLE_NUMBER.fullmatch(word))
+        raise InputError(f"{_shown(text)}: '{wrong}' is not a whole number below 10^9; {_expected(family)}")
+    least, most = family.arguments
+    if len(words) < least or (most is not None and len(words) > most):
+        raise InputError(f"{_shown(text)}: {len(words)} arguments; {_expected(family)}")
+    return family.build(
+        *map(int, words),
+        bandwidth=_quantities(text, keys, "bandwidth", parse_bandwidth),
+        alpha=_quantities(text, keys, "alpha", parse_time),
+    )
+
+
+def _expected(family: Family) -> str:
+    return f"expected {family.name}:{family.form}, e.g. {family.example}"
+
+
+def _quantities(
+    text: str, keys: Mapping[str, str], key: str, parse: Callable[[object], Fraction]
+) -> list[Fraction] | None:
+    if key not in keys:
+        return None
+    try:
+        return [parse(word) for word in keys[key].split(",")]
+    except InputError as error:
+        raise InputError(f"{_shown(text)}: {error}") from None
+
+
+def _parse_keys(text: str, query: str) -> dict[str, str]:
+    keys: dict[str, str] = {}
+    for part in query.split("&"):
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if key not in _KEYS:
+            raise InputError(f"{_shown(text)}: unknown key '{key}'{suggestion(key, _KEYS)}")
+        if not equals or not value:
+            raise InputError(f"{_shown(text)}: key '{key}' has no value; write {key}=...")
+        if key in keys:
+            raise InputError(f"{_shown(text)}: key '{key}' occurs twice; separate values by commas")
+        keys[key] = value
+    return keys
+
+
+def _with_changes(base: Topology, text: str, keys: Mapping[str, str]) -> Topology:
+    """Return the network once all that the keys remove is gone, with parallel links."""
+    nodes: list[int] = []
+    links: list[int] = []
+    if "drop_nodes" in keys:
+        nodes += [_node(base, text, label) for label in keys["drop_nodes"].split(",")]
+    if "ranks" in keys:
+        nodes += ranks_beyond(base, _whole_numbers(text, "ranks", keys["ranks"].split("+")))
+    if "drop_links" in keys:
+        links = [link for pair in keys["drop_links"].split(",") for link in _failed_links(base, text, pair)]
+    changed = without(base, nodes=nodes, links=links, name=text) if nodes or links else base
+    if "links" in keys:
+        changed = parallel_links(changed, _whole_numbers(text, "links", [keys["links"]])[0])
+    return changed
+
+
+def _whole_numbers(text: str, key: str, words: list[str]) -> list[int]:
+    for word in words:
+        if not _WHOLE_NUMBER.fullmatch(word.strip()):
+            example = "ranks=8+8" if key == "ranks" else "links=2"
+            raise InputError(f"{_shown(text)}: {key}: '{word}' is no whole number; write e.g. {example}")
+    return [int(word) for word in words]
+
+
+def _node(base: Topology, text: str, label: str) -> int:
+    if label.strip() not in base.labels:
+        last = base.labels[base.num_ranks - 1]
+        switches = "".join(f", {name}" for name in base.labels[base.num_ranks :][:4])
+        raise InputError(
+            f"{_shown(text)}: no node '{label.strip()}'; nodes are {base.labels[0]}..{last}{switches}"
+        )
+    return base.labels.index(label.strip())
+
+
+def _failed_links(base: Topology, text: str, pair: str) -> list[int]:
+    """Return the links that ``a-b`` (both directions) or ``a>b`` means; labels may hold these signs."""
+    for sign in re.finditer("[->]", pair):
+        ends = [pair[: sign.start()].strip(), pair[sign.end() :].strip()]
+        if all(end in base.labels for end in ends):
+            one, other = (base.labels.index(end) for end in ends)
+            return links_between(base, one, other, both=sign[0] == "-")
+    words = re.split("[->]", pair)
+    if len(words) == 2:
+        for word in words:
+            _node(base, text, word)
+    raise InputError(
+        f"{_shown(text)}: drop_links: '{pair}' is no link; write e.g. 0-1 (both directions) or 0>1"
+    )

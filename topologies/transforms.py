@@ -1,0 +1,309 @@
+"""Networks made from networks: transposed, with failures, with parallel links, made bidirectional.
+
+Every transform returns a new `Topology`, drops `Topology.expression`, keeps labels and hosts, and drops the
+nominal degree where it changes degrees unevenly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from topologies.assembly import check_size
+from topologies.errors import InputError
+from topologies.exact import BoolArray, Int64Array, frozen
+from topologies.topology import Topology
+
+_SHOWN = 5
+"""How many nodes an error lists."""
+
+
+def transpose(topology: Topology) -> Topology:
+    """Return the network with every link turned round; link i stays link i.
+
+    What multicasts then aggregates and the other way round, as a reversed copy is a sum. Transposing twice
+    gives the network back (its name too). Source: dissertation, Theorem 1.
+
+    Examples
+    --------
+    >>> from topologies.families import uniring
+    >>> transpose(uniring(3)).source.tolist()
+    [1, 2, 0]
+    """
+    return replace(
+        topology,
+        name=_transposed_name(topology.name),
+        source=topology.target,
+        target=topology.source,
+        multicast=topology.aggregate,
+        aggregate=topology.multicast,
+        expression=None,
+    )
+
+
+def _transposed_name(name: str) -> str:
+    opening, closing = "transpose(", ")"
+    if name.startswith(opening) and name.endswith(closing):
+        return name[len(opening) : -len(closing)]
+    return f"{opening}{name}{closing}"
+
+
+def union_with_transpose(topology: Topology) -> Topology:
+    """Return the network and its transpose together: link i, and link L + i turned round, of L links.
+
+    Degrees double, the nominal degree too; switches can do what they could.
+
+    Raises
+    ------
+    InputError
+        If there would be too many links.
+    """
+    name = f"union({topology.name}, {_transposed_name(topology.name)})"
+    check_size(name, topology.num_nodes, 2 * topology.num_links)
+    twice = np.tile(np.arange(topology.num_links), 2)
+    return replace(
+        topology,
+        name=name,
+        source=np.concatenate([topology.source, topology.target]),
+        target=np.concatenate([topology.target, topology.source]),
+        bandwidth=topology.bandwidth.take(twice),
+        alpha=topology.alpha.take(twice),
+        nominal_degree=None if topology.nominal_degree is None else 2 * topology.nominal_degree,
+        expression=None,
+    )
+
+
+def parallel_links(topology: Topology, factor: int) -> Topology:
+    """Return the network with `factor` parallel links for each.
+
+    Link i becomes i·factor .. i·factor + factor - 1. Each of them has the bandwidth of the one it copies;
+    the nominal degree grows by `factor`.
+
+    Raises
+    ------
+    InputError
+        If `factor` is less than 1 or there would be too many links.
+    """
+    name = _with_key(topology.name, f"links={factor}")
+    if factor < 1:
+        raise InputError(f"topology {name}: {factor} parallel links; at least 1")
+    check_size(name, topology.num_nodes, factor * topology.num_links)
+    copies = np.repeat(np.arange(topology.num_links), factor)
+    return replace(
+        topology,
+        name=name,
+        source=topology.source[copies],
+        target=topology.target[copies],
+        bandwidth=topology.bandwidth.take(copies),
+        alpha=topology.alpha.take(copies),
+        nominal_degree=None if topology.nominal_degree is None else factor * topology.nominal_degree,
+        expression=None,
+    )
+
+
+def drop_nodes(topology: Topology, nodes: Iterable[int]) -> Topology:
+    """Return the network after these nodes failed, with all their links.
+
+    The rest are renumbered from 0 in order; labels keep the old names. A switch left without any link goes
+    too.
+
+    Parameters
+    ----------
+    topology
+        The network.
+    nodes
+        Node numbers, ranks or switches.
+
+    Raises
+    ------
+    InputError
+        If there is no such node, or what remains is not strongly connected.
+
+    Examples
+    --------
+    >>> from topologies.families import mesh
+    >>> drop_nodes(mesh(2, 2), [1]).labels
+    ('0', '2', '3')
+    """
+    gone = list(nodes)
+    names = ",".join(topology.labels[node] for node in gone if 0 <= node < topology.num_nodes)
+    return without(topology, nodes=gone, name=_with_key(topology.name, f"drop_nodes={names}"))
+
+
+def drop_links(topology: Topology, pairs: Iterable[tuple[int, int]], *, both: bool = True) -> Topology:
+    """Return the network after the links between these nodes failed, parallel ones included.
+
+    Parameters
+    ----------
+    topology
+        The network.
+    pairs
+        Node numbers (a, b).
+    both
+        Whether the links from b to a fail as well as those from a to b.
+
+    Raises
+    ------
+    InputError
+        If two nodes have no link, or what remains is not strongly connected.
+    """
+    ends = list(pairs)
+    links = [link for a, b in ends for link in links_between(topology, a, b, both=both)]
+    sign = "-" if both else ">"
+    names = ",".join(f"{topology.labels[a]}{sign}{topology.labels[b]}" for a, b in ends)
+    return without(topology, links=links, name=_with_key(topology.name, f"drop_links={names}"))
+
+
+def keep_ranks(topology: Topology, ranks: Iterable[int]) -> Topology:
+    """Return the network of these ranks and all switches; the other ranks are removed with their links.
+
+    Raises
+    ------
+    InputError
+        If there is no such rank, or what remains is not strongly connected.
+    """
+    kept = set(ranks)
+    _check_nodes(topology, kept, topology.num_ranks, "rank")
+    return drop_nodes(topology, [rank for rank in range(topology.num_ranks) if rank not in kept])
+
+
+def ranks_beyond(topology: Topology, counts: Sequence[int]) -> list[int]:
+    """Return the ranks to remove so that the first counts[b] of each box b remain.
+
+    Raises
+    ------
+    InputError
+        If the network has no boxes, another number of them, or fewer ranks in one.
+    """
+    where = f"topology {topology.name}"
+    hosts = topology.hosts
+    if hosts is None or (hosts[: topology.num_ranks] < 0).any():
+        raise InputError(f"{where} has no boxes to count ranks in; use drop_nodes")
+    box_of = hosts[: topology.num_ranks]
+    boxes = [np.flatnonzero(box_of == host).tolist() for host in np.unique(box_of)]
+    if len(counts) != len(boxes):
+        example = "+".join(str(len(box)) for box in boxes)
+        raise InputError(
+            f"{where} has {len(boxes)} boxes, not {len(counts)}; give one number a box, e.g. {example}"
+        )
+    for number, (box, count) in enumerate(zip(boxes, counts, strict=True)):
+        if not 1 <= count <= len(box):
+            raise InputError(f"{where}: box {number} has {len(box)} ranks; keep 1 to {len(box)}, not {count}")
+    return [rank for box, count in zip(boxes, counts, strict=True) for rank in box[count:]]
+
+
+def links_between(topology: Topology, a: int, b: int, *, both: bool = True) -> list[int]:
+    """Return the numbers of the links from node a to node b, and of those from b to a if `both`.
+
+    Raises
+    ------
+    InputError
+        If there is no such node or no such link.
+    """
+    _check_nodes(topology, (a, b), topology.num_nodes, "node")
+    found = (topology.source == a) & (topology.target == b)
+    if both:
+        found |= (topology.source == b) & (topology.target == a)
+    if not found.any():
+        near = [topology.labels[node] for node in np.unique(topology.target[topology.source == a])]
+        raise InputError(
+            f"topology {topology.name} has no link {topology.labels[a]}->{topology.labels[b]}; "
+            f"{topology.labels[a]} has links to {_listed(near)}"
+        )
+    return [int(link) for link in np.flatnonzero(found)]
+
+
+def without(
+    topology: Topology, *, nodes: Iterable[int] = (), links: Iterable[int] = (), name: str | None = None
+) -> Topology:
+    """Return the network without these nodes and links, checked once both are gone.
+
+    Parameters
+    ----------
+    topology
+        The network.
+    nodes, links
+        Their numbers.
+    name
+        Of the result; that of the network if not given.
+
+    Raises
+    ------
+    InputError
+        If there is no such node, or what remains is not strongly connected (naming the ranks cut off).
+    """
+    gone = list(nodes)
+    _check_nodes(topology, gone, topology.num_nodes, "node")
+    stays = np.ones(topology.num_nodes, dtype=bool)
+    stays[gone] = False
+    works = stays[topology.source] & stays[topology.target]
+    works[list(links)] = False
+    stays[topology.num_ranks :] &= _has_link(topology, works)[topology.num_ranks :]
+    changed = name or topology.name
+    _check_whole(topology, stays, works, changed)
+    return _restricted(topology, stays, works, changed)
+
+
+def _has_link(topology: Topology, works: BoolArray) -> BoolArray:
+    linked = np.zeros(topology.num_nodes, dtype=bool)
+    linked[topology.source[works]] = True
+    linked[topology.target[works]] = True
+    return linked
+
+
+def _check_whole(topology: Topology, stays: BoolArray, works: BoolArray, name: str) -> None:
+    """Refuse a network that fell apart; the ranks outside its largest part are those cut off."""
+    source, target = topology.source[works], topology.target[works]
+    shape = (topology.num_nodes, topology.num_nodes)
+    matrix = coo_array((np.ones(len(source), dtype=np.int8), (source, target)), shape=shape).tocsr()
+    part = connected_components(matrix, directed=True, connection="strong")[1]
+    ranks = np.flatnonzero(stays[: topology.num_ranks])
+    if len(ranks) < 2:
+        raise InputError(f"topology {name} has {len(ranks)} rank(s) left; a collective needs at least 2")
+    largest = int(np.argmax(np.bincount(part[ranks])))
+    cut_off = ranks[part[ranks] != largest]
+    if len(cut_off):
+        raise InputError(
+            f"topology {name} is not strongly connected: "
+            f"cut off from the rest: {_listed([topology.labels[rank] for rank in cut_off])}"
+        )
+
+
+def _restricted(topology: Topology, stays: BoolArray, works: BoolArray, name: str) -> Topology:
+    number: Int64Array = np.cumsum(stays) - 1
+    kept = np.flatnonzero(stays)
+
+    def renumbered(nodes: frozenset[int]) -> frozenset[int]:
+        return frozenset(int(number[node]) for node in nodes if stays[node])
+
+    return Topology(
+        name=name,
+        num_ranks=int(stays[: topology.num_ranks].sum()),
+        labels=tuple(topology.labels[node] for node in kept),
+        source=number[topology.source[works]].astype(np.int32),
+        target=number[topology.target[works]].astype(np.int32),
+        bandwidth=topology.bandwidth.take(works),
+        alpha=topology.alpha.take(works),
+        multicast=renumbered(topology.multicast),
+        aggregate=renumbered(topology.aggregate),
+        hosts=None if topology.hosts is None else frozen(topology.hosts[kept], np.int32),
+        nominal_degree=topology.nominal_degree if works.all() else None,
+    )
+
+
+def _check_nodes(topology: Topology, nodes: Iterable[int], count: int, what: str) -> None:
+    for node in nodes:
+        if not 0 <= node < count:
+            raise InputError(f"topology {topology.name} has no {what} {node}; {what}s are 0..{count - 1}")
+
+
+def _with_key(name: str, key: str) -> str:
+    return f"{name}{'&' if '?' in name else '?'}{key}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + ", ..." * (len(names) > _SHOWN)
