@@ -1,8 +1,13 @@
 """Schedules: what moves when, checked, costed and simulated by one piece of code each."""
 
 from schedules.collective import Collective, Kind, collective
+from schedules.compose import compose_allreduce, from_allgather
+from schedules.cost import StepCost, congestion, link_loads, step_cost
 from schedules.method import Method, NoOptions, Problem
+from schedules.optimality import is_bandwidth_optimal, is_moore_optimal, moore_bound, moore_optimal_steps
 from schedules.schedule import Chunks, Clock, Routes, Schedule
+from schedules.simulate import Simulation, SimulationOptions
+from schedules.verify import VerificationError
 
 __all__ = [
     "Chunks",
@@ -14,5 +19,18 @@ __all__ = [
     "Problem",
     "Routes",
     "Schedule",
+    "Simulation",
+    "SimulationOptions",
+    "StepCost",
+    "VerificationError",
     "collective",
+    "compose_allreduce",
+    "congestion",
+    "from_allgather",
+    "is_bandwidth_optimal",
+    "is_moore_optimal",
+    "link_loads",
+    "moore_bound",
+    "moore_optimal_steps",
+    "step_cost",
 ]

@@ -1,0 +1,255 @@
+"""Composition: a reduce-scatter and then an allgather is an allreduce (dissertation, section A.2).
+
+The two may cut an item into different chunks; the whole is over their common refinement, where every
+cut of either is a cut. Sizes are integers, so the refinement is exact.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from schedules.collective import Kind
+from schedules.durations import messages, transfer_ticks
+from schedules.method import Problem
+from schedules.reverse import reverse
+from schedules.schedule import Chunks, Clock, Routes, Schedule
+from topologies.errors import InputError, Unsupported
+from topologies.exact import INT64_MAX, Int64Array, IntArray
+from topologies.transforms import transpose
+
+ADDITIVE_CLAIMS = ("tl_steps", "tb")
+"""What a composition claims if both parts do; the congestion of the whole is less than the sum."""
+
+
+def from_allgather(problem: Problem, make: Callable[[Problem], Schedule]) -> Schedule:
+    """Return a schedule for an allgather, reduce-scatter or allreduce, given how to make an allgather.
+
+    A reduce-scatter on G is the reverse of an allgather on the transpose of G (Corollary 1.1), an
+    allreduce is that and then an allgather. Shards and groups are kept.
+
+    Parameters
+    ----------
+    problem
+        What is asked.
+    make
+        Returns a schedule for a problem whose collective is an allgather.
+
+    Raises
+    ------
+    Unsupported
+        If the collective is another.
+    """
+    what = problem.collective
+    if what.kind not in (Kind.ALLGATHER, Kind.REDUCE_SCATTER, Kind.ALLREDUCE):
+        raise Unsupported(
+            f"{what.kind} can't be made from an allgather; allowed: allgather, reduce-scatter, allreduce"
+        )
+    gather = what.with_kind(Kind.ALLGATHER)
+    if what.kind is Kind.ALLGATHER:
+        return make(problem)
+    turned = Problem(transpose(problem.topology), gather, problem.size)
+    reduce_scatter = reverse(make(turned), problem.topology)
+    if what.kind is Kind.REDUCE_SCATTER:
+        return reduce_scatter
+    return compose_allreduce(reduce_scatter, make(Problem(problem.topology, gather, problem.size)))
+
+
+def compose_allreduce(reduce_scatter: Schedule, allgather: Schedule) -> Schedule:
+    """Return the allreduce that does one schedule and then the other, over their common refinement.
+
+    Steps and ticks of the second start where the first ends (its last step, its last arrival); in the
+    flow clock its rows follow. Ticks of different length are first made multiples of a common one.
+
+    Raises
+    ------
+    InputError
+        If they are not a reduce-scatter and an allgather of the same shards and groups on equal topologies,
+        in the same clock and, in the time clock, made for the same size; or if numbers outgrow 64 bits.
+    """
+    _check_halves(reduce_scatter, allgather)
+    chunks = common_refinement(reduce_scatter.chunks, allgather.chunks)
+    first, second = _on_common_tick(refine(reduce_scatter, chunks), refine(allgather, chunks))
+    routes, base = _joined_routes(first, second)
+    return first.replace(
+        collective=allgather.collective.with_kind(Kind.ALLREDUCE),
+        chunk=np.concatenate([first.chunk, second.chunk]),
+        route=np.concatenate([first.route, second.route + np.int32(base)]),
+        order=_joined_order(first, second),
+        count=_joined_column(first, second, "count", 1),
+        reduce=_joined_column(first, second, "reduce", False),
+        routes=routes,
+        claims={name: first.claims[name] + second.claims[name] for name in _shared_claims(first, second)},
+        stats=_joined_stats(first.stats, second.stats),
+    )
+
+
+def common_refinement(one: Chunks, other: Chunks) -> Chunks:
+    """Return the coarsest chunk table in which every cut of either table is a cut.
+
+    Parameters
+    ----------
+    one, other
+        Tables of the same items with the same shares.
+
+    Raises
+    ------
+    InputError
+        If the shares differ, or do not fit 64 bits over the common denominator.
+    """
+    first, second, denominator = _aligned(one, other)
+    cuts = np.union1d(first, second)
+    item = one.item[np.searchsorted(first, cuts[:-1], side="right") - 1]
+    size = np.where(_shares(one)[item] > 0, np.diff(cuts), 0)
+    return Chunks(item, size, denominator)
+
+
+def refine(schedule: Schedule, chunks: Chunks) -> Schedule:
+    """Return the same transfers over a finer chunk table: a chunk becomes a run of its parts.
+
+    Raises
+    ------
+    InputError
+        If a cut of the schedule's chunks is none of `chunks`, or as `common_refinement`.
+    """
+    old, new, _ = _aligned(schedule.chunks, chunks)
+    begin = np.searchsorted(new, old)
+    if not np.array_equal(new[begin], old):
+        where = int(np.flatnonzero(new[begin] != old)[0])
+        raise InputError(f"the table is no refinement: it has no cut before chunk {where} of the schedule")
+    end = schedule.chunk + (1 if schedule.count is None else schedule.count)
+    count = begin[end] - begin[schedule.chunk]
+    return schedule.replace(
+        chunks=chunks, chunk=begin[schedule.chunk], count=None if (count == 1).all() else count
+    )
+
+
+def _aligned(one: Chunks, other: Chunks) -> tuple[Int64Array, Int64Array, int]:
+    """Return both tables' cuts over a common denominator, and that.
+
+    An item without a size is given one place for each of its chunks, so that these stay apart.
+    """
+    denominator = math.lcm(one.denominator, other.denominator)
+    shares = [_scaled(_shares(c), denominator // c.denominator) for c in (one, other)]
+    if not np.array_equal(shares[0], shares[1]):
+        raise InputError("the two chunk tables tile different items; the shards and groups must agree")
+    places = np.maximum(np.bincount(one.item), np.bincount(other.item))
+    empty = shares[0] == 0
+    cuts = [_cuts(c, denominator // c.denominator, np.where(empty, places, 0)) for c in (one, other)]
+    return cuts[0], cuts[1], denominator
+
+
+def _shares(chunks: Chunks) -> Int64Array:
+    """Return the total size of each item."""
+    return chunks.offset[chunks.first[1:]] - chunks.offset[chunks.first[:-1]]
+
+
+def _scaled(values: Int64Array, factor: int) -> Int64Array:
+    if int(values.sum(dtype=object)) * factor > INT64_MAX:
+        raise InputError("the chunk sizes do not fit 64 bits over their common denominator; use simpler cuts")
+    return values * factor
+
+
+def _cuts(chunks: Chunks, factor: int, places: IntArray) -> Int64Array:
+    """Return where each chunk begins, and the end; `places` is the width given to items without a size."""
+    width = chunks.size * factor
+    sizeless = places[chunks.item] > 0
+    width[sizeless] = 1
+    tail = chunks.first[1:] - 1
+    width[tail] += np.maximum(0, places - np.bincount(chunks.item, minlength=len(places)))
+    return np.concatenate([[0], np.cumsum(width)])
+
+
+def _check_halves(first: Schedule, second: Schedule) -> None:
+    kinds = (first.collective.kind, second.collective.kind)
+    if kinds != (Kind.REDUCE_SCATTER, Kind.ALLGATHER):
+        raise InputError(
+            f"an allreduce is made of a reduce-scatter and an allgather, not of {' and '.join(kinds)}"
+        )
+    if first.collective.reverse != second.collective:
+        raise InputError(f"{first.collective} and {second.collective} differ in shards or groups")
+    if first.topology != second.topology:
+        raise InputError(f"topologies {first.topology.name} and {second.topology.name} differ")
+    if first.clock is not second.clock:
+        raise InputError(f"clocks {first.clock} and {second.clock} differ; both halves need the same")
+    if first.size != second.size:
+        raise InputError(f"the halves were made for different sizes, {first.size} and {second.size} B")
+
+
+def _on_common_tick(first: Schedule, second: Schedule) -> tuple[Schedule, Schedule]:
+    """Return both with the longest tick that divides their own."""
+    if first.tick is None or second.tick is None or first.tick == second.tick:
+        return first, second
+    denominator = math.lcm(first.tick.denominator, second.tick.denominator)
+    tick = Fraction(math.gcd(int(first.tick * denominator), int(second.tick * denominator)), denominator)
+    return _with_tick(first, tick), _with_tick(second, tick)
+
+
+def _with_tick(schedule: Schedule, tick: Fraction) -> Schedule:
+    """Return the schedule at the same moments in shorter ticks; what was rounded up is so no longer."""
+    if schedule.order is None or schedule.tick is None:
+        return schedule
+    factor = int(schedule.tick / tick)
+    if len(schedule) and int(schedule.order[-1]) * factor > INT64_MAX:
+        raise InputError(f"the start times do not fit 64 bits in the common tick of {tick} s")
+    return schedule.replace(order=schedule.order.astype(np.int64) * factor, tick=tick)
+
+
+def _joined_order(first: Schedule, second: Schedule) -> IntArray | None:
+    if first.order is None or second.order is None:
+        return None
+    later = second.order.astype(np.int64) + _end(first)
+    joined = np.concatenate([first.order.astype(np.int64), later])
+    if first.clock is Clock.TIME:
+        return joined
+    small = len(joined) == 0 or int(joined[-1]) <= np.iinfo(np.uint16).max
+    return joined.astype(np.uint16 if small else np.uint32)
+
+
+def _end(schedule: Schedule) -> int:
+    """Return the last step, or the tick of the last arrival."""
+    if schedule.order is None or len(schedule) == 0:
+        return 0
+    if schedule.clock is Clock.STEP:
+        return int(schedule.order[-1])
+    grouped = messages(schedule)
+    return int((grouped.order + transfer_ticks(schedule, grouped).until_arrival).max())
+
+
+def _joined_column(first: Schedule, second: Schedule, name: str, default: Any) -> npt.NDArray[Any] | None:
+    """Return a column of both, `default` standing in where one lacks it."""
+    columns = [getattr(schedule, name) for schedule in (first, second)]
+    if all(column is None for column in columns):
+        return None
+    filled = [
+        np.full(len(schedule), default) if column is None else column
+        for schedule, column in zip((first, second), columns, strict=True)
+    ]
+    return np.concatenate(filled)
+
+
+def _joined_routes(first: Schedule, second: Schedule) -> tuple[Routes | None, int]:
+    """Return a table with the routes of both, and where those of the second begin."""
+    one, other = first.route_table, second.route_table
+    if np.array_equal(one.offsets, other.offsets) and np.array_equal(one.links, other.links):
+        return first.routes, 0
+    offsets = np.concatenate([one.offsets, other.offsets[1:] + one.offsets[-1]])
+    return Routes(offsets, np.concatenate([one.links, other.links])), len(one)
+
+
+def _shared_claims(first: Schedule, second: Schedule) -> list[str]:
+    return [name for name in ADDITIVE_CLAIMS if name in first.claims and name in second.claims]
+
+
+def _joined_stats(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the statistics of both; numbers that both have are added."""
+    joined = {**first, **second}
+    for name in first.keys() & second.keys():
+        if isinstance(first[name], int | float) and isinstance(second[name], int | float):
+            joined[name] = first[name] + second[name]
+    return joined

@@ -1,0 +1,214 @@
+"""Which messages a message waits for: whose data it carries on, whatever the clock.
+
+A row waits for every row into its source that overlaps its chunks and precedes it:
+
+* step clock: of a smaller step;
+* time clock: arriving no later than it starts;
+* flow clock: earlier in the table.
+
+Where several rows wrote what is read (in a combining collective), all count. To keep the number of
+dependencies linear in the table, a second write to the same data makes a *join*: an event that
+happens once the earlier event and the new message have, and that readers wait for instead of both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from schedules.durations import Messages, transfer_ticks
+from schedules.schedule import Clock, Schedule
+from topologies.exact import Int32Array, Int64Array, frozen
+
+_NONE = -1
+_FIRST_EDGES = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class Dependencies:
+    """Events and who waits for them: the messages come first, then the joins.
+
+    Parameters
+    ----------
+    pending
+        int32, shape (events,): how many events each waits for.
+    head
+        int32, shape (events,): the first edge out of each, -1 for none.
+    following
+        int32, shape (edges,): the next edge out of the same event, -1 for none.
+    waiting
+        int32, shape (edges,): the event that waits.
+    """
+
+    pending: Int32Array
+    head: Int32Array
+    following: Int32Array
+    waiting: Int32Array
+
+
+def dependencies(schedule: Schedule, grouped: Messages) -> Dependencies:
+    """Return the dependencies between the messages of a schedule, in time linear in its table.
+
+    Parameters
+    ----------
+    schedule
+        Any clock. Data that was never received is taken to have been there from the start.
+    grouped
+        Its `messages`.
+    """
+    chunks = schedule.chunks
+    start, done = _visibility(schedule, grouped)
+    item = chunks.item[schedule.chunk]
+    begin, reads = _by_item(item, np.arange(len(schedule), dtype=np.int32), len(chunks.first) - 1)
+    writes = reads
+    if schedule.clock is Clock.TIME:
+        arriving = np.argsort(done[grouped.of_row], kind="stable").astype(np.int32)
+        _, writes = _by_item(item, arriving, len(chunks.first) - 1)
+    count = schedule.count if schedule.count is not None else frozen([], np.int32)
+    pending, head, following, waiting = _connect(
+        (begin, reads, writes),
+        (schedule.chunk, count, schedule.route),
+        (schedule.route_source, schedule.route_target, chunks.first),
+        (grouped.of_row, start, done),
+        schedule.topology.num_nodes,
+    )
+    return Dependencies(pending, head, following, waiting)
+
+
+def _visibility(schedule: Schedule, grouped: Messages) -> tuple[Int64Array, Int64Array]:
+    """Return per message two moments: what is done by the `start` of another is there for it."""
+    if schedule.clock is Clock.TIME:
+        return grouped.order, grouped.order + transfer_ticks(schedule, grouped).until_arrival
+    done = grouped.order if schedule.clock is Clock.STEP else np.arange(len(grouped), dtype=np.int64)
+    return done - 1, done
+
+
+@njit(cache=True)
+def _by_item(item: Int32Array, rows: Int32Array, num_items: int) -> tuple[Int64Array, Int32Array]:
+    """Sort `rows` by item, stably: offsets (items + 1,) and the rows."""
+    begin = np.zeros(num_items + 1, dtype=np.int64)
+    for row in range(len(item)):
+        begin[item[row] + 1] += 1
+    for number in range(num_items):
+        begin[number + 1] += begin[number]
+    place = begin[:-1].copy()
+    result = np.empty(len(rows), dtype=np.int32)
+    for position in range(len(rows)):
+        number = item[rows[position]]
+        result[place[number]] = rows[position]
+        place[number] += 1
+    return begin, result
+
+
+@njit(cache=True)
+def _connect(
+    order: tuple[Int64Array, Int32Array, Int32Array],
+    rows: tuple[Int32Array, Int32Array, Int32Array],
+    places: tuple[Int32Array, Int32Array, Int64Array],
+    moments: tuple[Int32Array, Int64Array, Int64Array],
+    num_nodes: int,
+) -> tuple[Int32Array, Int32Array, Int32Array, Int32Array]:
+    """Replay item by item; `latest` holds, per node and chunk of the item, the event that completes it.
+
+    Before a row reads, every write done by its start has been applied.
+    """
+    begin, reads, writes = order
+    chunk, count, route = rows
+    source, target, first_chunk = places
+    of_row, start, done = moments
+    pending = np.zeros(len(start) + _FIRST_EDGES, dtype=np.int32)
+    head = np.full(len(pending), _NONE, dtype=np.int32)
+    following = np.empty(len(reads) + _FIRST_EDGES, dtype=np.int32)
+    waiting = np.empty(len(reads) + _FIRST_EDGES, dtype=np.int32)
+    used = np.array([0, len(start)])  # edges, events
+    widest = 0
+    for item in range(len(begin) - 1):
+        widest = max(widest, first_chunk[item + 1] - first_chunk[item])
+    latest = np.empty(num_nodes * widest, dtype=np.int32)
+    for item in range(len(begin) - 1):
+        width = first_chunk[item + 1] - first_chunk[item]
+        latest[: num_nodes * width] = _NONE
+        write = begin[item]
+        for position in range(begin[item], begin[item + 1]):
+            reader = of_row[reads[position]]
+            while write < begin[item + 1] and done[of_row[writes[write]]] <= start[reader]:
+                row = writes[write]
+                run = count[row] if len(count) else 1
+                while used[0] + 2 * run > len(waiting):
+                    following, waiting = _doubled(following), _doubled(waiting)
+                while used[1] + run > len(head):
+                    head, pending = _doubled(head), _doubled(pending)
+                cell = target[route[row]] * width + chunk[row] - first_chunk[item]
+                _write(latest[cell : cell + run], of_row[row], (pending, head, following, waiting), used)
+                write += 1
+            row = reads[position]
+            run = count[row] if len(count) else 1
+            while used[0] + run > len(waiting):
+                following, waiting = _doubled(following), _doubled(waiting)
+            cell = source[route[row]] * width + chunk[row] - first_chunk[item]
+            _read(latest[cell : cell + run], reader, (pending, head, following, waiting), used)
+    return pending[: used[1]], head[: used[1]], following[: used[0]], waiting[: used[0]]
+
+
+@njit(cache=True)
+def _doubled(array: Int32Array) -> Int32Array:
+    longer = np.empty(2 * len(array), dtype=array.dtype)
+    longer[: len(array)] = array
+    return longer
+
+
+@njit(cache=True)
+def _wait(
+    event: int,
+    waiter: int,
+    edges: tuple[Int32Array, Int32Array, Int32Array, Int32Array],
+    used: Int64Array,
+) -> None:
+    """Let `waiter` wait for `event`."""
+    pending, head, following, waiting = edges
+    waiting[used[0]] = waiter
+    following[used[0]] = head[event]
+    head[event] = used[0]
+    pending[waiter] += 1
+    used[0] += 1
+
+
+@njit(cache=True)
+def _read(
+    cells: Int32Array,
+    reader: int,
+    edges: tuple[Int32Array, Int32Array, Int32Array, Int32Array],
+    used: Int64Array,
+) -> None:
+    """Let `reader` wait for what completes each cell; equal neighbours count once."""
+    previous = _NONE
+    for event in cells:
+        if event >= 0 and event != previous:
+            _wait(event, reader, edges, used)
+            previous = event
+
+
+@njit(cache=True)
+def _write(
+    cells: Int32Array,
+    writer: int,
+    edges: tuple[Int32Array, Int32Array, Int32Array, Int32Array],
+    used: Int64Array,
+) -> None:
+    """Let the writer complete each cell: alone if it is the first, through a join otherwise."""
+    pending, head, _, _ = edges
+    previous, join = _NONE, _NONE
+    for position in range(len(cells)):
+        event = cells[position]
+        if event < 0 or event == writer:
+            cells[position] = writer
+            continue
+        if event != previous:
+            previous, join = event, used[1]
+            head[join], pending[join] = _NONE, 0
+            used[1] += 1
+            _wait(event, join, edges, used)
+            _wait(writer, join, edges, used)
+        cells[position] = join

@@ -1,0 +1,207 @@
+"""Messages, and how many ticks each lasts in the time clock: one implementation for all who ask.
+
+A *message* is what travels as one: all rows with one route and one order; in the flow clock, a row.
+In the time clock a message of b bytes that starts at tick s
+
+* enters link j of its route at s + ceil((α_0 + ... + α_{j-1}) / tick),
+* holds it for ceil((α_j + b / bandwidth_j) / tick) ticks from then, and
+* is at its destination at s + ceil((sum of α + b / slowest bandwidth) / tick),
+
+each quantity counted exactly and rounded up once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+from numba import njit
+
+from schedules.schedule import Clock, Routes, Schedule
+from topologies.errors import InputError
+from topologies.exact import INT64_MAX, Int32Array, Int64Array, frozen
+
+
+@dataclass(frozen=True, eq=False)
+class Messages:
+    """The messages of a schedule, numbered by their first row.
+
+    Parameters
+    ----------
+    of_row
+        int32, shape (transfers,): the message of each row.
+    route
+        int32, shape (messages,).
+    order
+        int64, shape (messages,): non-decreasing; zeros in the flow clock.
+    load
+        int64, shape (messages,): what each carries, over `Chunks.denominator`.
+    """
+
+    of_row: Int32Array
+    route: Int32Array
+    order: Int64Array
+    load: Int64Array
+
+    def __len__(self) -> int:
+        return len(self.route)
+
+
+@dataclass(frozen=True, eq=False)
+class Durations:
+    """How long messages last, in ticks from their start. Messages alike in links and load share a kind.
+
+    Parameters
+    ----------
+    kind
+        int32, shape (messages,): rows of the tables below.
+    arrival
+        int64, shape (kinds,): when the data is at the destination.
+    offsets
+        int64, shape (kinds + 1,): the links of kind k, in route order, are entries offsets[k] to
+        offsets[k + 1] - 1 of `enter` and `hold`.
+    enter
+        int64: when the head enters the link.
+    hold
+        int64: for how long the link is held from then.
+    """
+
+    kind: Int32Array
+    arrival: Int64Array
+    offsets: Int64Array
+    enter: Int64Array
+    hold: Int64Array
+
+    @property
+    def until_arrival(self) -> Int64Array:
+        """int64, shape (messages,): ticks from each message's start until its data is there."""
+        return self.arrival[self.kind]
+
+
+def messages(schedule: Schedule) -> Messages:
+    """Return the messages of a schedule, in time linear in its table."""
+    load = schedule.load
+    if schedule.order is None:
+        rows = np.arange(len(schedule), dtype=np.int32)
+        return Messages(rows, schedule.route.copy(), np.zeros(len(schedule), dtype=np.int64), load)
+    of_row, first = _group(schedule.order.astype(np.int64), schedule.route, len(schedule.route_table))
+    total = np.zeros(len(first), dtype=np.int64)
+    _add_at(total, of_row, load)
+    return Messages(of_row, schedule.route[first], schedule.order[first].astype(np.int64), total)
+
+
+@njit(cache=True)
+def _group(order: Int64Array, route: Int32Array, num_routes: int) -> tuple[Int32Array, Int64Array]:
+    """Number the pairs (order, route) by first occurrence, `order` being non-decreasing."""
+    of_row = np.empty(len(route), dtype=np.int32)
+    first = np.empty(len(route), dtype=np.int64)
+    latest = np.full(num_routes, -1, dtype=np.int32)
+    known = 0
+    for row in range(len(route)):
+        candidate = latest[route[row]]
+        if candidate < 0 or order[first[candidate]] != order[row]:
+            candidate = known
+            first[known] = row
+            latest[route[row]] = known
+            known += 1
+        of_row[row] = candidate
+    return of_row, first[:known].copy()
+
+
+@njit(cache=True)
+def _add_at(total: Int64Array, index: Int32Array, value: Int64Array) -> None:
+    for row in range(len(index)):
+        total[index[row]] += value[row]
+
+
+def transfer_ticks(schedule: Schedule, grouped: Messages) -> Durations:
+    """Return how many ticks each message of a time-clock schedule lasts, at the schedule's own size.
+
+    Parameters
+    ----------
+    schedule
+        In the time clock, with its tick and size.
+    grouped
+        Its `messages`.
+
+    Raises
+    ------
+    InputError
+        If it is not in the time clock, lacks a positive tick or size, or lasts more ticks than 64 bits hold.
+    """
+    tick, unit = _tick_and_unit(schedule)
+    of_route, examples = _route_classes(schedule)
+    loads, which = np.unique(grouped.load, return_inverse=True)
+    keys, kind = np.unique(
+        of_route[grouped.route].astype(np.int64) * max(1, len(loads)) + which, return_inverse=True
+    )
+    arrival, lengths, enter, hold = [], [0], [], []
+    for key in keys.tolist():
+        route_class, load = divmod(key, max(1, len(loads)))
+        links = examples[route_class]
+        seconds = list(_seconds(schedule, links, int(loads[load]) * unit))
+        arrival.append(_round_up(seconds[-1][1], tick))
+        lengths.append(len(links))
+        enter += [_round_up(head, tick) for head, _ in seconds[:-1]]
+        hold += [_round_up(held, tick) for _, held in seconds[:-1]]
+    return Durations(
+        frozen(kind, np.int32),
+        frozen(np.array(arrival, dtype=np.int64), np.int64),
+        frozen(np.cumsum(lengths), np.int64),
+        frozen(np.array(enter, dtype=np.int64), np.int64),
+        frozen(np.array(hold, dtype=np.int64), np.int64),
+    )
+
+
+def _tick_and_unit(schedule: Schedule) -> tuple[Fraction, Fraction]:
+    """Return the tick in seconds and the bytes of a load of 1."""
+    if schedule.clock is not Clock.TIME:
+        raise InputError(f"only a time-clock schedule has ticks; this one has the {schedule.clock} clock")
+    if schedule.tick is None or schedule.size is None or schedule.tick <= 0 or schedule.size <= 0:
+        raise InputError("a time-clock schedule needs a positive tick and a positive size")
+    return schedule.tick, schedule.size / schedule.chunks.denominator
+
+
+def _seconds(schedule: Schedule, links: list[int], size: Fraction) -> Iterator[tuple[Fraction, Fraction]]:
+    """Yield (head enters, held for) of each link in turn, then (all α, until arrival)."""
+    alpha, bandwidth = schedule.topology.alpha, schedule.topology.bandwidth
+    head = Fraction(0)
+    for link in links:
+        yield head, alpha[link] + size / bandwidth[link]
+        head += alpha[link]
+    yield head, head + size / min(bandwidth[link] for link in links)
+
+
+def _round_up(seconds: Fraction, tick: Fraction) -> int:
+    ticks = -((-seconds) // tick)
+    if ticks > INT64_MAX:
+        raise InputError(
+            f"a message lasts {ticks} ticks of {tick} s, more than 64 bits hold; use a longer tick"
+        )
+    return int(ticks)
+
+
+def _route_classes(schedule: Schedule) -> tuple[Int32Array, list[list[int]]]:
+    """Return the class of each route (alike in α and bandwidth, link by link), and one of each class."""
+    topology, table = schedule.topology, schedule.route_table
+    pairs = np.stack([topology.alpha.numerators, topology.bandwidth.numerators])
+    _, link_class = np.unique(pairs, axis=1, return_inverse=True)
+    classes: dict[tuple[int, ...], int] = {}
+    examples: list[list[int]] = []
+    of_route = np.empty(len(table), dtype=np.int32)
+    for route, links in enumerate(_link_lists(table)):
+        signature = tuple(link_class.ravel()[links].tolist())
+        if signature not in classes:
+            classes[signature] = len(examples)
+            examples.append(links)
+        of_route[route] = classes[signature]
+    return of_route, examples
+
+
+def _link_lists(table: Routes) -> Iterator[list[int]]:
+    links = table.links.tolist()
+    for begin, end in pairwise(table.offsets.tolist()):
+        yield links[begin:end]

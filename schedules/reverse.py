@@ -1,0 +1,163 @@
+"""Reversal: a schedule run backwards on the transposed network (dissertation, Definition 5, Theorem 1).
+
+Every transfer goes the other way, last ones first: allgather becomes reduce-scatter and back, likewise
+broadcast and reduce, gather and scatter; all-to-all and allreduce become themselves. What was copied
+is added, and what was added is copied.
+
+====== ========================================================
+clock  `order` of the reverse
+====== ========================================================
+step   t_max - t + 1 (t_min + t_max - t, steps counting from t_min = 1)
+time   T_end - arrival (+ the earliest start, which is 0)
+flow   none: the rows in reverse order
+====== ========================================================
+
+Whether the result is legal is for the verifier to say: a copy that nobody needed has no reverse, and
+over routes of several links with unlike bandwidths the mirrored times of two messages can overlap.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from schedules.collective import Collective, Kind
+from schedules.durations import messages, transfer_ticks
+from schedules.schedule import Chunks, Clock, Routes, Schedule
+from topologies.errors import InputError, Unsupported
+from topologies.exact import BoolArray, Int32Array, Int64Array, IntArray
+from topologies.topology import Topology
+from topologies.transforms import transpose
+
+
+def reverse(schedule: Schedule, topology: Topology | None = None) -> Schedule:
+    """Return the reverse of a schedule; reversing twice gives the schedule back.
+
+    Back to the same table, that is, if a collective that combines adds at every transfer (allreduce apart)
+    and, in the time clock, rows with one start stand by arrival (`normal_order`).
+
+    Parameters
+    ----------
+    schedule
+        Any clock; its claims (T_L, T_B, congestion) hold for the reverse too.
+    topology
+        What to attach as the transposed network; must equal it. None: it is computed.
+
+    Raises
+    ------
+    InputError
+        If `topology` is not the transpose of the schedule's.
+    Unsupported
+        If the collective has no reverse (uneven all-to-all), or is an allreduce that never copies.
+    """
+    where = _transposed(schedule, topology)
+    what = _reversed_collective(schedule.collective)
+    rows, order = _backwards(schedule)
+    chunks, chunk = _reversed_items(schedule)
+    reduce = _reversed_reduce(schedule)
+    return schedule.replace(
+        topology=where,
+        collective=what,
+        chunks=chunks,
+        chunk=chunk[rows],
+        route=schedule.route[rows],
+        order=order,
+        count=None if schedule.count is None else schedule.count[rows],
+        reduce=None if reduce is None else reduce[rows],
+        routes=_reversed_routes(schedule),
+    )
+
+
+def normal_order(schedule: Schedule) -> Schedule:
+    """Return the schedule with its rows in the order that reversal keeps.
+
+    In the time clock rows with one start are put by arrival, stably; other clocks are left alone.
+    """
+    if schedule.clock is not Clock.TIME or schedule.order is None:
+        return schedule
+    arrival = _arrival(schedule)
+    rows = np.lexsort((arrival, schedule.order))
+    columns = {name: getattr(schedule, name) for name in ("chunk", "route", "order", "count", "reduce")}
+    return schedule.replace(**{name: c if c is None else c[rows] for name, c in columns.items()})
+
+
+def _transposed(schedule: Schedule, topology: Topology | None) -> Topology:
+    computed = transpose(schedule.topology)
+    if topology is not None and topology != computed:
+        raise InputError(f"topology {topology.name} is not the transpose of {schedule.topology.name}")
+    return computed if topology is None else topology
+
+
+def _reversed_collective(what: Collective) -> Collective:
+    if what.kind is Kind.ALL_TO_ALL and what.shards is not None and len(set(what.shards)) > 1:
+        # The share of item (i, j) depends on j alone, so that of (j, i) is another.
+        raise Unsupported(
+            "reverse of an all-to-all with uneven shards: sizes that vary by sender; use equal shards"
+        )
+    return what.reverse
+
+
+def _backwards(schedule: Schedule) -> tuple[Int64Array, IntArray | None]:
+    """Return the old row of each new one, and the new `order`."""
+    rows = np.arange(len(schedule))[::-1]
+    if schedule.order is None or len(schedule) == 0:
+        return rows, schedule.order
+    if schedule.clock is Clock.STEP:
+        first, last = int(schedule.order[0]), int(schedule.order[-1])
+        return rows, (first + last - schedule.order[rows].astype(np.int64)).astype(schedule.order.dtype)
+    arrival = _arrival(schedule)
+    # Stable: rows that arrive together stay reversed, which is by arrival of the reverse.
+    rows = rows[np.argsort(-arrival[rows], kind="stable")]
+    return rows, int(schedule.order[0]) + int(arrival.max()) - arrival[rows]
+
+
+def _arrival(schedule: Schedule) -> Int64Array:
+    """Return the tick at which each row's data is at its destination."""
+    grouped = messages(schedule)
+    arrival = grouped.order + transfer_ticks(schedule, grouped).until_arrival
+    return arrival[grouped.of_row]
+
+
+def _reversed_items(schedule: Schedule) -> tuple[Chunks, IntArray]:
+    """Return the chunk table and the `chunk` column (old row order): in all-to-all (i, j) becomes (j, i)."""
+    chunks = schedule.chunks
+    if schedule.collective.kind is not Kind.ALL_TO_ALL:
+        return chunks, schedule.chunk
+    new_item = _swapped_pairs(schedule.collective)[chunks.item]
+    old_chunk = np.argsort(new_item, kind="stable")
+    new_chunk = np.empty_like(old_chunk)
+    new_chunk[old_chunk] = np.arange(len(old_chunk))
+    table = Chunks(new_item[old_chunk], chunks.size[old_chunk], chunks.denominator)
+    return table, new_chunk[schedule.chunk]
+
+
+def _swapped_pairs(what: Collective) -> Int32Array:
+    """Return the item (j, i) of each item (i, j) of an all-to-all."""
+    parts, base = [], 0
+    for members in what.members:
+        size = len(members)
+        parts.append(base + np.arange(size * size).reshape(size, size).T.ravel())
+        base += size * size
+    return np.concatenate(parts).astype(np.int32)
+
+
+def _reversed_reduce(schedule: Schedule) -> BoolArray | None:
+    """Return the `reduce` column (old row order) of the reverse."""
+    kind, rows = schedule.collective.kind, len(schedule)
+    if kind is Kind.ALLREDUCE:
+        if schedule.reduce is None or (schedule.reduce.all() and rows):
+            raise Unsupported(
+                "reverse of an allreduce that is not a reduction followed by a distribution: "
+                "its transfers must both add and copy"
+            )
+        return ~schedule.reduce
+    return np.ones(rows, dtype=bool) if kind.reverse.is_combining else None
+
+
+def _reversed_routes(schedule: Schedule) -> Routes | None:
+    """Return the routes with their link lists turned round, route r staying route r."""
+    if schedule.routes is None:
+        return None
+    offsets, links = schedule.routes.offsets, schedule.routes.links
+    lengths = np.diff(offsets)
+    within = np.arange(len(links)) - np.repeat(offsets[:-1], lengths)
+    return Routes(offsets, links[np.repeat(offsets[1:] - 1, lengths) - within])
