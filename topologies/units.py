@@ -222,10 +222,14 @@ def _unit_hint(unit: str, kind: _Quantity) -> str:
 
 
 def _format(value: Fraction, kind: _Quantity) -> str:
-    scaled = [(value / kind.units[unit], unit) for unit in kind.printed]
-    texts = [(_number_text(number) + unit, number) for number, unit in scaled]
-    # The first of the shortest (units stand in the order of taste); of fractions, 2400/7GB/s and not 12/35TB/s.
-    return min(texts, key=lambda pair: (_decimals(pair[1])[1] and pair[1].denominator, _width(pair[0])))[0]
+    def taste(unit: str) -> tuple[int, int]:
+        """Of fractions take 2400/7GB/s, not 12/35TB/s; then the shortest."""
+        scaled = value / kind.units[unit]
+        denominator = scaled.denominator if _decimals(scaled)[1] else 1
+        return denominator, _width(_number_text(scaled) + unit)
+
+    best = min(kind.printed, key=taste)  # of equals the first: units stand in the order of taste
+    return _number_text(value / kind.units[best]) + best
 
 
 def _width(text: str) -> int:

@@ -130,6 +130,11 @@ def pair(**edge):
     return PAIR | {"edges": [PAIR["edges"][0] | edge]}
 
 
+def node(**values):
+    """The pair, its first node with these values."""
+    return PAIR | {"nodes": [PAIR["nodes"][0] | values, PAIR["nodes"][1]]}
+
+
 def test_an_undirected_file_means_each_edge_both_ways():
     topology = from_node_link(PAIR)
     assert (topology.source.tolist(), topology.target.tolist()) == ([0, 1], [1, 0])
@@ -205,10 +210,10 @@ def without(key, where):
             PAIR | {"nodes": [{"id": "a\n", "kind": "compute"}]},
             r"label 'a\\n' has characters that don't print",
         ),
-        (PAIR | {"nodes": [PAIR["nodes"][0] | {"host": "x"}]}, "host 'x' of node 'a' is not 0, 1, "),
-        (PAIR | {"nodes": [PAIR["nodes"][0] | {"host": 2**40}]}, "host 1099511627776 of node 'a' is not"),
+        (node(host="x"), "host 'x' of node 'a' is not 0, 1, "),
+        (node(host=2**40), "host 1099511627776 of node 'a' is not"),
         (
-            PAIR | {"nodes": [PAIR["nodes"][0] | {"multicast": 1}]},
+            node(multicast=1),
             "multicast of node 'a' must be true or false",
         ),
         (PAIR | {"nodes": []}, "no node has the id 'a'"),

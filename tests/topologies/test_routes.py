@@ -1,6 +1,6 @@
 """Shortest routes: chained, shortest, and the lowest link at each hop."""
 
-from itertools import product
+from itertools import pairwise, product
 
 import networkx as nx
 import numpy as np
@@ -48,7 +48,7 @@ def links_of_paths(topology, paths):
     for link, ends in enumerate(zip(topology.source.tolist(), topology.target.tolist(), strict=True)):
         between.setdefault(ends, []).append(link)
     for path in paths:
-        yield from product(*(between[hop] for hop in zip(path, path[1:], strict=False)))
+        yield from product(*(between[hop] for hop in pairwise(path)))
 
 
 @pytest.mark.parametrize("topology", NETWORKS, ids=lambda t: t.name)
@@ -83,7 +83,7 @@ def test_no_pairs_have_no_routes():
 
 def test_a_pair_without_a_route_is_named():
     sink = Topology.from_links("sink", 2, [Link(0, 1), Link(1, 0), Link(1, 2)], num_switches=1)
-    with pytest.raises(InputError, match="topology sink: no path from s0 to 1$"):
+    with pytest.raises(InputError, match=r"topology sink: no path from s0 to 1$"):
         shortest_routes(sink, [0, 2], [1, 1])
-    with pytest.raises(InputError, match="topology sink: no route from 1 to itself is needed$"):
+    with pytest.raises(InputError, match=r"topology sink: no route from 1 to itself is needed$"):
         shortest_routes(sink, [1], [1])
