@@ -1,0 +1,153 @@
+"""Sets of chunks as 64-bit words, counts by element as bit planes, and random numbers.
+
+A *plane* p of a counter is the set of the elements whose count has bit p set, so that one pass over the
+words compares or increments 64 counts at a time.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+WORD_BITS = 64
+
+Words = npt.NDArray[np.uint64]
+"""uint64, shape (words,): element e is bit e % 64 of word e // 64."""
+
+Planes = npt.NDArray[np.uint64]
+"""uint64, shape (bits, words): the bit planes of one count an element."""
+
+leaf = njit(cache=True, error_model="numpy", _nrt=False)
+"""Compiles a function that allocates nothing, without reference counts: numba would count, atomically, every
+array at every call, which costs more than what these small functions do (measured: 0.7 s for a 32x32 mesh
+with counting, 0.2 s without). The option is numba's own and undocumented; without it all works, slower."""
+
+_ONE = np.uint64(1)
+_PAIRS = np.uint64(0x5555555555555555)
+_NIBBLES = np.uint64(0x3333333333333333)
+_BYTES = np.uint64(0x0F0F0F0F0F0F0F0F)
+_SUM_BYTES = np.uint64(0x0101010101010101)
+_GAMMA = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
+_HALF = np.uint64(32)
+
+
+@leaf
+def popcount(word: np.uint64) -> np.int64:
+    """Return how many bits of a word are set."""
+    word = word - ((word >> _ONE) & _PAIRS)
+    word = (word & _NIBBLES) + ((word >> np.uint64(2)) & _NIBBLES)
+    word = (word + (word >> np.uint64(4))) & _BYTES
+    return np.int64((word * _SUM_BYTES) >> np.uint64(56))
+
+
+@leaf
+def bit(element: int) -> np.uint64:
+    """Return the word in which only the element's bit is set."""
+    return _ONE << np.uint64(element & (WORD_BITS - 1))
+
+
+@leaf
+def random_below(state: Words, bound: int) -> np.int64:
+    """Return a number in 0..bound-1, bound below 2^32, and step the generator.
+
+    SplitMix64 (doi 10.1145/2660193.2660195); its high half times the bound, shifted, is uniform but for
+    a bias below bound / 2^32.
+    """
+    state[0] += _GAMMA
+    mixed = state[0]
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * _MIX_1
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * _MIX_2
+    mixed = mixed ^ (mixed >> np.uint64(31))
+    return np.int64(((mixed >> _HALF) * np.uint64(bound)) >> _HALF)
+
+
+@leaf
+def shuffle(values: npt.NDArray[np.int64], count: int, state: Words) -> None:
+    """Put the first `count` values into a uniformly random order (Fisher and Yates)."""
+    for last in range(count - 1, 0, -1):
+        other = random_below(state, last + 1)
+        values[last], values[other] = values[other], values[last]
+
+
+@leaf
+def size(words: Words) -> np.int64:
+    """Return how many elements a set has."""
+    total = np.int64(0)
+    for w in range(len(words)):
+        total += popcount(words[w])
+    return total
+
+
+@leaf
+def intersection(one: Words, other: Words, common: Words) -> np.int64:
+    """Put the elements that two sets share into a third; return how many they are."""
+    total = np.int64(0)
+    for w in range(len(common)):
+        word = one[w] & other[w]
+        common[w] = word
+        total += popcount(word)
+    return total
+
+
+@leaf
+def random_element(words: Words, total: int, state: Words) -> np.int64:
+    """Return an element drawn uniformly from a set of `total` (at least one) elements."""
+    skip = random_below(state, total) if total > 1 else 0
+    w = 0
+    while True:
+        here = popcount(words[w])
+        if skip < here:
+            break
+        skip -= here
+        w += 1
+    word = words[w]
+    for _ in range(skip):
+        word &= word - _ONE
+    lowest = word & (~word + _ONE)
+    return w * WORD_BITS + popcount(lowest - _ONE)
+
+
+@leaf
+def increment(planes: Planes, element: int) -> None:
+    """Add one to the count of an element."""
+    w = element // WORD_BITS
+    carry = bit(element)
+    for p in range(len(planes)):
+        plane = planes[p, w]
+        planes[p, w] = plane ^ carry
+        carry &= plane
+        if carry == 0:
+            return
+
+
+@leaf
+def add_saturating(once: Words, twice: Words, words: Words) -> None:
+    """Add one, up to two, to the count of every element of a set: seen once, and seen twice or more."""
+    for w in range(len(words)):
+        twice[w] |= once[w] & words[w]
+        once[w] |= words[w]
+
+
+@leaf
+def keep_smallest(words: Words, planes: Planes, trial: Words) -> np.int64:
+    """Keep the elements of a set whose count is least; return how many they are.
+
+    From the highest plane down: if some elements have a zero there, the others are larger. `trial` is room.
+    """
+    kept = np.int64(0)
+    for p in range(len(planes) - 1, -1, -1):
+        low = np.int64(0)
+        for w in range(len(words)):
+            word = words[w] & ~planes[p, w]
+            trial[w] = word
+            low += popcount(word)
+        if low:
+            kept = low
+            for w in range(len(words)):
+                words[w] = trial[w]
+            if kept == 1:
+                return kept
+    return kept if kept else size(words)

@@ -1,0 +1,61 @@
+"""Direct: closed forms on complete networks and rings, every collective legal."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from heuristics.direct import METHOD
+from schedules import Kind, NoOptions, Problem, collective
+from schedules.cost import step_cost
+from schedules.verify import verify
+from topologies.text import parse_topology
+
+
+def direct(text, kind, **details):
+    topology = parse_topology(text)
+    problem = Problem(topology, collective(kind, topology.num_ranks, **details))
+    METHOD.supports(problem, NoOptions())
+    return METHOD.synthesize(problem, NoOptions(), np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("n", [2, 3, 6])
+@pytest.mark.parametrize("kind", ["allgather", "reduce-scatter", "all-to-all"])
+def test_on_a_complete_network_one_step_sends_a_shard_over_every_link(n, kind):
+    cost = step_cost(direct(f"complete:{n}", kind))
+    assert (cost.tl_steps, cost.tb) == (1, Fraction(n - 1, n))
+
+
+@pytest.mark.parametrize("n", [3, 5, 7])
+def test_on_an_odd_ring_links_carry_one_shard_for_each_distance_that_they_are_from_its_end(n):
+    """A link carries 1 + 2 + ... + (n - 1)/2 shards of M/n, over half of B: (n^2 - 1)/(4n) M/B."""
+    assert step_cost(direct(f"ring:{n}", "allgather")).tb == Fraction(n * n - 1, 4 * n)
+
+
+def test_an_allreduce_takes_two_steps():
+    cost = step_cost(direct("complete:4", "allreduce"))
+    assert (cost.tl_steps, cost.tb) == (2, Fraction(3, 2))
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("text", ["mesh:4x1", "torus:3x3", "gen_kautz:2,5", "dgx_a100:1", "mi250:1"])
+def test_every_collective_is_legal(text, kind):
+    verify(direct(text, kind))
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_every_collective_works_over_groups(kind):
+    verify(direct("torus:3x3", kind, groups=[[0, 4, 8], [1, 2, 3]]))
+
+
+@pytest.mark.parametrize(
+    "kind", ["allgather", "reduce-scatter", "allreduce", "all-to-all", "gather", "scatter"]
+)
+def test_shards_may_be_uneven(kind):
+    verify(direct("ring:4", kind, shards=[1, 0, 3, 5]))
+
+
+def test_the_root_of_a_broadcast_sends_to_all_others():
+    schedule = direct("ring:4", "broadcast", root=2)
+    assert schedule.source.tolist() == [2, 2, 2]
+    assert sorted(schedule.target.tolist()) == [0, 1, 3]

@@ -1,0 +1,265 @@
+"""TACOS: bounds and peers reached, every schedule legal, seeds obeyed, bad input refused."""
+
+import csv
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from heuristics.tacos import METHOD, TacosOptions
+from heuristics.tacos.network import RESOLUTION, time_expanded
+from schedules import Clock, Problem, collective
+from schedules.simulate import simulate
+from schedules.verify import verify
+from topologies import InputError, Link, Topology, Unsupported
+from topologies.text import parse_topology
+
+PEERS = Path(__file__).parents[1] / "data" / "reference" / "peers_measured.csv"
+GIB = Fraction(2**30)
+MICRO = Fraction(1, 10**6)
+
+
+def tacos(topology, kind="allgather", seed=0, size=GIB, root=None, **options):
+    if isinstance(topology, str):
+        topology = parse_topology(topology)
+    problem = Problem(topology, collective(kind, topology.num_ranks, root=root), size)
+    options = TacosOptions(**options)
+    METHOD.supports(problem, options)
+    return METHOD.synthesize(problem, options, np.random.default_rng(seed))
+
+
+def finish(schedule):
+    """Return the last arrival in seconds, exactly; every transfer is over one link."""
+    alpha, bandwidth = schedule.topology.alpha, schedule.topology.bandwidth
+    unit = schedule.size / schedule.chunks.denominator
+    rows = zip(schedule.order.tolist(), schedule.route.tolist(), schedule.load.tolist(), strict=True)
+    return max(
+        start * schedule.tick + alpha[link] + load * unit / bandwidth[link] for start, link, load in rows
+    )
+
+
+def peer_time(case):
+    """Return the public C++ synthesizer's measured time in seconds."""
+    with PEERS.open() as file:
+        (row,) = (row for row in csv.DictReader(file) if row["case"] == case and row["quantity"] == "time")
+    return Fraction(row["value"]) * MICRO
+
+
+LIKE_LINKS = "?bandwidth=50GiB/s&alpha=0.5us"
+PEER_CASES = [  # topology, chunks a shard, the case in the reference table
+    ("mesh:3x3" + LIKE_LINKS, 1, "mesh:3x3 1 chunk 1024 MiB 50 GiB/s 0.5 us allgather"),
+    ("mesh:5x5" + LIKE_LINKS, 1, "mesh:5x5 same"),
+    ("mesh:10x10" + LIKE_LINKS, 1, "mesh:10x10 same"),
+    ("mesh:16x16" + LIKE_LINKS, 1, "mesh:16x16 same"),
+    ("torus:8x8" + LIKE_LINKS, 1, "torus:8x8 same"),
+    ("torus:5x5" + LIKE_LINKS, 1, "torus:5x5 same"),
+    ("torus:6x6x6" + LIKE_LINKS, 1, "torus:6x6x6 same"),
+    (
+        "mesh:5x5?bandwidth=50GiB/s,75GiB/s&alpha=0.5us",
+        1,
+        "mesh:5x5?bandwidth=50GiB/s,75GiB/s 0.5 us 1 chunk 1024 MiB",
+    ),
+    (
+        "mesh:8x5?bandwidth=80GiB/s,35GiB/s&alpha=1us",
+        2,
+        "mesh:8x5?bandwidth=80GiB/s,35GiB/s 1 us 2 chunks 1024 MiB",
+    ),
+    ("mesh:10x10?bandwidth=100GiB/s&alpha=1us", 2, "mesh:10x10 100 GiB/s 1 us 2 chunks 1024 MiB"),
+    ("torus:3x3x3" + LIKE_LINKS, 1, "torus:3x3x3 50 GiB/s 0.5 us 1 chunk 1024 MiB"),
+    ("mesh:3x3x3" + LIKE_LINKS, 1, "grid 3x3x3 (mesh) same"),
+]
+
+
+@pytest.mark.parametrize(("text", "chunks", "case"), PEER_CASES)
+def test_the_best_of_three_seeds_is_no_slower_than_the_public_synthesizer(text, chunks, case):
+    """M is 1 GiB gathered; the peer's times are printed to about 1e-7 of their value."""
+    schedules = [tacos(text, seed=seed, chunks=chunks) for seed in range(3)]
+    best = min(schedules, key=finish)
+    verify(best)
+    assert finish(best) <= peer_time(case) * (1 + Fraction(1, 10**6))
+
+
+def rounds(schedule):
+    return int(schedule.order.max()) + 1
+
+
+@pytest.mark.parametrize("chunks", [1, 3])
+@pytest.mark.parametrize(
+    ("text", "in_links"),
+    [
+        ("torus:3x3", 4),
+        ("torus:5x5", 4),
+        ("torus:8x8", 4),
+        ("torus:3x3x3", 6),
+        ("ring:9", 2),
+        ("hypercube:4", 4),
+        ("mesh:5x5", 2),
+    ],
+)
+def test_the_default_needs_no_more_rounds_than_the_chunks_that_a_corner_must_receive(text, in_links, chunks):
+    schedule = min((tacos(text, seed=seed, chunks=chunks) for seed in range(5)), key=rounds)
+    missing = (schedule.topology.num_ranks - 1) * chunks
+    assert rounds(schedule) == -(-missing // in_links)
+
+
+@pytest.mark.parametrize("pick", ["uniform", "rarest", "scarcest", "paper"])
+@pytest.mark.parametrize("kind", ["allgather", "reduce-scatter", "allreduce", "broadcast", "reduce"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ring:2",
+        "mesh:3x3",
+        "complete:5",
+        "gen_kautz:2,6",  # one-way links
+        "mesh:3x3?drop_nodes=8",  # a failure
+        "mesh:2x3?bandwidth=50GB/s,25GB/s&alpha=0.5us",
+        "torus:3x4?bandwidth=100GB/s,7GB/s&alpha=3us",
+    ],
+)
+def test_it_is_legal(text, kind, pick):
+    verify(tacos(text, kind, chunks=2, pick=pick))
+
+
+def test_a_broadcast_starts_at_its_root():
+    schedule = tacos("mesh:2x2", "broadcast", root=3)
+    assert schedule.source[0] == 3
+    verify(schedule)
+
+
+def test_a_link_of_unlike_cost_is_used_for_as_long_as_it_takes():
+    schedule = tacos("mesh:3x3?bandwidth=100GB/s,25GB/s&alpha=1us")
+    bytes_of_chunk = GIB / 9
+    for link in range(schedule.topology.num_links):
+        duration = schedule.topology.alpha[link] + bytes_of_chunk / schedule.topology.bandwidth[link]
+        starts = schedule.order[schedule.route == link]
+        assert all((b - a) * schedule.tick >= duration for a, b in pairwise(starts.tolist()))
+
+
+def test_the_simulated_time_is_the_last_arrival():
+    schedule = tacos("mesh:4x4?bandwidth=100GB/s,30GB/s&alpha=1us", chunks=2)
+    assert simulate(schedule, GIB).time == pytest.approx(float(finish(schedule)), rel=1e-12)
+
+
+def test_waiting_for_faster_links_pays_where_links_differ_much():
+    text = "mesh:3x3?bandwidth=100GB/s,25GB/s&alpha=1us"
+    best = {
+        wait: min(finish(tacos(text, seed=seed, wait=wait)) for seed in range(5)) for wait in (False, True)
+    }
+    assert best[True] < best[False]
+
+
+@pytest.mark.parametrize("text", ["torus:4x4", "mesh:3x4?bandwidth=100GB/s,25GB/s&alpha=1us"])
+def test_one_seed_gives_one_schedule(text):
+    first, second = tacos(text, seed=7), tacos(text, seed=7)
+    assert np.array_equal(first.chunk, second.chunk)
+    assert np.array_equal(first.route, second.route)
+    assert np.array_equal(first.order, second.order)
+
+
+def test_another_seed_gives_another_schedule():
+    assert not np.array_equal(tacos("torus:4x4", seed=1).chunk, tacos("torus:4x4", seed=2).chunk)
+
+
+def test_rows_stand_by_start():
+    schedule = tacos("mesh:4x4?bandwidth=100GB/s,30GB/s&alpha=1us", "allreduce")
+    assert schedule.clock is Clock.TIME
+    assert (np.diff(schedule.order) >= 0).all()
+
+
+def test_between_like_links_one_tick_is_a_transfer():
+    schedule = tacos("mesh:3x3" + LIKE_LINKS)
+    assert schedule.tick == MICRO / 2 + GIB / 9 / (50 * GIB)
+    assert rounds(schedule) == 4  # Fig. 15 of the 2023 version has a 3x3 mesh; 8 chunks over 2 links
+
+
+def test_between_like_links_no_size_is_needed():
+    problem = Problem(parse_topology("torus:3x3"), collective("allgather", 9))
+    assert not METHOD.size_dependent(problem, TacosOptions())
+    schedule = METHOD.synthesize(problem, TacosOptions(), np.random.default_rng(0))
+    assert schedule.size == GIB
+    verify(schedule)
+
+
+def test_between_unlike_links_a_size_is_needed():
+    topology = parse_topology("mesh:2x2?bandwidth=50GB/s,25GB/s")
+    assert METHOD.size_dependent(Problem(topology, collective("allgather", 4)), TacosOptions())
+    with pytest.raises(InputError, match=r"tacos needs a size on mesh:2x2\?.*: its links differ"):
+        tacos(topology, size=None)
+
+
+def awkward_ring():
+    """Bandwidths of which the durations have no common tick that would fit 64 bits."""
+    primes = [1_000_000_007, 998_244_353, 2_147_483_647, 999_999_937, 1_000_000_009, 1_000_000_021]
+    forward = [Link(i, (i + 1) % 3, Fraction(primes[i])) for i in range(3)]
+    back = [Link((i + 1) % 3, i, Fraction(primes[3 + i])) for i in range(3)]
+    return Topology.from_links("awkward", 3, forward + back)
+
+
+def test_durations_without_a_common_tick_are_rounded_up_by_less_than_a_billionth():
+    topology = awkward_ring()
+    network, tick = time_expanded(topology, GIB / 3, 6)
+    for link in range(topology.num_links):
+        exact = topology.alpha[link] + GIB / 3 / topology.bandwidth[link]
+        ticks = int(network.duration[network.cost[link]])
+        assert 0 <= ticks * tick - exact < exact / RESOLUTION * 2
+    verify(tacos(topology, "allreduce"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"chunks": 0}, "tacos: chunks is 0; allowed: an integer of at least 1"),
+        ({"chunks": 1.5}, "tacos: chunks is 1.5; allowed: an integer of at least 1"),
+        ({"pick": "rarist"}, "tacos: unknown pick 'rarist'; did you mean 'rarest'?"),
+        ({"wait": "no"}, "tacos: wait is 'no'; allowed: true, false"),
+    ],
+)
+def test_a_wrong_option_is_refused(options, message):
+    with pytest.raises(InputError) as error:
+        TacosOptions(**options)
+    assert str(error.value) == message
+
+
+def test_a_size_must_be_positive():
+    with pytest.raises(InputError, match="tacos: the size is 0 bytes; it must be positive"):
+        tacos("ring:3", size=Fraction(0))
+
+
+@pytest.mark.parametrize(
+    ("text", "details", "message"),
+    [
+        (
+            "mi250:2",
+            {"kind": "allgather"},
+            "tacos needs a switch-free network until switches are unwound; mi250:2 has 1 switch",
+        ),
+        (
+            "dgx_a100:2",
+            {"kind": "allreduce"},
+            "tacos needs a switch-free network until switches are unwound; dgx_a100:2 has 3 switches",
+        ),
+        (
+            "ring:4",
+            {"kind": "all-to-all"},
+            "tacos does allgather, reduce-scatter, allreduce, broadcast, reduce; not all-to-all",
+        ),
+        (
+            "ring:4",
+            {"kind": "allgather", "groups": [[0, 1], [2, 3]]},
+            "tacos needs one group of all ranks; this allgather has 2",
+        ),
+        (
+            "ring:4",
+            {"kind": "allgather", "shards": [1, 2, 1, 1]},
+            "tacos needs shards of one size; this allgather gives its own",
+        ),
+    ],
+)
+def test_what_it_does_not_do_is_said_first(text, details, message):
+    topology = parse_topology(text)
+    problem = Problem(topology, collective(num_ranks=topology.num_ranks, **details), GIB)
+    with pytest.raises(Unsupported) as error:
+        METHOD.supports(problem, TacosOptions())
+    assert str(error.value) == message
