@@ -20,8 +20,8 @@ Planes = npt.NDArray[np.uint64]
 
 leaf = njit(cache=True, error_model="numpy", _nrt=False)
 """Compiles a function that allocates nothing, without reference counts: numba would count, atomically, every
-array at every call, which costs more than what these small functions do (measured: 0.7 s for a 32x32 mesh
-with counting, 0.2 s without). The option is numba's own and undocumented; without it all works, slower."""
+array at every call, which costs more than what these small functions do (a 32x32 mesh takes more than
+twice as long with it). The option is numba's own and undocumented; without it all works, slower."""
 
 _ONE = np.uint64(1)
 _PAIRS = np.uint64(0x5555555555555555)

@@ -1,0 +1,251 @@
+"""The page: every section of a report put into one file that needs nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from experiments.report.panels import Panel, algbw_panel, effort_panel, pareto_panel
+from experiments.report.results import Results, Row, read_results
+from experiments.report.series import DARK, LIGHT, Series
+from experiments.report.svg import tag
+from experiments.report.tables import GapTable, gap_table, is_wrong, overview, standings, states
+from experiments.report.text import number, size
+from experiments.report.utilisation import (
+    LEVELS,
+    MATRIX_NODES,
+    Usages,
+    caption,
+    level_name,
+    links_document,
+    picture,
+    usages,
+)
+from topologies.errors import InputError, TuttiError
+from topologies.text import parse_topology
+from topologies.topology import Topology
+from topologies.units import format_bandwidth, format_time
+
+REPORT = "report.html"
+OPEN_PICTURES = 30
+"""Above this many matrices a topology's are folded away until they are wanted."""
+
+
+def write_report(directory: Path) -> Path:
+    """Write ``report.html`` into the directory of a finished run and return its path.
+
+    Parameters
+    ----------
+    directory
+        Holds ``results.parquet`` (or ``results.csv``) and, where they were kept, ``manifest.json`` and
+        ``schedules/``.
+
+    Raises
+    ------
+    InputError
+        If there are no readable results, or the page can't be written.
+    """
+    results = read_results(directory)
+    page = directory / REPORT
+    text = render(results)
+    try:
+        page.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{page}: can't write the report: {error.strerror}") from error
+    return page
+
+
+def render(results: Results) -> str:
+    """Return the page of a run as HTML."""
+    environment = Environment(
+        loader=PackageLoader("experiments.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("report.html").render(
+        style=_source(environment, "report.css") + palette(),
+        script=_source(environment, "report.js"),
+        name=str(results.manifest.get("name") or results.directory.resolve().name),
+        results=results,
+        states=states(results),
+        wrong=sum(is_wrong(row) for row in results.rows),
+        standings=standings(results),
+        overview=overview(results),
+        sections=[_section(results, topology) for topology in results.topologies],
+        swatch=swatch,
+        levels=[(level, level_name(level)) for level in range(LEVELS + 1)],
+        matrix_nodes=MATRIX_NODES,
+        open_pictures=OPEN_PICTURES,
+        manifest=list(manifest_lines(results.manifest)),
+    )
+
+
+def _source(environment: Environment, name: str) -> Markup:
+    """Return a file of this package as it is, to stand inside the page."""
+    if environment.loader is None:
+        return Markup("")
+    return Markup(environment.loader.get_source(environment, name)[0])
+
+
+def palette() -> Markup:
+    """Return the colours of the series as style rules; print is always light."""
+    light = ";".join(f"--c{i}:{colour}" for i, colour in enumerate(LIGHT))
+    dark = ";".join(f"--c{i}:{colour}" for i, colour in enumerate(DARK))
+    classes = "".join(f".c{i}{{--c:var(--c{i})}}" for i in range(len(LIGHT)))
+    rules = (
+        f":root{{{light}}}"
+        f"@media screen{{:root[data-theme=dark]{{{dark}}}"
+        f"@media (prefers-color-scheme:dark){{:root:not([data-theme=light]){{{dark}}}}}}}{classes}"
+    )
+    return Markup(rules)
+
+
+def swatch(series: Series) -> Markup:
+    """Return a piece of a series' line with its marker, for legends."""
+    dash = " ".join(f"{length:g}" for length in series.dash) or None
+    line = tag("path", class_="line", d="M1 7H29", stroke_dasharray=dash)
+    mark = tag("path", class_="mark", d=series.marker, transform="translate(15 7)")
+    return tag("svg", line, mark, class_=f"swatch c{series.colour}", viewBox="0 0 30 14", aria_hidden="true")
+
+
+@dataclass(frozen=True)
+class Usage:
+    """The link utilisation of one collective: pictures with their captions, and sentences."""
+
+    collective: str
+    number: int
+    pictures: list[tuple[Series, Markup, str]]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Section:
+    """Everything that the page says of one topology."""
+
+    name: str
+    facts: list[str]
+    bounds: list[str]
+    table: GapTable
+    algbw: list[Panel]
+    pareto: list[Panel]
+    effort: list[Panel]
+    usage: list[Usage]
+    links: str | None
+
+    @property
+    def pictures(self) -> int:
+        """How many matrices or histograms it has."""
+        return sum(len(usage.pictures) for usage in self.usage)
+
+
+def _section(results: Results, name: str) -> Section:
+    rows = [row for row in results.rows if row.topology == name]
+    collectives = [c for c in results.collectives if any(row.collective == c for row in rows)]
+    used = {collective: usages(results, name, collective) for collective in collectives}
+    networks = [usage.topology for found in used.values() for usage in found.shown]
+    topology = networks[0] if networks else _parsed(name)
+
+    def panels(make: Callable[[Results, str, str], Panel]) -> list[Panel]:
+        return [make(results, name, collective) for collective in collectives]
+
+    return Section(
+        name,
+        _network_facts(topology, rows[0]),
+        list(_bound_facts(results, name, collectives)),
+        gap_table(results, name),
+        panels(algbw_panel),
+        panels(pareto_panel),
+        panels(effort_panel),
+        [_usage(results, name, collective, found) for collective, found in used.items()],
+        links_document(networks[0]) if networks and networks[0].num_nodes <= MATRIX_NODES else None,
+    )
+
+
+def _parsed(name: str) -> Topology | None:
+    """Return the topology of that text, if it is one; a file may have gone since the run."""
+    try:
+        return parse_topology(name)
+    except (TuttiError, OSError):
+        return None
+
+
+def _usage(results: Results, topology: str, collective: str, found: Usages) -> Usage:
+    sizes = list(results.of(topology, collective))
+    pictures = [
+        (results.series[usage.series], picture(usage, f"{label}, {collective}"), caption(usage, sizes))
+        for usage in found.shown
+        for label in [results.series[usage.series].label]
+    ]
+    notes = found.notes if pictures or found.notes else ("No method has a time.",)
+    return Usage(collective, results.collectives.index(collective), pictures, notes)
+
+
+def _network_facts(topology: Topology | None, row: Row) -> list[str]:
+    """Return what a topology is, from the network itself or else from a row of the results."""
+    if topology is None:
+        counts = (("node", row.nodes), ("switch", row.switches), ("link", row.links))
+        return [_count(int(value), word) for word, value in counts if value is not None]
+    bandwidths, alphas = topology.bandwidth, topology.alpha
+    degree = topology.degree
+    return [
+        _count(topology.num_ranks, "rank"),
+        _count(topology.num_switches, "switch"),
+        _count(topology.num_links, "link"),
+        f"degree {degree}" if degree is not None else _degrees(topology),
+        f"{_range(bandwidths, format_bandwidth)} and {_range(alphas, format_time)} a link",
+    ]
+
+
+def _degrees(topology: Topology) -> str:
+    out = topology.out_degrees[: topology.num_ranks]
+    low, high = int(out.min()), int(out.max())
+    return f"out-degree of a rank {low}" if low == high else f"out-degrees of the ranks {low} to {high}"
+
+
+def _range(values: Any, text: Callable[[Fraction], str]) -> str:
+    low, high = min(values), max(values)
+    return text(low) if low == high else f"{text(low)} to {text(high)}"
+
+
+def _count(value: int, word: str) -> str:
+    plural = word + ("es" if word.endswith("ch") else "s")
+    return f"{'no' if value == 0 else f'{value:,}'} {word if value == 1 else plural}"
+
+
+def _bound_facts(results: Results, topology: str, collectives: list[str]) -> Iterator[str]:
+    """Yield, for each collective, the algbw that is proven to be out of reach at the largest size."""
+    for collective in collectives:
+        rows = [row for cells in results.of(topology, collective).values() for row in cells.values()]
+        last = max((row for row in rows if row.bound_us), key=lambda row: row.size_bytes, default=None)
+        if last is not None and last.bound_us:
+            algbw = number(last.size_bytes / last.bound_us / 1e3)
+            yield f"{collective} of {size(last.size_bytes)}: at most {algbw} GB/s ({last.bound_kind} bound)"
+
+
+def manifest_lines(manifest: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the entries of a manifest as (dotted name, text); texts of several lines stay whole.
+
+    Examples
+    --------
+    >>> list(manifest_lines({"machine": {"cores": 2}, "seeds": [0, 1]}))
+    [('machine.cores', '2'), ('seeds', '0, 1')]
+    """
+    for key, value in manifest.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            yield from manifest_lines(value, f"{name}.")
+        elif isinstance(value, list) and any(isinstance(entry, Mapping) for entry in value):
+            for place, entry in enumerate(value, 1):
+                yield from manifest_lines({str(place): entry}, f"{name}.")
+        elif isinstance(value, list):
+            yield name, ", ".join(map(str, value))
+        else:
+            yield name, "" if value is None else str(value)

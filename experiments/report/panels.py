@@ -1,0 +1,284 @@
+"""The three charts of a collective: algbw against size, T_L against T_B, synthesis time against gap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from markupsafe import Markup
+
+from experiments.report.results import Results, Row
+from experiments.report.series import Series
+from experiments.report.svg import (
+    LINE,
+    LONGEST,
+    Frame,
+    Point,
+    Scale,
+    from_zero,
+    group,
+    linear,
+    log_with_zero,
+    logarithmic,
+    marker,
+    place_labels,
+    polyline,
+    shorten,
+    sizes_scale,
+    spread,
+    tag,
+)
+from experiments.report.text import describe, microseconds, number, percent, seconds, size
+
+LABEL_MARGIN = 116.0
+"""Pixels right of an algbw chart for the names of its lines."""
+FASTEST_SHOWN = 1e-4
+"""Seconds: shorter synthesis times are drawn here; the clock says nothing about them."""
+BESIDE = 8.0
+"""Pixels between markers that share a point ..."""
+ABREAST = 24.0
+"""... which overlap rather than be further apart than this."""
+
+Cells = Mapping[float, Mapping[int, Row]]
+"""The rows of a panel: size to series to row."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A chart, or a sentence that says why there is none.
+
+    Parameters
+    ----------
+    collective
+        What it shows.
+    number
+        The place of the collective in the run, which the page's filter goes by.
+    """
+
+    collective: str
+    number: int
+    chart: Markup
+    note: str = ""
+
+
+def algbw_panel(results: Results, topology: str, collective: str) -> Panel:
+    """Return algbw against size: a line a series and the lower bound's, linear and logarithmic."""
+    cells = results.of(topology, collective)
+    which = results.collectives.index(collective)
+    lines = {
+        series.number: [
+            (s, row) for s, rows in cells.items() if (row := rows.get(series.number)) and _has_algbw(row)
+        ]
+        for series in results.series
+    }
+    lines = {key: rows for key, rows in lines.items() if rows}
+    if not lines:
+        return Panel(collective, which, Markup(""), "No method has a time.")
+    charts = (
+        _algbw_chart(results, lines, _bound_line(cells), (topology, collective), kind)
+        for kind in ("linear", "log")
+    )
+    return Panel(collective, which, Markup("").join(charts))
+
+
+def _has_algbw(row: Row) -> bool:
+    return row.ok and row.algbw_gbps is not None and row.algbw_gbps > 0
+
+
+def _bound_line(cells: Cells) -> list[tuple[float, float, str]]:
+    """Return size, the algbw that no schedule exceeds in GB/s, and a tooltip."""
+    line = []
+    for bytes_, rows in cells.items():
+        row = next((row for row in rows.values() if row.bound_us), None)
+        if row is not None and row.bound_us:
+            best = bytes_ / row.bound_us / 1e3
+            tip = f"lower bound ({row.bound_kind or 'best'}), {size(bytes_)}"
+            line.append(
+                (bytes_, best, f"{tip}\ntime {microseconds(row.bound_us)}\nalgbw {number(best)} GB/s")
+            )
+    return line
+
+
+def _class(series: Series) -> str:
+    """Return the style classes of a series' marks: for the page's legend, and its colour."""
+    return f"s s{series.number} c{series.colour}"
+
+
+def _algbw_chart(
+    results: Results,
+    lines: Mapping[int, Sequence[tuple[float, Row]]],
+    bound: Sequence[tuple[float, float, str]],
+    title: tuple[str, str],
+    kind: str,
+) -> Markup:
+    frame = Frame(height=max(280.0, LINE * (len(lines) + 1) + 70), left=52, right=LABEL_MARGIN)
+    values = [row.algbw_gbps or 0.0 for line in lines.values() for _, row in line] + [b for _, b, _ in bound]
+    sizes = [s for line in lines.values() for s, _ in line] + [s for s, _, _ in bound]
+    x = sizes_scale(sizes, frame.across)
+    y = linear(values, frame.up) if kind == "linear" else logarithmic(values, frame.up)
+    parts = [frame.axes(x, y, "size M", "algbw (GB/s)"), *_bound_marks(bound, x, y)]
+    parts += [
+        _line_marks(results.series[key], [((x.place(s), y.place(r.algbw_gbps or 0)), r) for s, r in line])
+        for key, line in lines.items()
+    ]
+    ends = [(results.series[key], line[-1][0], line[-1][1].algbw_gbps or 0.0) for key, line in lines.items()]
+    parts.append(_end_labels(ends, bound, frame, x, y))
+    label = f"algbw against size, {title[0]}, {title[1]}, {kind} scale"
+    return frame.chart(parts, label, f"y-{kind}")
+
+
+def _bound_marks(bound: Sequence[tuple[float, float, str]], x: Scale, y: Scale) -> Iterator[Markup]:
+    points = [(x.place(s), y.place(value)) for s, value, _ in bound]
+    if points:
+        yield polyline(points, class_="bound")
+    for (px, py), (_, _, tip) in zip(points, bound, strict=True):
+        yield tag("circle", class_="bound-dot", cx=px, cy=py, r=2.2, data_tip=tip)
+
+
+def _line_marks(series: Series, line: Sequence[tuple[Point, Row]]) -> Markup:
+    dash = " ".join(f"{length:g}" for length in series.dash) or None
+    path = polyline([point for point, _ in line], class_="line", stroke_dasharray=dash)
+    marks = [marker(series, point, describe(series.label, row)) for point, row in line]
+    return group([path, *marks], class_=_class(series))
+
+
+def _end_labels(
+    ends: Sequence[tuple[Series, float, float]],
+    bound: Sequence[tuple[float, float, str]],
+    frame: Frame,
+    x: Scale,
+    y: Scale,
+) -> Markup:
+    """Return the names right of the lines' last points, spread so that none overlap."""
+    names = [(shorten(s.label), s.marker, _class(s), (x.place(v), y.place(w))) for s, v, w in ends]
+    if bound:
+        last = (x.place(bound[-1][0]), y.place(bound[-1][1]))
+        names.append(("lower bound", "", "bound-name", last))
+    foot, head = frame.up
+    places = spread([at[1] for *_, at in names], head, foot)
+    edge = frame.across[1]
+    parts = []
+    for (name, mark, class_, (px, py)), place in zip(names, places, strict=True):
+        leader = polyline([(px + 6, py), (edge + 2, py), (edge + 11, place)], class_="leader")
+        where = f"translate({edge + 17:.1f} {place:.1f}) scale(0.8)"
+        text = tag("text", name, class_="label", x=edge + (24 if mark else 13), y=place + 3.5)
+        parts.append(
+            group([leader, tag("path", class_="mark", d=mark, transform=where), text], class_=class_)
+        )
+    return group(parts)
+
+
+def pareto_panel(results: Results, topology: str, collective: str) -> Panel:
+    """Return T_B against T_L of the step schedules, with the frontier."""
+    which = results.collectives.index(collective)
+    points: dict[tuple[float, float], dict[int, Row]] = {}
+    for rows in results.of(topology, collective).values():
+        for key, row in rows.items():
+            if row.ok and row.tl_steps is not None and row.tb_factor is not None:
+                points.setdefault((row.tl_steps, row.tb_factor), {}).setdefault(key, row)
+    if not points:
+        return Panel(collective, which, Markup(""), "No step schedule with a T_B.")
+    frame = Frame()
+    x = from_zero([tl for tl, _ in points], frame.across)
+    y = from_zero([tb for _, tb in points], frame.up)
+    spots = {point: (x.place(point[0]), y.place(point[1])) for point in points}
+    frontier = [spots[point] for point in _frontier(list(points))]
+    parts = [frame.axes(x, y, "T_L (steps)", "T_B (M/B)")]
+    if len(frontier) > 1:
+        parts.append(polyline(_stairs(frontier), class_="frontier"))
+    parts += [_coincident(results, rows, spots[point]) for point, rows in points.items()]
+    texts = [_names([results.series[key].label for key in rows]) for rows in points.values()]
+    reach = [_abreast(rows) / 2 for rows in points.values()]
+    looks = [_class(results.series[min(rows)]) if len(rows) == 1 else "" for rows in points.values()]
+    parts += place_labels(list(spots.values()), texts, frame, reach=reach, looks=looks)
+    return Panel(collective, which, frame.chart(parts, f"T_B against T_L, {topology}, {collective}"))
+
+
+def _frontier(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return the points that no other equals or betters in both coordinates, by T_L."""
+    kept: list[tuple[float, float]] = []
+    for point in sorted(points):
+        if not kept or point[1] < kept[-1][1]:
+            kept.append(point)
+    return kept
+
+
+def _stairs(points: Sequence[Point]) -> list[Point]:
+    corners = [(after[0], before[1]) for before, after in pairwise(points)]
+    return [points[0], *(p for pair in zip(corners, points[1:], strict=True) for p in pair)]
+
+
+def _names(labels: Sequence[str]) -> str:
+    whole = ", ".join(labels)
+    if len(labels) == 1 or len(whole) <= LONGEST:
+        return shorten(whole)
+    return f"{shorten(labels[0])} + {len(labels) - 1} more"
+
+
+def _abreast(rows: Mapping[int, Row]) -> float:
+    """Return how far apart the first and the last of the markers at one point stand."""
+    return min(BESIDE * (len(rows) - 1), ABREAST)
+
+
+def _coincident(results: Results, rows: Mapping[int, Row], at: Point) -> Markup:
+    """Return the markers of series that share a point, side by side so that each is seen."""
+    marks = []
+    step = _abreast(rows) / max(1, len(rows) - 1)
+    for place, (key, row) in enumerate(rows.items()):
+        series = results.series[key]
+        beside = (at[0] + step * (place - (len(rows) - 1) / 2), at[1])
+        mark = marker(series, beside, describe(series.label, row))
+        marks.append(group([mark], class_=_class(series)))
+    return group(marks)
+
+
+def effort_panel(results: Results, topology: str, collective: str) -> Panel:
+    """Return the gap against the synthesis time: a point a series, a whisker over its sizes."""
+    which = results.collectives.index(collective)
+    runs: dict[int, list[Row]] = {}
+    for rows in results.of(topology, collective).values():
+        for key, row in rows.items():
+            if row.ok and row.synth_s is not None and row.gap is not None:
+                runs.setdefault(key, []).append(row)
+    if not runs:
+        return Panel(collective, which, Markup(""), "No method has both a synthesis time and a gap.")
+    frame = Frame()
+    every = [row for rows in runs.values() for row in rows]
+    x = logarithmic([_shown(row.synth_s) for row in every], frame.across, seconds)
+    y = log_with_zero([_gap(row) for row in every], frame.up, lambda value: f"{number(value)}%")
+    spots = {key: (x.place(_shown(rows[-1].synth_s)), y.place(_gap(rows[-1]))) for key, rows in runs.items()}
+    parts = [frame.axes(x, y, "synthesis time", "gap")]
+    spans = {key: _span(rows, y) for key, rows in runs.items()}
+    parts += [_whisker(results.series[key], rows[-1], spots[key], spans[key]) for key, rows in runs.items()]
+    lines = [(spots[key][0] - 1, low, spots[key][0] + 1, high) for key, (low, high) in spans.items()]
+    names = [shorten(results.series[key].label) for key in runs]
+    looks = [_class(results.series[key]) for key in runs]
+    parts += place_labels(list(spots.values()), names, frame, lines, looks=looks)
+    return Panel(
+        collective, which, frame.chart(parts, f"gap against synthesis time, {topology}, {collective}")
+    )
+
+
+def _shown(synth_s: float | None) -> float:
+    return max(synth_s or 0.0, FASTEST_SHOWN)
+
+
+def _gap(row: Row) -> float:
+    """Return the gap in percent; rounding errors of an optimal one are zero."""
+    text = percent(row.gap)
+    return 0.0 if text == "0" else max(0.0, 100 * (row.gap or 0.0))
+
+
+def _span(rows: Sequence[Row], y: Scale) -> Point:
+    """Return the pixels of the highest and the lowest gap of all sizes."""
+    heights = [y.place(_gap(row)) for row in rows]
+    return (min(heights), max(heights))
+
+
+def _whisker(series: Series, row: Row, at: Point, span: Point) -> Markup:
+    """Return the marker of the row of the largest size, and a line over the gaps of all sizes."""
+    line = tag("line", class_="whisker", x1=at[0], x2=at[0], y1=span[0], y2=span[1])
+    parts = [line] if span[1] - span[0] > 1 else []
+    parts.append(marker(series, at, describe(series.label, row)))
+    return group(parts, class_=_class(series))

@@ -1,0 +1,244 @@
+"""A finished run as its directory holds it: rows, series and manifest."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from experiments.report.series import Series, make_series
+from topologies.errors import InputError
+
+OK = "ok"
+TIE = 1e-9
+"""Relative: simulated times that differ by less are the same time."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of the results; None where the run's column is empty or missing.
+
+    Parameters
+    ----------
+    gap
+        Time over bound, minus one.
+    algbw_gbps
+        M / time in 1e9 bytes/s.
+    tb_factor
+        T_B in units of M/B; `tb_text` has it exactly (``"15/16"``) where the file does.
+    schedule
+        The content hash that names its file, or None.
+
+    The other fields are the columns of those names.
+    """
+
+    topology: str
+    collective: str
+    size_bytes: float
+    method: str
+    kind: str = ""
+    options: str = ""
+    seed: str = ""
+    status: str = OK
+    message: str = ""
+    nodes: float | None = None
+    switches: float | None = None
+    links: float | None = None
+    synth_s: float | None = None
+    peak_rss_mb: float | None = None
+    time_us: float | None = None
+    algbw_gbps: float | None = None
+    tl_steps: float | None = None
+    tb_factor: float | None = None
+    tb_text: str = ""
+    bound_us: float | None = None
+    bound_kind: str = ""
+    gap: float | None = None
+    verified: bool | None = None
+    schedule: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether it has a time."""
+        return self.status == OK and self.time_us is not None
+
+    @property
+    def case(self) -> Case:
+        """What was to be done, whoever did it."""
+        return (self.topology, self.collective, self.size_bytes)
+
+
+Case = tuple[str, str, float]
+
+
+@dataclass(frozen=True)
+class Results:
+    """A finished run.
+
+    Parameters
+    ----------
+    directory
+        Where it lies.
+    rows
+        In the order of the file.
+    manifest
+        The content of ``manifest.json``; empty where there is none.
+    """
+
+    directory: Path
+    rows: tuple[Row, ...]
+    manifest: Mapping[str, Any]
+
+    @cached_property
+    def series(self) -> tuple[Series, ...]:
+        """The methods, each with each set of options that it ran with, in order of appearance."""
+        kinds = {(row.method, row.options): row.kind for row in self.rows}
+        return make_series(kinds)
+
+    @cached_property
+    def number(self) -> Mapping[tuple[str, str], int]:
+        """The number of the series of a (method, options)."""
+        return {(series.method, series.options): series.number for series in self.series}
+
+    @property
+    def topologies(self) -> list[str]:
+        """Names, in order of appearance."""
+        return list(dict.fromkeys(row.topology for row in self.rows))
+
+    @property
+    def collectives(self) -> list[str]:
+        """Names, in order of appearance."""
+        return list(dict.fromkeys(row.collective for row in self.rows))
+
+    @cached_property
+    def cases(self) -> Mapping[Case, Mapping[int, Row]]:
+        """For each case, in order, the row of each series: its best seed, or one that says why not."""
+        table: dict[Case, dict[int, Row]] = {}
+        for row in self.rows:
+            cells = table.setdefault(row.case, {})
+            number = self.number[row.method, row.options]
+            if number not in cells or _time(row) < _time(cells[number]):
+                cells[number] = row
+        return table
+
+    def of(self, topology: str, collective: str) -> dict[float, Mapping[int, Row]]:
+        """Return the cases of one panel: size to rows by series, sizes increasing."""
+        chosen = {case[2]: cells for case, cells in self.cases.items() if case[:2] == (topology, collective)}
+        return dict(sorted(chosen.items()))
+
+
+def best_time(rows: Iterable[Row]) -> float | None:
+    """Return the shortest time in microseconds, None where no row has one."""
+    return min((row.time_us for row in rows if row.ok and row.time_us is not None), default=None)
+
+
+def is_best(row: Row, best: float | None) -> bool:
+    """Whether a row has the best time, ties included."""
+    return row.ok and row.time_us is not None and best is not None and row.time_us <= best * (1 + TIE)
+
+
+def is_optimal(row: Row) -> bool:
+    """Whether a row's time is proven to be the least possible: it equals its lower bound."""
+    return row.ok and row.gap is not None and abs(row.gap) <= TIE
+
+
+def read_results(directory: Path) -> Results:
+    """Return the run in `directory`.
+
+    Raises
+    ------
+    InputError
+        If it holds no readable results.
+    """
+    return Results(directory, tuple(_rows(_frame(directory))), _manifest(directory / "manifest.json"))
+
+
+def _time(row: Row) -> float:
+    return row.time_us if row.ok and row.time_us is not None else math.inf
+
+
+def _frame(directory: Path) -> pd.DataFrame:
+    parquet, csv = directory / "results.parquet", directory / "results.csv"
+    try:
+        if parquet.exists():
+            return pd.read_parquet(parquet)
+        if csv.exists():
+            # A topology may be called NA; only an empty field is empty.
+            return pd.read_csv(csv, keep_default_na=False, na_values=[""], low_memory=False)
+    except pd.errors.EmptyDataError:
+        return pd.DataFrame()
+    except (OSError, ValueError) as error:
+        raise InputError(f"{directory}: can't read the results: {_one_line(error)}") from error
+    raise InputError(f"{directory}: no results.parquet or results.csv; give the directory of a finished run")
+
+
+def _manifest(path: Path) -> Mapping[str, Any]:
+    if not path.exists():
+        return {}
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        return {"manifest.json": f"not readable: {_one_line(error)}"}
+    return content if isinstance(content, dict) else {"manifest.json": content}
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+_NUMBERS = {field.name for field in fields(Row) if field.type == "float | None"} - {"tb_factor"}
+_TEXTS = {field.name for field in fields(Row) if field.type == "str"} - {"status", "tb_text"}
+
+
+def _rows(frame: pd.DataFrame) -> Iterator[Row]:
+    """Yield the rows that say what they are about; further columns are left alone."""
+    if not {"topology", "collective", "size_bytes", "method"} <= set(frame.columns):
+        return
+    for record in frame.to_dict("records"):
+        values = {str(name): None if _empty(value) else value for name, value in record.items()}
+        size = _number(values.get("size_bytes"))
+        if size is not None:
+            yield _row(values, size)
+
+
+def _row(values: Mapping[str, Any], size: float) -> Row:
+    texts: dict[str, Any] = {name: str(values[name]) for name in _TEXTS if values.get(name) is not None}
+    if isinstance(values.get("seed"), float) and values["seed"].is_integer():
+        texts["seed"] = str(int(values["seed"]))  # an integer column with gaps is read as floats
+    numbers: dict[str, Any] = {name: _number(values.get(name)) for name in _NUMBERS}
+    verified, schedule = values.get("verified"), values.get("schedule")
+    tb = _first(values, "tb_exact", "tb_factor")
+    return Row(
+        **(texts | {name: texts.get(name, "") for name in ("topology", "collective", "method")}),
+        **numbers,
+        size_bytes=size,
+        status=str(values.get("status") or OK),
+        tb_factor=_number(tb),
+        tb_text="" if tb is None else str(tb),
+        verified=None if verified is None else str(verified).lower() in ("true", "1", "1.0"),
+        schedule=None if schedule is None else str(schedule),
+    )
+
+
+def _first(values: Mapping[str, Any], *names: str) -> Any:
+    return next((values[name] for name in names if values.get(name) is not None), None)
+
+
+def _empty(value: Any) -> bool:
+    return value is None or value == "" or (not isinstance(value, (list, dict, str)) and bool(pd.isna(value)))
+
+
+def _number(value: Any) -> float | None:
+    """Return a finite float of a number or of exact text such as ``15/16``."""
+    try:
+        number = float(Fraction(value)) if isinstance(value, str) else float(value)
+    except (TypeError, ValueError, ZeroDivisionError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None

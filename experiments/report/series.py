@@ -1,0 +1,89 @@
+"""Series and their looks: one colour, marker and dash for a method throughout a report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+LIGHT = ("#0a3a86", "#be210f", "#17746c", "#8b30b9", "#ae8c19", "#418eff")
+"""On white. Chosen by search: the least distance of two (OKLab) is as large as possible also for red-,
+green- and blue-blind eyes, each at least 3:1 against the page."""
+
+DARK = ("#2f78f0", "#e87225", "#0dbead", "#b658a8", "#ffce14", "#a4f5f8")
+"""The same on a dark page."""
+
+SHAPES = {
+    "circle": "M0-4.2a4.2 4.2 0 1 1 0 8.4a4.2 4.2 0 1 1 0-8.4z",
+    "square": "M-3.7-3.7h7.4v7.4h-7.4z",
+    "triangle": "M0-4.9L4.7 3.6H-4.7z",
+    "diamond": "M0-5.2L5.2 0L0 5.2L-5.2 0z",
+    "wedge": "M0 4.9L4.7-3.6H-4.7z",
+    "plus": "M-1.6-4.8h3.2v3.2h3.2v3.2h-3.2v3.2h-3.2v-3.2h-3.2v-3.2h3.2z",
+}
+"""Markers as SVG paths around the origin, in pixels."""
+
+MATPLOTLIB_MARKERS = ("o", "s", "^", "D", "v", "P")
+"""The same in matplotlib's words."""
+
+DASHES = ((), (6, 2.5), (2, 2.5))
+"""Line patterns, in pixels on and off."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """A method with one set of options.
+
+    Parameters
+    ----------
+    number
+        Its place, from 0; its look follows from it.
+    label
+        The method's name, with the options that tell it from its siblings.
+    """
+
+    number: int
+    method: str
+    options: str
+    kind: str
+    label: str
+
+    @property
+    def colour(self) -> int:
+        """Index into `LIGHT` and `DARK`."""
+        return self.number % len(LIGHT)
+
+    @property
+    def shape(self) -> int:
+        """Index into `SHAPES`; shifted by one each time that the colours start again."""
+        return (self.number + self.number // len(LIGHT)) % len(SHAPES)
+
+    @property
+    def marker(self) -> str:
+        """Its marker as an SVG path."""
+        return list(SHAPES.values())[self.shape]
+
+    @property
+    def dash(self) -> tuple[float, ...]:
+        """Its line pattern."""
+        return DASHES[self.number // len(LIGHT) % len(DASHES)]
+
+
+def make_series(kinds: Mapping[tuple[str, str], str]) -> tuple[Series, ...]:
+    """Return a series for every (method, options), mapped to the method's kind, in order.
+
+    Examples
+    --------
+    >>> made = make_series({("tacos", "chunks=1"): "heuristic", ("tacos", "chunks=4"): "heuristic"})
+    >>> [series.label for series in made]
+    ['tacos chunks=1', 'tacos chunks=4']
+    """
+    return tuple(
+        Series(number, method, options, kind, _label(method, options, kinds))
+        for number, ((method, options), kind) in enumerate(kinds.items())
+    )
+
+
+def _label(method: str, options: str, kinds: Mapping[tuple[str, str], str]) -> str:
+    siblings = [set(text.split()) for name, text in kinds if name == method]
+    common = set.intersection(*siblings)
+    return " ".join([method, *(word for word in options.split() if word not in common)])

@@ -1,0 +1,227 @@
+"""The tables of the report: gaps of a topology, and the summary of a run."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from experiments.report.results import Case, Results, Row, best_time, is_best, is_optimal
+from experiments.report.series import Series
+from experiments.report.text import describe, microseconds, percent, seconds, size
+
+SHORT = {"unsupported": "n/a", "infeasible": "none", "timeout": "timeout", "failed": "failed"}
+"""What a cell says instead of a gap; its note says why."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A gap, or why there is none.
+
+    Parameters
+    ----------
+    text
+        The gap in percent, or a word.
+    looks
+        Style classes: ``best``, ``optimal``, ``none``, ``wrong``.
+    tip
+        Its tooltip.
+    note
+        The number of its footnote.
+    """
+
+    text: str = ""
+    looks: str = ""
+    tip: str = ""
+    note: int | None = None
+
+
+@dataclass(frozen=True)
+class GapRow:
+    """One size of one collective: a cell a series."""
+
+    size: str
+    bound: str
+    bound_kind: str
+    cells: list[Cell]
+
+
+@dataclass
+class GapTable:
+    """The gaps on one topology.
+
+    Parameters
+    ----------
+    series
+        The columns.
+    groups
+        For each collective its name and rows.
+    notes
+        Footnotes, numbered from 1.
+    """
+
+    series: list[Series]
+    groups: list[tuple[str, list[GapRow]]] = field(default_factory=list)
+    notes: dict[str, int] = field(default_factory=dict)
+
+
+def gap_table(results: Results, topology: str) -> GapTable:
+    """Return the gaps of every series that ran on a topology."""
+    present = {results.number[row.method, row.options] for row in results.rows if row.topology == topology}
+    table = GapTable([series for series in results.series if series.number in present])
+    for collective in results.collectives:
+        cases = results.of(topology, collective)
+        rows = [_gap_row(table, bytes_, cells) for bytes_, cells in cases.items()]
+        if rows:
+            table.groups.append((collective, rows))
+    return table
+
+
+def _gap_row(table: GapTable, bytes_: float, rows: Mapping[int, Row]) -> GapRow:
+    best = best_time(rows.values())
+    bound = next((row for row in rows.values() if row.bound_us is not None), None)
+    cells = [_cell(table, series.label, rows.get(series.number), best) for series in table.series]
+    return GapRow(
+        size(bytes_),
+        microseconds(bound.bound_us) if bound else "",
+        bound.bound_kind if bound else "",
+        cells,
+    )
+
+
+def _cell(table: GapTable, label: str, row: Row | None, best: float | None) -> Cell:
+    if row is None:
+        return Cell()
+    tip = describe(label, row)
+    if not row.ok:
+        reason = f"{row.status}: {row.message}" if row.message else row.status
+        return Cell(SHORT.get(row.status, row.status), "none", tip, _note(table, reason))
+    looks = [
+        name
+        for name, holds in (
+            ("best", is_best(row, best)),
+            ("optimal", is_optimal(row)),
+            ("wrong", is_wrong(row)),
+        )
+        if holds
+    ]
+    text = percent(row.gap) if row.gap is not None else microseconds(row.time_us)
+    note = _note(table, "not verified: don't rely on this number") if row.verified is False else None
+    return Cell(text, " ".join(looks), tip, note)
+
+
+def is_wrong(row: Row) -> bool:
+    """Whether a row claims the impossible: to be faster than its lower bound."""
+    return row.ok and row.gap is not None and row.gap < 0 and not is_optimal(row)
+
+
+def _note(table: GapTable, reason: str) -> int:
+    return table.notes.setdefault(reason, len(table.notes) + 1)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How one series does over the whole run.
+
+    Parameters
+    ----------
+    tried, timed
+        Cases that it was asked for, and that it has a time for.
+    best, optimal
+        Cases where no other is faster (ties count for all), and where it is proven optimal.
+    median, worst
+        Gaps in percent.
+    worst_at
+        The case of the worst gap.
+    synthesis
+        Time of all its syntheses.
+    """
+
+    series: Series
+    tried: int
+    timed: int
+    best: int
+    optimal: int
+    median: str
+    worst: str
+    worst_at: str
+    synthesis: str
+
+
+def standings(results: Results) -> list[Standing]:
+    """Return the standing of each series."""
+    wins = Counter(key for cells in results.cases.values() for key in winners(cells))
+    return [_standing(results, series, wins[series.number]) for series in results.series]
+
+
+def winners(cells: Mapping[int, Row]) -> list[int]:
+    """Return the series with the best time of a case, ties included."""
+    best = best_time(cells.values())
+    return [key for key, row in cells.items() if is_best(row, best)]
+
+
+def _standing(results: Results, series: Series, wins: int) -> Standing:
+    rows = [cells[series.number] for cells in results.cases.values() if series.number in cells]
+    gaps = {row.gap: row for row in reversed(rows) if row.ok and row.gap is not None}
+    every = [row.gap for row in rows if row.ok and row.gap is not None]
+    worst = gaps[max(gaps)] if gaps else None
+    return Standing(
+        series,
+        tried=len(rows),
+        timed=sum(row.ok for row in rows),
+        best=wins,
+        optimal=sum(map(is_optimal, rows)),
+        median=percent(statistics.median(every)) if every else "",
+        worst=percent(worst.gap) if worst else "",
+        worst_at=f"{worst.topology}, {worst.collective}, {size(worst.size_bytes)}" if worst else "",
+        synthesis=seconds(_synthesis(results, series)),
+    )
+
+
+def _synthesis(results: Results, series: Series) -> float | None:
+    """Return the seconds of a series' syntheses; the rows that share a schedule share its synthesis."""
+    mine = [r for r in results.rows if (r.method, r.options) == (series.method, series.options)]
+    tasks = {
+        (row.topology, row.collective, row.seed, row.schedule, row.synth_s): row.synth_s
+        for row in mine
+        if row.synth_s is not None
+    }
+    return sum(tasks.values()) if tasks else None
+
+
+@dataclass(frozen=True)
+class Overview:
+    """One topology in the summary: for each series its worst gap and how often it is best."""
+
+    topology: str
+    cases: int
+    cells: list[Cell]
+
+
+def overview(results: Results) -> list[Overview]:
+    """Return a line a topology, a cell a series."""
+    lines = []
+    for topology in results.topologies:
+        cases = {case: cells for case, cells in results.cases.items() if case[0] == topology}
+        lines.append(Overview(topology, len(cases), _overview_cells(results, cases)))
+    return lines
+
+
+def _overview_cells(results: Results, cases: Mapping[Case, Mapping[int, Row]]) -> list[Cell]:
+    wins = Counter(key for cells in cases.values() for key in winners(cells))
+    most = max(wins.values(), default=0)
+    result = []
+    for series in results.series:
+        rows = [cells[series.number] for cells in cases.values() if series.number in cells]
+        worst = max((row.gap for row in rows if row.ok and row.gap is not None), default=None)
+        text = percent(worst) if worst is not None else ("–" if rows else "")
+        looks = "best" if wins[series.number] and wins[series.number] == most else ""
+        tip = f"{series.label}\nbest in {wins[series.number]} of {len(cases)} cases\nworst gap {text}%"
+        result.append(Cell(text, looks, tip if worst is not None else "", wins[series.number] or None))
+    return result
+
+
+def states(results: Results) -> dict[str, int]:
+    """Return how many rows have each status, most first."""
+    return dict(Counter(row.status for row in results.rows).most_common())

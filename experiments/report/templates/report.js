@@ -1,0 +1,78 @@
+"use strict";
+(() => {
+  const root = document.documentElement;
+  const view = document.getElementById("view");
+  const tip = document.getElementById("tip");
+  const pick = (name) => document.getElementById(`pick-${name}`);
+  const chips = [...document.querySelectorAll(".chip")];
+  const hidden = new Set();
+  let hot = null;
+
+  // The whole state of the view is one small style sheet: no element is visited.
+  const show = () => {
+    const rules = [...hidden].map((n) => `main .s${n}{display:none}`);
+    if (hot !== null) rules.push(`svg .s:not(.s${hot}),.maps figure:not(.s${hot}){opacity:.13}td.s${hot}{background:var(--tint)}`);
+    for (const [name, letter] of [["topology", "t"], ["collective", "k"]]) {
+      const chosen = pick(name)?.value ?? "";
+      if (chosen === "") continue;
+      for (const option of pick(name).options)
+        if (option.value !== "" && option.value !== chosen) rules.push(`main .${letter}${option.value}{display:none}`);
+    }
+    view.textContent = rules.join("");
+  };
+  const heat = (n) => { if (n !== hot) { hot = n; show(); } };
+
+  for (const name of ["topology", "collective"]) pick(name)?.addEventListener("change", show);
+  pick("axis")?.addEventListener("change", (event) => { root.dataset.axis = event.target.value; });
+  pick("theme")?.addEventListener("change", (event) => {
+    if (event.target.value) root.dataset.theme = event.target.value; else delete root.dataset.theme;
+  });
+  for (const chip of chips) {
+    const n = chip.dataset.series;
+    chip.addEventListener("click", () => {
+      if (!hidden.delete(n)) hidden.add(n);
+      chip.setAttribute("aria-pressed", String(!hidden.has(n)));
+      hot = null;
+      show();
+    });
+    for (const on of ["mouseenter", "focus"]) chip.addEventListener(on, () => heat(hidden.has(n) ? null : n));
+    for (const off of ["mouseleave", "blur"]) chip.addEventListener(off, () => heat(null));
+  }
+
+  // A cell of a matrix is found from the pointer; its links and numbers lie in attributes.
+  const tables = new WeakMap();
+  const table = (box) => {
+    if (!tables.has(box)) {
+      const { labels, pairs } = JSON.parse(box.dataset.links);
+      tables.set(box, { labels, index: new Map(pairs.map(([s, t], i) => [s * labels.length + t, i])) });
+    }
+    return tables.get(box);
+  };
+  const cell = (target, event) => {
+    const cells = target.closest?.(".cells");
+    const box = cells?.closest("[data-links]");
+    if (!box) return "";
+    const { labels, index } = table(box);
+    const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(cells.querySelector(".blank").getScreenCTM().inverse());
+    const [s, t] = [Math.floor(at.y), Math.floor(at.x)];
+    const found = index.get(s * labels.length + t);
+    if (s < 0 || t < 0 || s >= labels.length || t >= labels.length || found === undefined) return "";
+    return `${labels[s]} → ${labels[t]}: busy ${cells.dataset.busy.split(",")[found]}%`;
+  };
+  document.addEventListener("mousemove", (event) => {
+    const target = event.target;
+    const text = target.closest?.("[data-tip]")?.dataset.tip || cell(target, event);
+    const series = target.closest?.("svg .s")?.getAttribute("class").match(/\bs(\d+)\b/);
+    if (!target.closest?.(".chip")) heat(series ? series[1] : null);
+    tip.hidden = !text;
+    if (!text) return;
+    tip.textContent = text;
+    const { width, height } = tip.getBoundingClientRect();
+    const left = event.clientX + 14 + width > innerWidth ? event.clientX - width - 10 : event.clientX + 14;
+    const top = event.clientY + 16 + height > innerHeight ? event.clientY - height - 10 : event.clientY + 16;
+    tip.style.left = `${Math.max(4, left)}px`;
+    tip.style.top = `${Math.max(4, top)}px`;
+  });
+  document.addEventListener("mouseleave", () => { tip.hidden = true; heat(null); });
+  addEventListener("scroll", () => { tip.hidden = true; }, { passive: true });
+})();

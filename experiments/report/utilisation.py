@@ -1,0 +1,247 @@
+"""Link utilisation: the share of a schedule's time in which each link is busy, replayed from its file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from markupsafe import Markup
+
+from experiments.report.results import Results, Row
+from experiments.report.svg import Frame, Scale, group, tag
+from experiments.report.text import number, size
+from experiments.schedule_files import schedule_path
+from schedules.files import read_schedule
+from schedules.schedule import Schedule
+from schedules.simulate import simulate
+from topologies.errors import TuttiError
+from topologies.exact import FloatArray, Int64Array
+from topologies.topology import Topology
+
+MATRIX_NODES = 128
+"""Above this a matrix's cells are too small to see: a histogram instead."""
+LARGEST_FILE = 64 * 10**6
+"""Bytes: larger schedule files are not replayed for a picture."""
+LEVELS = 10
+"""Shades between 0 and 100 %."""
+SIDE = 200.0
+"""Pixels: the side of a matrix."""
+
+
+@dataclass(frozen=True)
+class Usage:
+    """The utilisation of one row's schedule.
+
+    Parameters
+    ----------
+    series
+        Its number.
+    size_bytes
+        M that it was simulated at.
+    topology
+        The network, as the schedule's file has it.
+    share
+        One a link, from 0 to 1.
+    """
+
+    series: int
+    size_bytes: float
+    topology: Topology
+    share: FloatArray
+
+
+@dataclass(frozen=True)
+class Usages:
+    """What can be shown of one collective on one topology, and why not of the others."""
+
+    shown: tuple[Usage, ...]
+    notes: tuple[str, ...]
+
+
+def usages(results: Results, topology: str, collective: str) -> Usages:
+    """Return the utilisation of each series' schedule at the largest size that it has a time for."""
+    shown: list[Usage] = []
+    missing: dict[str, list[str]] = {}
+    largest = {
+        key: row for rows in results.of(topology, collective).values() for key, row in rows.items() if row.ok
+    }
+    for key in sorted(largest):
+        answer = _usage(results.directory / "schedules", key, largest[key])
+        if isinstance(answer, Usage):
+            shown.append(answer)
+        else:
+            missing.setdefault(answer, []).append(results.series[key].label)
+    return Usages(tuple(shown), tuple(f"{reason}: {', '.join(names)}." for reason, names in missing.items()))
+
+
+def _usage(directory: Path, series: int, row: Row) -> Usage | str:
+    """Return the usage, or the reason why there is none."""
+    path = None if row.schedule is None else schedule_path(directory, row.schedule)
+    if path is None:
+        return "No schedule was kept"
+    if path.stat().st_size > LARGEST_FILE:
+        return f"Not replayed, the schedule's file being larger than {size(LARGEST_FILE)}"
+    try:
+        schedule = _read(path)
+        simulation = simulate(schedule, Fraction(row.size_bytes))
+    except (TuttiError, OSError, ValueError, KeyError) as error:
+        return f"The kept schedule can't be replayed ({' '.join(str(error).split())})"
+    share = np.clip(np.asarray(simulation.busy, dtype=np.float64) / simulation.time, 0.0, 1.0)
+    return Usage(series, row.size_bytes, schedule.topology, share)
+
+
+@lru_cache(maxsize=4)
+def _read(path: Path) -> Schedule:
+    return read_schedule(path)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The (source, destination) pairs of a topology that links join, parallel links as one.
+
+    Parameters
+    ----------
+    source, target
+        int64, shape (pairs,).
+    of_link
+        int64, shape (links,): the pair of each link.
+    """
+
+    source: Int64Array
+    target: Int64Array
+    of_link: Int64Array
+
+    @classmethod
+    def of(cls, topology: Topology) -> Pairs:
+        """Return them ordered by source, then destination."""
+        nodes = topology.num_nodes
+        codes = topology.source.astype(np.int64) * nodes + topology.target
+        unique, of_link = np.unique(codes, return_inverse=True)
+        return cls(unique // nodes, unique % nodes, of_link.astype(np.int64))
+
+    def mean(self, share: FloatArray) -> FloatArray:
+        """Return the mean over the links of each pair."""
+        totals = np.bincount(self.of_link, weights=share, minlength=len(self.source))
+        return totals / np.bincount(self.of_link, minlength=len(self.source))
+
+
+def links_document(topology: Topology) -> str:
+    """Return labels and pairs as JSON, from which the page's tooltips name a cell."""
+    pairs = Pairs.of(topology)
+    ends = [[int(s), int(t)] for s, t in zip(pairs.source, pairs.target, strict=True)]
+    return json.dumps({"labels": topology.labels, "pairs": ends}, separators=(",", ":"))
+
+
+def picture(usage: Usage, label: str) -> Markup:
+    """Return the matrix of a usage, or its histogram where the network is too large for a matrix."""
+    if usage.topology.num_nodes > MATRIX_NODES:
+        return _histogram(usage, label)
+    return _matrix(usage, label)
+
+
+def _matrix(usage: Usage, label: str) -> Markup:
+    """Return source (down) x destination (across); pairs without a link stay blank."""
+    topology = usage.topology
+    pairs = Pairs.of(topology)
+    busy = pairs.mean(usage.share)
+    nodes = topology.num_nodes
+    paths = [
+        tag("path", class_=f"u{level}", d=_cells(pairs, levels_of(busy) == level))
+        for level in range(LEVELS + 1)
+        if (levels_of(busy) == level).any()
+    ]
+    if topology.num_switches:
+        at = topology.num_ranks
+        paths += [tag("path", class_="split", d=f"M{at} 0V{nodes}M0 {at}H{nodes}")]
+    left, top = 34.0, 24.0
+    cells = tag(
+        "svg",
+        tag("rect", class_="blank", width=nodes, height=nodes),
+        *paths,
+        x=left, y=top, width=SIDE, height=SIDE, viewBox=f"0 0 {nodes} {nodes}",
+        class_="cells", data_busy=",".join(f"{100 * value:.4g}" for value in busy),
+    )  # fmt: skip
+    parts = [cells, *_matrix_axes(topology, left, top)]
+    box = f"0 0 {left + SIDE + 8:g} {top + SIDE + 6:g}"
+    name = f"link utilisation, source by destination, {label}"
+    return tag("svg", *parts, class_="matrix", viewBox=box, role="img", aria_label=name)
+
+
+def levels_of(share: FloatArray) -> Int64Array:
+    """Return 0 for idle, else 1..`LEVELS`: the tenth that each share falls into."""
+    return np.where(share > 0, np.clip(np.ceil(share * LEVELS - 1e-9), 1, LEVELS), 0).astype(np.int64)
+
+
+def _cells(pairs: Pairs, chosen: Iterable[bool]) -> str:
+    """Return one path of unit squares; neighbours in a row are joined, which keeps dense ones small."""
+    path: list[str] = []
+    last = (-1, -1)
+    start = 0
+    rows = zip(pairs.source.tolist(), pairs.target.tolist(), chosen, strict=True)
+    for y, x, take in rows:
+        if not take:
+            continue
+        if last == (y, x - 1):
+            path.pop()
+        else:
+            start = x
+        path.append(f"M{start} {y}h{x + 1 - start}v1h{start - x - 1}z")
+        last = (y, x)
+    return "".join(path)
+
+
+def _matrix_axes(topology: Topology, left: float, top: float) -> list[Markup]:
+    nodes = topology.num_nodes
+    cell = SIDE / nodes
+    parts = [
+        tag("text", "destination", class_="tick mid", x=left + SIDE / 2, y=9),
+        tag("text", "source", class_="tick mid", transform=f"translate(9 {top + SIDE / 2:.1f}) rotate(-90)"),
+    ]
+    for node in sorted({0, topology.num_ranks - 1, nodes - 1}):
+        if node == topology.num_ranks - 1 and 0 < (nodes - 1 - node) * cell < 14:
+            continue  # the last rank's label would touch the last switch's
+        name = topology.labels[node][:5]
+        at = (node + 0.5) * cell
+        parts.append(tag("text", name, class_="tick mid", x=left + at, y=top - 4))
+        parts.append(tag("text", name, class_="tick end", x=left - 4, y=top + at + 3.5))
+    return parts
+
+
+def _histogram(usage: Usage, label: str) -> Markup:
+    """Return how many links fall into each tenth, idle ones apart."""
+    counts = np.bincount(levels_of(usage.share), minlength=LEVELS + 1)
+    share = 100 * counts / max(1, counts.sum())
+    frame = Frame(width=242, height=230, left=42, right=8, top=14, bottom=44)
+    (left, right), (foot, head) = frame.across, frame.up
+    width = (right - left) / (LEVELS + 1)
+    top = max(share.max(), 1.0)
+    y = Scale(lambda v: foot + (head - foot) * v / top, ((0.0, "0"), (top, number(float(top), 3))))
+    middle = [(level, left + (level + 0.5) * width) for level in range(LEVELS + 1)]
+    x = Scale(lambda v: middle[int(v)][1], ((0.0, "idle"), (LEVELS / 2, "50%"), (float(LEVELS), "100%")))
+    bars = [
+        tag(
+            "rect", class_=f"u{level}", x=at - width / 2 + 1, width=width - 2,
+            y=y.place(share[level]), height=foot - y.place(share[level]),
+            data_tip=f"{level_name(level)}: {counts[level]} links ({number(float(share[level]), 3)}%)",
+        )
+        for level, at in middle
+    ]  # fmt: skip
+    parts = [frame.axes(x, y, "share of the time busy", "links (%)"), group(bars)]
+    return frame.chart(parts, f"histogram of link utilisation, {label}")
+
+
+def level_name(level: int) -> str:
+    """Return what a shade stands for."""
+    return "idle" if level == 0 else f"busy {100 * (level - 1) // LEVELS}–{100 * level // LEVELS}%"
+
+
+def caption(usage: Usage, sizes: Sequence[float]) -> str:
+    """Return mean and maximum, and the size where it is not the largest of all."""
+    share = 100 * usage.share
+    text = f"mean {share.mean():.0f}%, max {share.max():.0f}%"
+    return text if usage.size_bytes == max(sizes) else f"{text}, at {size(usage.size_bytes)}"
