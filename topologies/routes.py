@@ -16,9 +16,12 @@ from topologies.topology import Topology
 def shortest_routes(
     topology: Topology, sources: npt.ArrayLike | Sequence[int], targets: npt.ArrayLike | Sequence[int]
 ) -> tuple[Int64Array, Int32Array]:
-    """Return a route with the fewest links for each pair; among those, the lowest link number at each hop.
+    """Return a route with the fewest links for each pair, spread over the network's links.
 
-    Ranks and switches forward alike.
+    Pairs are routed by target, then in the order given. Among the shortest routes of a pair the one is taken
+    whose links carry the fewest routes so far, all links together; among those, the one with the lowest next
+    node at each hop. So parallel links take turns, and a network that equals its transpose but for the
+    numbering of links has routes over the same nodes both ways. Ranks and switches forward alike.
 
     Parameters
     ----------
@@ -65,7 +68,8 @@ def shortest_routes(
         )
     offsets = np.zeros(len(starts) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])
-    out_offsets, out_links = topology.out_links
+    out_offsets = topology.out_links[0]
+    out_links = np.lexsort((topology.target, topology.source)).astype(np.int32)
     links = _route_links(
         in_offsets, tails, out_offsets, out_links, topology.target, starts, ends, by_target, offsets
     )
@@ -121,20 +125,65 @@ def _route_links(
     by_target: Int64Array,
     offsets: Int64Array,
 ) -> Int32Array:
-    """Walk from each source along the lowest link that comes nearer to the target."""
-    hops = np.empty(len(in_offsets) - 1, np.int32)
-    queue = np.empty(len(in_offsets) - 1, np.int32)
+    """Walk each route after the choices of `_cheapest_ways`, then count it on its links."""
+    num_nodes = len(in_offsets) - 1
+    hops = np.empty(num_nodes, np.int32)
+    queue = np.empty(num_nodes, np.int32)
+    known = np.zeros(num_nodes, np.int64)
+    cost = np.empty(num_nodes, np.int64)
+    choice = np.empty(num_nodes, np.int32)
+    used = np.zeros(len(heads), np.int64)
     routes = np.empty(offsets[-1], np.int32)
     searched = -1
-    for pair in by_target:
+    for turn, pair in enumerate(by_target):
         if ends[pair] != searched:
             searched = ends[pair]
             _search_back(in_offsets, tails, searched, hops, queue)
         node = starts[pair]
+        _cheapest_ways(node, hops, out_offsets, out_links, heads, used, turn + 1, known, queue, cost, choice)
         for place in range(offsets[pair], offsets[pair + 1]):
-            position = out_offsets[node]
-            while hops[heads[out_links[position]]] != hops[node] - 1:
-                position += 1
-            routes[place] = out_links[position]
-            node = heads[out_links[position]]
+            routes[place] = choice[node]
+            used[choice[node]] += 1
+            node = heads[choice[node]]
     return routes
+
+
+@njit(cache=True)
+def _cheapest_ways(
+    source: int,
+    hops: Int32Array,
+    out_offsets: Int64Array,
+    out_links: Int32Array,
+    heads: Int32Array,
+    used: Int64Array,
+    turn: int,
+    known: Int64Array,
+    queue: Int32Array,
+    cost: Int64Array,
+    choice: Int32Array,
+) -> None:
+    """Set, for the nodes on shortest routes from the source, the least-used way on and its cost.
+
+    Nodes are found level by level and priced in the opposite order, so that a node is priced after all the
+    nodes that it can go on to. `known` holds the turn in which a node was last found.
+    """
+    queue[0] = source
+    known[source] = turn
+    first, found = 0, 1
+    while first < found:
+        node = queue[first]
+        first += 1
+        for position in range(out_offsets[node], out_offsets[node + 1]):
+            head = heads[out_links[position]]
+            if hops[head] == hops[node] - 1 and known[head] != turn:
+                known[head] = turn
+                queue[found] = head
+                found += 1
+    for index in range(found - 1, -1, -1):
+        node = queue[index]
+        cost[node] = 0 if hops[node] == 0 else np.iinfo(np.int64).max
+        for position in range(out_offsets[node], out_offsets[node + 1]):
+            link = out_links[position]
+            if hops[heads[link]] == hops[node] - 1 and used[link] + cost[heads[link]] < cost[node]:
+                cost[node] = used[link] + cost[heads[link]]
+                choice[node] = link

@@ -1,4 +1,4 @@
-"""Shortest routes: chained, shortest, and the lowest link at each hop."""
+"""Shortest routes: chained, shortest, and spread over the links."""
 
 from itertools import pairwise, product
 
@@ -20,6 +20,7 @@ from topologies import (
     ring,
     shortest_routes,
     torus,
+    transpose,
 )
 
 NETWORKS = [
@@ -52,10 +53,27 @@ def links_of_paths(topology, paths):
 
 
 @pytest.mark.parametrize("topology", NETWORKS, ids=lambda t: t.name)
-def test_a_route_is_the_first_of_all_shortest_ones_in_order_of_link_numbers(topology):
+def test_a_route_is_the_least_used_so_far_of_all_shortest_ones_then_the_first_by_nodes(topology):
     graph = nx.DiGraph(zip(topology.source.tolist(), topology.target.tolist(), strict=True))
-    for (a, b), route in all_routes(topology).items():
-        assert tuple(route) == min(links_of_paths(topology, nx.all_shortest_paths(graph, a, b)))
+    used = [0] * topology.num_links
+    for (a, b), route in sorted(all_routes(topology).items(), key=lambda item: (item[0][1], item[0][0])):
+        shortest = [
+            (sum(used[link] for link in links), path, links)
+            for path in nx.all_shortest_paths(graph, a, b)
+            for links in links_of_paths(topology, [path])
+        ]
+        assert tuple(route) == min(shortest)[2]
+        for link in route:
+            used[link] += 1
+
+
+@pytest.mark.parametrize("topology", [torus(4, 4), mesh(3, 3), dgx_a100(2)], ids=lambda t: t.name)
+def test_a_symmetric_network_and_its_transpose_have_routes_over_the_same_nodes(topology):
+    turned = transpose(topology)
+    ways = [
+        (t.target[route].tolist(), pair) for t in (topology, turned) for pair, route in all_routes(t).items()
+    ]
+    assert ways[: len(ways) // 2] == ways[len(ways) // 2 :]
 
 
 def test_routes_stand_in_the_order_of_the_pairs_asked_for():
@@ -87,3 +105,11 @@ def test_a_pair_without_a_route_is_named():
         shortest_routes(sink, [0, 2], [1, 1])
     with pytest.raises(InputError, match=r"topology sink: no route from 1 to itself is needed$"):
         shortest_routes(sink, [1], [1])
+
+
+def test_the_four_parallel_links_of_a_pair_take_turns():
+    topology = parallel_links(ring(4), 4)
+    _, links = shortest_routes(topology, [0] * 8, [1] * 8)
+    assert sorted(links.tolist()) == sorted(
+        2 * np.flatnonzero((topology.source == 0) & (topology.target == 1)).tolist()
+    )
