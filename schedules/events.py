@@ -5,9 +5,9 @@ message is complete, or (for speed) the last two at once. All that happens at on
 every idle link to which something happened lets in the first of those that wait for it; then time goes
 on, to the same moment again if something took no time.
 
-The agenda is a binary heap by time. Those who wait for a link form a pairing heap by (turn, ready
-time, hop), of which `child` and `sibling` are the pointers. The state is in tables of records, so that what
-is used together lies together.
+The agenda is a binary heap by time. Those who wait for a turn of a link form a pairing heap by
+(ready time, hop), of which `child` and `sibling` are the pointers. The state is in tables of records,
+so that what is used together lies together.
 """
 
 from __future__ import annotations
@@ -47,14 +47,19 @@ LINK = np.dtype(
         ("alpha", np.float64),
         ("seconds", np.float64),  # for a load of 1
         ("busy", np.float64),
-        ("turns", np.int64),  # where its turns begin in the table of how many hops share each
+        ("turns", np.int64),  # where its turns begin in the table of turns
         ("current", np.int32),  # the turn that it is at
-        ("queue", np.int32),  # the first hop that waits for it
         ("next", np.int32),  # the next link to which something happened
         ("held", np.bool_),
         ("touched", np.bool_),
     ],
     align=True,
+)
+TURN = np.dtype(
+    [
+        ("left", np.int32),  # how many hops it still lets in
+        ("queue", np.int32),  # the first hop that waits for it
+    ]
 )
 WAITER = np.dtype(
     [
@@ -79,6 +84,7 @@ def link_turns(
     """Return the turn of each hop on its link, and the CSR of how many hops share each turn of a link.
 
     Hops of one link with equal keys share a turn; `sequence` lists the hops with those of a turn together.
+    The last turn of a link has no hops, so that a link that has let in all others stays there.
     """
     turn = np.empty(len(link), dtype=np.int32)
     turns = np.zeros(num_links, dtype=np.int64)
@@ -90,7 +96,7 @@ def link_turns(
             latest[on] = key[hop]
         turn[hop] = turns[on] - 1
     begin = np.zeros(num_links + 1, dtype=np.int64)
-    begin[1:] = np.cumsum(turns)
+    begin[1:] = np.cumsum(turns + 1)
     size = np.zeros(begin[-1], dtype=np.int32)
     for hop in range(len(link)):
         size[begin[link[hop]] + turn[hop]] += 1
@@ -99,8 +105,7 @@ def link_turns(
 
 @njit(cache=True)
 def run(
-    tables: tuple[Table, Table, Table, Table, Table],
-    turn_size: Int32Array,
+    tables: tuple[Table, Table, Table, Table, Table, Table],
     slices: int,
     store_and_forward: bool,
     overlap_alpha: bool,
@@ -110,24 +115,22 @@ def run(
     Parameters
     ----------
     tables
-        Of `HOP`, `MESSAGE` (one more than there are, for the end of the last), `LINK`, `WAITER` (the
+        Of `HOP`, `MESSAGE` (one more than there are, for the end of the last), `LINK`, `TURN`, `WAITER` (the
         messages, then the joins; slice k of event e is e * slices + k) and `EDGE` (before slicing).
-    turn_size
-        How many hops share each turn of each link; counted down to 0.
     slices, store_and_forward, overlap_alpha
         As in `schedules.simulate.SimulationOptions`.
     """
-    hops, messages, links, waiters, edges = tables
+    hops, messages, links, turns, waiters, edges = tables
     # Each link has at most one entry under way and each message another; untouched memory costs nothing.
     agenda = np.empty(len(messages) + len(links), dtype=ENTRY)
     state = np.array([0, NONE, NONE])
     now = 0.0
-    _begin(now, waiters, hops, messages, links, state)
+    _begin(now, waiters, hops, messages, links, turns, state)
     while True:
         while state[_TOUCHED] != NONE:
-            hop = _next_to_enter(hops, links, state)
+            hop = _next_to_enter(links, turns, state)
             if hop != NONE:
-                _take_turn(hop, hops, links, turn_size)
+                _take_turn(hop, hops, links, turns)
                 _enter(hop, now, hops, messages, links, agenda, state, store_and_forward, overlap_alpha)
         if state[_ENTRIES] == 0:
             return
@@ -135,21 +138,29 @@ def run(
         while state[_ENTRIES] > 0 and agenda[0].time == now:
             what, code = divmod(_next_entry(agenda, state), _CODES)
             if code == _HEAD:
-                _wait_for_link(what, now, hops, links, state)
+                _wait_for_link(what, now, hops, links, turns, state)
             elif code == _FREE:
                 _release(what, links, state)
             else:
                 if code == _FREE_AND_COMPLETE:
                     _release(hops[messages[what + 1].hop - 1].link, links, state)
-                _complete(what, now, waiters, edges, hops, messages, links, state, slices)
+                _complete(what, now, waiters, edges, hops, messages, links, turns, state, slices)
 
 
 @njit(cache=True)
-def _begin(now: float, waiters: Table, hops: Table, messages: Table, links: Table, state: Int64Array) -> None:
+def _begin(
+    now: float,
+    waiters: Table,
+    hops: Table,
+    messages: Table,
+    links: Table,
+    turns: Table,
+    state: Int64Array,
+) -> None:
     """Let the messages that wait for no other wait for their link."""
     for message in range(len(messages) - 1):
         if waiters[message].left == 0:
-            _wait_for_link(messages[message].hop, now, hops, links, state)
+            _wait_for_link(messages[message].hop, now, hops, links, turns, state)
 
 
 @njit(cache=True)
@@ -159,25 +170,22 @@ def _release(link: int, links: Table, state: Int64Array) -> None:
 
 
 @njit(cache=True)
-def _next_to_enter(hops: Table, links: Table, state: Int64Array) -> int:
+def _next_to_enter(links: Table, turns: Table, state: Int64Array) -> int:
     """Return the hop that the next touched link lets in, or `NONE`; the link is touched no longer."""
     on = state[_TOUCHED]
     state[_TOUCHED] = links[on].next
     links[on].touched = False
-    hop = links[on].queue
-    if hop == NONE or links[on].held or hops[hop].turn != links[on].current:
-        return NONE
-    return hop
+    return NONE if links[on].held else turns[links[on].turns + links[on].current].queue
 
 
 @njit(cache=True)
-def _take_turn(hop: int, hops: Table, links: Table, turn_size: Int32Array) -> None:
-    """Remove the first hop from the queue of its link, which goes on to the next turn with a turn's last."""
+def _take_turn(hop: int, hops: Table, links: Table, turns: Table) -> None:
+    """Remove the first hop from its turn; the link goes on to the next turn with a turn's last."""
     on = hops[hop].link
-    links[on].queue = _without_root(hop, hops)
     turn = links[on].turns + links[on].current
-    turn_size[turn] -= 1
-    if turn_size[turn] == 0:
+    turns[turn].queue = _without_root(hop, hops)
+    turns[turn].left -= 1
+    if turns[turn].left == 0:
         links[on].current += 1
 
 
@@ -227,6 +235,7 @@ def _complete(
     hops: Table,
     messages: Table,
     links: Table,
+    turns: Table,
     state: Int64Array,
     slices: int,
 ) -> None:
@@ -245,18 +254,20 @@ def _complete(
             if waiters[waiter].left > 0:
                 continue
             if waiter < len(messages) - 1:
-                _wait_for_link(messages[waiter].hop, now, hops, links, state)
+                _wait_for_link(messages[waiter].hop, now, hops, links, turns, state)
             else:
                 waiters[waiter].next = state[_JOINS]
                 state[_JOINS] = waiter
 
 
 @njit(cache=True)
-def _wait_for_link(hop: int, now: float, hops: Table, links: Table, state: Int64Array) -> None:
+def _wait_for_link(hop: int, now: float, hops: Table, links: Table, turns: Table, state: Int64Array) -> None:
     on = hops[hop].link
+    turn = links[on].turns + hops[hop].turn
     hops[hop].ready = now
-    links[on].queue = _merged(links[on].queue, hop, hops)
-    _touch(on, links, state)
+    turns[turn].queue = _merged(turns[turn].queue, hop, hops)
+    if hops[hop].turn == links[on].current:
+        _touch(on, links, state)
 
 
 @njit(cache=True)
@@ -273,10 +284,7 @@ def _merged(one: int, other: int, hops: Table) -> int:
     if one == NONE or other == NONE:
         return max(one, other)
     a, b = hops[one], hops[other]
-    if a.turn == b.turn:
-        later = a.ready > b.ready or (a.ready == b.ready and one > other)
-    else:
-        later = a.turn > b.turn
+    later = a.ready > b.ready or (a.ready == b.ready and one > other)
     root, below = (other, one) if later else (one, other)
     hops[below].sibling = hops[root].child
     hops[root].child = below

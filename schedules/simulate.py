@@ -30,7 +30,7 @@ import numpy as np
 from schedules.cost import link_loads
 from schedules.dependencies import dependencies
 from schedules.durations import Messages, messages, transfer_ticks
-from schedules.events import EDGE, HOP, LINK, MESSAGE, NONE, WAITER, Table, link_turns, run
+from schedules.events import EDGE, HOP, LINK, MESSAGE, NONE, TURN, WAITER, Table, link_turns, run
 from schedules.schedule import Clock, Schedule
 from topologies.errors import InputError
 from topologies.exact import FloatArray, Int32Array, Int64Array
@@ -129,11 +129,10 @@ def simulate(schedule: Schedule, size: Fraction | int, options: SimulationOption
         )
     grouped = messages(schedule)
     links = _links(schedule, Fraction(size) / options.slices)
-    hops, sent, turn_size = _hops_and_messages(schedule, grouped, options.slices, links)
+    hops, sent, turns = _hops_and_messages(schedule, grouped, options.slices, links)
     waiters, edges = _waiters_and_edges(schedule, grouped, options.slices)
     run(
-        (hops, sent, links, waiters, edges),
-        turn_size,
+        (hops, sent, links, turns, waiters, edges),
         options.slices,
         options.store_and_forward,
         options.overlap_alpha,
@@ -158,14 +157,13 @@ def _links(schedule: Schedule, size: Fraction) -> Table:
     links = np.zeros(len(bandwidth), dtype=LINK)
     links["alpha"] = schedule.topology.alpha.floats
     links["seconds"] = np.array([float(scale / int(numerator)) for numerator in distinct])[which]
-    links["queue"] = NONE
     return links
 
 
 def _hops_and_messages(
     schedule: Schedule, grouped: Messages, slices: int, links: Table
-) -> tuple[Table, Table, Int32Array]:
-    """Return the tables of hops and of messages, and how many hops share each turn; sets the links' turns."""
+) -> tuple[Table, Table, Table]:
+    """Return the tables of hops, of messages and of the links' turns; sets where each link's begin."""
     route = np.repeat(grouped.route, slices)
     length = np.diff(schedule.route_table.offsets)[route]
     begin = np.zeros(len(route) + 1, dtype=np.int64)
@@ -177,13 +175,15 @@ def _hops_and_messages(
     hops["message"] = np.repeat(np.arange(len(route), dtype=np.int32), length)
     hops["child"] = hops["sibling"] = NONE
     key, sequence = _turn_keys(schedule, grouped, begin)
-    hops["turn"], turns, turn_size = link_turns(hops["link"].copy(), key, sequence, len(links))
-    links["turns"] = turns[:-1]
+    hops["turn"], first, size = link_turns(hops["link"].copy(), key, sequence, len(links))
+    links["turns"] = first[:-1]
+    turns = np.empty(len(size), dtype=TURN)
+    turns["left"], turns["queue"] = size, NONE
     sent = np.empty(len(begin), dtype=MESSAGE)
     sent["start"] = sent["finish"] = np.nan
     sent["load"][:-1] = np.repeat(grouped.load, slices)
     sent["hop"] = begin
-    return hops, sent, turn_size
+    return hops, sent, turns
 
 
 def _waiters_and_edges(schedule: Schedule, grouped: Messages, slices: int) -> tuple[Table, Table]:

@@ -1,0 +1,174 @@
+"""Schedule files: ``.json``, ``.json.gz`` and, for the large, ``.npz`` with the same names.
+
+The JSON is ``{"format": "tutti.schedule/1", "topology": node-link, "collective": {...}, "clock": ...,
+"denominator": D, "tick", "size_bytes", "chunks": {"owner", "for", "group", "size"}, "routes": [[links], ...],
+"transfers": {"chunk", "count", "src", "dst", "route", "order", "reduce"}, "claims": {...}}``. The npz holds
+the columns by names such as ``transfers.src``, the routes as ``routes.offsets`` and ``routes.links``, and the
+rest as JSON text in ``header``. The same schedule always gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import IO, Any, NoReturn
+
+import numpy as np
+
+from schedules.content import content_hash
+from schedules.document import (
+    Columns,
+    check_column,
+    columns_of,
+    from_document,
+    header_of,
+    schedule_of,
+    to_document,
+)
+from schedules.schedule import Schedule
+from topologies.errors import InputError
+from topologies.units import exact_number
+
+__all__ = ["content_hash", "from_document", "read_schedule", "to_document", "write_schedule"]
+
+_HEADER = "header"
+_DAMAGED = (ValueError, KeyError, RuntimeError, MemoryError, zipfile.BadZipFile, struct.error)
+"""What numpy and zipfile raise for bytes that they can't make sense of."""
+_FAST = 1
+"""zlib's level for npz files: columns are regular, and a hundred million rows should not take minutes."""
+
+
+def write_schedule(schedule: Schedule, path: Path | str) -> None:
+    """Write a schedule; the end of the name says in which form. A file is there whole or not at all.
+
+    Raises
+    ------
+    InputError
+        If the name ends otherwise, or the file can't be written.
+    """
+    write = {".json": _write_json, ".json.gz": _write_gzip, ".npz": _write_npz}[_form(path)]
+    path = Path(path)
+    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with draft.open("wb") as file:
+            write(schedule, file)
+        draft.replace(path)
+    except OSError as error:
+        raise InputError(f"{path}: can't be written: {error.strerror or error}") from None
+    finally:
+        _remove(draft)
+
+
+def read_schedule(path: Path | str) -> Schedule:
+    """Return the schedule in a file. Whether it is right is for `schedules.verify` to say.
+
+    Raises
+    ------
+    InputError
+        If the file can't be read or is no schedule file.
+    """
+    read = {".json": _read_json, ".json.gz": _read_gzip, ".npz": _read_npz}[_form(path)]
+    try:
+        return read(Path(path))
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(f"{path}: damaged: {error}") from None
+    except OSError as error:
+        raise InputError(f"{path}: can't be read: {error.strerror or error}") from None
+
+
+def _form(path: Path | str) -> str:
+    for form in (".json", ".json.gz", ".npz"):
+        if str(path).endswith(form):
+            return form
+    raise InputError(f"{path}: a schedule file's name ends in .json, .json.gz or .npz")
+
+
+def _remove(draft: Path) -> None:
+    try:
+        draft.unlink(missing_ok=True)
+    except OSError:
+        return  # the error that matters is already on its way
+
+
+def _write_json(schedule: Schedule, file: IO[bytes]) -> None:
+    file.write(_text(schedule).encode())
+
+
+def _write_gzip(schedule: Schedule, file: IO[bytes]) -> None:
+    with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:
+        packed.write(_text(schedule).encode())
+
+
+def _text(schedule: Schedule) -> str:
+    """Return the JSON, a key a line."""
+    pairs = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in to_document(schedule).items()]
+    return "{" + ",\n ".join(pairs) + "}\n"
+
+
+def _write_npz(schedule: Schedule, file: IO[bytes]) -> None:
+    header = np.frombuffer(json.dumps(header_of(schedule)).encode(), dtype=np.uint8)
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=_FAST) as archive:
+        for name, column in {_HEADER: header, **columns_of(schedule)}.items():
+            entry = zipfile.ZipInfo(f"{name}.npy")  # dated 1980, so that bytes do not depend on the day
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            with archive.open(entry, "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asarray(column), allow_pickle=False)
+
+
+def _read_json(path: Path) -> Schedule:
+    return _parse(path.read_bytes(), str(path), from_document)
+
+
+def _read_gzip(path: Path) -> Schedule:
+    return _parse(gzip.decompress(path.read_bytes()), str(path), from_document)
+
+
+def _read_npz(path: Path) -> Schedule:
+    where = str(path)
+    try:
+        with path.open("rb") as file:
+            archive = np.load(file, allow_pickle=False)
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise InputError(f"{where}: not an npz archive")
+            columns: Columns = {name: np.asarray(archive[name]) for name in archive.files}
+    except _DAMAGED as error:
+        raise InputError(f"{where}: damaged: {' '.join(str(error).split())}") from None
+    header = columns.pop(_HEADER, None)
+    if header is None or header.dtype != np.uint8:
+        raise InputError(f"{where}: no array 'header' of bytes")
+    checked = {name: check_column(name, column, where) for name, column in columns.items()}
+    for column in checked.values():
+        column.flags.writeable = False  # a schedule then takes it without a copy
+    return _parse(header.tobytes(), where, lambda value, _: schedule_of(value, checked, where))
+
+
+def _parse(data: bytes, where: str, make: Callable[[Any, str], Schedule]) -> Schedule:
+    """Return what `make` makes of JSON in which every number is exact."""
+
+    def exact(number: str) -> Fraction:
+        try:
+            return exact_number(number)
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from None
+
+    def refuse(constant: str) -> NoReturn:
+        raise InputError(f"{where}: {constant} is not an exact number")
+
+    try:
+        value = json.loads(data.decode(), parse_float=exact, parse_constant=refuse)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{where}, line {error.lineno}: not JSON: {error.msg}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{where}: not UTF-8 text") from None
+    except RecursionError:
+        raise InputError(f"{where}: not a schedule: nested too deeply") from None
+    except ValueError as error:  # an integer of thousands of digits
+        raise InputError(f"{where}: {error}") from None
+    return make(value, where)

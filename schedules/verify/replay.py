@@ -1,0 +1,365 @@
+"""The replay: who holds what after each transfer, from the table alone.
+
+The state of (node, chunk) is the multiset of contributions that its value is made of. Where nothing is
+reduced that is a bit. Where something is, it is a fingerprint: each contribution a random word modulo the
+prime 2^61 - 1, the value of a multiset the sum of its words, so that two different multisets look alike with
+a probability of 2^-61.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from schedules.collective import EVERYONE
+from schedules.schedule import Clock, Schedule
+from schedules.verify.table import count_or_empty, reduce_or_empty
+from schedules.verify.timing import Timing, arrival_order
+from topologies.exact import BoolArray, Int32Array, Int64Array, frozen
+
+UInt64Array = npt.NDArray[np.uint64]
+ByteArray = npt.NDArray[np.uint8]
+
+STATE_BYTES = 2**30
+"""The state of more chunks than fit is replayed a block of chunks at a time."""
+
+NONE, NOT_HELD, TWICE, MISSING, UNEVEN = range(-1, 4)
+_PRIME = np.uint64(2**61 - 1)
+_EMPTY = np.uint64(2**64 - 1)
+"""The word of the empty multiset: no sum, so that a sum of 0 is not mistaken for it."""
+
+
+class Spans(NamedTuple):
+    """What happens in turn: span i reads the sources of rows first[i] to last[i] - 1, or delivers them.
+
+    Parameters
+    ----------
+    first, last
+        int32: where a span delivers, its first is written ``~first[i]``.
+    each
+        Whether instead each row reads and delivers before the next (the flow clock).
+    under_way
+        At least as many chunks as are ever read and not yet delivered.
+    """
+
+    first: Int32Array
+    last: Int32Array
+    each: bool
+    under_way: int
+
+    def reading(self, row: int) -> int:
+        """Return the span in which a row reads its source."""
+        spans = np.flatnonzero(self.first >= 0)
+        return int(spans[np.searchsorted(self.first[spans], row, side="right") - 1])
+
+
+class Fault(NamedTuple):
+    """What is wrong first: at which span and row, chunk and node.
+
+    What is wrong in the end has the span after the last; in place of a row, chunk 0 follows the last.
+    """
+
+    span: int
+    row: int
+    chunk: int
+    node: int
+    reason: int
+
+
+class _Table(NamedTuple):
+    """The transfers as kernels take them.
+
+    `runs` is the column ``count`` and `units` numbers the chunks that rows carry; both are empty where
+    each row carries one.
+    """
+
+    chunk: Int32Array
+    runs: Int32Array
+    route: Int32Array
+    reduce: BoolArray
+    source: Int32Array
+    target: Int32Array
+    units: Int64Array
+
+
+class _Conditions(NamedTuple):
+    """Who starts with each item and who must end with it: spans of a list of nodes.
+
+    Parameters
+    ----------
+    item
+        int32, of each chunk.
+    starts, ends
+        int64, shape (items, 2): from and to which entry of `nodes`.
+    nodes
+        int32.
+    """
+
+    item: Int32Array
+    starts: Int64Array
+    ends: Int64Array
+    nodes: Int32Array
+
+
+def spans(schedule: Schedule, when: Timing | None) -> Spans:
+    """Return what happens in turn. In the time clock, `when` says when rows leave and arrive."""
+    rows, units = len(schedule), _units(schedule)
+    widest = int(np.diff(units).max(initial=1))
+    if when is not None:
+        first, last = arrival_order(when.order, when.kind, when.arrival)
+        under_way = _most_under_way(when.order, units, int(when.arrival.max(initial=1)))
+        return Spans(first, last, False, max(1, under_way))
+    if schedule.clock is Clock.FLOW or schedule.order is None:
+        return Spans(np.zeros(1, np.int32), np.array([rows], np.int32), True, widest)
+    changes = np.flatnonzero(schedule.order[1:] != schedule.order[:-1]) + 1
+    bounds = np.concatenate([[0], changes, [rows]])
+    in_turn = np.stack([bounds[:-1], ~bounds[:-1]], axis=1).ravel().astype(np.int32)
+    most = np.diff(units[bounds] if len(units) else bounds).max(initial=1)
+    return Spans(in_turn, np.repeat(bounds[1:], 2).astype(np.int32), False, int(most))
+
+
+def _units(schedule: Schedule) -> Int64Array:
+    """Return offsets that number the chunks that rows carry; empty where each carries one."""
+    if schedule.count is None:
+        return np.zeros(0, dtype=np.int64)
+    return np.concatenate([[0], np.cumsum(schedule.count, dtype=np.int64)])
+
+
+@njit(cache=True)
+def _most_under_way(order: Int64Array, units: Int64Array, longest: int) -> int:
+    """Return the most chunks that start within `longest` ticks."""
+    most, since = 0, 0
+    for row in range(len(order)):
+        while order[since] <= order[row] - max(longest, 1):
+            since += 1
+        most = max(most, _unit(units, row + 1) - _unit(units, since))
+    return most
+
+
+@njit(cache=True, inline="always")
+def _unit(units: Int64Array, row: int) -> int:
+    return row if len(units) == 0 else units[row]
+
+
+def first_fault(schedule: Schedule, turns: Spans) -> Fault | None:
+    """Return the first thing that goes wrong in a replay, or None.
+
+    What is wrong in the end comes after all transfers: the first of the lowest chunk's ranks.
+    """
+    table = _Table(
+        schedule.chunk,
+        count_or_empty(schedule),
+        schedule.route,
+        reduce_or_empty(schedule),
+        schedule.route_source,
+        schedule.route_target,
+        _units(schedule),
+    )
+    conditions = _conditions(schedule)
+    combining = schedule.collective.is_combining
+    nodes, chunks = schedule.topology.num_nodes, len(schedule.chunks)
+    width = max(1, STATE_BYTES // nodes // 8 if combining else STATE_BYTES // nodes * 8)
+    worst: Fault | None = None
+    for low in range(0, chunks, width):
+        high = min(low + width, chunks)
+        kernel = _replay_words if combining else _replay_bits
+        fault = Fault(*kernel(turns, table, conditions, low, high, nodes))
+        if fault.reason != NONE and (worst is None or fault[:2] < worst[:2]):
+            worst = fault
+    return worst
+
+
+def _conditions(schedule: Schedule) -> _Conditions:
+    items, members = schedule.collective.items, schedule.collective.members
+    offsets = np.cumsum([0, *map(len, members)])
+    everyone = np.stack([offsets[items.group], offsets[items.group + 1]], axis=1)
+
+    def among(node: Int32Array) -> Int64Array:
+        alone = offsets[-1] + np.stack([node, node + 1], axis=1)
+        return frozen(np.where(node[:, None] == EVERYONE, everyone, alone), np.int64)
+
+    each = np.concatenate([*(np.array(group) for group in members), np.arange(schedule.topology.num_ranks)])
+    return _Conditions(schedule.chunks.item, among(items.start), among(items.end), frozen(each, np.int32))
+
+
+@njit(cache=True)
+def _replay_bits(
+    turns: Spans, table: _Table, conditions: _Conditions, low: int, high: int, nodes: int
+) -> tuple[int, int, int, int, int]:
+    """Replay chunks low..high-1 of a collective that does not combine; bit (node, chunk): held."""
+    width = high - low
+    held = np.zeros((nodes * width + 7) // 8, dtype=np.uint8)
+    for chunk in range(low, high):
+        start = conditions.nodes[conditions.starts[conditions.item[chunk], 0]]
+        _set(held, start * width + chunk - low)
+    for span in range(len(turns.first)):
+        delivers = turns.first[span] < 0
+        for row in range(~turns.first[span] if delivers else turns.first[span], turns.last[span]):
+            first, length = _run(table, row, low, high)
+            if not delivers:
+                node = table.source[table.route[row]]
+                place = _first_clear(held, node * width + first, length)
+                if place >= 0:
+                    return span, row, low + first + place, node, NOT_HELD
+            if delivers or turns.each:
+                node = table.target[table.route[row]]
+                place = _fill(held, node * width + first, length)
+                if place >= 0:
+                    return span, row, low + first + place, node, TWICE
+    return _missing(held, conditions, low, high, (len(turns.first), len(table.chunk)))
+
+
+@njit(cache=True)
+def _run(table: _Table, row: int, low: int, high: int) -> tuple[int, int]:
+    """Return which chunks of low..high-1 a row carries: the first, counted from low, and how many."""
+    begin = table.chunk[row]
+    end = begin + (1 if len(table.runs) == 0 else table.runs[row])
+    first, last = max(begin, low), min(end, high)
+    return first - low, max(last - first, 0)
+
+
+@njit(cache=True)
+def _first_clear(bits: ByteArray, begin: int, length: int) -> int:
+    """Return which of `length` bits is the first that is not set, or -1."""
+    for place in range(length):
+        if not _get(bits, begin + place):
+            return place
+    return NONE
+
+
+@njit(cache=True)
+def _fill(bits: ByteArray, begin: int, length: int) -> int:
+    """Set `length` bits; stop at one that is set and return which, else -1."""
+    for place in range(length):
+        if _get(bits, begin + place):
+            return place
+        _set(bits, begin + place)
+    return NONE
+
+
+@njit(cache=True)
+def _missing(
+    held: ByteArray, conditions: _Conditions, low: int, high: int, after: tuple[int, int]
+) -> tuple[int, int, int, int, int]:
+    for chunk in range(low, high):
+        begin, end = conditions.ends[conditions.item[chunk]]
+        for node in conditions.nodes[begin:end]:
+            if not _get(held, node * (high - low) + chunk - low):
+                return after[0], after[1] + chunk, chunk, node, MISSING
+    return 0, 0, 0, 0, NONE
+
+
+@njit(cache=True)
+def _get(bits: ByteArray, index: int) -> bool:
+    return (bits[index >> 3] >> (index & 7)) & 1 == 1
+
+
+@njit(cache=True)
+def _set(bits: ByteArray, index: int) -> None:
+    bits[index >> 3] |= 1 << (index & 7)
+
+
+@njit(cache=True)
+def _replay_words(
+    turns: Spans, table: _Table, conditions: _Conditions, low: int, high: int, nodes: int
+) -> tuple[int, int, int, int, int]:
+    """Replay chunks low..high-1 of a collective that combines; `held`: fingerprints of (node, chunk)."""
+    held = _initial_words(conditions, low, high, nodes)
+    read = np.empty(turns.under_way, dtype=np.uint64)
+    for span in range(len(turns.first)):
+        delivers = turns.first[span] < 0
+        for row in range(~turns.first[span] if delivers else turns.first[span], turns.last[span]):
+            first, length = _run(table, row, low, high)
+            unit = _unit(table.units, row) + low + first - table.chunk[row]
+            if not delivers:
+                node = table.source[table.route[row]]
+                place = _take(held[node, first : first + length], read, unit)
+                if place >= 0:
+                    return span, row, low + first + place, node, NOT_HELD
+            if delivers or turns.each:
+                node = table.target[table.route[row]]
+                reduces = len(table.reduce) > 0 and table.reduce[row]
+                place = _give(held[node, first : first + length], read, unit, reduces)
+                if place >= 0:
+                    return span, row, low + first + place, node, TWICE
+    return _uneven(held, conditions, low, high, (len(turns.first), len(table.chunk)))
+
+
+@njit(cache=True)
+def _take(held: UInt64Array, read: UInt64Array, unit: int) -> int:
+    """Read words into the ring `read` from `unit` on; stop at an empty one and return which, else -1."""
+    for place in range(len(held)):
+        if held[place] == _EMPTY:
+            return place
+        read[(unit + place) % len(read)] = held[place]
+    return NONE
+
+
+@njit(cache=True)
+def _give(held: UInt64Array, read: UInt64Array, unit: int, reduces: bool) -> int:
+    """Deliver words from the ring; stop at one that is held already and return which, else -1."""
+    for place in range(len(held)):
+        word = read[(unit + place) % len(read)]
+        if reduces:
+            held[place] = _sum(held[place], word)
+        elif held[place] == word:
+            return place
+        else:
+            held[place] = word
+    return NONE
+
+
+@njit(cache=True)
+def _initial_words(conditions: _Conditions, low: int, high: int, nodes: int) -> UInt64Array:
+    held = np.full((nodes, high - low), _EMPTY, dtype=np.uint64)
+    for chunk in range(low, high):
+        begin, end = conditions.starts[conditions.item[chunk]]
+        for rank in conditions.nodes[begin:end]:
+            held[rank, chunk - low] = _word(rank, chunk)
+    return held
+
+
+@njit(cache=True)
+def _uneven(
+    held: UInt64Array, conditions: _Conditions, low: int, high: int, after: tuple[int, int]
+) -> tuple[int, int, int, int, int]:
+    for chunk in range(low, high):
+        starts, ends = conditions.starts[conditions.item[chunk]], conditions.ends[conditions.item[chunk]]
+        total = _EMPTY
+        for rank in conditions.nodes[starts[0] : starts[1]]:
+            total = _sum(total, _word(rank, chunk))
+        for node in conditions.nodes[ends[0] : ends[1]]:
+            if held[node, chunk - low] != total:
+                return after[0], after[1] + chunk, chunk, node, UNEVEN
+    return 0, 0, 0, 0, NONE
+
+
+@njit(cache=True)
+def _sum(a: np.uint64, b: np.uint64) -> np.uint64:
+    """Return the word of the union of two multisets, of which the second is not empty."""
+    if a == _EMPTY:
+        return b
+    total = a + b
+    return total - _PRIME if total >= _PRIME else total
+
+
+@njit(cache=True)
+def _word(rank: int, chunk: int) -> np.uint64:
+    """Return the random word of a rank's contribution to a chunk, always the same."""
+    word = _mix(_mix(np.uint64(chunk)) + np.uint64(rank)) >> np.uint64(3)
+    return word if word < _PRIME else np.uint64(0)
+
+
+@njit(cache=True)
+def _mix(x: np.uint64) -> np.uint64:
+    """Return the next number of the generator splitmix64 from the state `x`.
+
+    Steele, Lea and Flood, Fast splittable pseudorandom number generators, OOPSLA 2014.
+    """
+    x += np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))

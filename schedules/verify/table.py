@@ -1,0 +1,262 @@
+"""The checks that need no replay: that every entry of the two tables is in range and allowed."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from schedules.schedule import Clock, Schedule
+from schedules.verify.errors import VerificationError, wrong_transfer
+from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, frozen
+
+MOST_ROWS = 2**31 - 1
+"""Row numbers are int32."""
+
+_FINE, _CHUNK, _COUNT, _ITEM, _ROUTE, _REDUCE, _SOURCE, _TARGET = range(8)
+
+
+def check_table(schedule: Schedule) -> None:
+    """Check the chunk table, the routes and each row by itself.
+
+    Raises
+    ------
+    VerificationError
+        Naming the first row with an entry out of range or not allowed.
+    """
+    _check_frame(schedule)
+    _check_chunks(schedule)
+    _check_routes(schedule)
+    _check_rows(schedule)
+
+
+def count_or_empty(schedule: Schedule) -> Int32Array:
+    """Return the counts, empty where each row carries one chunk: kernels take one type."""
+    return frozen([], np.int32) if schedule.count is None else schedule.count
+
+
+def reduce_or_empty(schedule: Schedule) -> BoolArray:
+    """Return the reduce flags, empty where no row reduces."""
+    return frozen([], np.bool_) if schedule.reduce is None else schedule.reduce
+
+
+def _check_frame(schedule: Schedule) -> None:
+    """Check what is not a row: that the parts fit each other."""
+    ranks, needed = schedule.topology.num_ranks, schedule.collective.num_ranks
+    if ranks != needed:
+        raise VerificationError(f"the collective is over {needed} ranks, the topology has {ranks}")
+    if len(schedule) > MOST_ROWS:
+        raise VerificationError(f"{len(schedule)} transfers; allowed: at most {MOST_ROWS}")
+    for name in ("chunk", "route", "order", "count", "reduce"):
+        column = getattr(schedule, name)
+        if column is not None and column.shape != (len(schedule),):
+            raise VerificationError(f"column '{name}' has shape {column.shape}, not ({len(schedule)},)")
+    if (schedule.order is None) != (schedule.clock is Clock.FLOW):
+        needs = "takes no column" if schedule.clock is Clock.FLOW else "needs a column"
+        raise VerificationError(f"the {schedule.clock} clock {needs} 'order'")
+
+
+def _check_chunks(schedule: Schedule) -> None:
+    chunks, share = schedule.chunks, schedule.collective.items.share
+    item, size = chunks.item, chunks.size
+    if item.shape != size.shape:
+        raise VerificationError(f"{len(item)} chunks have an item, {len(size)} have a size")
+    if chunks.denominator < 1:
+        raise VerificationError(
+            f"the denominator of chunk sizes is {chunks.denominator}; it must be positive"
+        )
+    outside = np.flatnonzero((item < 0) | (item >= len(share)))
+    if len(outside):
+        chunk = int(outside[0])
+        raise VerificationError(f"chunk {chunk} is of item {item[chunk]}; items are 0..{len(share) - 1}")
+    disorder = np.flatnonzero(item[1:] < item[:-1])
+    if len(disorder):
+        chunk = int(disorder[0]) + 1
+        raise VerificationError(
+            f"chunk {chunk} is of item {item[chunk]} and follows one of item {item[chunk - 1]}; "
+            "chunks must stand by item"
+        )
+    thin = np.flatnonzero((size < 0) | ((size == 0) & (share.numerators[item] != 0)))
+    if len(thin):
+        chunk = int(thin[0])
+        raise VerificationError(f"chunk {chunk} has size {size[chunk]}; it must be positive")
+    _check_shares(schedule)
+
+
+def _check_shares(schedule: Schedule) -> None:
+    """Check that the sizes of each item's chunks sum to its share exactly."""
+    chunks, share = schedule.chunks, schedule.collective.items.share
+    first = np.searchsorted(chunks.item, np.arange(len(share) + 1)).astype(np.int64)
+    kinds, kind_of = np.unique(share.numerators, return_inverse=True)
+    # A share that is no multiple of 1/denominator, or too large, can't be met: -1 equals no sum.
+    exact = [divmod(kind * chunks.denominator, share.denominator) for kind in kinds.tolist()]
+    needed = np.array([-1 if rest or whole > INT64_MAX else whole for whole, rest in exact], dtype=np.int64)
+    item = int(_first_uneven_item(first, chunks.size, needed[kind_of]))
+    if item >= 0:
+        owner = schedule.topology.labels[schedule.collective.items.owner[item]]
+        total = sum(chunks.size[first[item] : first[item + 1]].tolist())
+        raise VerificationError(
+            f"the {first[item + 1] - first[item]} chunks of item {item} (rank {owner}'s shard) sum to "
+            f"{total}/{chunks.denominator} of M; its share is {share[item]}"
+        )
+
+
+@njit(cache=True)
+def _first_uneven_item(first: Int64Array, size: Int64Array, needed: Int64Array) -> int:
+    """Return the first item whose sizes do not sum to what is needed, or -1."""
+    for item in range(len(needed)):
+        rest = needed[item]
+        for chunk in range(first[item], first[item + 1]):
+            rest -= size[chunk]
+            if rest < 0:  # sizes are not negative: it can't recover, nor overflow
+                break
+        if rest != 0:
+            return item
+    return -1
+
+
+def _check_routes(schedule: Schedule) -> None:
+    if schedule.routes is None:
+        return
+    topology, offsets, links = schedule.topology, schedule.routes.offsets, schedule.routes.links
+    if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != len(links):
+        raise VerificationError(f"the routes must span their list of {len(links)} links from first to last")
+    empty = np.flatnonzero(offsets[1:] <= offsets[:-1])
+    if len(empty):
+        raise VerificationError(f"route {empty[0]} has no link; it needs at least one")
+    outside = np.flatnonzero((links < 0) | (links >= topology.num_links))
+    if len(outside):
+        what = f"link {links[outside[0]]} does not exist; links are 0..{topology.num_links - 1}"
+        _raise_route(schedule, int(outside[0]), what)
+    chained = topology.target[links[:-1]] == topology.source[links[1:]]
+    chained[offsets[1:-1] - 1] = True
+    broken = np.flatnonzero(~chained)
+    if len(broken):
+        before, after = (topology.link_name(int(link)) for link in links[broken[0] : broken[0] + 2])
+        _raise_route(schedule, int(broken[0]), f"link {after} does not start where link {before} ends")
+
+
+def _raise_route(schedule: Schedule, position: int, what: str) -> None:
+    """Raise for the route with that position in the list of links, naming the first row that takes it."""
+    route = int(np.searchsorted(schedule.route_table.offsets, position, side="right")) - 1
+    rows = np.flatnonzero(schedule.route == route)
+    if len(rows):
+        raise VerificationError(f"transfer {rows[0]} takes route {route}: {what}", int(rows[0]))
+    raise VerificationError(f"route {route}: {what}")
+
+
+def _check_rows(schedule: Schedule) -> None:
+    kinds = _end_kinds(schedule)
+    row, code = _first_bad_row(
+        (schedule.chunk, count_or_empty(schedule), schedule.route, reduce_or_empty(schedule)),
+        schedule.chunks.item,
+        schedule.route_source,
+        schedule.route_target,
+        kinds,
+        schedule.collective.is_combining,
+    )
+    early = _first_disorder(schedule)
+    if early is not None and (code == _FINE or early < row):
+        _raise_disorder(schedule, early)
+    if code != _FINE:
+        _raise_row(schedule, row, code)
+
+
+def _end_kinds(schedule: Schedule) -> BoolArray:
+    """Return bool (2, nodes): whether a node may be an end of copy rows, and of reduce rows.
+
+    The rule is its own reverse: a copy into (out of) a switch becomes a reduction out of (into) it.
+    """
+    topology = schedule.topology
+    kinds = np.zeros((2, topology.num_nodes), dtype=bool)
+    kinds[:, : topology.num_ranks] = True
+    kinds[0, list(topology.multicast)] = True
+    kinds[1, list(topology.aggregate)] = True
+    return kinds
+
+
+@njit(cache=True)
+def _first_bad_row(
+    columns: tuple[Int32Array, Int32Array, Int32Array, BoolArray],
+    item: Int32Array,
+    source: Int32Array,
+    target: Int32Array,
+    kinds: BoolArray,
+    combining: bool,
+) -> tuple[int, int]:
+    """Return the first row with an entry out of range or not allowed, and which of the codes above it is."""
+    chunk, count, route, reduce = columns
+    for row in range(len(chunk)):
+        first, run = chunk[row], 1 if len(count) == 0 else count[row]
+        code = _FINE
+        if first < 0 or first >= len(item):
+            code = _CHUNK
+        elif run < 1 or run > len(item) - first:
+            code = _COUNT
+        elif item[first] != item[first + run - 1]:
+            code = _ITEM
+        elif route[row] < 0 or route[row] >= len(source):
+            code = _ROUTE
+        else:
+            adds = 1 if len(reduce) > 0 and reduce[row] else 0
+            if adds == 1 and not combining:
+                code = _REDUCE
+            elif not kinds[adds, source[route[row]]]:
+                code = _SOURCE
+            elif not kinds[adds, target[route[row]]]:
+                code = _TARGET
+        if code != _FINE:
+            return row, code
+    return -1, _FINE
+
+
+def _raise_row(schedule: Schedule, row: int, code: int) -> None:
+    chunks, chunk, route = len(schedule.chunks), int(schedule.chunk[row]), int(schedule.route[row])
+    run = 1 if schedule.count is None else int(schedule.count[row])
+    unnamed = {
+        _CHUNK: f"chunk {chunk} does not exist; chunks are 0..{chunks - 1}",
+        _COUNT: f"a run of {run} chunks from chunk {chunk}; allowed: 1..{chunks - chunk}",
+        _ITEM: f"the run of {run} chunks from chunk {chunk} leaves its item; a row carries chunks of one",
+        _ROUTE: f"route {route} does not exist; routes are 0..{len(schedule.route_table) - 1}",
+    }
+    if code in unnamed:
+        raise VerificationError(f"transfer {row}: {unnamed[code]}", row)
+    if code == _REDUCE:
+        raise wrong_transfer(
+            schedule, row, None, f"it reduces, and {schedule.collective.kind} does not combine"
+        )
+    node = int((schedule.route_source if code == _SOURCE else schedule.route_target)[route])
+    verb, side = ("starts", "out of") if code == _SOURCE else ("ends", "into")
+    reduces = schedule.reduce is not None and bool(schedule.reduce[row])
+    what, ability = ("reduce", "aggregate") if reduces else ("copy", "multicast")
+    label = schedule.topology.labels[node]
+    raise wrong_transfer(
+        schedule,
+        row,
+        None,
+        f"it {verb} at switch {label}, which can't {ability}; to {what} {side} a switch, it must",
+    )
+
+
+def _first_disorder(schedule: Schedule) -> int | None:
+    """Return the first row whose order is below the one before it, or below the clock's first."""
+    order = schedule.order
+    if order is None or len(order) == 0:
+        return None
+    if order[0] < _earliest(schedule):
+        return 0
+    rows = np.flatnonzero(order[1:] < order[:-1])
+    return int(rows[0]) + 1 if len(rows) else None
+
+
+def _earliest(schedule: Schedule) -> int:
+    return 1 if schedule.clock is Clock.STEP else 0
+
+
+def _raise_disorder(schedule: Schedule, row: int) -> None:
+    order = schedule.order if schedule.order is not None else frozen([], np.int64)
+    word = "step" if schedule.clock is Clock.STEP else "tick"
+    if row == 0:
+        what = f"the first {word} is {_earliest(schedule)}"
+    else:
+        what = f"the transfer before is at {word} {order[row - 1]}; rows must stand in replay order"
+    raise VerificationError(f"transfer {row} is at {word} {order[row]}; {what}", row)

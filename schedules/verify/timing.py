@@ -1,0 +1,311 @@
+"""The time clock: who is on a link when, and in which order data leaves and arrives."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from schedules.durations import Messages, transfer_ticks
+from schedules.schedule import Schedule
+from schedules.verify.errors import VerificationError
+from schedules.verify.table import count_or_empty
+from topologies.errors import InputError
+from topologies.exact import INT64_MAX, Int32Array, Int64Array
+
+_NONE = -1
+_FIRST_CAPACITY = 1024
+
+
+class Timing(NamedTuple):
+    """When the messages of a time-clock schedule are where.
+
+    Parameters
+    ----------
+    order
+        int64, shape (transfers,): the start of each row, ticks.
+    kind
+        int32, shape (transfers,): the (route, load) of the row's message; of all rows of a message but the
+        first, its complement ``~kind``.
+    arrival
+        int64, shape (kinds,): ticks from start to arrival.
+    begin
+        int64, shape (kinds,): the links of the route are entries from begin on of `enter` and `hold`.
+    enter, hold
+        int64: ticks from start until the head enters the link, and for how long it is held from then.
+    """
+
+    order: Int64Array
+    kind: Int32Array
+    arrival: Int64Array
+    begin: Int64Array
+    enter: Int64Array
+    hold: Int64Array
+
+
+def timing(schedule: Schedule) -> Timing:
+    """Return when the messages of a time-clock schedule are where.
+
+    Raises
+    ------
+    VerificationError
+        If it lacks a positive tick or size, or a load or a time does not fit 64 bits.
+    """
+    order = np.zeros(0, np.int64) if schedule.order is None else schedule.order.astype(np.int64, copy=False)
+    kind, route, load = _kinds(
+        (order, schedule.chunk, count_or_empty(schedule), schedule.route),
+        schedule.chunks.offset,
+        len(schedule.route_table),
+    )
+    if (load < 0).any():
+        raise VerificationError(
+            f"the load of a message does not fit 64 bits over {schedule.chunks.denominator}; "
+            "give the chunks a smaller denominator"
+        )
+    examples = Messages(np.arange(len(route), dtype=np.int32), route, np.zeros_like(load), load)
+    try:
+        durations = transfer_ticks(schedule, examples)
+    except InputError as error:
+        raise VerificationError(str(error)) from None
+    alike = durations.kind  # several (route, load) may last the same
+    arrival, begin = durations.arrival[alike], durations.offsets[alike]
+    when = Timing(order, kind, arrival, begin, durations.enter, durations.hold)
+    latest = max(_largest(arrival), _largest(when.enter) + _largest(when.hold))
+    if _largest(order) + latest > INT64_MAX:
+        raise VerificationError("the last arrival is at a tick that does not fit 64 bits; use a longer tick")
+    return when
+
+
+def _largest(values: Int64Array) -> int:
+    return int(values.max(initial=0))
+
+
+@njit(cache=True)
+def _kinds(
+    columns: tuple[Int64Array, Int32Array, Int32Array, Int32Array], offset: Int64Array, num_routes: int
+) -> tuple[Int32Array, Int32Array, Int64Array]:
+    """Number the (route, load) of messages as they first occur; a load beyond 64 bits becomes -1.
+
+    Returns the number of each row (of a message's rows but the first, the complement), and of each number
+    the route and the load.
+    """
+    order, chunk, runs, route = columns
+    of_row = np.empty(len(order), dtype=np.int32)
+    total = np.zeros(num_routes, dtype=np.int64)
+    begun = np.zeros(num_routes, dtype=np.bool_)
+    known = np.empty((_FIRST_CAPACITY, 2), dtype=np.int64)
+    slots = np.full(2 * _FIRST_CAPACITY, _NONE, dtype=np.int32)
+    length, begin = 0, 0
+    while begin < len(order):
+        end = begin
+        while end < len(order) and order[end] == order[begin]:
+            run = 1 if len(runs) == 0 else runs[end]
+            total[route[end]] = _add(total[route[end]], offset[chunk[end] + run] - offset[chunk[end]])
+            begun[route[end]] = False
+            end += 1
+        for row in range(begin, end):
+            known, slots = _with_room(known, slots, length)
+            slot = _slot(known, slots, route[row], total[route[row]])
+            if slots[slot] == _NONE:
+                slots[slot], known[length, 0], known[length, 1] = length, route[row], total[route[row]]
+                length += 1
+            of_row[row] = ~slots[slot] if begun[route[row]] else slots[slot]
+            begun[route[row]] = True
+        for row in range(begin, end):
+            total[route[row]] = 0
+        begin = end
+    return of_row, known[:length, 0].astype(np.int32), known[:length, 1].copy()
+
+
+@njit(cache=True)
+def _add(total: int, load: int) -> int:
+    """Return the sum of two loads, -1 where it or one of them is beyond 64 bits."""
+    return _NONE if total < 0 or total + load < 0 else total + load
+
+
+@njit(cache=True)
+def _slot(known: Int64Array, slots: Int32Array, route: int, load: int) -> np.int64:
+    """Return where a hash table has (route, load), or the free slot where it belongs."""
+    mixed = np.uint64(load) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(route)
+    mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+    slot = np.int64(mixed >> np.uint64(33)) % len(slots)
+    while slots[slot] != _NONE and (known[slots[slot], 0] != route or known[slots[slot], 1] != load):
+        slot = (slot + 1) % len(slots)
+    return slot
+
+
+@njit(cache=True)
+def _with_room(known: Int64Array, slots: Int32Array, length: int) -> tuple[Int64Array, Int32Array]:
+    """Return the hash table, twice as large where it is full."""
+    if length < len(known):
+        return known, slots
+    known = np.concatenate((known, np.empty_like(known)))
+    slots = np.full(2 * len(slots), _NONE, dtype=np.int32)
+    for entry in range(length):
+        slots[_slot(known, slots, known[entry, 0], known[entry, 1])] = entry
+    return known, slots
+
+
+class Clash(NamedTuple):
+    """Two messages on one link at a time: the first row of each, the later one first."""
+
+    row: int
+    other: int
+    link: int
+
+
+def first_clash(schedule: Schedule, when: Timing) -> Clash | None:
+    """Return the first row whose message enters a link that an earlier row's still holds, or None.
+
+    Two messages clash where each enters the link before the other has left it.
+    """
+    table = schedule.route_table
+    row, other, link = _first_clash(
+        (when.order, when.kind, schedule.route),
+        (table.offsets, table.links, when.begin, when.enter, when.hold),
+        schedule.topology.num_links,
+    )
+    return None if row == _NONE else Clash(row, other, link)
+
+
+@njit(cache=True)
+def _first_clash(
+    columns: tuple[Int64Array, Int32Array, Int32Array],
+    tables: tuple[Int64Array, Int32Array, Int64Array, Int64Array, Int64Array],
+    num_links: int,
+) -> tuple[int, int, int]:
+    """Go through the messages by start; each link keeps a list of the uses that may still matter.
+
+    A use is (enter, leave, first row, next use of the link); one that ends before the current
+    start can't meet a later message.
+    """
+    order, kind, route = columns
+    offsets, links, at, enter, hold = tables
+    head = np.full(num_links, _NONE, dtype=np.int64)
+    uses = np.empty((_FIRST_CAPACITY, 4), dtype=np.int64)
+    free, used = _NONE, 0
+    for row in range(len(order)):
+        if kind[row] < 0:  # it goes with an earlier row
+            continue
+        first = offsets[route[row]]
+        for hop in range(offsets[route[row] + 1] - first):
+            link = links[first + hop]
+            begin = order[row] + enter[at[kind[row]] + hop]
+            end = begin + hold[at[kind[row]] + hop]
+            free = _forget(uses, head, free, link, order[row])
+            use = head[link]
+            while use != _NONE:
+                if begin < uses[use, 1] and uses[use, 0] < end:
+                    return row, uses[use, 2], link
+                use = uses[use, 3]
+            if free == _NONE:
+                if used == len(uses):
+                    uses = np.concatenate((uses, np.empty_like(uses)))
+                free, used = used, used + 1
+                uses[free, 3] = _NONE
+            use, free = free, uses[free, 3]
+            uses[use, 0], uses[use, 1], uses[use, 2], uses[use, 3] = begin, end, row, head[link]
+            head[link] = use
+    return _NONE, _NONE, _NONE
+
+
+@njit(cache=True)
+def _forget(uses: Int64Array, head: Int64Array, free: int, link: int, now: int) -> int:
+    """Move the link's uses that end by `now` to the list of free ones; return its head."""
+    before, use = _NONE, head[link]
+    while use != _NONE:
+        following = uses[use, 3]
+        if uses[use, 1] <= now:
+            if before == _NONE:
+                head[link] = following
+            else:
+                uses[before, 3] = following
+            uses[use, 3] = free
+            free = use
+        else:
+            before = use
+        use = following
+    return free
+
+
+@njit(cache=True)
+def arrival_order(order: Int64Array, kind: Int32Array, arrival: Int64Array) -> tuple[Int32Array, Int32Array]:
+    """Return the spans of rows that leave or arrive one after the other, in order of time.
+
+    Before a row leaves, all that is due by then arrives, by (arrival, row): a binary heap holds what
+    is under way.
+
+    Parameters
+    ----------
+    order, kind
+        As in `Timing`.
+    arrival
+        Ticks from start to arrival, one a kind.
+
+    Returns
+    -------
+    first, last
+        int32: span i is rows first[i] to last[i] - 1; where they arrive, its first is written ``~first[i]``.
+    """
+    spans = np.empty((_FIRST_CAPACITY, 2), dtype=np.int32)
+    heap = np.empty((_FIRST_CAPACITY, 2), dtype=np.int64)
+    size, length = 0, 0
+    for row in range(len(order) + 1):
+        while size > 0 and (row == len(order) or heap[0, 0] <= order[row]):
+            arrived = heap[0, 1]
+            size -= 1
+            _sift_down(heap, size)
+            spans, length = _append(spans, length, ~arrived, arrived + 1)
+        if row < len(order):
+            if size == len(heap):
+                heap = np.concatenate((heap, np.empty_like(heap)))
+            _sift_up(heap, size, order[row] + arrival[max(kind[row], ~kind[row])], row)
+            size += 1
+            spans, length = _append(spans, length, row, row + 1)
+    return spans[:length, 0].copy(), spans[:length, 1].copy()
+
+
+@njit(cache=True)
+def _append(spans: Int32Array, length: int, first: int, last: int) -> tuple[Int32Array, int]:
+    """Add a span of one row, or lengthen the last span where the row continues it."""
+    if length > 0:
+        begin, end = spans[length - 1, 0], spans[length - 1, 1]
+        if end == last - 1 and (begin < 0) == (first < 0):
+            spans[length - 1, 1] = last
+            return spans, length
+    if length == len(spans):
+        spans = np.concatenate((spans, np.empty_like(spans)))
+    spans[length, 0], spans[length, 1] = first, last
+    return spans, length + 1
+
+
+@njit(cache=True)
+def _sift_up(heap: Int64Array, place: int, time: int, row: int) -> None:
+    """Put (time, row) in the place after the heap's last."""
+    while place > 0:
+        parent = (place - 1) // 2
+        if heap[parent, 0] < time or (heap[parent, 0] == time and heap[parent, 1] < row):
+            break
+        heap[place, 0], heap[place, 1] = heap[parent, 0], heap[parent, 1]
+        place = parent
+    heap[place, 0], heap[place, 1] = time, row
+
+
+@njit(cache=True)
+def _sift_down(heap: Int64Array, size: int) -> None:
+    """Overwrite the root with the entry at `size`, of a heap that now has that size."""
+    time, row, place = heap[size, 0], heap[size, 1], 0
+    while 2 * place + 1 < size:
+        child = 2 * place + 1
+        right = child + 1
+        if right < size and (
+            heap[right, 0] < heap[child, 0]
+            or (heap[right, 0] == heap[child, 0] and heap[right, 1] < heap[child, 1])
+        ):
+            child = right
+        if time < heap[child, 0] or (time == heap[child, 0] and row < heap[child, 1]):
+            break
+        heap[place, 0], heap[place, 1] = heap[child, 0], heap[child, 1]
+        place = child
+    heap[place, 0], heap[place, 1] = time, row

@@ -1,0 +1,221 @@
+"""A slow replay from the definitions: plain Python, sets of contributors, Fractions for time."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from fractions import Fraction
+
+from schedules import Schedule
+
+TABLE, BEFORE, TWICE, OVERLAP, MISSING, SECOND = "table", "before", "twice", "overlap", "missing", "second"
+
+
+@dataclass(frozen=True)
+class Value:
+    """What a node holds of a chunk: who contributed how often, and the values that it was added from."""
+
+    contributors: Counter
+    event: int = 0
+    row: int | None = None
+    parts: tuple[Value, ...] = ()
+
+    def first_doubling(self) -> tuple[int, int] | None:
+        """Return (event, row) of the earliest addition in this value's past that doubled somebody."""
+        past = [found for part in self.parts if (found := part.first_doubling()) is not None]
+        if max(self.contributors.values()) > 1:
+            past.append((self.event, self.row))
+        return min(past, default=None)
+
+
+class Wrong(Exception):
+    """Carries (row or None, what)."""
+
+
+def judge(schedule: Schedule) -> tuple[int | None, str] | None:
+    """Return None for a right schedule, else its first wrong row (None: no row) and the reason."""
+    try:
+        check_table(schedule)
+        Replay(schedule).run()
+    except Wrong as wrong:
+        return wrong.args
+    return None
+
+
+def check_table(schedule: Schedule) -> None:
+    chunks, items = schedule.chunks, schedule.collective.items
+    item, size = chunks.item.tolist(), chunks.size.tolist()
+    shares = list(items.share)
+    if any(not 0 <= i < len(items) for i in item) or item != sorted(item):
+        raise Wrong(None, TABLE)
+    for i, share in enumerate(shares):
+        own = [s for s, j in zip(size, item, strict=True) if i == j]
+        if any(s < 0 or (s == 0 and share > 0) for s in own):
+            raise Wrong(None, TABLE)
+        if sum((Fraction(s, chunks.denominator) for s in own), Fraction(0)) != share:
+            raise Wrong(None, TABLE)
+    previous = 1 if schedule.clock == "step" else 0
+    for row in rows_of(schedule):
+        check_row(schedule, row, item)
+        if row.order is not None and row.order < previous:
+            raise Wrong(row.number, TABLE)
+        previous = row.order
+
+
+@dataclass(frozen=True)
+class Row:
+    number: int
+    chunk: int
+    count: int
+    route: int
+    reduce: bool
+    order: int | None
+
+    @property
+    def chunks(self) -> range:
+        return range(self.chunk, self.chunk + self.count)
+
+
+def rows_of(schedule: Schedule) -> list[Row]:
+    column = lambda values, default: [default] * len(schedule) if values is None else values.tolist()  # noqa: E731
+    columns = zip(
+        range(len(schedule)),
+        schedule.chunk.tolist(),
+        column(schedule.count, 1),
+        schedule.route.tolist(),
+        column(schedule.reduce, False),
+        column(schedule.order, None),
+        strict=True,
+    )
+    return [Row(*values) for values in columns]
+
+
+def route_links(schedule: Schedule, route: int) -> list[int]:
+    if schedule.routes is None:
+        return [route]
+    begin, end = schedule.routes.offsets[route : route + 2].tolist()
+    return schedule.routes.links[begin:end].tolist()
+
+
+def ends(schedule: Schedule, row: Row) -> tuple[int, int]:
+    links = route_links(schedule, row.route)
+    return int(schedule.topology.source[links[0]]), int(schedule.topology.target[links[-1]])
+
+
+def check_row(schedule: Schedule, row: Row, item: list[int]) -> None:
+    """One row by itself; routes that do not chain are no mutation of ours."""
+    topology = schedule.topology
+    routes = topology.num_links if schedule.routes is None else len(schedule.routes)
+    if row.count < 1 or not 0 <= row.chunk <= row.chunk + row.count - 1 < len(item):
+        raise Wrong(row.number, TABLE)
+    if len({item[chunk] for chunk in row.chunks}) > 1 or not 0 <= row.route < routes:
+        raise Wrong(row.number, TABLE)
+    if row.reduce and schedule.collective.kind not in ("reduce-scatter", "reduce", "allreduce"):
+        raise Wrong(row.number, TABLE)
+    able = topology.aggregate if row.reduce else topology.multicast
+    if any(node >= topology.num_ranks and node not in able for node in ends(schedule, row)):
+        raise Wrong(row.number, TABLE)
+
+
+class Replay:
+    """Holds {(node, chunk): Value} and applies events in order."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+        self.rows = rows_of(schedule)
+        self.held: dict[tuple[int, int], Value] = {}
+        self.read: dict[int, list[Value]] = {}
+        self.event = 0
+        self.required: dict[tuple[int, int], Counter] = {}
+        items = schedule.collective.items
+        for chunk, item in enumerate(schedule.chunks.item.tolist()):
+            members = schedule.collective.members[items.group[item]]
+            starts = members if items.start[item] < 0 else [int(items.start[item])]
+            finals = members if items.end[item] < 0 else [int(items.end[item])]
+            self.held |= {(rank, chunk): Value(Counter([rank])) for rank in starts}
+            self.required |= {(rank, chunk): Counter(starts) for rank in finals}
+
+    def run(self) -> None:
+        {"step": self.run_steps, "time": self.run_time, "flow": self.run_flow}[self.schedule.clock]()
+        for chunk in range(len(self.schedule.chunks)):
+            self.check_end(chunk)
+
+    def take(self, row: Row) -> None:
+        source = ends(self.schedule, row)[0]
+        if any((source, chunk) not in self.held for chunk in row.chunks):
+            raise Wrong(row.number, BEFORE)
+        self.read[row.number] = [self.held[source, chunk] for chunk in row.chunks]
+
+    def give(self, row: Row) -> None:
+        self.event += 1
+        target = ends(self.schedule, row)[1]
+        for chunk, value in zip(row.chunks, self.read.pop(row.number), strict=True):
+            before = self.held.get((target, chunk))
+            if row.reduce and before is not None:
+                together = before.contributors + value.contributors
+                value = Value(together, self.event, row.number, (before, value))
+            elif before is not None and not row.reduce and before.contributors == value.contributors:
+                raise Wrong(row.number, TWICE)
+            self.held[target, chunk] = value
+
+    def run_flow(self) -> None:
+        for row in self.rows:
+            self.take(row)
+            self.give(row)
+
+    def run_steps(self) -> None:
+        for step in sorted({row.order for row in self.rows}):
+            now = [row for row in self.rows if row.order == step]
+            for row in now:
+                self.take(row)
+            for row in now:
+                self.give(row)
+
+    def run_time(self) -> None:
+        under_way: list[tuple[int, int]] = []
+        uses: dict[int, list[tuple[int, int]]] = {}
+        begun: set[tuple[int, int]] = set()
+        for row in self.rows:
+            for due in sorted(entry for entry in under_way if entry[0] <= row.order):
+                self.give(self.rows[due[1]])
+                under_way.remove(due)
+            message, arrival = self.times(row)
+            if (row.route, row.order) not in begun:
+                for link, enter, leave in message:
+                    if any(enter < other[1] and other[0] < leave for other in uses.setdefault(link, [])):
+                        raise Wrong(row.number, OVERLAP)
+                    uses[link].append((enter, leave))
+            begun.add((row.route, row.order))
+            self.take(row)
+            under_way.append((arrival, row.number))
+        for _, number in sorted(under_way):
+            self.give(self.rows[number])
+
+    def times(self, row: Row) -> tuple[list[tuple[int, int, int]], int]:
+        """Return (link, enter, leave) of the row's message on its route, and its arrival, in ticks."""
+        schedule, topology = self.schedule, self.schedule.topology
+        together = [other for other in self.rows if (other.route, other.order) == (row.route, row.order)]
+        load = sum(int(schedule.chunks.size[chunk]) for other in together for chunk in other.chunks)
+        size = load * schedule.size / schedule.chunks.denominator
+        ticks = lambda seconds: math.ceil(seconds / schedule.tick)  # noqa: E731
+        links, head, uses = route_links(schedule, row.route), Fraction(0), []
+        for link in links:
+            enter = row.order + ticks(head)
+            uses.append((link, enter, enter + ticks(topology.alpha[link] + size / topology.bandwidth[link])))
+            head += topology.alpha[link]
+        slowest = min(topology.bandwidth[link] for link in links)
+        return uses, row.order + ticks(head + size / slowest)
+
+    def check_end(self, chunk: int) -> None:
+        wrong = [
+            self.held.get((node, chunk))
+            for (node, which), needed in self.required.items()
+            if which == chunk
+            and ((node, chunk) not in self.held or self.held[node, chunk].contributors != needed)
+        ]
+        doublings = [found for value in wrong if value and (found := value.first_doubling())]
+        if doublings:
+            raise Wrong(min(doublings)[1], SECOND)
+        if wrong:
+            raise Wrong(None, MISSING)

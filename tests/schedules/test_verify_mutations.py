@@ -1,0 +1,188 @@
+"""The verifier against the slow oracle on right schedules, each spoilt a little at random."""
+
+import itertools
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from schedules import Clock, Schedule
+from schedules.schedule import Chunks
+from schedules.verify import VerificationError, verify
+from tests.schedules.builders import in_clock, plans
+from tests.schedules.oracle import BEFORE, MISSING, OVERLAP, SECOND, TABLE, TWICE, judge
+
+PLANS = plans()
+BASES = [pytest.param(plan, clock, id=f"{name}-{clock}") for name, plan in PLANS.items() for clock in Clock]
+MUTATIONS = 2000
+TEXT = {
+    BEFORE: "sent before",
+    TWICE: "delivered twice",
+    OVERLAP: "overlapping use of link",
+    MISSING: "missing at rank",
+    SECOND: "a contribution a second time",
+    TABLE: "",
+}
+
+
+@pytest.mark.parametrize(("plan", "clock"), BASES)
+def test_the_bases_are_right_by_both(plan, clock):
+    schedule = in_clock(plan, clock)
+    assert judge(schedule) is None
+    verify(schedule)
+
+
+class Mutant:
+    """A schedule as lists, to be spoilt."""
+
+    def __init__(self, schedule: Schedule, rng: np.random.Generator) -> None:
+        self.base, self.rng = schedule, rng
+        n = len(schedule)
+        order = [0] * n if schedule.order is None else schedule.order.tolist()
+        count = [1] * n if schedule.count is None else schedule.count.tolist()
+        reduce = [False] * n if schedule.reduce is None else schedule.reduce.tolist()
+        columns = (order, schedule.chunk.tolist(), count, schedule.route.tolist(), reduce)
+        self.rows = [list(row) for row in zip(*columns, strict=True)]
+        self.item, self.size = schedule.chunks.item.tolist(), schedule.chunks.size.tolist()
+
+    def any_row(self) -> int:
+        return int(self.rng.integers(len(self.rows)))
+
+    def any_chunk(self) -> int:
+        return int(self.rng.integers(len(self.item)))
+
+    def small(self) -> int:
+        return int(self.rng.choice([-3, -2, -1, 1, 2, 3, 40]))
+
+    def drop(self) -> None:
+        self.rows.pop(self.any_row())
+
+    def swap(self) -> None:
+        """Two rows trade places, at the times of those places."""
+        a, b = self.any_row(), self.any_row()
+        self.rows[a][1:], self.rows[b][1:] = self.rows[b][1:], self.rows[a][1:]
+
+    def swap_neighbours(self) -> None:
+        a = self.any_row()
+        b = min(a + 1, len(self.rows) - 1)
+        self.rows[a][1:], self.rows[b][1:] = self.rows[b][1:], self.rows[a][1:]
+
+    def misplace(self) -> None:
+        """Two rows trade places and keep their times."""
+        a, b = self.any_row(), self.any_row()
+        self.rows[a], self.rows[b] = self.rows[b], self.rows[a]
+
+    def delay(self) -> None:
+        """A row happens later or earlier, and stands where it then belongs."""
+        a = self.any_row()
+        if self.base.clock is Clock.FLOW:
+            row = self.rows.pop(a)
+            self.rows.insert(max(0, min(a + self.small(), len(self.rows))), row)
+        else:
+            self.rows[a][0] += self.small()
+            self.rows.sort(key=lambda row: row[0])
+
+    def delay_last(self) -> None:
+        self.rows[-1][0] += abs(self.small())
+
+    def redirect(self) -> None:
+        self.rows[self.any_row()][3] = int(self.rng.integers(-1, len(self.base.route_table) + 1))
+
+    def duplicate(self) -> None:
+        a = self.any_row()
+        self.rows.insert(a, list(self.rows[a]))
+
+    def send_other(self) -> None:
+        row = self.rows[self.any_row()]
+        row[1] = int(self.rng.integers(-1, len(self.item) + 1))
+
+    def lengthen(self) -> None:
+        self.rows[self.any_row()][2] += self.small()
+
+    def split(self) -> None:
+        """A run becomes two rows of one time: right, as they travel as one message."""
+        a = self.any_row()
+        if self.rows[a][2] > 1:
+            rest = list(self.rows[a])
+            rest[1], rest[2], self.rows[a][2] = rest[1] + 1, rest[2] - 1, 1
+            self.rows.insert(a + 1, rest)
+
+    def turn_reduction(self) -> None:
+        row = self.rows[self.any_row()]
+        row[4] = not row[4]
+
+    def shrink(self) -> None:
+        self.size[self.any_chunk()] -= 1
+
+    def shift_size(self) -> None:
+        """One chunk gives another something: right, if both are of one item and none vanishes."""
+        self.size[a := self.any_chunk()] -= 1
+        self.size[max(0, min(len(self.size) - 1, a + int(self.rng.choice([-1, 1]))))] += 1
+
+    def change_owner(self) -> None:
+        self.item[self.any_chunk()] += int(self.rng.choice([-1, 1]))
+
+    def schedule(self) -> Schedule:
+        order, chunk, count, route, reduce = ([row[k] for row in self.rows] for k in range(5))
+        base = self.base
+        return base.replace(
+            chunks=Chunks(np.array(self.item), np.array(self.size), base.chunks.denominator),
+            chunk=np.array(chunk, dtype=np.int32),
+            route=np.array(route, dtype=np.int32),
+            order=None if base.order is None else np.array(order, dtype=np.int64),
+            count=None if set(count) == {1} else np.array(count, dtype=np.int32),
+            reduce=np.array(reduce, dtype=bool) if any(reduce) else None,
+        )
+
+
+KINDS = [name for name, value in vars(Mutant).items() if callable(value) and name[0] != "_"]
+KINDS = [name for name in KINDS if name not in ("any_row", "any_chunk", "small", "schedule")]
+
+
+def fine(schedule: Schedule) -> Schedule:
+    """Return the schedule with sizes in smaller units, so that a chunk can give one away."""
+    chunks = schedule.chunks
+    return schedule.replace(chunks=Chunks(chunks.item, 4 * chunks.size, 4 * chunks.denominator))
+
+
+def mutants():
+    rng = np.random.default_rng(2026)
+    bases = [fine(in_clock(plan, clock)) for plan in PLANS.values() for clock in Clock]
+    for number in range(MUTATIONS):
+        kind = KINDS[number % len(KINDS)]
+        mutant = Mutant(bases[rng.integers(len(bases))], rng)
+        getattr(mutant, kind)()
+        yield kind, mutant.schedule()
+
+
+def verdict(schedule: Schedule) -> VerificationError | None:
+    try:
+        verify(schedule)
+    except VerificationError as error:
+        return error
+    return None
+
+
+def check(kind: str, schedule: Schedule) -> str | None:
+    """Compare the two verdicts; return the oracle's reason."""
+    expected, found = judge(schedule), verdict(schedule)
+    context = (kind, str(schedule.clock), str(schedule.collective), expected, str(found))
+    assert (expected is None) == (found is None), context
+    if expected is None:
+        return None
+    row, reason = expected
+    assert (found.row, TEXT[reason] in str(found), "\n" in str(found)) == (row, True, False), context
+    return reason
+
+
+def test_two_thousand_mutations_are_judged_as_the_oracle_judges_them():
+    seen = Counter(check(kind, schedule) for kind, schedule in mutants())
+    assert min(seen[reason] for reason in [None, *TEXT]) >= 20, seen  # every verdict is met often
+
+
+@pytest.mark.parametrize("state_bytes", [1, 100])
+def test_the_state_may_be_replayed_a_block_of_chunks_at_a_time(state_bytes, monkeypatch):
+    """The first fault of all blocks counts: one chunk a block, then a few."""
+    monkeypatch.setattr("schedules.verify.replay.STATE_BYTES", state_bytes)
+    for kind, schedule in itertools.islice(mutants(), 0, None, 10):
+        check(kind, schedule)
