@@ -24,6 +24,8 @@ from topologies.exact import Int32Array, Int64Array, frozen
 
 _NONE = -1
 _FIRST_EDGES = 1024
+_MOST_CELLS = 2**26
+"""Pairs of node and chunk whose writers are kept all at once (256 MiB)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,22 +61,21 @@ def dependencies(schedule: Schedule, grouped: Messages) -> Dependencies:
         Its `messages`.
     """
     chunks = schedule.chunks
+    count = schedule.count if schedule.count is not None else frozen([], np.int32)
+    rows, places = (schedule.chunk, count, schedule.route), (schedule.route_source, schedule.route_target)
     start, done = _visibility(schedule, grouped)
+    moments, nodes = (grouped.of_row, start, done), schedule.topology.num_nodes
+    if not schedule.collective.is_combining and nodes * len(chunks) <= _MOST_CELLS:
+        writer = np.full((nodes, len(chunks)), _NONE, dtype=np.int32)
+        if _note_writers(rows, places[1], grouped.of_row, writer):
+            return Dependencies(*_connect_single(rows, places[0], moments, writer))
     item = chunks.item[schedule.chunk]
     begin, reads = _by_item(item, np.arange(len(schedule), dtype=np.int32), len(chunks.first) - 1)
     writes = reads
     if schedule.clock is Clock.TIME:
         arriving = np.argsort(done[grouped.of_row], kind="stable").astype(np.int32)
         _, writes = _by_item(item, arriving, len(chunks.first) - 1)
-    count = schedule.count if schedule.count is not None else frozen([], np.int32)
-    pending, head, following, waiting = _connect(
-        (begin, reads, writes),
-        (schedule.chunk, count, schedule.route),
-        (schedule.route_source, schedule.route_target, chunks.first),
-        (grouped.of_row, start, done),
-        schedule.topology.num_nodes,
-    )
-    return Dependencies(pending, head, following, waiting)
+    return Dependencies(*_connect((begin, reads, writes), rows, (*places, chunks.first), moments, nodes))
 
 
 def _visibility(schedule: Schedule, grouped: Messages) -> tuple[Int64Array, Int64Array]:
@@ -100,6 +101,51 @@ def _by_item(item: Int32Array, rows: Int32Array, num_items: int) -> tuple[Int64A
         result[place[number]] = rows[position]
         place[number] += 1
     return begin, result
+
+
+@njit(cache=True)
+def _note_writers(
+    rows: tuple[Int32Array, Int32Array, Int32Array],
+    target: Int32Array,
+    of_row: Int32Array,
+    writer: Int32Array,
+) -> bool:
+    """Note per node and chunk the message that writes it; return whether there is nowhere more than one."""
+    chunk, count, route = rows
+    for row in range(len(route)):
+        run = count[row] if len(count) else 1
+        for cell in range(chunk[row], chunk[row] + run):
+            if writer[target[route[row]], cell] != _NONE:
+                return False
+            writer[target[route[row]], cell] = of_row[row]
+    return True
+
+
+@njit(cache=True)
+def _connect_single(
+    rows: tuple[Int32Array, Int32Array, Int32Array],
+    source: Int32Array,
+    moments: tuple[Int32Array, Int64Array, Int64Array],
+    writer: Int32Array,
+) -> tuple[Int32Array, Int32Array, Int32Array, Int32Array]:
+    """Connect where each node receives each chunk at most once: a reader waits for the writer before it."""
+    chunk, count, route = rows
+    of_row, start, done = moments
+    pending = np.zeros(len(start), dtype=np.int32)
+    head = np.full(len(start), _NONE, dtype=np.int32)
+    following = np.empty(len(route) + _FIRST_EDGES, dtype=np.int32)
+    waiting = np.empty(len(route) + _FIRST_EDGES, dtype=np.int32)
+    used = np.array([0, len(start)])
+    for row in range(len(route)):
+        run = count[row] if len(count) else 1
+        while used[0] + run > len(waiting):
+            following, waiting = _doubled(following), _doubled(waiting)
+        reader, previous = of_row[row], _NONE
+        for event in writer[source[route[row]], chunk[row] : chunk[row] + run]:
+            if event not in (_NONE, previous) and done[event] <= start[reader]:
+                _wait(event, reader, (pending, head, following, waiting), used)
+                previous = event
+    return pending, head, following[: used[0]], waiting[: used[0]]
 
 
 @njit(cache=True)

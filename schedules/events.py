@@ -66,6 +66,7 @@ WAITER = np.dtype(
         ("left", np.int32),  # for how many others a message or join still waits
         ("edge", np.int32),  # the first edge to those who wait for it
         ("next", np.int32),  # the next join to be completed at this moment
+        ("hop", np.int32),  # the first of a message; not used for a join
     ]
 )
 EDGE = np.dtype([("next", np.int32), ("waiter", np.int32)])
@@ -160,7 +161,7 @@ def _begin(
     """Let the messages that wait for no other wait for their link."""
     for message in range(len(messages) - 1):
         if waiters[message].left == 0:
-            _wait_for_link(messages[message].hop, now, hops, links, turns, state)
+            _wait_for_link(waiters[message].hop, now, hops, links, turns, state)
 
 
 @njit(cache=True)
@@ -254,7 +255,7 @@ def _complete(
             if waiters[waiter].left > 0:
                 continue
             if waiter < len(messages) - 1:
-                _wait_for_link(messages[waiter].hop, now, hops, links, turns, state)
+                _wait_for_link(waiters[waiter].hop, now, hops, links, turns, state)
             else:
                 waiters[waiter].next = state[_JOINS]
                 state[_JOINS] = waiter

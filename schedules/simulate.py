@@ -131,6 +131,7 @@ def simulate(schedule: Schedule, size: Fraction | int, options: SimulationOption
     links = _links(schedule, Fraction(size) / options.slices)
     hops, sent, turns = _hops_and_messages(schedule, grouped, options.slices, links)
     waiters, edges = _waiters_and_edges(schedule, grouped, options.slices)
+    waiters["hop"][: len(sent) - 1] = sent["hop"][:-1]
     run(
         (hops, sent, links, turns, waiters, edges),
         options.slices,

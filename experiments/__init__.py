@@ -1,0 +1,1 @@
+"""Experiments: configs read and checked, the method registry, the runner, results and the command line."""

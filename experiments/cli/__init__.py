@@ -1,0 +1,69 @@
+"""The command ``tutti``.
+
+Exit codes: 0 for yes; 1 for a schedule that fails verification, or a run with failed rows; 2 for bad input;
+3 where there is no schedule; 130 after Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from experiments.cli.parser import make_parser
+
+__all__ = ["main"]
+
+NO, BAD_INPUT, NO_SCHEDULE, INTERRUPTED, PIPE_CLOSED = 1, 2, 3, 130, 141
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code; whatever goes wrong is one line on standard error.
+
+    Parameters
+    ----------
+    argv
+        The command and its arguments; None: those of the process.
+    """
+    try:
+        code = _execute(make_parser().parse_args(argv))
+        sys.stdout.flush()
+    except SystemExit as leave:  # argparse: help, version, or bad usage
+        return leave.code if isinstance(leave.code, int) else BAD_INPUT
+    except BrokenPipeError:
+        # Who read our output has left; what is still buffered must not raise again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
+    except KeyboardInterrupt:
+        return _complain("stopped", INTERRUPTED)
+    except MemoryError:
+        return _complain("out of memory", NO_SCHEDULE)
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        return _complain(f"{place}{error.strerror or error}", BAD_INPUT)
+    except ModuleNotFoundError as error:
+        remedy = "run `make setup` and use .venv/bin/python"
+        return _complain(f"{sys.executable} lacks {error.name}, which tutti needs; {remedy}", BAD_INPUT)
+    return code
+
+
+def _execute(arguments: argparse.Namespace) -> int:
+    """Run the chosen command; its module, with kernels and solvers, takes a second or two to import."""
+    from topologies.errors import NoSchedule, TuttiError, Unsupported
+
+    command = importlib.import_module(f"experiments.cli.{arguments.module}")
+    try:
+        return int(command.execute(arguments))
+    except (Unsupported, NoSchedule) as error:
+        return _complain(str(error), NO_SCHEDULE)
+    except TuttiError as error:
+        from schedules.verify import VerificationError
+
+        return _complain(str(error), NO if isinstance(error, VerificationError) else BAD_INPUT)
+
+
+def _complain(text: str, code: int) -> int:
+    print(f"tutti: {' '.join(text.split())}", file=sys.stderr)
+    return code

@@ -1,0 +1,74 @@
+"""``tutti list``: methods, topologies and solvers."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from experiments.cli.output import print_json, print_table
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Print what there is of it."""
+    documents = list({"methods": _methods, "topologies": _topologies, "solvers": _solvers}[arguments.what]())
+    if arguments.json:
+        for document in documents:
+            print_json(document)
+    else:
+        columns = list(documents[0])
+        print_table("", columns, [_cells(document.values()) for document in documents])
+    return 0
+
+
+def _methods() -> Iterator[dict[str, Any]]:
+    from experiments.options import describe_options
+    from experiments.registry import METHODS
+
+    for method in METHODS.values():
+        options = describe_options(method)
+        yield {
+            "name": method.name,
+            "kind": method.kind,
+            "summary": method.summary,
+            "seeded": method.seeded,
+            "options": options,
+        }
+
+
+def _topologies() -> Iterator[dict[str, Any]]:
+    from topologies.text import FAMILIES
+
+    for family in FAMILIES.values():
+        yield {
+            "name": family.name,
+            "form": f"{family.name}:{family.form}",
+            "example": family.example,
+            "summary": family.summary,
+        }
+
+
+def _solvers() -> Iterator[dict[str, Any]]:
+    from models.solvers import known_solvers
+
+    for solver in known_solvers():
+        yield {
+            "name": solver.name,
+            "installed": solver.installed,
+            "version": solver.version,
+            "features": sorted(map(str, solver.features)),
+        }
+
+
+def _cells(values: Any) -> list[object]:
+    return [_cell(value) for value in values]
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return " ".join(f"{name}={text}" for name, text in value.items())
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(map(str, value))
+    return value

@@ -1,0 +1,78 @@
+"""How commands speak: JSON lines, or short tables, on standard output."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, TextIO
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+PLAIN_WIDTH = 160
+"""Of output that is no terminal."""
+
+
+def console(file: TextIO | None = None) -> Console:
+    """Return a console on `file`, by default standard output."""
+    stream = sys.stdout if file is None else file
+    return Console(
+        file=stream,
+        width=None if stream.isatty() else PLAIN_WIDTH,
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
+
+
+def print_json(document: Mapping[str, Any]) -> None:
+    """Print one document on one line."""
+    print(json.dumps(document, default=_plain))
+
+
+def print_fields(fields: Mapping[str, object]) -> None:
+    """Print names and values in two columns; what is None is left out."""
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for name, value in fields.items():
+        if value is not None:
+            table.add_row(name, str(value))
+    console().print(table)
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print a table; numbers stand to the right, an empty cell is a dash."""
+    table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    body = [[_cell(value) for value in row] for row in rows]
+    for number, name in enumerate(columns):
+        numeric = all(_is_number(row[number]) for row in body)
+        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+    for row in body:
+        table.add_row(*row)
+    console().print(table)
+
+
+def short(value: float) -> str:
+    """Return a number with six significant digits."""
+    return f"{value:.6g}"
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    return short(value) if isinstance(value, float) else str(value)
+
+
+def _is_number(text: str) -> bool:
+    return text == "-" or text[:1].isdigit() or text[:1] in "+-"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Fraction):
+        return str(value)
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} has no JSON form")

@@ -1,0 +1,106 @@
+"""The arguments of every command."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any, NoReturn
+
+from experiments.cli.version import VERSION
+
+DEFAULT_COLLECTIVE = "allgather"
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """A parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print one line and exit with 2."""
+        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser; the parsed arguments hold the ``module`` that executes the command."""
+    parser = OneLineParser(
+        prog="tutti", description="Collective-communication schedules, and how far each is from optimal."
+    )
+    parser.add_argument("--version", action="version", version=f"tutti {VERSION}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=OneLineParser)
+    for add in (_run, _synth, _verify, _simulate, _bound, _list):
+        add(commands)
+    return parser
+
+
+def _command(commands: Any, name: str, module: str, summary: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=summary)
+    parser.set_defaults(module=module)
+    return parser
+
+
+def _json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON, one document a line")
+
+
+def _collective(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--collective", default=DEFAULT_COLLECTIVE, help=f"default: {DEFAULT_COLLECTIVE}")
+    parser.add_argument("--root", type=int, help="of broadcast, reduce, gather or scatter; default: 0")
+    parser.add_argument("--shards", metavar="W,W,...", help="relative sizes of uneven shards")
+    parser.add_argument("--groups", metavar="R,R|R,R", help="groups of ranks that each do the collective")
+
+
+def _run(commands: Any) -> None:
+    parser = _command(commands, "run", "run", "run an experiment, or what is left of it")
+    parser.add_argument("config", type=Path, help="a TOML file")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="default: results/<name>")
+    parser.add_argument("--workers", type=int, metavar="N", help="processes; default: as in the config")
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster")
+    parser.add_argument("--fresh", action="store_true", help="start over")
+    parser.add_argument(
+        "--only",
+        metavar="PATTERN",
+        help="only what matches: a topology, collective or method, * for any text",
+    )
+    parser.add_argument("--quiet", action="store_true", help="say only what fails")
+
+
+def _synth(commands: Any) -> None:
+    parser = _command(commands, "synth", "synth", "make, verify and time one schedule")
+    parser.add_argument("topology", help="such as torus:4x4, or a node-link JSON file")
+    parser.add_argument("--method", required=True)
+    _collective(parser)
+    parser.add_argument("--size", required=True, help="M, such as 1MB")
+    parser.add_argument("--chunks", type=int, metavar="C", help="chunks a shard")
+    parser.add_argument("--seeds", type=int, metavar="S", help="how many seeds to try; the best is kept")
+    parser.add_argument("--option", action="append", default=[], metavar="K=V", help="of the method")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help=".json, .json.gz or .npz")
+    _json(parser)
+
+
+def _verify(commands: Any) -> None:
+    parser = _command(commands, "verify", "verify", "replay a schedule and name its first wrong transfer")
+    parser.add_argument("file", type=Path)
+    _json(parser)
+
+
+def _simulate(commands: Any) -> None:
+    parser = _command(commands, "simulate", "simulate", "time a schedule at a size")
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--size", required=True, help="M, such as 1MB")
+    parser.add_argument("--slices", type=int, default=1, help="cut the rows of a flow schedule; default: 1")
+    parser.add_argument("--store-and-forward", action="store_true", help="forward whole messages only")
+    parser.add_argument("--overlap-alpha", action="store_true", help="free a link while alpha is in flight")
+    _json(parser)
+
+
+def _bound(commands: Any) -> None:
+    parser = _command(commands, "bound", "bound", "prove what no schedule can beat")
+    parser.add_argument("topology", nargs="+")
+    _collective(parser)
+    parser.add_argument("--size", help="M, such as 1MB; without it, bandwidth bounds only")
+    _json(parser)
+
+
+def _list(commands: Any) -> None:
+    parser = _command(commands, "list", "listing", "list what there is")
+    parser.add_argument("what", choices=["methods", "topologies", "solvers"])
+    _json(parser)

@@ -1,0 +1,42 @@
+"""Problems as the command line states them."""
+
+from __future__ import annotations
+
+import argparse
+from fractions import Fraction
+
+from schedules.collective import Collective, collective
+from topologies.errors import InputError
+from topologies.topology import Topology
+from topologies.units import exact_number
+
+
+def parse_collective(arguments: argparse.Namespace, topology: Topology) -> Collective:
+    """Return the collective of ``--collective``, ``--root``, ``--shards`` and ``--groups``.
+
+    Raises
+    ------
+    InputError
+        If they do not fit each other or the topology.
+    """
+    shards = None if arguments.shards is None else _numbers(arguments.shards, "--shards")
+    groups = None
+    if arguments.groups is not None:
+        groups = [_ranks(group) for group in arguments.groups.split("|")]
+    return collective(
+        arguments.collective, topology.num_ranks, root=arguments.root, shards=shards, groups=groups
+    )
+
+
+def _numbers(text: str, where: str) -> list[Fraction]:
+    try:
+        return [exact_number(word.strip()) for word in text.split(",")]
+    except InputError as error:
+        raise InputError(f"{where} '{text}': {error}") from error
+
+
+def _ranks(text: str) -> list[int]:
+    numbers = _numbers(text, "--groups")
+    if any(number.denominator != 1 for number in numbers):
+        raise InputError(f"--groups '{text}': ranks are whole numbers, such as 0,1|2,3")
+    return [int(number) for number in numbers]

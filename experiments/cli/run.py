@@ -1,0 +1,74 @@
+"""``tutti run``: a whole experiment."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+from experiments.cli.output import console, print_table
+from experiments.gaps import INSTANCE, REFERENCE, gap_table
+from experiments.runner import RunOptions, Summary, run
+from topologies.units import format_size
+
+OK, FAILED, INTERRUPTED = 0, 1, 130
+MOST_INSTANCES = 40
+"""More lines than this are for the report."""
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Run it, say what came out, and return the exit code."""
+    options = RunOptions(
+        out=arguments.out,
+        workers=arguments.workers,
+        fresh=arguments.fresh,
+        only=arguments.only,
+        quiet=arguments.quiet,
+        scheduler=arguments.scheduler,
+    )
+    summary = run(arguments.config, options, console(sys.stderr))
+    if summary.interrupted:
+        print(_stopped(summary), file=sys.stderr)
+        return INTERRUPTED
+    if not arguments.quiet:
+        _print_summary(summary)
+    return FAILED if summary.failed else OK
+
+
+def _stopped(summary: Summary) -> str:
+    done = len(summary.rows)
+    return f"tutti: stopped; {done} of {done + summary.missing} rows are kept, the same command continues"
+
+
+def _print_summary(summary: Summary) -> None:
+    gaps = gap_table(_largest(summary))
+    if 0 < len(gaps) <= MOST_INSTANCES:
+        methods = list(gaps.columns[len(INSTANCE) + len(REFERENCE) :])
+        lines = [
+            [*_instance(line), *(_gap(line[name]) for name in methods)] for line in gaps.to_dict("records")
+        ]
+        title = "gap to the proven bound, at the largest size"
+        print_table(title, ["topology", "collective", "size", *methods], lines)
+    counts = Counter(row["status"] for row in summary.rows)
+    text = ", ".join(f"{count} {status}" for status, count in counts.items())
+    missing = f"; {summary.missing} not run" if summary.missing else ""
+    print(f"{len(summary.rows)} rows: {text}{missing}; in {summary.directory}")
+
+
+def _largest(summary: Summary) -> list[dict[str, object]]:
+    sizes: dict[tuple[str, str], int] = {}
+    for row in summary.rows:
+        instance = row["topology"], row["collective"]
+        sizes[instance] = max(sizes.get(instance, 0), row["size_bytes"])
+    return [row for row in summary.rows if row["size_bytes"] == sizes[row["topology"], row["collective"]]]
+
+
+def _instance(line: Mapping[Hashable, Any]) -> list[str]:
+    topology, what, size = (line[name] for name in INSTANCE)
+    return [topology, what, format_size(size)]
+
+
+def _gap(gap: float | None) -> str | None:
+    return None if gap is None or gap != gap else f"{gap:.2%}"

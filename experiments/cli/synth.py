@@ -1,0 +1,105 @@
+"""``tutti synth``: one schedule, verified, timed and set against a proven bound."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+from fractions import Fraction
+from typing import Any
+
+from experiments.cli.output import print_fields, print_json, short
+from experiments.cli.problem import parse_collective
+from experiments.judge import Cost, ProvenBound, rounding_note, time_columns
+from experiments.options import build_options, options_text, parse_assignments
+from experiments.registry import find_method
+from experiments.synthesis import Made, synthesize_best
+from schedules.files import write_schedule
+from schedules.method import Method, Problem
+from topologies.errors import InputError
+from topologies.text import parse_topology
+from topologies.units import format_size, parse_size
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Make the schedule, print what it is, and write it if asked to."""
+    method = find_method(arguments.method)
+    given = _given(method, arguments)
+    options = build_options(method, given)
+    size = parse_size(arguments.size)
+    topology = parse_topology(arguments.topology)
+    what = parse_collective(arguments, topology)
+    problem = Problem(topology, what)
+    if method.size_dependent(problem, options):
+        problem = dataclasses.replace(problem, size=size)
+    made = synthesize_best(method, problem, options, _seeds(method, arguments.seeds), size)
+    if arguments.output is not None:
+        write_schedule(made.schedule, arguments.output)
+    document = _document(method, made, size)
+    note = rounding_note(made.schedule, size)
+    if note:
+        print(f"tutti: note: {note}", file=sys.stderr)
+    if arguments.json:
+        print_json(document)
+    else:
+        _print(document, options_text(given))
+    return 0
+
+
+def _given(method: Method, arguments: argparse.Namespace) -> dict[str, Any]:
+    given = parse_assignments(arguments.option)
+    if arguments.chunks is not None:
+        if "chunks" in given:
+            raise InputError("--chunks and --option chunks=... say the same; give one of them")
+        given["chunks"] = arguments.chunks
+    return given
+
+
+def _seeds(method: Method, count: int | None) -> range:
+    if count is not None and count < 1:
+        raise InputError(f"--seeds {count}; at least 1 is needed")
+    return range(count if count is not None and method.seeded else 1)
+
+
+def _document(method: Method, made: Made, size: Fraction) -> dict[str, Any]:
+    schedule = made.schedule
+    bound = ProvenBound.of(schedule.topology, schedule.collective, size)
+    cost = Cost(schedule)
+    return {
+        "topology": schedule.topology.name,
+        "collective": str(schedule.collective),
+        "size_bytes": size.numerator if size.denominator == 1 else str(size),
+        "method": method.name,
+        "seed": made.seed,
+        "verified": True,
+        **time_columns(schedule, size, bound),
+        "tl_steps": cost.tl_steps,
+        "tb_factor": None if cost.tb_factor is None else _ratio(cost.tb_factor),
+        "congestion": _ratio(cost.congestion),
+        "synth_s": made.synth_s,
+        "transfers": len(schedule),
+        "clock": str(schedule.clock),
+    }
+
+
+def _ratio(value: Fraction) -> str:
+    return f"{value.numerator}/{value.denominator}"
+
+
+def _print(document: dict[str, Any], options: str) -> None:
+    seed = "" if document["seed"] is None else f", seed {document['seed']}"
+    print_fields(
+        {
+            "schedule": f"{document['collective']} on {document['topology']}, {document['clock']} clock",
+            "method": " ".join(filter(None, [document["method"], options])) + seed,
+            "verified": f"{document['transfers']} transfers, all legal",
+            "time": f"{short(document['time_us'])} us at {format_size(Fraction(document['size_bytes']))}",
+            "algbw": f"{short(document['algbw_gbps'])} GB/s",
+            "bound": f"{short(document['bound_us'])} us ({document['bound_kind']})",
+            "gap": f"{document['gap']:.4%}",
+            "T_L": document["tl_steps"],
+            "T_B": document["tb_factor"] and f"{document['tb_factor']} M/B",
+            "congestion": f"{document['congestion']} s/GB",
+            "synthesis": f"{document['synth_s']:.3g} s",
+        }
+    )

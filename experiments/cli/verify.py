@@ -1,0 +1,34 @@
+"""``tutti verify``: whether a schedule is legal."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from experiments.cli.output import print_json
+from schedules.files import read_schedule
+from schedules.verify import VerificationError, verify
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Replay the schedule; 0 if it is legal, 1 with the first wrong transfer if not."""
+    schedule = read_schedule(arguments.file)
+    document: dict[str, Any] = {
+        "file": str(arguments.file),
+        "topology": schedule.topology.name,
+        "collective": str(schedule.collective),
+        "clock": str(schedule.clock),
+        "transfers": len(schedule),
+    }
+    try:
+        verify(schedule)
+    except VerificationError as error:
+        if arguments.json:
+            print_json({**document, "verified": False, "row": error.row, "message": str(error)})
+        raise
+    if arguments.json:
+        print_json({**document, "verified": True})
+    else:
+        what = f"{document['collective']} on {document['topology']}, {document['clock']} clock"
+        print(f"legal: {document['transfers']} transfers, {what}")
+    return 0

@@ -1,0 +1,199 @@
+"""The config of an experiment: a TOML file, read strictly; what is wrong is said with its place."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Generic, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from experiments.sweep import expand
+from topologies.errors import InputError, suggestion
+
+KeepSchedules = Literal["all", "best", "none"]
+SIZE_EXAMPLE = '"1MB"'
+
+
+class Table(BaseModel):
+    """A table of the config: unknown keys are errors, no value is converted."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, hide_input_in_errors=True)
+
+
+class TopologyTable(Table):
+    """``[[topology]]``: one network."""
+
+    spec: str
+
+
+class CollectiveTable(Table):
+    """``[[collective]]``: what to do, at which sizes M."""
+
+    kind: str
+    sizes: list[str] = Field(min_length=1)
+    root: int | None = None
+    shards: list[int | Decimal] | None = None
+    groups: list[list[int]] | None = None
+
+
+class MethodTable(Table):
+    """``[[method]]``: how to make the schedules.
+
+    ``seeds = n`` keeps the best of the seeds 0..n-1; a list of seeds keeps each.
+    """
+
+    name: str
+    seeds: int | list[int] | None = None
+    options: dict[str, Any] = {}
+
+
+class RunTable(Table):
+    """``[run]``: how to run it; nothing here changes a result."""
+
+    workers: int | None = None
+    time_limit: str | None = None
+    keep_schedules: KeepSchedules = "all"
+
+
+class Document(Table):
+    """The whole file, its tables not yet read."""
+
+    name: str
+    topology: list[dict[str, Any]] = Field(min_length=1)
+    collective: list[dict[str, Any]] = Field(min_length=1)
+    method: list[dict[str, Any]] = Field(min_length=1)
+    run: dict[str, Any] = {}
+
+
+T = TypeVar("T", bound=Table)
+
+
+@dataclass(frozen=True)
+class Placed(Generic[T]):
+    """A table with the place it stands at, for messages."""
+
+    where: str
+    table: T
+
+
+@dataclass(frozen=True)
+class Config:
+    """A config, read; sweeps expanded.
+
+    Parameters
+    ----------
+    path, text
+        The file and what stands in it.
+    name
+        Of the experiment; its results go to ``results/<name>``.
+    topologies, collectives, methods
+        The tables, in order.
+    run
+        How to run it.
+    """
+
+    path: str
+    text: str
+    name: str
+    topologies: tuple[Placed[TopologyTable], ...]
+    collectives: tuple[Placed[CollectiveTable], ...]
+    methods: tuple[Placed[MethodTable], ...]
+    run: RunTable
+
+
+def read_config(path: Path | str) -> Config:
+    """Return the config in a TOML file.
+
+    Raises
+    ------
+    InputError
+        If the file can't be read, is no TOML, or a table or key in it is wrong.
+    """
+    where = str(path)
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{where}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{where}: not UTF-8 text, at byte {error.start}; TOML must be") from error
+    return parse_config(text, where)
+
+
+def parse_config(text: str, path: str = "config") -> Config:
+    """Return the config in a TOML text; `path` is what messages call it.
+
+    Raises
+    ------
+    InputError
+        As `read_config`.
+    """
+    document = _table(Document, _toml(text, path), path)
+    if not re.fullmatch(r"\w[\w.-]*", document.name):
+        raise InputError(f"{path}: name '{document.name}' must be letters, digits, '_', '.' and '-'")
+    return Config(
+        path=path,
+        text=text,
+        name=document.name,
+        topologies=_tables(TopologyTable, document.topology, path, "topology"),
+        collectives=_tables(CollectiveTable, document.collective, path, "collective"),
+        methods=_tables(MethodTable, document.method, path, "method"),
+        run=_table(RunTable, document.run, f"{path}: [run]"),
+    )
+
+
+def _toml(text: str, path: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text, parse_float=Decimal)
+    except tomllib.TOMLDecodeError as error:
+        place = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", str(error))
+        if place:
+            raise InputError(f"{path}:{place[2]}: {place[1]} (column {place[3]})") from error
+        raise InputError(f"{path}: {error}") from error
+
+
+def _tables(
+    kind: type[T], tables: Sequence[Mapping[str, Any]], path: str, name: str
+) -> tuple[Placed[T], ...]:
+    result = []
+    for number, table in enumerate(tables, start=1):
+        for filled, where in expand(table, kind.model_fields, f"{path}: [[{name}]] {number}"):
+            result.append(Placed(where, _table(kind, filled, where)))
+    return tuple(result)
+
+
+def _table(kind: type[T], values: Mapping[str, Any], where: str) -> T:
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        # A misspelt key explains the missing one.
+        first = min(error.errors(), key=lambda details: details["type"] != "extra_forbidden")
+        raise InputError(f"{where}: {_reason(kind, first['type'], first['loc'], first)}") from error
+
+
+def _reason(kind: type[Table], error: str, place: tuple[int | str, ...], details: Mapping[str, Any]) -> str:
+    """Say what is wrong with one key."""
+    key = str(place[0])
+    if error == "extra_forbidden":
+        return f"unknown key '{key}'{suggestion(key, [*kind.model_fields, 'sweep'])}"
+    if error == "missing":
+        return f"[[{key}]] is missing" if kind is Document and key != "name" else f"key '{key}' is missing"
+    if kind is Document and error == "list_type":
+        return f"write [[{key}]] with double brackets: it may occur more than once"
+    if error == "too_short":
+        return f"'{key}' is empty; give at least one"
+    value = details["input"]
+    if key == "sizes" and isinstance(value, (int, Decimal)):
+        return f"size {value} has no unit; write it as text, such as {SIZE_EXAMPLE}"
+    wanted = str(details["msg"]).removeprefix("Input should be ").replace("dictionary", "table")
+    return f"'{key}' must be {wanted}, not {_shown(value)}"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, Decimal) else repr(value)

@@ -1,0 +1,130 @@
+"""What is said of a verified schedule: exact cost, simulated time, and the gap to a proven bound."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from models.bounds import best_bound
+from schedules.collective import Collective
+from schedules.cost import congestion, step_cost
+from schedules.schedule import Clock, Schedule
+from schedules.simulate import simulate
+from topologies.errors import TuttiError
+from topologies.topology import Topology
+from topologies.units import format_size
+
+GIGA = 10**9
+MICRO = 10**6
+GAP_DIGITS = 12
+"""A gap is the quotient of a float and an exact number: beyond these digits is rounding."""
+TOO_FAST = -1e-9
+"""A gap below this is no rounding: the schedule, the simulator or the bound is wrong."""
+
+
+@dataclass(frozen=True)
+class ProvenBound:
+    """The largest lower bound on the time of one collective at one size."""
+
+    seconds: Fraction
+    kind: str
+
+    @classmethod
+    def of(cls, topology: Topology, collective: Collective, size: Fraction) -> ProvenBound:
+        """Return it for M = `size` bytes."""
+        best = best_bound(topology, collective, size)
+        return cls(Fraction(best.time(size)), str(best.kind))
+
+
+@dataclass(frozen=True, eq=False)
+class Cost:
+    """What a schedule costs at every size, exact; computed when asked for."""
+
+    schedule: Schedule
+
+    @cached_property
+    def congestion(self) -> Fraction:
+        """Seconds per 10^9 bytes of M."""
+        return congestion(self.schedule) * GIGA
+
+    @cached_property
+    def tl_steps(self) -> int | None:
+        """T_L in comm steps; None under the other clocks."""
+        return self._steps.tl_steps if self._steps else None
+
+    @cached_property
+    def tb_factor(self) -> Fraction | None:
+        """T_B in units of M/B; None where links differ or under the other clocks."""
+        return self._steps.tb if self._steps else None
+
+    @cached_property
+    def _steps(self) -> Any:
+        return step_cost(self.schedule) if self.schedule.clock is Clock.STEP else None
+
+    def columns(self) -> dict[str, Any]:
+        """Return the columns of a result row that hold at every size."""
+        tb = self.tb_factor
+        return {
+            "tl_steps": self.tl_steps,
+            "tb_factor": None if tb is None else float(tb),
+            "tb_exact": None if tb is None else str(tb),
+            "congestion": float(self.congestion),
+            "congestion_exact": str(self.congestion),
+            "transfers": len(self.schedule),
+            "clock": str(self.schedule.clock),
+            **_stats(self.schedule.stats),
+        }
+
+
+def _stats(stats: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what making a schedule cost, as plain Python numbers and texts."""
+    names = ("build_s", "solve_s", "variables", "constraints", "solver", "solver_gap")
+    return {name: _plain(stats[name]) for name in names if stats.get(name) is not None}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    return value if isinstance(value, (int, float, str)) else str(value)
+
+
+def time_columns(schedule: Schedule, size: Fraction, bound: ProvenBound) -> dict[str, Any]:
+    """Return the columns of a result row that depend on M = `size` bytes.
+
+    Raises
+    ------
+    TuttiError
+        If the simulated time beats the bound, which no legal schedule can.
+    """
+    time = simulate(schedule, size).time
+    gap = round(time / float(bound.seconds) - 1, GAP_DIGITS) + 0.0
+    if gap < TOO_FAST:
+        least = float(bound.seconds) * MICRO
+        raise TuttiError(f"simulated {time * MICRO:.9g} us beats the {bound.kind} bound of {least:.9g} us")
+    return {
+        "time_us": time * MICRO,
+        "algbw_gbps": float(size) / time / GIGA,
+        "bound_us": float(bound.seconds * MICRO),
+        "bound_kind": bound.kind,
+        "gap": gap,
+    }
+
+
+def rounding_note(schedule: Schedule, size: Fraction) -> str:
+    """Return what becomes of a size that does not divide into the chunks; empty where it does.
+
+    Nothing is rounded here: loads are exact fractions of a byte, and only a program that moves real
+    bytes must round.
+    """
+    sizes = np.unique(schedule.chunks.size)
+    denominator = schedule.chunks.denominator
+    broken = next((int(s) for s in sizes if (int(s) * size) % denominator), None)
+    if broken is None:
+        return ""
+    chunk = Fraction(broken) * size / denominator
+    return f"{format_size(size)} does not divide into the chunks (one has {chunk} B): not rounded"

@@ -1,0 +1,120 @@
+"""A method's options: from a config's table or ``--option K=V`` to its validated dataclass."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import tomllib
+import typing
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from schedules.method import Method
+from topologies.errors import InputError, suggestion
+
+
+def build_options(method: Method, given: Mapping[str, Any]) -> Any:
+    """Return the method's options dataclass with the values in `given`, checked and exact.
+
+    Values are those of TOML or JSON; numbers with a point may be `Decimal`, which a field of type
+    `Fraction` takes exactly.
+
+    Raises
+    ------
+    InputError
+        For an option that the method does not have, of a wrong type, or that its dataclass refuses.
+    """
+    fields = _fields(method)
+    for name in given:
+        if name not in fields:
+            known = suggestion(name, fields) if fields else "; it has none"
+            raise InputError(f"method {method.name} has no option '{name}'{known}")
+    values = {name: _value(method, name, fields[name], value) for name, value in given.items()}
+    try:
+        return method.options(**values)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"method {method.name}: {error}") from error
+
+
+def describe_options(method: Method) -> dict[str, str]:
+    """Return each option of the method with its default, as text."""
+    return {
+        field.name: "required" if _required(field) else _text(getattr(method.options(), field.name))
+        for field in dataclasses.fields(method.options)
+        if field.init
+    }
+
+
+def options_text(given: Mapping[str, Any]) -> str:
+    """Return options as one short text, sorted by name: ``"chunks=4 pick=rarest"``; empty for none.
+
+    Examples
+    --------
+    >>> options_text({"pick": "rarest", "chunks": 4})
+    'chunks=4 pick=rarest'
+    """
+    return " ".join(f"{name}={_text(given[name])}" for name in sorted(given))
+
+
+def parse_assignments(texts: Iterable[str]) -> dict[str, Any]:
+    """Return ``K=V`` texts as a mapping; V is read as TOML, or else as plain text.
+
+    Raises
+    ------
+    InputError
+        If a text has no ``=``, or a key occurs twice.
+
+    Examples
+    --------
+    >>> parse_assignments(["chunks=4", "pick=rarest"])
+    {'chunks': 4, 'pick': 'rarest'}
+    """
+    result: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise InputError(f"option '{text}': write it as NAME=VALUE, such as chunks=4")
+        if name in result:
+            raise InputError(f"option '{name}' is given twice")
+        result[name] = _toml_value(value)
+    return result
+
+
+def _toml_value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}", parse_float=Decimal)["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _required(field: dataclasses.Field[Any]) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+def _fields(method: Method) -> dict[str, Any]:
+    hints = typing.get_type_hints(method.options)
+    return {field.name: hints[field.name] for field in dataclasses.fields(method.options) if field.init}
+
+
+def _value(method: Method, name: str, hint: Any, value: Any) -> Any:
+    """Check one value in JSON's strict mode, where an enum is its text and a tuple an array."""
+    exact = hint is Fraction or Fraction in typing.get_args(hint)
+    plain = json.dumps(value, default=str if exact else float)
+    try:
+        return TypeAdapter(hint).validate_json(plain, strict=True)
+    except ValidationError as error:
+        wanted = error.errors()[0]["msg"]
+        wanted = wanted[0].lower() + wanted[1:]
+        raise InputError(f"method {method.name}, option '{name}': {wanted}, not {plain}") from error
+
+
+def _text(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(_text, value))
+    return str(value)

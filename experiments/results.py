@@ -1,0 +1,94 @@
+"""The tidy table of a run: its columns, and its files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+Row = Mapping[str, Any]
+
+COLUMNS: dict[str, Any] = {
+    "topology": pa.string(),
+    "nodes": pa.int64(),
+    "switches": pa.int64(),
+    "links": pa.int64(),
+    "collective": pa.string(),
+    "size_bytes": pa.int64(),
+    "method": pa.string(),
+    "kind": pa.string(),
+    "options": pa.string(),
+    "seed": pa.int64(),
+    "status": pa.string(),
+    "message": pa.string(),
+    "synth_s": pa.float64(),
+    "build_s": pa.float64(),
+    "solve_s": pa.float64(),
+    "peak_rss_mb": pa.float64(),
+    "time_us": pa.float64(),
+    "algbw_gbps": pa.float64(),
+    "tl_steps": pa.int64(),
+    "tb_factor": pa.float64(),
+    "congestion": pa.float64(),
+    "bound_us": pa.float64(),
+    "bound_kind": pa.string(),
+    "gap": pa.float64(),
+    "verified": pa.bool_(),
+    "variables": pa.int64(),
+    "constraints": pa.int64(),
+    "solver": pa.string(),
+    "solver_gap": pa.float64(),
+    "tb_exact": pa.string(),
+    "congestion_exact": pa.string(),
+    "clock": pa.string(),
+    "transfers": pa.int64(),
+    "seeds": pa.int64(),
+    "verify_s": pa.float64(),
+    "simulate_s": pa.float64(),
+    "schedule": pa.string(),
+}
+"""Name and type of every column, in order. ``congestion`` is in s/GB of M; ``tb_exact`` and
+``congestion_exact`` are the fractions; ``seeds``: how many were tried; ``schedule``: its content hash."""
+
+MEASURED = frozenset({"synth_s", "build_s", "solve_s", "verify_s", "simulate_s", "peak_rss_mb"})
+"""The columns that differ from run to run."""
+
+PARQUET, CSV = "results.parquet", "results.csv"
+PRETTY_DIGITS = "%.12g"
+
+
+def to_table(rows: Iterable[Row]) -> Any:
+    """Return rows as an arrow table; a column that a row lacks is empty."""
+    filled = [{name: row.get(name) for name in COLUMNS} for row in rows]
+    return pa.Table.from_pylist(filled, schema=pa.schema(list(COLUMNS.items())))
+
+
+def write_results(rows: Iterable[Row], directory: Path) -> None:
+    """Write ``results.parquet`` and ``results.csv``; either the old file or the new one is there.
+
+    Raises
+    ------
+    OSError
+        If they can't be written.
+    """
+    table = to_table(rows)
+    partial = directory / f".{PARQUET}"
+    pq.write_table(table, partial)
+    partial.replace(directory / PARQUET)
+    write_csv(table.to_pandas(integer_object_nulls=True), directory / CSV)
+
+
+def write_csv(frame: pd.DataFrame, path: Path) -> None:
+    """Write a table as CSV in one go."""
+    partial = path.with_name(f".{path.name}")
+    frame.to_csv(partial, index=False, lineterminator="\n")
+    partial.replace(path)
+
+
+def read_results(directory: Path) -> pd.DataFrame:
+    """Return the results of a finished run, one row each."""
+    return pd.read_parquet(directory / PARQUET)

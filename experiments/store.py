@@ -1,0 +1,147 @@
+"""The directory of a run: each finished task at once, the tables at the end."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, TextIO
+
+from experiments.gaps import GAPS, INSTANCE, gap_table
+from experiments.judge import ProvenBound
+from experiments.manifest import MANIFEST
+from experiments.results import write_csv, write_results
+from experiments.schedule_files import drop_schedules
+from experiments.tasks import Outcome, Row, Task
+from topologies.errors import InputError
+
+TASKS, SCHEDULES, LOCK = "tasks", "schedules", ".lock"
+AGAIN = frozenset({"failed"})
+"""Outcomes that are tried again when a run is continued."""
+
+
+class Store:
+    """A run's directory, held by one run at a time; use it in a ``with`` block.
+
+    Raises
+    ------
+    InputError
+        If another run holds it.
+    OSError
+        If it can't be made or written.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        (directory / TASKS).mkdir(parents=True, exist_ok=True)
+        self._lock: TextIO = (directory / LOCK).open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._lock.close()
+            raise InputError(f"{directory}: another run is writing there; wait for it or use --out") from None
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self._lock.close()
+
+    @property
+    def schedules(self) -> Path:
+        """Where schedules go."""
+        return self.directory / SCHEDULES
+
+    def save(self, task: Task, outcome: Outcome, limit: float | None) -> None:
+        """Write what became of a task, all or nothing."""
+        document = {
+            "task": str(task),
+            "status": outcome.status,
+            "time_limit": limit,
+            "rows": outcome.rows,
+            "bounds": {key: [str(bound.seconds), bound.kind] for key, bound in outcome.bounds.items()},
+            "trace": outcome.trace,
+        }
+        _replace(self._path(task), json.dumps(document, indent=1))
+
+    def load(self, task: Task) -> Outcome | None:
+        """Return what became of a task earlier, None if nothing (readable) did."""
+        document = self._document(task)
+        if document is None:
+            return None
+        bounds = {key: ProvenBound(Fraction(s), kind) for key, (s, kind) in document["bounds"].items()}
+        return Outcome(document["status"], document["rows"], bounds, document["trace"])
+
+    def settled(self, task: Task, limit: float | None) -> bool:
+        """Whether a task needs no (other) try: it is done, and not by failing or under another limit."""
+        document = self._document(task)
+        if document is None or document["status"] in AGAIN:
+            return False
+        return document["status"] != "timeout" or document["time_limit"] == limit
+
+    def forget(self, tasks: Iterable[Task]) -> None:
+        """Remove what is known of these tasks."""
+        for task in tasks:
+            self._path(task).unlink(missing_ok=True)
+
+    def sessions(self) -> list[Mapping[str, str]]:
+        """Return when this run was begun and continued before."""
+        try:
+            return list(json.loads((self.directory / MANIFEST).read_text())["sessions"])
+        except (OSError, ValueError, KeyError):
+            return []
+
+    def write_tables(self, rows: Sequence[Row]) -> None:
+        """Write the results and the gap table."""
+        write_results(rows, self.directory)
+        write_csv(gap_table(rows), self.directory / GAPS)
+
+    def write_manifest(self, manifest: Mapping[str, Any]) -> None:
+        """Write the manifest."""
+        _replace(self.directory / MANIFEST, json.dumps(manifest, indent=1) + "\n")
+
+    def prune_schedules(self, rows: Iterable[Row], keep: str) -> None:
+        """Remove the schedules that no row names, or with ``keep="best"`` that are nobody's best."""
+        done = [row for row in rows if row.get("schedule")]
+        if keep == "best":
+            best: dict[tuple[Any, ...], Row] = {}
+            for row in done:
+                key = tuple(row[name] for name in INSTANCE)
+                if key not in best or row["time_us"] < best[key]["time_us"]:
+                    best[key] = row
+            done = list(best.values())
+        drop_schedules(self.schedules, set() if keep == "none" else {row["schedule"] for row in done})
+
+    def _path(self, task: Task) -> Path:
+        return self.directory / TASKS / f"{task.key}.json"
+
+    def _document(self, task: Task) -> dict[str, Any] | None:
+        try:
+            document: dict[str, Any] = json.loads(self._path(task).read_text())
+        except (FileNotFoundError, ValueError):
+            return None
+        return document
+
+
+def in_config_order(tasks: Sequence[Task], outcomes: Mapping[str, Outcome]) -> list[Row]:
+    """Return the rows of finished tasks by network, collective, size and method, each as in the config."""
+    place: dict[tuple[Any, ...], int] = {}
+    for task in tasks:
+        for size in task.sizes:
+            place.setdefault((task.topology, str(task.collective)), len(place))
+            place.setdefault((task.topology, str(task.collective), size), len(place))
+    rows = [row for task in tasks if task.key in outcomes for row in outcomes[task.key].rows]
+    return sorted(rows, key=lambda row: _place(row, place))
+
+
+def _place(row: Row, place: Mapping[tuple[Any, ...], int]) -> tuple[int, int]:
+    topology, what, size = (row[name] for name in INSTANCE)
+    return place[topology, what], place[topology, what, size]
+
+
+def _replace(path: Path, text: str) -> None:
+    partial = path.with_name(f".{path.name}")
+    partial.write_text(text)
+    partial.replace(path)

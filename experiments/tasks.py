@@ -1,0 +1,224 @@
+"""A task: one synthesis (the best of some seeds), and the result rows of all its sizes."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from experiments.judge import Cost, ProvenBound, rounding_note, time_columns
+from experiments.measure import Stopwatch, peak_memory, reset_peak_memory
+from experiments.options import build_options, options_text
+from experiments.registry import find_method
+from experiments.schedule_files import keep_schedule
+from experiments.synthesis import Made, synthesize_best
+from schedules.collective import Collective
+from schedules.method import Method, Problem
+from schedules.schedule import Schedule
+from schedules.verify import VerificationError
+from topologies.errors import NoSchedule, TuttiError, Unsupported
+from topologies.text import parse_topology
+from topologies.topology import Topology
+
+Row = dict[str, Any]
+Bounds = MutableMapping[str, ProvenBound]
+
+STATUS_OF = {Unsupported: "unsupported", NoSchedule: "infeasible"}
+"""The outcomes of a method that are answers; everything else raised is a failure."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One synthesis.
+
+    Parameters
+    ----------
+    topology
+        Its text.
+    nodes, switches, links
+        What it has, for the rows of a task that never finishes.
+    collective
+        What to do on it.
+    method, kind, options
+        How: the method's name, its kind, and the options given to it.
+    seeded, seeds
+        Whether the method is random, and the seeds tried, the best of which is kept.
+    sizes
+        M in bytes of each row; more than one only where the schedule is the same for all.
+    size_dependent
+        Whether the method is told the size.
+    key
+        A hash of all that determines the result.
+    """
+
+    topology: str
+    nodes: int
+    switches: int
+    links: int
+    collective: Collective
+    method: str
+    kind: str
+    options: Mapping[str, Any]
+    seeded: bool
+    seeds: tuple[int, ...]
+    sizes: tuple[int, ...]
+    size_dependent: bool
+    key: str
+
+    def __str__(self) -> str:
+        options = options_text(self.options)
+        seed = "" if self.seed is None else f" seed={self.seed}"
+        return f"{self.topology} {self.collective} {self.method}{' ' if options else ''}{options}{seed}"
+
+    @property
+    def seed(self) -> int | None:
+        """The seed, where only one is tried and it matters."""
+        return self.seeds[0] if self.seeded and len(self.seeds) == 1 else None
+
+    def rows(self, status: str, message: str = "") -> list[Row]:
+        """Return a row for each size with what is known without running it."""
+        return [
+            {
+                "topology": self.topology,
+                "nodes": self.nodes,
+                "switches": self.switches,
+                "links": self.links,
+                "collective": str(self.collective),
+                "size_bytes": size,
+                "method": self.method,
+                "kind": self.kind,
+                "options": options_text(self.options),
+                "seed": self.seed,
+                "status": status,
+                "message": message,
+            }
+            for size in self.sizes
+        ]
+
+    def bound_key(self, size: int) -> str:
+        """Return what the bound of a row depends on, as text."""
+        return f"{self.topology}\t{self.collective}\t{size}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a task.
+
+    Parameters
+    ----------
+    status
+        Of all its rows: ok, unsupported, timeout, infeasible or failed.
+    rows
+        One a size.
+    bounds
+        Those computed for it, by `Task.bound_key`.
+    trace
+        Where it failed, for developers.
+    """
+
+    status: str
+    rows: list[Row]
+    bounds: Mapping[str, ProvenBound] = field(default_factory=dict)
+    trace: str = ""
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """What a worker needs to perform tasks.
+
+    Parameters
+    ----------
+    methods
+        By name.
+    schedules
+        The directory that schedules go to; None keeps none.
+    bounds
+        Computed before, here or by other workers.
+    notify
+        Is told each stage (`experiments.synthesis`).
+    """
+
+    methods: Mapping[str, Method]
+    schedules: Path | None
+    bounds: Bounds
+    notify: Callable[[str], None]
+
+
+def perform(task: Task, place: Workplace) -> Outcome:
+    """Run a task; whatever the method raises becomes its rows.
+
+    Raises
+    ------
+    OSError
+        If a schedule can't be written.
+    """
+    method = find_method(task.method, place.methods)
+    reset_peak_memory()
+    known = set(place.bounds)
+    try:
+        topology = _topology(task.topology)
+        made = _synthesize(task, method, topology, place)
+        rows = _judge(task, made, place.bounds)
+    except (Unsupported, NoSchedule) as outcome:
+        status = next(status for kind, status in STATUS_OF.items() if isinstance(outcome, kind))
+        return Outcome(status, task.rows(status, str(outcome)))
+    except Exception as error:  # noqa: BLE001 (one method's fault is one task's row)
+        return failure(task, _one_line(error), traceback.format_exc())
+    new = {key: bound for key, bound in place.bounds.items() if key not in known}
+    if place.schedules is not None:
+        digest = keep_schedule(made.schedule, place.schedules)
+        rows = [{**row, "schedule": digest} for row in rows]
+    return Outcome("ok", rows, new)
+
+
+def failure(task: Task, message: str, trace: str = "") -> Outcome:
+    """Return the outcome of a task that did not finish through a fault."""
+    return Outcome("failed", task.rows("failed", message), {}, trace)
+
+
+@lru_cache(maxsize=4)
+def _topology(text: str) -> Topology:
+    return parse_topology(text)
+
+
+def _synthesize(task: Task, method: Method, topology: Topology, place: Workplace) -> Made:
+    largest = Fraction(max(task.sizes))
+    problem = Problem(topology, task.collective, largest if task.size_dependent else None)
+    options = build_options(method, task.options)
+    return synthesize_best(method, problem, options, task.seeds, largest, place.notify)
+
+
+def _judge(task: Task, made: Made, bounds: Bounds) -> list[Row]:
+    """Return the rows of a verified schedule."""
+    constant = {**Cost(made.schedule).columns(), "verified": True, "seed": made.seed, "seeds": made.seeds}
+    constant |= {"synth_s": made.synth_s, "verify_s": made.verify_s}
+    rows = []
+    for row in task.rows("ok"):
+        bound, size = _bound(task, made.schedule, row["size_bytes"], bounds), Fraction(row["size_bytes"])
+        with Stopwatch() as watch:
+            measured = time_columns(made.schedule, size, bound)
+        note = rounding_note(made.schedule, size)
+        rows.append({**row, **constant, **measured, "simulate_s": watch.seconds, "message": note})
+    return [{**row, "peak_rss_mb": peak_memory()} for row in rows]
+
+
+def _bound(task: Task, schedule: Schedule, size: int, bounds: Bounds) -> ProvenBound:
+    key = task.bound_key(size)
+    if key not in bounds:
+        bounds[key] = ProvenBound.of(schedule.topology, schedule.collective, Fraction(size))
+    return bounds[key]
+
+
+def _one_line(error: Exception) -> str:
+    """Return an error as one line: tutti's own as they are, any other with the place that raised it."""
+    if isinstance(error, VerificationError):
+        return f"illegal schedule: {error}"
+    if isinstance(error, TuttiError):
+        return str(error)
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    text = str(error).partition("\n")[0]
+    return f"{type(error).__name__}: {text} ({Path(frame.filename).name}:{frame.lineno})"

@@ -1,0 +1,85 @@
+"""Compile the kernels: ``python -m experiments.warm`` runs everything once on tiny networks.
+
+Numba keeps what it compiles on disk, so that the first run of a user, and every worker, starts at speed.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from experiments.registry import METHODS
+from models.bounds import lower_bounds
+from schedules.collective import Kind, collective
+from schedules.cost import congestion
+from schedules.files import read_schedule, write_schedule
+from schedules.method import Problem
+from schedules.schedule import Clock, Schedule
+from schedules.simulate import simulate
+from schedules.verify import verify
+from topologies.errors import Unsupported
+from topologies.text import parse_topology
+from topologies.topology import Topology
+
+NETWORKS = ("hypercube:2", "mesh:2x3?bandwidth=50GB/s,25GB/s", "dgx_a100:2?drop_nodes=0")
+"""Even and uneven links, and switches."""
+KINDS = (Kind.ALLGATHER, Kind.REDUCE_SCATTER, Kind.ALLREDUCE)
+SIZE = Fraction(10**6)
+
+
+def warm() -> int:
+    """Run every method, the verifier, the simulator and the bounds once; return how many schedules."""
+    count = 0
+    for text in NETWORKS:
+        topology = parse_topology(text)
+        for schedule in _schedules(topology):
+            _use(schedule)
+            count += 1
+        for kind in Kind:
+            lower_bounds(topology, collective(kind, topology.num_ranks), SIZE)
+    return count
+
+
+def _schedules(topology: Topology) -> Iterator[Schedule]:
+    for kind in KINDS:
+        problem = Problem(topology, collective(kind, topology.num_ranks), SIZE)
+        for method in METHODS.values():
+            options = method.options()
+            try:
+                method.supports(problem, options)
+            except Unsupported:
+                continue
+            yield method.synthesize(problem, options, np.random.default_rng(0))
+
+
+def _use(schedule: Schedule) -> None:
+    """Verify, cost, write, read and simulate a schedule, under its own clock and as a flow."""
+    verify(schedule)
+    congestion(schedule)
+    simulate(schedule, SIZE)
+    if schedule.clock is Clock.STEP:
+        flow = schedule.replace(clock=Clock.FLOW, order=None, claims={})
+        verify(flow)
+        simulate(flow, SIZE)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "schedule.json"
+        write_schedule(schedule, path)
+        read_schedule(path)
+
+
+def main() -> int:
+    """Warm everything and say how long it took."""
+    start = time.perf_counter()
+    count = warm()
+    print(f"compiled: {count} schedules made and checked in {time.perf_counter() - start:.0f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,297 @@
+"""The commands: what they print, their exit codes, and one line for whatever is wrong."""
+
+import errno
+import json
+import re
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from experiments import runner
+from experiments.cli import main
+from experiments.store import Store
+
+ROOT = Path(__file__).parents[2]
+SYNTH = ["synth", "ring:4", "--method", "bfb", "--size", "1MB"]
+
+
+@pytest.fixture
+def tutti(capsys):
+    """Run a command; return its exit code, standard output and standard error."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        code = main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
+
+
+@pytest.fixture
+def schedule(tutti, tmp_path):
+    """A file with a BFB allgather on a ring of four."""
+    path = tmp_path / "ring.json"
+    assert tutti(*SYNTH, "-o", path)[0] == 0
+    return path
+
+
+def test_synth_prints_the_measures_of_the_design(tutti):
+    code, out, _ = tutti(*SYNTH, "--json")
+    document = json.loads(out)
+    assert code == 0
+    assert out.count("\n") == 1
+    assert (document["method"], document["verified"], document["tl_steps"]) == ("bfb", True, 2)
+    assert document["tb_factor"] == "3/4"  # (N - 1)/N: BFB is optimal on rings
+    assert Fraction(document["congestion"]) == Fraction(3, 400)  # 3/4 M at 100 GB/s into a rank, in s/GB
+    assert {"time_us", "algbw_gbps", "bound_us", "gap", "synth_s", "transfers"} <= document.keys()
+    assert document["gap"] == pytest.approx(document["time_us"] / document["bound_us"] - 1, abs=1e-12)
+
+
+def test_synth_for_people_names_the_gap(tutti):
+    code, out, _ = tutti(*SYNTH)
+    assert code == 0
+    assert "allgather on ring:4, step clock" in out
+    assert "3/4 M/B" in out
+
+
+def test_chunks_and_options_reach_the_method(tutti):
+    plain = json.loads(tutti(*SYNTH, "--json")[1])
+    chunked = json.loads(tutti(*SYNTH, "--json", "--chunks", 6)[1])
+    optioned = json.loads(tutti(*SYNTH, "--json", "--option", "chunks=6")[1])
+    assert chunked["transfers"] == optioned["transfers"] >= plain["transfers"]
+
+
+def test_the_best_of_several_seeds_is_no_worse_than_the_first(tutti):
+    command = ["synth", "mesh:3x3", "--method", "tacos", "--size", "1GB", "--json"]
+    one, many = (json.loads(tutti(*command, "--seeds", n)[1]) for n in (1, 8))
+    assert one["seed"] == 0
+    assert many["time_us"] <= one["time_us"]
+
+
+def test_a_size_that_does_not_divide_is_said_and_not_rounded(tutti):
+    _, out, err = tutti("synth", "ring:3", "--method", "bfb", "--size", "1000B", "--json")
+    assert "1KB does not divide into the chunks" in err
+    assert "not rounded" in err
+    assert json.loads(out)["size_bytes"] == 1000
+
+
+def test_a_legal_schedule_is_verified(tutti, schedule):
+    # Into each rank: two neighbours' shards, and half of the opposite one over each link.
+    assert tutti("verify", schedule)[:2] == (0, "legal: 16 transfers, allgather on ring:4, step clock\n")
+    assert json.loads(tutti("verify", schedule, "--json")[1])["verified"] is True
+
+
+def test_an_illegal_schedule_is_exit_1_and_names_the_transfer(tutti, schedule):
+    document = json.loads(schedule.read_text())
+    for column in document["transfers"].values():
+        del column[0]
+    schedule.write_text(json.dumps(document))
+    code, out, err = tutti("verify", schedule)
+    assert (code, out) == (1, "")
+    assert err.startswith("tutti: ")
+    assert err.count("\n") == 1
+    code, out, _ = tutti("verify", schedule, "--json")
+    assert (code, json.loads(out)["verified"]) == (1, False)
+    assert tutti("simulate", schedule, "--size", "1MB")[0] == 1
+
+
+def test_a_simulated_file_takes_the_time_of_its_synthesis(tutti, schedule):
+    made = json.loads(tutti(*SYNTH, "--json")[1])
+    code, out, _ = tutti("simulate", schedule, "--size", "1MB", "--json")
+    assert code == 0
+    assert json.loads(out)["time_us"] == made["time_us"]
+    assert "busiest link" in tutti("simulate", schedule, "--size", "1MB")[1]
+
+
+def test_bounds_are_one_document_a_topology(tutti):
+    code, out, _ = tutti("bound", "dgx_a100:1", "dgx_a100:2", "--json")
+    first, second = map(json.loads, out.splitlines())
+    assert code == 0
+    assert first["algbw_gbps"] == pytest.approx(2400 / 7, rel=1e-12)  # 342.857 GB/s: 7/8 M into each GPU
+    assert second["algbw_gbps"] == pytest.approx(1040 / 3, rel=1e-12)  # 346.667
+    cut = next(bound for bound in second["bounds"] if bound["kind"] == "cut")
+    assert (Fraction(cut["exact"]), cut["unit"]) == (1 / Fraction(1040, 3), "s/GB")
+    assert first["size_bytes"] is None
+
+
+def test_bounds_at_a_size_have_times(tutti):
+    out = tutti("bound", "ring:4", "--size", "1MB", "--json")[1]
+    document = json.loads(out)
+    assert all(bound["time_us"] > 0 for bound in document["bounds"])
+    assert document["best"]["time_us"] == max(bound["time_us"] for bound in document["bounds"])
+
+
+def test_bounds_for_people_name_the_topology(tutti):
+    out = tutti("bound", "ring:4")[1]
+    assert "allgather on ring:4" in out
+    assert "133.333 GB/s" in out
+
+
+def test_rooted_collectives_and_groups_can_be_asked_for(tutti):
+    out = tutti("bound", "ring:4", "--collective", "broadcast", "--root", 2, "--json")[1]
+    assert json.loads(out)["collective"] == "broadcast(root=2)"
+    out = tutti("bound", "ring:4", "--groups", "0,1|2,3", "--shards", "1,2", "--json")[1]
+    assert json.loads(out)["collective"] == "allgather(shards=1,2; groups=0,1|2,3)"
+
+
+@pytest.mark.parametrize(
+    ("what", "name"), [("methods", "bfb"), ("topologies", "torus"), ("solvers", "highs")]
+)
+def test_lists_have_a_document_each(tutti, what, name):
+    code, out, _ = tutti("list", what, "--json")
+    assert code == 0
+    assert name in [json.loads(line)["name"] for line in out.splitlines()]
+    assert name in tutti("list", what)[1]
+
+
+def test_help_and_version_succeed(tutti):
+    assert tutti("--help")[0] == 0
+    assert tutti("--version")[1].startswith("tutti ")
+
+
+BAD = [
+    (["frobnicate"], 2, r"invalid choice: 'frobnicate'"),
+    (["synth", "ring:4"], 2, r"the following arguments are required: --method, --size"),
+    (["synth", "rng:4", "--method", "bfb", "--size", "1MB"], 2, r"unknown family 'rng'; did you mean"),
+    (
+        ["synth", "ring:4", "--method", "bbf", "--size", "1MB"],
+        2,
+        r"unknown method 'bbf'; did you mean 'bfb'\?",
+    ),
+    ([*SYNTH, "--collective", "allgahter"], 2, r"unknown collective 'allgahter'; did you mean 'allgather'\?"),
+    (["synth", "ring:4", "--method", "bfb", "--size", "1000"], 2, r"has no unit"),
+    (
+        ["synth", "ring:4", "--method", "ring", "--size", "1MB", "--chunks", "2"],
+        2,
+        r"no option 'chunks'; it has none",
+    ),
+    ([*SYNTH, "--chunks", "0"], 2, r"chunks is 0; it must be a whole number, at least 1"),
+    ([*SYNTH, "--chunks", "2", "--option", "chunks=2"], 2, r"say the same; give one of them"),
+    ([*SYNTH, "--option", "chunks"], 2, r"option 'chunks': write it as NAME=VALUE"),
+    ([*SYNTH, "--option", "chnks=2"], 2, r"no option 'chnks'; did you mean 'chunks'\?"),
+    ([*SYNTH, "--option", "chunks=two"], 2, r"option 'chunks': input should be .*, not \"two\""),
+    ([*SYNTH, "--seeds", "0"], 2, r"--seeds 0; at least 1 is needed"),
+    ([*SYNTH, "--root", "1"], 2, r"allgather takes no root"),
+    ([*SYNTH, "--shards", "1,x"], 2, r"--shards '1,x': 'x' is not a number"),
+    ([*SYNTH, "-o", "/nowhere/x.json"], 2, r"/nowhere/x\.json"),
+    (["synth", "dgx_a100:2", "--method", "bfb", "--size", "1MB"], 3, r"bfb needs a switch-free topology"),
+    (["synth", "ring:5", "--method", "rhd", "--size", "1MB"], 3, r"rhd needs a power of two ranks"),
+    (["bound", "ring:1"], 2, r"ring"),
+    (["bound", "ring:4?bandwidth=-5GB/s"], 2, r"negative"),
+    (["bound", "ring:4", "--size", "0B"], 2, r"zero"),
+    (["bound", "none.json"], 2, r"none\.json"),
+    (["verify", "none.json"], 2, r"none\.json"),
+    (["simulate", "none.json", "--size", "1MB"], 2, r"none\.json"),
+    (["list", "nothing"], 2, r"invalid choice: 'nothing'"),
+    (["run", "none.toml"], 2, r"none\.toml: No such file or directory"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "message"), BAD, ids=range(len(BAD)))
+def test_bad_input_is_one_line_and_an_exit_code(tutti, arguments, code, message):
+    found, out, err = tutti(*arguments)
+    assert (found, out) == (code, "")
+    assert re.search(message, err), err
+    assert err.startswith("tutti")
+    assert err.count("\n") == 1
+
+
+def test_malformed_json_is_one_line(tutti, tmp_path):
+    path = tmp_path / "broken.json"
+    path.write_text('{"format": "tutti.schedule/1",')
+    for command in (["verify", path], ["simulate", path, "--size", "1MB"], ["bound", path]):
+        code, out, err = tutti(*command)
+        assert (code, out) == (2, "")
+        assert "broken.json" in err
+        assert err.count("\n") == 1
+
+
+def write_smoke(folder: Path) -> Path:
+    path = folder / "x.toml"
+    path.write_text(
+        'name = "x"\n[[topology]]\nspec = "ring:4"\n[[collective]]\nkind = "allgather"\nsizes = ["1MB"]\n'
+        '[[method]]\nname = "bfb"\n[[method]]\nname = "rhd"\n[run]\nworkers = 1\n'
+    )
+    return path
+
+
+def test_a_run_prints_its_gaps_and_writes_its_report(tutti, tmp_path):
+    code, out, _ = tutti("run", write_smoke(tmp_path), "--out", tmp_path / "out")
+    assert code == 0
+    assert "2 rows: 2 ok" in out
+    assert {"results.parquet", "results.csv", "gaps.csv", "manifest.json", "report.html"} <= {
+        path.name for path in (tmp_path / "out").iterdir()
+    }
+
+
+def test_a_run_with_failed_rows_is_exit_1(tutti, tmp_path, monkeypatch):
+    path = write_smoke(tmp_path)
+    path.write_text(path.read_text().replace('"bfb"', '"crash"').replace('"rhd"', '"good"'))
+    options = runner.RunOptions
+    monkeypatch.setattr(
+        "experiments.cli.run.RunOptions", lambda **given: options(**given, registry="zoo:METHODS")
+    )
+    code, out, err = tutti("run", path, "--out", tmp_path / "out")
+    assert code == 1
+    assert "1 failed, 1 ok" in out
+    assert "failed: ring:4 allgather crash: ValueError: a fault" in err
+
+
+def test_a_wrong_config_is_exit_2_and_nothing_runs(tutti, tmp_path):
+    path = write_smoke(tmp_path)
+    path.write_text(path.read_text().replace("[[method]]", "[[methods]]"))
+    code, _, err = tutti("run", path, "--out", tmp_path / "out")
+    assert code == 2
+    assert "unknown key 'methods'; did you mean 'method'?" in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_full_disk_is_one_line_and_exit_2(tutti, tmp_path, monkeypatch):
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device", "tasks/x.json")
+
+    monkeypatch.setattr(Store, "save", full)
+    code, _, err = tutti("run", write_smoke(tmp_path), "--out", tmp_path / "out")
+    assert code == 2
+    kept = "what is done is kept, the same command continues"
+    assert err.splitlines()[-1] == f"tutti: tasks/x.json: No space left on device; {kept}"
+
+
+def test_ctrl_c_in_a_command_is_one_line(tutti, monkeypatch):
+    def stop(text):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("experiments.cli.bound.parse_topology", stop)
+    assert tutti("bound", "ring:4") == (130, "", "tutti: stopped\n")
+
+
+def test_the_script_runs_from_any_directory_and_without_its_libraries_says_so(tmp_path):
+    script = ROOT / "experiments" / "run.py"
+    path = write_smoke(tmp_path)
+    # -S leaves out site-packages: a Python without the libraries.
+    bare = subprocess.run(
+        [sys.executable, "-S", "-E", script, path], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert bare.returncode == 2
+    assert "run `make setup`" in bare.stderr
+    assert bare.stderr.count("\n") == 1
+    full = subprocess.run(
+        [sys.executable, script, path, "--quiet"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (full.returncode, full.stdout, full.stderr) == (0, "", "")
+    assert (tmp_path / "results" / "x" / "report.html").exists()
+
+
+def test_a_reader_that_leaves_is_no_traceback():
+    # The pipe is closed before the command writes to it.
+    command = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); from experiments.cli import main; sys.exit(main())"
+    )
+    arguments = [sys.executable, "-c", command, "list", "topologies", "--json"]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 141
