@@ -1,0 +1,50 @@
+"""What the README shows runs as written."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from experiments.cli import main
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
+
+
+def commands():
+    lines = "".join(blocks("console")).splitlines()
+    return [line.removeprefix("$ ") for line in lines]
+
+
+def test_every_command_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    words = [shlex.split(line) for line in commands() if line.startswith("tutti ")]
+    assert len(words) >= 5
+    for _, *arguments in words:
+        assert main(arguments) == 0, arguments
+        assert capsys.readouterr().out
+
+
+def test_the_python_example_prints_what_its_comments_say(capsys):
+    (example,) = blocks("python")
+    exec(compile(example, "README.md", "exec"), {})
+    tb, gap = capsys.readouterr().out.split()
+    assert tb == "15/16"
+    assert 0 <= float(gap) < 1e-3
+
+
+@pytest.mark.parametrize("target", [line.split()[1] for line in commands() if line.startswith("make ")])
+def test_every_make_target_exists(target):
+    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", sorted(set(re.findall(r"`((?:\w+/)+[\w.]*)`|\]\((\w+/[\w.]+)\)", README))))
+def test_every_path_exists(path):
+    named = "".join(path)
+    made_by_a_run = named.startswith("results/")
+    assert made_by_a_run or (ROOT / named).exists()
