@@ -50,11 +50,30 @@ COLUMNS: dict[str, Any] = {
     "verify_s": pa.float64(),
     "simulate_s": pa.float64(),
     "schedule": pa.string(),
+    "slices": pa.int64(),
+    "trees": pa.int64(),
+    "height": pa.int64(),
+    "mean_height": pa.float64(),
+    "search_s": pa.float64(),
+    "removal_s": pa.float64(),
+    "packing_s": pa.float64(),
+    "rank_egress": pa.float64(),
+    "rank_egress_unicast": pa.float64(),
+    "link_traffic": pa.float64(),
+    "link_traffic_unicast": pa.float64(),
 }
 """Name and type of every column, in order. ``congestion`` is in s/GB of M; ``tb_exact`` and
-``congestion_exact`` are the fractions; ``seeds``: how many were tried; ``schedule``: its content hash."""
+``congestion_exact`` are the fractions; ``seeds``: how many were tried; ``schedule``: its content hash. Of flow schedules:
+``slices`` that pipeline it at this size; ``trees`` a root (k), their largest and mean ``height`` in hops between ranks,
+the seconds to find the bottleneck, remove the switches and pack the trees; and in units of M what the busiest
+rank sends and what crosses all links, with in-network multicast and (``_unicast``) without."""
 
-MEASURED = frozenset({"synth_s", "build_s", "solve_s", "verify_s", "simulate_s", "peak_rss_mb"})
+MEASURED = frozenset(
+    {
+        *("synth_s", "build_s", "solve_s", "verify_s", "simulate_s", "peak_rss_mb"),
+        *("search_s", "removal_s", "packing_s"),
+    }
+)
 """The columns that differ from run to run."""
 
 PARQUET, CSV = "results.parquet", "results.csv"
