@@ -24,7 +24,7 @@ from experiments.options import build_options
 from experiments.registry import find_method
 from experiments.synthesis import synthesize_best
 from models.bfb.counting import workloads
-from models.bfb.frontiers import frontiers
+from models.bfb.measure import compare
 from models.cut import binary_search_cut, bottleneck_cut
 from schedules.collective import collective
 from schedules.cost import step_cost
@@ -101,18 +101,12 @@ def bench_bfb() -> Iterator[Measurement]:
 
 
 def _bfb_by_programs(text: str) -> Iterator[Measurement]:
-    from models.bfb.lp import lp_workloads  # Pyomo is slow to import
-
-    topology = parse_topology(text)
-    with Stopwatch() as counting:
-        counted = workloads(topology)
-    with Stopwatch() as programs:
-        solved = lp_workloads(frontiers(topology), "highs")
-    yield Measurement("bfb", text, "U by counting, s", counting.seconds)
-    yield Measurement("bfb", text, "U by Pyomo and HiGHS, s", programs.seconds)
-    yield Measurement("bfb", text, "ratio", programs.seconds / counting.seconds)
-    same = all(counted.values[i] == u for i, u in zip(counted.of_job, solved.of_job, strict=True))
-    yield Measurement("bfb", text, "both give the same U", "yes" if same else "no", "yes", same)
+    found = compare(parse_topology(text), "highs")
+    yield Measurement("bfb", text, "U by counting, s", found.counting_s)
+    yield Measurement("bfb", text, "U by Pyomo and HiGHS, s", found.lp_s)
+    yield Measurement("bfb", text, "ratio", found.ratio)
+    same = "yes" if found.equal else "no"
+    yield Measurement("bfb", text, "both give the same U", same, "yes", found.equal)
 
 
 CUTS = {

@@ -10,6 +10,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from experiments.replacing import replacing
+
 Row = Mapping[str, Any]
 
 COLUMNS: dict[str, Any] = {
@@ -58,7 +60,6 @@ MEASURED = frozenset({"synth_s", "build_s", "solve_s", "verify_s", "simulate_s",
 """The columns that differ from run to run."""
 
 PARQUET, CSV = "results.parquet", "results.csv"
-PRETTY_DIGITS = "%.12g"
 
 
 def to_table(rows: Iterable[Row]) -> Any:
@@ -76,17 +77,15 @@ def write_results(rows: Iterable[Row], directory: Path) -> None:
         If they can't be written.
     """
     table = to_table(rows)
-    partial = directory / f".{PARQUET}"
-    pq.write_table(table, partial)
-    partial.replace(directory / PARQUET)
+    with replacing(directory / PARQUET) as draft:
+        pq.write_table(table, draft)
     write_csv(table.to_pandas(integer_object_nulls=True), directory / CSV)
 
 
 def write_csv(frame: pd.DataFrame, path: Path) -> None:
     """Write a table as CSV in one go."""
-    partial = path.with_name(f".{path.name}")
-    frame.to_csv(partial, index=False, lineterminator="\n")
-    partial.replace(path)
+    with replacing(path) as draft:
+        frame.to_csv(draft, index=False, lineterminator="\n")
 
 
 def read_results(directory: Path) -> pd.DataFrame:

@@ -17,6 +17,7 @@ import numpy as np
 from experiments.registry import METHODS
 from models.bounds import lower_bounds
 from schedules.collective import Kind, collective
+from schedules.compose import BY_ALLGATHER
 from schedules.cost import congestion
 from schedules.files import read_schedule, write_schedule
 from schedules.method import Problem
@@ -29,7 +30,6 @@ from topologies.topology import Topology
 
 NETWORKS = ("hypercube:2", "mesh:2x3?bandwidth=50GB/s,25GB/s", "dgx_a100:2?drop_nodes=0")
 """Even and uneven links, and switches."""
-KINDS = (Kind.ALLGATHER, Kind.REDUCE_SCATTER, Kind.ALLREDUCE)
 SIZE = Fraction(10**6)
 
 
@@ -47,7 +47,7 @@ def warm() -> int:
 
 
 def _schedules(topology: Topology) -> Iterator[Schedule]:
-    for kind in KINDS:
+    for kind in BY_ALLGATHER:
         problem = Problem(topology, collective(kind, topology.num_ranks), SIZE)
         for method in METHODS.values():
             options = method.options()

@@ -11,6 +11,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from experiments.replacing import replacing
 from experiments.report.panels import Panel, algbw_panel, effort_panel, pareto_panel
 from experiments.report.results import Results, Row, read_results
 from experiments.report.series import DARK, LIGHT, Series
@@ -55,7 +56,8 @@ def write_report(directory: Path) -> Path:
     page = directory / REPORT
     text = render(results)
     try:
-        page.write_text(text, encoding="utf-8")
+        with replacing(page) as draft:
+            draft.write_text(text, encoding="utf-8")
     except OSError as error:
         raise InputError(f"{page}: can't write the report: {error.strerror}") from error
     return page

@@ -231,9 +231,8 @@ def spread(wanted: Sequence[float], low: float, high: float, distance: float = L
     """
     order = sorted(range(len(wanted)), key=lambda i: wanted[i])
     gap = min(distance, (high - low) / max(1, len(wanted) - 1))
-    blocks: list[
-        list[float]
-    ] = []  # [sum of (wanted - offset within the block), members]: a block moves as one
+    # What touches moves as one block: [sum of (wanted - offset within the block), members].
+    blocks: list[list[float]] = []
     for i in order:
         blocks.append([min(max(wanted[i], low), high), 1.0])
         while len(blocks) > 1 and _start(blocks[-2]) + gap * blocks[-2][1] > _start(blocks[-1]):
@@ -241,8 +240,8 @@ def spread(wanted: Sequence[float], low: float, high: float, distance: float = L
             blocks[-1][0] += total - members * gap * blocks[-1][1]
             blocks[-1][1] += members
     placed = [_start(block) + gap * k for block in blocks for k in range(int(block[1]))]
-    shifted = _within(placed, low, high, gap)
-    return [shifted[order.index(i)] for i in range(len(wanted))]
+    shifted = dict(zip(order, _within(placed, low, high, gap), strict=True))
+    return [shifted[i] for i in range(len(wanted))]
 
 
 def _start(block: list[float]) -> float:

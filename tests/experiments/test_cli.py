@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 import re
 import subprocess
 import sys
@@ -11,11 +12,13 @@ from pathlib import Path
 import pytest
 
 from experiments import runner
-from experiments.cli import main
+from experiments.cli import main, synth
 from experiments.store import Store
+from topologies import InputError
 
 ROOT = Path(__file__).parents[2]
 SYNTH = ["synth", "ring:4", "--method", "bfb", "--size", "1MB"]
+TACOS = ["synth", "ring:4", "--method", "tacos", "--size", "1MB"]
 
 
 @pytest.fixture
@@ -55,6 +58,31 @@ def test_synth_for_people_names_the_gap(tutti):
     assert code == 0
     assert "allgather on ring:4, step clock" in out
     assert "3/4 M/B" in out
+
+
+EMPTY = (
+    "synth",
+    "ring:3",
+    "--method",
+    "direct",
+    "--collective",
+    "gather",
+    "--shards",
+    "1,0,0",
+    "--size",
+    "1MB",
+)
+
+
+def test_where_nothing_has_to_move_there_is_no_gap(tutti):
+    """The root has all data: the bound is 0, and the empty messages of the others take α, 0.5 us."""
+    code, out, _ = tutti(*EMPTY, "--json")
+    document = json.loads(out)
+    assert code == 0
+    assert (document["bound_us"], document["gap"], document["time_us"]) == (0, None, 0.5)
+    code, out, _ = tutti(*EMPTY)
+    assert code == 0
+    assert "gap" not in out
 
 
 def test_chunks_and_options_reach_the_method(tutti):
@@ -177,6 +205,14 @@ BAD = [
     ([*SYNTH, "--root", "1"], 2, r"allgather takes no root"),
     ([*SYNTH, "--shards", "1,x"], 2, r"--shards '1,x': 'x' is not a number"),
     ([*SYNTH, "-o", "/nowhere/x.json"], 2, r"/nowhere/x\.json"),
+    ([*SYNTH, "-o", "x.txt"], 2, r"x\.txt: a schedule file's name ends in"),
+    ([*TACOS, "--chunks", "99999999999999999999"], 2, r"99999999999999999999 chunks a shard are too many"),
+    ([*TACOS, "--option", "chunks=2020-01-01"], 2, r"option 'chunks': .*, not \"2020-01-01\""),
+    ([*TACOS, "--option", "chunks=1\nb=2"], 2, r"option 'chunks': input should be a valid integer"),
+    ([*TACOS, "--option", "chunks=" + "9" * 5000], 2, r"option 'chunks': input should be a valid integer"),
+    ([*TACOS, "--option", "chunks=" + "[" * 5000], 2, r"option 'chunks': input should be a valid integer"),
+    (["bound", "ring:4?bandwidth=1e59B/s"], 2, r"'ring:4\?bandwidth=1e59B/s': bandwidth is too large; each"),
+    (["bound", "torus:3x3?alpha=1e20s,1e-20s"], 2, r"alpha has values too large or too far apart; each"),
     (["synth", "dgx_a100:2", "--method", "bfb", "--size", "1MB"], 3, r"bfb needs a switch-free topology"),
     (["synth", "ring:5", "--method", "rhd", "--size", "1MB"], 3, r"rhd needs a power of two ranks"),
     (["bound", "ring:1"], 2, r"ring"),
@@ -295,3 +331,50 @@ def test_a_reader_that_leaves_is_no_traceback():
         process.stdout.close()
         assert process.stderr.read() == ""
     assert process.returncode == 141
+
+
+def test_a_schedule_that_cannot_be_written_does_not_take_its_numbers_along(tutti, tmp_path, monkeypatch):
+    def full(schedule, path):
+        raise InputError(f"{path}: can't be written: No space left on device")
+
+    monkeypatch.setattr(synth, "write_schedule", full)
+    code, out, err = tutti(*SYNTH, "-o", tmp_path / "x.json", "--json")
+    assert code == 2
+    assert json.loads(out)["verified"] is True
+    assert err.startswith(f"tutti: {tmp_path}/x.json: can't be written: No space left on device")
+    assert err.count("\n") == 1
+
+
+def test_where_a_schedule_cannot_go_is_said_before_it_is_made(tutti, tmp_path, monkeypatch):
+    monkeypatch.setattr(synth, "synthesize_best", None)
+    code, _, err = tutti(*SYNTH, "-o", tmp_path / "none" / "x.json")
+    assert code == 2
+    assert "no directory" in err
+
+
+def test_a_fault_of_tutti_is_one_line_that_says_where(tutti, monkeypatch):
+    monkeypatch.setattr(synth, "find_method", lambda name: {}["two\nlines"])
+    code, out, err = tutti(*SYNTH)
+    assert (code, out) == (70, "")
+    assert re.fullmatch(r"tutti: a fault in tutti: KeyError: .*\(test_cli\.py:\d+\).*\n", err), err
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">/dev/full"])
+def test_output_that_is_closed_or_full_is_no_traceback(closed):
+    script = "import sys; from experiments.cli import main; sys.exit(main(['list', 'topologies', '--json']))"
+    line = f'exec "$0" -c "$1" {closed}'
+    done = subprocess.run(
+        ["/bin/sh", "-c", line, sys.executable, script], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == (2 if "full" in closed else 0)
+    assert done.stderr == ("tutti: No space left on device\n" if "full" in closed else "")
+
+
+def test_output_that_knows_ascii_only_gets_a_table():
+    script = "import sys; from experiments.cli import main; sys.exit(main(['list', 'topologies']))"
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, env=environment, capture_output=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"torus:AxBx..." in done.stdout
