@@ -1,4 +1,4 @@
-"""What a method does and needs, found by asking its ``supports`` about small problems; nothing is typed in."""
+"""What a method does and needs, found by asking its ``supports`` about small problems."""
 
 from __future__ import annotations
 

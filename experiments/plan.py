@@ -51,6 +51,7 @@ def make_plan(config: Config, methods: Mapping[str, Method]) -> list[Task]:
         If anything in the config is wrong, or asks for the same row twice.
     """
     approaches = [_approach(placed, methods) for placed in config.methods]
+    _refuse_merging(approaches)
     sizes = {placed.where: _sizes(placed) for placed in config.collectives}
     tasks: list[Task] = []
     for placed in config.topologies:
@@ -124,6 +125,19 @@ def _approach(placed: Placed[MethodTable], methods: Mapping[str, Method]) -> App
     method = _at(placed.where, find_method, table.name, methods)
     options = _at(placed.where, build_options, method, table.options)
     return Approach(placed.where, method, table.options, options, _at(placed.where, _seeds, method, table))
+
+
+def _refuse_merging(approaches: Iterable[Approach]) -> None:
+    """Refuse a method again with the same options and other seeds: both would share a column, and be one."""
+    first: dict[tuple[str, str], Approach] = {}
+    for approach in approaches:
+        before = first.setdefault((approach.method.name, options_text(approach.given)), approach)
+        if before.seeds != approach.seeds:
+            name = before.where.partition(": ")[2] or before.where
+            raise InputError(
+                f"{approach.where}: method {approach.method.name} has the same options in {name}, with other "
+                "seeds; give all seeds in one of them, or use two configs"
+            )
 
 
 def _seeds(method: Method, table: MethodTable) -> tuple[tuple[int, ...], ...]:

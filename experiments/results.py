@@ -52,9 +52,11 @@ COLUMNS: dict[str, Any] = {
     "verify_s": pa.float64(),
     "simulate_s": pa.float64(),
     "schedule": pa.string(),
+    "note": pa.string(),
 }
 """Name and type of every column, in order. ``congestion`` is in s/GB of M; ``tb_exact`` and
-``congestion_exact`` are the fractions; ``seeds``: how many were tried; ``schedule``: its content hash."""
+``congestion_exact`` are the fractions; ``seeds``: how many were tried; ``schedule``: its content hash;
+``message``: why there is no result; ``note``: what becomes of a size that does not divide into the chunks."""
 
 MEASURED = frozenset({"synth_s", "build_s", "solve_s", "verify_s", "simulate_s", "peak_rss_mb"})
 """The columns that differ from run to run."""

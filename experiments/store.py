@@ -89,6 +89,11 @@ class Store:
         for task in tasks:
             self._path(task).unlink(missing_ok=True)
 
+    def holds_others(self, tasks: Iterable[Task]) -> bool:
+        """Whether there are files of other tasks than these."""
+        own = {self._path(task) for task in tasks}
+        return any(path not in own for path in (self.directory / TASKS).glob("*.json"))
+
     def sessions(self) -> list[Mapping[str, str]]:
         """Return when this run was begun and continued before."""
         try:

@@ -106,7 +106,10 @@ def _synth(commands: Any) -> None:
     _collective(parser)
     parser.add_argument("--size", required=True, help="M, such as 1MB")
     parser.add_argument(
-        "--chunks", type=int, metavar="C", help="chunks a shard; default: the method's, see tutti list methods"
+        "--chunks",
+        type=int,
+        metavar="C",
+        help="chunks a shard; default: the method's, see tutti list methods",
     )
     parser.add_argument(
         "--seeds", type=int, metavar="S", help="try seeds 0 to S-1 and keep the best; default: 1"

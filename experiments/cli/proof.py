@@ -80,7 +80,9 @@ def _distance(certificate: Certificate) -> str:
     path: Sequence[int] = certificate["path"]
     shown = "-".join(map(str, path)) if len(path) <= MOST else f"of {len(path) - 1} links"
     alpha = format_time(Fraction(certificate["alpha"]))
-    return f"from rank {certificate['from']} to {certificate['to']} no path has less alpha than {shown}: {alpha}"
+    return (
+        f"from rank {certificate['from']} to {certificate['to']} no path has less alpha than {shown}: {alpha}"
+    )
 
 
 def _partition(certificate: Certificate, topology: Topology) -> str:

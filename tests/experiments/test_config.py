@@ -173,6 +173,10 @@ WRONG = {
     tables(method='name = "good"\n[[method]]\nname = "good"'): (
         r"x\.toml: ring:4 allgather good at 1000 B is asked for twice"
     ),
+    # one column of the gap table would hold both
+    tables(method='name = "lucky"\n[[method]]\nname = "lucky"\nseeds = 4'): (
+        r"\[\[method\]\] 2: method lucky has the same options in \[\[method\]\] 1, with other seeds; give all"
+    ),
     # sweeps
     tables(topology='spec = "ring:{n}"'): r"\[\[topology\]\] 1: nothing fills \{n\} in 'ring:\{n\}'",
     tables(
