@@ -64,6 +64,6 @@ $(INSTALLED): requirements.txt pyproject.toml
 	@touch $@
 
 $(WARM): $(INSTALLED)
-	@echo "compiling the kernels"
+	@echo "compiling the kernels (about a minute, once)"
 	@$(BIN)/python -m experiments.warm
 	@touch $@

@@ -154,6 +154,10 @@ def _toml(text: str, path: str) -> dict[str, Any]:
         if place:
             raise InputError(f"{path}:{place[2]}: {place[1]} (column {place[3]})") from error
         raise InputError(f"{path}: {error}") from error
+    except RecursionError as error:
+        raise InputError(f"{path}: nested too deeply for a config") from error
+    except ValueError as error:  # an integer of thousands of digits, or a date that is none
+        raise InputError(f"{path}: a number or date is out of range: {error}") from error
 
 
 def _tables(

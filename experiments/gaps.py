@@ -47,7 +47,7 @@ def _line(instance: tuple[Any, ...], rows: list[Row], labels: list[str]) -> dict
     if exact is not None:
         line |= {"exact_us": exact["time_us"], "exact_method": method_label(exact)}
     for label in labels:
-        gaps = [row["gap"] for row in done if method_label(row) == label]
+        gaps = [row["gap"] for row in done if method_label(row) == label and row["gap"] is not None]
         line[label] = min(gaps, default=None)
     return line
 

@@ -13,7 +13,7 @@ import numpy as np
 from experiments.pipelining import best_slices
 from models.bounds import best_bound
 from schedules.collective import Collective
-from schedules.cost import congestion, step_cost
+from schedules.cost import StepCost, congestion, step_cost
 from schedules.schedule import Clock, Schedule
 from topologies.errors import TuttiError
 from topologies.topology import Topology
@@ -69,7 +69,7 @@ class Cost:
         return self._steps.tb if self._steps else None
 
     @cached_property
-    def _steps(self) -> Any:
+    def _steps(self) -> StepCost | None:
         return step_cost(self.schedule) if self.schedule.clock is Clock.STEP else None
 
     def columns(self) -> dict[str, Any]:
@@ -101,19 +101,23 @@ def _plain(value: Any) -> Any:
 def time_columns(schedule: Schedule, size: Fraction, bound: ProvenBound) -> dict[str, Any]:
     """Return the columns of a result row that depend on M = `size` bytes; a flow's is the best pipelining.
 
+    Where nothing has to move the bound is 0 and there is no gap; where nothing moves there is no algbw.
+
     Raises
     ------
     TuttiError
         If the simulated time beats the bound, which no legal schedule can.
     """
     slices, time = best_slices(schedule, size)
-    gap = round(time / float(bound.seconds) - 1, GAP_DIGITS) + 0.0
-    if gap < TOO_FAST:
-        least = float(bound.seconds) * MICRO
-        raise TuttiError(f"simulated {time * MICRO:.9g} us beats the {bound.kind} bound of {least:.9g} us")
+    least = float(bound.seconds)
+    gap = round(time / least - 1, GAP_DIGITS) + 0.0 if least else None
+    if gap is not None and gap < TOO_FAST:
+        raise TuttiError(
+            f"simulated {time * MICRO:.9g} us beats the {bound.kind} bound of {least * MICRO:.9g} us"
+        )
     return {
         "time_us": time * MICRO,
-        "algbw_gbps": float(size) / time / GIGA,
+        "algbw_gbps": float(size) / time / GIGA if time else None,
         "bound_us": float(bound.seconds * MICRO),
         "bound_kind": bound.kind,
         "gap": gap,

@@ -86,9 +86,10 @@ def parse_assignments(texts: Iterable[str]) -> dict[str, Any]:
 
 def _toml_value(text: str) -> Any:
     try:
-        return tomllib.loads(f"value = {text}", parse_float=Decimal)["value"]
-    except tomllib.TOMLDecodeError:
+        table = tomllib.loads(f"value = {text}", parse_float=Decimal)
+    except (ValueError, RecursionError):  # no TOML, or more than Python reads: the option's check refuses it
         return text
+    return table["value"] if len(table) == 1 else text
 
 
 def _required(field: dataclasses.Field[Any]) -> bool:
@@ -103,7 +104,9 @@ def _fields(method: Method) -> dict[str, Any]:
 def _value(method: Method, name: str, hint: Any, value: Any) -> Any:
     """Check one value in JSON's strict mode, where an enum is its text and a tuple an array."""
     exact = hint is Fraction or Fraction in typing.get_args(hint)
-    plain = json.dumps(value, default=str if exact else float)
+    plain = json.dumps(
+        value, default=lambda odd: str(odd) if exact or not isinstance(odd, Decimal) else float(odd)
+    )
     try:
         return TypeAdapter(hint).validate_json(plain, strict=True)
     except ValidationError as error:

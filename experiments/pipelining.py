@@ -18,9 +18,9 @@ PATIENCE = 2
 def best_slices(schedule: Schedule, size: Fraction, most_hops: int = MOST_HOPS) -> tuple[int, float]:
     """Return a number of slices and the simulated time with it, in seconds.
 
-    Powers of two are tried upwards, as long as they help and their simulation has at most `most_hops` hops: more
-    slices follow each other sooner through a tree, but each pays every link's α. So the answer is the same
-    on every machine. Schedules of the other clocks have one slice.
+    Powers of two are tried upwards, as long as they help and their simulation has at most `most_hops` hops:
+    more slices follow each other sooner through a tree, but each pays every link's α. So the answer is the
+    same on every machine. Schedules of the other clocks have one slice.
 
     Parameters
     ----------

@@ -23,10 +23,12 @@ from topologies.errors import InputError, TuttiError
 from topologies.exact import INT64_MAX
 from topologies.text import parse_topology
 from topologies.topology import Topology
-from topologies.units import parse_size, parse_time
+from topologies.units import exact_number, parse_size, parse_time
 
 TASK_FORMAT = "tutti.task/1"
 ONE_SEED = (0,)
+MOST_SEEDS = 10**6
+"""More syntheses than this for one row are a slip of the hand."""
 
 
 @dataclass(frozen=True)
@@ -49,16 +51,18 @@ def make_plan(config: Config, methods: Mapping[str, Method]) -> list[Task]:
         If anything in the config is wrong, or asks for the same row twice.
     """
     approaches = [_approach(placed, methods) for placed in config.methods]
+    _refuse_merging(approaches)
     sizes = {placed.where: _sizes(placed) for placed in config.collectives}
     tasks: list[Task] = []
     for placed in config.topologies:
-        topology = _at(placed.where, parse_topology, placed.table.spec)
+        text = placed.table.spec.strip()
+        topology = _at(placed.where, parse_topology, text)
         digest = topology_digest(topology)
         for asked in config.collectives:
-            what = _at(f"{asked.where} on {placed.table.spec}", _collective, asked.table, topology.num_ranks)
+            what = _at(f"{asked.where} on {text}", _collective, asked.table, topology.num_ranks)
             problem = Problem(topology, what)
             for approach in approaches:
-                tasks += _tasks(placed.table.spec, digest, problem, approach, sizes[asked.where])
+                tasks += _tasks(text, digest, problem, approach, sizes[asked.where])
     _refuse_duplicates(tasks, config.path)
     return tasks
 
@@ -123,6 +127,19 @@ def _approach(placed: Placed[MethodTable], methods: Mapping[str, Method]) -> App
     return Approach(placed.where, method, table.options, options, _at(placed.where, _seeds, method, table))
 
 
+def _refuse_merging(approaches: Iterable[Approach]) -> None:
+    """Refuse a method again with the same options and other seeds: both would share a column, and be one."""
+    first: dict[tuple[str, str], Approach] = {}
+    for approach in approaches:
+        before = first.setdefault((approach.method.name, options_text(approach.given)), approach)
+        if before.seeds != approach.seeds:
+            name = before.where.partition(": ")[2] or before.where
+            raise InputError(
+                f"{approach.where}: method {approach.method.name} has the same options in {name}, with other "
+                "seeds; give all seeds in one of them, or use two configs"
+            )
+
+
 def _seeds(method: Method, table: MethodTable) -> tuple[tuple[int, ...], ...]:
     """Return one tuple for each task: n seeds make one task, a list of them one each."""
     if table.seeds is None:
@@ -132,9 +149,13 @@ def _seeds(method: Method, table: MethodTable) -> tuple[tuple[int, ...], ...]:
     if isinstance(table.seeds, int):
         if table.seeds < 1:
             raise InputError(f"seeds = {table.seeds}; at least 1 is needed")
+        if table.seeds > MOST_SEEDS:
+            raise InputError(f"seeds = {table.seeds}; at most {MOST_SEEDS} are tried for a row")
         return (tuple(range(table.seeds)),)
     if not table.seeds or min(table.seeds) < 0 or len(set(table.seeds)) < len(table.seeds):
         raise InputError(f"seeds = {table.seeds}; a list holds different seeds, none negative")
+    if max(table.seeds) > INT64_MAX:
+        raise InputError(f"seeds = {table.seeds}; a seed must be below 2^63")
     return tuple((seed,) for seed in table.seeds)
 
 
@@ -161,8 +182,11 @@ def whole_size(text: str, where: str) -> int:
 
 
 def _collective(table: CollectiveTable, num_ranks: int) -> Collective:
-    shards = None if table.shards is None else [Fraction(share) for share in table.shards]
-    return collective(table.kind, num_ranks, root=table.root, shards=shards, groups=table.groups)
+    shards = None if table.shards is None else [exact_number(str(share)) for share in table.shards]
+    what = collective(table.kind, num_ranks, root=table.root, shards=shards, groups=table.groups)
+    if shards is not None:
+        _ = what.items  # refuses here what is too far apart to be exact
+    return what
 
 
 def _tasks(

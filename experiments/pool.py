@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -22,6 +23,8 @@ from experiments.tasks import Outcome, Task, failure
 from experiments.worker import DISK, DONE, PAUSE, READY, RESUME, STAGE, Setting, work
 from topologies.errors import TuttiError
 
+LONGEST_WAIT = 3600.0
+"""Seconds; what the system waits for is bounded, and a time limit is not."""
 SHUTDOWN_SECONDS = 2.0
 """How long a worker may take to leave by itself."""
 
@@ -44,6 +47,7 @@ def _nobody(task: Task) -> None:
 @contextmanager
 def _inherited() -> Iterator[None]:
     """Make what is started find our modules, and not hear a Ctrl-C before it can ignore it."""
+    resource_tracker.ensure_running()  # else it starts below, and its start unblocks SIGINT again
     path, old = os.environ.get("PYTHONPATH"), signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
     try:
@@ -166,7 +170,7 @@ class Pool:
         """Wait for a message, a death or a deadline; return what has finished."""
         now = time.monotonic()
         deadlines = [worker.deadline for worker in self._workers if worker.deadline is not None]
-        patience = max(min(deadlines) - now, 0.0) if deadlines else None
+        patience = min(max(min(deadlines) - now, 0.0), LONGEST_WAIT) if deadlines else None
         happened = wait([worker.pipe for worker in self._workers], patience)
         finished = []
         for number, worker in enumerate(self._workers):

@@ -10,6 +10,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from experiments.replacing import replacing
+
 Row = Mapping[str, Any]
 
 COLUMNS: dict[str, Any] = {
@@ -61,12 +63,15 @@ COLUMNS: dict[str, Any] = {
     "rank_egress_unicast": pa.float64(),
     "link_traffic": pa.float64(),
     "link_traffic_unicast": pa.float64(),
+    "note": pa.string(),
 }
 """Name and type of every column, in order. ``congestion`` is in s/GB of M; ``tb_exact`` and
-``congestion_exact`` are the fractions; ``seeds``: how many were tried; ``schedule``: its content hash. Of flow schedules:
-``slices`` that pipeline it at this size; ``trees`` a root (k), their largest and mean ``height`` in hops between ranks,
-the seconds to find the bottleneck, remove the switches and pack the trees; and in units of M what the busiest
-rank sends and what crosses all links, with in-network multicast and (``_unicast``) without."""
+``congestion_exact`` are the fractions; ``seeds``: how many were tried; ``schedule``: its content hash;
+``message``: why there is no result; ``note``: what becomes of a size that does not divide into the chunks.
+Of flow schedules: ``slices`` that pipeline it at this size; ``trees`` a root (k), their largest and mean
+``height`` in hops between ranks, the seconds to find the bottleneck, remove the switches and pack the trees;
+and in units of M what the busiest rank sends and what crosses all links, with in-network multicast and
+(``_unicast``) without."""
 
 MEASURED = frozenset(
     {
@@ -77,7 +82,6 @@ MEASURED = frozenset(
 """The columns that differ from run to run."""
 
 PARQUET, CSV = "results.parquet", "results.csv"
-PRETTY_DIGITS = "%.12g"
 
 
 def to_table(rows: Iterable[Row]) -> Any:
@@ -95,17 +99,15 @@ def write_results(rows: Iterable[Row], directory: Path) -> None:
         If they can't be written.
     """
     table = to_table(rows)
-    partial = directory / f".{PARQUET}"
-    pq.write_table(table, partial)
-    partial.replace(directory / PARQUET)
+    with replacing(directory / PARQUET) as draft:
+        pq.write_table(table, draft)
     write_csv(table.to_pandas(integer_object_nulls=True), directory / CSV)
 
 
 def write_csv(frame: pd.DataFrame, path: Path) -> None:
     """Write a table as CSV in one go."""
-    partial = path.with_name(f".{path.name}")
-    frame.to_csv(partial, index=False, lineterminator="\n")
-    partial.replace(path)
+    with replacing(path) as draft:
+        frame.to_csv(draft, index=False, lineterminator="\n")
 
 
 def read_results(directory: Path) -> pd.DataFrame:

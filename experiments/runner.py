@@ -70,12 +70,18 @@ class Summary:
         Rows of tasks that have not been run.
     interrupted
         Whether it was stopped.
+    report
+        The report, if it was written.
+    stale
+        Whether there are results of tasks that are not this run's: made by other code, or another config.
     """
 
     directory: Path
     rows: Sequence[Row]
     missing: int
     interrupted: bool
+    report: Path | None = None
+    stale: bool = False
 
     @property
     def failed(self) -> int:
@@ -111,10 +117,11 @@ def run(config_path: Path | str, options: RunOptions, console: Console) -> Summa
         sessions = [*store.sessions(), {**session, "ended": now()}]
         store.write_tables(rows)
         store.write_manifest(_manifest(config, tasks, rows, sessions, workers=workers, time_limit_s=limit))
+        report = None
         if not missing:
             store.prune_schedules(rows, config.run.keep_schedules)
-            _report(store.directory, console)
-        return Summary(store.directory, rows, missing, interrupted)
+            report = _report(store.directory, console)
+        return Summary(store.directory, rows, missing, interrupted, report, store.holds_others(tasks))
 
 
 @dataclass(frozen=True)
@@ -205,11 +212,12 @@ def _manifest(
     }
 
 
-def _report(directory: Path, console: Console) -> None:
-    """Write the report; if that fails, the results stand without it."""
+def _report(directory: Path, console: Console) -> Path | None:
+    """Write the report and return its path; if that fails, the results stand without it."""
     from experiments.report import write_report
 
     try:
-        write_report(directory)
+        return write_report(directory)
     except Exception as error:  # noqa: BLE001 (a report is made of results that are complete without it)
         console.print(f"the report was not written: {type(error).__name__}: {error}", highlight=False)
+        return None

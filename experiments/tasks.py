@@ -202,7 +202,7 @@ def _judge(task: Task, made: Made, bounds: Bounds) -> list[Row]:
         with Stopwatch() as watch:
             measured = time_columns(made.schedule, size, bound)
         note = rounding_note(made.schedule, size)
-        rows.append({**row, **constant, **measured, "simulate_s": watch.seconds, "message": note})
+        rows.append({**row, **constant, **measured, "simulate_s": watch.seconds, "note": note})
     return [{**row, "peak_rss_mb": peak_memory()} for row in rows]
 
 

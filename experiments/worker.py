@@ -87,7 +87,8 @@ def _obey_parent() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    if sys.stdout is not None and sys.stderr is not None:  # closed ones (``>&-``) print nothing anyway
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
 
 
 def _end_with_parent() -> None:

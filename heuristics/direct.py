@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from heuristics.steps import routes_between, step_numbers
+from heuristics.steps import routes_between
 from schedules.collective import EVERYONE, Collective, Items, Kind
 from schedules.compose import compose_allreduce
 from schedules.method import Method, NoOptions, Problem
-from schedules.schedule import Chunks, Clock, Schedule
+from schedules.schedule import Chunks, Clock, Schedule, step_numbers
 from topologies.exact import Int64Array
 from topologies.topology import Topology
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from heuristics.steps import routes_between, step_numbers, supports_allgathers
+from heuristics.steps import routes_between, supports_allgathers
 from schedules.compose import from_allgather
 from schedules.method import Method, NoOptions, Problem
-from schedules.schedule import Chunks, Clock, Schedule
+from schedules.schedule import Chunks, Clock, Schedule, step_numbers
 
 
 def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -> Schedule:

@@ -211,12 +211,6 @@ class Collective:
         total = sum(weights, Fraction(0))
         return [Fraction(weight) / total for weight in weights]
 
-    def members_mask(self, group: int) -> np.ndarray:
-        """Return a bool array (num_ranks,): who is in the group."""
-        mask = np.zeros(self.num_ranks, dtype=bool)
-        mask[list(self.members[group])] = True
-        return mask
-
     def __str__(self) -> str:
         extra = [f"root={self.root}"] if self.root else []
         extra += [f"shards={','.join(map(str, self.shards))}"] if self.shards else []
@@ -264,6 +258,8 @@ def collective(
 
 def _check_groups(c: Collective) -> None:
     seen: set[int] = set()
+    if not c.members:
+        raise InputError(f"{c.kind}: groups is empty; give at least one group, or leave it out")
     for number, group in enumerate(c.members):
         if len(group) < 2:
             raise InputError(f"{c.kind}: group {number} has {len(group)} rank(s); it needs at least 2")

@@ -18,10 +18,13 @@ from schedules.collective import Kind
 from schedules.durations import messages, transfer_ticks
 from schedules.method import Problem
 from schedules.reverse import reverse
-from schedules.schedule import Chunks, Clock, Routes, Schedule
+from schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
 from topologies.errors import InputError, Unsupported
-from topologies.exact import INT64_MAX, Int64Array, IntArray
+from topologies.exact import INT64_MAX, Int64Array, IntArray, common_divisor
 from topologies.transforms import transpose
+
+BY_ALLGATHER = (Kind.ALLGATHER, Kind.REDUCE_SCATTER, Kind.ALLREDUCE)
+"""What a method does that only makes allgathers, by `from_allgather`."""
 
 ADDITIVE_CLAIMS = ("tl_steps", "tb")
 """What a composition claims if both parts do; the congestion of the whole is less than the sum."""
@@ -46,10 +49,8 @@ def from_allgather(problem: Problem, make: Callable[[Problem], Schedule]) -> Sch
         If the collective is another.
     """
     what = problem.collective
-    if what.kind not in (Kind.ALLGATHER, Kind.REDUCE_SCATTER, Kind.ALLREDUCE):
-        raise Unsupported(
-            f"{what.kind} can't be made from an allgather; allowed: allgather, reduce-scatter, allreduce"
-        )
+    if what.kind not in BY_ALLGATHER:
+        raise Unsupported(f"{what.kind} can't be made from an allgather; allowed: {', '.join(BY_ALLGATHER)}")
     gather = what.with_kind(Kind.ALLGATHER)
     if what.kind is Kind.ALLGATHER:
         return make(problem)
@@ -185,8 +186,7 @@ def _on_common_tick(first: Schedule, second: Schedule) -> tuple[Schedule, Schedu
     """Return both with the longest tick that divides their own."""
     if first.tick is None or second.tick is None or first.tick == second.tick:
         return first, second
-    denominator = math.lcm(first.tick.denominator, second.tick.denominator)
-    tick = Fraction(math.gcd(int(first.tick * denominator), int(second.tick * denominator)), denominator)
+    tick = common_divisor([first.tick, second.tick])
     return _with_tick(first, tick), _with_tick(second, tick)
 
 
@@ -207,8 +207,7 @@ def _joined_order(first: Schedule, second: Schedule) -> IntArray | None:
     joined = np.concatenate([first.order.astype(np.int64), later])
     if first.clock is Clock.TIME:
         return joined
-    small = len(joined) == 0 or int(joined[-1]) <= np.iinfo(np.uint16).max
-    return joined.astype(np.uint16 if small else np.uint32)
+    return step_numbers(joined)
 
 
 def _end(schedule: Schedule) -> int:

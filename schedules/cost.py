@@ -18,7 +18,7 @@ from numba import njit
 
 from schedules.schedule import Clock, Schedule
 from topologies.errors import InputError
-from topologies.exact import Int32Array, Int64Array, frozen
+from topologies.exact import Int32Array, Int64Array
 
 
 @dataclass(frozen=True)
@@ -102,10 +102,9 @@ def _peaks(schedule: Schedule, begin: Int64Array) -> _Peaks:
     load = np.zeros((periods, len(bandwidth)), dtype=np.int64)
     longest = np.zeros(periods, dtype=np.int64)
     totals = np.zeros(topology.num_links, dtype=np.int64)
-    count = schedule.count if schedule.count is not None else frozen([], np.int32)
     wrong = _accumulate(
         begin.astype(np.int64),
-        (schedule.chunk, count, schedule.route),
+        (schedule.chunk, schedule.count_or_empty, schedule.route),
         schedule.chunks.offset,
         (table.offsets, table.links, link_class.astype(np.int32)),
         (load, longest, totals),

@@ -20,7 +20,7 @@ from numba import njit
 
 from schedules.durations import Messages, transfer_ticks
 from schedules.schedule import Clock, Schedule
-from topologies.exact import Int32Array, Int64Array, frozen
+from topologies.exact import Int32Array, Int64Array
 
 _NONE = -1
 _FIRST_EDGES = 1024
@@ -61,8 +61,8 @@ def dependencies(schedule: Schedule, grouped: Messages) -> Dependencies:
         Its `messages`.
     """
     chunks = schedule.chunks
-    count = schedule.count if schedule.count is not None else frozen([], np.int32)
-    rows, places = (schedule.chunk, count, schedule.route), (schedule.route_source, schedule.route_target)
+    rows = (schedule.chunk, schedule.count_or_empty, schedule.route)
+    places = (schedule.route_source, schedule.route_target)
     start, done = _visibility(schedule, grouped)
     moments, nodes = (grouped.of_row, start, done), schedule.topology.num_nodes
     if not schedule.collective.is_combining and nodes * len(chunks) <= _MOST_CELLS:

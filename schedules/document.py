@@ -20,7 +20,7 @@ from schedules.collective import Collective, collective
 from schedules.schedule import Chunks, Clock, Routes, Schedule
 from schedules.values import check_keys, exact, integer, lists_in, mapping, positive, shown, within
 from topologies.errors import InputError, suggestion
-from topologies.exact import INT64_MAX, Int32Array
+from topologies.exact import INT64_MAX, Int32Array, json_number
 from topologies.files import from_node_link, to_node_link
 from topologies.topology import Topology
 from topologies.units import parse_time
@@ -52,8 +52,8 @@ def header_of(schedule: Schedule) -> dict[str, Any]:
     if schedule.tick is not None:
         header["tick"] = f"{schedule.tick} s"
     if schedule.size is not None:
-        header["size_bytes"] = _number(schedule.size)
-    header["claims"] = {name: _number(Fraction(value)) for name, value in schedule.claims.items()}
+        header["size_bytes"] = json_number(schedule.size)
+    header["claims"] = {name: json_number(Fraction(value)) for name, value in schedule.claims.items()}
     return header
 
 
@@ -66,8 +66,7 @@ def columns_of(schedule: Schedule) -> Columns:
     if len(schedule.collective.members) > 1:
         columns["chunks.group"] = items.group[item]
     columns["chunks.size"] = schedule.chunks.size
-    if schedule.routes is not None:
-        columns |= {"routes.offsets": schedule.routes.offsets, "routes.links": schedule.routes.links}
+    columns |= {"routes.offsets": schedule.route_table.offsets, "routes.links": schedule.route_table.links}
     columns["transfers.chunk"] = schedule.chunk
     optional = {"count": schedule.count, "order": schedule.order, "reduce": schedule.reduce}
     columns |= {"transfers.src": schedule.source, "transfers.dst": schedule.target}
@@ -78,11 +77,8 @@ def columns_of(schedule: Schedule) -> Columns:
 def to_document(schedule: Schedule) -> dict[str, Any]:
     """Return the schedule as JSON values, in the form of a schedule file."""
     document, columns = header_of(schedule), columns_of(schedule)
-    offsets, links = columns.pop("routes.offsets", None), columns.pop("routes.links", None)
-    document["chunks"], document["transfers"] = {}, {}
-    if offsets is not None and links is not None:
-        flat, bounds = links.tolist(), offsets.tolist()
-        document["routes"] = [flat[a:b] for a, b in pairwise(bounds)]
+    offsets, links = columns.pop("routes.offsets").tolist(), columns.pop("routes.links").tolist()
+    document |= {"chunks": {}, "routes": [links[a:b] for a, b in pairwise(offsets)], "transfers": {}}
     for name, column in columns.items():
         table, key = name.split(".")
         document[table][key] = column.tolist()
@@ -323,7 +319,7 @@ def _collective_document(what: Collective) -> dict[str, Any]:
     if what.root is not None:
         document["root"] = what.root
     if what.shards is not None:
-        document["shards"] = [_number(shard) for shard in what.shards]
+        document["shards"] = [json_number(shard) for shard in what.shards]
     if what.groups is not None:
         document["groups"] = [list(group) for group in what.groups]
     return document
@@ -357,7 +353,3 @@ def _clock(value: Any, where: str) -> Clock:
     if value not in clocks:
         raise InputError(f"{where}: unknown clock {shown(value)}{suggestion(str(value), clocks)}")
     return Clock(value)
-
-
-def _number(value: Fraction) -> int | str:
-    return value.numerator if value.denominator == 1 else str(value)

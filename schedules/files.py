@@ -36,7 +36,7 @@ from schedules.schedule import Schedule
 from topologies.errors import InputError
 from topologies.units import exact_number
 
-__all__ = ["content_hash", "from_document", "read_schedule", "to_document", "write_schedule"]
+__all__ = ["check_target", "content_hash", "from_document", "read_schedule", "to_document", "write_schedule"]
 
 _HEADER = "header"
 _DAMAGED = (ValueError, KeyError, RuntimeError, MemoryError, zipfile.BadZipFile, struct.error)
@@ -64,6 +64,24 @@ def write_schedule(schedule: Schedule, path: Path | str) -> None:
         raise InputError(f"{path}: can't be written: {error.strerror or error}") from None
     finally:
         _remove(draft)
+
+
+def check_target(path: Path | str) -> None:
+    """Refuse a name that `write_schedule` could not write to, as far as can be said before.
+
+    Raises
+    ------
+    InputError
+        As `write_schedule`.
+    """
+    _form(path)
+    path = Path(path)
+    if path.is_dir():
+        raise InputError(f"{path}: can't be written: Is a directory")
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: can't be written: no directory {path.parent}")
+    if not os.access(path.parent, os.W_OK):
+        raise InputError(f"{path}: can't be written: no permission to write in {path.parent}")
 
 
 def read_schedule(path: Path | str) -> Schedule:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from schedules.collective import Collective
+from schedules.collective import Collective, Kind
 from schedules.schedule import Schedule
 from topologies.errors import Unsupported
 from topologies.topology import Topology
@@ -70,7 +70,7 @@ class Method:
     """
 
     name: str
-    kind: str
+    kind: Literal["exact", "heuristic", "expansion"]
     synthesize: Callable[[Problem, Any, np.random.Generator], Schedule]
     options: type = NoOptions
     supports: Callable[[Problem, Any], None] = _always
@@ -81,3 +81,13 @@ class Method:
     def unsupported(self, reason: str) -> Unsupported:
         """Return the error that says why this method does not handle a problem."""
         return Unsupported(f"{self.name} {reason}")
+
+    def check_kind(self, what: Collective, kinds: Sequence[Kind]) -> None:
+        """Raise `Unsupported` unless the collective is of one of these kinds."""
+        if what.kind not in kinds:
+            raise self.unsupported(f"does {', '.join(kinds)}; not {what.kind}")
+
+    def check_one_group(self, what: Collective) -> None:
+        """Raise `Unsupported` for a collective over groups of the ranks."""
+        if what.groups is not None:
+            raise self.unsupported(f"needs one group of all ranks; this {what.kind} has {len(what.groups)}")

@@ -14,8 +14,11 @@ import numpy.typing as npt
 
 from schedules.collective import Collective
 from topologies.errors import InputError
-from topologies.exact import BoolArray, Int32Array, Int64Array, frozen
+from topologies.exact import BoolArray, Int32Array, Int64Array, frozen, offsets_of
 from topologies.topology import Topology
+
+MOST_CHUNKS = 2**31 - 1
+"""A chunk's number fits 32 bits."""
 
 
 class Clock(StrEnum):
@@ -67,9 +70,7 @@ class Chunks:
     @cached_property
     def offset(self) -> Int64Array:
         """int64 (chunks + 1,): running total of sizes; the size of a run is a difference of two."""
-        total = np.zeros(len(self.size) + 1, dtype=np.int64)
-        np.cumsum(self.size, out=total[1:])
-        return total
+        return offsets_of(self.size)
 
     @classmethod
     def even(cls, collective: Collective, per_item: int = 1) -> Chunks:
@@ -78,11 +79,13 @@ class Chunks:
         Raises
         ------
         InputError
-            If `per_item` is less than 1.
+            If `per_item` is less than 1, or there would be more chunks than 32 bits count.
         """
         if per_item < 1:
             raise InputError(f"{per_item} chunks a shard; at least 1 is needed")
         share = collective.items.share.reduced
+        if per_item * len(share) > MOST_CHUNKS:
+            raise InputError(f"{per_item} chunks a shard are too many: over {MOST_CHUNKS} chunks in all")
         item = np.repeat(np.arange(len(share), dtype=np.int32), per_item)
         return cls(item, np.repeat(share.numerators, per_item), share.denominator * per_item)
 
@@ -110,9 +113,8 @@ class Routes:
     @classmethod
     def of(cls, lists: Sequence[Sequence[int]]) -> Routes:
         """Return the routes with these link lists."""
-        lengths = [len(links) for links in lists]
         flat = [link for links in lists for link in links]
-        return cls(np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]), np.array(flat, dtype=np.int32))
+        return cls(offsets_of([len(links) for links in lists]), np.array(flat, dtype=np.int32))
 
     @property
     def are_links(self) -> bool:
@@ -221,6 +223,23 @@ class Schedule:
             return self.chunks.size[self.chunk]
         return self.chunks.offset[self.chunk + self.count] - self.chunks.offset[self.chunk]
 
+    @property
+    def count_or_empty(self) -> Int32Array:
+        """`count`, empty where each row carries one chunk: kernels take one type."""
+        return frozen([], np.int32) if self.count is None else self.count
+
+    @property
+    def reduce_or_empty(self) -> BoolArray:
+        """`reduce`, empty where no row reduces: kernels take one type."""
+        return frozen([], np.bool_) if self.reduce is None else self.reduce
+
     def replace(self, **changes: Any) -> Schedule:
         """Return a copy with these fields changed."""
         return replace(self, **changes)
+
+
+def step_numbers(steps: npt.ArrayLike) -> npt.NDArray[np.unsignedinteger[Any]]:
+    """Return comm steps as a column `Schedule.order`, in the narrowest type that one keeps."""
+    numbers = np.asarray(steps, dtype=np.int64)
+    fits = numbers.max(initial=0) <= np.iinfo(np.uint16).max
+    return numbers.astype(np.uint16 if fits else np.uint32)

@@ -34,7 +34,7 @@ from schedules.durations import Messages, messages, transfer_ticks
 from schedules.events import EDGE, HOP, LINK, MESSAGE, NONE, TURN, WAITER, Table, link_turns, run
 from schedules.schedule import Clock, Schedule
 from topologies.errors import InputError
-from topologies.exact import FloatArray, Int32Array, Int64Array
+from topologies.exact import FloatArray, Int32Array, Int64Array, offsets_of
 
 MOST_HOPS = 2**31 - 1
 
@@ -168,8 +168,7 @@ def _hops_and_messages(
     """Return the tables of hops, of messages and of the links' turns; sets where each link's begin."""
     route = np.repeat(grouped.route, slices)
     length = np.diff(schedule.route_table.offsets)[route]
-    begin = np.zeros(len(route) + 1, dtype=np.int64)
-    np.cumsum(length, out=begin[1:])
+    begin = offsets_of(length)
     if begin[-1] > MOST_HOPS:
         raise InputError(f"{begin[-1]} hops to simulate; at most {MOST_HOPS}: use fewer slices")
     hops = np.empty(begin[-1], dtype=HOP)

@@ -54,7 +54,7 @@ def test_a_schedule_is_legal_and_no_faster_than_any_bound(name, text, kind):
     what = collective(kind, topology.num_ranks)
     schedule = synthesize(name, topology, what)
     if schedule is None:
-        assert name in {"rhd", "bfb", "tacos"}  # ring and direct are defined everywhere
+        assert name not in {"ring", "direct"}, "these two are defined everywhere"
         return
     assert schedule.topology == topology
     assert schedule.collective == what

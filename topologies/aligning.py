@@ -1,8 +1,8 @@
 """Trees made alike: the trees of a root exchange parents until those that follow each other agree.
 
-Where a rank has the same parent, as deep, in trees that follow each other, one transfer serves them all. An exchange
-between two trees of a root leaves the use of every arc as it is. It is made only where neither tree's rank comes
-to lie deeper than before, which also keeps out circles; so no tree gets higher.
+Where a rank has the same parent, as deep, in trees that follow each other, one transfer serves them all. An
+exchange between two trees of a root leaves the use of every arc as it is. It is made only where neither
+tree's rank comes to lie deeper than before, which also keeps out circles; so no tree gets higher.
 """
 
 from __future__ import annotations

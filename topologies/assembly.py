@@ -9,7 +9,7 @@ import numpy as np
 
 from topologies.errors import InputError
 from topologies.exact import IntArray, Rationals
-from topologies.topology import Topology
+from topologies.topology import DEFAULT_ALPHA, DEFAULT_BANDWIDTH, Topology
 
 Values = Fraction | int | Sequence[Fraction | int] | None
 """A bandwidth (bytes/s) or an α (s): one for all classes of links, one each, or the default."""
@@ -34,42 +34,14 @@ def check_size(name: str, nodes: int, links: int) -> None:
             raise InputError(f"topology {name} has too many {what}; at most {limit} are built")
 
 
-def per_class(what: str, values: Values, defaults: Sequence[Fraction]) -> list[Fraction]:
-    """Return one exact number a class of links.
-
-    Parameters
-    ----------
-    what
-        Names the numbers and the classes in the error, such as ``"torus:4x4: bandwidth"``.
-    values
-        One for all classes, one each, or None for the defaults.
-    defaults
-        One a class.
-
-    Raises
-    ------
-    InputError
-        If there are neither one nor as many as classes, or one of them is a float.
-    """
-    if values is None:
-        return list(defaults)
-    given = list(values) if isinstance(values, Iterable) else [values]
-    if len(given) not in (1, len(defaults)):
-        allowed = "1" if len(defaults) == 1 else f"1 or {len(defaults)}"
-        raise InputError(f"{what} has {len(given)} values; give {allowed}")
-    if any(isinstance(value, float) for value in given):
-        raise InputError(f"{what} is a float; give a Fraction or an integer, which are exact")
-    exact = [Fraction(value) for value in given]
-    return exact * (len(defaults) // len(exact)) if len(exact) == 1 else exact
-
-
 def assemble(
     name: str,
     num_ranks: int,
     classes: Sequence[Arcs],
-    bandwidth: Sequence[Fraction],
-    alpha: Sequence[Fraction],
+    bandwidth: Values = None,
+    alpha: Values = None,
     *,
+    default_bandwidth: Sequence[Fraction] | None = None,
     switches: Sequence[str] = (),
     hosts: Sequence[int] | None = None,
     nominal_degree: int | None = None,
@@ -83,12 +55,22 @@ def assemble(
     classes
         The links of each class; a pair that is listed twice is two parallel links.
     bandwidth, alpha
-        One exact number a class, bytes/s and seconds.
+        Bytes/s and seconds, exact: one number for all classes, one each, or None for the defaults.
+    default_bandwidth
+        One a class, where it is not 50 GB/s for all.
     switches
         The labels of the switches.
     hosts, nominal_degree
         As in `Topology`.
+
+    Raises
+    ------
+    InputError
+        If there are neither one bandwidth (or α) nor as many as classes, or one of them is a float.
     """
+    speeds = default_bandwidth or [DEFAULT_BANDWIDTH] * len(classes)
+    bandwidths = per_class(f"topology {name}: bandwidth", bandwidth, speeds)
+    alphas = per_class(f"topology {name}: alpha", alpha, [DEFAULT_ALPHA] * len(classes))
     source = np.concatenate([arcs[0] for arcs in classes])
     target = np.concatenate([arcs[1] for arcs in classes])
     kind = np.repeat(np.arange(len(classes)), [len(arcs[0]) for arcs in classes])
@@ -99,8 +81,22 @@ def assemble(
         labels=(*map(str, range(num_ranks)), *switches),
         source=source[order].astype(np.int32),
         target=target[order].astype(np.int32),
-        bandwidth=Rationals.of(bandwidth).take(kind[order]).reduced,
-        alpha=Rationals.of(alpha).take(kind[order]).reduced,
+        bandwidth=Rationals.of(bandwidths).take(kind[order]).reduced,
+        alpha=Rationals.of(alphas).take(kind[order]).reduced,
         hosts=None if hosts is None else np.array(hosts, dtype=np.int32),
         nominal_degree=nominal_degree,
     )
+
+
+def per_class(what: str, values: Values, defaults: Sequence[Fraction]) -> list[Fraction]:
+    """Return one exact number a class of links; `what` names them in errors."""
+    if values is None:
+        return list(defaults)
+    given = list(values) if isinstance(values, Iterable) else [values]
+    if len(given) not in (1, len(defaults)):
+        allowed = "1" if len(defaults) == 1 else f"1 or {len(defaults)}"
+        raise InputError(f"{what} has {len(given)} values; give {allowed}")
+    if any(isinstance(value, float) for value in given):
+        raise InputError(f"{what} is a float; give a Fraction or an integer, which are exact")
+    exact = [Fraction(value) for value in given]
+    return exact * len(defaults) if len(exact) == 1 else exact

@@ -39,7 +39,7 @@ def hop_distances(topology: Topology, sources: Sequence[int] | Int64Array | None
     [[0, 1, 2], [2, 0, 1], [1, 2, 0]]
     """
     offsets, links = topology.out_links
-    return _breadth_first(offsets, topology.target[links], _as_nodes(topology, sources))
+    return _hops_from_each(offsets, topology.target[links], _as_nodes(topology, sources))
 
 
 def diameter(topology: Topology) -> int:
@@ -82,26 +82,37 @@ def _as_nodes(topology: Topology, sources: Sequence[int] | Int64Array | None) ->
 
 
 @njit(cache=True)
-def _breadth_first(offsets: Int64Array, heads: Int32Array, sources: Int64Array) -> Int32Array:
-    """Search from each source; `queue` holds the nodes found, in the order of their distance."""
+def _hops_from_each(offsets: Int64Array, heads: Int32Array, sources: Int64Array) -> Int32Array:
     num_nodes = len(offsets) - 1
-    hops = np.full((len(sources), num_nodes), -1, np.int32)
+    hops = np.empty((len(sources), num_nodes), np.int32)
     queue = np.empty(num_nodes, np.int32)
     for row in range(len(sources)):
-        seen = hops[row]
-        queue[0] = sources[row]
-        seen[sources[row]] = 0
-        first, found = 0, 1
-        while first < found < num_nodes:
-            node = queue[first]
-            first += 1
-            for position in range(offsets[node], offsets[node + 1]):
-                head = heads[position]
-                if seen[head] < 0:
-                    seen[head] = seen[node] + 1
-                    queue[found] = head
-                    found += 1
+        breadth_first(offsets, heads, sources[row], hops[row], queue)
     return hops
+
+
+@njit(cache=True)
+def breadth_first(
+    offsets: Int64Array, heads: Int32Array, source: int, hops: Int32Array, queue: Int32Array
+) -> None:
+    """Set hops[v] to the distance from the source to node v, -1 where there is no path.
+
+    `queue` (nodes,) is room for the nodes found, in the order of their distance. Over in-links, with their
+    tails for heads, the distances are those to `source`.
+    """
+    hops[:] = -1
+    hops[source] = 0
+    queue[0] = source
+    first, found = 0, 1
+    while first < found < len(hops):
+        node = queue[first]
+        first += 1
+        for position in range(offsets[node], offsets[node + 1]):
+            head = heads[position]
+            if hops[head] < 0:
+                hops[head] = hops[node] + 1
+                queue[found] = head
+                found += 1
 
 
 @njit(cache=True)

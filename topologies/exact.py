@@ -32,6 +32,32 @@ def frozen(array: npt.ArrayLike, dtype: npt.DTypeLike) -> Any:
     return result
 
 
+def offsets_of(lengths: npt.ArrayLike) -> Int64Array:
+    """Return the CSR offsets of rows of these lengths: 0 and the running totals, int64 (rows + 1,)."""
+    counts = np.asarray(lengths)
+    offsets = np.zeros(len(counts) + 1, dtype=np.int64)
+    np.cumsum(counts, out=offsets[1:])
+    return offsets
+
+
+def common_divisor(values: Iterable[Fraction]) -> Fraction:
+    """Return the greatest number of which all these positive ones are whole multiples.
+
+    Examples
+    --------
+    >>> common_divisor([Fraction(1, 2), Fraction(1, 3)])
+    Fraction(1, 6)
+    """
+    exact = list(values)
+    denominator = math.lcm(*(value.denominator for value in exact))
+    return Fraction(math.gcd(*(int(value * denominator) for value in exact)), denominator)
+
+
+def json_number(value: Fraction) -> int | str:
+    """Return an exact number as JSON has it: an integer where it is one, else ``"p/q"``."""
+    return value.numerator if value.denominator == 1 else str(value)
+
+
 @dataclass(frozen=True, eq=False)
 class Rationals:
     """An immutable vector of exact rationals: ``numerators / denominator``.

@@ -11,15 +11,15 @@ Source: dissertation, Table A.3 and sections A.6.1 to A.6.4.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from topologies.assembly import Arcs, Values, assemble, check_size, per_class
+from topologies.assembly import Arcs, Values, assemble, check_size
 from topologies.errors import InputError
 from topologies.exact import Int64Array
-from topologies.topology import DEFAULT_ALPHA, DEFAULT_BANDWIDTH, Topology
+from topologies.topology import Topology
 
 
 def ring(ranks: int, *, bandwidth: Values = None, alpha: Values = None) -> Topology:
@@ -146,7 +146,7 @@ def complete_bipartite(degree: int, *, bandwidth: Values = None, alpha: Values =
     source = np.repeat(np.arange(2 * degree), degree)
     across = np.tile(np.arange(degree), 2 * degree)
     arcs = (source, np.where(source < degree, across + degree, across))
-    return _assemble(name, 2 * degree, [arcs], bandwidth, alpha)
+    return assemble(name, 2 * degree, [arcs], bandwidth, alpha)
 
 
 def gen_kautz(degree: int, ranks: int, *, bandwidth: Values = None, alpha: Values = None) -> Topology:
@@ -178,7 +178,7 @@ def gen_kautz(degree: int, ranks: int, *, bandwidth: Values = None, alpha: Value
     target = (-degree * source - np.tile(np.arange(1, degree + 1), ranks)) % ranks
     proper = source != target
     arcs = (source[proper], target[proper])
-    return _assemble(name, ranks, [arcs], bandwidth, alpha, nominal_degree=degree)
+    return assemble(name, ranks, [arcs], bandwidth, alpha, nominal_degree=degree)
 
 
 def circulant(ranks: int, *offsets: int, bandwidth: Values = None, alpha: Values = None) -> Topology:
@@ -207,7 +207,7 @@ def circulant(ranks: int, *offsets: int, bandwidth: Values = None, alpha: Values
     _check_offsets(name, ranks, offsets)
     rank = np.arange(ranks)
     classes = [_there_and_back(rank, (rank + offset) % ranks, (rank - offset) % ranks) for offset in offsets]
-    return _assemble(name, ranks, classes, bandwidth, alpha)
+    return assemble(name, ranks, classes, bandwidth, alpha)
 
 
 def _check_offsets(name: str, ranks: int, offsets: Sequence[int]) -> None:
@@ -238,47 +238,51 @@ _HUGE_DIMENSION = 64
 
 @dataclass(frozen=True)
 class _Factor:
-    """A small digraph whose Cartesian product with others is the network; arcs listed by tail."""
+    """A small digraph whose Cartesian product with others is the network.
+
+    Parameters
+    ----------
+    length
+        Its nodes, 0..length-1.
+    links
+        An upper limit on the arcs, known before they are built.
+    arcs
+        Makes, of the array of its nodes, the tails and the heads, listed by tail.
+    """
 
     length: int
     links: int
-    """An upper limit on the arcs, known before they are built."""
-
-    kind: str
-
-    def arcs(self) -> tuple[Int64Array, Int64Array]:
-        """Return the tails and the heads."""
-        here = np.arange(self.length)
-        up, down = here + 1, here - 1
-        if self.kind == "one way":
-            return here, up % self.length
-        if self.kind == "cycle":
-            return _there_and_back(here, up % self.length, down % self.length)
-        if self.kind == "path":
-            tail, head = _there_and_back(here, up, down)
-            inside = (head >= 0) & (head < self.length)
-            return tail[inside], head[inside]
-        tail, head = np.repeat(here, self.length), np.tile(here, self.length)
-        return tail[tail != head], head[tail != head]
+    arcs: Callable[[Int64Array], Arcs]
 
 
 def _one_way(length: int) -> _Factor:
-    return _Factor(length, length, "one way")
+    return _Factor(length, length, lambda here: (here, (here + 1) % length))
 
 
 def _cycle(length: int) -> _Factor:
-    return _Factor(length, 2 * length, "cycle")
+    return _Factor(
+        length, 2 * length, lambda here: _there_and_back(here, (here + 1) % length, (here - 1) % length)
+    )
 
 
 def _path(length: int) -> _Factor:
-    return _Factor(length, 2 * length, "path")
+    def arcs(here: Int64Array) -> Arcs:
+        tail, head = _there_and_back(here, here + 1, here - 1)
+        inside = (head >= 0) & (head < length)
+        return tail[inside], head[inside]
+
+    return _Factor(length, 2 * length, arcs)
 
 
 def _clique(length: int) -> _Factor:
-    return _Factor(length, length * (length - 1), "clique")
+    def arcs(here: Int64Array) -> Arcs:
+        tail, head = np.repeat(here, length), np.tile(here, length)
+        return tail[tail != head], head[tail != head]
+
+    return _Factor(length, length * (length - 1), arcs)
 
 
-def _there_and_back(here: Int64Array, up: Int64Array, down: Int64Array) -> tuple[Int64Array, Int64Array]:
+def _there_and_back(here: Int64Array, up: Int64Array, down: Int64Array) -> Arcs:
     """Return the arcs to `up` and to `down`, by tail; once where the two agree, never to itself."""
     tail = np.repeat(here, 2)
     head = np.stack([up, down], axis=1).reshape(-1)
@@ -299,27 +303,9 @@ def _product(name: str, factors: Sequence[_Factor], bandwidth: Values, alpha: Va
     for factor in factors:
         before, stride = stride, stride // factor.length
         corners = np.add.outer(np.arange(0, ranks, before), np.arange(stride)).reshape(-1, 1)
-        tail, head = factor.arcs()
+        tail, head = factor.arcs(np.arange(factor.length))
         classes.append(((corners + tail * stride).reshape(-1), (corners + head * stride).reshape(-1)))
-    return _assemble(name, ranks, classes, bandwidth, alpha)
-
-
-def _assemble(
-    name: str,
-    ranks: int,
-    classes: Sequence[Arcs],
-    bandwidth: Values,
-    alpha: Values,
-    nominal_degree: int | None = None,
-) -> Topology:
-    return assemble(
-        name,
-        ranks,
-        classes,
-        per_class(f"topology {name}: bandwidth", bandwidth, [DEFAULT_BANDWIDTH] * len(classes)),
-        per_class(f"topology {name}: alpha", alpha, [DEFAULT_ALPHA] * len(classes)),
-        nominal_degree=nominal_degree,
-    )
+    return assemble(name, ranks, classes, bandwidth, alpha)
 
 
 def _at_least(name: str, what: str, value: int, least: int) -> None:

@@ -25,15 +25,17 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import numpy as np
 
 from topologies.errors import InputError, suggestion
 from topologies.exact import Int32Array, Rationals
 from topologies.topology import DEFAULT_ALPHA, DEFAULT_BANDWIDTH, Topology
 from topologies.units import exact_number, format_bandwidth, format_time, parse_bandwidth, parse_time
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 _KINDS = ("compute", "switch")
 _NO_HOST = -1
@@ -114,6 +116,8 @@ def to_networkx(topology: Topology) -> nx.MultiDiGraph:
     Nodes are node numbers; an edge's key is its link number, and its ``bandwidth`` and ``alpha`` are
     Fractions in bytes/s and seconds.
     """
+    import networkx as nx  # slow to import, and few need it
+
     return nx.node_link_graph(_document(topology, Fraction, Fraction), edges="edges")
 
 
@@ -128,6 +132,8 @@ def from_networkx(graph: nx.Graph, name: str | None = None) -> Topology:
     InputError
         As `from_node_link`.
     """
+    import networkx as nx
+
     document = nx.node_link_data(graph, edges="edges")
     defaults = {"bandwidth": DEFAULT_BANDWIDTH, "alpha": DEFAULT_ALPHA}
     document["nodes"] = [{"kind": "compute"} | node for node in document["nodes"]]

@@ -1,6 +1,6 @@
 """Maximum flow and minimum cut on integer capacities, exact.
 
-Two back-ends of one interface. `FlowNetwork` drives OR-Tools and is the default. `DinicNetwork` is a
+Two back-ends of one interface. `FlowNetwork` drives OR-Tools and is the reference. `DinicNetwork` is a
 kernel of our own (Dinic's algorithm, searching backwards from the sink) whose flow can be kept while
 the set of sources grows and the sink moves, which is what a search over all sinks needs; see
 `models.cut`.
@@ -13,7 +13,6 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 from numba import njit
-from ortools.graph.python import max_flow
 
 from topologies.errors import InputError
 from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, frozen
@@ -61,6 +60,8 @@ class FlowNetwork:
     def __init__(
         self, num_nodes: int, tails: npt.ArrayLike, heads: npt.ArrayLike, capacities: npt.ArrayLike
     ) -> None:
+        from ortools.graph.python import max_flow  # slow to import, and only the reference needs it
+
         self.num_nodes = num_nodes
         self._solver = max_flow.SimpleMaxFlow()
         tail, head = (np.asarray(ends, dtype=np.int32) for ends in (tails, heads))

@@ -13,10 +13,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from topologies.assembly import Arcs, Values, assemble, check_size, per_class
+from topologies.assembly import Arcs, Values, assemble, check_size
 from topologies.errors import InputError
 from topologies.exact import IntArray
-from topologies.topology import DEFAULT_ALPHA, Topology
+from topologies.topology import Topology
 
 _GB = 10**9
 NO_HOST = -1
@@ -186,8 +186,9 @@ def _platform(
         name,
         ranks,
         [inside, two_way(adapters, on_rail)],
-        per_class(f"topology {name}: bandwidth", bandwidth, defaults),
-        per_class(f"topology {name}: alpha", alpha, [DEFAULT_ALPHA] * len(defaults)),
+        bandwidth,
+        alpha,
+        default_bandwidth=defaults,
         switches=box_switches + infiniband,
         hosts=[*box.tolist(), *range(len(box_switches)), *[NO_HOST] * rails],
     )

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from topologies.distances import breadth_first
 from topologies.errors import InputError
-from topologies.exact import Int32Array, Int64Array
+from topologies.exact import Int32Array, Int64Array, offsets_of
 from topologies.topology import Topology
 
 
@@ -66,34 +67,13 @@ def shortest_routes(
             f"topology {topology.name}: no path from {topology.labels[starts[pair]]} "
             f"to {topology.labels[ends[pair]]}"
         )
-    offsets = np.zeros(len(starts) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=offsets[1:])
+    offsets = offsets_of(lengths)
     out_offsets = topology.out_links[0]
     out_links = np.lexsort((topology.target, topology.source)).astype(np.int32)
     links = _route_links(
         in_offsets, tails, out_offsets, out_links, topology.target, starts, ends, by_target, offsets
     )
     return offsets, links
-
-
-@njit(cache=True)
-def _search_back(
-    offsets: Int64Array, tails: Int32Array, target: int, hops: Int32Array, queue: Int32Array
-) -> None:
-    """Set hops[v] to the distance from node v to the target, -1 where there is no path."""
-    hops[:] = -1
-    hops[target] = 0
-    queue[0] = target
-    first, found = 0, 1
-    while first < found < len(hops):
-        node = queue[first]
-        first += 1
-        for position in range(offsets[node], offsets[node + 1]):
-            tail = tails[position]
-            if hops[tail] < 0:
-                hops[tail] = hops[node] + 1
-                queue[found] = tail
-                found += 1
 
 
 @njit(cache=True)
@@ -108,7 +88,7 @@ def _route_lengths(
     for pair in by_target:
         if ends[pair] != searched:
             searched = ends[pair]
-            _search_back(in_offsets, tails, searched, hops, queue)
+            breadth_first(in_offsets, tails, searched, hops, queue)
         lengths[pair] = hops[starts[pair]]
     return lengths
 
@@ -138,7 +118,7 @@ def _route_links(
     for turn, pair in enumerate(by_target):
         if ends[pair] != searched:
             searched = ends[pair]
-            _search_back(in_offsets, tails, searched, hops, queue)
+            breadth_first(in_offsets, tails, searched, hops, queue)
         node = starts[pair]
         _cheapest_ways(node, hops, out_offsets, out_links, heads, used, turn + 1, known, queue, cost, choice)
         for place in range(offsets[pair], offsets[pair + 1]):

@@ -26,6 +26,7 @@ from pathlib import Path
 
 from topologies import clusters, families, platforms, volta
 from topologies.errors import InputError, suggestion
+from topologies.exact import Rationals
 from topologies.files import read_topology
 from topologies.topology import Topology
 from topologies.transforms import links_between, parallel_links, ranks_beyond, without
@@ -190,12 +191,22 @@ def _build(text: str, family: Family, args: str | None, keys: Mapping[str, str])
     least, most = family.arguments
     if len(words) < least or (most is not None and len(words) > most):
         raise InputError(f"{_shown(text)}: {len(words)} arguments; {_expected(family)}")
-    return family.build(
-        *map(int, words),
-        **_own_keys(text, family, keys),
-        bandwidth=_quantities(text, keys, "bandwidth", parse_bandwidth),
-        alpha=_quantities(text, keys, "alpha", parse_time),
-    )
+    bandwidth = _quantities(text, keys, "bandwidth", parse_bandwidth)
+    alpha = _quantities(text, keys, "alpha", parse_time)
+    for key, values in (("bandwidth", bandwidth), ("alpha", alpha)):
+        _check_exact(text, key, values or [])
+    own = _own_keys(text, family, keys)
+    return family.build(*map(int, words), **own, bandwidth=bandwidth, alpha=alpha)
+
+
+def _check_exact(text: str, key: str, values: list[Fraction]) -> None:
+    """Refuse numbers that no network can hold exactly."""
+    try:
+        Rationals.of(values)
+    except InputError:
+        shown = "is too large" if len(values) == 1 else "has values too large or too far apart"
+        limit = "each must fit 64 bits over their common denominator, in bytes/s or seconds"
+        raise InputError(f"{_shown(text)}: {key} {shown}; {limit}") from None
 
 
 def _own_keys(text: str, family: Family, keys: Mapping[str, str]) -> dict[str, int]:

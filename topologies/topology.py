@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from topologies.errors import InputError
-from topologies.exact import INT64_MAX, Int32Array, Int64Array, Rationals, frozen
+from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, Rationals, frozen, offsets_of
 
 DEFAULT_BANDWIDTH = Fraction(50 * 10**9)
 DEFAULT_ALPHA = Fraction(1, 2 * 10**6)
@@ -229,9 +229,7 @@ class Topology:
 
 
 def _incidence(end: Int32Array, num_nodes: int) -> tuple[Int64Array, Int32Array]:
-    offsets = np.zeros(num_nodes + 1, dtype=np.int64)
-    np.cumsum(np.bincount(end, minlength=num_nodes), out=offsets[1:])
-    return offsets, np.argsort(end, kind="stable").astype(np.int32)
+    return offsets_of(np.bincount(end, minlength=num_nodes)), np.argsort(end, kind="stable").astype(np.int32)
 
 
 def _check(topology: Topology) -> None:
@@ -241,6 +239,15 @@ def _check(topology: Topology) -> None:
         raise InputError(f"{where}: {n} rank(s); a collective needs at least 2")
     if len(set(topology.labels)) != nodes:
         raise InputError(f"{where}: node labels must differ")
+    _check_links(topology, where)
+    switches = topology.multicast | topology.aggregate
+    if any(not n <= node < nodes for node in switches):
+        raise InputError(f"{where}: only switches ({n}..{nodes - 1}) can multicast or aggregate")
+    _check_connected(topology, where)
+
+
+def _check_links(topology: Topology, where: str) -> None:
+    nodes = topology.num_nodes
     ends = np.stack([topology.source, topology.target])
     if ends.size and (ends.min() < 0 or ends.max() >= nodes):
         raise InputError(f"{where}: a link ends at node {int(ends.max())}; nodes are 0..{nodes - 1}")
@@ -258,16 +265,14 @@ def _check(topology: Topology) -> None:
     for values, what in ((topology.bandwidth, "bandwidths"), (topology.alpha, "alphas")):
         if float(values.numerators.sum(dtype=np.float64)) >= INT64_MAX:  # totals and path lengths are int64
             raise InputError(f"{where}: its {what} over their common denominator add up to more than 64 bits")
-    switches = topology.multicast | topology.aggregate
-    if any(not n <= node < nodes for node in switches):
-        raise InputError(f"{where}: only switches ({n}..{nodes - 1}) can multicast or aggregate")
-    _check_connected(topology, where)
 
 
 def _check_connected(topology: Topology, where: str) -> None:
-    for ends, word in ((topology.out_links, "reach"), (topology.in_links, "be reached from")):
-        other = topology.target if word == "reach" else topology.source
-        seen = _search(ends, other, topology.num_nodes)
+    for incidence, other, word in (
+        (topology.out_links, topology.target, "reach"),
+        (topology.in_links, topology.source, "be reached from"),
+    ):
+        seen = _reached(incidence, other, topology.num_nodes)
         missing = np.flatnonzero(~seen[: topology.num_ranks])
         if len(missing):
             cut = ", ".join(topology.labels[i] for i in missing[:5]) + (", ..." if len(missing) > 5 else "")
@@ -276,7 +281,8 @@ def _check_connected(topology: Topology, where: str) -> None:
             )
 
 
-def _search(incidence: tuple[Int64Array, Int32Array], other: Int32Array, num_nodes: int) -> np.ndarray:
+def _reached(incidence: tuple[Int64Array, Int32Array], other: Int32Array, num_nodes: int) -> BoolArray:
+    """Return which nodes a search from node 0 reaches: over `incidence`, to the links' `other` ends."""
     offsets, links = incidence
     seen = np.zeros(num_nodes, dtype=bool)
     seen[0] = True

@@ -10,8 +10,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from topologies.assembly import check_size
 from topologies.errors import InputError
@@ -257,6 +255,9 @@ def _has_link(topology: Topology, works: BoolArray) -> BoolArray:
 
 def _check_whole(topology: Topology, stays: BoolArray, works: BoolArray, name: str) -> None:
     """Refuse a network that fell apart; the ranks outside its largest part are those cut off."""
+    from scipy.sparse import coo_array  # slow to import
+    from scipy.sparse.csgraph import connected_components
+
     source, target = topology.source[works], topology.target[works]
     shape = (topology.num_nodes, topology.num_nodes)
     matrix = coo_array((np.ones(len(source), dtype=np.int8), (source, target)), shape=shape).tocsr()

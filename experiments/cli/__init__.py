@@ -1,22 +1,27 @@
 """The command ``tutti``.
 
 Exit codes: 0 for yes; 1 for a schedule that fails verification, or a run with failed rows; 2 for bad input;
-3 where there is no schedule; 130 after Ctrl-C.
+3 where there is no schedule; 70 for a fault of tutti itself; 130 after Ctrl-C.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from experiments.cli.parser import make_parser
 
 __all__ = ["main"]
 
 NO, BAD_INPUT, NO_SCHEDULE, INTERRUPTED, PIPE_CLOSED = 1, 2, 3, 130, 141
+FAULT = 70
+"""An error of tutti itself, as in sysexits.h."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -27,6 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv
         The command and its arguments; None: those of the process.
     """
+    _open_closed_streams()
     try:
         code = _execute(make_parser().parse_args(argv))
         sys.stdout.flush()
@@ -34,19 +40,51 @@ def main(argv: Sequence[str] | None = None) -> int:
         return leave.code if isinstance(leave.code, int) else BAD_INPUT
     except BrokenPipeError:
         # Who read our output has left; what is still buffered must not raise again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()
         return PIPE_CLOSED
     except KeyboardInterrupt:
         return _complain("stopped", INTERRUPTED)
     except MemoryError:
         return _complain("out of memory", NO_SCHEDULE)
+    except RecursionError:
+        return _complain("the input is nested too deeply", BAD_INPUT)
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
+        with contextlib.suppress(OSError, ValueError):
+            _forget_output()
         return _complain(f"{place}{error.strerror or error}", BAD_INPUT)
     except ModuleNotFoundError as error:
         remedy = "run `make setup` and use .venv/bin/python"
         return _complain(f"{sys.executable} lacks {error.name}, which tutti needs; {remedy}", BAD_INPUT)
+    except Exception as error:
+        if sys.flags.dev_mode:
+            raise
+        return _complain(f"a fault in tutti: {_fault(error)}; python -X dev shows where", FAULT)
     return code
+
+
+def _open_closed_streams() -> None:
+    """Give a stream that was closed (``>&-``) somewhere to go, and its number to no file opened later."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            stream = os.fdopen(os.open(os.devnull, os.O_RDWR), "r" if name == "stdin" else "w")
+            setattr(sys, name, stream)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal that knows ASCII only gets "?" for a rule
+
+
+def _forget_output() -> None:
+    """Let what is still buffered for standard output go nowhere: it must not raise again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _fault(error: Exception) -> str:
+    """Return an error with the line that raised it."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = f" ({Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno})" if trace else ""
+    return f"{type(error).__name__}: {error}{where}"
 
 
 def _execute(arguments: argparse.Namespace) -> int:

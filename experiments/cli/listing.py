@@ -22,17 +22,20 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _methods() -> Iterator[dict[str, Any]]:
+    from experiments.capabilities import capabilities
     from experiments.options import describe_options
     from experiments.registry import METHODS
 
     for method in METHODS.values():
-        options = describe_options(method)
+        found = capabilities(method)
         yield {
             "name": method.name,
             "kind": method.kind,
             "summary": method.summary,
+            "collectives": list(map(str, found.collectives)),
+            "networks": [f"needs {need}" for need in found.needs] or ["any"],
             "seeded": method.seeded,
-            "options": options,
+            "options": describe_options(method),
         }
 
 

@@ -45,7 +45,9 @@ def print_fields(fields: Mapping[str, object]) -> None:
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Print a table; numbers stand to the right, an empty cell is a dash."""
-    table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    if title:
+        console().print(title, soft_wrap=True)  # a table's own title is folded to the table's width
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     body = [[_cell(value) for value in row] for row in rows]
     for number, name in enumerate(columns):
         numeric = all(_is_number(row[number]) for row in body)
@@ -67,6 +69,11 @@ def _cell(value: object) -> str:
 
 
 def _is_number(text: str) -> bool:
+    """Whether it is a number, perhaps with a unit; a sentence may start with one too."""
+    return len(text.split()) <= 2 and _starts_as_number(text)
+
+
+def _starts_as_number(text: str) -> bool:
     return text == "-" or text[:1].isdigit() or text[:1] in "+-"
 
 

@@ -9,6 +9,28 @@ from typing import Any, NoReturn
 from experiments.cli.version import VERSION
 
 DEFAULT_COLLECTIVE = "allgather"
+COLLECTIVES = (
+    "allgather",
+    "reduce-scatter",
+    "allreduce",
+    "broadcast",
+    "reduce",
+    "all-to-all",
+    "gather",
+    "scatter",
+)
+"""`schedules.collective.Kind`, which takes a second to import: too long for ``--help``."""
+
+EXAMPLES = """\
+examples:
+  tutti synth torus:4x4 --method bfb --size 1MB
+  tutti bound dgx_a100:2 --collective allreduce --size 1GB
+"""
+SYNTH_EXAMPLES = """\
+examples:
+  tutti synth torus:4x4 --method bfb --collective allreduce --size 1MB -o torus.json
+  tutti synth "mesh:5x5?bandwidth=50GB/s,75GB/s" --method tacos --chunks 4 --seeds 20 --size 64MiB
+"""
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -22,7 +44,10 @@ class OneLineParser(argparse.ArgumentParser):
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser; the parsed arguments hold the ``module`` that executes the command."""
     parser = OneLineParser(
-        prog="tutti", description="Collective-communication schedules, and how far each is from optimal."
+        prog="tutti",
+        description="Collective-communication schedules, and how far each is from optimal.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"tutti {VERSION}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=OneLineParser)
@@ -41,8 +66,18 @@ def _json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON, one document a line")
 
 
+def _topology(parser: argparse.ArgumentParser, nargs: str | None = None) -> None:
+    what = "such as torus:4x4 (see tutti list topologies), or a node-link JSON file"
+    parser.add_argument("topology", nargs=nargs, help=what)
+
+
 def _collective(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--collective", default=DEFAULT_COLLECTIVE, help=f"default: {DEFAULT_COLLECTIVE}")
+    parser.add_argument(
+        "--collective",
+        default=DEFAULT_COLLECTIVE,
+        metavar="KIND",
+        help=f"{', '.join(COLLECTIVES)}; default: {DEFAULT_COLLECTIVE}",
+    )
     parser.add_argument("--root", type=int, help="of broadcast, reduce, gather or scatter; default: 0")
     parser.add_argument("--shards", metavar="W,W,...", help="relative sizes of uneven shards")
     parser.add_argument("--groups", metavar="R,R|R,R", help="groups of ranks that each do the collective")
@@ -65,13 +100,23 @@ def _run(commands: Any) -> None:
 
 def _synth(commands: Any) -> None:
     parser = _command(commands, "synth", "synth", "make, verify and time one schedule")
-    parser.add_argument("topology", help="such as torus:4x4, or a node-link JSON file")
-    parser.add_argument("--method", required=True)
+    parser.epilog, parser.formatter_class = SYNTH_EXAMPLES, argparse.RawDescriptionHelpFormatter
+    _topology(parser)
+    parser.add_argument("--method", required=True, metavar="NAME", help="see tutti list methods")
     _collective(parser)
     parser.add_argument("--size", required=True, help="M, such as 1MB")
-    parser.add_argument("--chunks", type=int, metavar="C", help="chunks a shard")
-    parser.add_argument("--seeds", type=int, metavar="S", help="how many seeds to try; the best is kept")
-    parser.add_argument("--option", action="append", default=[], metavar="K=V", help="of the method")
+    parser.add_argument(
+        "--chunks",
+        type=int,
+        metavar="C",
+        help="chunks a shard; default: the method's, see tutti list methods",
+    )
+    parser.add_argument(
+        "--seeds", type=int, metavar="S", help="try seeds 0 to S-1 and keep the best; default: 1"
+    )
+    parser.add_argument(
+        "--option", action="append", default=[], metavar="K=V", help="of the method; see tutti list methods"
+    )
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help=".json, .json.gz or .npz")
     _json(parser)
 
@@ -94,7 +139,7 @@ def _simulate(commands: Any) -> None:
 
 def _bound(commands: Any) -> None:
     parser = _command(commands, "bound", "bound", "prove what no schedule can beat")
-    parser.add_argument("topology", nargs="+")
+    _topology(parser, nargs="+")
     _collective(parser)
     parser.add_argument("--size", help="M, such as 1MB; without it, bandwidth bounds only")
     _json(parser)
@@ -102,5 +147,6 @@ def _bound(commands: Any) -> None:
 
 def _list(commands: Any) -> None:
     parser = _command(commands, "list", "listing", "list what there is")
-    parser.add_argument("what", choices=["methods", "topologies", "solvers"])
+    choices = ["methods", "topologies", "solvers"]
+    parser.add_argument("what", choices=choices, metavar="|".join(choices), help="what to list")
     _json(parser)

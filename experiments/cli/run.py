@@ -51,10 +51,13 @@ def _print_summary(summary: Summary) -> None:
         ]
         title = "gap to the proven bound, at the largest size"
         print_table(title, ["topology", "collective", "size", *methods], lines)
+        print("gap: time over the proven lower bound, less one, in %; -: no gap, results.csv says why")
     counts = Counter(row["status"] for row in summary.rows)
     text = ", ".join(f"{count} {status}" for status, count in counts.items())
-    missing = f"; {summary.missing} not run" if summary.missing else ""
-    print(f"{len(summary.rows)} rows: {text}{missing}; in {summary.directory}")
+    left_out = " (results made by other code or another config are left out)" if summary.stale else ""
+    missing = f"; {summary.missing} not run{left_out}" if summary.missing else ""
+    where = f"report: {summary.report}" if summary.report else f"in {summary.directory}"
+    print(f"{len(summary.rows)} rows: {text}{missing}; {where}")
 
 
 def _largest(summary: Summary) -> list[dict[str, object]]:

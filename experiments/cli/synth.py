@@ -15,7 +15,7 @@ from experiments.judge import Cost, ProvenBound, rounding_note, time_columns
 from experiments.options import build_options, options_text, parse_assignments
 from experiments.registry import find_method
 from experiments.synthesis import Made, synthesize_best
-from schedules.files import write_schedule
+from schedules.files import check_target, write_schedule
 from schedules.method import Method, Problem
 from topologies.errors import InputError
 from topologies.text import parse_topology
@@ -35,18 +35,26 @@ def execute(arguments: argparse.Namespace) -> int:
     problem = Problem(topology, what)
     if method.size_dependent(problem, options):
         problem = dataclasses.replace(problem, size=size)
-    made = synthesize_best(method, problem, options, _seeds(method, arguments.seeds), size)
     if arguments.output is not None:
-        write_schedule(made.schedule, arguments.output)
+        check_target(arguments.output)  # before hours of synthesis rather than after
+    made = synthesize_best(method, problem, options, _seeds(method, arguments.seeds), size)
+    try:
+        if arguments.output is not None:
+            write_schedule(made.schedule, arguments.output)
+    finally:  # a full disk does not take the numbers along
+        _say(arguments, method, made, size, options_text(given))
+    return 0
+
+
+def _say(arguments: argparse.Namespace, method: Method, made: Made, size: Fraction, options: str) -> None:
     document = _document(method, made, size)
-    note = rounding_note(made.schedule, size)
-    if note:
-        print(f"tutti: note: {note}", file=sys.stderr)
+    for note in (_seeds_note(method, arguments.seeds), rounding_note(made.schedule, size)):
+        if note:
+            print(f"tutti: note: {note}", file=sys.stderr)
     if arguments.json:
         print_json(document)
     else:
-        _print(document, options_text(given))
-    return 0
+        _print(document, options)
 
 
 def _given(method: Method, arguments: argparse.Namespace) -> dict[str, Any]:
@@ -62,6 +70,12 @@ def _seeds(method: Method, count: int | None) -> range:
     if count is not None and count < 1:
         raise InputError(f"--seeds {count}; at least 1 is needed")
     return range(count if count is not None and method.seeded else 1)
+
+
+def _seeds_note(method: Method, count: int | None) -> str:
+    if method.seeded or count in (None, 1):
+        return ""
+    return f"{method.name} has no randomness, so --seeds {count} is one try"
 
 
 def _document(method: Method, made: Made, size: Fraction) -> dict[str, Any]:
@@ -100,6 +114,7 @@ def _ratio(value: Fraction) -> str:
 
 def _print(document: dict[str, Any], options: str) -> None:
     seed = "" if document["seed"] is None else f", seed {document['seed']}"
+    size = format_size(Fraction(document["size_bytes"]))
     pipelined = "" if document["slices"] is None else f", {document['slices']} slices"
     heights = document.get("heights")
     print_fields(
@@ -107,10 +122,10 @@ def _print(document: dict[str, Any], options: str) -> None:
             "schedule": f"{document['collective']} on {document['topology']}, {document['clock']} clock",
             "method": " ".join(filter(None, [document["method"], options])) + seed,
             "verified": f"{document['transfers']} transfers, all legal",
-            "time": f"{short(document['time_us'])} us at {format_size(Fraction(document['size_bytes']))}{pipelined}",
-            "algbw": f"{short(document['algbw_gbps'])} GB/s",
+            "time": f"{short(document['time_us'])} us at {size}{pipelined}",
+            "algbw": None if document["algbw_gbps"] is None else f"{short(document['algbw_gbps'])} GB/s",
             "bound": f"{short(document['bound_us'])} us ({document['bound_kind']})",
-            "gap": f"{document['gap']:.4%}",
+            "gap": None if document["gap"] is None else f"{document['gap']:.4%}",
             "T_L": document["tl_steps"],
             "T_B": document["tb_factor"] and f"{document['tb_factor']} M/B",
             "congestion": f"{document['congestion']} s/GB",

@@ -38,7 +38,7 @@ STYLE: dict[Any, Any] = {
 
 
 def save_figure(directory: Path, topology: str, collective: str, path: Path) -> None:
-    """Write one picture of algbw against size, every method and the lower bound.
+    """Write one picture of algbw against size, every method and the limit that the lower bound sets.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def _draw_bound(axes: Axes, results: Results, topology: str, collective: str) ->
     if not points:
         return []
     axes.plot(*zip(*points, strict=True), color=MUTED, linewidth=1.2, linestyle=(0, (5, 3)), zorder=2)
-    return [("lower bound", *points[-1], MUTED)]
+    return [("limit", *points[-1], MUTED)]
 
 
 def _label_axes(axes: Axes, sizes: Sequence[float]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,11 +12,14 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from experiments.registry import METHODS
+from experiments.replacing import replacing
+from experiments.report.least import least_tb
 from experiments.report.panels import Panel, algbw_panel, effort_panel, pareto_panel
 from experiments.report.results import Results, Row, read_results
 from experiments.report.series import DARK, LIGHT, Series
 from experiments.report.svg import tag
-from experiments.report.tables import GapTable, gap_table, is_wrong, overview, standings, states
+from experiments.report.tables import GapTable, LeastTB, gap_table, is_wrong, overview, standings, states
 from experiments.report.text import number, size
 from experiments.report.utilisation import (
     LEVELS,
@@ -35,6 +39,8 @@ from topologies.units import format_bandwidth, format_time
 REPORT = "report.html"
 OPEN_PICTURES = 30
 """Above this many matrices a topology's are folded away until they are wanted."""
+MOST_ACROSS = 6
+"""Matrices in a row."""
 
 
 def write_report(directory: Path) -> Path:
@@ -55,7 +61,8 @@ def write_report(directory: Path) -> Path:
     page = directory / REPORT
     text = render(results)
     try:
-        page.write_text(text, encoding="utf-8")
+        with replacing(page) as draft:
+            draft.write_text(text, encoding="utf-8")
     except OSError as error:
         raise InputError(f"{page}: can't write the report: {error.strerror}") from error
     return page
@@ -63,6 +70,8 @@ def write_report(directory: Path) -> Path:
 
 def render(results: Results) -> str:
     """Return the page of a run as HTML."""
+    used = {(t, c): usages(results, t, c) for t in results.topologies for c in results.collectives}
+    least = {case: least_tb(found) for case, found in used.items()}
     environment = Environment(
         loader=PackageLoader("experiments.report"),
         autoescape=True,
@@ -77,15 +86,22 @@ def render(results: Results) -> str:
         results=results,
         states=states(results),
         wrong=sum(is_wrong(row) for row in results.rows),
-        standings=standings(results),
+        standings=standings(results, least),
+        summaries=summaries(results),
         overview=overview(results),
-        sections=[_section(results, topology) for topology in results.topologies],
+        sections=[_section(results, topology, used, least) for topology in results.topologies],
         swatch=swatch,
         levels=[(level, level_name(level)) for level in range(LEVELS + 1)],
         matrix_nodes=MATRIX_NODES,
         open_pictures=OPEN_PICTURES,
         manifest=list(manifest_lines(results.manifest)),
     )
+
+
+def summaries(results: Results) -> dict[str, str]:
+    """Return what each method of a run is; one that has gone since is left out."""
+    names = dict.fromkeys(series.method for series in results.series)
+    return {name: METHODS[name].summary for name in names if name in METHODS}
 
 
 def _source(environment: Environment, name: str) -> Markup:
@@ -125,6 +141,12 @@ class Usage:
     pictures: list[tuple[Series, Markup, str]]
     notes: tuple[str, ...]
 
+    @property
+    def across(self) -> int:
+        """How many pictures a full row has, so that the rows are about equally long."""
+        count = max(1, len(self.pictures))
+        return math.ceil(count / math.ceil(count / MOST_ACROSS))
+
 
 @dataclass(frozen=True)
 class Section:
@@ -141,15 +163,22 @@ class Section:
     links: str | None
 
     @property
+    def lines(self) -> frozenset[str]:
+        """The lines in its charts of T_L against T_B."""
+        return frozenset().union(*(panel.lines for panel in self.pareto))
+
+    @property
     def pictures(self) -> int:
         """How many matrices or histograms it has."""
         return sum(len(usage.pictures) for usage in self.usage)
 
 
-def _section(results: Results, name: str) -> Section:
+def _section(
+    results: Results, name: str, everything: Mapping[tuple[str, str], Usages], least: LeastTB
+) -> Section:
     rows = [row for row in results.rows if row.topology == name]
     collectives = [c for c in results.collectives if any(row.collective == c for row in rows)]
-    used = {collective: usages(results, name, collective) for collective in collectives}
+    used = {collective: everything[name, collective] for collective in collectives}
     networks = [usage.topology for found in used.values() for usage in found.shown]
     topology = networks[0] if networks else _parsed(name)
 
@@ -162,7 +191,7 @@ def _section(results: Results, name: str) -> Section:
         list(_bound_facts(results, name, collectives)),
         gap_table(results, name),
         panels(algbw_panel),
-        panels(pareto_panel),
+        [pareto_panel(results, name, collective, least[name, collective]) for collective in collectives],
         panels(effort_panel),
         [_usage(results, name, collective, found) for collective, found in used.items()],
         links_document(networks[0]) if networks and networks[0].num_nodes <= MATRIX_NODES else None,

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
 
 from markupsafe import Markup
 
+from experiments.report.bars import bars
+from experiments.report.least import is_tb_optimal
 from experiments.report.results import Results, Row
 from experiments.report.series import Series
 from experiments.report.svg import (
@@ -24,6 +27,7 @@ from experiments.report.svg import (
     marker,
     place_labels,
     polyline,
+    series_class,
     shorten,
     sizes_scale,
     spread,
@@ -46,7 +50,7 @@ Cells = Mapping[float, Mapping[int, Row]]
 
 @dataclass(frozen=True)
 class Panel:
-    """A chart, or a sentence that says why there is none.
+    """A chart, and what is to be said of it or instead of it.
 
     Parameters
     ----------
@@ -54,16 +58,19 @@ class Panel:
         What it shows.
     number
         The place of the collective in the run, which the page's filter goes by.
+    lines
+        Which lines it has that the section explains: ``frontier``, ``least``.
     """
 
     collective: str
     number: int
     chart: Markup
     note: str = ""
+    lines: frozenset[str] = frozenset()
 
 
 def algbw_panel(results: Results, topology: str, collective: str) -> Panel:
-    """Return algbw against size: a line a series and the lower bound's, linear and logarithmic."""
+    """Return algbw against size: a line a series and the limit, linear and logarithmic; bars for one size."""
     cells = results.of(topology, collective)
     which = results.collectives.index(collective)
     lines = {
@@ -75,6 +82,8 @@ def algbw_panel(results: Results, topology: str, collective: str) -> Panel:
     lines = {key: rows for key, rows in lines.items() if rows}
     if not lines:
         return Panel(collective, which, Markup(""), "No method has a time.")
+    if len(cells) == 1:
+        return Panel(collective, which, _bars(results, lines, _bound_line(cells), (topology, collective)))
     charts = (
         _algbw_chart(results, lines, _bound_line(cells), (topology, collective), kind)
         for kind in ("linear", "log")
@@ -93,16 +102,21 @@ def _bound_line(cells: Cells) -> list[tuple[float, float, str]]:
         row = next((row for row in rows.values() if row.bound_us), None)
         if row is not None and row.bound_us:
             best = bytes_ / row.bound_us / 1e3
-            tip = f"lower bound ({row.bound_kind or 'best'}), {size(bytes_)}"
-            line.append(
-                (bytes_, best, f"{tip}\ntime {microseconds(row.bound_us)}\nalgbw {number(best)} GB/s")
-            )
+            kind = f" ({row.bound_kind})" if row.bound_kind else ""
+            proof = f"lower bound on time {microseconds(row.bound_us)}{kind}"
+            line.append((bytes_, best, f"limit, {size(bytes_)}\nalgbw {number(best)} GB/s\n{proof}"))
     return line
 
 
-def _class(series: Series) -> str:
-    """Return the style classes of a series' marks: for the page's legend, and its colour."""
-    return f"s s{series.number} c{series.colour}"
+def _bars(
+    results: Results,
+    lines: Mapping[int, Sequence[tuple[float, Row]]],
+    bound: Sequence[tuple[float, float, str]],
+    title: tuple[str, str],
+) -> Markup:
+    entries = [(results.series[key], row) for key, line in lines.items() for _, row in line]
+    limit = next(((best, tip) for _, best, tip in bound), None)
+    return bars(entries, limit, ", ".join(title), size(entries[0][1].size_bytes))
 
 
 def _algbw_chart(
@@ -140,7 +154,7 @@ def _line_marks(series: Series, line: Sequence[tuple[Point, Row]]) -> Markup:
     dash = " ".join(f"{length:g}" for length in series.dash) or None
     path = polyline([point for point, _ in line], class_="line", stroke_dasharray=dash)
     marks = [marker(series, point, describe(series.label, row)) for point, row in line]
-    return group([path, *marks], class_=_class(series))
+    return group([path, *marks], class_=series_class(series))
 
 
 def _end_labels(
@@ -151,10 +165,10 @@ def _end_labels(
     y: Scale,
 ) -> Markup:
     """Return the names right of the lines' last points, spread so that none overlap."""
-    names = [(shorten(s.label), s.marker, _class(s), (x.place(v), y.place(w))) for s, v, w in ends]
+    names = [(shorten(s.label), s.marker, series_class(s), (x.place(v), y.place(w))) for s, v, w in ends]
     if bound:
         last = (x.place(bound[-1][0]), y.place(bound[-1][1]))
-        names.append(("lower bound", "", "bound-name", last))
+        names.append(("limit", "", "bound-name", last))
     foot, head = frame.up
     places = spread([at[1] for *_, at in names], head, foot)
     edge = frame.across[1]
@@ -169,30 +183,63 @@ def _end_labels(
     return group(parts)
 
 
-def pareto_panel(results: Results, topology: str, collective: str) -> Panel:
-    """Return T_B against T_L of the step schedules, with the frontier."""
+def pareto_panel(results: Results, topology: str, collective: str, least: Fraction | None) -> Panel:
+    """Return T_B against T_L of the step schedules, with the frontier and the least T_B there can be."""
     which = results.collectives.index(collective)
-    points: dict[tuple[float, float], dict[int, Row]] = {}
-    for rows in results.of(topology, collective).values():
-        for key, row in rows.items():
-            if row.ok and row.tl_steps is not None and row.tb_factor is not None:
-                points.setdefault((row.tl_steps, row.tb_factor), {}).setdefault(key, row)
+    rows = [row for cells in results.of(topology, collective).values() for row in cells.items()]
+    points: dict[Point, dict[int, Row]] = {}
+    for key, row in rows:
+        if row.ok and row.tl_steps is not None and row.tb_factor is not None:
+            points.setdefault((row.tl_steps, row.tb_factor), {}).setdefault(key, row)
+    without = _left_out(results, [row for _, row in rows])
     if not points:
-        return Panel(collective, which, Markup(""), "No step schedule with a T_B.")
+        return Panel(collective, which, Markup(""), f"No step schedule with a T_B. {without}".strip())
+    chart = _pareto_chart(results, points, least, f"T_B against T_L, {topology}, {collective}")
+    lines = {"frontier": len(_frontier(list(points))) > 1, "least": least is not None}
+    return Panel(collective, which, chart, without, frozenset(name for name, drawn in lines.items() if drawn))
+
+
+def _left_out(results: Results, rows: Sequence[Row]) -> str:
+    """Return a sentence on the series that have a time but no T_L or T_B, and why; empty without any."""
+    reasons: dict[str, dict[str, None]] = {}
+    for row in rows:
+        if row.ok and row.clock and (row.tl_steps is None or row.tb_factor is None):
+            reason = "no T_B: links differ" if row.tl_steps is not None else f"{row.clock} clock: no steps"
+            label = results.series[results.number[row.method, row.options]].label
+            reasons.setdefault(reason, {})[label] = None
+    texts = [f"{', '.join(labels)} ({reason})" for reason, labels in reasons.items()]
+    return f"Left out: {'; '.join(texts)}." if texts else ""
+
+
+def _pareto_chart(
+    results: Results, points: Mapping[Point, Mapping[int, Row]], least: Fraction | None, name: str
+) -> Markup:
     frame = Frame()
     x = from_zero([tl for tl, _ in points], frame.across)
-    y = from_zero([tb for _, tb in points], frame.up)
+    y = from_zero([tb for _, tb in points] + ([float(least)] if least else []), frame.up)
     spots = {point: (x.place(point[0]), y.place(point[1])) for point in points}
     frontier = [spots[point] for point in _frontier(list(points))]
     parts = [frame.axes(x, y, "T_L (steps)", "T_B (M/B)")]
+    lines = []
+    if least:
+        at = y.place(float(least))
+        tip = f"bandwidth bound: T_B is at least {least} M/B"
+        parts.append(polyline([(frame.across[0], at), (frame.across[1], at)], class_="bound", data_tip=tip))
+        lines.append((frame.across[0], at - 1, frame.across[1], at + 1))
     if len(frontier) > 1:
         parts.append(polyline(_stairs(frontier), class_="frontier"))
     parts += [_coincident(results, rows, spots[point]) for point, rows in points.items()]
-    texts = [_names([results.series[key].label for key in rows]) for rows in points.values()]
+    texts = [_point_name(results, rows, least) for rows in points.values()]
     reach = [_abreast(rows) / 2 for rows in points.values()]
-    looks = [_class(results.series[min(rows)]) if len(rows) == 1 else "" for rows in points.values()]
-    parts += place_labels(list(spots.values()), texts, frame, reach=reach, looks=looks)
-    return Panel(collective, which, frame.chart(parts, f"T_B against T_L, {topology}, {collective}"))
+    looks = [series_class(results.series[min(rows)]) if len(rows) == 1 else "" for rows in points.values()]
+    parts += place_labels(list(spots.values()), texts, frame, lines, reach, looks)
+    return frame.chart(parts, name)
+
+
+def _point_name(results: Results, rows: Mapping[int, Row], least: Fraction | None) -> str:
+    """Return the names of the series at a point, with a check where its T_B is the least possible."""
+    check = " ✓" if any(is_tb_optimal(row, least) for row in rows.values()) else ""
+    return _names([results.series[key].label for key in rows]) + check
 
 
 def _frontier(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -229,22 +276,22 @@ def _coincident(results: Results, rows: Mapping[int, Row], at: Point) -> Markup:
         series = results.series[key]
         beside = (at[0] + step * (place - (len(rows) - 1) / 2), at[1])
         mark = marker(series, beside, describe(series.label, row))
-        marks.append(group([mark], class_=_class(series)))
+        marks.append(group([mark], class_=series_class(series)))
     return group(marks)
 
 
 def effort_panel(results: Results, topology: str, collective: str) -> Panel:
-    """Return the gap against the synthesis time: a point a series, a whisker over its sizes."""
+    """Return the gap against the synthesis time: a point a series, a whisker over its sizes.
+
+    The panels of a topology have the same axes.
+    """
     which = results.collectives.index(collective)
-    runs: dict[int, list[Row]] = {}
-    for rows in results.of(topology, collective).values():
-        for key, row in rows.items():
-            if row.ok and row.synth_s is not None and row.gap is not None:
-                runs.setdefault(key, []).append(row)
+    runs = _efforts(results.of(topology, collective))
     if not runs:
         return Panel(collective, which, Markup(""), "No method has both a synthesis time and a gap.")
     frame = Frame()
-    every = [row for rows in runs.values() for row in rows]
+    of_all = [_efforts(results.of(topology, each)) for each in results.collectives]
+    every = [row for each in of_all for rows in each.values() for row in rows]
     x = logarithmic([_shown(row.synth_s) for row in every], frame.across, seconds)
     y = log_with_zero([_gap(row) for row in every], frame.up, lambda value: f"{number(value)}%")
     spots = {key: (x.place(_shown(rows[-1].synth_s)), y.place(_gap(rows[-1]))) for key, rows in runs.items()}
@@ -253,11 +300,20 @@ def effort_panel(results: Results, topology: str, collective: str) -> Panel:
     parts += [_whisker(results.series[key], rows[-1], spots[key], spans[key]) for key, rows in runs.items()]
     lines = [(spots[key][0] - 1, low, spots[key][0] + 1, high) for key, (low, high) in spans.items()]
     names = [shorten(results.series[key].label) for key in runs]
-    looks = [_class(results.series[key]) for key in runs]
+    looks = [series_class(results.series[key]) for key in runs]
     parts += place_labels(list(spots.values()), names, frame, lines, looks=looks)
-    return Panel(
-        collective, which, frame.chart(parts, f"gap against synthesis time, {topology}, {collective}")
-    )
+    name = f"gap against synthesis time, {topology}, {collective}"
+    return Panel(collective, which, frame.chart(parts, name))
+
+
+def _efforts(cells: Cells) -> dict[int, list[Row]]:
+    """Return the rows of each series that have a gap and a synthesis time, sizes increasing."""
+    runs: dict[int, list[Row]] = {}
+    for rows in cells.values():
+        for key, row in rows.items():
+            if row.ok and row.synth_s is not None and row.gap is not None:
+                runs.setdefault(key, []).append(row)
+    return runs
 
 
 def _shown(synth_s: float | None) -> float:
@@ -281,4 +337,4 @@ def _whisker(series: Series, row: Row, at: Point, span: Point) -> Markup:
     line = tag("line", class_="whisker", x1=at[0], x2=at[0], y1=span[0], y2=span[1])
     parts = [line] if span[1] - span[0] > 1 else []
     parts.append(marker(series, at, describe(series.label, row)))
-    return group(parts, class_=_class(series))
+    return group(parts, class_=series_class(series))

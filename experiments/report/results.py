@@ -48,6 +48,7 @@ class Row:
     seed: str = ""
     status: str = OK
     message: str = ""
+    note: str = ""
     nodes: float | None = None
     switches: float | None = None
     links: float | None = None
@@ -55,6 +56,7 @@ class Row:
     peak_rss_mb: float | None = None
     time_us: float | None = None
     algbw_gbps: float | None = None
+    clock: str = ""
     tl_steps: float | None = None
     tb_factor: float | None = None
     tb_text: str = ""

@@ -204,6 +204,11 @@ class Frame:
         return group(parts)
 
 
+def series_class(series: Series) -> str:
+    """Return the style classes of a series' marks: for the page's legend, and its colour."""
+    return f"s s{series.number} c{series.colour}"
+
+
 def marker(series: Series, at: Point, tip: str) -> Markup:
     """Return a series' marker with its tooltip."""
     where = f"translate({at[0]:.1f} {at[1]:.1f})"
@@ -231,9 +236,8 @@ def spread(wanted: Sequence[float], low: float, high: float, distance: float = L
     """
     order = sorted(range(len(wanted)), key=lambda i: wanted[i])
     gap = min(distance, (high - low) / max(1, len(wanted) - 1))
-    blocks: list[
-        list[float]
-    ] = []  # [sum of (wanted - offset within the block), members]: a block moves as one
+    # What touches moves as one block: [sum of (wanted - offset within the block), members].
+    blocks: list[list[float]] = []
     for i in order:
         blocks.append([min(max(wanted[i], low), high), 1.0])
         while len(blocks) > 1 and _start(blocks[-2]) + gap * blocks[-2][1] > _start(blocks[-1]):
@@ -241,8 +245,8 @@ def spread(wanted: Sequence[float], low: float, high: float, distance: float = L
             blocks[-1][0] += total - members * gap * blocks[-1][1]
             blocks[-1][1] += members
     placed = [_start(block) + gap * k for block in blocks for k in range(int(block[1]))]
-    shifted = _within(placed, low, high, gap)
-    return [shifted[order.index(i)] for i in range(len(wanted))]
+    shifted = dict(zip(order, _within(placed, low, high, gap), strict=True))
+    return [shifted[i] for i in range(len(wanted))]
 
 
 def _start(block: list[float]) -> float:
@@ -266,6 +270,13 @@ _CANDIDATES = (
     (14, -18, "start"), (14, 26, "start"), (-14, -18, "end"), (-14, 26, "end"),
 )  # fmt: skip
 """Where a label may stand: from its point, with its anchor; best first."""
+_FURTHER = tuple(
+    (side * reach, rise * reach, anchor)
+    for reach in (24, 36, 50, 68)
+    for rise in (-0.5, 0.5, -1.0, 1.0)
+    for side, anchor in ((1, "start"), (-1, "end"), (0, "mid"))
+)
+"""Where it may stand at the end of a thin line, where it has no place beside its point."""
 
 
 def place_labels(
@@ -276,7 +287,10 @@ def place_labels(
     reach: Sequence[float] = (),
     looks: Sequence[str] = (),
 ) -> list[Markup]:
-    """Return labels beside points; one that would cover a label, a marker or a line is left out.
+    """Return labels beside points, or near them at the end of a thin line.
+
+    It covers a line only where it must; one that would cover a label or a marker wherever it stood is
+    left out.
 
     Parameters
     ----------
@@ -285,7 +299,7 @@ def place_labels(
     frame
         That labels stay inside of.
     lines
-        Boxes to keep clear of besides the markers.
+        Boxes to keep clear of, if possible, besides the markers.
     reach
         How much further than a single marker the marks of each point extend sideways, in pixels.
     looks
@@ -294,17 +308,37 @@ def place_labels(
     further = reach or [0.0] * len(points)
     classes = looks or [""] * len(points)
     spans = zip(points, (MARKER + more for more in further), strict=True)
-    taken = [*((x - side, y - MARKER, x + side, y + MARKER) for (x, y), side in spans), *lines]
+    taken = [(x - side, y - MARKER, x + side, y + MARKER) for (x, y), side in spans]
     labels = []
-    for (x, y), text, more, class_ in zip(points, texts, further, classes, strict=True):
-        for dx, dy, anchor in _CANDIDATES:
-            at = (x + dx + math.copysign(more, dx) * (dx != 0), y + dy)
-            box = _label_box(*at, anchor, text)
-            if _inside(box, frame) and not any(_overlap(box, other) for other in taken):
-                taken.append(box)
-                labels.append(tag("text", text, class_=f"label {anchor} {class_}".rstrip(), x=at[0], y=at[1]))
-                break
+    for point, text, more, class_ in zip(points, texts, further, classes, strict=True):
+        found = _place(point, text, more, frame, [*taken, *lines]) or _place(point, text, more, frame, taken)
+        if found is None:
+            continue
+        at, anchor, far = found
+        taken.append(_label_box(*at, anchor, text))
+        labels += [_leader(point, at, anchor, class_)] if far else []
+        labels.append(tag("text", text, class_=f"label {anchor} {class_}".rstrip(), x=at[0], y=at[1]))
     return labels
+
+
+def _place(
+    point: Point, text: str, reach: float, frame: Frame, taken: Sequence[Box]
+) -> tuple[Point, str, bool] | None:
+    """Return the best free place of a label, its anchor, and whether it needs a line to its point."""
+    for rank, (dx, dy, anchor) in enumerate(_CANDIDATES + _FURTHER):
+        at = (point[0] + dx + math.copysign(reach, dx) * (dx != 0), point[1] + dy)
+        box = _label_box(*at, anchor, text)
+        if _inside(box, frame) and not any(_overlap(box, other) for other in taken):
+            return at, anchor, rank >= len(_CANDIDATES)
+    return None
+
+
+def _leader(point: Point, at: Point, anchor: str, class_: str) -> Markup:
+    """Return the line from a point to its label's near end."""
+    dx = {"start": -2.0, "mid": 0.0, "end": 2.0}[anchor]
+    dy = -LINE / 3 if anchor != "mid" else 2.0 if at[1] < point[1] else -LINE
+    end = (at[0] + dx, at[1] + dy)
+    return polyline([point, end], class_=f"leader {class_}".rstrip())
 
 
 def _label_box(x: float, y: float, anchor: str, text: str) -> Box:

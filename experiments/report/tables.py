@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 
-from experiments.report.results import Case, Results, Row, best_time, is_best, is_optimal
+from experiments.report.least import is_tb_optimal
+from experiments.report.results import TIE, Results, Row, best_time, is_best, is_optimal
 from experiments.report.series import Series
 from experiments.report.text import describe, microseconds, percent, seconds, size
 
@@ -128,8 +131,9 @@ class Standing:
     ----------
     tried, timed
         Cases that it was asked for, and that it has a time for.
-    best, optimal
-        Cases where no other is faster (ties count for all), and where it is proven optimal.
+    best, optimal, tb_optimal
+        Cases where no other is faster (ties count for all), where its time is proven optimal, and where its
+        T_B is (None where that is known of none).
     median, worst
         Gaps in percent.
     worst_at
@@ -143,16 +147,21 @@ class Standing:
     timed: int
     best: int
     optimal: int
+    tb_optimal: int | None
     median: str
     worst: str
     worst_at: str
     synthesis: str
 
 
-def standings(results: Results) -> list[Standing]:
+LeastTB = Mapping[tuple[str, str], Fraction | None]
+"""The bandwidth bound of each (topology, collective) in M/B, None where it is not known."""
+
+
+def standings(results: Results, least: LeastTB) -> list[Standing]:
     """Return the standing of each series."""
     wins = Counter(key for cells in results.cases.values() for key in winners(cells))
-    return [_standing(results, series, wins[series.number]) for series in results.series]
+    return [_standing(results, series, wins[series.number], least) for series in results.series]
 
 
 def winners(cells: Mapping[int, Row]) -> list[int]:
@@ -161,7 +170,7 @@ def winners(cells: Mapping[int, Row]) -> list[int]:
     return [key for key, row in cells.items() if is_best(row, best)]
 
 
-def _standing(results: Results, series: Series, wins: int) -> Standing:
+def _standing(results: Results, series: Series, wins: int, least: LeastTB) -> Standing:
     rows = [cells[series.number] for cells in results.cases.values() if series.number in cells]
     gaps = {row.gap: row for row in reversed(rows) if row.ok and row.gap is not None}
     every = [row.gap for row in rows if row.ok and row.gap is not None]
@@ -172,11 +181,22 @@ def _standing(results: Results, series: Series, wins: int) -> Standing:
         timed=sum(row.ok for row in rows),
         best=wins,
         optimal=sum(map(is_optimal, rows)),
+        tb_optimal=_tb_optimal(rows, least),
         median=percent(statistics.median(every)) if every else "",
         worst=percent(worst.gap) if worst else "",
         worst_at=f"{worst.topology}, {worst.collective}, {size(worst.size_bytes)}" if worst else "",
         synthesis=seconds(_synthesis(results, series)),
     )
+
+
+def _tb_optimal(rows: Sequence[Row], least: LeastTB) -> int | None:
+    """Return in how many rows T_B is the least possible; None if none has both a T_B and a bound."""
+    known = [
+        is_tb_optimal(row, bound)
+        for row in rows
+        if row.tb_factor is not None and (bound := least[row.topology, row.collective]) is not None
+    ]
+    return sum(known) if known else None
 
 
 def _synthesis(results: Results, series: Series) -> float | None:
@@ -192,34 +212,63 @@ def _synthesis(results: Results, series: Series) -> float | None:
 
 @dataclass(frozen=True)
 class Overview:
-    """One topology in the summary: for each series its worst gap and how often it is best."""
+    """One topology in the summary.
+
+    Parameters
+    ----------
+    topology, cases
+        Its name, and how many cases it has.
+    lines
+        Statistics of the gaps: name and a cell a series.
+    wins
+        For each series in how many cases it is best.
+    """
 
     topology: str
     cases: int
-    cells: list[Cell]
+    lines: list[tuple[str, list[Cell]]]
+    wins: list[Cell]
 
 
 def overview(results: Results) -> list[Overview]:
-    """Return a line a topology, a cell a series."""
-    lines = []
-    for topology in results.topologies:
-        cases = {case: cells for case, cells in results.cases.items() if case[0] == topology}
-        lines.append(Overview(topology, len(cases), _overview_cells(results, cases)))
-    return lines
+    """Return a part for each topology."""
+    return [_overview(results, topology) for topology in results.topologies]
 
 
-def _overview_cells(results: Results, cases: Mapping[Case, Mapping[int, Row]]) -> list[Cell]:
-    wins = Counter(key for cells in cases.values() for key in winners(cells))
-    most = max(wins.values(), default=0)
-    result = []
-    for series in results.series:
-        rows = [cells[series.number] for cells in cases.values() if series.number in cells]
-        worst = max((row.gap for row in rows if row.ok and row.gap is not None), default=None)
-        text = percent(worst) if worst is not None else ("–" if rows else "")
-        looks = "best" if wins[series.number] and wins[series.number] == most else ""
-        tip = f"{series.label}\nbest in {wins[series.number]} of {len(cases)} cases\nworst gap {text}%"
-        result.append(Cell(text, looks, tip if worst is not None else "", wins[series.number] or None))
-    return result
+def _overview(results: Results, topology: str) -> Overview:
+    cases = {case: cells for case, cells in results.cases.items() if case[0] == topology}
+    of_series = [
+        [cells[series.number] for cells in cases.values() if series.number in cells]
+        for series in results.series
+    ]
+    largest = {collective: max(results.of(topology, collective), default=0.0) for _, collective, _ in cases}
+    gaps = [[(r, r.gap) for r in rows if r.ok and r.gap is not None] for rows in of_series]
+    last = [[gap for row, gap in some if row.size_bytes == largest[row.collective]] for some in gaps]
+    every = [[gap for _, gap in some] for some in gaps]
+    lines = {
+        "median": [statistics.median(some) if some else None for some in every],
+        "at the largest size": [max(some, default=None) for some in last],
+        "worst": [max(some, default=None) for some in every],
+    }
+    tried = [bool(rows) for rows in of_series]
+    counts = Counter(key for cells in cases.values() for key in winners(cells))
+    wins = [
+        Cell(str(counts[series.number]) if any(row.ok for row in rows) else "–" if rows else "")
+        for series, rows in zip(results.series, of_series, strict=True)
+    ]
+    named = [(name, _least_in_bold(values, tried)) for name, values in lines.items()]
+    return Overview(topology, len(cases), named, wins)
+
+
+def _least_in_bold(values: Sequence[float | None], tried: Sequence[bool]) -> list[Cell]:
+    """Return gaps as cells; a dash where a series has none."""
+    least = min((value for value in values if value is not None), default=math.inf)
+    return [
+        Cell("–" if ran else "", "none" if ran else "")
+        if value is None
+        else Cell(percent(value), "best" if value <= least + TIE else "")
+        for value, ran in zip(values, tried, strict=True)
+    ]
 
 
 def states(results: Results) -> dict[str, int]:

@@ -90,6 +90,5 @@ def describe(label: str, row: Row) -> str:
         lines.append(f"seed {row.seed}")
     if row.verified is False:
         lines.append("not verified")
-    if row.message:
-        lines.append(row.message)
+    lines += filter(None, (row.message, row.note))
     return "\n".join(lines)

@@ -16,6 +16,7 @@ from experiments.report.results import Results, Row
 from experiments.report.svg import Frame, Scale, group, tag
 from experiments.report.text import number, size
 from experiments.schedule_files import schedule_path
+from schedules.collective import Collective
 from schedules.files import read_schedule
 from schedules.schedule import Schedule
 from schedules.simulate import simulate
@@ -45,6 +46,8 @@ class Usage:
         M that it was simulated at.
     topology
         The network, as the schedule's file has it.
+    collective
+        What the schedule does.
     share
         One a link, from 0 to 1.
     """
@@ -52,6 +55,7 @@ class Usage:
     series: int
     size_bytes: float
     topology: Topology
+    collective: Collective
     share: FloatArray
 
 
@@ -92,7 +96,7 @@ def _usage(directory: Path, series: int, row: Row) -> Usage | str:
     except (TuttiError, OSError, ValueError, KeyError) as error:
         return f"The kept schedule can't be replayed ({' '.join(str(error).split())})"
     share = np.clip(np.asarray(simulation.busy, dtype=np.float64) / simulation.time, 0.0, 1.0)
-    return Usage(series, row.size_bytes, schedule.topology, share)
+    return Usage(series, row.size_bytes, schedule.topology, schedule.collective, share)
 
 
 @lru_cache(maxsize=4)

@@ -103,15 +103,8 @@ def match_links(
             leave_to_faster(network, held, flights, room, link, now)
             total = size(room.candidates)
         if total:
-            send(
-                network,
-                held,
-                flights,
-                sent,
-                link,
-                choose(network, held, flights, room, link, pick, total),
-                now,
-            )
+            chunk = choose(network, held, flights, room, link, pick, total)
+            send(network, held, flights, sent, link, chunk, now)
         else:
             starve(network, room, link)
 

@@ -18,8 +18,8 @@ import numpy as np
 
 from heuristics.tacos import kernel
 from heuristics.tacos.network import time_expanded
-from schedules.collective import Collective, Kind
-from schedules.compose import from_allgather
+from schedules.collective import Kind
+from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.method import Method, Problem
 from schedules.reverse import reverse
 from schedules.schedule import Chunks, Clock, Schedule
@@ -33,7 +33,7 @@ PICKS = {
     "paper": kernel.PAPER,
 }
 
-KINDS = (Kind.ALLGATHER, Kind.REDUCE_SCATTER, Kind.ALLREDUCE, Kind.BROADCAST, Kind.REDUCE)
+KINDS = (*BY_ALLGATHER, Kind.BROADCAST, Kind.REDUCE)
 
 DEFAULT_SIZE = Fraction(2**30)
 """M in bytes where none is given: between like links the schedule is the same for all sizes."""
@@ -153,22 +153,16 @@ def _size(problem: Problem) -> Fraction:
 def supports(problem: Problem, options: TacosOptions) -> None:
     """Raise `Unsupported` for another collective, groups, uneven shards or switches."""
     what, where = problem.collective, problem.topology
-    if what.kind not in KINDS:
-        raise METHOD.unsupported(f"does {', '.join(KINDS)}; not {what.kind}")
-    _plain(what)
+    METHOD.check_kind(what, KINDS)
+    METHOD.check_one_group(what)
+    if what.shards is not None:
+        raise METHOD.unsupported(f"needs shards of one size; this {what.kind} gives its own")
     if where.num_switches:
         noun = "switch" if where.num_switches == 1 else "switches"
         raise METHOD.unsupported(
             "needs a switch-free network until switches are unwound; "
             f"{where.name} has {where.num_switches} {noun}"
         )
-
-
-def _plain(what: Collective) -> None:
-    if what.groups is not None:
-        raise METHOD.unsupported(f"needs one group of all ranks; this {what.kind} has {len(what.groups)}")
-    if what.shards is not None:
-        raise METHOD.unsupported(f"needs shards of one size; this {what.kind} gives its own")
 
 
 def size_dependent(problem: Problem, options: TacosOptions) -> bool:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
 
 from heuristics.tacos.state import Network
-from topologies.exact import Int64Array
+from topologies.exact import Int64Array, common_divisor
 from topologies.topology import Topology
 
 MAX_HORIZON = 2**62
@@ -34,7 +33,7 @@ def time_expanded(topology: Topology, chunk_bytes: Fraction, transfers: int) -> 
     links = np.stack([topology.alpha.numerators, topology.bandwidth.numerators])
     _, example, kind = np.unique(links, axis=1, return_index=True, return_inverse=True)
     seconds = [topology.alpha[link] + chunk_bytes / topology.bandwidth[link] for link in example]
-    tick = exact_tick(seconds)
+    tick = common_divisor(seconds)
     if max(seconds) / tick * transfers > MAX_HORIZON:
         tick = max(min(seconds) / RESOLUTION, max(seconds) * transfers / MAX_HORIZON)
     of_example = np.array([math.ceil(value / tick) for value in seconds], dtype=np.int64)
@@ -50,18 +49,6 @@ def time_expanded(topology: Topology, chunk_bytes: Fraction, transfers: int) -> 
         ),
         tick,
     )
-
-
-def exact_tick(seconds: Sequence[Fraction]) -> Fraction:
-    """Return the longest tick of which all these durations are multiples.
-
-    Examples
-    --------
-    >>> exact_tick([Fraction(1, 2), Fraction(1, 3)])
-    Fraction(1, 6)
-    """
-    denominator = math.lcm(*(value.denominator for value in seconds))
-    return Fraction(math.gcd(*(int(value * denominator) for value in seconds)), denominator)
 
 
 def _incidence(csr: tuple[np.ndarray, np.ndarray]) -> tuple[Int64Array, Int64Array]:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from numba import njit
 
 from topologies.distances import hop_distances
-from topologies.exact import Int32Array, Int64Array, IntArray
+from topologies.exact import Int32Array, Int64Array, IntArray, offsets_of
 from topologies.topology import Topology
 
 UInt8Array = npt.NDArray[np.uint8]
@@ -111,18 +111,12 @@ def distinct_patterns(work: Frontiers) -> Patterns:
     size = np.ascontiguousarray(table[:, -_COUNT_BYTES:]).view(np.int64).ravel()
     return Patterns(
         of_job,
-        _offsets(sizes),
+        offsets_of(sizes),
         size,
-        _offsets(bits.sum(axis=1, dtype=np.int64)),
+        offsets_of(bits.sum(axis=1, dtype=np.int64)),
         np.nonzero(bits)[1].astype(np.int32),
         int(work.topology.in_degrees.max()),
     )
-
-
-def _offsets(sizes: Int64Array) -> Int64Array:
-    total = np.zeros(len(sizes) + 1, dtype=np.int64)
-    np.cumsum(sizes, out=total[1:])
-    return total
 
 
 @njit(cache=True)

@@ -14,14 +14,12 @@ import numpy as np
 from models.bfb.counting import Workloads, solve_patterns
 from models.bfb.frontiers import Frontiers, Patterns, distinct_patterns, frontiers
 from models.bfb.schedule import build_schedule
-from schedules.collective import Kind
-from schedules.compose import from_allgather
+from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from topologies.errors import InputError, suggestion
 
 COUNTING = "counting"
-KINDS = (Kind.ALLGATHER, Kind.REDUCE_SCATTER, Kind.ALLREDUCE)
 
 
 @dataclass(frozen=True)
@@ -72,8 +70,8 @@ def supports(problem: Problem, options: BfbOptions) -> None:
         If the collective, its groups or shards, switches or unequal links rule it out.
     """
     topology, what = problem.topology, problem.collective
-    if what.kind not in KINDS:
-        raise METHOD.unsupported(f"does {', '.join(KINDS)}, not {what.kind}")
+    if what.kind not in BY_ALLGATHER:
+        raise METHOD.unsupported(f"does {', '.join(BY_ALLGATHER)}, not {what.kind}")
     if not what.plain:
         raise METHOD.unsupported(f"needs all ranks in one collective with equal shards; this is {what}")
     if topology.num_switches:
@@ -149,5 +147,5 @@ METHOD = Method(
     synthesize=synthesize,
     options=BfbOptions,
     supports=supports,
-    summary="breadth-first broadcast: shortest paths, loads balanced by linear programming",
+    summary="breadth-first broadcast: shortest paths, loads balanced exactly",
 )

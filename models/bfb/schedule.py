@@ -19,9 +19,9 @@ from numba import njit
 from models.bfb.frontiers import Frontiers, Patterns
 from models.bfb.sharing import share_all
 from schedules.collective import Collective
-from schedules.schedule import Chunks, Clock, Schedule
+from schedules.schedule import Chunks, Clock, Schedule, step_numbers
 from topologies.errors import NoSchedule
-from topologies.exact import INT64_MAX, Int32Array, Int64Array
+from topologies.exact import INT64_MAX, Int32Array, Int64Array, offsets_of
 
 
 class Layout(NamedTuple):
@@ -84,8 +84,7 @@ def build_schedule(
     if denominator > INT64_MAX or pieces * n > np.iinfo(np.int32).max:
         raise NoSchedule(f"bfb on {work.topology.name}: {_TOO_FINE}")
     per_job = np.diff(layout.offsets)[patterns.of_job].reshape(n, work.steps)
-    place = np.zeros(n * work.steps, dtype=np.int64)
-    np.cumsum(per_job.T.ravel()[:-1], out=place[1:])
+    place = offsets_of(per_job.T.ravel())[:-1]
     chunk, route, count = _emit(
         layout,
         patterns.of_job.reshape(n, work.steps),
@@ -94,8 +93,7 @@ def build_schedule(
         work.sources,
         work.topology.in_links,
     )
-    step_type = np.uint16 if work.steps <= np.iinfo(np.uint16).max else np.uint32
-    order = np.repeat(np.arange(1, work.steps + 1).astype(step_type), per_job.sum(axis=0))
+    order = np.repeat(step_numbers(np.arange(1, work.steps + 1)), per_job.sum(axis=0))
     table = Chunks(np.repeat(np.arange(n, dtype=np.int32), pieces), np.tile(layout.sizes, n), denominator)
     runs = None if pieces == 1 else count
     return Schedule(work.topology, what, Clock.STEP, table, chunk, route, order, runs)
@@ -153,15 +151,22 @@ def _cut_pattern(p: Patterns, pattern: int, unit: int, flow: Int64Array, row: in
             for entry in range(p.starts[c], p.starts[c + 1]):
                 if (flow[entry] % unit > 0) != fractional:
                     continue
-                stop = at + flow[entry]
-                while at < stop:
-                    source = at // unit
-                    upto = min(stop, (source + 1) * unit)
-                    if row < rows.shape[1]:
-                        rows[0, row], rows[1, row] = source, p.link[entry]
-                        rows[2, row], rows[3, row] = at - source * unit, upto - source * unit
-                    at = upto
-                    row += 1
+                row = _cut_stretch(at, at + flow[entry], unit, p.link[entry], row, rows)
+                at += flow[entry]
+    return row
+
+
+@njit(cache=True)
+def _cut_stretch(at: int, stop: int, unit: int, link: int, row: int, rows: Int64Array) -> int:
+    """Give a link the stretch at..stop-1 of the line: a row for each source in it. Return the next row."""
+    while at < stop:
+        source = at // unit
+        upto = min(stop, (source + 1) * unit)
+        if row < rows.shape[1]:
+            rows[0, row], rows[1, row] = source, link
+            rows[2, row], rows[3, row] = at - source * unit, upto - source * unit
+        at = upto
+        row += 1
     return row
 
 

@@ -8,12 +8,12 @@ from itertools import chain
 
 import numpy as np
 
-from models.bounds.bound import SECONDS_PER_BYTE, Bound, number
+from models.bounds.bound import SECONDS_PER_BYTE, Bound
 from models.bounds.candidates import candidate_cuts
 from models.bounds.traffic import Traffic
 from models.cut import bottleneck_cut
 from topologies.errors import InputError
-from topologies.exact import BoolArray, Int64Array
+from topologies.exact import BoolArray, Int64Array, json_number
 from topologies.topology import Topology
 from topologies.transforms import transpose
 
@@ -48,8 +48,8 @@ def degree_bound(topology: Topology, traffic: Traffic) -> Bound:
     certificate = {
         "node": node,
         "direction": direction,
-        "share": number(value * bandwidth),
-        "bandwidth": number(bandwidth),
+        "share": json_number(value * bandwidth),
+        "bandwidth": json_number(bandwidth),
     }
     return Bound("degree", value, SECONDS_PER_BYTE, certificate)
 
@@ -69,8 +69,8 @@ def cut_bound(topology: Topology, traffic: Traffic) -> Bound:
     value, inside = max(rated, key=lambda row: row[0])
     certificate = {
         **cut_nodes(topology, inside),
-        "exit_bandwidth": number(exit_bandwidth(topology, inside)),
-        "share": number(traffic.crossing(inside)),
+        "exit_bandwidth": json_number(exit_bandwidth(topology, inside)),
+        "share": json_number(traffic.crossing(inside)),
         "maximum": alone,
     }
     return Bound("cut", value, SECONDS_PER_BYTE, certificate)
@@ -158,9 +158,9 @@ def _partition_bounds(topology: Topology, traffic: Traffic, parts: list[list[int
         capacity = Fraction(total, topology.bandwidth.denominator)
         certificate = {
             "parts": parts,
-            "transfers": number(Fraction(transfers, traffic.denominator)),
+            "transfers": json_number(Fraction(transfers, traffic.denominator)),
             "direction": direction,
-            "capacity": number(capacity),
+            "capacity": json_number(capacity),
         }
         value = Fraction(transfers, traffic.denominator) / capacity
         yield Bound("partition", value, SECONDS_PER_BYTE, certificate)

@@ -16,11 +16,6 @@ SECONDS = "s"
 SECONDS_PER_BYTE = "s/B"
 
 
-def number(value: Fraction) -> int | str:
-    """Return an exact number as JSON has it: an integer where it is one, else ``"p/q"``."""
-    return value.numerator if value.denominator == 1 else str(value)
-
-
 class BoundError(TuttiError):
     """A certificate that does not prove its bound."""
 

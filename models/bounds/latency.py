@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
 from models.bounds.bandwidth import cut_nodes, exit_bandwidth
-from models.bounds.bound import SECONDS, Bound, number
+from models.bounds.bound import SECONDS, Bound
 from models.bounds.check import shortest_path
 from models.bounds.traffic import Pairs, Traffic
-from topologies.exact import BoolArray, Int64Array
+from topologies.exact import BoolArray, Int64Array, json_number
 from topologies.topology import Topology
 
 FLOAT_SLACK = 1e-12
@@ -38,7 +39,7 @@ def distance_bound(topology: Topology, traffic: Traffic, distance: Int64Array) -
     value = Fraction(units, topology.alpha.denominator)
     path = shortest_path(topology, origin, goal)[1]
     return Bound(
-        "distance", value, SECONDS, {"from": origin, "to": goal, "path": path, "alpha": number(value)}
+        "distance", value, SECONDS, {"from": origin, "to": goal, "path": path, "alpha": json_number(value)}
     )
 
 
@@ -67,10 +68,10 @@ def combined_bound(
     )
     for direction, arrivals, bandwidth, _ in sides:
         for node in range(topology.num_ranks):
-            search.offer(arrivals.at(node), bandwidth[node], (node, direction, False))
+            search.offer(arrivals.at(node), bandwidth[node], _Place(node, direction))
     for direction, arrivals, _, near in sides:
         for node in np.flatnonzero(~near).tolist():
-            search.offer(arrivals.at(node, near), over, (node, direction, True))
+            search.offer(arrivals.at(node, near), over, _Place(node, direction, over_cut=True))
     _offer_whole_cut(search, topology, traffic, distance, bottleneck)
     return search.bound(topology, bottleneck)
 
@@ -102,7 +103,7 @@ def _offer_whole_cut(
     if share:
         least = np.array([distance[np.ix_(ranks, ~ranks)].min()])
         units = np.array([share.numerator * (traffic.denominator // share.denominator)])
-        search.offer((least, units), exit_bandwidth(topology, inside), (None, "", True))
+        search.offer((least, units), exit_bandwidth(topology, inside), _Place(over_cut=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +143,14 @@ class _Arrivals:
         return np.concatenate(distances), np.concatenate(sizes)
 
 
+class _Place(NamedTuple):
+    """What a combined bound is about: arrivals (or departures) at one node, a cut, or those over a cut."""
+
+    node: int | None = None
+    direction: str = ""
+    over_cut: bool = False
+
+
 @dataclass(eq=False)
 class _Search:
     """The best h + M · share / bandwidth seen so far."""
@@ -151,11 +160,9 @@ class _Search:
     share_denominator: int
     value: Fraction = Fraction(0)
     found: tuple[Fraction, Fraction, Fraction] | None = None  # h, share, bandwidth
-    where: tuple[int | None, str, bool] = (None, "", False)  # node, direction, over the cut
+    where: _Place = field(default_factory=_Place)
 
-    def offer(
-        self, items: tuple[Int64Array, Int64Array], bandwidth: Fraction, where: tuple[int | None, str, bool]
-    ) -> None:
+    def offer(self, items: tuple[Int64Array, Int64Array], bandwidth: Fraction, where: _Place) -> None:
         """Take these items into account: for each h among their distances, those at h or more."""
         distance, share = items
         if not len(distance):
@@ -170,9 +177,7 @@ class _Search:
         for i in np.flatnonzero(value >= top):
             self._compare(Fraction(int(distance[i])), Fraction(int(total[i])), bandwidth, where)
 
-    def _compare(
-        self, distance: Fraction, total: Fraction, bandwidth: Fraction, where: tuple[int | None, str, bool]
-    ) -> None:
+    def _compare(self, distance: Fraction, total: Fraction, bandwidth: Fraction, where: _Place) -> None:
         h, share = distance / self.alpha_denominator, total / self.share_denominator
         value = h + self.size * share / bandwidth
         if value > self.value:
@@ -182,9 +187,9 @@ class _Search:
         if self.found is None:
             return None
         node, direction, over_cut = self.where
-        h, share, bandwidth = map(number, self.found)
+        h, share, bandwidth = map(json_number, self.found)
         certificate = {
-            "size_bytes": number(self.size),
+            "size_bytes": json_number(self.size),
             "h": h,
             "share": share,
             "bandwidth": bandwidth,

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from models.bounds.bandwidth import cut_bound, degree_bound, partition_bound
-from models.bounds.bound import SECONDS_PER_BYTE, Bound, number
+from models.bounds.bound import SECONDS_PER_BYTE, Bound
 from models.bounds.latency import combined_bound, distance_bound
 from models.bounds.traffic import Traffic
 from schedules.collective import Collective
 from topologies.distances import alpha_distances
 from topologies.errors import InputError
+from topologies.exact import json_number
 from topologies.topology import Topology
 
 GIGABYTE = 10**9
@@ -98,7 +99,7 @@ def bound_document(
     return {
         "topology": topology.name,
         "collective": str(collective),
-        "size_bytes": None if size is None else number(Fraction(size)),
+        "size_bytes": None if size is None else json_number(Fraction(size)),
         "bounds": [_entry(bound, size) for bound in found],
         "best": {"kind": best.kind, "time_us": _time_us(best, size)},
         "algbw_gbps": float(1 / rate / GIGABYTE) if rate else None,

@@ -1,9 +1,10 @@
 """ForestColl as a method: out-trees that meet the throughput bottleneck cut exactly (dissertation 4.5, B.5).
 
-The steps, each exact: the bottleneck cut gives 1/x*; that gives the number k of trees a root and how many of them
-each link carries (B.5.1); the switches are removed (B.5.2); spanning trees are packed (B.5.3); and they become
-transfers over the routes that the switches left. The last two steps are first guessed (`spread_switches`,
-`grow_trees`), and a guess counts only if it is as good as the exact algorithm's answer, which otherwise takes over.
+The steps, each exact: the bottleneck cut gives 1/x*; that gives the number k of trees a root and how many of
+them each link carries (B.5.1); the switches are removed (B.5.2); spanning trees are packed (B.5.3); and they
+become transfers over the routes that the switches left. The last two steps are first guessed
+(`spread_switches`, `grow_trees`), and a guess counts only if it is as good as the exact algorithm's answer,
+which otherwise takes over.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ class ForestcollOptions:
     Parameters
     ----------
     trees
-        k, to give every root so many trees and find their best throughput (4.5.5); None: the k of the optimum.
+        k, to give every root so many trees and find their best throughput (4.5.5); None: the k of the
+        optimum.
     fast
         Whether guesses are tried before the exact algorithms. Throughput is the same; heights may differ.
     multicast
@@ -69,13 +71,15 @@ class ForestcollOptions:
     def __post_init__(self) -> None:
         """Check the values."""
         if self.trees is not None and self.trees < 1:
-            raise InputError(f"forestcoll option trees is {self.trees}; it must be a whole number, at least 1")
+            raise InputError(
+                f"forestcoll option trees is {self.trees}; it must be a whole number, at least 1"
+            )
 
 
 def supports(problem: Problem, options: ForestcollOptions) -> None:
-    """Accept collectives that spread from, or collect to, their roots, in one group; Eulerian if it has switches.
+    """Accept collectives that spread from, or collect to, their roots, in one group.
 
-    Ranks outside the group count as switches: they forward.
+    Ranks outside the group count as switches: they forward. A network with switches must be Eulerian.
 
     Raises
     ------
@@ -91,8 +95,8 @@ def supports(problem: Problem, options: ForestcollOptions) -> None:
     if node is not None and len(what.members[0]) < topology.num_nodes:
         into, out = (format_bandwidth(total[node]) for total in (topology.ingress, topology.egress))
         raise METHOD.unsupported(
-            f"needs a network with switches to be Eulerian; node {topology.labels[node]} of {topology.name} has "
-            f"{into} in and {out} out"
+            f"needs a network with switches to be Eulerian; node {topology.labels[node]} of {topology.name} "
+            f"has {into} in and {out} out"
         )
 
 

@@ -1,9 +1,9 @@
 """In-network multicast and aggregation (dissertation 4.5.6): what a switch holds once need not come again.
 
-Trees are built as if switches only forwarded. Afterwards, of all transfers of a chunk that pass a switch which can
-multicast, only the first comes up to it; the others start there. Then ranks send less, though none receives
-less, so that the bottleneck cut and the congestion stay as they are. Run backwards, a copy out of such a switch is
-a sum into a switch that can aggregate.
+Trees are built as if switches only forwarded. Afterwards, of all transfers of a chunk that pass a switch
+which can multicast, only the first comes up to it; the others start there. Then ranks send less, though none
+receives less, so that the bottleneck cut and the congestion stay as they are. Run backwards, a copy out of
+such a switch is a sum into a switch that can aggregate.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ def multicast(schedule: Schedule) -> Schedule:
     A transfer is cut at a switch only where another one of the same chunk passes it too; else it stays whole.
     """
     if schedule.clock is not Clock.FLOW or schedule.collective.is_combining:
-        raise InputError(f"multicast: {schedule.collective} in the {schedule.clock} clock is no flow of copies")
+        raise InputError(
+            f"multicast: {schedule.collective} in the {schedule.clock} clock is no flow of copies"
+        )
     topology = schedule.topology
     if not topology.multicast:
         return schedule
@@ -67,7 +69,8 @@ def multicast(schedule: Schedule) -> Schedule:
 def traffic(schedule: Schedule) -> Mapping[str, float]:
     """Return what a schedule makes ranks and links carry, in units of M.
 
-    ``rank_egress``: the most that one rank sends. ``link_traffic``: all that crosses a link, summed over links.
+    ``rank_egress``: the most that one rank sends. ``link_traffic``: all that crosses a link, summed over
+    links.
     """
     topology, load = schedule.topology, link_loads(schedule)
     sent = np.zeros(topology.num_nodes)
@@ -119,7 +122,7 @@ def _cut(
     state: Any,
     pieces: Int32Array,
 ) -> int:
-    """Write the pieces (chunk, count, route, from, to) of each row if there is space; return how many there are.
+    """Write the pieces (chunk, count, route, from, to) of each row if there is space; return how many.
 
     A piece is the links from to to - 1 of its route. Chunks of a row that are cut alike stay together.
     """
@@ -150,7 +153,7 @@ def _cut(
 
 @njit(cache=True)
 def _way(begin: int, end: int, stops: Int32Array, state: Any, cell: int) -> tuple[int, int]:
-    """Return from which link of its route a chunk is sent on, and a mask of the links before which it is cut."""
+    """Return from which link of its route a chunk is sent on, and a mask of the links it is cut before."""
     start, cuts = 0, 0
     for at in range(end - begin):
         stop = stops[begin + at]
@@ -164,7 +167,7 @@ def _way(begin: int, end: int, stops: Int32Array, state: Any, cell: int) -> tupl
 
 
 def _subroutes(table: Routes, parts: Int32Array) -> tuple[Routes, Int32Array]:
-    """Return a table of the parts (route, from, to) of routes, and the row of each; single links once each."""
+    """Return a table of the parts (route, from, to) of routes, and the row of each; single links once."""
     route, begin, end = parts.T.astype(np.int64)
     longest = int(np.diff(table.offsets).max()) + 1
     at = table.offsets[route] + begin

@@ -1,14 +1,14 @@
 """From trees to transfers: every tree edge laid over the links of its arcs, within what each may carry.
 
 A root's shard is cut into as many unit chunks as it has trees, and every tree moves its own run of them
-(dissertation B.5.1). An edge of a tree becomes a transfer over an arc of its pair, or several where no arc has
-room for the whole run. Where trees that follow each other have an edge in common, as many hops from the root, it is
-one edge with all their runs. As no arc carries more trees than its capacity, no link of bandwidth b carries more than
-U·b of them. Unit chunks that always travel together are one chunk in the table.
+(dissertation B.5.1). An edge of a tree becomes a transfer over an arc of its pair, or several where no arc
+has room for the whole run. Where trees that follow each other have an edge in common, as many hops from the
+root, it is one edge with all their runs. As no arc carries more trees than its capacity, no link of bandwidth
+b carries more than U·b of them. Unit chunks that always travel together are one chunk in the table.
 
-Of the transfers of one shard those nearer to the root come first, then those with more of the tree still below
-them, then those to the ranks that follow the root: who waits with others for a link is served in this order,
-so that long branches start early and the roots do not all begin with the same rank.
+Of the transfers of one shard those nearer to the root come first, then those with more of the tree still
+below them, then those to the ranks that follow the root: who waits with others for a link is served in this
+order, so that long branches start early and the roots do not all begin with the same rank.
 """
 
 from __future__ import annotations
@@ -106,20 +106,22 @@ def _member(what: Collective, position: int) -> int:
     return what.members[0][position]
 
 
-def _trees(
-    what: Collective, network: LogicalNetwork, forest: Forest, k: int
-) -> tuple[_Trees, Int64Array]:
+def _trees(what: Collective, network: LogicalNetwork, forest: Forest, k: int) -> tuple[_Trees, Int64Array]:
     """Return the trees by item, and how many unit trees each item has: 0 if its shard is empty."""
     items, ranks = what.items, network.num_ranks
     if len(what.members) != 1 or len(what.members[0]) != ranks:
         raise InputError(f"{what} is not one group of {ranks} ranks")
-    roots = np.array([what.root], np.int32) if what.kind is Kind.BROADCAST else np.arange(ranks, dtype=np.int32)
+    roots = (
+        np.array([what.root], np.int32) if what.kind is Kind.BROADCAST else np.arange(ranks, dtype=np.int32)
+    )
     per_root = np.zeros(ranks, dtype=np.int64)
     np.add.at(per_root, forest.root, forest.weight)
     units = per_root[roots]
     total, shares = sum(units.tolist()), items.share
-    if sum(per_root.tolist()) != total or total % k or any(
-        count != share * total for count, share in zip(units.tolist(), shares, strict=True)
+    if (
+        sum(per_root.tolist()) != total
+        or total % k
+        or any(count != share * total for count, share in zip(units.tolist(), shares, strict=True))
     ):
         raise InputError(f"the trees' weights are not in proportion to the shards of {what}")
     empty = np.flatnonzero(units == 0)
@@ -151,8 +153,8 @@ def _check_size(topology: Topology, trees: _Trees, network: LogicalNetwork, unit
     edges = len(trees.root) * (network.num_ranks - 1) + len(network.tails)
     if edges > MOST_TRANSFERS or max(units.tolist()) > MOST_TRANSFERS or sum(units.tolist()) > INT64_MAX:
         raise NoSchedule(
-            f"forestcoll on {topology.name}: {len(trees.root)} different trees and {max(units.tolist())} chunks a "
-            "shard are too many for a table; fix the number of trees, such as --option trees=4"
+            f"forestcoll on {topology.name}: {len(trees.root)} different trees, of {max(units.tolist())} "
+            "chunks a shard, are too many for a table; fix the number of trees, such as --option trees=4"
         )
 
 
@@ -165,9 +167,7 @@ def _pairs(network: LogicalNetwork) -> _Pairs:
 
 
 @njit(cache=True)
-def _lay(
-    trees: _Trees, units: Int64Array, pairs: _Pairs
-) -> tuple[Any, Any, Any, Any, Any, tuple[int, int]]:
+def _lay(trees: _Trees, units: Int64Array, pairs: _Pairs) -> tuple[Any, Any, Any, Any, Any, tuple[int, int]]:
     """Return the rows (chunk, count, arc), the chunks (item, size), and a pair without room or (-1, -1)."""
     ranks = trees.parent.shape[1]
     most = len(trees.root) * (ranks - 1) + len(pairs.arc)
@@ -257,7 +257,7 @@ def _in_order(trees: _Trees, begin: int, depth: Int64Array, below: Int64Array) -
 
 @njit(cache=True)
 def _measure(parent: Int32Array, root: int, depth: Int64Array, below: Int64Array) -> None:
-    """Set the hops of each rank from the root (0 outside the tree), and those of the longest way down from it."""
+    """Set the hops of each rank from the root (0 outside the tree), and of the longest way down from it."""
     depth[:] = -1
     depth[root] = 0
     way = np.empty(len(parent), np.int64)

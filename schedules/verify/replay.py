@@ -16,9 +16,8 @@ from numba import njit
 
 from schedules.collective import EVERYONE
 from schedules.schedule import Clock, Schedule
-from schedules.verify.table import count_or_empty, reduce_or_empty
 from schedules.verify.timing import Timing, arrival_order
-from topologies.exact import BoolArray, Int32Array, Int64Array, frozen
+from topologies.exact import BoolArray, Int32Array, Int64Array, frozen, offsets_of
 
 UInt64Array = npt.NDArray[np.uint64]
 ByteArray = npt.NDArray[np.uint8]
@@ -125,7 +124,7 @@ def _units(schedule: Schedule) -> Int64Array:
     """Return offsets that number the chunks that rows carry; empty where each carries one."""
     if schedule.count is None:
         return np.zeros(0, dtype=np.int64)
-    return np.concatenate([[0], np.cumsum(schedule.count, dtype=np.int64)])
+    return offsets_of(schedule.count)
 
 
 @njit(cache=True)
@@ -151,9 +150,9 @@ def first_fault(schedule: Schedule, turns: Spans) -> Fault | None:
     """
     table = _Table(
         schedule.chunk,
-        count_or_empty(schedule),
+        schedule.count_or_empty,
         schedule.route,
-        reduce_or_empty(schedule),
+        schedule.reduce_or_empty,
         schedule.route_source,
         schedule.route_target,
         _units(schedule),

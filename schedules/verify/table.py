@@ -29,16 +29,6 @@ def check_table(schedule: Schedule) -> None:
     _check_rows(schedule)
 
 
-def count_or_empty(schedule: Schedule) -> Int32Array:
-    """Return the counts, empty where each row carries one chunk: kernels take one type."""
-    return frozen([], np.int32) if schedule.count is None else schedule.count
-
-
-def reduce_or_empty(schedule: Schedule) -> BoolArray:
-    """Return the reduce flags, empty where no row reduces."""
-    return frozen([], np.bool_) if schedule.reduce is None else schedule.reduce
-
-
 def _check_frame(schedule: Schedule) -> None:
     """Check what is not a row: that the parts fit each other."""
     ranks, needed = schedule.topology.num_ranks, schedule.collective.num_ranks
@@ -147,7 +137,7 @@ def _raise_route(schedule: Schedule, position: int, what: str) -> None:
 def _check_rows(schedule: Schedule) -> None:
     kinds = _end_kinds(schedule)
     row, code = _first_bad_row(
-        (schedule.chunk, count_or_empty(schedule), schedule.route, reduce_or_empty(schedule)),
+        (schedule.chunk, schedule.count_or_empty, schedule.route, schedule.reduce_or_empty),
         schedule.chunks.item,
         schedule.route_source,
         schedule.route_target,

@@ -10,7 +10,6 @@ from numba import njit
 from schedules.durations import Messages, transfer_ticks
 from schedules.schedule import Schedule
 from schedules.verify.errors import VerificationError
-from schedules.verify.table import count_or_empty
 from topologies.errors import InputError
 from topologies.exact import INT64_MAX, Int32Array, Int64Array
 
@@ -54,7 +53,7 @@ def timing(schedule: Schedule) -> Timing:
     """
     order = np.zeros(0, np.int64) if schedule.order is None else schedule.order.astype(np.int64, copy=False)
     kind, route, load = _kinds(
-        (order, schedule.chunk, count_or_empty(schedule), schedule.route),
+        (order, schedule.chunk, schedule.count_or_empty, schedule.route),
         schedule.chunks.offset,
         len(schedule.route_table),
     )
@@ -248,7 +247,7 @@ def arrival_order(order: Int64Array, kind: Int32Array, arrival: Int64Array) -> t
     first, last
         int32: span i is rows first[i] to last[i] - 1; where they arrive, its first is written ``~first[i]``.
     """
-    spans = np.empty((_FIRST_CAPACITY, 2), dtype=np.int32)
+    first, last = np.empty(_FIRST_CAPACITY, dtype=np.int32), np.empty(_FIRST_CAPACITY, dtype=np.int32)
     heap = np.empty((_FIRST_CAPACITY, 2), dtype=np.int64)
     size, length = 0, 0
     for row in range(len(order) + 1):
@@ -256,28 +255,29 @@ def arrival_order(order: Int64Array, kind: Int32Array, arrival: Int64Array) -> t
             arrived = heap[0, 1]
             size -= 1
             _sift_down(heap, size)
-            spans, length = _append(spans, length, ~arrived, arrived + 1)
+            first, last, length = _append(first, last, length, ~arrived, arrived + 1)
         if row < len(order):
             if size == len(heap):
                 heap = np.concatenate((heap, np.empty_like(heap)))
             _sift_up(heap, size, order[row] + arrival[max(kind[row], ~kind[row])], row)
             size += 1
-            spans, length = _append(spans, length, row, row + 1)
-    return spans[:length, 0].copy(), spans[:length, 1].copy()
+            first, last, length = _append(first, last, length, row, row + 1)
+    return first[:length], last[:length]
 
 
 @njit(cache=True)
-def _append(spans: Int32Array, length: int, first: int, last: int) -> tuple[Int32Array, int]:
+def _append(
+    first: Int32Array, last: Int32Array, length: int, begin: int, end: int
+) -> tuple[Int32Array, Int32Array, int]:
     """Add a span of one row, or lengthen the last span where the row continues it."""
-    if length > 0:
-        begin, end = spans[length - 1, 0], spans[length - 1, 1]
-        if end == last - 1 and (begin < 0) == (first < 0):
-            spans[length - 1, 1] = last
-            return spans, length
-    if length == len(spans):
-        spans = np.concatenate((spans, np.empty_like(spans)))
-    spans[length, 0], spans[length, 1] = first, last
-    return spans, length + 1
+    if length > 0 and last[length - 1] == end - 1 and (first[length - 1] < 0) == (begin < 0):
+        last[length - 1] = end
+        return first, last, length
+    if length == len(first):
+        first = np.concatenate((first, np.empty_like(first)))
+        last = np.concatenate((last, np.empty_like(last)))
+    first[length], last[length] = begin, end
+    return first, last, length + 1
 
 
 @njit(cache=True)

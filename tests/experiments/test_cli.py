@@ -2,7 +2,9 @@
 
 import errno
 import json
+import os
 import re
+import shlex
 import subprocess
 import sys
 from fractions import Fraction
@@ -10,12 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from experiments import runner
-from experiments.cli import main
+from experiments import capabilities, runner
+from experiments.cli import main, parser, synth
+from experiments.cli.proof import sentence
+from experiments.results import read_results
 from experiments.store import Store
+from models.bounds import lower_bounds
+from schedules.collective import Kind, collective
+from topologies import InputError, parse_topology
 
 ROOT = Path(__file__).parents[2]
 SYNTH = ["synth", "ring:4", "--method", "bfb", "--size", "1MB"]
+TACOS = ["synth", "ring:4", "--method", "tacos", "--size", "1MB"]
 
 
 @pytest.fixture
@@ -55,6 +63,31 @@ def test_synth_for_people_names_the_gap(tutti):
     assert code == 0
     assert "allgather on ring:4, step clock" in out
     assert "3/4 M/B" in out
+
+
+EMPTY = (
+    "synth",
+    "ring:3",
+    "--method",
+    "direct",
+    "--collective",
+    "gather",
+    "--shards",
+    "1,0,0",
+    "--size",
+    "1MB",
+)
+
+
+def test_where_nothing_has_to_move_there_is_no_gap(tutti):
+    """The root has all data: the bound is 0, and the empty messages of the others take α, 0.5 us."""
+    code, out, _ = tutti(*EMPTY, "--json")
+    document = json.loads(out)
+    assert code == 0
+    assert (document["bound_us"], document["gap"], document["time_us"]) == (0, None, 0.5)
+    code, out, _ = tutti(*EMPTY)
+    assert code == 0
+    assert "gap" not in out
 
 
 def test_chunks_and_options_reach_the_method(tutti):
@@ -130,6 +163,24 @@ def test_bounds_for_people_name_the_topology(tutti):
     assert "133.333 GB/s" in out
 
 
+def test_bounds_for_people_are_sentences_about_the_smaller_side(tutti):
+    """15/16 of M reaches a GPU over 300 + 25 GB/s; a box of eight has 8 x 25 GB/s to the other."""
+    out = tutti("bound", "dgx_a100:2")[1]
+    assert "15/16 of M must enter rank 0, whose links in carry 325 GB/s" in out
+    assert " us " not in out
+    out = tutti("bound", "dgx_a100:2", "--collective", "allreduce", "--size", "1MB")[1]
+    assert re.search(r"all of M must (leave|enter) the 8 ranks \[(0-7|8-15)\] and switch 1[67], ", out)
+    assert " us " in out
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_every_certificate_has_a_sentence_with_units(kind):
+    for text in ("mesh:3x3?drop_nodes=4", "dgx_a100:2"):
+        topology = parse_topology(text)
+        for bound in lower_bounds(topology, collective(kind, topology.num_ranks), 10**6):
+            assert re.search(r"\d (GB/s|us)|\dus", sentence(bound.kind, bound.certificate, topology))
+
+
 def test_rooted_collectives_and_groups_can_be_asked_for(tutti):
     out = tutti("bound", "ring:4", "--collective", "broadcast", "--root", 2, "--json")[1]
     assert json.loads(out)["collective"] == "broadcast(root=2)"
@@ -145,6 +196,46 @@ def test_lists_have_a_document_each(tutti, what, name):
     assert code == 0
     assert name in [json.loads(line)["name"] for line in out.splitlines()]
     assert name in tutti("list", what)[1]
+
+
+def test_the_list_of_methods_says_what_each_does_and_needs(tutti):
+    lines = tutti("list", "methods", "--json")[1].splitlines()
+    found = {method["name"]: method for method in map(json.loads, lines)}
+    assert set(found["direct"]["collectives"]) == set(Kind)
+    assert found["direct"]["networks"] == ["any"]
+    assert found["rhd"]["networks"] == ["needs a power of two ranks"]
+    assert found["bfb"]["collectives"] == ["allgather", "reduce-scatter", "allreduce"]
+    assert found["bfb"]["networks"] == ["needs no switches", "needs links of one bandwidth and alpha"]
+
+
+def test_what_each_method_needs_is_probed_on_networks_that_lack_just_that():
+    lacking = [
+        (topology.num_switches > 0, not topology.homogeneous, topology.num_ranks.bit_count() > 1)
+        for topology in map(parse_topology, [capabilities.PLAIN, *capabilities.PROBES.values()])
+    ]
+    assert lacking == [(False,) * 3, (True, False, False), (False, True, False), (False, False, True)]
+
+
+def test_a_list_of_nothing_says_the_choices(tutti):
+    assert "methods|topologies|solvers" in tutti("list")[2]
+
+
+def test_the_help_names_every_collective(tutti):
+    assert list(Kind) == list(parser.COLLECTIVES)
+    assert "all-to-all" in tutti("synth", "--help")[1]
+
+
+@pytest.mark.parametrize("command", [parser.EXAMPLES, parser.SYNTH_EXAMPLES])
+def test_the_examples_of_the_help_run(tutti, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    for line in command.splitlines()[1:]:
+        assert tutti(*shlex.split(line)[1:])[0] == 0
+
+
+def test_seeds_of_a_method_without_randomness_are_a_note(tutti):
+    code, _, err = tutti(*SYNTH, "--seeds", 4)
+    assert (code, err) == (0, "tutti: note: bfb has no randomness, so --seeds 4 is one try\n")
+    assert tutti(*SYNTH, "--seeds", 1)[2] == ""
 
 
 def test_help_and_version_succeed(tutti):
@@ -177,6 +268,14 @@ BAD = [
     ([*SYNTH, "--root", "1"], 2, r"allgather takes no root"),
     ([*SYNTH, "--shards", "1,x"], 2, r"--shards '1,x': 'x' is not a number"),
     ([*SYNTH, "-o", "/nowhere/x.json"], 2, r"/nowhere/x\.json"),
+    ([*SYNTH, "-o", "x.txt"], 2, r"x\.txt: a schedule file's name ends in"),
+    ([*TACOS, "--chunks", "99999999999999999999"], 2, r"99999999999999999999 chunks a shard are too many"),
+    ([*TACOS, "--option", "chunks=2020-01-01"], 2, r"option 'chunks': .*, not \"2020-01-01\""),
+    ([*TACOS, "--option", "chunks=1\nb=2"], 2, r"option 'chunks': input should be a valid integer"),
+    ([*TACOS, "--option", "chunks=" + "9" * 5000], 2, r"option 'chunks': input should be a valid integer"),
+    ([*TACOS, "--option", "chunks=" + "[" * 5000], 2, r"option 'chunks': input should be a valid integer"),
+    (["bound", "ring:4?bandwidth=1e59B/s"], 2, r"'ring:4\?bandwidth=1e59B/s': bandwidth is too large; each"),
+    (["bound", "torus:3x3?alpha=1e20s,1e-20s"], 2, r"alpha has values too large or too far apart; each"),
     (["synth", "dgx_a100:2", "--method", "bfb", "--size", "1MB"], 3, r"bfb needs a switch-free topology"),
     (["synth", "ring:5", "--method", "rhd", "--size", "1MB"], 3, r"rhd needs a power of two ranks"),
     (["bound", "ring:1"], 2, r"ring"),
@@ -221,10 +320,28 @@ def write_smoke(folder: Path) -> Path:
 def test_a_run_prints_its_gaps_and_writes_its_report(tutti, tmp_path):
     code, out, _ = tutti("run", write_smoke(tmp_path), "--out", tmp_path / "out")
     assert code == 0
-    assert "2 rows: 2 ok" in out
+    assert f"2 rows: 2 ok; report: {tmp_path / 'out' / 'report.html'}" in out
+    assert "gap: time over the proven lower bound" in out
     assert {"results.parquet", "results.csv", "gaps.csv", "manifest.json", "report.html"} <= {
         path.name for path in (tmp_path / "out").iterdir()
     }
+
+
+def test_results_of_other_code_are_said_to_be_left_out(tutti, tmp_path, monkeypatch):
+    path, out = write_smoke(tmp_path), tmp_path / "out"
+    assert "1 rows: 1 ok; 1 not run; in" in tutti("run", path, "--out", out, "--only", "bfb")[1]
+    monkeypatch.setattr("experiments.plan.code_digest", lambda: "other")
+    said = tutti("run", path, "--out", out, "--only", "bfb")[1]
+    assert "1 not run (results made by other code or another config are left out); in" in said
+
+
+def test_a_size_that_does_not_divide_is_a_note_and_no_message(tutti, tmp_path):
+    path = write_smoke(tmp_path)
+    path.write_text(path.read_text().replace("1MB", "1001B"))
+    assert tutti("run", path, "--out", tmp_path / "out")[0] == 0
+    rows = read_results(tmp_path / "out").to_dict("records")
+    assert {row["message"] for row in rows} == {""}
+    assert all("1001B does not divide into the chunks" in row["note"] for row in rows)
 
 
 def test_a_run_with_failed_rows_is_exit_1(tutti, tmp_path, monkeypatch):
@@ -295,3 +412,50 @@ def test_a_reader_that_leaves_is_no_traceback():
         process.stdout.close()
         assert process.stderr.read() == ""
     assert process.returncode == 141
+
+
+def test_a_schedule_that_cannot_be_written_does_not_take_its_numbers_along(tutti, tmp_path, monkeypatch):
+    def full(schedule, path):
+        raise InputError(f"{path}: can't be written: No space left on device")
+
+    monkeypatch.setattr(synth, "write_schedule", full)
+    code, out, err = tutti(*SYNTH, "-o", tmp_path / "x.json", "--json")
+    assert code == 2
+    assert json.loads(out)["verified"] is True
+    assert err.startswith(f"tutti: {tmp_path}/x.json: can't be written: No space left on device")
+    assert err.count("\n") == 1
+
+
+def test_where_a_schedule_cannot_go_is_said_before_it_is_made(tutti, tmp_path, monkeypatch):
+    monkeypatch.setattr(synth, "synthesize_best", None)
+    code, _, err = tutti(*SYNTH, "-o", tmp_path / "none" / "x.json")
+    assert code == 2
+    assert "no directory" in err
+
+
+def test_a_fault_of_tutti_is_one_line_that_says_where(tutti, monkeypatch):
+    monkeypatch.setattr(synth, "find_method", lambda name: {}["two\nlines"])
+    code, out, err = tutti(*SYNTH)
+    assert (code, out) == (70, "")
+    assert re.fullmatch(r"tutti: a fault in tutti: KeyError: .*\(test_cli\.py:\d+\).*\n", err), err
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">/dev/full"])
+def test_output_that_is_closed_or_full_is_no_traceback(closed):
+    script = "import sys; from experiments.cli import main; sys.exit(main(['list', 'topologies', '--json']))"
+    line = f'exec "$0" -c "$1" {closed}'
+    done = subprocess.run(
+        ["/bin/sh", "-c", line, sys.executable, script], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == (2 if "full" in closed else 0)
+    assert done.stderr == ("tutti: No space left on device\n" if "full" in closed else "")
+
+
+def test_output_that_knows_ascii_only_gets_a_table():
+    script = "import sys; from experiments.cli import main; sys.exit(main(['list', 'topologies']))"
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, env=environment, capture_output=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"torus:AxBx..." in done.stdout

@@ -52,6 +52,10 @@ def test_a_sweep_fills_placeholders_and_leaves_the_papers_braces_alone():
     assert braces.topologies[0].table.spec == "L(C(16,{3,4}))"
 
 
+def test_blanks_around_a_topology_are_no_part_of_it():
+    assert [task.topology for task in plan(GOOD.replace("ring:4", r" ring:4\n"))] == ["ring:4"]
+
+
 def test_a_sweep_sets_keys():
     text = tables(collective='sizes = ["1KB"]\nsweep = {kind = ["allgather", "allreduce"]}')
     assert [str(task.collective) for task in plan(text)] == ["allgather", "allreduce"]
@@ -169,6 +173,10 @@ WRONG = {
     tables(method='name = "good"\n[[method]]\nname = "good"'): (
         r"x\.toml: ring:4 allgather good at 1000 B is asked for twice"
     ),
+    # one column of the gap table would hold both
+    tables(method='name = "lucky"\n[[method]]\nname = "lucky"\nseeds = 4'): (
+        r"\[\[method\]\] 2: method lucky has the same options in \[\[method\]\] 1, with other seeds; give all"
+    ),
     # sweeps
     tables(topology='spec = "ring:{n}"'): r"\[\[topology\]\] 1: nothing fills \{n\} in 'ring:\{n\}'",
     tables(
@@ -178,6 +186,23 @@ WRONG = {
         r"\[\[topology\]\] 1, sweep: 'm' is no key, and no text has \{m\}"
     ),
     tables(topology='spec = "ring:{n}"\nsweep = {n = [4, 1]}'): r"\[\[topology\]\] 1 \(n = 1\): ",
+    # numbers beyond what can be held
+    tables() + "x = " + "[" * 5000: r"x\.toml: nested too deeply",
+    tables() + "x = " + "9" * 5000: r"x\.toml: a number or date is out of range",
+    tables(collective='kind = "allgather"\nsizes = ["1KB"]\nshards = [1e999999999, 1, 1, 1]'): (
+        r"\[\[collective\]\] 1 on ring:4: the number 1E\+999999999 is out of range"
+    ),
+    tables(collective='kind = "allgather"\nsizes = ["1KB"]\nshards = [1e60, 1e-60, 1, 1]'): (
+        r"\[\[collective\]\] 1 on ring:4: values too far apart"
+    ),
+    tables(collective='kind = "allgather"\nsizes = ["1KB"]\ngroups = []'): (
+        r"\[\[collective\]\] 1 on ring:4: allgather: groups is empty"
+    ),
+    tables(method='name = "lucky"\nseeds = 1000000000000'): r"at most 1000000 are tried for a row",
+    tables(method='name = "lucky"\nseeds = [99999999999999999999]'): r"a seed must be below 2\^63",
+    tables(method='name = "slow"\noptions = {chunks = 2020-01-01}'): (
+        r"option 'chunks': input should be a valid integer, not \"2020-01-01\""
+    ),
     # run
     tables() + '[run]\nkeep_schedules = "some"': r"\[run\]: 'keep_schedules' must be 'all', 'best' or 'none'",
 }

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from experiments.report import save_figure, write_report
+from experiments.report.page import Usage
 from experiments.report.svg import Frame, log_with_zero, place_labels, spread
 from schedules import Chunks, Clock, Schedule, collective
 from schedules.files import content_hash, write_schedule
@@ -127,6 +128,7 @@ def keep(directory, schedule):
     return digest
 
 
+BOUNDS = ("cut", "degree", "partition", "distance", "combined")
 SECTIONS = (
     "Gap to the lower bound, %",
     "algbw against size",
@@ -274,8 +276,47 @@ def test_the_summary_counts_who_is_best_and_names_the_worst_gap(tmp_path):
     table = page.all("table", "plain")[0]
     lines = [[e["text"].strip() for e in page.all("td", None, tr)] for tr in page.all("tr", None, table)[1:]]
     ring_line, bfb_line = lines
-    assert ring_line[1:7] == ["13 of 13", "1", "0", "25.0", "300", "ring:3, allgather, 32KB"]
-    assert bfb_line[1:5] == ["12 of 12", "12", "12", "0"]
+    assert ring_line[1:8] == ["13 of 13", "1", "0", "–", "25.0", "300", "ring:3, allgather, 32KB"]
+    assert bfb_line[1:6] == ["12 of 12", "12", "12", "–", "0"]
+
+
+def summary_rows(page, number):
+    """Return a table of the summary on topologies: rows of texts, the topology left out."""
+    table = page.all("table", "gaps", page.all("section")[0])[number]
+    rows = page.all("tr", None, table)[1:]
+    return [[e["text"].strip() for e in page.all("td", None, tr)] for tr in rows]
+
+
+UNEQUAL = {"ring": (0.1, 0.2, 3.0), "bfb": (0.3, 0.4, 0.5)}
+
+
+def unequal():
+    """Return a run where one method is best twice and yet worst at the largest size."""
+    return [
+        row(method=m, size_bytes=10 ** (3 * k), gap=g, time_us=8 * (1 + g))
+        for m, gaps in UNEQUAL.items()
+        for k, g in enumerate(gaps, 1)
+    ]
+
+
+def test_the_summary_has_the_median_the_last_and_the_worst_gap(tmp_path):
+    page = report(tmp_path, [*unequal(), failed("unsupported", method="rhd")])
+    assert summary_rows(page, 0) == [
+        ["median", "20.0", "40.0", "–"],
+        ["at the largest size", "300", "50.0", "–"],
+        ["worst", "300", "50.0", "–"],
+    ]
+
+
+def test_bold_in_the_summary_is_the_least_of_the_row(tmp_path):
+    page = report(tmp_path, unequal())
+    table = page.all("table", "gaps", page.all("section")[0])[0]
+    assert [e["text"] for e in page.all("td", "best", table)] == ["20.0", "50.0", "50.0"]
+
+
+def test_how_often_each_is_the_best_has_its_own_table(tmp_path):
+    page = report(tmp_path, [*unequal(), failed("unsupported", method="rhd")])
+    assert summary_rows(page, 1) == [["3", "2", "1", "–"]]
 
 
 def test_a_synthesis_that_serves_many_sizes_counts_once(tmp_path):
@@ -285,8 +326,19 @@ def test_a_synthesis_that_serves_many_sizes_counts_once(tmp_path):
 
 
 def test_the_lower_bound_line_is_size_over_bound(tmp_path):
-    page = report(tmp_path, [row(size_bytes=10**6, bound_us=8.0)])
-    assert page.tips("bound-dot")[0].splitlines() == ["lower bound (cut), 1MB", "time 8 us", "algbw 125 GB/s"]
+    page = report(tmp_path, [row(size_bytes=10**6, bound_us=8.0), row(size_bytes=10**9)])
+    assert page.tips("bound-dot")[0].splitlines() == [
+        "limit, 1MB",
+        "algbw 125 GB/s",
+        "lower bound on time 8 us (cut)",
+    ]
+
+
+def test_what_no_algbw_exceeds_is_called_a_limit_and_not_a_lower_bound(tmp_path):
+    page = report(tmp_path, two_by_two())
+    names = [e["text"] for e in page.all("g", "bound-name", chart_of(page, "algbw against"))]
+    assert names == ["limit"]
+    assert page.all("span", "key")[0]["text"].startswith("limit: M over the lower bound on time")
 
 
 def test_a_method_has_one_colour_and_marker_on_the_whole_page(tmp_path):
@@ -308,6 +360,44 @@ def test_step_schedules_alone_are_in_the_pareto_chart(tmp_path):
     page = report(tmp_path, rows)
     chart = chart_of(page, "T_B against")
     assert [e["text"] for e in page.all("text", "label", chart)] == ["ring"]
+
+
+def test_who_is_left_out_of_the_pareto_chart_is_said_and_why(tmp_path):
+    rows = [
+        row(),
+        row(method="tacos", clock="time", tl_steps=None, tb_factor=None, tb_exact=None),
+        row(method="rhd", clock="step", tb_factor=None, tb_exact=None),
+    ]
+    page = report(tmp_path, rows)
+    assert page.all("p", "none", page.section(0))[0]["text"] == (
+        "Left out: tacos (time clock: no steps); rhd (no T_B: links differ)."
+    )
+
+
+@pytest.mark.parametrize(("points", "drawn"), [([(2, 1.0), (3, 2.0)], False), ([(2, 2.0), (3, 1.0)], True)])
+def test_the_frontier_is_spoken_of_only_where_it_is_drawn(tmp_path, points, drawn):
+    rows = [
+        row(method=f"m{i}", tl_steps=tl, tb_factor=tb, tb_exact=str(tb)) for i, (tl, tb) in enumerate(points)
+    ]
+    page = report(tmp_path, rows)
+    assert bool(page.all("path", "frontier")) == drawn
+    assert any("The line joins" in e["text"] for e in page.all("p", "fine")) == drawn
+
+
+def test_a_t_b_equal_to_the_bandwidth_bound_has_a_check_and_no_other(tmp_path):
+    """On a ring of 3 each rank must receive 2/3 of M over both its links: T_B is at least 2/3 M/B."""
+    digest = keep(tmp_path, one_way(ring(3)))
+    rows = [
+        row(method="bfb", schedule=digest, tl_steps=1, tb_exact="2/3"),
+        row(method="ring", schedule=digest, tl_steps=2, tb_exact="4/3", tb_factor=4 / 3),
+        row(method="near", schedule=digest, tl_steps=3, tb_exact="200000000001/300000000000"),
+    ]
+    page = report(tmp_path, rows)
+    labels = [e["text"] for e in page.all("text", "label", chart_of(page, "T_B against"))]
+    assert labels == ["bfb ✓", "ring", "near"]
+    assert "bandwidth bound: T_B is at least 2/3 M/B" in page.tips("bound")
+    lines = page.all("tr", None, page.all("table", "plain")[0])[1:]
+    assert [page.all("td", None, line)[4]["text"] for line in lines] == ["1", "0", "0"]
 
 
 def test_the_frontier_joins_what_nothing_betters(tmp_path):
@@ -367,8 +457,25 @@ def test_a_run_in_which_all_failed_says_so_in_each_section(tmp_path):
 
 def test_one_size_is_enough(tmp_path):
     page = report(tmp_path, [row(), row(method="bfb", time_us=8.0, gap=0.0)])
-    assert len(page.all("svg", "chart")) == 4  # algbw twice, for its two axes
+    assert len(page.all("svg", "chart")) == 3
     assert "NaN" not in str([e["attrs"] for e in page.elements])
+
+
+def test_the_only_size_gets_a_bar_a_method_as_long_as_its_algbw(tmp_path):
+    page = report(tmp_path, [row(bound_us=8.0), row(method="bfb", time_us=20.0, algbw_gbps=50.0)])
+    chart = chart_of(page, "algbw,")
+    ring_bar, bfb_bar = [float(e["attrs"]["width"]) for e in page.all("rect", "mark", chart)]
+    assert ring_bar == pytest.approx(2 * bfb_bar, abs=0.1)  # a tenth of a pixel is what is written
+    texts = [e["text"] for e in page.all("text", "label", chart)]
+    assert texts == ["ring", "100", "bfb", "50", "limit 125"]
+
+
+def test_the_page_says_what_each_method_and_each_bound_is(tmp_path):
+    page = report(tmp_path, two_by_two())
+    terms = [e["text"] for e in page.all("dt")]
+    assert {"ring", "bfb", "bounds", "chunk", "clock", "α, β", "T_B optimal"} <= set(terms)
+    text = page.all("details", "read")[0]["text"]
+    assert all(f"{kind}:" in text or f"{kind} (" in text for kind in BOUNDS)
 
 
 def test_a_run_of_required_columns_only_gets_a_page(tmp_path):
@@ -506,11 +613,40 @@ def test_names_of_lines_keep_their_distance(count):
 def test_labels_of_points_do_not_cover_each_other():
     rng = np.random.default_rng(0)
     points = [(float(x), float(y)) for x, y in rng.uniform((60, 30), (380, 220), (40, 2))]
-    labels = place_labels(points, ["method"] * 40, Frame())
+    marks = place_labels(points, ["method"] * 40, Frame())
+    labels = [mark for mark in marks if mark.startswith("<text")]
     places = [tuple(float(v) for v in re.findall(r' [xy]="([\d.]+)"', label)) for label in labels]
     assert len(places) > 20
     same_line = [(a, b) for a in places for b in places if a < b and abs(a[1] - b[1]) < 9]
     assert all(abs(a[0] - b[0]) > 15 for a, b in same_line)
+
+
+def test_points_in_a_heap_are_all_named_some_at_the_end_of_a_line():
+    points = [(200.0 + 3 * i, 120.0 + 2 * (i % 3)) for i in range(9)]
+    marks = place_labels(points, [f"method {i}" for i in range(9)], Frame())
+    assert sum(mark.startswith("<text") for mark in marks) == 9
+    assert any("leader" in mark for mark in marks)
+
+
+def test_a_label_covers_a_line_rather_than_be_left_out():
+    fence = [(x, 0.0, x + 1.0, 280.0) for x in np.arange(60.0, 400.0, 20.0)]
+    assert len(place_labels([(200.0, 120.0)], ["method"], Frame(), fence)) == 1
+
+
+def test_the_charts_of_synthesis_time_have_the_same_axes(tmp_path):
+    rows = [
+        row(collective=c, synth_s=s, gap=g, time_us=8 * (1 + g))
+        for c, s, g in (("allgather", 0.001, 0.01), ("allreduce", 7.0, 30.0))
+    ]
+    page = report(tmp_path, rows)
+    charts = [e for e in page.all("svg", "chart") if e["attrs"]["aria-label"].startswith("gap against")]
+    first, second = [[e["text"] for e in page.all("text", "tick", chart)] for chart in charts]
+    assert first == second
+
+
+@pytest.mark.parametrize(("count", "across"), [(1, 1), (6, 6), (7, 4), (13, 5)])
+def test_matrices_fill_their_rows_evenly(count, across):
+    assert Usage("allgather", 0, [None] * count, ()).across == across
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg"])
@@ -531,7 +667,7 @@ def test_the_same_run_gives_the_same_figure(tmp_path):
 def test_a_figure_names_every_line(tmp_path):
     save_figure(write_run(tmp_path, two_by_two()), "ring:3", "allgather", tmp_path / "a.svg")
     text = (tmp_path / "a.svg").read_text()
-    assert all(f">{name}<" in text for name in ("ring", "bfb", "lower bound", "size M", "algbw (GB/s)"))
+    assert all(f">{name}<" in text for name in ("ring", "bfb", "limit", "size M", "algbw (GB/s)"))
 
 
 @pytest.mark.parametrize(

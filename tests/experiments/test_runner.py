@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import errno
 import io
 import json
 import multiprocessing
@@ -18,6 +19,7 @@ import pytest
 from rich.console import Console
 
 from experiments.pool import DiskError
+from experiments.replacing import replacing
 from experiments.results import COLUMNS, MEASURED, read_results
 from experiments.runner import RunOptions, run
 from topologies import InputError
@@ -320,3 +322,52 @@ def test_options_of_a_run_are_checked(tmp_path):
     with pytest.raises(InputError, match=r"--scheduler tcp://x:1: .*"):
         go(config, tmp_path / "out", scheduler="tcp://x:1")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_very_long_time_limit_is_no_limit(tmp_path):
+    config = write_config(tmp_path, 'name = "good"', run_table='time_limit = "1e59s"')
+    assert go(config, tmp_path / "out")[0].failed == 0
+
+
+NO_ROWS = '{"rows": 1, "status": "ok", "time_limit": null, "bounds": {}, "trace": ""}'
+DAMAGED = ["", "{", "{}", "[1]", "5", NO_ROWS]
+
+
+@pytest.mark.parametrize("text", DAMAGED)
+def test_a_damaged_task_file_is_a_task_not_done(text, tmp_path):
+    config = write_config(tmp_path, 'name = "good"')
+    go(config, tmp_path / "out")
+    before = comparable(tmp_path / "out")
+    next((tmp_path / "out" / "tasks").glob("*.json")).write_text(text)
+    (tmp_path / "out" / "manifest.json").write_text('{"sessions": 5}')
+    summary, _ = go(config, tmp_path / "out")
+    assert (summary.missing, summary.failed) == (0, 0)
+    assert comparable(tmp_path / "out") == before
+
+
+def _write_half(path):
+    with replacing(path) as draft:
+        draft.write_text("half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_file_that_does_not_fit_is_named_and_leaves_the_old_one(tmp_path):
+    path = tmp_path / "x.json"
+    path.write_text("old")
+    with pytest.raises(OSError, match=r"No space left on device: '.*/x\.json'"):
+        _write_half(path)
+    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("x.json", "old")]
+
+
+def test_ctrl_c_while_workers_start_is_quiet(tmp_path):
+    """Python's resource tracker, started with the first worker, must not let Ctrl-C reach the others."""
+    code = (
+        "import signal; from experiments.pool import _inherited\n"
+        "from multiprocessing import resource_tracker\n"
+        "with _inherited():\n"
+        "    resource_tracker.ensure_running()\n"
+        "    print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))"
+    )
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from heuristics.tacos import bitsets, kernel
-from heuristics.tacos.network import exact_tick, time_expanded
+from heuristics.tacos.network import time_expanded
 from topologies.text import parse_topology
 
 MASK = 2**64 - 1
@@ -215,8 +215,3 @@ def test_every_element_is_drawn_equally_often():
 def test_the_generator_is_splitmix():
     state, twin = np.array([2**64 - 5], np.uint64), SplitMix(2**64 - 5)
     assert [bitsets.random_below(state, 1000) for _ in range(20)] == [twin.below(1000) for _ in range(20)]
-
-
-def test_the_tick_is_the_greatest_common_measure():
-    assert exact_tick([Fraction(3, 4), Fraction(5, 6)]) == Fraction(1, 12)
-    assert exact_tick([Fraction(3, 7)]) == Fraction(3, 7)

@@ -116,6 +116,7 @@ def test_cut_and_degree_are_the_worst_of_all_cuts_and_of_those_around_a_rank(kin
             assert found["cut"].certificate["maximum"] is False
         else:
             assert found["cut"].value == worst
+            assert found["cut"].certificate["maximum"] is True
 
 
 @pytest.mark.parametrize("kind", list(Kind))

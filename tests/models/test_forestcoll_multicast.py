@@ -67,7 +67,9 @@ def test_a_network_without_able_switches_is_left_alone():
 
 def test_run_backwards_it_aggregates():
     topology = star(4, aggregate=[4])
-    schedule = reverse(multicast(allgather_over_star(transpose_of(topology))), transpose(transpose_of(topology)))
+    schedule = reverse(
+        multicast(allgather_over_star(transpose_of(topology))), transpose(transpose_of(topology))
+    )
     verify(schedule)
     assert schedule.collective.kind == "reduce-scatter"
     assert schedule.reduce.all()
@@ -110,7 +112,7 @@ def broadcast(topology: Topology, routes: list[list[int]], **columns) -> Schedul
 
 
 def test_as_in_figure_4_8_what_the_box_has_is_not_sent_to_its_switch_again():
-    """Both ranks of box 2 get it over switch 6, and then rank 2 sends it to rank 3: redundant traffic goes."""
+    """Two ranks get it over switch 6, to which rank 0 sends it once; rank 2 passes it on in its box."""
     tree = [hop(0, 6, 2), hop(0, 6, 1), hop(2, 5, 3)]
     schedule = multicast(broadcast(boxes(4, 5, 6), tree))
     verify(schedule)
@@ -145,14 +147,20 @@ def test_a_run_is_cut_where_only_some_of_its_chunks_are_at_the_switch():
     verify(schedule)
     cut = multicast(schedule)
     verify(cut)
-    assert routes_of(cut) == [hop(0, 4, 1), [INTO[0, 6]], [OUT[2, 6]], [OUT[3, 6]], hop(0, 6, 3), hop(3, 5, 2)]
+    assert routes_of(cut) == [
+        hop(0, 4, 1),
+        [INTO[0, 6]],
+        [OUT[2, 6]],
+        [OUT[3, 6]],
+        hop(0, 6, 3),
+        hop(3, 5, 2),
+    ]
     assert cut.chunk.tolist() == [0, 0, 0, 0, 2, 2]
     assert cut.count.tolist() == [4, 2, 2, 2, 2, 2]
 
 
 def test_a_chain_of_switches_is_entered_at_the_last_that_holds_it():
-    """Ranks 0 and 1 behind switch 2, joined to switch 3 with ranks... all of them multicast."""
-    # ranks 0, 1 at switch 4; ranks 2, 3 at switch 5; links between the switches
+    """Ranks 0 and 1 are at switch 4, ranks 2 and 3 at switch 5."""
     ends = [(0, 4), (1, 4), (2, 5), (3, 5), (4, 5)]
     links = [link for a, b in ends for link in (Link(a, b), Link(b, a))]
     topology = Topology.from_links("chain", 4, links, num_switches=2, multicast=[4, 5])

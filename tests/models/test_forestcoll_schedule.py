@@ -80,7 +80,9 @@ def test_an_edge_is_split_over_parallel_links_when_none_has_room():
         "pair", 2, [Link(0, 1, GB), Link(0, 1, 3 * GB), Link(1, 0, GB), Link(1, 0, 3 * GB)]
     )
     forest = Forest([0, 1], [4, 4], [[-1, 0], [1, -1]])
-    schedule = forest_schedule(topology, collective("allgather", 2), direct(topology, [1, 3, 1, 3]), forest, 4)
+    schedule = forest_schedule(
+        topology, collective("allgather", 2), direct(topology, [1, 3, 1, 3]), forest, 4
+    )
     verify(schedule)
     assert schedule.route.tolist() == [1, 0, 3, 2]
     assert schedule.chunks.size.tolist() == [3, 1, 3, 1]
@@ -143,7 +145,9 @@ def test_routes_are_those_of_the_arcs():
 def test_shares_are_the_weights_of_the_trees():
     topology = uniring(3)
     what = collective("allgather", 3, shards=[1, 2, 3])
-    schedule = forest_schedule(topology, what, direct(topology, 99), Forest([0, 1, 2], [5, 10, 15], chains(3)), 5)
+    schedule = forest_schedule(
+        topology, what, direct(topology, 99), Forest([0, 1, 2], [5, 10, 15], chains(3)), 5
+    )
     verify(schedule)
     assert schedule.chunks.denominator == 30
 

@@ -134,6 +134,12 @@ def test_claims_that_add_are_added_and_others_dropped():
     assert compose_allreduce(*halves(clock=Clock.FLOW)).claims == {}
 
 
+def test_a_claim_that_one_half_does_not_make_is_dropped():
+    first, second = halves()
+    assert compose_allreduce(first, second.replace(claims={})).claims == {}
+    assert compose_allreduce(first.replace(claims={}), second).claims == {}
+
+
 def test_statistics_of_both_are_kept_and_numbers_added():
     assert compose_allreduce(*halves()).stats == {"build_s": 1.0, "solver": "none"}
 

@@ -46,6 +46,12 @@ def test_a_link_is_held_for_alpha_and_the_bytes_rounded_up_together():
     assert durations.hold[durations.offsets[durations.kind]].tolist() == [7, 1, 2]
 
 
+def test_data_arrives_no_sooner_than_the_slowest_link_brings_it():
+    """Links 1 and 2: 2 s of α and 3 bytes at 2 B/s, whatever the last link could do: 7 ticks."""
+    timed = schedule([0], [0], [4])
+    assert transfer_ticks(timed, messages(timed)).arrival.tolist() == [7]
+
+
 def test_each_quantity_of_a_longer_route_is_rounded_up_once():
     """Links 0 and 1, ticks of 4/3 s: α 1 and 2, 3 bytes at 3 and 2 B/s.
 

@@ -70,6 +70,7 @@ def test_the_document_is_the_one_that_other_programs_know(schedule):
         "clock": "step",
         "denominator": 3,
         "chunks": {"owner": [0, 1, 2], "size": [1, 1, 1]},
+        "routes": [[0], [1], [2]],
         "transfers": {
             "chunk": [0, 1, 2, 0, 1, 2],
             "src": [0, 1, 2, 1, 2, 0],
@@ -79,6 +80,12 @@ def test_the_document_is_the_one_that_other_programs_know(schedule):
         },
         "claims": {},
     }
+
+
+def test_routes_that_are_the_links_may_be_left_out(schedule):
+    document = to_document(schedule)
+    del document["routes"]
+    assert content_hash(from_document(document)) == content_hash(schedule)
 
 
 def test_optional_keys_are_there_where_they_say_something():

@@ -105,6 +105,15 @@ def test_what_is_received_twice_is_not_bandwidth_optimal():
     assert not balanced_without_duplicates(again)
 
 
+def test_a_self_loop_is_a_link_that_carries_nothing():
+    """Theorem 5, condition 1: a second link out of each node that was dropped, but counts in the degree."""
+    ring = ring_allgather(4)
+    links = [ring.topology.link(i) for i in range(4)]
+    looped = ring.replace(topology=Topology.from_links("looped", 4, links, nominal_degree=2))
+    assert not is_bandwidth_optimal(looped)
+    assert not balanced_without_duplicates(looped)
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_theorem_5_agrees_with_corollary_4_1(seed):
     """Random allgathers on the complete graph of 3: some rows go round, in one step or another."""

@@ -16,6 +16,7 @@ from tests.schedules.builders import (
     in_clock,
     large_allgather,
     link,
+    link_between,
     plans,
     ring_allgather,
     ring_network,
@@ -179,6 +180,22 @@ class TestReductions:
         ring, what = ring_network(4), collective("reduce", 4)
         rows = [(0, 1, 1), (0, 1, 2), (0, 2, 3), (0, 3, 4)]
         assert said(steps(ring, what, rows, reduce=np.ones(4, dtype=bool)))[1] == 1
+
+    def test_the_first_of_two_rows_that_doubled_is_blamed(self, pair):
+        """Both have the sum after step 1; in step 2 rank 1 adds 0's to its own, then rank 0 adds 1's."""
+        rows = [(0, 0, 1), (0, 1, 1), (0, 0, 2), (0, 1, 2)]
+        schedule = steps(pair, collective("allreduce", 2), rows, reduce=np.ones(4, dtype=bool))
+        assert said(schedule)[1] == 2
+
+    def test_the_first_of_two_rows_that_doubled_what_was_added_is_blamed(self):
+        """Rank 2's operand is doubled at rank 1 (row 1), then at rank 3 (row 3); the sum goes to rank 0."""
+        network = complete_network(4)
+        doubling = [(2, 1), (2, 1), (2, 3), (2, 3)]
+        for final in ([(3, 1), (1, 0)], [(1, 3), (3, 0)]):
+            links = [link_between(network, *ends) for ends in (*doubling, *final)]
+            rows = [(0, one, step) for one, step in zip(links, (1, 1, 2, 2, 3, 4), strict=True)]
+            schedule = steps(network, collective("reduce", 4), rows, reduce=np.ones(6, dtype=bool))
+            assert said(schedule)[1] == 1
 
     def test_reducing_where_nothing_combines(self, pair, swap):
         schedule = steps(pair, swap, [(0, 0, 1), (1, 1, 1)], reduce=np.array([False, True]))
@@ -423,7 +440,9 @@ class TestClaims:
         ("claims", "text"),
         [
             ({"tl_steps": 2}, "the schedule claims tl_steps = 2; it is 3"),
+            ({"tl_steps": 4}, "the schedule claims tl_steps = 4; it is 3"),
             ({"tb": Fraction(1, 2)}, "the schedule claims tb = 1/2; it is 3/4"),
+            ({"tb": 1}, "the schedule claims tb = 1; it is 3/4"),
             ({"congestion": Fraction(1, 200)}, "the schedule claims congestion = 1/200; it is 3/400"),
             ({"tbb": 1}, "unknown claim 'tbb'; did you mean 'tb'?"),
         ],

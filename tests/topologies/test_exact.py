@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topologies.errors import InputError, suggestion
-from topologies.exact import Rationals, frozen
+from topologies.exact import Rationals, common_divisor, frozen, json_number, offsets_of
 
 small = st.fractions(min_value=-1000, max_value=1000, max_denominator=12)
 
@@ -59,3 +59,17 @@ def test_frozen_arrays_never_alias_what_the_caller_can_write():
 def test_a_suggestion_names_the_closest_word_or_lists_what_is_allowed():
     assert suggestion("trous", ["torus", "ring"]) == "; did you mean 'torus'?"
     assert suggestion("zzz", ["torus", "ring"]) == "; allowed: ring, torus"
+
+
+def test_the_common_divisor_is_the_greatest_common_measure():
+    assert common_divisor([Fraction(3, 4), Fraction(5, 6)]) == Fraction(1, 12)
+    assert common_divisor([Fraction(3, 7)]) == Fraction(3, 7)
+
+
+def test_offsets_are_running_totals_from_zero():
+    assert offsets_of([2, 0, 3]).tolist() == [0, 2, 2, 5]
+    assert offsets_of([]).tolist() == [0]
+
+
+def test_a_json_number_is_an_integer_where_it_can_be():
+    assert (json_number(Fraction(4)), json_number(Fraction(3, 4))) == (4, "3/4")

@@ -1,0 +1,61 @@
+"""What a method does and needs, found by asking its ``supports`` about small problems."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from schedules.collective import Kind, collective
+from schedules.method import Method, Problem
+from topologies.errors import Unsupported
+from topologies.text import parse_topology
+from topologies.topology import Topology
+
+PLAIN = "ring:4"
+"""Four ranks, like links, no switch: what every method should take."""
+PROBES = {
+    "no switches": "dgx_a100:1",
+    "links of one bandwidth and alpha": "mesh:2x2?bandwidth=50GB/s,25GB/s",
+    "a power of two ranks": "ring:6",
+}
+"""What a method needs that refuses the network beside it."""
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a method, with its default options, does and needs.
+
+    Parameters
+    ----------
+    collectives
+        The kinds that it does on `PLAIN`.
+    needs
+        The keys of `PROBES` whose network it refuses, whatever the collective.
+    """
+
+    collectives: tuple[Kind, ...]
+    needs: tuple[str, ...]
+
+
+def capabilities(method: Method) -> Capabilities:
+    """Return what the method does and needs."""
+    return Capabilities(
+        tuple(_kinds(method, PLAIN)),
+        tuple(need for need, text in PROBES.items() if not any(_kinds(method, text))),
+    )
+
+
+@lru_cache
+def _network(text: str) -> Topology:
+    return parse_topology(text)
+
+
+def _kinds(method: Method, text: str) -> Iterator[Kind]:
+    topology, options = _network(text), method.options()
+    for kind in Kind:
+        try:
+            method.supports(Problem(topology, collective(kind, topology.num_ranks)), options)
+        except Unsupported:
+            continue
+        yield kind

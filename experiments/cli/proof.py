@@ -1,0 +1,114 @@
+"""Certificates of bounds as sentences, for people; ``--json`` has them whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+from experiments.cli.output import short
+from topologies.topology import Topology
+from topologies.units import format_time
+
+GIGA = 10**9
+MOST = 8
+"""Ranges of a set, or nodes of a path, that are printed."""
+
+Certificate = Mapping[str, Any]
+
+
+def sentence(kind: str, certificate: Certificate, topology: Topology) -> str:
+    """Return what a certificate says; `kind` is that of `models.bounds.Bound`.
+
+    Examples
+    --------
+    >>> from topologies.text import parse_topology
+    >>> rank = {"node": 0, "direction": "in", "share": "3/4", "bandwidth": 200_000_000_000}
+    >>> sentence("degree", rank, parse_topology("ring:4"))
+    '3/4 of M must enter rank 0, whose links in carry 200 GB/s'
+    """
+    if kind == "distance":
+        return _distance(certificate)
+    if kind == "partition":
+        return _partition(certificate, topology)
+    crossing = _crossing(certificate, topology)
+    return crossing if kind != "combined" else f"{crossing}{_far(certificate)}"
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Return numbers in brackets, consecutive ones as a range.
+
+    Examples
+    --------
+    >>> ranges([0, 1, 2, 5, 7, 8])
+    '[0-2, 5, 7-8]'
+    """
+    ordered = sorted(numbers)
+    starts = [0, *(i for i, (a, b) in enumerate(pairwise(ordered), start=1) if b > a + 1), len(ordered)]
+    runs = [(ordered[a], ordered[b - 1]) for a, b in pairwise(starts) if b > a]
+    words = [str(first) if first == last else f"{first}-{last}" for first, last in runs]
+    return f"[{', '.join(words[:MOST])}{', ...' if len(words) > MOST else ''}]"
+
+
+def _crossing(certificate: Certificate, topology: Topology) -> str:
+    """Return what must leave a set of nodes, or enter the others if those are fewer."""
+    bandwidth = certificate.get("exit_bandwidth", certificate.get("bandwidth"))
+    if "ranks" not in certificate:
+        side, inward = [certificate["node"]], certificate["direction"] == "in"
+    else:
+        inside = [*certificate["ranks"], *certificate["switches"]]
+        outside = sorted(set(range(topology.num_nodes)) - set(inside))
+        inward = len(outside) < len(inside)
+        side = outside if inward else inside
+    where, verb, way = _nodes(side, topology), *(("enter", "in") if inward else ("leave", "out"))
+    return f"{_share(certificate['share'])} must {verb} {where}, whose links {way} carry {_rate(bandwidth)}"
+
+
+def _far(certificate: Certificate) -> str:
+    """Return how far what is counted in a combined bound has to go."""
+    alpha = format_time(Fraction(certificate["h"]))
+    if "node" not in certificate:
+        return f"; every way across takes {alpha} of alpha or more"
+    inward, over_cut = certificate["direction"] == "in", "ranks" in certificate
+    goal = "" if not over_cut else f" for rank {certificate['node']}" if inward else ""
+    origin = f" from rank {certificate['node']}" if over_cut and not inward else ""
+    return f",{goal}{origin} {'from' if inward else 'to'} {alpha} of alpha or more away"
+
+
+def _distance(certificate: Certificate) -> str:
+    path: Sequence[int] = certificate["path"]
+    shown = "-".join(map(str, path)) if len(path) <= MOST else f"of {len(path) - 1} links"
+    alpha = format_time(Fraction(certificate["alpha"]))
+    return (
+        f"from rank {certificate['from']} to {certificate['to']} no path has less alpha than {shown}: {alpha}"
+    )
+
+
+def _partition(certificate: Certificate, topology: Topology) -> str:
+    parts: Sequence[Sequence[int]] = certificate["parts"]
+    single = all(len(part) == 1 for part in parts)
+    between = f"the {len(parts)} ranks" if single else f"{len(parts)} parts like {_nodes(parts[0], topology)}"
+    transfers, rate = Fraction(certificate["transfers"]), _rate(certificate["capacity"])
+    way = f"links {certificate['direction']}"
+    return f"2(k - 1) transfers between {between}, {transfers} M in all, whose {way} together carry {rate}"
+
+
+def _nodes(nodes: Sequence[int], topology: Topology) -> str:
+    ranks = [node for node in nodes if node < topology.num_ranks]
+    switches = [node for node in nodes if node >= topology.num_ranks]
+    groups = ((ranks, "rank", "ranks"), (switches, "switch", "switches"))
+    return " and ".join(_counted(group, one, many) for group, one, many in groups if group)
+
+
+def _counted(nodes: Sequence[int], one: str, many: str) -> str:
+    return f"{one} {nodes[0]}" if len(nodes) == 1 else f"the {len(nodes)} {many} {ranges(nodes)}"
+
+
+def _share(share: str | int) -> str:
+    exact = Fraction(share)
+    return "all of M" if exact == 1 else f"{exact} M" if exact > 1 else f"{exact} of M"
+
+
+def _rate(bandwidth: str | int) -> str:
+    return f"{short(float(Fraction(bandwidth) / GIGA))} GB/s"
