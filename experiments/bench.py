@@ -331,7 +331,7 @@ PARTS = {"search_s": "search", "removal_s": "switch removal", "packing_s": "tree
 
 def bench_forestcoll() -> Iterator[Measurement]:
     """Verified schedules of optimal congestion, and the exact algorithms against the guesses."""
-    for text in ("mi250:2", "dgx_a100:2"):
+    for text in ("mi250:1", "dgx_a100:2"):
         make(text, "forestcoll")
         make(text, "forestcoll", fast=False)
     for text in FORESTS:
@@ -345,7 +345,8 @@ def bench_forestcoll() -> Iterator[Measurement]:
 
 def bench_forestcoll_large() -> Iterator[Measurement]:
     """4,096 GPUs."""
-    make("mi250:2", "forestcoll")
+    make("mi250:1", "forestcoll")
+    make("dgx_a100:2", "forestcoll")
     for text in LARGE_FORESTS:
         yield from _forest(text)
 

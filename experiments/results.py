@@ -68,9 +68,10 @@ COLUMNS: dict[str, Any] = {
 """Name and type of every column, in order. ``congestion`` is in s/GB of M; ``tb_exact`` and
 ``congestion_exact`` are the fractions; ``seeds``: how many were tried; ``schedule``: its content hash;
 ``message``: why there is no result; ``note``: what becomes of a size that does not divide into the chunks.
+
 Of flow schedules: ``slices`` that pipeline it at this size; ``trees`` a root (k), their largest and mean
-``height`` in hops between ranks, the seconds to find the bottleneck, remove the switches and pack the trees;
-and in units of M what the busiest rank sends and what crosses all links, with in-network multicast and
+``height`` in hops between ranks, and the seconds to find the bottleneck, remove the switches and pack the
+trees. In units of M, what the busiest rank sends and what crosses all links, with in-network multicast and
 (``_unicast``) without."""
 
 MEASURED = frozenset(

@@ -17,6 +17,12 @@ from numba import njit
 
 from topologies.exact import Int32Array, Int64Array
 
+_SWEEP = 1 << 14
+"""Moves between two sweeps."""
+
+_PLENTY = 32
+"""An arc has plenty of room if more than this part of its capacity is free."""
+
 
 class Arcs(NamedTuple):
     """Pairs of nodes with capacity, sorted by head then tail, each pair once.
@@ -105,6 +111,8 @@ def relieve(arcs, trees, state, moves, patience):  # type: ignore[no-untyped-def
     for move in range(moves):
         if excess.count[0] == 0 or move - since > max(patience, since):
             break
+        if move % _SWEEP == 0:
+            _make_room(arcs, trees, excess, stacks)
         arc = excess.arcs[draw(state, excess.count[0])]
         t = _user(trees.via[arcs.head[arc]], arc, draw(state, len(trees.root)))
         best = _best_move(arcs, trees, age, stacks, t, arc)
@@ -116,6 +124,43 @@ def relieve(arcs, trees, state, moves, patience):  # type: ignore[no-untyped-def
         if excess.count[1] < least:
             least, since = excess.count[1], move
     return excess.count[1]
+
+
+@njit(cache=True)
+def _make_room(arcs, trees, excess, stacks):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+    """Enter nodes through arcs with plenty of room instead of full ones, in all trees: so excess finds where to go.
+
+    A random walk seldom meets the few trees that waste a full arc (say, by entering a pair of ranks twice).
+    """
+    for a in range(len(arcs.tail)):
+        v = arcs.head[a]
+        for t in range(len(trees.root)):
+            if (arcs.capacity[a] - trees.load[a]) * _PLENTY <= arcs.capacity[a]:
+                break
+            now = trees.via[v, t]
+            if now < 0 or now == a or trees.load[now] < arcs.capacity[now]:
+                continue
+            if _under(arcs, trees, t, arcs.tail[a], v):
+                continue
+            _, height = _subtree(arcs, trees, t, v, -1, stacks[0])
+            if _raised(arcs, trees, excess, stacks, t, arcs.tail[a], trees.limit[t] - height - 1):
+                _apply(arcs, trees, excess, stacks, t, now, (np.int64(0), np.int64(a), np.int64(-1)))
+
+
+@njit(cache=True)
+def _raised(arcs, trees, excess, stacks, t, node, most):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+    """Give a node a parent that brings it to depth `most`, the one with most room; return whether it is there."""
+    if trees.depth[node, t] <= most:
+        return True
+    best = -1
+    for a in range(arcs.into[node], arcs.into[node + 1]):
+        if trees.depth[arcs.tail[a], t] < most and (
+            best < 0 or arcs.capacity[a] - trees.load[a] > arcs.capacity[best] - trees.load[best]
+        ):
+            best = a
+    if best >= 0:
+        _apply(arcs, trees, excess, stacks, t, trees.via[node, t], (np.int64(0), np.int64(best), np.int64(-1)))
+    return best >= 0
 
 
 @njit(cache=True)

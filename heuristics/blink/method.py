@@ -29,9 +29,8 @@ import numpy as np
 
 from heuristics.blink.line import Leg, Line, Rows
 from heuristics.blink.packing import broadcast_leg
-from heuristics.steps import BY_ALLGATHER
 from schedules.collective import Kind
-from schedules.compose import from_allgather
+from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from topologies.errors import InputError
@@ -131,10 +130,8 @@ def supports(problem: Problem, options: BlinkOptions) -> None:
         If the collective, its groups or the network rule it out, or the option names no rank.
     """
     topology, what = problem.topology, problem.collective
-    if what.kind not in KINDS:
-        raise METHOD.unsupported(f"does {', '.join(KINDS)}; not {what.kind}")
-    if what.groups is not None:
-        raise METHOD.unsupported(f"needs one group of all ranks; this {what.kind} has {len(what.groups)}")
+    METHOD.check_kind(what, KINDS)
+    METHOD.check_one_group(what)
     if options.root >= topology.num_ranks:
         raise METHOD.unsupported(
             f"option root is {options.root}; ranks of {topology.name} are 0..{topology.num_ranks - 1}"

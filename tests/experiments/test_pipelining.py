@@ -1,10 +1,12 @@
 """The number of slices that a flow schedule is given at a size."""
 
+import json
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
+from experiments.cli import main
 from experiments.judge import ProvenBound, time_columns
 from experiments.pipelining import best_slices
 from schedules import Chunks, Clock, Schedule, collective
@@ -73,3 +75,13 @@ def test_a_row_says_how_many_slices_its_time_is_with(clock, slices):
     schedule, size = broadcast(5, clock), Fraction(6400)
     columns = time_columns(schedule, size, ProvenBound(Fraction(64), "cut"))
     assert columns["slices"] == slices
+
+
+def test_synth_prints_heights_trees_slices_and_what_multicast_saves(capsys):
+    assert main(["synth", "dgx_h100:2", "--method", "forestcoll", "--size", "1GB", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert 1 <= document["heights"]["mean"] <= document["heights"]["max"]
+    assert document["trees"] >= 1
+    assert document["slices"] >= 1
+    assert document["rank_egress"] < document["rank_egress_unicast"]
+    assert document["link_traffic"] < document["link_traffic_unicast"]
