@@ -29,7 +29,7 @@ from models.bfb.counting import workloads
 from models.bfb.measure import compare
 from models.cut import binary_search_cut, bottleneck_cut
 from schedules.collective import collective
-from schedules.cost import step_cost
+from schedules.cost import congestion, step_cost
 from schedules.method import Problem
 from schedules.schedule import Schedule
 from schedules.simulate import simulate
@@ -120,11 +120,11 @@ def reference(table: str, **where: str) -> dict[str, str]:
         return next(row for row in csv.DictReader(file) if where.items() <= row.items())
 
 
-def make(text: str, method: str) -> Made:
+def make(text: str, method: str, **options: object) -> Made:
     """Return a method's verified allgather at 1 GiB."""
     topology, chosen = parse_topology(text), find_method(method)
     problem = Problem(topology, collective("allgather", topology.num_ranks), GIBIBYTE)
-    return synthesize_best(chosen, problem, chosen.options(), [0], GIBIBYTE)
+    return synthesize_best(chosen, problem, build_options(chosen, options), [0], GIBIBYTE)
 
 
 def make_timed(text: str, method: str) -> tuple[Schedule, float]:
@@ -320,14 +320,67 @@ def bench_verify_large() -> Iterator[Measurement]:
     yield from _verify("verify-large", "ring:7072", 60.0, 6000.0)
 
 
+FORESTS = [f"dgx_a100:{2**i}" for i in range(8)] + [f"mi250:{2**i}" for i in range(7)]
+"""Up to 1,024 GPUs each, as in the dissertation's Figure 4.14."""
+LARGE_FORESTS = ["dgx_a100:512", "mi250:256"]
+EXACT_FORESTS = ["dgx_a100:8", "mi250:4"]
+"""64 GPUs each, by the exact algorithms alone."""
+MOST_SECONDS = {"dgx_a100:128": 20.0, "mi250:64": 20.0}
+PARTS = {"search_s": "search", "removal_s": "switch removal", "packing_s": "trees", "build_s": "schedule"}
+
+
+def bench_forestcoll() -> Iterator[Measurement]:
+    """Verified schedules of optimal congestion, and the exact algorithms against the guesses."""
+    for text in ("mi250:1", "dgx_a100:2"):
+        make(text, "forestcoll")
+        make(text, "forestcoll", fast=False)
+    for text in FORESTS:
+        yield from _forest(text)
+    for text in EXACT_FORESTS:
+        made = (make(text, "forestcoll"), make(text, "forestcoll", fast=False))
+        fast, exact = (one.synth_s + one.verify_s for one in made)
+        yield at_most("forestcoll", text, "exact algorithms alone, s", exact, 60.0)
+        yield Measurement("forestcoll", text, "times as long as with guesses", exact / fast)
+
+
+def bench_forestcoll_large() -> Iterator[Measurement]:
+    """4,096 GPUs."""
+    make("mi250:1", "forestcoll")
+    make("dgx_a100:2", "forestcoll")
+    for text in LARGE_FORESTS:
+        yield from _forest(text)
+
+
+def _forest(text: str) -> Iterator[Measurement]:
+    made = make(text, "forestcoll")
+    schedule, stats, seconds = made.schedule, made.schedule.stats, made.synth_s + made.verify_s
+    case = f"{text}, {schedule.topology.num_ranks} GPUs"
+    bound = bottleneck_cut(schedule.topology).ratio / schedule.topology.num_ranks
+    yield exactly("forestcoll", case, "congestion, s/GB", congestion(schedule) * GIGA, bound * GIGA)
+    yield Measurement("forestcoll", case, "trees a root", stats["trees"])
+    yield Measurement("forestcoll", case, "height", stats["height"])
+    yield Measurement("forestcoll", case, "mean height", stats["mean_height"])
+    for name, word in PARTS.items():
+        yield Measurement("forestcoll", case, f"{word}, s", stats[name])
+    yield Measurement("forestcoll", case, "verification, s", made.verify_s)
+    if text in MOST_SECONDS:
+        yield at_most("forestcoll", case, "all, s", seconds, MOST_SECONDS[text])
+    else:
+        yield Measurement("forestcoll", case, "all, s", seconds)
+
+
 BENCHMARKS: dict[str, Callable[[], Iterator[Measurement]]] = {
     "bfb": bench_bfb,
     "cut": bench_cut,
     "tacos": bench_tacos,
     "simulate": bench_simulate,
     "verify": bench_verify,
+    "forestcoll": bench_forestcoll,
 }
-LARGE: dict[str, Callable[[], Iterator[Measurement]]] = {"verify-large": bench_verify_large}
+LARGE: dict[str, Callable[[], Iterator[Measurement]]] = {
+    "verify-large": bench_verify_large,
+    "forestcoll-large": bench_forestcoll_large,
+}
 
 
 def run(names: Sequence[str]) -> list[Measurement]:

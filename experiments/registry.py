@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from heuristics.blink import METHOD as BLINK
 from heuristics.direct import METHOD as DIRECT
+from heuristics.multitree import METHOD as MULTITREE
 from heuristics.rhd import METHOD as RHD
 from heuristics.ring import METHOD as RING
 from heuristics.tacos import METHOD as TACOS
 from models.bfb import METHOD as BFB
+from models.forestcoll import METHOD as FORESTCOLL
 from schedules.method import Method
 from topologies.errors import InputError, suggestion
 
@@ -23,8 +26,11 @@ METHODS = by_name(
         RING,
         DIRECT,
         RHD,
+        MULTITREE,
+        BLINK,
         TACOS,
         BFB,
+        FORESTCOLL,
     ]
 )
 """The methods of this project, by the name used in configs and on the command line."""

@@ -52,13 +52,34 @@ COLUMNS: dict[str, Any] = {
     "verify_s": pa.float64(),
     "simulate_s": pa.float64(),
     "schedule": pa.string(),
+    "slices": pa.int64(),
+    "trees": pa.int64(),
+    "height": pa.int64(),
+    "mean_height": pa.float64(),
+    "search_s": pa.float64(),
+    "removal_s": pa.float64(),
+    "packing_s": pa.float64(),
+    "rank_egress": pa.float64(),
+    "rank_egress_unicast": pa.float64(),
+    "link_traffic": pa.float64(),
+    "link_traffic_unicast": pa.float64(),
     "note": pa.string(),
 }
 """Name and type of every column, in order. ``congestion`` is in s/GB of M; ``tb_exact`` and
 ``congestion_exact`` are the fractions; ``seeds``: how many were tried; ``schedule``: its content hash;
-``message``: why there is no result; ``note``: what becomes of a size that does not divide into the chunks."""
+``message``: why there is no result; ``note``: what becomes of a size that does not divide into the chunks.
 
-MEASURED = frozenset({"synth_s", "build_s", "solve_s", "verify_s", "simulate_s", "peak_rss_mb"})
+Of flow schedules: ``slices`` that pipeline it at this size; ``trees`` a root (k), their largest and mean
+``height`` in hops between ranks, and the seconds to find the bottleneck, remove the switches and pack the
+trees. In units of M, what the busiest rank sends and what crosses all links, with in-network multicast and
+(``_unicast``) without."""
+
+MEASURED = frozenset(
+    {
+        *("synth_s", "build_s", "solve_s", "verify_s", "simulate_s", "peak_rss_mb"),
+        *("search_s", "removal_s", "packing_s"),
+    }
+)
 """The columns that differ from run to run."""
 
 PARQUET, CSV = "results.parquet", "results.csv"

@@ -28,8 +28,8 @@ from topologies.errors import Unsupported
 from topologies.text import parse_topology
 from topologies.topology import Topology
 
-NETWORKS = ("hypercube:2", "mesh:2x3?bandwidth=50GB/s,25GB/s", "dgx_a100:2?drop_nodes=0")
-"""Even and uneven links, and switches."""
+NETWORKS = ("hypercube:2", "mesh:2x3?bandwidth=50GB/s,25GB/s", "dgx_a100:2?drop_nodes=0", "dgx_h100:1")
+"""Even and uneven links, switches, and switches that can multicast and aggregate."""
 SIZE = Fraction(10**6)
 
 

@@ -6,7 +6,7 @@ every idle link to which something happened lets in the first of those that wait
 on, to the same moment again if something took no time.
 
 The agenda is a binary heap by time. Those who wait for a turn of a link form a pairing heap by
-(ready time, hop), of which `child` and `sibling` are the pointers. The state is in tables of records,
+(slice, ready time, hop), of which `child` and `sibling` are the pointers. The state is in tables of records,
 so that what is used together lies together.
 """
 
@@ -28,6 +28,7 @@ HOP = np.dtype(
         ("link", np.int32),
         ("turn", np.int32),  # a link lets hops in turn by turn, those of one turn as they come
         ("message", np.int32),
+        ("slice", np.int32),  # of its message
         ("child", np.int32),
         ("sibling", np.int32),
     ],
@@ -285,7 +286,11 @@ def _merged(one: int, other: int, hops: Table) -> int:
     if one == NONE or other == NONE:
         return max(one, other)
     a, b = hops[one], hops[other]
-    later = a.ready > b.ready or (a.ready == b.ready and one > other)
+    later = one > other
+    if a.slice != b.slice:
+        later = a.slice > b.slice
+    elif a.ready != b.ready:
+        later = a.ready > b.ready
     root, below = (other, one) if later else (one, other)
     hops[below].sibling = hops[root].child
     hops[root].child = below

@@ -5,8 +5,9 @@ It is ready when its data is there (`dependencies`), and then enters the links o
 
 * It enters link j at e_j, the earliest moment at which it is ready for it, no message holds the link,
   and the link's earlier messages have entered: those of smaller steps, in the time clock all those
-  that entered it before in the schedule. Among messages that could, the first to be ready does, and
-  of those the first in the table.
+  that entered it before in the schedule. Among messages that could, those of the first slice do (so that
+  a rank passes on what it received before it sends more of its own), of those the first to be ready, and of
+  those the first in the table.
 * It holds the link until e_j + α_j + b / B_j, whatever happens at later links (nodes can buffer it), or,
   with `overlap_alpha`, until e_j + b / B_j (ASTRA-sim's network: α is in flight, the link free).
 * Its head is at the end of the link at e_j + α_j: it is then ready for link j + 1 (cut-through).
@@ -173,6 +174,7 @@ def _hops_and_messages(
     hops = np.empty(begin[-1], dtype=HOP)
     hops["link"] = _hop_links(schedule, route, begin)
     hops["message"] = np.repeat(np.arange(len(route), dtype=np.int32), length)
+    hops["slice"] = hops["message"] % slices
     hops["child"] = hops["sibling"] = NONE
     key, sequence = _turn_keys(schedule, grouped, begin)
     hops["turn"], first, size = link_turns(hops["link"].copy(), key, sequence, len(links))

@@ -1,5 +1,6 @@
 """Networks: ranks, switches and links with bandwidth and α; families, transforms, text and files."""
 
+from topologies.clusters import fat_tree, rail_only, rail_spine, torus_of_boxes
 from topologies.distances import alpha_distances, diameter, hop_distances
 from topologies.errors import InputError, NoSchedule, TuttiError, Unsupported
 from topologies.exact import Rationals
@@ -23,7 +24,7 @@ from topologies.files import (
     to_node_link,
     write_topology,
 )
-from topologies.platforms import dgx_a100, mi250
+from topologies.platforms import dgx_a100, dgx_h100, mi250
 from topologies.routes import shortest_routes
 from topologies.text import FAMILIES, Family, parse_topology
 from topologies.topology import DEFAULT_ALPHA, DEFAULT_BANDWIDTH, Link, Topology
@@ -43,6 +44,7 @@ from topologies.units import (
     parse_size,
     parse_time,
 )
+from topologies.volta import dgx1, dgx2, ndv2
 
 __all__ = [
     "DEFAULT_ALPHA",
@@ -60,10 +62,14 @@ __all__ = [
     "circulant",
     "complete",
     "complete_bipartite",
+    "dgx1",
+    "dgx2",
     "dgx_a100",
+    "dgx_h100",
     "diameter",
     "drop_links",
     "drop_nodes",
+    "fat_tree",
     "format_bandwidth",
     "format_size",
     "format_time",
@@ -76,17 +82,21 @@ __all__ = [
     "keep_ranks",
     "mesh",
     "mi250",
+    "ndv2",
     "parallel_links",
     "parse_bandwidth",
     "parse_size",
     "parse_time",
     "parse_topology",
+    "rail_only",
+    "rail_spine",
     "read_topology",
     "ring",
     "shortest_routes",
     "to_networkx",
     "to_node_link",
     "torus",
+    "torus_of_boxes",
     "transpose",
     "union_with_transpose",
     "uniring",

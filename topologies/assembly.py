@@ -69,8 +69,8 @@ def assemble(
         If there are neither one bandwidth (or α) nor as many as classes, or one of them is a float.
     """
     speeds = default_bandwidth or [DEFAULT_BANDWIDTH] * len(classes)
-    bandwidths = _per_class(f"topology {name}: bandwidth", bandwidth, speeds)
-    alphas = _per_class(f"topology {name}: alpha", alpha, [DEFAULT_ALPHA] * len(classes))
+    bandwidths = per_class(f"topology {name}: bandwidth", bandwidth, speeds)
+    alphas = per_class(f"topology {name}: alpha", alpha, [DEFAULT_ALPHA] * len(classes))
     source = np.concatenate([arcs[0] for arcs in classes])
     target = np.concatenate([arcs[1] for arcs in classes])
     kind = np.repeat(np.arange(len(classes)), [len(arcs[0]) for arcs in classes])
@@ -88,7 +88,7 @@ def assemble(
     )
 
 
-def _per_class(what: str, values: Values, defaults: Sequence[Fraction]) -> list[Fraction]:
+def per_class(what: str, values: Values, defaults: Sequence[Fraction]) -> list[Fraction]:
     """Return one exact number a class of links; `what` names them in errors."""
     if values is None:
         return list(defaults)

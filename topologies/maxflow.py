@@ -173,7 +173,7 @@ class DinicNetwork:
         if self._sources[sink]:
             return limit
         network = (self._first, self._other, self._twin)
-        return int(_grow(*network, self._residual, self._sources, self._level, sink, limit))
+        return int(push_flow(*network, self._residual, self._sources, self._level, sink, limit))
 
     def cut(self) -> BoolArray:
         """Return the source side of a minimum cut, after a solve or a `grow` that fell short."""
@@ -213,6 +213,31 @@ def _check_total(capacities: Int64Array) -> None:
 
 
 @njit(cache=True)
+def arc_slots(tails, heads, num_nodes):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201
+    """Lay arcs and their reverses out by tail: first slot of each node, other end, twin slot, arc's slot."""
+    arcs = len(tails)
+    first = np.zeros(num_nodes + 1, dtype=np.int64)
+    for arc in range(arcs):
+        first[tails[arc] + 1] += 1
+        first[heads[arc] + 1] += 1
+    first = np.cumsum(first)
+    place = first[:-1].copy()
+    other = np.empty(2 * arcs, dtype=np.int32)
+    twin = np.empty(2 * arcs, dtype=np.int32)
+    forward = np.empty(arcs, dtype=np.int32)
+    for arc in range(arcs):
+        tail, head = tails[arc], heads[arc]
+        one = place[tail]
+        place[tail] += 1
+        back = place[head]
+        place[head] += 1
+        other[one], other[back] = head, tail
+        twin[one], twin[back] = back, one
+        forward[arc] = one
+    return first, other, twin, forward
+
+
+@njit(cache=True)
 def _levels(first, other, twin, residual, sources, level, queue, sink):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
     """Label nodes by their distance to the sink, up to the nearest source; -1 if there is none."""
     level[:] = -1
@@ -248,7 +273,7 @@ def _augment(twin, residual, path, limit):  # type: ignore[no-untyped-def] # noq
 
 
 @njit(cache=True)
-def _grow(first, other, twin, residual, sources, level, sink, limit):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+def push_flow(first, other, twin, residual, sources, level, sink, limit):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201
     """Dinic's algorithm from the sink backwards; invariant: flow balances except at sources and sink."""
     queue = np.empty(len(level), dtype=np.int32)
     path = np.empty(len(level), dtype=np.int64)

@@ -1,12 +1,14 @@
-"""Machines: boxes of GPUs with switches, as the papers describe them.
+"""The machines of the ForestColl paper: boxes of GPUs with switches.
 
 Each link class (inside a box, InfiniBand) has its own bandwidth; α is 0.5 us a link unless given. Links are
 numbered by source, then by class, then by target. `Topology.hosts` is the box of each GPU and of its
-switch, -1 for the InfiniBand switch, which is shared.
+switch, -1 for the InfiniBand switches, which are shared.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -17,11 +19,15 @@ from topologies.exact import IntArray
 from topologies.topology import Topology
 
 _GB = 10**9
-_NO_HOST = -1
+NO_HOST = -1
+"""In `Topology.hosts`: in no box."""
 
-_A100_GPUS = 8
+_DGX_GPUS = 8
 _A100_BANDWIDTH = (Fraction(300 * _GB), Fraction(25 * _GB))
 """A GPU's NVLinks together, and its InfiniBand adapter."""
+
+_H100_BANDWIDTH = (Fraction(450 * _GB), Fraction(50 * _GB))
+"""The same of an H100."""
 
 _MI250_GPUS = 16
 _MI250_BANDWIDTH = (Fraction(50 * _GB), Fraction(16 * _GB))
@@ -38,38 +44,60 @@ _MI250_FABRIC = (
 """Pairs of GPUs of a box, and how many Infinity Fabric links join them; seven links a GPU."""
 
 
-def dgx_a100(boxes: int, *, bandwidth: Values = None, alpha: Values = None) -> Topology:
+def dgx_a100(boxes: int, *, rails: int = 1, bandwidth: Values = None, alpha: Values = None) -> Topology:
     """Return DGX A100 boxes: 8 GPUs each, 300 GB/s to and from the box's NVSwitch.
 
-    With more than one box, each GPU also has 25 GB/s to and from one InfiniBand switch. The switches
-    (``nvswitch0``, ..., then ``ib``) only forward: they neither multicast nor aggregate.
-    Source: dissertation, section 4.6.
+    With more than one box, each GPU also has 25 GB/s to and from an InfiniBand switch. The switches
+    (``nvswitch0``, ..., then ``ib``, or ``ib0``, ``ib1``, ... on several rails) only forward: they neither
+    multicast nor aggregate. The paper's box has two adapters of 25 GB/s behind a PCIe switch for every two
+    GPUs; as it does for MI250, adapters and PCIe switches are left out, and each GPU has one adapter.
+    Source: dissertation, section 4.6.2.
 
     Parameters
     ----------
     boxes
         At least 1.
+    rails
+        InfiniBand switches: GPU i of each box is on switch i modulo `rails`, so that two rails join the even
+        adapters and the odd ones. It divides 8.
     bandwidth, alpha
         One for all links, or two: NVSwitch, InfiniBand. Bytes/s and seconds, exact.
 
     Raises
     ------
     InputError
-        If there is no box, or the numbers of values are wrong.
+        If there is no box, or the number of rails or of values is wrong.
     """
-    name = _checked("dgx_a100", boxes, _A100_GPUS)
-    ranks = boxes * _A100_GPUS
-    gpu, box = np.arange(ranks), np.repeat(np.arange(boxes), _A100_GPUS)
-    inside = _two_way(gpu, ranks + box)
-    nvswitches = [f"nvswitch{i}" for i in range(boxes)]
-    return _platform(name, box, inside, nvswitches, _A100_BANDWIDTH, bandwidth, alpha)
+    return _dgx("dgx_a100", boxes, rails, _A100_BANDWIDTH, bandwidth, alpha)
+
+
+def dgx_h100(boxes: int, *, rails: int = 1, bandwidth: Values = None, alpha: Values = None) -> Topology:
+    """Return DGX H100 boxes: as `dgx_a100`, with 450 GB/s a GPU to NVSwitch and 50 GB/s to InfiniBand.
+
+    Their NVSwitches multicast and aggregate (NVLink SHARP, as the paper's "ForestColl NVLS" uses it);
+    the InfiniBand switches only forward. Source: dissertation, section 4.6.3 and Figure 4.12.
+
+    Parameters
+    ----------
+    boxes, rails, bandwidth, alpha
+        As in `dgx_a100`.
+
+    Raises
+    ------
+    InputError
+        If there is no box, or the number of rails or of values is wrong.
+    """
+    machine = _dgx("dgx_h100", boxes, rails, _H100_BANDWIDTH, bandwidth, alpha)
+    nvswitches = frozenset(range(machine.num_ranks, machine.num_ranks + boxes))
+    return replace(machine, multicast=nvswitches, aggregate=nvswitches)
 
 
 def mi250(boxes: int, *, bandwidth: Values = None, alpha: Values = None) -> Topology:
     """Return AMD MI250 boxes: 16 GPUs each, joined by parallel Infinity Fabric links of 50 GB/s.
 
     With more than one box, each GPU also has 16 GB/s to and from one InfiniBand switch (``ib``, which only
-    forwards). Source: dissertation, Figure 4.9(a) and section 4.6.
+    forwards): its part of the 256 GB/s of the box's eight adapters. The paper's 8+8 setting, GPUs 0 to 7 of
+    either box, is ``mi250:2?ranks=8+8``. Source: dissertation, Figure 4.9(a) and section 4.6.2.
 
     Parameters
     ----------
@@ -83,17 +111,20 @@ def mi250(boxes: int, *, bandwidth: Values = None, alpha: Values = None) -> Topo
     InputError
         If there is no box, or the numbers of values are wrong.
     """
-    name = _checked("mi250", boxes, _MI250_GPUS)
+    name = checked_name("mi250", boxes, _MI250_GPUS)
+    fabric = fabric_of_boxes(_MI250_FABRIC, boxes, _MI250_GPUS)
     box = np.repeat(np.arange(boxes), _MI250_GPUS)
-    first, second, count = np.array(_MI250_FABRIC).T
-    offset = np.arange(boxes)[:, None] * _MI250_GPUS
-    one, other = ((offset + np.repeat(end, count)).reshape(-1) for end in (first, second))
-    source, target = _two_way(one, other)
-    order = np.lexsort((target, source))
-    return _platform(name, box, (source[order], target[order]), [], _MI250_BANDWIDTH, bandwidth, alpha)
+    return _platform(name, box, fabric, [], 1, _MI250_BANDWIDTH, bandwidth, alpha)
 
 
-def _checked(family: str, boxes: int, gpus: int) -> str:
+def checked_name(family: str, boxes: int, gpus: int) -> str:
+    """Return the name of a platform of so many boxes with so many GPUs each.
+
+    Raises
+    ------
+    InputError
+        If there is no box, or far too many.
+    """
     name = f"{family}:{boxes}"
     if boxes < 1:
         raise InputError(f"topology {name}: {boxes} boxes; at least 1")
@@ -101,8 +132,38 @@ def _checked(family: str, boxes: int, gpus: int) -> str:
     return name
 
 
-def _two_way(one: IntArray, other: IntArray) -> Arcs:
+def fabric_of_boxes(fabric: Sequence[tuple[int, int, int]], boxes: int, gpus: int) -> Arcs:
+    """Return the links inside all boxes, by source and target, from one box's (GPU, GPU, links) table."""
+    first, second, count = np.array(fabric).T
+    offset = np.arange(boxes)[:, None] * gpus
+    one, other = ((offset + np.repeat(end, count)).reshape(-1) for end in (first, second))
+    source, target = two_way(one, other)
+    order = np.lexsort((target, source))
+    return source[order], target[order]
+
+
+def two_way(one: IntArray, other: IntArray) -> Arcs:
+    """Return the links from each node of one array to its counterpart in the other, and then those back."""
     return np.concatenate([one, other]), np.concatenate([other, one])
+
+
+def _dgx(
+    family: str,
+    boxes: int,
+    rails: int,
+    defaults: tuple[Fraction, Fraction],
+    bandwidth: Values,
+    alpha: Values,
+) -> Topology:
+    name = checked_name(family, boxes, _DGX_GPUS)
+    if rails < 1 or _DGX_GPUS % rails:
+        raise InputError(
+            f"topology {name}: {rails} rails; allowed: 1, 2, 4, 8, which divide the GPUs of a box"
+        )
+    ranks = boxes * _DGX_GPUS
+    gpu, box = np.arange(ranks), np.repeat(np.arange(boxes), _DGX_GPUS)
+    nvswitches = [f"nvswitch{i}" for i in range(boxes)]
+    return _platform(name, box, two_way(gpu, ranks + box), nvswitches, rails, defaults, bandwidth, alpha)
 
 
 def _platform(
@@ -110,22 +171,24 @@ def _platform(
     box: IntArray,
     inside: Arcs,
     box_switches: list[str],
+    rails: int,
     defaults: tuple[Fraction, Fraction],
     bandwidth: Values,
     alpha: Values,
 ) -> Topology:
-    """Return the boxes, joined by one InfiniBand switch if there are several."""
+    """Return the boxes, joined by an InfiniBand switch a rail if there are several."""
     ranks, boxes = len(box), int(box[-1]) + 1
-    switches = box_switches + ["ib"] * (boxes > 1)
-    hosts = [*box.tolist(), *range(len(box_switches)), *[_NO_HOST] * (boxes > 1)]
-    infiniband = np.full(ranks if boxes > 1 else 0, ranks + len(box_switches))
+    rails = rails if boxes > 1 else 0
+    infiniband = ["ib"] if rails == 1 else [f"ib{i}" for i in range(rails)]
+    adapters = np.arange(ranks if rails else 0)
+    on_rail = ranks + len(box_switches) + adapters % max(rails, 1)
     return assemble(
         name,
         ranks,
-        [inside, _two_way(np.arange(len(infiniband)), infiniband)],
+        [inside, two_way(adapters, on_rail)],
         bandwidth,
         alpha,
         default_bandwidth=defaults,
-        switches=switches,
-        hosts=hosts,
+        switches=box_switches + infiniband,
+        hosts=[*box.tolist(), *range(len(box_switches)), *[NO_HOST] * rails],
     )

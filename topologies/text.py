@@ -9,9 +9,11 @@ Keys, in any order, each at most once:
 ``drop_links``  ``0-1,2-3``: links that failed, both directions and parallel ones; ``0>1`` one direction
 ``ranks``       ``8+8``: how many ranks of each box remain, the first ones; the others are removed
 ``links``       ``2``: so many parallel links for each
+``rails``       ``2``: InfiniBand switches, of the families that have rails
 ==============  ========================================================================================
 
-Labels in a text are those of the whole network, before anything is removed; it is checked once everything is.
+A family without arguments is written without a colon: ``dgx1``. Labels in a text are those of the whole
+network, before anything is removed; it is checked once everything is.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
-from topologies import families, platforms
+from topologies import clusters, families, platforms, volta
 from topologies.errors import InputError, suggestion
 from topologies.exact import Rationals
 from topologies.files import read_topology
@@ -40,7 +42,7 @@ class Family:
     name
         Before the colon.
     form
-        The arguments, such as ``AxBx...`` or ``d,n``; its separator is theirs.
+        The arguments, such as ``AxBx...`` or ``d,n``; its separator is theirs. Empty where there are none.
     example
         A whole text.
     summary
@@ -49,6 +51,8 @@ class Family:
         Takes the arguments as integers, and ``bandwidth`` and ``alpha`` as lists of Fractions or None.
     arguments
         The least and the greatest number of arguments; None: any number.
+    keys
+        The keys of its own, whole numbers, that `build` takes by name.
     """
 
     name: str
@@ -57,6 +61,7 @@ class Family:
     summary: str
     build: Callable[..., Topology]
     arguments: tuple[int, int | None] = (1, 1)
+    keys: tuple[str, ...] = ()
 
     @property
     def separator(self) -> str:
@@ -77,12 +82,39 @@ FAMILIES: Mapping[str, Family] = {family.name: family for family in (
     Family("hamming", "n,q", "hamming:2,3", "Hamming graph H(n, q) = K_q^n", families.hamming, (2, 2)),
     Family("gen_kautz", "d,n", "gen_kautz:4,64", "generalized Kautz of degree d", families.gen_kautz, (2, 2)),
     Family("circulant", "n,a,b,...", "circulant:16,3,4", "i to i±a, i±b, ...", families.circulant, (2, None)),
-    Family("dgx_a100", "boxes", "dgx_a100:2", "8 A100 GPUs a box, NVSwitch, InfiniBand", platforms.dgx_a100),
+    Family("dgx1", "", "dgx1", "8 V100 GPUs, NVLinks", volta.dgx1, (0, 0)),
+    Family("ndv2", "boxes", "ndv2:2", "a DGX-1 and an InfiniBand adapter a box", volta.ndv2),
+    Family("dgx2", "boxes", "dgx2:2", "16 V100 GPUs a box, NVSwitch, 8 InfiniBand adapters", volta.dgx2),
+    Family(
+        "dgx_a100", "boxes", "dgx_a100:2", "8 A100 GPUs a box, NVSwitch, InfiniBand",
+        platforms.dgx_a100, keys=("rails",),
+    ),
+    Family(
+        "dgx_h100", "boxes", "dgx_h100:2", "8 H100 GPUs a box, NVSwitch with SHARP, InfiniBand",
+        platforms.dgx_h100, keys=("rails",),
+    ),
     Family("mi250", "boxes", "mi250:2", "16 MI250 GPUs a box, Infinity Fabric, InfiniBand", platforms.mi250),
+    Family(
+        "fat_tree", "leaves,ports[,spines[,factor]]", "fat_tree:4,8,2,3",
+        "leaf and spine switches, oversubscribed by a factor", clusters.fat_tree, (2, 4),
+    ),
+    Family(
+        "rail_only", "boxes,gpus", "rail_only:4,8",
+        "boxes with a switch, GPU i of all boxes on rail i", clusters.rail_only, (2, 2),
+    ),
+    Family(
+        "rail_spine", "boxes,gpus[,factor]", "rail_spine:4,8,2",
+        "rails under an oversubscribed spine", clusters.rail_spine, (2, 3),
+    ),
+    Family(
+        "torus_of_boxes", "gpus,a,b,...", "torus_of_boxes:4,3,3",
+        "boxes with a switch, GPU i linked to GPU i of the next", clusters.torus_of_boxes, (2, None),
+    ),
 )}
 # fmt: on
 
-_KEYS = ("bandwidth", "alpha", "drop_nodes", "drop_links", "ranks", "links")
+_FAMILY_KEYS = ("rails",)
+_KEYS = ("bandwidth", "alpha", "drop_nodes", "drop_links", "ranks", "links", *_FAMILY_KEYS)
 _FAMILY_TEXT = re.compile(r"([a-z][a-z0-9_]*)(?::(.*))?", re.DOTALL)
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,9}")
 _SHOWN = 120
@@ -146,7 +178,7 @@ def _is_file(name: str) -> bool:
 
 
 def _refuse_numbers(text: str, keys: Mapping[str, str]) -> None:
-    for key in ("bandwidth", "alpha"):
+    for key in ("bandwidth", "alpha", *_FAMILY_KEYS):
         if key in keys:
             raise InputError(f"{_shown(text)}: {key}= is for families; a file says it link by link")
 
@@ -163,7 +195,8 @@ def _build(text: str, family: Family, args: str | None, keys: Mapping[str, str])
     alpha = _quantities(text, keys, "alpha", parse_time)
     for key, values in (("bandwidth", bandwidth), ("alpha", alpha)):
         _check_exact(text, key, values or [])
-    return family.build(*map(int, words), bandwidth=bandwidth, alpha=alpha)
+    own = _own_keys(text, family, keys)
+    return family.build(*map(int, words), **own, bandwidth=bandwidth, alpha=alpha)
 
 
 def _check_exact(text: str, key: str, values: list[Fraction]) -> None:
@@ -176,7 +209,18 @@ def _check_exact(text: str, key: str, values: list[Fraction]) -> None:
         raise InputError(f"{_shown(text)}: {key} {shown}; {limit}") from None
 
 
+def _own_keys(text: str, family: Family, keys: Mapping[str, str]) -> dict[str, int]:
+    """Return the keys that are this family's own, as numbers."""
+    for key in _FAMILY_KEYS:
+        if key in keys and key not in family.keys:
+            able = ", ".join(name for name, other in FAMILIES.items() if key in other.keys)
+            raise InputError(f"{_shown(text)}: {family.name} has no {key}; families that do: {able}")
+    return {key: _whole_numbers(text, key, [keys[key]])[0] for key in family.keys if key in keys}
+
+
 def _expected(family: Family) -> str:
+    if not family.form:
+        return f"expected {family.name} alone"
     return f"expected {family.name}:{family.form}, e.g. {family.example}"
 
 
@@ -224,7 +268,7 @@ def _with_changes(base: Topology, text: str, keys: Mapping[str, str]) -> Topolog
 def _whole_numbers(text: str, key: str, words: list[str]) -> list[int]:
     for word in words:
         if not _WHOLE_NUMBER.fullmatch(word.strip()):
-            example = "ranks=8+8" if key == "ranks" else "links=2"
+            example = "ranks=8+8" if key == "ranks" else f"{key}=2"
             raise InputError(f"{_shown(text)}: {key}: '{word}' is no whole number; write e.g. {example}")
     return [int(word) for word in words]
 

@@ -45,7 +45,7 @@ def _topologies() -> Iterator[dict[str, Any]]:
     for family in FAMILIES.values():
         yield {
             "name": family.name,
-            "form": f"{family.name}:{family.form}",
+            "form": f"{family.name}:{family.form}" if family.form else family.name,
             "example": family.example,
             "summary": family.summary,
         }

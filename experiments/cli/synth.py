@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -19,6 +20,8 @@ from schedules.method import Method, Problem
 from topologies.errors import InputError
 from topologies.text import parse_topology
 from topologies.units import format_size, parse_size
+
+TRAFFIC = ("rank_egress", "rank_egress_unicast", "link_traffic", "link_traffic_unicast")
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -93,7 +96,16 @@ def _document(method: Method, made: Made, size: Fraction) -> dict[str, Any]:
         "synth_s": made.synth_s,
         "transfers": len(schedule),
         "clock": str(schedule.clock),
+        **_trees(schedule.stats),
     }
+
+
+def _trees(stats: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is said of trees: k, their heights in hops between ranks, and what multicast saves."""
+    document: dict[str, Any] = {name: stats[name] for name in ("trees", *TRAFFIC) if name in stats}
+    if "height" in stats:
+        document["heights"] = {"max": stats["height"], "mean": stats["mean_height"]}
+    return document
 
 
 def _ratio(value: Fraction) -> str:
@@ -102,18 +114,23 @@ def _ratio(value: Fraction) -> str:
 
 def _print(document: dict[str, Any], options: str) -> None:
     seed = "" if document["seed"] is None else f", seed {document['seed']}"
+    size = format_size(Fraction(document["size_bytes"]))
+    pipelined = "" if document["slices"] is None else f", {document['slices']} slices"
+    heights = document.get("heights")
     print_fields(
         {
             "schedule": f"{document['collective']} on {document['topology']}, {document['clock']} clock",
             "method": " ".join(filter(None, [document["method"], options])) + seed,
             "verified": f"{document['transfers']} transfers, all legal",
-            "time": f"{short(document['time_us'])} us at {format_size(Fraction(document['size_bytes']))}",
+            "time": f"{short(document['time_us'])} us at {size}{pipelined}",
             "algbw": None if document["algbw_gbps"] is None else f"{short(document['algbw_gbps'])} GB/s",
             "bound": f"{short(document['bound_us'])} us ({document['bound_kind']})",
             "gap": None if document["gap"] is None else f"{document['gap']:.4%}",
             "T_L": document["tl_steps"],
             "T_B": document["tb_factor"] and f"{document['tb_factor']} M/B",
             "congestion": f"{document['congestion']} s/GB",
+            "trees": document.get("trees") and f"{document['trees']} a root",
+            "heights": heights and f"{heights['max']} at most, {short(heights['mean'])} on average",
             "synthesis": f"{document['synth_s']:.3g} s",
         }
     )

@@ -4,9 +4,11 @@ from collections import Counter
 from fractions import Fraction
 
 import networkx as nx
+import numpy as np
 import pytest
 
-from topologies import DEFAULT_ALPHA, InputError, dgx_a100, mi250
+from models.cut import bottleneck_cut
+from topologies import DEFAULT_ALPHA, InputError, dgx_a100, dgx_h100, keep_ranks, mi250, parse_topology
 
 GB = 10**9
 
@@ -65,6 +67,65 @@ def test_dgx_a100_has_300_gb_per_second_to_nvswitch_and_25_to_infiniband(boxes):
     assert links(dgx_a100(boxes)) == expected
 
 
+def test_eight_plus_eight_is_the_left_half_of_both_boxes():
+    """Section 4.6.2: GPUs 0 to 7 of each box, whose fabric is Figure 4.9(a) without what leads elsewhere."""
+    half = parse_topology("mi250:2?ranks=8+8")
+    assert half == keep_ranks(mi250(2), [*range(8), *range(16, 24)])
+    inside = {pair: m for pair, m in fabric(0).items() if max(pair) < 8}
+    expected = Counter({(a, b, Fraction(50 * GB)): m for (a, b), m in inside.items()})
+    expected += Counter({(a + 8, b + 8, Fraction(50 * GB)): m for (a, b), m in inside.items()})
+    expected += Counter({(gpu, 16, Fraction(16 * GB)): 1 for gpu in range(16)})
+    expected += Counter({(16, gpu, Fraction(16 * GB)): 1 for gpu in range(16)})
+    assert links(half) == expected
+
+
+def test_the_bottleneck_of_eight_plus_eight_is_what_brute_force_finds():
+    """Cuts by pairs of sets, one a box: 2^16 cuts, the switch on the better side."""
+    half = parse_topology("mi250:2?ranks=8+8")
+    unit = GB * half.bandwidth.denominator
+    weight = np.zeros((17, 17), dtype=np.int64)
+    np.add.at(weight, (half.source, half.target), half.bandwidth.numerators // unit)
+    inside = (np.arange(2**16 - 1)[:, None] >> np.arange(16)) & 1  # all ranks inside is no cut
+    exits = []
+    for switch in (0, 1):
+        members = np.column_stack([inside, np.full(len(inside), switch)])
+        exits.append(((members @ weight) * (1 - members)).sum(axis=1))
+    best = max(
+        Fraction(int(w), int(b)) for w, b in zip(inside.sum(axis=1)[1:], np.minimum(*exits)[1:], strict=True)
+    )
+    assert bottleneck_cut(half).ratio * GB == best
+    assert 16 / best == 208  # GB/s of algbw: what a GPU with four links to its half and InfiniBand lets in
+
+
+@pytest.mark.parametrize("rails", [2, 4, 8])
+@pytest.mark.parametrize("machine", [dgx_a100, dgx_h100])
+def test_gpus_alternate_between_rails(machine, rails):
+    cluster = machine(3, rails=rails)
+    assert cluster.labels[27:] == tuple(f"ib{i}" for i in range(rails))
+    to_rail = cluster.target >= 27
+    assert cluster.source[to_rail].tolist() == list(range(24))
+    assert cluster.target[to_rail].tolist() == [27 + gpu % rails for gpu in range(24)]
+    assert cluster.hosts[27:].tolist() == [-1] * rails
+    assert cluster.egress.take(np.arange(24)) == machine(3).egress.take(np.arange(24))
+
+
+def test_rails_need_a_second_box():
+    assert dgx_a100(1, rails=2) == dgx_a100(1)
+
+
+def test_dgx_h100_has_450_gb_per_second_to_nvswitch_and_50_to_infiniband():
+    # Section 4.6.3.
+    assert dgx_h100(4).bandwidth == dgx_a100(4, bandwidth=[450 * GB, 50 * GB]).bandwidth
+    assert dgx_h100(4).labels == dgx_a100(4).labels
+
+
+def test_nvswitches_of_an_h100_multicast_and_aggregate():
+    # Figure 4.12, "ForestColl NVLS".
+    cluster = dgx_h100(2)
+    assert cluster.multicast == cluster.aggregate == {16, 17}
+    assert dgx_h100(1).multicast == {8}
+
+
 def test_hosts_are_boxes_and_the_infiniband_switch_has_none():
     assert dgx_a100(2).hosts.tolist() == [0] * 8 + [1] * 8 + [0, 1, -1]
     assert dgx_a100(1).hosts.tolist() == [0] * 9
@@ -91,6 +152,8 @@ def test_a_value_a_kind_of_link_replaces_the_defaults():
     [
         (lambda: mi250(0), "mi250:0: 0 boxes; at least 1"),
         (lambda: dgx_a100(2, bandwidth=[1, 2, 3]), "dgx_a100:2: bandwidth has 3 values; give 1 or 2"),
+        (lambda: dgx_h100(2, rails=3), "dgx_h100:2: 3 rails; allowed: 1, 2, 4, 8, which divide the GPUs"),
+        (lambda: dgx_a100(2, rails=0), "dgx_a100:2: 0 rails"),
         (lambda: mi250(10**7), "mi250:10000000 has too many nodes"),
     ],
 )

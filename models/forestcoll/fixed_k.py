@@ -1,0 +1,215 @@
+r"""The best forest of a given number of trees a root: Algorithm 5 (dissertation 4.5.5 and B.5.4), exact.
+
+With U trees per B/s, a link of bandwidth b carries ⌊U·b⌋ of them, and k trees a root take 1/x = U/k (Theorem
+33). They exist if and only if U ≥ U* (Theorem 34), and U* is the smallest U at which every set S of nodes,
+short of some rank, lets enough out:
+
+.. math::
+
+    \sum_{e \in δ^+(S)} ⌊U b_e⌋ \ge k·|S ∩ V_c|.
+
+The paper searches U* by bisection to a tolerance. Here it is raised from cut to cut, as `models.cut` raises
+1/x*: start at U = k/x*; when some rank can't be sent everything, its minimum cut S needs a larger U, and the
+smallest that serves S is the next one to try. Every U on the way is a lower bound of U*, so the first to
+serve all ranks is U*, exactly. Theorem 35: U*/k ≤ 1/x* + 1/(k·min b).
+
+Rounded capacities need not be balanced where the two directions of a link differ. Switch removal needs them
+so at switches: spare units at a switch are taken off again where every rank can still be sent everything.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from models.cut import bottleneck_cut
+from topologies.errors import InputError
+from topologies.exact import INT64_MAX, BoolArray, Int64Array, Rationals
+from topologies.maxflow import DinicNetwork
+from topologies.scaling import MOST_TREES, sustains, trees_by_root
+from topologies.topology import Topology
+
+
+@dataclass(frozen=True, eq=False)
+class FixedK:
+    """The smallest capacities that carry the trees.
+
+    Parameters
+    ----------
+    k
+        Trees a root (times its weight, see `topologies.scaling.trees_by_root`).
+    ratio
+        1/x in s/B, comparable with the bottleneck cut's 1/x*: U*/k with weights 1.
+    capacity
+        int64, shape (links,): trees that each link carries, at most ⌊U*·b⌋; balanced at switches.
+    """
+
+    k: int
+    ratio: Fraction
+    capacity: Int64Array
+
+
+def fixed_k_ratio(topology: Topology, k: int, weights: Iterable[Fraction | int] | None = None) -> Fraction:
+    """Return 1/x of the best forest with k trees a root, in s/B: U*/k with weights 1.
+
+    Parameters
+    ----------
+    topology
+        The network.
+    k
+        1 to `topologies.scaling.MOST_TREES`.
+    weights
+        As `models.cut.bottleneck_cut`; default 1 each.
+
+    Raises
+    ------
+    InputError
+        If k or the weights are out of range.
+    """
+    shares = Rationals.of([1] * topology.num_ranks if weights is None else weights)
+    trees = trees_by_root(topology.num_ranks, k, shares)
+    if int(trees.max()) > MOST_TREES:
+        raise InputError(f"fixed number of trees: {int(trees.max())} at a root; at most {MOST_TREES}")
+    tree = _share(shares) / k
+    return _least_density(topology, trees, bottleneck_cut(topology, shares).ratio / tree) * tree
+
+
+def fixed_k_capacities(topology: Topology, k: int, weights: Iterable[Fraction | int] | None = None) -> FixedK:
+    """Return the capacities of the best forest with k trees a root; parameters as `fixed_k_ratio`.
+
+    Raises
+    ------
+    InputError
+        If k or the weights are out of range, or if rounding leaves a switch unbalanced beyond repair.
+
+    Examples
+    --------
+    >>> from topologies.platforms import mi250
+    >>> [str(32 / fixed_k_capacities(mi250(2), k).ratio / 10**9) for k in (1, 2, 3)]
+    ['320', '1024/3', '2400/7']
+    """
+    shares = Rationals.of([1] * topology.num_ranks if weights is None else weights)
+    ratio = fixed_k_ratio(topology, k, shares)
+    density = ratio * k / _share(shares)
+    capacity = _ByBandwidth.of(topology.bandwidth).rounded(density).copy()
+    if topology.num_switches:
+        _balance(topology, capacity, trees_by_root(topology.num_ranks, k, shares))
+    return FixedK(k, ratio, capacity)
+
+
+def _share(weights: Rationals) -> Fraction:
+    """Return the weight of k trees: the weights' greatest common divisor."""
+    return Fraction(int(np.gcd.reduce(weights.numerators)), weights.denominator)
+
+
+def _least_density(topology: Topology, trees: Int64Array, density: Fraction) -> Fraction:
+    """Return U*, given a lower bound."""
+    total, source = int(trees.sum()), topology.num_nodes
+    roots = np.flatnonzero(trees)
+    bandwidth = _ByBandwidth.of(topology.bandwidth)
+    network = DinicNetwork(
+        source + 1,
+        np.concatenate([topology.source, np.full(len(roots), source)]),
+        np.concatenate([topology.target, roots]),
+        np.concatenate([bandwidth.rounded(density), trees[roots]]),
+    )
+    network.absorb(source)
+    for sink in range(topology.num_ranks):
+        # As U grows capacities do, so sinks that passed are safe and join the sources.
+        while network.grow(sink, total) < total:
+            inside = network.cut()[:source]
+            density = bandwidth.least_density(
+                _exits(topology, inside), int(trees[inside[: len(trees)]].sum()), density
+            )
+            network.set_capacities(np.arange(topology.num_links), bandwidth.rounded(density))
+        network.absorb(sink)
+    return density
+
+
+def _exits(topology: Topology, inside: BoolArray) -> BoolArray:
+    return inside[topology.source] & ~inside[topology.target]
+
+
+@dataclass(frozen=True, eq=False)
+class _ByBandwidth:
+    """The distinct bandwidths, and which of them each link has."""
+
+    values: tuple[Fraction, ...]
+    of_link: Int64Array
+
+    @classmethod
+    def of(cls, bandwidth: Rationals) -> _ByBandwidth:
+        distinct, place = np.unique(bandwidth.numerators, return_inverse=True)
+        return cls(tuple(Fraction(b, bandwidth.denominator) for b in distinct.tolist()), place)
+
+    def rounded(self, density: Fraction) -> Int64Array:
+        """Return ⌊U·b⌋ of each link."""
+        units = [int(density * b) for b in self.values]
+        if max(units) > INT64_MAX // max(len(self.of_link), 1):
+            raise InputError(f"fixed number of trees: capacities up to {max(units)} trees do not fit 64 bits")
+        return np.array(units, dtype=np.int64)[self.of_link]
+
+    def least_density(self, exits: BoolArray, needed: int, density: Fraction) -> Fraction:
+        """Return the smallest U, at least `density`, at which the links of a cut carry `needed` trees.
+
+        Without rounding U were needed / B⁺(S), and rounding loses less than one tree a link: so from there
+        few steps to the next U at which some ⌊U·b⌋ rises are left.
+        """
+        counts = np.bincount(self.of_link[exits], minlength=len(self.values)).tolist()
+        classes = [(b, count) for b, count in zip(self.values, counts, strict=True) if count]
+        density = max(density, Fraction(needed) / sum(b * count for b, count in classes))
+        while sum(int(density * b) * count for b, count in classes) < needed:
+            density = min(Fraction(int(density * b) + 1) / b for b, _ in classes)
+        return density
+
+
+def _balance(topology: Topology, capacity: Int64Array, trees: Int64Array) -> None:
+    """Take spare units off the links of unbalanced switches; all trees still fit."""
+    while True:
+        excess = np.zeros(topology.num_nodes, dtype=np.int64)
+        np.add.at(excess, topology.target, capacity)
+        np.subtract.at(excess, topology.source, capacity)
+        excess[: topology.num_ranks] = 0
+        uneven = np.flatnonzero(excess)
+        if not len(uneven):
+            return
+        if not any(_relieve(topology, capacity, trees, int(node), int(excess[node])) for node in uneven):
+            node = int(uneven[0])
+            label, units = topology.labels[node], abs(excess[node])
+            more, less = ("in", "out") if excess[node] > 0 else ("out", "in")
+            raise InputError(
+                f"{topology.name} with a fixed number of trees: rounding leaves switch {label} with room for "
+                f"{units} more {more} than {less}; try another number, or leave it open"
+            )
+
+
+def _relieve(topology: Topology, capacity: Int64Array, trees: Int64Array, node: int, excess: int) -> bool:
+    """Take up to |excess| units off the links into a switch (out of it, if negative); tell whether any went.
+
+    Links of ranks go first, since ranks need no balance.
+    """
+    near, far = (topology.target, topology.source) if excess > 0 else (topology.source, topology.target)
+    links = sorted(np.flatnonzero(near == node).tolist(), key=lambda link: (int(far[link]), link))
+    left = abs(excess)
+    for link in links:
+        spare = _spare(topology, capacity, trees, link, left)
+        capacity[link] -= spare
+        left -= spare
+        if not left:
+            break
+    return left < abs(excess)
+
+
+def _spare(topology: Topology, capacity: Int64Array, trees: Int64Array, link: int, most: int) -> int:
+    """Return how many units a link can lose, at most `most`: by bisection."""
+
+    def falls_short(units: int) -> bool:
+        less = capacity.copy()
+        less[link] -= units
+        return not sustains(topology.num_nodes, topology.source, topology.target, less, trees)
+
+    return bisect_right(range(1, min(most, int(capacity[link])) + 1), False, key=falls_short)

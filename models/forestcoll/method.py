@@ -1,0 +1,193 @@
+"""ForestColl as a method: out-trees that meet the throughput bottleneck cut exactly (dissertation 4.5, B.5).
+
+The steps, each exact: the bottleneck cut gives 1/x*; that gives the number k of trees a root and how many of
+them each link carries (B.5.1); the switches are removed (B.5.2); spanning trees are packed (B.5.3); and they
+become transfers over the routes that the switches left. The last two steps are first guessed
+(`spread_switches`, `grow_trees`), and a guess counts only if it is as good as the exact algorithm's answer,
+which otherwise takes over.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from models.cut import bottleneck_cut
+from models.forestcoll.demand import Demand
+from models.forestcoll.fixed_k import fixed_k_capacities
+from models.forestcoll.multicast import multicast, traffic
+from models.forestcoll.schedule import forest_schedule
+from schedules.collective import Kind
+from schedules.compose import compose_allreduce
+from schedules.method import Method, Problem
+from schedules.reverse import reverse
+from schedules.schedule import Schedule
+from topologies.aligning import align_trees
+from topologies.errors import InputError
+from topologies.exact import Int64Array
+from topologies.forest import Forest, LogicalNetwork
+from topologies.growing import grow_trees
+from topologies.heights import largest_height, mean_height
+from topologies.packing import pack_trees
+from topologies.scaling import tree_capacities
+from topologies.splitting import remove_switches
+from topologies.spreading import spread_switches
+from topologies.transforms import transpose
+from topologies.units import format_bandwidth
+
+KINDS = (Kind.ALLGATHER, Kind.REDUCE_SCATTER, Kind.ALLREDUCE, Kind.BROADCAST, Kind.REDUCE)
+
+
+@dataclass(frozen=True)
+class ForestcollOptions:
+    """Options of ForestColl.
+
+    Parameters
+    ----------
+    trees
+        k, to give every root so many trees and find their best throughput (4.5.5); None: the k of the
+        optimum.
+    fast
+        Whether guesses are tried before the exact algorithms. Throughput is the same; heights may differ.
+    multicast
+        Whether switches that can multicast or aggregate do so (4.5.6).
+
+    Raises
+    ------
+    InputError
+        If `trees` is below 1.
+    """
+
+    trees: int | None = None
+    fast: bool = True
+    multicast: bool = True
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        if self.trees is not None and self.trees < 1:
+            raise InputError(
+                f"forestcoll option trees is {self.trees}; it must be a whole number, at least 1"
+            )
+
+
+def supports(problem: Problem, options: ForestcollOptions) -> None:
+    """Accept collectives that spread from, or collect to, their roots, in one group.
+
+    Ranks outside the group count as switches: they forward. A network with switches must be Eulerian.
+
+    Raises
+    ------
+    Unsupported
+        If the collective or its groups rule it out, or a node that takes in another bandwidth than it sends.
+    """
+    topology, what = problem.topology, problem.collective
+    if what.kind not in KINDS:
+        raise METHOD.unsupported(f"does {', '.join(KINDS)}, not {what.kind}")
+    if len(what.members) > 1:
+        raise METHOD.unsupported(f"does one group at a time; this is {what}")
+    node = topology.eulerian_defect()
+    if node is not None and len(what.members[0]) < topology.num_nodes:
+        into, out = (format_bandwidth(total[node]) for total in (topology.ingress, topology.egress))
+        raise METHOD.unsupported(
+            f"needs a network with switches to be Eulerian; node {topology.labels[node]} of {topology.name} "
+            f"has {into} in and {out} out"
+        )
+
+
+def synthesize(problem: Problem, options: ForestcollOptions, rng: np.random.Generator) -> Schedule:
+    """Return a flow schedule whose congestion is 1/x* exactly (with `trees`, the least for so many trees).
+
+    Reduce-scatter and reduce are those of the transposed network, reversed; allreduce is a reduce-scatter and
+    an allgather, optimal in all topologies that the paper evaluated, though not in general (4.5.7).
+
+    Raises
+    ------
+    InputError
+        If the optimum needs more trees than are allowed.
+    NoSchedule
+        If the table would be too large.
+    """
+    what = problem.collective
+    if what.kind in (Kind.ALLGATHER, Kind.BROADCAST):
+        return _spread(options, problem)
+    if what.kind is Kind.ALLREDUCE:
+        halves = [Problem(problem.topology, what.with_kind(k)) for k in (Kind.REDUCE_SCATTER, Kind.ALLGATHER)]
+        return _composed(*(synthesize(half, options, rng) for half in halves))
+    turned = Problem(transpose(problem.topology), what.reverse)
+    return reverse(_spread(options, turned), problem.topology)
+
+
+def _composed(reduce_scatter: Schedule, allgather: Schedule) -> Schedule:
+    """Return the allreduce; heights add up, the number of trees does not."""
+    schedule = compose_allreduce(reduce_scatter, allgather)
+    trees = max(half.stats["trees"] for half in (reduce_scatter, allgather))
+    return schedule.replace(stats={**schedule.stats, "trees": trees})
+
+
+def _spread(options: ForestcollOptions, problem: Problem) -> Schedule:
+    """Return the schedule of an allgather or a broadcast."""
+    demand, watch = Demand.of(problem.topology, problem.collective), _Watch()
+    with watch("search_s"):
+        k, ratio, capacity = _capacities(demand, options.trees)
+    with watch("removal_s"):
+        network = _without_switches(demand, capacity, k, options.fast)
+    with watch("packing_s"):
+        forest = _forest(demand, network, k, options.fast)
+    with watch("build_s"):
+        schedule = forest_schedule(problem.topology, problem.collective, network, forest, k)
+    stats: dict[str, Any] = {**watch.seconds, "trees": k}
+    stats |= {"height": largest_height(forest), "mean_height": float(mean_height(forest))}
+    if options.multicast and problem.topology.multicast:
+        stats |= {f"{name}_unicast": value for name, value in traffic(schedule).items()}
+        schedule = multicast(schedule)
+    stats |= traffic(schedule)
+    return schedule.replace(claims={"congestion": ratio * demand.scale}, stats=stats)
+
+
+def _capacities(demand: Demand, trees: int | None) -> tuple[int, Fraction, Int64Array]:
+    """Return k, 1/x* (or its like for k fixed) and how many trees each link carries."""
+    if trees is not None:
+        fixed = fixed_k_capacities(demand.topology, trees, demand.weights)
+        return trees, fixed.ratio, fixed.capacity
+    ratio = bottleneck_cut(demand.topology, demand.weights).ratio
+    k, capacity = tree_capacities(demand.topology, ratio, demand.weights)
+    return k, ratio, capacity
+
+
+def _without_switches(demand: Demand, capacity: Int64Array, k: int, fast: bool) -> LogicalNetwork:
+    guess = spread_switches(demand.topology, capacity, k, demand.weights) if fast else None
+    return guess if guess is not None else remove_switches(demand.topology, capacity, k, demand.weights)
+
+
+def _forest(demand: Demand, network: LogicalNetwork, k: int, fast: bool) -> Forest:
+    guess = grow_trees(network, k, demand.weights) if fast else None
+    return align_trees(guess if guess is not None else pack_trees(network, k, demand.weights))
+
+
+@dataclass
+class _Watch:
+    """Seconds of each part."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def __call__(self, part: str) -> Iterator[None]:
+        begin = time.perf_counter()
+        yield
+        self.seconds[part] = time.perf_counter() - begin
+
+
+METHOD = Method(
+    name="forestcoll",
+    kind="exact",
+    synthesize=synthesize,
+    options=ForestcollOptions,
+    supports=supports,
+    summary="spanning trees that meet the throughput bottleneck cut, on any network with switches",
+)

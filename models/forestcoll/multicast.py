@@ -1,0 +1,180 @@
+"""In-network multicast and aggregation (dissertation 4.5.6): what a switch holds once need not come again.
+
+Trees are built as if switches only forwarded. Afterwards, of all transfers of a chunk that pass a switch
+which can multicast, only the first comes up to it; the others start there. Then ranks send less, though none
+receives less, so that the bottleneck cut and the congestion stay as they are. Run backwards, a copy out of
+such a switch is a sum into a switch that can aggregate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from schedules.cost import link_loads
+from schedules.schedule import Clock, Routes, Schedule
+from topologies.errors import InputError
+from topologies.exact import Int32Array, Int64Array, frozen
+
+_MOST_CUTS = 62
+"""Switches of one route that can be cut at, those of more hops being merely passed: bits of a mask."""
+_ONCE, _OFTEN, _HELD = 1, 2, 4
+_NONE = -1
+
+
+def multicast(schedule: Schedule) -> Schedule:
+    """Return the schedule with every chunk sent to a switch that can multicast once at most.
+
+    Parameters
+    ----------
+    schedule
+        A flow schedule that only copies, over routes that no switch starts or ends.
+
+    Raises
+    ------
+    InputError
+        If it is another.
+
+    Notes
+    -----
+    A transfer is cut at a switch only where another one of the same chunk passes it too; else it stays whole.
+    """
+    if schedule.clock is not Clock.FLOW or schedule.collective.is_combining:
+        raise InputError(
+            f"multicast: {schedule.collective} in the {schedule.clock} clock is no flow of copies"
+        )
+    topology = schedule.topology
+    if not topology.multicast:
+        return schedule
+    able = np.full(topology.num_nodes, _NONE, dtype=np.int32)
+    able[sorted(topology.multicast)] = np.arange(len(topology.multicast))
+    stops = _stops(schedule.route_table, topology.source, able)
+    count = np.ones(len(schedule), dtype=np.int32) if schedule.count is None else schedule.count
+    rows = (schedule.chunk, count, schedule.route)
+    state = np.zeros((len(topology.multicast), len(schedule.chunks)), dtype=np.uint8)
+    _note_passing(rows, schedule.route_table.offsets, stops, state)
+    size = _cut(rows, schedule.route_table.offsets, stops, state.copy(), np.empty((0, 5), np.int32))
+    pieces = np.empty((size, 5), dtype=np.int32)
+    _cut(rows, schedule.route_table.offsets, stops, state, pieces)
+    routes, route = _subroutes(schedule.route_table, pieces[:, 2:])
+    count = pieces[:, 1]
+    return schedule.replace(
+        chunk=pieces[:, 0], count=None if (count == 1).all() else count, route=route, routes=routes
+    )
+
+
+def traffic(schedule: Schedule) -> Mapping[str, float]:
+    """Return what a schedule makes ranks and links carry, in units of M.
+
+    ``rank_egress``: the most that one rank sends. ``link_traffic``: all that crosses a link, summed over
+    links.
+    """
+    topology, load = schedule.topology, link_loads(schedule)
+    sent = np.zeros(topology.num_nodes)
+    np.add.at(sent, topology.source, load / schedule.chunks.denominator)
+    return {"rank_egress": float(sent[: topology.num_ranks].max()), "link_traffic": float(sent.sum())}
+
+
+def _stops(table: Routes, source: Int32Array, able: Int32Array) -> Int32Array:
+    """Return, for every link of every route, the able switch that it leaves, or -1.
+
+    The first link of a route leaves a rank. Of several visits to a switch only the last counts.
+    """
+    stops = able[source[table.links]]
+    _keep_last(table.offsets, stops)
+    return frozen(stops, np.int32)
+
+
+@njit(cache=True)
+def _keep_last(offsets: Int64Array, stops: Int32Array) -> None:
+    for route in range(len(offsets) - 1):
+        begin, end = offsets[route], offsets[route + 1]
+        for at in range(begin, end):
+            for later in range(at + 1, end):
+                if stops[later] == stops[at] or at - begin > _MOST_CUTS:
+                    stops[at] = _NONE
+
+
+@njit(cache=True)
+def _note_passing(
+    rows: tuple[Int32Array, Int32Array, Int32Array],
+    offsets: Int64Array,
+    stops: Int32Array,
+    state: Any,
+) -> None:
+    """Note for each switch and chunk whether it passes once or more often."""
+    chunk, count, route = rows
+    for row in range(len(route)):
+        for at in range(offsets[route[row]], offsets[route[row] + 1]):
+            if stops[at] != _NONE:
+                for cell in range(chunk[row], chunk[row] + count[row]):
+                    state[stops[at], cell] = _ONCE if state[stops[at], cell] == 0 else _OFTEN
+
+
+@njit(cache=True)
+def _cut(
+    rows: tuple[Int32Array, Int32Array, Int32Array],
+    offsets: Int64Array,
+    stops: Int32Array,
+    state: Any,
+    pieces: Int32Array,
+) -> int:
+    """Write the pieces (chunk, count, route, from, to) of each row if there is space; return how many.
+
+    A piece is the links from to to - 1 of its route. Chunks of a row that are cut alike stay together.
+    """
+    chunk, count, route = rows
+    number = 0
+    for row in range(len(route)):
+        begin, end = offsets[route[row]], offsets[route[row] + 1]
+        first, last = chunk[row], chunk[row] + count[row]
+        while first < last:
+            start, cuts = _way(begin, end, stops, state, first)
+            after = first + 1
+            while after < last and _way(begin, end, stops, state, after) == (start, cuts):
+                after += 1
+            came = start
+            for at in range(start + 1, end - begin + 1):
+                if at == end - begin or cuts >> at & 1:
+                    if at < end - begin:
+                        for cell in range(first, after):
+                            state[stops[begin + at], cell] |= _HELD
+                    if number < len(pieces):
+                        pieces[number, 0], pieces[number, 1] = first, after - first
+                        pieces[number, 2], pieces[number, 3], pieces[number, 4] = route[row], came, at
+                    number += 1
+                    came = at
+            first = after
+    return number
+
+
+@njit(cache=True)
+def _way(begin: int, end: int, stops: Int32Array, state: Any, cell: int) -> tuple[int, int]:
+    """Return from which link of its route a chunk is sent on, and a mask of the links it is cut before."""
+    start, cuts = 0, 0
+    for at in range(end - begin):
+        stop = stops[begin + at]
+        if stop == _NONE:
+            continue
+        if state[stop, cell] & _HELD:
+            start, cuts = at, 0
+        elif state[stop, cell] & _OFTEN:
+            cuts |= 1 << at
+    return start, cuts
+
+
+def _subroutes(table: Routes, parts: Int32Array) -> tuple[Routes, Int32Array]:
+    """Return a table of the parts (route, from, to) of routes, and the row of each; single links once."""
+    route, begin, end = parts.T.astype(np.int64)
+    longest = int(np.diff(table.offsets).max()) + 1
+    at = table.offsets[route] + begin
+    single = int(table.links.max()) + 1
+    code = np.where(end - begin == 1, table.links[at], single + at * longest + end - begin)
+    _, place, row = np.unique(code, return_index=True, return_inverse=True)
+    lengths = (end - begin)[place]
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
+    return Routes(offsets, table.links[np.repeat(at[place], lengths) + within]), row.ravel().astype(np.int32)

@@ -1,0 +1,334 @@
+"""From trees to transfers: every tree edge laid over the links of its arcs, within what each may carry.
+
+A root's shard is cut into as many unit chunks as it has trees, and every tree moves its own run of them
+(dissertation B.5.1). An edge of a tree becomes a transfer over an arc of its pair, or several where no arc
+has room for the whole run. Where trees that follow each other have an edge in common, as many hops from the
+root, it is one edge with all their runs. As no arc carries more trees than its capacity, no link of bandwidth
+b carries more than U·b of them. Unit chunks that always travel together are one chunk in the table.
+
+Of the transfers of one shard those nearer to the root come first, then those with more of the tree still
+below them, then those to the ranks that follow the root: who waits with others for a link is served in this
+order, so that long branches start early and the roots do not all begin with the same rank.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import breadth_first_order
+
+from schedules.collective import Collective, Kind
+from schedules.schedule import Chunks, Clock, Routes, Schedule
+from topologies.errors import InputError, NoSchedule
+from topologies.exact import INT64_MAX, Int32Array, Int64Array, frozen
+from topologies.forest import Forest, LogicalNetwork
+from topologies.topology import Topology
+
+MOST_TRANSFERS = 2**31 - 1
+"""Row numbers are int32."""
+_FINE = -1
+
+
+class _Trees(NamedTuple):
+    """A forest as the kernel takes it: the trees of item i are first[i] to first[i + 1] - 1.
+
+    Tree t moves the unit chunks unit[t] to unit[t] + weight[t] - 1 of its item.
+    """
+
+    first: Int64Array
+    root: Int32Array
+    unit: Int64Array
+    weight: Int64Array
+    parent: Int32Array
+
+
+class _Pairs(NamedTuple):
+    """Arcs by pair of ranks: those of (u, v) are arc[first[u * n + v] : first[u * n + v + 1]]."""
+
+    first: Int64Array
+    arc: Int32Array
+    room: Int64Array
+
+
+def forest_schedule(
+    topology: Topology, what: Collective, network: LogicalNetwork, forest: Forest, k: int
+) -> Schedule:
+    """Return the flow schedule that sends every shard down the trees of its owner.
+
+    Parameters
+    ----------
+    topology
+        The physical network.
+    what
+        An allgather or a broadcast in one group; rank r of `network` is the group's member r.
+    network
+        Arcs between ranks; no arc carries more trees than its capacity.
+    forest
+        Spanning out-trees whose weights, root by root, are in proportion to the shards. A root without
+        trees is one whose shard is empty: it is sent along shortest paths, as no load.
+    k
+        How many trees a unit of weight has.
+
+    Raises
+    ------
+    InputError
+        If the weights do not fit the shards, or the trees do not fit the network.
+    NoSchedule
+        If the table would be too large.
+
+    Notes
+    -----
+    Time and memory are linear in the rows of the table, apart from one number for each pair of ranks.
+    """
+    trees, units = _trees(what, network, forest, k)
+    _check_size(topology, trees, network, units)
+    size = sum(units.tolist())
+    chunk, count, arc, item, length, fault = _lay(trees, units, _pairs(network))
+    if fault[0] != _FINE:
+        tail, head = (topology.labels[_member(what, rank)] for rank in fault)
+        raise InputError(f"the trees need more capacity from {tail} to {head} than the network has")
+    return Schedule(
+        topology=topology,
+        collective=what,
+        clock=Clock.FLOW,
+        chunks=Chunks(item, length, size),
+        chunk=chunk,
+        route=arc,
+        count=None if (count == 1).all() else count,
+        routes=Routes(network.offsets, network.links),
+    )
+
+
+def _member(what: Collective, position: int) -> int:
+    return what.members[0][position]
+
+
+def _trees(what: Collective, network: LogicalNetwork, forest: Forest, k: int) -> tuple[_Trees, Int64Array]:
+    """Return the trees by item, and how many unit trees each item has: 0 if its shard is empty."""
+    items, ranks = what.items, network.num_ranks
+    if len(what.members) != 1 or len(what.members[0]) != ranks:
+        raise InputError(f"{what} is not one group of {ranks} ranks")
+    roots = (
+        np.array([what.root], np.int32) if what.kind is Kind.BROADCAST else np.arange(ranks, dtype=np.int32)
+    )
+    per_root = np.zeros(ranks, dtype=np.int64)
+    np.add.at(per_root, forest.root, forest.weight)
+    units = per_root[roots]
+    total, shares = sum(units.tolist()), items.share
+    if (
+        sum(per_root.tolist()) != total
+        or total % k
+        or any(count != share * total for count, share in zip(units.tolist(), shares, strict=True))
+    ):
+        raise InputError(f"the trees' weights are not in proportion to the shards of {what}")
+    empty = np.flatnonzero(units == 0)
+    rows = np.concatenate([forest.root, roots[empty]])
+    order = np.argsort(rows, kind="stable")
+    parent = forest.parent
+    if len(empty):
+        ghosts = np.stack([_nearest_parents(network, int(root)) for root in roots[empty]])
+        parent = np.concatenate([parent, ghosts])[order]
+    weight = np.concatenate([forest.weight, np.zeros(len(empty), dtype=np.int64)])[order]
+    first = np.append(np.searchsorted(rows[order], roots), len(rows)).astype(np.int64)
+    before = np.cumsum(weight) - weight
+    unit = before - np.repeat(before[first[:-1]], np.diff(first))
+    return _Trees(
+        first, frozen(rows[order], np.int32), unit, frozen(weight, np.int64), frozen(parent, np.int32)
+    ), units
+
+
+def _nearest_parents(network: LogicalNetwork, root: int) -> Int32Array:
+    """Return a tree of fewest hops from the root, as parents."""
+    ends = (network.tails, network.heads)
+    graph = csr_array((np.ones(len(ends[0]), dtype=np.int32), ends), shape=(network.num_ranks,) * 2)
+    _, parent = breadth_first_order(graph, root)
+    return np.maximum(parent, -1).astype(np.int32)
+
+
+def _check_size(topology: Topology, trees: _Trees, network: LogicalNetwork, units: Int64Array) -> None:
+    """Refuse what does not fit: every edge is a transfer, and every arc is filled up by one at most."""
+    edges = len(trees.root) * (network.num_ranks - 1) + len(network.tails)
+    if edges > MOST_TRANSFERS or max(units.tolist()) > MOST_TRANSFERS or sum(units.tolist()) > INT64_MAX:
+        raise NoSchedule(
+            f"forestcoll on {topology.name}: {len(trees.root)} different trees, of {max(units.tolist())} "
+            "chunks a shard, are too many for a table; fix the number of trees, such as --option trees=4"
+        )
+
+
+def _pairs(network: LogicalNetwork) -> _Pairs:
+    pair = network.tails.astype(np.int64) * network.num_ranks + network.heads
+    first = np.zeros(network.num_ranks**2 + 1, dtype=np.int64)
+    np.cumsum(np.bincount(pair, minlength=network.num_ranks**2), out=first[1:])
+    arc = np.argsort(pair, kind="stable").astype(np.int32)
+    return _Pairs(first, arc, network.capacity[arc].copy())
+
+
+@njit(cache=True)
+def _lay(trees: _Trees, units: Int64Array, pairs: _Pairs) -> tuple[Any, Any, Any, Any, Any, tuple[int, int]]:
+    """Return the rows (chunk, count, arc), the chunks (item, size), and a pair without room or (-1, -1)."""
+    ranks = trees.parent.shape[1]
+    most = len(trees.root) * (ranks - 1) + len(pairs.arc)
+    chunk, count, arc = np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, np.int32)
+    item = np.empty(len(trees.root) + len(pairs.arc), np.int32)
+    size = np.empty(len(item), np.int64)
+    starts = np.zeros(units.max() + 2, np.int32)
+    rows = chunks = 0
+    for which in range(len(units)):
+        begin = rows
+        starts[:] = 0
+        depth, below = _shapes(trees, trees.first[which], trees.first[which + 1])
+        for edge in _in_order(trees, trees.first[which], depth, below):
+            tree, head = trees.first[which] + edge // ranks, edge % ranks
+            tail, unit, rest = trees.parent[tree, head], trees.unit[tree], trees.weight[tree]
+            for other in range(edge // ranks + 1, len(depth)):
+                if not _continues(trees, trees.first[which], depth, other, head):
+                    break
+                rest += trees.weight[trees.first[which] + other]
+            pair = tail * ranks + head
+            while True:
+                place = _roomiest(pairs, pair)
+                if place < 0 or (rest > 0 and pairs.room[place] == 0):
+                    return chunk[:0], count[:0], arc[:0], item[:0], size[:0], (tail, head)
+                part = min(rest, pairs.room[place])
+                pairs.room[place] -= part
+                chunk[rows], count[rows], arc[rows] = unit, max(part, 1), pairs.arc[place]
+                starts[unit] = 1
+                rows, unit, rest = rows + 1, unit + part, rest - part
+                if rest == 0:
+                    break
+        chunks = _merge(units[which], starts, chunk[begin:rows], count[begin:rows], item, size, chunks, which)
+    return chunk[:rows].copy(), count[:rows].copy(), arc[:rows].copy(), item[:chunks], size[:chunks], (-1, -1)
+
+
+@njit(cache=True)
+def _roomiest(pairs: _Pairs, pair: int) -> int:
+    """Return the place of the arc of a pair with the most room, the first of several; -1 if there is none."""
+    best = _FINE
+    for place in range(pairs.first[pair], pairs.first[pair + 1]):
+        if best < 0 or pairs.room[place] > pairs.room[best]:
+            best = place
+    return best
+
+
+@njit(cache=True)
+def _shapes(trees: _Trees, begin: int, end: int) -> tuple[Any, Any]:
+    """Return for each tree of an item and each rank its depth and what is below it, as `_measure`."""
+    depth = np.empty((end - begin, trees.parent.shape[1]), np.int64)
+    below = np.zeros(depth.shape, np.int64)
+    for tree in range(begin, end):
+        _measure(trees.parent[tree], trees.root[tree], depth[tree - begin], below[tree - begin])
+    return depth, below
+
+
+@njit(cache=True)
+def _continues(trees: _Trees, begin: int, depth: Int64Array, tree: int, head: int) -> bool:
+    """Whether a tree (counted from `begin`) enters a rank from the same one as the tree before, as deep."""
+    same = trees.parent[begin + tree, head] == trees.parent[begin + tree - 1, head]
+    return same and depth[tree, head] == depth[tree - 1, head]
+
+
+@njit(cache=True)
+def _in_order(trees: _Trees, begin: int, depth: Int64Array, below: Int64Array) -> Int64Array:
+    """Return the edges of an item's trees in the order of the table; edge t * n + v enters v in begin + t.
+
+    Of an edge that trees have in common only the first stands for all, with the longest way down of any.
+    """
+    count, ranks = 0, depth.shape[1]
+    edges = np.empty(depth.size, np.int64)
+    for turn in range(1, ranks):
+        head = (trees.root[begin] + turn) % ranks
+        first = 0
+        for tree in range(len(depth)):
+            if trees.parent[begin + tree, head] < 0:
+                continue
+            if tree > 0 and _continues(trees, begin, depth, tree, head):
+                below[first, head] = max(below[first, head], below[tree, head])
+            else:
+                first = tree
+                edges[count] = tree * ranks + head
+                count += 1
+    tall = below.max()
+    edges = _sorted(edges[:count], tall - below.ravel(), tall + 1)
+    return _sorted(edges, depth.ravel(), depth.max() + 1)
+
+
+@njit(cache=True)
+def _measure(parent: Int32Array, root: int, depth: Int64Array, below: Int64Array) -> None:
+    """Set the hops of each rank from the root (0 outside the tree), and of the longest way down from it."""
+    depth[:] = -1
+    depth[root] = 0
+    way = np.empty(len(parent), np.int64)
+    for rank in range(len(parent)):
+        node, steps = rank, 0
+        while depth[node] < 0 and parent[node] >= 0 and steps < len(parent):
+            way[steps] = node
+            steps += 1
+            node = parent[node]
+        at = depth[node]
+        if at < 0:
+            continue
+        for step in range(steps - 1, -1, -1):
+            at += 1
+            depth[way[step]] = at
+    for rank in range(len(parent)):
+        node, length = rank, 0
+        while depth[node] > 0:
+            node, length = parent[node], length + 1
+            if below[node] >= length:
+                break
+            below[node] = length
+    depth[:] = np.maximum(depth, 0)
+
+
+@njit(cache=True)
+def _sorted(edges: Int64Array, key: Int64Array, keys: int) -> Int64Array:
+    """Sort edges by key, stably, counting."""
+    place = np.zeros(keys + 1, np.int64)
+    for edge in edges:
+        place[key[edge] + 1] += 1
+    for value in range(keys):
+        place[value + 1] += place[value]
+    result = np.empty(len(edges), np.int64)
+    for edge in edges:
+        result[place[key[edge]]] = edge
+        place[key[edge]] += 1
+    return result
+
+
+@njit(cache=True)
+def _merge(
+    units: int,
+    starts: Int32Array,
+    chunk: Int32Array,
+    count: Int32Array,
+    item: Int32Array,
+    size: Int64Array,
+    chunks: int,
+    which: int,
+) -> int:
+    """Write the chunks of an item, one for each start of a run; count them in its rows, from unit chunks.
+
+    Returns how many chunks there are so far. An empty item has one chunk of size 0.
+    """
+    starts[0] = 1
+    end = max(units, 1)
+    last = 0
+    number = chunks
+    for unit in range(end):
+        if starts[unit]:
+            if number > chunks:
+                size[number - 1] = unit - last
+            item[number] = which
+            last = unit
+            number += 1
+        starts[unit] = number - 1
+    size[number - 1] = units - last
+    starts[end] = number
+    for row in range(len(chunk)):
+        begin = chunk[row]
+        chunk[row] = starts[begin]
+        count[row] = starts[begin + count[row]] - chunk[row]
+    return number

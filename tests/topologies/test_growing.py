@@ -1,0 +1,80 @@
+"""The guesses: whatever is returned is as good as the exact algorithms' answer, and low."""
+
+from fractions import Fraction
+
+import pytest
+
+from models.cut import bottleneck_cut
+from tests.topologies.eulerian import congestion, out_trees, random_eulerian, worst_ratio
+from topologies import parse_topology
+from topologies.growing import grow_trees
+from topologies.heights import heights, largest_height, mean_height
+from topologies.packing import pack_trees
+from topologies.scaling import tree_capacities
+from topologies.spreading import spread_switches
+
+GUESSED = 60
+"""Of a hundred random networks, so many at least are guessed: otherwise the tests below say little."""
+
+
+def guessed(topology, ratio):
+    """k, the spread network and the grown forest; None for what was not found."""
+    k, capacity = tree_capacities(topology, ratio)
+    network = spread_switches(topology, capacity, k)
+    return k, network, None if network is None else grow_trees(network, k)
+
+
+def test_switches_spread_by_guess_leave_room_for_trees_at_the_worst_of_all_cuts():
+    found = 0
+    for seed in range(100):
+        topology = random_eulerian(seed)
+        ratio = worst_ratio(topology)
+        k, network, _ = guessed(topology, ratio)
+        if network is not None:
+            found += 1
+            assert congestion(topology, network, pack_trees(network, k), k) == ratio
+    assert found >= GUESSED
+
+
+def test_trees_grown_by_guess_meet_the_worst_of_all_cuts_exactly():
+    found = 0
+    for seed in range(100):
+        topology = random_eulerian(seed)
+        ratio = worst_ratio(topology)
+        k, network, forest = guessed(topology, ratio)
+        if forest is not None:
+            found += 1
+            assert out_trees(forest, [k] * topology.num_ranks)
+            assert congestion(topology, network, forest, k) == ratio
+    assert found >= GUESSED
+
+
+def walked_height(root, parent):
+    """The most hops from any rank up to the root."""
+    most = 0
+    for rank in range(len(parent)):
+        hops = 0
+        while rank != root:
+            rank, hops = parent[rank], hops + 1
+        most = max(most, hops)
+    return most
+
+
+@pytest.mark.parametrize("text", ["dgx_a100:2", "mi250:1", "dgx_a100:4"])
+def test_heights_are_the_hops_to_the_farthest_rank(text):
+    topology = parse_topology(text)
+    _, _, forest = guessed(topology, bottleneck_cut(topology).ratio)
+    rows = zip(forest.root.tolist(), forest.parent.tolist(), strict=True)
+    expected = [walked_height(root, parent) for root, parent in rows]
+    assert heights(forest).tolist() == expected
+    assert largest_height(forest) == max(expected)
+    weights = forest.weight.tolist()
+    total = sum(h * w for h, w in zip(expected, weights, strict=True))
+    assert mean_height(forest) == Fraction(total, sum(weights))
+
+
+@pytest.mark.parametrize("boxes", [3, 4, 8, 16])
+def test_a100_boxes_need_no_more_than_one_hop_between_boxes_and_one_inside(boxes):
+    topology = parse_topology(f"dgx_a100:{boxes}")
+    _, _, forest = guessed(topology, bottleneck_cut(topology).ratio)
+    assert largest_height(forest) == 2
