@@ -1,7 +1,15 @@
 """Settings that all tests share."""
 
+import os
+
 from hypothesis import HealthCheck, settings
 
-# Kernels compile at their first call, which says nothing about an example's own speed.
-settings.register_profile("tutti", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Kernels compile at their first call, which says nothing about an example's own speed. Where a change is judged,
+# the examples are always the same ones; elsewhere each run tries new ones.
+settings.register_profile(
+    "tutti",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=bool(os.environ.get("CI")),
+)
 settings.load_profile("tutti")
