@@ -4,8 +4,8 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-# Kernels compile at their first call, which says nothing about an example's own speed. Where a change is judged,
-# the examples are always the same ones; elsewhere each run tries new ones.
+# Kernels compile at their first call, which says nothing about an example's own speed. Where a change is
+# judged, the examples are always the same ones; elsewhere each run tries new ones.
 settings.register_profile(
     "tutti",
     deadline=None,
