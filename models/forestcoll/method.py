@@ -61,7 +61,7 @@ class ForestcollOptions:
     Raises
     ------
     InputError
-        If `trees` is below 1.
+        If `trees` is no whole number or below 1.
     """
 
     trees: int | None = None
@@ -70,7 +70,8 @@ class ForestcollOptions:
 
     def __post_init__(self) -> None:
         """Check the values."""
-        if self.trees is not None and self.trees < 1:
+        whole = isinstance(self.trees, int) and not isinstance(self.trees, bool)
+        if self.trees is not None and (not whole or self.trees < 1):
             raise InputError(
                 f"forestcoll option trees is {self.trees}; it must be a whole number, at least 1"
             )

@@ -269,8 +269,8 @@ def test_without_switches_a_network_need_not_be_eulerian():
     assert congestion(schedule) == brute_force(topology, [Fraction(1, 3)] * 3)
 
 
-@pytest.mark.parametrize("trees", [0, -3])
-def test_fewer_than_one_tree_is_an_error(trees):
+@pytest.mark.parametrize("trees", [0, -3, 1.5, True])
+def test_trees_that_are_no_whole_number_from_one_on_are_an_error(trees):
     with pytest.raises(InputError, match=f"forestcoll option trees is {trees}; it must be a whole number"):
         ForestcollOptions(trees=trees)
 
