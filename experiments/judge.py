@@ -26,7 +26,8 @@ GAP_DIGITS = 12
 STATS = (
     *("build_s", "solve_s", "variables", "constraints", "solver", "solver_gap"),
     *("trees", "height", "mean_height", "search_s", "removal_s", "packing_s"),
-    *("rank_egress", "rank_egress_unicast", "link_traffic", "link_traffic_unicast"),
+    *("rank_egress", "rank_egress_unicast", "rank_ingress", "rank_ingress_unicast"),
+    *("link_traffic", "link_traffic_unicast"),
 )
 """What a method may say of its work that becomes columns (`Schedule.stats`)."""
 TOO_FAST = -1e-9

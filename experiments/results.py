@@ -64,6 +64,8 @@ COLUMNS: dict[str, Any] = {
     "link_traffic": pa.float64(),
     "link_traffic_unicast": pa.float64(),
     "note": pa.string(),
+    "rank_ingress": pa.float64(),
+    "rank_ingress_unicast": pa.float64(),
 }
 """Name and type of every column, in order. ``congestion`` is in s/GB of M; ``tb_exact`` and
 ``congestion_exact`` are the fractions; ``seeds``: how many were tried; ``schedule``: its content hash;
@@ -71,8 +73,8 @@ COLUMNS: dict[str, Any] = {
 
 Of flow schedules: ``slices`` that pipeline it at this size; ``trees`` a root (k), their largest and mean
 ``height`` in hops between ranks, and the seconds to find the bottleneck, remove the switches and pack the
-trees. In units of M, what the busiest rank sends and what crosses all links, with in-network multicast and
-(``_unicast``) without."""
+trees. In units of M, what the busiest rank sends (``rank_egress``) and receives (``rank_ingress``) and what
+crosses all links, with in-network multicast and aggregation and (``_unicast``) without."""
 
 MEASURED = frozenset(
     {
@@ -85,13 +87,13 @@ MEASURED = frozenset(
 PARQUET, CSV = "results.parquet", "results.csv"
 
 
-def to_table(rows: Iterable[Row]) -> Any:
+def to_table(rows: Iterable[Row], columns: Mapping[str, Any] = COLUMNS) -> Any:
     """Return rows as an arrow table; a column that a row lacks is empty."""
-    filled = [{name: row.get(name) for name in COLUMNS} for row in rows]
-    return pa.Table.from_pylist(filled, schema=pa.schema(list(COLUMNS.items())))
+    filled = [{name: row.get(name) for name in columns} for row in rows]
+    return pa.Table.from_pylist(filled, schema=pa.schema(list(columns.items())))
 
 
-def write_results(rows: Iterable[Row], directory: Path) -> None:
+def write_results(rows: Iterable[Row], directory: Path, columns: Mapping[str, Any] = COLUMNS) -> None:
     """Write ``results.parquet`` and ``results.csv``; either the old file or the new one is there.
 
     Raises
@@ -99,7 +101,7 @@ def write_results(rows: Iterable[Row], directory: Path) -> None:
     OSError
         If they can't be written.
     """
-    table = to_table(rows)
+    table = to_table(rows, columns)
     with replacing(directory / PARQUET) as draft:
         pq.write_table(table, draft)
     write_csv(table.to_pandas(integer_object_nulls=True), directory / CSV)

@@ -113,6 +113,14 @@ def bottleneck_cut(
     return cut
 
 
+def node_cut(topology: Topology, weights: Iterable[Fraction | int] | None = None) -> Cut:
+    """Return the worst of the cuts that leave one rank outside: a lower bound of 1/x* without any flow.
+
+    Parameters and raises as `bottleneck_cut`, but for bandwidths that only its flows can't hold.
+    """
+    return _Demand.of(topology, weights, None).worst_node_cut()
+
+
 def binary_search_cut(
     topology: Topology,
     weights: Iterable[Fraction | int] | None = None,
@@ -221,7 +229,8 @@ class _Demand:
         if full + links > INT64_MAX:
             raise InputError(
                 f"bottleneck cut of {self.name}: bandwidths and weights scaled to integers add up to "
-                f"{full + links}, which does not fit 64 bits; give them a larger common divisor"
+                f"{full + links}, which does not fit 64 bits (at most {INT64_MAX}); give them a larger "
+                "common divisor, or ForestColl a fixed number of trees (--option trees=4)"
             )
         fed = self.weight[self.weight > 0]
         capacities = np.concatenate([self.bandwidth * p, fed * q])

@@ -275,7 +275,7 @@ def _check_root(c: Collective, size: int) -> None:
     if c.kind.rooted != (c.root is not None):
         needs = "needs a root" if c.kind.rooted else "takes no root"
         raise InputError(f"{c.kind} {needs}; rooted are broadcast, reduce, gather, scatter")
-    if c.root is not None and not 0 <= c.root < size:
+    if c.root is not None and c.root not in range(size):
         raise InputError(f"{c.kind}: root {c.root}; allowed: 0..{size - 1}")
 
 

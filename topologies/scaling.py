@@ -68,9 +68,12 @@ def tree_capacities(
     k = int(rate / tree)
     most = k * max(shares.numerators.tolist()) // int(np.gcd.reduce(shares.numerators))
     if most > MOST_TREES:
+        remedy = "fix the number of trees (--option trees=4) or give bandwidths a larger common divisor"
+        if most // k > MOST_TREES:  # weights alone: as many at k = 1
+            remedy = "give shards a larger common divisor"
         raise InputError(
             f"trees of {topology.name}: the optimum needs {most} trees at a root, at most {MOST_TREES} are "
-            f"allowed; fix the number of trees (option trees) or give bandwidths a larger common divisor"
+            f"allowed; {remedy}"
         )
     scale = Fraction(common, topology.bandwidth.denominator) / tree
     steps = (topology.bandwidth.numerators // common).tolist()
@@ -78,7 +81,7 @@ def tree_capacities(
     if sum(capacity) + topology.num_ranks * most > _MOST_CAPACITY:
         raise InputError(
             f"trees of {topology.name}: capacities in trees add up to {sum(capacity)}, which does not fit "
-            "64 bits; fix the number of trees (option trees)"
+            f"64 bits (at most {_MOST_CAPACITY}); fix the number of trees (--option trees=4)"
         )
     return k, frozen(capacity, np.int64)
 

@@ -99,7 +99,13 @@ class Topology:
         nominal_degree: int | None = None,
         expression: object | None = None,
     ) -> Topology:
-        """Return the topology with these links; labels default to ``"0"``, ``"1"``, ... and ``"s0"``, ..."""
+        """Return the topology with these links; labels default to ``"0"``, ``"1"``, ... and ``"s0"``, ...
+
+        Raises
+        ------
+        InputError
+            As `Topology`; and if a bandwidth or α is no finite number, or they do not fit 64 bits.
+        """
         table = list(links)
         names = labels or [*map(str, range(num_ranks)), *(f"s{i}" for i in range(num_switches))]
         return cls(
@@ -108,8 +114,8 @@ class Topology:
             labels=tuple(names),
             source=np.array([link.source for link in table], dtype=np.int32),
             target=np.array([link.target for link in table], dtype=np.int32),
-            bandwidth=Rationals.of(link.bandwidth for link in table),
-            alpha=Rationals.of(link.alpha for link in table),
+            bandwidth=_exact(name, names, table, "bandwidth"),
+            alpha=_exact(name, names, table, "alpha"),
             multicast=frozenset(multicast),
             aggregate=frozenset(aggregate),
             hosts=None if hosts is None else np.array(hosts, dtype=np.int32),
@@ -226,6 +232,25 @@ class Topology:
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def _exact(name: str, labels: Sequence[str], links: Sequence[Link], what: str) -> Rationals:
+    """Return the bandwidths or α of links, naming the first that is no number."""
+    values = []
+    for link in links:
+        value = getattr(link, what)
+        try:
+            values.append(Fraction(value))
+        except (TypeError, ValueError, OverflowError, ZeroDivisionError):
+            ends = (labels[end] if 0 <= end < len(labels) else end for end in (link.source, link.target))
+            raise InputError(
+                f"topology {name}: {what} of link {'->'.join(map(str, ends))} is {value!r}; "
+                "it must be a finite number, such as a Fraction"
+            ) from None
+    try:
+        return Rationals.of(values)
+    except InputError as error:
+        raise InputError(f"topology {name}: {what}: {error}; give them a larger common divisor") from None
 
 
 def _incidence(end: Int32Array, num_nodes: int) -> tuple[Int64Array, Int32Array]:

@@ -21,6 +21,7 @@ from experiments.report.series import DARK, LIGHT, Series
 from experiments.report.svg import tag
 from experiments.report.tables import GapTable, LeastTB, gap_table, is_wrong, overview, standings, states
 from experiments.report.text import number, size
+from experiments.report.traffic import traffic_panels
 from experiments.report.utilisation import (
     LEVELS,
     MATRIX_NODES,
@@ -159,6 +160,7 @@ class Section:
     algbw: list[Panel]
     pareto: list[Panel]
     effort: list[Panel]
+    traffic: list[Panel]
     usage: list[Usage]
     links: str | None
 
@@ -193,6 +195,7 @@ def _section(
         panels(algbw_panel),
         [pareto_panel(results, name, collective, least[name, collective]) for collective in collectives],
         panels(effort_panel),
+        traffic_panels(results, name, collectives),
         [_usage(results, name, collective, found) for collective, found in used.items()],
         links_document(networks[0]) if networks and networks[0].num_nodes <= MATRIX_NODES else None,
     )

@@ -35,6 +35,11 @@ class Row:
         T_B in units of M/B; `tb_text` has it exactly (``"15/16"``) where the file does.
     schedule
         The content hash that names its file, or None.
+    slices
+        In how many its time was simulated, of a flow schedule.
+    rank_egress, rank_ingress, link_traffic
+        In units of M: what the busiest rank sends and receives, and what all links carry.
+        ``..._unicast``: the same where no switch multicasts or aggregates.
 
     The other fields are the columns of those names.
     """
@@ -65,6 +70,13 @@ class Row:
     gap: float | None = None
     verified: bool | None = None
     schedule: str | None = None
+    slices: float | None = None
+    rank_egress: float | None = None
+    rank_egress_unicast: float | None = None
+    rank_ingress: float | None = None
+    rank_ingress_unicast: float | None = None
+    link_traffic: float | None = None
+    link_traffic_unicast: float | None = None
 
     @property
     def ok(self) -> bool:

@@ -19,7 +19,7 @@ from experiments.schedule_files import schedule_path
 from schedules.collective import Collective
 from schedules.files import read_schedule
 from schedules.schedule import Schedule
-from schedules.simulate import simulate
+from schedules.simulate import SimulationOptions, simulate
 from topologies.errors import TuttiError
 from topologies.exact import FloatArray, Int64Array
 from topologies.topology import Topology
@@ -32,6 +32,10 @@ LEVELS = 10
 """Shades between 0 and 100 %."""
 SIDE = 200.0
 """Pixels: the side of a matrix."""
+LONGEST_NAME = 5
+"""Characters of a node's name beside a matrix."""
+NAME_APART = 22.0
+"""Pixels between the middles of two names."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,8 @@ def _usage(directory: Path, series: int, row: Row) -> Usage | str:
         return f"Not replayed, the schedule's file being larger than {size(LARGEST_FILE)}"
     try:
         schedule = _read(path)
-        simulation = simulate(schedule, Fraction(row.size_bytes))
+        options = SimulationOptions(slices=int(row.slices or 1))
+        simulation = simulate(schedule, Fraction(row.size_bytes), options)
     except (TuttiError, OSError, ValueError, KeyError) as error:
         return f"The kept schedule can't be replayed ({' '.join(str(error).split())})"
     share = np.clip(np.asarray(simulation.busy, dtype=np.float64) / simulation.time, 0.0, 1.0)
@@ -162,7 +167,7 @@ def _matrix(usage: Usage, label: str) -> Markup:
     if topology.num_switches:
         at = topology.num_ranks
         paths += [tag("path", class_="split", d=f"M{at} 0V{nodes}M0 {at}H{nodes}")]
-    left, top = 34.0, 24.0
+    left, top = 40.0, 24.0
     cells = tag(
         "svg",
         tag("rect", class_="blank", width=nodes, height=nodes),
@@ -207,9 +212,11 @@ def _matrix_axes(topology: Topology, left: float, top: float) -> list[Markup]:
         tag("text", "source", class_="tick mid", transform=f"translate(9 {top + SIDE / 2:.1f}) rotate(-90)"),
     ]
     for node in sorted({0, topology.num_ranks - 1, nodes - 1}):
-        if node == topology.num_ranks - 1 and 0 < (nodes - 1 - node) * cell < 14:
+        if node == topology.num_ranks - 1 and 0 < (nodes - 1 - node) * cell < NAME_APART:
             continue  # the last rank's label would touch the last switch's
-        name = topology.labels[node][:5]
+        name = topology.labels[node]
+        if len(name) > LONGEST_NAME:
+            name = "switch" if node >= topology.num_ranks else f"{name[: LONGEST_NAME - 1]}…"
         at = (node + 0.5) * cell
         parts.append(tag("text", name, class_="tick mid", x=left + at, y=top - 4))
         parts.append(tag("text", name, class_="tick end", x=left - 4, y=top + at + 3.5))

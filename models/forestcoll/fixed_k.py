@@ -9,9 +9,10 @@ short of some rank, lets enough out:
     \sum_{e \in δ^+(S)} ⌊U b_e⌋ \ge k·|S ∩ V_c|.
 
 The paper searches U* by bisection to a tolerance. Here it is raised from cut to cut, as `models.cut` raises
-1/x*: start at U = k/x*; when some rank can't be sent everything, its minimum cut S needs a larger U, and the
-smallest that serves S is the next one to try. Every U on the way is a lower bound of U*, so the first to
-serve all ranks is U*, exactly. Theorem 35: U*/k ≤ 1/x* + 1/(k·min b).
+1/x*: start at the U that serves all sets around a single rank; when some rank can't be sent everything, its
+minimum cut S needs a larger U, and the smallest that serves S is the next one to try. Every U on the way is
+a lower bound of U*, so the first to serve all ranks is U*, exactly. Theorem 35: U*/k ≤ 1/x* + 1/(k·min b).
+Since 1/x* itself is not needed, capacities are numbers of trees, which fit 64 bits whatever the bandwidths.
 
 Rounded capacities need not be balanced where the two directions of a link differ. Switch removal needs them
 so at switches: spare units at a switch are taken off again where every rank can still be sent everything.
@@ -26,7 +27,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from models.cut import bottleneck_cut
+from models.cut import node_cut
 from topologies.errors import InputError
 from topologies.exact import INT64_MAX, BoolArray, Int64Array, Rationals
 from topologies.maxflow import DinicNetwork
@@ -73,9 +74,12 @@ def fixed_k_ratio(topology: Topology, k: int, weights: Iterable[Fraction | int] 
     shares = Rationals.of([1] * topology.num_ranks if weights is None else weights)
     trees = trees_by_root(topology.num_ranks, k, shares)
     if int(trees.max()) > MOST_TREES:
-        raise InputError(f"fixed number of trees: {int(trees.max())} at a root; at most {MOST_TREES}")
+        raise InputError(
+            f"{topology.name} with a fixed number of trees: {int(trees.max())} at a root; "
+            f"at most {MOST_TREES}"
+        )
     tree = _share(shares) / k
-    return _least_density(topology, trees, bottleneck_cut(topology, shares).ratio / tree) * tree
+    return _least_density(topology, trees, node_cut(topology, shares).ratio / tree) * tree
 
 
 def fixed_k_capacities(topology: Topology, k: int, weights: Iterable[Fraction | int] | None = None) -> FixedK:
@@ -95,7 +99,7 @@ def fixed_k_capacities(topology: Topology, k: int, weights: Iterable[Fraction | 
     shares = Rationals.of([1] * topology.num_ranks if weights is None else weights)
     ratio = fixed_k_ratio(topology, k, shares)
     density = ratio * k / _share(shares)
-    capacity = _ByBandwidth.of(topology.bandwidth).rounded(density).copy()
+    capacity = _ByBandwidth.of(topology).rounded(density).copy()
     if topology.num_switches:
         _balance(topology, capacity, trees_by_root(topology.num_ranks, k, shares))
     return FixedK(k, ratio, capacity)
@@ -110,7 +114,7 @@ def _least_density(topology: Topology, trees: Int64Array, density: Fraction) -> 
     """Return U*, given a lower bound."""
     total, source = int(trees.sum()), topology.num_nodes
     roots = np.flatnonzero(trees)
-    bandwidth = _ByBandwidth.of(topology.bandwidth)
+    bandwidth = _ByBandwidth.of(topology)
     network = DinicNetwork(
         source + 1,
         np.concatenate([topology.source, np.full(len(roots), source)]),
@@ -138,19 +142,26 @@ def _exits(topology: Topology, inside: BoolArray) -> BoolArray:
 class _ByBandwidth:
     """The distinct bandwidths, and which of them each link has."""
 
+    name: str
     values: tuple[Fraction, ...]
     of_link: Int64Array
 
     @classmethod
-    def of(cls, bandwidth: Rationals) -> _ByBandwidth:
+    def of(cls, topology: Topology) -> _ByBandwidth:
+        bandwidth = topology.bandwidth
         distinct, place = np.unique(bandwidth.numerators, return_inverse=True)
-        return cls(tuple(Fraction(b, bandwidth.denominator) for b in distinct.tolist()), place)
+        values = tuple(Fraction(b, bandwidth.denominator) for b in distinct.tolist())
+        return cls(topology.name, values, place)
 
     def rounded(self, density: Fraction) -> Int64Array:
         """Return ⌊U·b⌋ of each link."""
         units = [int(density * b) for b in self.values]
-        if max(units) > INT64_MAX // max(len(self.of_link), 1):
-            raise InputError(f"fixed number of trees: capacities up to {max(units)} trees do not fit 64 bits")
+        most = INT64_MAX // len(self.of_link)
+        if max(units) > most:
+            raise InputError(
+                f"{self.name} with a fixed number of trees: a link can carry {max(units)}, at most {most} "
+                "are allowed; its bandwidths are too far apart"
+            )
         return np.array(units, dtype=np.int64)[self.of_link]
 
     def least_density(self, exits: BoolArray, needed: int, density: Fraction) -> Fraction:

@@ -10,7 +10,7 @@ which otherwise takes over.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -21,7 +21,7 @@ import numpy as np
 from models.cut import bottleneck_cut
 from models.forestcoll.demand import Demand
 from models.forestcoll.fixed_k import fixed_k_capacities
-from models.forestcoll.multicast import multicast, traffic
+from models.forestcoll.multicast import Traffic, multicast
 from models.forestcoll.schedule import forest_schedule
 from schedules.collective import Kind
 from schedules.compose import compose_allreduce
@@ -106,6 +106,8 @@ def synthesize(problem: Problem, options: ForestcollOptions, rng: np.random.Gene
 
     Reduce-scatter and reduce are those of the transposed network, reversed; allreduce is a reduce-scatter and
     an allgather, optimal in all topologies that the paper evaluated, though not in general (4.5.7).
+    An allgather in which some shards are empty has *several roots*, a reduce-scatter several sinks; both are
+    as exact (`models.forestcoll.demand`).
 
     Raises
     ------
@@ -114,25 +116,43 @@ def synthesize(problem: Problem, options: ForestcollOptions, rng: np.random.Gene
     NoSchedule
         If the table would be too large.
     """
+    schedule, traffic = _made(options, problem)
+    columns = [each.columns(suffix) for suffix, each in traffic.items()]
+    return schedule.replace(stats={**schedule.stats, **{k: v for part in columns for k, v in part.items()}})
+
+
+Loads = Mapping[str, Traffic]
+"""The traffic of a schedule (``""``) and, where switches multicast, without (``"_unicast"``)."""
+
+
+def _made(options: ForestcollOptions, problem: Problem) -> tuple[Schedule, Loads]:
+    """Return a schedule and its traffic."""
     what = problem.collective
     if what.kind in (Kind.ALLGATHER, Kind.BROADCAST):
         return _spread(options, problem)
     if what.kind is Kind.ALLREDUCE:
         halves = [Problem(problem.topology, what.with_kind(k)) for k in (Kind.REDUCE_SCATTER, Kind.ALLGATHER)]
-        return _composed(*(synthesize(half, options, rng) for half in halves))
-    turned = Problem(transpose(problem.topology), what.reverse)
-    return reverse(_spread(options, turned), problem.topology)
+        return _composed(*(_made(options, half) for half in halves))
+    schedule, traffic = _spread(options, Problem(transpose(problem.topology), what.reverse))
+    return reverse(schedule, problem.topology), {suffix: each.reverse for suffix, each in traffic.items()}
 
 
-def _composed(reduce_scatter: Schedule, allgather: Schedule) -> Schedule:
-    """Return the allreduce; heights add up, the number of trees does not."""
-    schedule = compose_allreduce(reduce_scatter, allgather)
-    trees = max(half.stats["trees"] for half in (reduce_scatter, allgather))
-    return schedule.replace(stats={**schedule.stats, "trees": trees})
+def _composed(
+    reduce_scatter: tuple[Schedule, Loads], allgather: tuple[Schedule, Loads]
+) -> tuple[Schedule, Loads]:
+    """Return the allreduce; heights and traffic add up, the number of trees does not."""
+    (first, before), (second, after) = reduce_scatter, allgather
+    schedule = compose_allreduce(first, second)
+    trees = max(half.stats["trees"] for half in (first, second))
+    traffic = {
+        suffix: before.get(suffix, before[""]) + after.get(suffix, after[""])
+        for suffix in {**before, **after}
+    }
+    return schedule.replace(stats={**schedule.stats, "trees": trees}), traffic
 
 
-def _spread(options: ForestcollOptions, problem: Problem) -> Schedule:
-    """Return the schedule of an allgather or a broadcast."""
+def _spread(options: ForestcollOptions, problem: Problem) -> tuple[Schedule, Loads]:
+    """Return the schedule of an allgather or a broadcast, and its traffic."""
     demand, watch = Demand.of(problem.topology, problem.collective), _Watch()
     with watch("search_s"):
         k, ratio, capacity = _capacities(demand, options.trees)
@@ -141,14 +161,16 @@ def _spread(options: ForestcollOptions, problem: Problem) -> Schedule:
     with watch("packing_s"):
         forest = _forest(demand, network, k, options.fast)
     with watch("build_s"):
-        schedule = forest_schedule(problem.topology, problem.collective, network, forest, k)
+        reaching = demand.connected(network) if problem.collective.kind is Kind.ALLGATHER else network
+        schedule = forest_schedule(problem.topology, problem.collective, reaching, forest, k)
     stats: dict[str, Any] = {**watch.seconds, "trees": k}
     stats |= {"height": largest_height(forest), "mean_height": float(mean_height(forest))}
+    traffic = {}
     if options.multicast and problem.topology.multicast:
-        stats |= {f"{name}_unicast": value for name, value in traffic(schedule).items()}
+        traffic["_unicast"] = Traffic.of(schedule)
         schedule = multicast(schedule)
-    stats |= traffic(schedule)
-    return schedule.replace(claims={"congestion": ratio * demand.scale}, stats=stats)
+    traffic[""] = Traffic.of(schedule)
+    return schedule.replace(claims={"congestion": ratio * demand.scale}, stats=stats), traffic
 
 
 def _capacities(demand: Demand, trees: int | None) -> tuple[int, Fraction, Int64Array]:

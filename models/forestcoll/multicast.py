@@ -8,7 +8,7 @@ such a switch is a sum into a switch that can aggregate.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from numba import njit
 from schedules.cost import link_loads
 from schedules.schedule import Clock, Routes, Schedule
 from topologies.errors import InputError
-from topologies.exact import Int32Array, Int64Array, frozen
+from topologies.exact import FloatArray, Int32Array, Int64Array, frozen
 
 _MOST_CUTS = 62
 """Switches of one route that can be cut at, those of more hops being merely passed: bits of a mask."""
@@ -66,16 +66,49 @@ def multicast(schedule: Schedule) -> Schedule:
     )
 
 
-def traffic(schedule: Schedule) -> Mapping[str, float]:
-    """Return what a schedule makes ranks and links carry, in units of M.
+@dataclass(frozen=True, eq=False)
+class Traffic:
+    """What a schedule makes ranks and links carry, in units of M.
 
-    ``rank_egress``: the most that one rank sends. ``link_traffic``: all that crosses a link, summed over
-    links.
+    Parameters
+    ----------
+    sent, received
+        Shape (ranks,): by each rank.
+    links
+        All that crosses a link, summed over links.
     """
-    topology, load = schedule.topology, link_loads(schedule)
-    sent = np.zeros(topology.num_nodes)
-    np.add.at(sent, topology.source, load / schedule.chunks.denominator)
-    return {"rank_egress": float(sent[: topology.num_ranks].max()), "link_traffic": float(sent.sum())}
+
+    sent: FloatArray
+    received: FloatArray
+    links: float
+
+    @classmethod
+    def of(cls, schedule: Schedule) -> Traffic:
+        """Return that of a schedule."""
+        topology = schedule.topology
+        load = link_loads(schedule) / schedule.chunks.denominator
+        sent, received = np.zeros((2, topology.num_nodes))
+        np.add.at(sent, topology.source, load)
+        np.add.at(received, topology.target, load)
+        ranks = topology.num_ranks
+        return cls(sent[:ranks], received[:ranks], float(load.sum()))
+
+    @property
+    def reverse(self) -> Traffic:
+        """That of the schedule run backwards."""
+        return Traffic(self.received, self.sent, self.links)
+
+    def __add__(self, other: Traffic) -> Traffic:
+        """Return that of both schedules together."""
+        return Traffic(self.sent + other.sent, self.received + other.received, self.links + other.links)
+
+    def columns(self, suffix: str = "") -> dict[str, float]:
+        """Return what the busiest rank sends and receives and all links carry, as columns of results."""
+        return {
+            f"rank_egress{suffix}": float(self.sent.max()),
+            f"rank_ingress{suffix}": float(self.received.max()),
+            f"link_traffic{suffix}": self.links,
+        }
 
 
 def _stops(table: Routes, source: Int32Array, able: Int32Array) -> Int32Array:

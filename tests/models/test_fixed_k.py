@@ -143,5 +143,7 @@ def test_less_than_one_tree_is_refused(k):
 
 
 def test_too_many_trees_are_refused():
-    with pytest.raises(InputError, match=r"^fixed number of trees: 1000001 at a root; at most 1000000$"):
+    with pytest.raises(
+        InputError, match=r"^halves with a fixed number of trees: 1000001 at a root; at most 1000000$"
+    ):
         fixed_k_capacities(two_way_by_halves(), 1_000_001)

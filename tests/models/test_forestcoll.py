@@ -229,6 +229,26 @@ def test_switches_that_aggregate_take_traffic_off_a_reduction():
     assert link_loads(schedule)[out].sum() == 2 * schedule.chunks.denominator
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("text", ["dgx_h100:1", "dgx_h100:2"])
+def test_the_traffic_told_is_that_of_the_schedule(text, kind):
+    """Of the schedule itself, and of the one without multicast: link by link."""
+    topology = parse_topology(text)
+    what = collective(kind, topology.num_ranks)
+    with_, without = make(topology, what), make(topology, what, multicast=False)
+    for schedule, suffix in ((with_, ""), (without, "_unicast")):
+        loads = [Fraction(int(load), schedule.chunks.denominator) for load in link_loads(schedule)]
+        sent, received = [Fraction(0)] * topology.num_nodes, [Fraction(0)] * topology.num_nodes
+        for load, tail, head in zip(loads, topology.source, topology.target, strict=True):
+            sent[tail] += load
+            received[head] += load
+        told = [with_.stats[f"{name}{suffix}"] for name in ("rank_egress", "rank_ingress", "link_traffic")]
+        ranks = topology.num_ranks
+        assert told == pytest.approx(
+            [float(max(sent[:ranks])), float(max(received[:ranks])), float(sum(loads))]
+        )
+
+
 def test_the_same_problem_has_the_same_schedule():
     one, other = allgather("mi250:2?ranks=8+8"), allgather.__wrapped__("mi250:2?ranks=8+8")
     for name in ("chunk", "count", "route"):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.forestcoll.multicast import multicast, traffic
+from models.forestcoll.multicast import Traffic, multicast
 from schedules import Chunks, Clock, Routes, Schedule, collective
 from schedules.cost import congestion, link_loads
 from schedules.reverse import reverse
@@ -50,8 +50,16 @@ def test_a_rank_sends_its_shard_to_a_switch_once():
     verify(schedule)
     assert routes_of(schedule)[:4] == [[0], [3], [5], [7]]
     assert link_loads(schedule).tolist() == [1, 3] * 4
-    assert traffic(schedule) == {"rank_egress": 0.25, "link_traffic": 4.0}
-    assert traffic(allgather_over_star(topology)) == {"rank_egress": 0.75, "link_traffic": 6.0}
+    assert Traffic.of(schedule).columns() == {
+        "rank_egress": 0.25,
+        "rank_ingress": 0.75,
+        "link_traffic": 4.0,
+    }
+    assert Traffic.of(allgather_over_star(topology)).columns("_unicast") == {
+        "rank_egress_unicast": 0.75,
+        "rank_ingress_unicast": 0.75,
+        "link_traffic_unicast": 6.0,
+    }
 
 
 def test_ranks_receive_as_much_as_before_so_the_congestion_stays():

@@ -107,16 +107,25 @@ def test_too_many_trees_are_refused_with_what_to_do():
     with pytest.raises(
         InputError,
         match=r"^trees of uneven: the optimum needs \d+ trees at a root, at most 1000000 "
-        r"are allowed; fix the number of trees \(option trees\)",
+        r"are allowed; fix the number of trees \(--option trees=4\) or give bandwidths a larger common "
+        r"divisor$",
     ):
         tree_capacities(uneven(prime), worst_ratio(uneven(Fraction(2))) * Fraction(999_983, 999_979))
 
 
 def test_capacities_beyond_64_bits_are_refused_with_what_to_do():
     with pytest.raises(
-        InputError, match=r"^trees of uneven: .* does not fit 64 bits; fix the number of trees"
+        InputError,
+        match=r"^trees of uneven: .* does not fit 64 bits \(at most \d+\); fix the number of trees "
+        r"\(--option trees=4\)$",
     ):
         tree_capacities(uneven(Fraction(2**61)), Fraction(2))
+
+
+def test_weights_that_need_too_many_trees_by_themselves_get_another_remedy():
+    weights = [1, 1, 1_000_003]
+    with pytest.raises(InputError, match=r"^trees of uneven: .*; give shards a larger common divisor$"):
+        tree_capacities(uneven(Fraction(1)), worst_ratio(uneven(Fraction(1)), weights), weights)
 
 
 def test_a_ratio_that_is_not_positive_is_refused():

@@ -1,0 +1,229 @@
+"""The report of a study of solvers: one page that needs nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from experiments.manifest import MANIFEST
+from experiments.replacing import replacing
+from experiments.report.page import REPORT, manifest_lines, palette, swatch
+from experiments.report.series import Series
+from experiments.report.study_charts import error_chart, profile_chart, scaling_chart
+from experiments.report.text import seconds
+from experiments.results import read_results
+from experiments.study.instances import MODELS
+from experiments.study.statistics import (
+    SHIFT,
+    SIZES,
+    TOLERANCE,
+    Choice,
+    Standing,
+    building,
+    by_solver,
+    charged,
+    choices,
+    disagreements,
+    problems_of,
+    profile,
+    shifted_geometric_mean,
+    size_class,
+    solved,
+    standings,
+)
+from topologies.errors import InputError
+
+Row = Mapping[str, Any]
+
+
+def write_study_report(directory: Path) -> Path:
+    """Write ``report.html`` into the directory of a study and return its path.
+
+    Raises
+    ------
+    InputError
+        If there are no readable results, or the page can't be written.
+    """
+    try:
+        rows = read_results(directory).to_dict("records")
+        manifest = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{directory}: no readable results of a study: {error}") from error
+    page = directory / REPORT
+    text = render_study([{str(name): value for name, value in row.items()} for row in rows], manifest)
+    with replacing(page) as draft:
+        draft.write_text(text, encoding="utf-8")
+    return page
+
+
+def render_study(rows: Sequence[Row], manifest: Mapping[str, Any]) -> str:
+    """Return the page of a study as HTML."""
+    environment = Environment(
+        loader=PackageLoader("experiments.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    looks = _looks(rows)
+    models = list(dict.fromkeys(row["model"] for row in rows))
+    of_model = {model: [row for row in rows if row["model"] == model] for model in models}
+    known = {model: own for model, own in of_model.items() if any(map(size_class, own))}
+    ratios = profile(rows)
+    return environment.get_template("study.html").render(
+        style=_file(environment, "report.css") + palette(),
+        script=_file(environment, "report.js"),
+        name=str(manifest.get("name", "study")),
+        instances=len({(row["model"], row["topology"]) for row in rows}),
+        seeds=sorted({int(row["seed"]) for row in rows}),
+        limit=seconds(max((float(row["limit_s"]) for row in rows), default=0.0)),
+        problems=problems_of(rows),
+        looks=looks,
+        swatch=swatch,
+        standings=standings(rows),
+        fastest={solver: sum(r <= 1.0 for r in own) for solver, own in ratios.items()},
+        not_run=dict(_not_run(rows)),
+        choices=[(choice, advice(choice)) for choice in choices(rows)],
+        profiles=[("all models", profile_chart(rows, looks, "all models"))]
+        + [(model, profile_chart(own, looks, model)) for model, own in known.items() if len(known) > 1],
+        scaling=[(model, scaling_chart(own, looks, model)) for model, own in known.items()],
+        errors=error_chart(rows, looks),
+        wrong=[row for row in rows if row.get("answer") == "wrong"],
+        failed=[row for row in rows if row["status"] == "failed"],
+        unproven=sorted(
+            {f"{row['model']} {row['topology']}" for row in rows if row.get("answer") == "unproven"}
+        ),
+        pairs=disagreements(rows),
+        table=list(_lines(rows, list(by_solver(rows)))),
+        building=building(rows),
+        models={model: MODELS[model].summary for model in models if model in MODELS},
+        sizes=SIZES,
+        shift=SHIFT,
+        tolerance=TOLERANCE,
+        seconds=seconds,
+        manifest=list(manifest_lines(manifest)),
+    )
+
+
+def _program(row: Row) -> str:
+    return f"{row['model']} {row['topology']}"
+
+
+def _file(environment: Environment, name: str) -> Markup:
+    """Return a file of the templates as it is, to stand inside the page."""
+    if environment.loader is None:
+        return Markup("")
+    return Markup(environment.loader.get_source(environment, name)[0])
+
+
+def _looks(rows: Sequence[Row]) -> dict[str, Series]:
+    """Return the series of each solver that ran; the label stands for all its options."""
+    own = by_solver(rows)
+    return {
+        solver: Series(number, solver, str(own[solver][0]["options"] or ""), "", solver)
+        for number, solver in enumerate(own)
+    }
+
+
+def _not_run(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    for row in rows:
+        if row["status"] == "unsupported":
+            yield row["method"], row["message"]
+
+
+def advice(choice: Choice) -> str:
+    """Return in one sentence which solver to choose for a model and size, and why, as the data has it."""
+    best = choice.lines[0]
+    if not best.right:
+        return "no solver solved any within the limit"
+    names = " or ".join(choice.equals)
+    solved_text = f"{best.right} of {best.tried} solved" if best.right < best.tried else "all solved"
+    rest = [line for line in choice.lines if line.solver not in choice.equals]
+    return f"{names}: {solved_text}, mean {seconds(best.mean_s)}{_compared(best, rest)}"
+
+
+def _compared(best: Standing, rest: Sequence[Standing]) -> str:
+    if not rest:
+        return ""
+    following = rest[0]
+    fewer = f", {following.right} of {following.tried} solved" if following.right < best.right else ""
+    return f"; next {following.solver}, {seconds(following.mean_s)}{fewer}"
+
+
+@dataclass(frozen=True)
+class Line:
+    """An instance: what it is, and what each solver took.
+
+    Parameters
+    ----------
+    value
+        The certified value, as text.
+    cells
+        Text, style class and tooltip of each solver.
+    """
+
+    model: str
+    topology: str
+    nonzeros: str
+    value: str
+    cells: tuple[tuple[str, str, str], ...]
+
+
+def _lines(rows: Sequence[Row], solvers: Sequence[str]) -> Iterator[Line]:
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row["model"], row["topology"]), []).append(row)
+    for (model, topology), own in groups.items():
+        sizes = [row["nonzeros"] for row in own if size_class(row)]
+        cells = [_cell([row for row in own if row["method"] == solver]) for solver in solvers]
+        solved_means = [mean for mean, *_ in cells if mean is not None]
+        best = min(solved_means, default=None)
+        yield Line(
+            model,
+            topology,
+            f"{sizes[0]:,.0f}" if sizes else "",
+            _value(own[0]),
+            tuple(
+                (text, "best" if mean is not None and mean == best else looks, tip)
+                for mean, text, looks, tip in cells
+            ),
+        )
+
+
+def _cell(rows: Sequence[Row]) -> tuple[float | None, str, str, str]:
+    """Return the mean of a solver on an instance if it solved all seeds, its text, style and tooltip."""
+    if not rows:
+        return None, "", "none", ""
+    tip = "\n".join(_row_tip(row) for row in rows)
+    if all(map(solved, rows)):
+        mean = shifted_geometric_mean(map(charged, rows))
+        return mean, seconds(mean), "", tip
+    if any(row.get("answer") == "wrong" for row in rows):
+        return None, "wrong", "wrong", tip
+    word = next(str(row["status"]) for row in rows if not solved(row))
+    return None, "limit" if word == "timeout" else word, "none", tip
+
+
+def _row_tip(row: Row) -> str:
+    text = f"seed {row['seed']}: {row['status']}"
+    if solved(row) or row.get("answer") == "wrong":
+        text += f", {seconds(float(row['solve_s']))}, objective {row['objective']:.9g}"
+    if row.get("message"):
+        text += f", {row['message']}"
+    return text
+
+
+def _value(row: Row) -> str:
+    if row.get("certified_exact"):
+        return str(row["certified_exact"])
+    lower, upper = row.get("certified_lower"), row.get("certified_upper")
+    if lower is None or upper is None or lower != lower or upper != upper:
+        return "not certified"
+    width = (upper - lower) / abs(upper) if upper else upper - lower
+    return f"{upper:.9g} (proven to {width:.0e})"
