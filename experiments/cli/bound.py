@@ -21,7 +21,8 @@ def execute(arguments: argparse.Namespace) -> int:
     size = None if arguments.size is None else parse_size(arguments.size)
     for text in arguments.topology:
         topology = parse_topology(text)
-        document = bound_document(topology, parse_collective(arguments, topology), size)
+        what = parse_collective(arguments, topology)
+        document = bound_document(topology, what, size, lp=arguments.lp)
         if arguments.json:
             print_json(document)
         else:

@@ -7,7 +7,11 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 from experiments.cli.output import short
+from models.bounds.bandwidth import exit_bandwidth
+from topologies.exact import json_number
 from topologies.topology import Topology
 from topologies.units import format_time
 
@@ -32,6 +36,10 @@ def sentence(kind: str, certificate: Certificate, topology: Topology) -> str:
         return _distance(certificate)
     if kind == "partition":
         return _partition(certificate, topology)
+    if kind == "mcf":
+        return _lengths(certificate, topology)
+    if kind == "lp":
+        return _weights(certificate, topology)
     crossing = _crossing(certificate, topology)
     return crossing if kind != "combined" else f"{crossing}{_far(certificate)}"
 
@@ -92,6 +100,37 @@ def _partition(certificate: Certificate, topology: Topology) -> str:
     transfers, rate = Fraction(certificate["transfers"]), _rate(certificate["capacity"])
     way = f"links {certificate['direction']}"
     return f"2(k - 1) transfers between {between}, {transfers} M in all, whose {way} together carry {rate}"
+
+
+def _lengths(certificate: Certificate, topology: Topology) -> str:
+    """Return which links are the bottleneck of a flow: those of a cut, or how many have a length."""
+    count, every = len(certificate["links"]), topology.num_links
+    if "cut" in certificate:
+        inside = [*certificate["cut"]["ranks"], *certificate["cut"]["switches"]]
+        members = np.isin(np.arange(topology.num_nodes), inside)
+        rate = _rate(json_number(exit_bandwidth(topology, members)))
+        return f"the links out of {_nodes(inside, topology)} are the bottleneck; they carry {rate}"
+    which = f"all {every} links are" if count == every else f"{count} of {every} links are"
+    distance = Fraction(certificate["distance"]) / max(certificate["lengths"])
+    capacity = Fraction(certificate["capacity"]) / max(certificate["lengths"])
+    return (
+        f"{which} the bottleneck: weighed by length, routes need {short(float(distance))} M of them, "
+        f"and they carry {_rate(str(capacity))}"
+    )
+
+
+def _weights(certificate: Certificate, topology: Topology) -> str:
+    """Return what the bound of the allreduce LP is a bound on, and what proves it."""
+    cuts = certificate["cuts"]
+    unit = max(cut["weight"] for cut in cuts)
+    crossed = short(float(Fraction(certificate["crossed"]) / unit))
+    rate = _rate(str(Fraction(certificate["capacity"]) / unit))
+    attained = "attained" if certificate["attained"] else "not known to be attained"
+    everyone = " (any schedule: the partition bound is as large)" if "partition" in certificate else ""
+    return (
+        f"tree schedules{everyone}: of {len(cuts)} weighted cuts all data crosses {crossed} M, "
+        f"and the links across carry {rate}; {attained}"
+    )
 
 
 def _nodes(nodes: Sequence[int], topology: Topology) -> str:

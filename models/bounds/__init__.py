@@ -6,6 +6,8 @@ kind            unit      what no schedule can beat
 ``cut``         s/B of M  what must leave a set of nodes, over the bandwidth that leaves it
 ``degree``      s/B of M  what must leave (or enter) one rank, over its bandwidth
 ``partition``   s/B of M  allreduce: 2(k - 1) transfers a byte between k parts
+``mcf``         s/B of M  all-to-all: lengths that all routes must cover, over what links offer
+``lp``          s/B of M  allreduce over trees: weighted cuts, over what links offer
 ``distance``    s         the α's on the way from a start to an end
 ``combined``    s         distance and bandwidth at once, at one size
 ==============  ========  ===================================================================

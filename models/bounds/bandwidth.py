@@ -1,10 +1,9 @@
-"""Bandwidth bounds, in seconds per byte of M: cut, degree and partition; proofs in `models.bounds.check`."""
+"""Bandwidth bounds, in seconds per byte of M: cut and degree; proofs in `models.bounds.check`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from itertools import chain
 
 import numpy as np
 
@@ -76,18 +75,6 @@ def cut_bound(topology: Topology, traffic: Traffic) -> Bound:
     return Bound("cut", value, SECONDS_PER_BYTE, certificate)
 
 
-def partition_bound(topology: Topology, traffic: Traffic) -> Bound | None:
-    """Return the traffic bound of allreduce, 2(k - 1) transfers a byte between k parts, or None.
-
-    The parts are single ranks, T ≥ 2(N-1) M / (sum of the ranks' egress bandwidth), or the hosts. None if
-    the items are not everyone's to everyone, or a switch outside the parts can multicast or aggregate.
-    """
-    if not traffic.both.any():
-        return None
-    found = (_partition_bounds(topology, traffic, parts) for parts in _partitions(topology))
-    return max(chain.from_iterable(found), key=lambda bound: bound.value, default=None)
-
-
 def _time_of(topology: Topology, traffic: Traffic, inside: BoolArray) -> Fraction:
     share = traffic.crossing(inside)
     return share / exit_bandwidth(topology, inside) if share else Fraction(0)
@@ -130,37 +117,3 @@ def _common_ends(traffic: Traffic) -> list[int]:
     ends = np.unique(traffic.pairs.end)
     groups = traffic.group[ends]
     return [int(end) for end, group in zip(ends, groups, strict=True) if (groups == group).sum() == 1]
-
-
-def _partitions(topology: Topology) -> Iterator[list[list[int]]]:
-    """Yield partitions: every rank its own part; every host, where all ranks have one."""
-    ranks = topology.num_ranks
-    yield [[rank] for rank in range(ranks)]
-    if topology.hosts is not None and (topology.hosts[:ranks] >= 0).all():
-        hosts = topology.hosts
-        yield [np.flatnonzero(hosts == host).tolist() for host in np.unique(hosts[:ranks])]
-
-
-def _partition_bounds(topology: Topology, traffic: Traffic, parts: list[list[int]]) -> Iterator[Bound]:
-    part_of = np.full(topology.num_nodes, -1)
-    for index, part in enumerate(parts):
-        part_of[part] = index
-    if any(part_of[switch] < 0 for switch in topology.multicast | topology.aggregate):
-        return
-    counts = [len(np.unique(part_of[members])) for members in traffic.members]
-    transfers = sum(2 * (count - 1) * int(both) for count, both in zip(counts, traffic.both, strict=True))
-    between = part_of[topology.source] != part_of[topology.target]
-    for direction, end in (("out", topology.source), ("in", topology.target)):
-        used = between & (part_of[end] >= 0)
-        total = sum(topology.bandwidth.numerators[used].tolist())
-        if not total:
-            continue
-        capacity = Fraction(total, topology.bandwidth.denominator)
-        certificate = {
-            "parts": parts,
-            "transfers": json_number(Fraction(transfers, traffic.denominator)),
-            "direction": direction,
-            "capacity": json_number(capacity),
-        }
-        value = Fraction(transfers, traffic.denominator) / capacity
-        yield Bound("partition", value, SECONDS_PER_BYTE, certificate)

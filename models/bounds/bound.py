@@ -27,7 +27,7 @@ class Bound:
     Parameters
     ----------
     kind
-        ``cut``, ``degree``, ``partition`` (bandwidth), ``distance`` or ``combined``.
+        ``cut``, ``degree``, ``partition``, ``mcf``, ``lp`` (bandwidth), ``distance`` or ``combined``.
     value
         Exact, in `unit`.
     unit

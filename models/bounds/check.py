@@ -26,12 +26,26 @@ partition
     enters a part, so T ≥ M · sum over groups of 2(k - 1) / (sum over parts of the bandwidth out of, or into,
     them). This counts one sender and one receiver a transfer: a switch outside all parts must neither
     copy nor add. Switches inside parts may do both.
+mcf
+    Only where each item goes from one rank to one rank. Give every link e a length l(e), none negative. Each
+    byte of an item runs over links whose lengths add up to at least the distance from its start to its end,
+    and in T seconds link e carries at most T b(e) bytes, so
+    T ≥ M · sum over items of share · distance / sum over links of l b. (The dual of linear program (A.1).)
+lp
+    Allreduce of all ranks over trees: rank v roots trees that move x(v) of M, Σ x = M; data is reduced up
+    in-trees and broadcast down out-trees. What leaves a set S of ranks down the out-trees is at least
+    x(S), and so is what enters it up the in-trees. Give sets weights w, each set ``out`` for the one or
+    ``in`` for the other, and links lengths l. If the sets that hold a rank always weigh m or more
+    together, and no pair of ranks is crossed by more weight of either kind than the distance between them
+    by l, then m M ≤ Σ w x ≤ Σ over links of l · load ≤ T Σ l b. (The dual of linear program (B.5).) It
+    bounds other schedules too, scope ``any schedule``, only where the partition bound, which comes with
+    it, is as large.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -173,11 +187,64 @@ def _check_parts(parts: Iterable[frozenset[int]], topology: Topology, collective
         raise InputError("partition bound: parts must be disjoint and hold all ranks and all able switches")
 
 
-def _dijkstra(topology: Topology, origin: int, *, backwards: bool = False) -> tuple[list[int], list[int]]:
-    """Return distances from (to) `origin`, over the denominator of α, and the node before each; -1: none."""
+def _mcf(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
+    lengths: list[int] = certificate["lengths"]
+    whole = all(isinstance(length, int) and length >= 0 for length in lengths)
+    if len(lengths) != topology.num_links or not whole or not any(lengths):
+        raise InputError("mcf bound: lengths must be whole numbers, one a link, not negative, nor all 0")
+    moved = Fraction(0)
+    distance: dict[int, list[int]] = {}
+    for item in _items(collective):
+        if len(item.starts) > 1 or len(item.ends) > 1:
+            raise InputError(f"mcf bound: it is for items from one rank to one rank, not for {collective}")
+        (start,), (end,) = item.starts, item.ends
+        if start not in distance:
+            distance[start] = _dijkstra(topology, start, lengths=lengths)[0]
+        moved += item.share * distance[start][end]
+    return moved / sum(b * length for b, length in zip(topology.bandwidth, lengths, strict=True))
+
+
+def _lp(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
+    everyone = frozenset(range(topology.num_ranks))
+    if any(item.starts != everyone or item.ends != everyone for item in _items(collective)):
+        raise InputError(f"lp bound: it is for an allreduce of all ranks, not for {collective}")
+    lengths: list[int] = certificate["lengths"]
+    sides = [(cut["direction"], cut["weight"], frozenset(cut["ranks"])) for cut in certificate["cuts"]]
+    numbers = [*lengths, *(weight for _, weight, _ in sides)]
+    if len(lengths) != topology.num_links or any(not isinstance(n, int) or n < 0 for n in numbers):
+        raise InputError("lp bound: lengths, one a link, and weights must be whole numbers, none negative")
+    if any(not side < everyone for _, _, side in sides):
+        raise InputError("lp bound: each cut must hold some of the ranks, but not all")
+    for rank in everyone:
+        distance = _dijkstra(topology, rank, lengths=lengths)[0]
+        for other in everyone - {rank}:
+            if max(_between(sides, rank, other)) > distance[other]:
+                raise InputError(f"lp bound: more weight lies between {rank} and {other} than they are apart")
+    least = min(sum(weight for _, weight, side in sides if rank in side) for rank in everyone)
+    value = least / sum(b * length for b, length in zip(topology.bandwidth, lengths, strict=True))
+    anyone = certificate["scope"] == "any schedule"
+    if anyone and _partition(certificate["partition"], topology, collective) < value:
+        raise InputError("lp bound: the partition does not prove it for any schedule")
+    return value
+
+
+def _between(sides: Iterable[tuple[str, int, frozenset[int]]], tail: int, head: int) -> tuple[int, int]:
+    """Return the weight of the cuts ``out`` that (tail, head) leaves, and of those ``in`` that it enters."""
+    out = sum(w for way, w, side in sides if way == "out" and tail in side and head not in side)
+    into = sum(w for way, w, side in sides if way == "in" and head in side and tail not in side)
+    return out, into
+
+
+def _dijkstra(
+    topology: Topology, origin: int, *, backwards: bool = False, lengths: Sequence[int] | None = None
+) -> tuple[list[int], list[int]]:
+    """Return distances from (to) `origin` and the node before each; -1: none.
+
+    They are over the denominator of α, unless other lengths are given.
+    """
     offsets, links = topology.in_links if backwards else topology.out_links
     other = topology.source if backwards else topology.target
-    alpha = topology.alpha.numerators
+    alpha = topology.alpha.numerators if lengths is None else lengths
     distance, before = [-1] * topology.num_nodes, [-1] * topology.num_nodes
     heap = [(0, origin, -1)]
     while heap:
@@ -194,6 +261,8 @@ _PROOFS: dict[str, Callable[[Certificate, Topology, Collective], Fraction]] = {
     "cut": _cut,
     "degree": _cut,
     "partition": _partition,
+    "mcf": _mcf,
+    "lp": _lp,
     "distance": _distance,
     "combined": _combined,
 }

@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from models.bounds.bandwidth import cut_bound, degree_bound, partition_bound
+from models.all_to_all.bound import mcf_bound
+from models.allreduce_lp.bound import lp_bound
+from models.bounds.bandwidth import cut_bound, degree_bound
 from models.bounds.bound import SECONDS_PER_BYTE, Bound
 from models.bounds.latency import combined_bound, distance_bound
+from models.bounds.partition import partition_bound
 from models.bounds.traffic import Traffic
 from schedules.collective import Collective
 from topologies.distances import alpha_distances
@@ -37,7 +40,8 @@ def lower_bounds(
     Returns
     -------
     list of Bound
-        ``cut``, ``degree``, for allreduce ``partition``, and with a size ``distance`` and ``combined``.
+        ``cut``, ``degree``, for allreduce ``partition``, for all-to-all ``mcf``, and with a size
+        ``distance`` and ``combined``.
 
     Raises
     ------
@@ -53,7 +57,8 @@ def lower_bounds(
         raise InputError(f"size {size} bytes; it must be positive")
     traffic = Traffic.of(collective)
     cut, partition = cut_bound(topology, traffic), partition_bound(topology, traffic)
-    bounds = [cut, degree_bound(topology, traffic), *([partition] if partition else [])]
+    flow = mcf_bound(topology, collective)
+    bounds = [cut, degree_bound(topology, traffic), *(bound for bound in (partition, flow) if bound)]
     if size is None:
         return bounds
     inside = np.zeros(topology.num_nodes, dtype=bool)
@@ -77,6 +82,8 @@ def bound_document(
     collective: Collective,
     size: Fraction | int | None = None,
     bounds: Sequence[Bound] | None = None,
+    *,
+    lp: bool = False,
 ) -> dict[str, Any]:
     """Return the content of a line of ``tutti bound --json``.
 
@@ -86,6 +93,10 @@ def bound_document(
         As `lower_bounds`.
     bounds
         What `lower_bounds` returned, if it was called already.
+    lp
+        Whether an allreduce gets the bound ``lp`` on any network; else on small ones
+        (`models.allreduce_lp.bound`). It is never the best: it holds for tree schedules, unless the
+        partition bound is as large.
 
     Returns
     -------
@@ -95,12 +106,14 @@ def bound_document(
     """
     found = list(bounds) if bounds is not None else lower_bounds(topology, collective, size)
     best = _best(found, size)
+    partition = next((bound for bound in found if bound.kind == "partition"), None)
+    trees = lp_bound(topology, collective, partition, asked=lp)
     rate = best.value if size is None else best.time(size) / size
     return {
         "topology": topology.name,
         "collective": str(collective),
         "size_bytes": None if size is None else json_number(Fraction(size)),
-        "bounds": [_entry(bound, size) for bound in found],
+        "bounds": [_entry(bound, size) for bound in [*found, *([trees] if trees else [])]],
         "best": {"kind": best.kind, "time_us": _time_us(best, size)},
         "algbw_gbps": float(1 / rate / GIGABYTE) if rate else None,
     }

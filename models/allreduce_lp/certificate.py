@@ -1,0 +1,129 @@
+r"""What proves how fast an allreduce over trees can be at best: weighted cuts and lengths.
+
+Give weights to cuts S of both halves of (1) in `models.allreduce_lp.cuts`, none negative, and lengths l to
+the links. If all cuts that hold a rank together weigh m or more, and no pair (α, β) of ranks is crossed by
+more weight of either half than the length of a shortest route from α to β, then with (1) and c^BC and c^RE
+within the bandwidths b
+
+.. math::
+
+    m Σ_v x_v \le Σ_S w_S x(S) \le Σ_S w_S c^{BC}(δ^+(S)) + Σ_S w_S c^{RE}(δ^-(S)) \le Σ_e l_e b_e.
+
+So no trees do better than T / M = 1 / Σx ≥ m / Σ l_e b_e. This is the dual of (B.5), all in integers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from models.allreduce_lp.arcs import shortest_routes
+from models.allreduce_lp.cuts import BROADCAST, REDUCE, Cuts
+from topologies.exact import BoolArray
+from topologies.topology import Topology
+
+NAMES = {BROADCAST: "out", REDUCE: "in"}
+"""Of the halves, in a certificate."""
+
+
+@dataclass(frozen=True, eq=False)
+class CutProof:
+    """Weighted cuts, lengths, and what they prove.
+
+    Parameters
+    ----------
+    value
+        T / M is at least this, for trees: s/B, exact.
+    cuts
+        (half, weight, inside) of the cuts with a weight.
+    lengths
+        Whole numbers, one a link.
+    """
+
+    value: Fraction
+    cuts: tuple[tuple[int, int, BoolArray], ...]
+    lengths: tuple[int, ...]
+
+    def document(self) -> dict[str, Any]:
+        """Return it ready for JSON, as `models.bounds.check` reads it."""
+        cuts = [
+            {"direction": NAMES[half], "weight": weight, "ranks": np.flatnonzero(inside).tolist()}
+            for half, weight, inside in self.cuts
+        ]
+        return {"cuts": cuts, "lengths": list(self.lengths)}
+
+
+def cut_proof(
+    topology: Topology, cuts: Cuts, weights: Sequence[int], lengths: Sequence[int]
+) -> CutProof | None:
+    """Return what weights and lengths prove, once lengths that are too short are made long enough.
+
+    A direct link gets just the length that it needs; those at switches are scaled together.
+
+    Parameters
+    ----------
+    topology, cuts
+        The problem.
+    weights
+        Whole numbers, one a cut; negative ones count as 0.
+    lengths
+        Whole numbers, one a link; negative ones count as 0.
+
+    Returns
+    -------
+    CutProof or None
+        None if some rank is in no cut with a weight, or a pair over switches has no length.
+    """
+    ranks = topology.num_ranks
+    kept = [(h, int(w), i) for h, w, i in zip(cuts.half, weights, cuts.inside, strict=True) if w > 0]
+    cover = sum((w * inside.astype(object) for _, w, inside in kept), np.zeros(ranks, dtype=object))
+    if min(cover) <= 0:
+        return None
+    needed = crossed(kept, np.zeros((2, ranks, ranks), dtype=object))
+    found = _long_enough(topology, needed, [max(int(length), 0) for length in lengths])
+    if found is None:
+        return None
+    long, scale = found
+    common = math.gcd(scale, *long)
+    weighed = tuple((half, w * scale // common, inside) for half, w, inside in kept)
+    total = sum(length * int(b) for length, b in zip(long, topology.bandwidth.numerators, strict=True))
+    value = Fraction(int(min(cover)) * scale * topology.bandwidth.denominator, total)
+    return CutProof(value, weighed, tuple(length // common for length in long))
+
+
+def crossed(cuts: Iterable[tuple[int, Any, BoolArray]], zeros: Any) -> Any:
+    """Return the weight that crosses each pair of ranks, the larger of the two halves: shape (ranks, ranks).
+
+    Parameters
+    ----------
+    cuts
+        (half, weight, inside).
+    zeros
+        Shape (2, ranks, ranks), of the type that weights add up in; used up.
+    """
+    for half, weight, inside in cuts:
+        ways = np.outer(inside, ~inside) if half == BROADCAST else np.outer(~inside, inside)
+        zeros[half][ways] += weight
+    return np.maximum(zeros[0], zeros[1])
+
+
+def _long_enough(topology: Topology, needed: Any, lengths: list[int]) -> tuple[list[int], int] | None:
+    """Return lengths over a scale of which every pair has what it needs."""
+    ranks, ratio = topology.num_ranks, Fraction(1)
+    for length, route in shortest_routes(topology, lengths):
+        need = needed[topology.source[route[0]], topology.target[route[-1]]]
+        if need and not length:
+            return None
+        if need > length * ratio:
+            ratio = Fraction(need, length)
+    scale = ratio.denominator
+    long = [length * ratio.numerator for length in lengths]
+    for link, ends in enumerate(zip(topology.source.tolist(), topology.target.tolist(), strict=True)):
+        if max(ends) < ranks:
+            long[link] = int(needed[ends]) * scale
+    return long, scale

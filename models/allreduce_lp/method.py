@@ -1,0 +1,135 @@
+r"""Allreduce by linear program (B.5): the best roots, in-trees and out-trees together.
+
+The dissertation's B.7: data flows up in-trees to their roots and down out-trees from them. Each rank v may
+root another number x_v of trees, and a link of bandwidth b serves both, c^RE + c^BC ≤ b. The program
+maximizes Σx; the time is M / Σx. `models.allreduce_lp.optimum` solves it exactly, `rounding` makes whole
+trees of it, `trees` packs them, and `schedule` lays them out. Without a number of trees the schedule's
+congestion is the optimum's itself; it is optimal among tree schedules, and among all if the partition bound
+says so.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from models.allreduce_lp.optimum import Optimum, allreduce_optimum
+from models.allreduce_lp.rounding import FEW, TreePlan, exact_plan, rounded_plan
+from models.allreduce_lp.schedule import Trees, allreduce_schedule
+from models.allreduce_lp.trees import packed_trees
+from schedules.collective import Kind
+from schedules.cost import congestion
+from schedules.method import Method, Problem
+from schedules.schedule import Schedule
+from topologies.errors import InputError
+from topologies.heights import largest_height, mean_height
+
+MOST_TREES = 10**9
+
+
+@dataclass(frozen=True)
+class AllreduceLpOptions:
+    """Options of the allreduce LP.
+
+    Parameters
+    ----------
+    trees
+        How many in-trees, and as many out-trees, M is divided among; None: as many as the optimum takes, or
+        1,000 where that is not known exactly or takes more than 64 bits.
+    solver
+        A name in ``tutti list solvers``; one that returns no basis gives an interval, not the exact optimum.
+    time_limit
+        Seconds for the program; what is proven by then is used. None for none.
+
+    Raises
+    ------
+    InputError
+        If `trees` is no whole number in 1..10^9, or `time_limit` is not positive.
+    """
+
+    trees: int | None = None
+    solver: str = "highs"
+    time_limit: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        whole = isinstance(self.trees, int) and not isinstance(self.trees, bool)
+        if self.trees is not None and not (whole and 1 <= self.trees <= MOST_TREES):
+            raise InputError(
+                f"allreduce_lp option trees is {self.trees}; it must be a whole number, 1 to {MOST_TREES}"
+            )
+        if self.time_limit is not None and not self.time_limit > 0:
+            given = self.time_limit
+            raise InputError(
+                f"allreduce_lp option time_limit is {given}; it must be a positive number of seconds"
+            )
+
+
+def supports(problem: Problem, options: AllreduceLpOptions) -> None:
+    """Accept allreduces of all ranks, on any network.
+
+    Raises
+    ------
+    Unsupported
+        If the collective or its groups rule it out.
+    """
+    METHOD.check_kind(problem.collective, [Kind.ALLREDUCE])
+    METHOD.check_one_group(problem.collective)
+
+
+def synthesize(problem: Problem, options: AllreduceLpOptions, rng: np.random.Generator) -> Schedule:
+    """Return a flow schedule that reduces up the in-trees of the optimum and broadcasts down its out-trees.
+
+    Raises
+    ------
+    InputError
+        If the solver is unknown or not installed.
+    NoSchedule
+        If the time is over before anything is proven, or the table would be too large.
+    """
+    topology, begin = problem.topology, time.perf_counter()
+    optimum = allreduce_optimum(topology, (), options.solver, None, options.time_limit)
+    searched = time.perf_counter()
+    up, down = packed_trees(optimum.arcs, _plan(optimum, options.trees))
+    packed = time.perf_counter()
+    schedule = allreduce_schedule(topology, problem.collective, up, down)
+    seconds = {"search_s": searched - begin, "packing_s": packed - searched}
+    return schedule.replace(
+        claims={"congestion": congestion(schedule)},
+        stats=_stats(optimum, up, down) | seconds,
+    )
+
+
+def _plan(optimum: Optimum, trees: int | None) -> TreePlan:
+    plan = exact_plan(optimum.shares) if trees is None and optimum.exact else None
+    return plan if plan is not None else rounded_plan(optimum.shares, FEW if trees is None else trees)
+
+
+def _stats(optimum: Optimum, up: Trees, down: Trees) -> dict[str, Any]:
+    """Return what it took; heights of both halves add up, and `solver_gap` is that of the proven interval."""
+    effort = optimum.effort
+    return {
+        "build_s": effort.build_s,
+        "solve_s": effort.solve_s,
+        "variables": effort.variables,
+        "constraints": effort.constraints,
+        "solver": effort.solver,
+        "solver_gap": optimum.gap,
+        "trees": sum(up.forest.weight.tolist()),
+        "height": largest_height(up.forest) + largest_height(down.forest),
+        "mean_height": float(Fraction(mean_height(up.forest) + mean_height(down.forest))),
+    }
+
+
+METHOD = Method(
+    name="allreduce_lp",
+    kind="exact",
+    synthesize=synthesize,
+    options=AllreduceLpOptions,
+    supports=supports,
+    summary="in-trees and out-trees that are optimal together, by a linear program; any network",
+)

@@ -1,0 +1,104 @@
+r"""The partition bound of allreduce: 2(k - 1) transfers a byte between k parts.
+
+It is proven in `models.bounds.check`. Among all partitions P of the ranks the bound 2(|P| - 1) / cap(P) is
+largest where cap(P) / (|P| - 1) is least: on a network without switches that is the strength of the graph
+whose edges have the capacities of both directions together, found exactly (`topologies.strength`). With
+switches, or groups of the ranks, the best of a few partitions is taken: each rank alone, the hosts, and the
+parts into which the strength of the whole network falls, switches included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+
+from models.bounds.bound import SECONDS_PER_BYTE, Bound
+from models.bounds.traffic import Traffic
+from topologies.errors import InputError
+from topologies.exact import Int32Array, json_number
+from topologies.strength import strength, undirected
+from topologies.topology import Topology
+
+MOST_WORK = 2 * 10**9
+"""Nodes times pairs of neighbours of a network whose strength is asked for: a flow for each pair."""
+
+Parts = list[list[int]]
+
+
+def partition_bound(topology: Topology, traffic: Traffic) -> Bound | None:
+    """Return the largest bound 2(k - 1) / capacity between k parts that is found, or None.
+
+    ``maximum`` in the certificate says whether no partition gives more: of all ranks in one group, without
+    switches. None if the items are not everyone's to everyone, or a switch outside the parts can multicast or
+    aggregate.
+    """
+    if not traffic.both.any():
+        return None
+    weakest = _weakest(topology)
+    exact = weakest is not None and not topology.num_switches and bool((traffic.group == 0).all())
+    others = [] if exact else _families(topology)
+    partitions = [*others, *([weakest] if weakest else [])]
+    found = [bound for parts in partitions for bound in _bounds(topology, traffic, parts, exact)]
+    return max(found, key=lambda bound: bound.value, default=None)
+
+
+def _weakest(topology: Topology) -> Parts | None:
+    """Return the parts of the network's strength that have ranks; None where it is too large to ask.
+
+    A part of switches that can do more than forward goes to the part of its first neighbour.
+    """
+    numerators = topology.bandwidth.numerators
+    graph = undirected(
+        topology.num_nodes, topology.source, topology.target, numerators // np.gcd.reduce(numerators)
+    )
+    if graph.num_nodes * len(graph.capacity) > MOST_WORK:
+        return None
+    try:
+        part = strength(graph).part
+    except InputError:  # capacities too far apart for 64 bits, or a switch that no link joins
+        return None
+    return _with_ranks(topology, part)
+
+
+def _with_ranks(topology: Topology, part: Int32Array) -> Parts | None:
+    ranked = np.unique(part[: topology.num_ranks])
+    if len(ranked) == 1:
+        return None
+    return [np.flatnonzero(part == number).tolist() for number in ranked]
+
+
+def _families(topology: Topology) -> Iterator[Parts]:
+    """Yield partitions: every rank its own part; every host, where all ranks have one."""
+    ranks = topology.num_ranks
+    yield [[rank] for rank in range(ranks)]
+    if topology.hosts is not None and (topology.hosts[:ranks] >= 0).all():
+        hosts = topology.hosts
+        yield [np.flatnonzero(hosts == host).tolist() for host in np.unique(hosts[:ranks])]
+
+
+def _bounds(topology: Topology, traffic: Traffic, parts: Parts, maximum: bool) -> Iterator[Bound]:
+    part_of = np.full(topology.num_nodes, -1)
+    for index, part in enumerate(parts):
+        part_of[part] = index
+    if any(part_of[switch] < 0 for switch in topology.multicast | topology.aggregate):
+        return
+    counts = [len(np.unique(part_of[members])) for members in traffic.members]
+    transfers = sum(2 * (count - 1) * int(both) for count, both in zip(counts, traffic.both, strict=True))
+    between = part_of[topology.source] != part_of[topology.target]
+    for direction, end in (("out", topology.source), ("in", topology.target)):
+        used = between & (part_of[end] >= 0)
+        total = sum(topology.bandwidth.numerators[used].tolist())
+        if not total:
+            continue
+        capacity = Fraction(total, topology.bandwidth.denominator)
+        certificate = {
+            "parts": parts,
+            "transfers": json_number(Fraction(transfers, traffic.denominator)),
+            "direction": direction,
+            "capacity": json_number(capacity),
+            "maximum": maximum,
+        }
+        value = Fraction(transfers, traffic.denominator) / capacity
+        yield Bound("partition", value, SECONDS_PER_BYTE, certificate)

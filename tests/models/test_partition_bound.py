@@ -1,0 +1,111 @@
+"""The partition bound of allreduce: against all partitions of small networks, and from its certificate."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from models.bounds import lower_bounds
+from models.bounds import partition as module
+from schedules import collective
+from topologies import Link, Topology
+from topologies.text import parse_topology
+
+
+def partitions(nodes):
+    rows = [[0]]
+    for _ in range(nodes - 1):
+        rows = [[*row, part] for row in rows for part in range(max(row) + 2)]
+    return rows
+
+
+ALL = {nodes: partitions(nodes) for nodes in range(2, 8)}
+
+
+def random_network(seed):
+    """Up to 7 ranks, one-way links over a cycle, bandwidths small fractions: nothing is alike both ways."""
+    rng = np.random.default_rng(seed)
+    ranks = int(rng.integers(2, 8))
+    cycle = rng.permutation(ranks)
+    ends = [
+        *zip(cycle, np.roll(cycle, -1), strict=True),
+        *rng.integers(0, ranks, (int(rng.integers(0, 16)), 2)),
+    ]
+    links = [Link(int(a), int(b), Fraction(int(rng.integers(1, 30)), 2)) for a, b in ends if a != b]
+    return Topology.from_links(f"random {seed}", ranks, links)
+
+
+def worst_of_all(topology):
+    links = [topology.link(i) for i in range(topology.num_links)]
+    values = []
+    for part in ALL[topology.num_ranks][1:]:
+        capacity = sum(k.bandwidth for k in links if part[k.source] != part[k.target])
+        values.append(2 * max(part) / capacity)
+    return max(values)
+
+
+def bound_of(topology, what=None):
+    what = what or collective("allreduce", topology.num_ranks)
+    return next((b for b in lower_bounds(topology, what) if b.kind == "partition"), None)
+
+
+def test_it_is_the_largest_over_all_partitions_of_the_ranks():
+    for seed in range(100):
+        topology = random_network(seed)
+        bound = bound_of(topology)
+        assert bound.value == worst_of_all(topology)
+        assert bound.certificate["maximum"] is True
+        bound.check(topology, collective("allreduce", topology.num_ranks))
+
+
+def test_of_a_network_too_large_to_ask_the_best_of_a_few_is_taken_and_says_so(monkeypatch):
+    path = Topology.from_links(
+        "path",
+        3,
+        [Link(a, b, Fraction(c)) for x, y, c in [(0, 1, 9), (1, 2, 1)] for a, b in ((x, y), (y, x))],
+    )
+    assert bound_of(path).value == 1  # {0, 1} and {2}: 2 transfers over 2 B/s
+    monkeypatch.setattr(module, "MOST_WORK", 0)
+    bound = bound_of(path)
+    assert (bound.value, bound.certificate["maximum"]) == (Fraction(4, 20), False)
+
+
+def test_capacities_too_far_apart_leave_a_bound():
+    far = Topology.from_links("far", 2, [Link(0, 1, Fraction(2**60)), Link(1, 0, Fraction(1))])
+    bound = bound_of(far)
+    assert (bound.value, bound.certificate["maximum"]) == (Fraction(2, 2**60 + 1), False)
+
+
+def test_switches_that_hold_with_their_ranks_are_inside_the_parts():
+    """Two pairs of ranks, each on a fast switch of its own, joined by one slow link each way."""
+    fast, slow = Fraction(100), Fraction(1)
+    ends = [(0, 4, fast), (1, 4, fast), (2, 5, fast), (3, 5, fast), (4, 5, slow)]
+    links = [Link(a, b, c) for x, y, c in ends for a, b in ((x, y), (y, x))]
+    network = Topology.from_links("pairs", 4, links, num_switches=2, aggregate=[4, 5])
+    bound = bound_of(network)
+    assert bound.certificate["parts"] == [[0, 1, 4], [2, 3, 5]]
+    assert (bound.value, bound.certificate["maximum"]) == (1, False)
+    bound.check(network, collective("allreduce", 4))
+
+
+@pytest.mark.parametrize("text", ["dgx_a100:2", "mi250:2", "dgx_h100:2", "dgx2:2"])
+def test_with_switches_every_certificate_proves_its_bound(text):
+    topology = parse_topology(text)
+    what = collective("allreduce", topology.num_ranks)
+    bound = bound_of(topology, what)
+    if bound is not None:
+        bound.check(topology, what)
+        assert bound.certificate["maximum"] is False
+
+
+def test_groups_count_their_transfers_together():
+    mesh = parse_topology("mesh:2x2")
+    what = collective("allreduce", 4, groups=[[0, 3], [1, 2]])
+    bound = bound_of(mesh, what)
+    bound.check(mesh, what)
+    assert bound.value == Fraction(4, 8 * 50 * 10**9)  # 2 transfers a group over eight links
+    assert bound.certificate["maximum"] is False
+
+
+def test_other_collectives_have_none():
+    assert bound_of(parse_topology("mesh:2x2"), collective("allgather", 4)) is None
