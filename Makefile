@@ -39,7 +39,7 @@ bench: $(WARM) ## run the benchmarks
 
 docs: $(WARM) ## build the reference of the public names in build/docs
 	@$(BIN)/python -m pdoc --docformat numpy --output-directory build/docs \
-	    topologies schedules models heuristics experiments
+	    topologies schedules models heuristics expansions experiments
 
 lock: ## resolve requirements.txt again from pyproject.toml (needs uv)
 	$(UV) pip compile --quiet --universal --upgrade --generate-hashes --python-version 3.11 \

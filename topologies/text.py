@@ -1,4 +1,4 @@
-"""Networks from one line of text: ``family:args[?key=value&key=value]``, or the path of a JSON file.
+"""Networks from a line of text: ``family:args[?key=value&key=value]``, notation, or the path of a file.
 
 Keys, in any order, each at most once:
 
@@ -10,10 +10,13 @@ Keys, in any order, each at most once:
 ``ranks``       ``8+8``: how many ranks of each box remain, the first ones; the others are removed
 ``links``       ``2``: so many parallel links for each
 ``rails``       ``2``: InfiniBand switches, of the families that have rails
+``twist``       ``4``: how far a wrap round the first dimension of a 2D twisted torus moves along the second
 ==============  ========================================================================================
 
-A family without arguments is written without a colon: ``dgx1``. Labels in a text are those of the whole
-network, before anything is removed; it is checked once everything is.
+The papers' notation, such as ``L^3(C(16,{3,4}))`` (`topologies.notation`), may stand for ``family:args``; the
+network keeps its expression unless a key changes its nodes or links. A family without arguments is written
+without a colon: ``dgx1``. Labels in a text are those of the whole network, before anything is removed; it is
+checked once everything is.
 """
 
 from __future__ import annotations
@@ -24,10 +27,22 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
-from topologies import clusters, families, platforms, volta
+from topologies import (
+    circulants,
+    clusters,
+    direct,
+    distance_regular,
+    expanders,
+    families,
+    platforms,
+    searched,
+    tiers,
+    volta,
+)
 from topologies.errors import InputError, suggestion
 from topologies.exact import Rationals
 from topologies.files import read_topology
+from topologies.notation import looks_like_notation, parse_notation
 from topologies.topology import Topology
 from topologies.transforms import links_between, parallel_links, ranks_beyond, without
 from topologies.units import parse_bandwidth, parse_time
@@ -66,7 +81,7 @@ class Family:
     @property
     def separator(self) -> str:
         """What stands between arguments: ``x`` or ``,``."""
-        return "x" if self.form.startswith("AxB") else ","
+        return "x" if re.match("[A-Z]x[A-Z]", self.form) else ","
 
 
 # Adding a family: a function that returns a Topology, and one line here.
@@ -82,6 +97,58 @@ FAMILIES: Mapping[str, Family] = {family.name: family for family in (
     Family("hamming", "n,q", "hamming:2,3", "Hamming graph H(n, q) = K_q^n", families.hamming, (2, 2)),
     Family("gen_kautz", "d,n", "gen_kautz:4,64", "generalized Kautz of degree d", families.gen_kautz, (2, 2)),
     Family("circulant", "n,a,b,...", "circulant:16,3,4", "i to i±a, i±b, ...", families.circulant, (2, None)),
+    Family(
+        "least_circulant", "d,n", "least_circulant:4,1024",
+        "circulant of degree d whose offsets make its diameter small", circulants.least_circulant, (2, 2),
+    ),
+    Family(
+        "directed_circulant", "d", "directed_circulant:4", "x to x + 1, ..., x + d modulo d + 2",
+        direct.directed_circulant,
+    ),
+    Family(
+        "biring", "d,n", "biring:4,8", "ring with d/2 parallel links each way",
+        direct.bidirectional_ring, (2, 2),
+    ),
+    Family(
+        "directed_ring", "d,n", "directed_ring:2,8", "unidirectional ring with d parallel links",
+        direct.unidirectional_ring, (2, 2),
+    ),
+    Family("kautz", "d,n", "kautz:2,3", "Kautz network K(d, n) = L^n(K_{d+1})", direct.kautz, (2, 2)),
+    Family("debruijn", "d,n", "debruijn:2,4", "de Bruijn network of d^n ranks", direct.de_bruijn, (2, 2)),
+    Family(
+        "modified_debruijn", "d,n", "modified_debruijn:2,4",
+        "de Bruijn network with its loops and 2-cycles rewired", searched.modified_de_bruijn, (2, 2),
+    ),
+    Family("diamond", "", "diamond", "the Diamond network, 8 ranks of degree 2", searched.diamond, (0, 0)),
+    Family(
+        "distance_regular", "d,n", "distance_regular:4,32",
+        "distance-regular graph of degree d on n ranks", distance_regular.distance_regular, (2, 2),
+    ),
+    Family("johnson", "m,k", "johnson:4,2", "Johnson graph J(m, k)", distance_regular.johnson, (2, 2)),
+    Family(
+        "twisted_torus", "AxBx...", "twisted_torus:4x4x8", "torus whose wraps are twisted, as in TPU v4",
+        direct.twisted_torus, (2, None), keys=("twist",),
+    ),
+    Family(
+        "twisted_hypercube", "d", "twisted_hypercube:3", "hypercube of diameter d - 1",
+        direct.twisted_hypercube,
+    ),
+    Family("slim_fly", "q", "slim_fly:5", "Slim Fly of 2q^2 ranks, diameter 2", direct.slim_fly),
+    Family(
+        "random_regular", "d,n[,seed]", "random_regular:4,64", "random regular network",
+        expanders.random_regular, (2, 3),
+    ),
+    Family(
+        "xpander", "d,copies[,seed]", "xpander:4,16", "Xpander: random lift of K_{d+1}",
+        expanders.xpander, (2, 3),
+    ),
+    Family("dragonfly", "AxG", "dragonfly:4x5", "G groups of A ranks, global links", tiers.dragonfly, (2, 2)),
+    Family(
+        "switch2d", "AxB", "switch2d:8x4", "B boxes of A ranks, switches both ways", tiers.switch2d, (2, 2)
+    ),
+    Family(
+        "rfs", "RxFxS", "rfs:2x4x8", "ring of R, fully connected F, switch of S", tiers.ring_fc_switch, (3, 3)
+    ),
     Family("dgx1", "", "dgx1", "8 V100 GPUs, NVLinks", volta.dgx1, (0, 0)),
     Family("ndv2", "boxes", "ndv2:2", "a DGX-1 and an InfiniBand adapter a box", volta.ndv2),
     Family("dgx2", "boxes", "dgx2:2", "16 V100 GPUs a box, NVSwitch, 8 InfiniBand adapters", volta.dgx2),
@@ -113,7 +180,7 @@ FAMILIES: Mapping[str, Family] = {family.name: family for family in (
 )}
 # fmt: on
 
-_FAMILY_KEYS = ("rails",)
+_FAMILY_KEYS = ("rails", "twist")
 _KEYS = ("bandwidth", "alpha", "drop_nodes", "drop_links", "ranks", "links", *_FAMILY_KEYS)
 _FAMILY_TEXT = re.compile(r"([a-z][a-z0-9_]*)(?::(.*))?", re.DOTALL)
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,9}")
@@ -127,8 +194,9 @@ def parse_topology(text: str) -> Topology:
     Parameters
     ----------
     text
-        ``family:args[?key=value&...]`` (see `FAMILIES` and this module's table of keys), or the path of a
-        node-link JSON file, to which all keys but ``bandwidth`` and ``alpha`` apply.
+        ``family:args[?key=value&...]`` (see `FAMILIES` and this module's table of keys), the papers' notation
+        in place of ``family:args``, or the path of a node-link JSON file, to which all keys but
+        ``bandwidth`` and ``alpha`` apply.
 
     Raises
     ------
@@ -158,10 +226,13 @@ def _base(text: str, head: str, keys: Mapping[str, str]) -> Topology:
     if head.endswith(".json") or _is_file(head):
         _refuse_numbers(text, keys)
         return read_topology(head)
+    if looks_like_notation(head):
+        return _from_notation(text, head, keys)
     if match:
         raise InputError(f"{_shown(text)}: unknown family '{match[1]}'{suggestion(match[1], FAMILIES)}")
     raise InputError(
-        f"{_shown(text)} is not understood; write family:args, e.g. torus:4x4, or the path of a .json file"
+        f"{_shown(text)} is not understood; write family:args, e.g. torus:4x4, the papers' notation, "
+        "e.g. L(K_{4,4}), or the path of a .json file"
     )
 
 
@@ -191,12 +262,28 @@ def _build(text: str, family: Family, args: str | None, keys: Mapping[str, str])
     least, most = family.arguments
     if len(words) < least or (most is not None and len(words) > most):
         raise InputError(f"{_shown(text)}: {len(words)} arguments; {_expected(family)}")
+    own = _own_keys(text, family.name, family.keys, keys)
+    bandwidth, alpha = _rates(text, keys)
+    return family.build(*map(int, words), **own, bandwidth=bandwidth, alpha=alpha)
+
+
+def _from_notation(text: str, head: str, keys: Mapping[str, str]) -> Topology:
+    """Return the network that the papers' notation describes, with its expression."""
+    _own_keys(text, "the papers' notation", (), keys)
+    bandwidth, alpha = _rates(text, keys)
+    try:
+        return parse_notation(head).topology(bandwidth, alpha)
+    except InputError as error:
+        raise InputError(f"{_shown(text)}: {error}") from None
+
+
+def _rates(text: str, keys: Mapping[str, str]) -> tuple[list[Fraction] | None, list[Fraction] | None]:
+    """Return the bandwidths and the α that the keys give."""
     bandwidth = _quantities(text, keys, "bandwidth", parse_bandwidth)
     alpha = _quantities(text, keys, "alpha", parse_time)
     for key, values in (("bandwidth", bandwidth), ("alpha", alpha)):
         _check_exact(text, key, values or [])
-    own = _own_keys(text, family, keys)
-    return family.build(*map(int, words), **own, bandwidth=bandwidth, alpha=alpha)
+    return bandwidth, alpha
 
 
 def _check_exact(text: str, key: str, values: list[Fraction]) -> None:
@@ -209,13 +296,13 @@ def _check_exact(text: str, key: str, values: list[Fraction]) -> None:
         raise InputError(f"{_shown(text)}: {key} {shown}; {limit}") from None
 
 
-def _own_keys(text: str, family: Family, keys: Mapping[str, str]) -> dict[str, int]:
+def _own_keys(text: str, name: str, own: tuple[str, ...], keys: Mapping[str, str]) -> dict[str, int]:
     """Return the keys that are this family's own, as numbers."""
     for key in _FAMILY_KEYS:
-        if key in keys and key not in family.keys:
+        if key in keys and key not in own:
             able = ", ".join(name for name, other in FAMILIES.items() if key in other.keys)
-            raise InputError(f"{_shown(text)}: {family.name} has no {key}; families that do: {able}")
-    return {key: _whole_numbers(text, key, [keys[key]])[0] for key in family.keys if key in keys}
+            raise InputError(f"{_shown(text)}: {name} has no {key}; families that do: {able}")
+    return {key: _whole_numbers(text, key, [keys[key]])[0] for key in own if key in keys}
 
 
 def _expected(family: Family) -> str:

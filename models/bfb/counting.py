@@ -57,8 +57,11 @@ class Workloads:
     @property
     def peaks(self) -> tuple[Fraction, ...]:
         """The largest U of each step, over all u."""
-        by_step = self.of_job.reshape(-1, self.steps).T
-        return tuple(max(self.values[i] for i in set(row.tolist())) for row in by_step)
+        ascending = sorted(range(len(self.values)), key=self.values.__getitem__)
+        place = np.empty(len(ascending), dtype=np.int64)
+        place[ascending] = np.arange(len(ascending))
+        highest = place[self.of_job.reshape(-1, self.steps)].max(axis=0)
+        return tuple(self.values[ascending[i]] for i in highest)
 
     @property
     def tb(self) -> Fraction | None:

@@ -55,10 +55,11 @@ class BfbOptions:
 def _check_solver(solver: str) -> None:
     from models.solvers import Feature, find_backend, known_solvers  # Pyomo is slow to import
 
-    allowed = [COUNTING, *(info.name for info in known_solvers() if Feature.LP in info.features)]
+    # U is told from the solver's value (`models.bfb.lp`), for which a first-order method is too coarse.
+    allowed = [COUNTING, *(info.name for info in known_solvers() if Feature.SIMPLEX in info.features)]
     if solver not in allowed:
         raise InputError(f"bfb option solver is '{solver}'{suggestion(str(solver), allowed)}")
-    find_backend(solver, {Feature.LP})
+    find_backend(solver, {Feature.LP, Feature.SIMPLEX})
 
 
 def supports(problem: Problem, options: BfbOptions) -> None:

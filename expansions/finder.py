@@ -1,0 +1,205 @@
+"""The topology finder: all Pareto-efficient networks of N nodes and degree d (dissertation, section 3.5.4).
+
+Bottom-up over the sizes and degrees from which (N, d) can be reached:
+
+    (N, d)  from  bases | L(N/d, d) | (N/n, d/n) * n | (m, d/n)^n with m^n = N | (N1, d1) x (N2, d2)
+
+At every (N, d) a candidate is dropped if another is no worse in T_L and T_B and can grow in all the ways in
+which it can. Costs are predicted (`expansions.prediction`); of products only those that Theorem 13 makes
+BW-optimal are formed, and of these one of least T_L is enough.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from expansions.bases import bases
+from expansions.prediction import Prediction, factors_of, predict
+from topologies.distances import diameter
+from topologies.errors import InputError
+from topologies.expressions import Degree, Expression, Line, Power, Product
+
+MOST_NODES = 10**6
+"""Largest N that is searched."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A network and what its schedule costs."""
+
+    expression: Expression
+    cost: Prediction
+
+    @property
+    def traits(self) -> tuple[bool, ...]:
+        """In which ways it can grow, and with which guarantees."""
+        cost = self.cost
+        return (
+            cost.multiplies,
+            not cost.loops,
+            cost.exact,
+            cost.bfb and cost.two_neighbours,
+            cost.bidirectional,
+        )
+
+    def beats(self, other: Candidate) -> bool:
+        """Whether this one makes the other unnecessary."""
+        return (
+            self.cost.tl <= other.cost.tl
+            and self.cost.tb <= other.cost.tb
+            and all(mine >= theirs for mine, theirs in zip(self.traits, other.traits, strict=True))
+        )
+
+
+@dataclass
+class Finder:
+    """A search that remembers what it has found for smaller networks.
+
+    Parameters
+    ----------
+    bidirectional
+        Whether every link must have one back.
+    most_hops
+        The largest diameter that a network may have; None: any.
+    """
+
+    bidirectional: bool = False
+    most_hops: int | None = None
+    _found: dict[tuple[int, int], list[Candidate]] = field(default_factory=dict)
+
+    def find(self, nodes: int, degree: int) -> list[Candidate]:
+        """Return the Pareto frontier: T_L grows, T_B falls.
+
+        Raises
+        ------
+        InputError
+            If there is no such network, or the numbers are out of range.
+        """
+        _check(nodes, degree)
+        found = self._candidates(nodes, degree)
+        if self.most_hops is not None:
+            found = [c for c in found if diameter(c.expression.topology()) <= self.most_hops]
+        front = frontier(found)
+        if not front:
+            near = ", ".join(map(str, self._nearest(nodes, degree))) or "none"
+            what = f"{nodes} nodes and degree {degree}{self._limits()}"
+            raise InputError(f"no topology of {what}; nearest N with one: {near}")
+        return front
+
+    def _limits(self) -> str:
+        hops = "" if self.most_hops is None else f" of diameter at most {self.most_hops}"
+        return " with links both ways" * self.bidirectional + hops
+
+    def _nearest(self, nodes: int, degree: int) -> list[int]:
+        below = (n for n in range(nodes - 1, 1, -1) if self._candidates(n, degree))
+        above = (n for n in range(nodes + 1, 2 * nodes + degree + 3) if self._candidates(n, degree))
+        return [n for n in (next(below, None), next(above, None)) if n is not None]
+
+    def _candidates(self, nodes: int, degree: int) -> list[Candidate]:
+        """Return what is worth growing at this size and degree."""
+        key = (nodes, degree)
+        if key not in self._found:
+            self._found[key] = []  # a network is never made of itself
+            kept: list[Candidate] = []
+            for expression in self._expressions(nodes, degree):
+                new = Candidate(expression, predict(expression))
+                if self.bidirectional and not new.cost.bidirectional:
+                    continue
+                if not any(old.beats(new) for old in kept):
+                    kept = [*(old for old in kept if not new.beats(old)), new]
+            self._found[key] = kept
+        return self._found[key]
+
+    def _expressions(self, nodes: int, degree: int) -> Iterator[Expression]:
+        yield from bases(nodes, degree)
+        yield from self._powers(nodes, degree)
+        yield from self._products(nodes, degree)
+        yield from self._copies(nodes, degree)
+        if nodes % degree == 0 and degree > 1 and not self.bidirectional:
+            yield from (_line(c.expression) for c in self._candidates(nodes // degree, degree))
+
+    def _copies(self, nodes: int, degree: int) -> Iterator[Expression]:
+        for n in _divisors(math.gcd(nodes, degree)):
+            for candidate in self._candidates(nodes // n, degree // n):
+                if not candidate.cost.loops:
+                    yield Degree(candidate.expression, n)
+
+    def _powers(self, nodes: int, degree: int) -> Iterator[Expression]:
+        for n in _divisors(degree):
+            root = round(nodes ** (1 / n))  # exact for all N that are searched
+            if root > 1 and root**n == nodes:
+                for candidate in self._candidates(root, degree // n):
+                    if not isinstance(candidate.expression, Power):
+                        yield Power(candidate.expression, n)
+
+    def _products(self, nodes: int, degree: int) -> Iterator[Expression]:
+        for left in _divisors(nodes):
+            if left == nodes:
+                continue
+            for share in range(1, degree):
+                one = self._factor(left, share)
+                other = one and self._factor(nodes // left, degree - share)
+                if one and other and one.nodes_key < other.nodes_key:
+                    yield _multiplied(one.expression, other.expression)
+
+    def _factor(self, nodes: int, degree: int) -> _Factor | None:
+        """Return the factor of least T_L, as Theorem 13 wants it."""
+        able = [c for c in self._candidates(nodes, degree) if c.cost.multiplies]
+        best = min(able, key=lambda c: c.cost.tl, default=None)
+        return None if best is None else _Factor((nodes, degree), best.expression)
+
+
+@dataclass(frozen=True)
+class _Factor:
+    nodes_key: tuple[int, int]
+    expression: Expression
+
+
+def frontier(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Return those that no other beats in T_L and T_B; the first of equals."""
+    best: list[Candidate] = []
+    for candidate in sorted(candidates, key=lambda c: (c.cost.tl, c.cost.tb, not c.cost.exact)):
+        if not best or candidate.cost.tb < best[-1].cost.tb:
+            best.append(candidate)
+    return best
+
+
+def moore_steps(nodes: int, degree: int) -> int:
+    """Return the least T_L of N nodes of degree d: no fewer steps reach them all (Definition 9)."""
+    steps, reached, width = 0, 1, 1
+    while reached < nodes:
+        steps, width = steps + 1, width * degree
+        reached += width
+    return steps
+
+
+def bandwidth_factor(nodes: int) -> Fraction:
+    """Return the least T_B in M/B, (N - 1)/N (Theorem 4)."""
+    return Fraction(nodes - 1, nodes)
+
+
+def _check(nodes: int, degree: int) -> None:
+    if not 2 <= nodes <= MOST_NODES:
+        raise InputError(f"{nodes} nodes; the finder searches 2 to {MOST_NODES}")
+    if degree < 1:
+        raise InputError(f"degree {degree}; it must be at least 1")
+
+
+def _divisors(number: int) -> list[int]:
+    """Return the divisors above 1."""
+    return [n for n in range(2, number + 1) if number % n == 0]
+
+
+def _line(of: Expression) -> Line:
+    return Line(of.of, of.times + 1) if isinstance(of, Line) else Line(of)
+
+
+def _multiplied(*parts: Expression) -> Expression:
+    """Return a product with equal factors together, as powers."""
+    factors = [part for whole in parts for part in factors_of(whole)]
+    distinct = sorted(set(factors), key=lambda part: (-factors.count(part), str(part)))
+    grouped = [p if factors.count(p) == 1 else Power(p, factors.count(p)) for p in distinct]
+    return grouped[0] if len(grouped) == 1 else Product(tuple(grouped))

@@ -1,0 +1,111 @@
+"""The schedule that a network in the papers' notation carries with it, as a method.
+
+Bases and products of unlike networks get the optimal BFB schedule, a few bases one found by search; line
+graphs, degree expansions and powers expand the schedule of what they are made of (dissertation, section 3.5
+and A.4).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from expansions.degree import expand_degree
+from expansions.line import expand_line
+from expansions.power import expand_power
+from expansions.searched import SEARCHED, stored_allgather
+from expansions.shard_table import ShardTable, from_schedule, to_schedule
+from models.bfb import METHOD as BFB
+from schedules.collective import Collective, Kind, collective
+from schedules.compose import BY_ALLGATHER, compose_allreduce
+from schedules.method import Method, NoOptions, Problem
+from schedules.reverse import reverse
+from schedules.schedule import Schedule
+from topologies.expressions import Base, Degree, Expression, Line, Power, Product
+from topologies.transforms import transpose
+
+
+def supports(problem: Problem, options: NoOptions) -> None:
+    """Accept allgather, reduce-scatter and allreduce of all ranks on a network that keeps its expression.
+
+    Raises
+    ------
+    Unsupported
+        If the network was not written in the papers' notation, or the collective is another.
+    """
+    topology, what = problem.topology, problem.collective
+    METHOD.check_kind(what, BY_ALLGATHER)
+    if not what.plain:
+        raise METHOD.unsupported(f"needs all ranks in one collective with equal shards; this is {what}")
+    if not isinstance(topology.expression, Expression):
+        raise METHOD.unsupported(
+            f"needs a network in the papers' notation, such as L(C(16,{{3,4}})); {topology.name} is not"
+        )
+
+
+def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -> Schedule:
+    """Return the expanded schedule, in the step clock.
+
+    A reduce-scatter is the reverse of the expansion on the transposed network (Corollary 1.2).
+
+    Raises
+    ------
+    InputError, NoSchedule, Unsupported
+        As the expansions, and BFB on the parts.
+    """
+    what = problem.collective
+    gather = what.with_kind(Kind.ALLGATHER)
+    if what.kind is Kind.ALLGATHER:
+        return _allgather(problem, gather, turned=False)
+    reduce_scatter = reverse(_allgather(problem, gather, turned=True), problem.topology)
+    if what.kind is Kind.REDUCE_SCATTER:
+        return reduce_scatter
+    return compose_allreduce(reduce_scatter, _allgather(problem, gather, turned=False))
+
+
+def _allgather(problem: Problem, gather: Collective, turned: bool) -> Schedule:
+    expression = problem.topology.expression
+    if not isinstance(expression, Expression):
+        raise METHOD.unsupported("needs a network in the papers' notation")
+    return to_schedule(expanded(expression, turned), problem.topology, gather)
+
+
+def expanded(expression: Expression, turned: bool = False) -> ShardTable:
+    """Return the allgather that an expression carries, or that of its transpose.
+
+    Raises
+    ------
+    InputError, NoSchedule, Unsupported
+        As the expansions, and BFB on the parts.
+    """
+    match expression:
+        case Line(of, times):
+            table = expanded(of, turned)
+            for _ in range(times):
+                table = expand_line(table)
+            return table
+        case Degree(of, factor):
+            return expand_degree(expanded(of, turned), factor)
+        case Power(of, exponent):
+            return expand_power(expanded(of, turned), exponent)
+        case _:
+            return _unexpanded(expression, turned)
+
+
+def _unexpanded(expression: Base | Product, turned: bool) -> ShardTable:
+    topology = expression.topology()
+    if isinstance(expression, Base) and expression in SEARCHED:
+        return stored_allgather(expression, topology, turned)
+    sending = transpose(topology) if turned else topology
+    problem = Problem(sending, collective(Kind.ALLGATHER, topology.num_ranks))
+    BFB.supports(problem, BFB.options())
+    schedule = BFB.synthesize(problem, BFB.options(), np.random.default_rng(0))
+    return from_schedule(schedule, topology, turned)
+
+
+METHOD = Method(
+    name="expansion",
+    kind="expansion",
+    synthesize=synthesize,
+    supports=supports,
+    summary="the schedule that a network in the papers' notation carries: line graph, degree, Cartesian",
+)

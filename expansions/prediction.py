@@ -1,0 +1,262 @@
+"""What an expansion will cost, before anything is built (dissertation, Theorems 7 and 10 to 13).
+
+====================  ==============  ==========================================  =================
+expression            T_L             T_B in M/B                                  holds
+====================  ==============  ==========================================  =================
+L(G)                  T_L(G) + 1      T_B(G) + 1/N                                =, else <= (*)
+G * n                 T_L(G) + 1      T_B(G) + (n - 1)/(n N)                      =
+G^n                   n T_L(G)        T_B(G) N/(N - 1) (N^n - 1)/N^n              =
+G1 x G2 x ...         sum of T_L(Gi)  (N - 1)/N if each Gi is simple and optimal  = (Theorem 13)
+====================  ==============  ==========================================  =================
+
+(*) Equal where G's schedule is an optimal BFB schedule and every node has two out-neighbours or more
+(Theorem 10); else it is an upper bound (Theorem 7). Other products have no prediction: BFB on the product is
+measured by counting. So are the bases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from math import prod
+
+import numpy as np
+
+from expansions.searched import SEARCHED
+from models.bfb.counting import workloads
+from models.bfb.transitive import transitive_cost
+from topologies.errors import Unsupported
+from topologies.expressions import Base, Degree, Expression, Line, Power, Product
+from topologies.products import self_loops
+from topologies.topology import Topology
+
+TRANSITIVE = frozenset(("hamming", "circulant", "directed_circulant", "torus"))
+"""Families of bases that are vertex-transitive: one node's subproblems are everyone's."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The cost of the schedule that an expression carries.
+
+    Parameters
+    ----------
+    nodes, degree
+        N and d.
+    tl
+        T_L in comm steps.
+    tb
+        T_B in M/B: exact, or an upper bound.
+    exact
+        Whether T_B is exact.
+    bfb
+        Whether the schedule is an optimal BFB schedule.
+    two_neighbours
+        Whether every node has at least two out-neighbours.
+    simple
+        Whether the network has no parallel links and no self-loops.
+    loops
+        Whether it has self-loops.
+    bidirectional
+        Whether every link has one back.
+    """
+
+    nodes: int
+    degree: int
+    tl: int
+    tb: Fraction
+    exact: bool
+    bfb: bool
+    two_neighbours: bool
+    simple: bool
+    loops: bool
+    bidirectional: bool
+
+    @property
+    def bandwidth_optimal(self) -> bool:
+        """Whether T_B is (N - 1)/N, the least there is (Theorem 4)."""
+        return self.tb == Fraction(self.nodes - 1, self.nodes)
+
+    @property
+    def multiplies(self) -> bool:
+        """Whether Theorem 13 wants it as a factor: nontrivial, simple, with a BW-optimal BFB schedule."""
+        return self.bfb and self.exact and self.simple and self.nodes > 1 and self.bandwidth_optimal
+
+
+def predict(expression: Expression) -> Prediction:
+    """Return the cost of the schedule that an expression carries; builds bases and unlike products only.
+
+    Raises
+    ------
+    InputError
+        If a part can't be built.
+    Unsupported
+        If a part is not regular.
+    """
+    match expression:
+        case Line(of, times):
+            result = predict(of)
+            for _ in range(times):
+                result = _line(result)
+            return result
+        case Degree(of, factor):
+            return _degree(predict(of), factor)
+        case Power(of, exponent):
+            return _power(predict(of), exponent)
+        case Product():
+            return _product(expression)
+        case Base() if expression in SEARCHED:
+            return _searched(expression)
+        case Base(family, arguments) if family in KNOWN:
+            return KNOWN[family](*arguments)
+        case _:
+            return _measured(expression)
+
+
+def factors_of(expression: Expression) -> tuple[Expression, ...]:
+    """Return the factors of a product or power, and of those that are products or powers again."""
+    match expression:
+        case Power(of, exponent):
+            return factors_of(of) * exponent
+        case Product(factors):
+            return tuple(part for factor in factors for part in factors_of(factor))
+        case _:
+            return (expression,)
+
+
+@lru_cache(maxsize=65536)
+def _measured(expression: Base | Product) -> Prediction:
+    """Return what BFB costs on the network itself."""
+    topology = expression.topology()
+    degree = topology.degree
+    if degree is None:
+        raise Unsupported(f"expansion needs regular networks; {topology.name} is not")
+    tl, tb = _breadth_first_cost(expression, topology)
+    pairs = np.unique(np.stack([topology.source, topology.target]), axis=1)
+    neighbours = np.bincount(pairs[0], minlength=topology.num_ranks)
+    return Prediction(
+        nodes=topology.num_ranks,
+        degree=degree,
+        tl=tl,
+        tb=tb,
+        exact=True,
+        bfb=True,
+        two_neighbours=bool((neighbours > 1).all()),
+        simple=pairs.shape[1] == topology.num_ranks * degree,
+        loops=bool(self_loops(topology).any()),
+        bidirectional=_bidirectional(topology),
+    )
+
+
+def _bidirectional(topology: Topology) -> bool:
+    """Return whether as many links lead back as forth between any two nodes."""
+    size = topology.num_ranks
+    forth = np.sort(topology.source.astype(np.int64) * size + topology.target)
+    return bool((forth == np.sort(topology.target.astype(np.int64) * size + topology.source)).all())
+
+
+def _breadth_first_cost(expression: Base | Product, topology: Topology) -> tuple[int, Fraction]:
+    if isinstance(expression, Base) and expression.family in TRANSITIVE:
+        return transitive_cost(topology)
+    found = workloads(topology)
+    tb = found.tb
+    if tb is None:
+        raise Unsupported(f"expansion needs links of one bandwidth; {topology.name} has others")
+    return found.steps, tb
+
+
+def _line(base: Prediction) -> Prediction:
+    """Theorems 7 and 10; the line graph of a network of degree 1, a ring, is that ring."""
+    if base.degree == 1:
+        return base
+    optimal = base.bfb and base.two_neighbours
+    return replace(
+        base,
+        nodes=base.degree * base.nodes,
+        tl=base.tl + 1,
+        tb=base.tb + Fraction(1, base.nodes),
+        exact=base.exact and optimal,
+        bfb=optimal,
+        two_neighbours=base.degree > 1,
+        bidirectional=False,
+    )
+
+
+def _degree(base: Prediction, n: int) -> Prediction:
+    """Theorem 11."""
+    return replace(
+        base,
+        nodes=n * base.nodes,
+        degree=n * base.degree,
+        tl=base.tl + 1,
+        tb=base.tb + Fraction(n - 1, n * base.nodes),
+        bfb=False,
+        two_neighbours=base.two_neighbours or n > 1,
+    )
+
+
+def _power(base: Prediction, n: int) -> Prediction:
+    """Theorem 12."""
+    grown = base.nodes**n
+    return replace(
+        base,
+        nodes=grown,
+        degree=n * base.degree,
+        tl=n * base.tl,
+        tb=base.tb * Fraction(base.nodes, base.nodes - 1) * Fraction(grown - 1, grown),
+        bfb=base.bfb and n == 1,
+        two_neighbours=base.two_neighbours or n > 1,
+    )
+
+
+def _product(expression: Product) -> Prediction:
+    """Theorem 13, powers and products among the factors being products too; elsewhere BFB's own counting."""
+    factors = [predict(factor) for factor in factors_of(expression)]
+    if not all(f.multiplies for f in factors):
+        return _measured(expression)
+    nodes = prod(f.nodes for f in factors)
+    return Prediction(
+        nodes=nodes,
+        degree=sum(f.degree for f in factors),
+        tl=sum(f.tl for f in factors),
+        tb=Fraction(nodes - 1, nodes),
+        exact=True,
+        bfb=True,
+        two_neighbours=len(factors) > 1 or factors[0].two_neighbours,
+        simple=True,
+        loops=False,
+        bidirectional=all(f.bidirectional for f in factors),
+    )
+
+
+def _searched(base: Base) -> Prediction:
+    """Return the cost of a stored schedule: BW-optimal, on a simple network, and not BFB."""
+    topology = base.topology()
+    tl, degree = len(SEARCHED[base].loads), topology.out_degrees[0]
+    return replace(_optimal(topology.num_ranks, int(degree), tl, int(degree), False), bfb=False)
+
+
+def _optimal(nodes: int, degree: int, tl: int, neighbours: int, bidirectional: bool) -> Prediction:
+    """Return the cost of a base with a BW-optimal BFB schedule and so many out-neighbours a node."""
+    return Prediction(
+        nodes=nodes,
+        degree=degree,
+        tl=tl,
+        tb=Fraction(nodes - 1, nodes),
+        exact=True,
+        bfb=True,
+        two_neighbours=neighbours > 1,
+        simple=neighbours == degree,
+        loops=False,
+        bidirectional=bidirectional,
+    )
+
+
+KNOWN: Mapping[str, Callable[..., Prediction]] = {
+    "complete": lambda m: _optimal(m, m - 1, 1, m - 1, True),
+    "complete_bipartite": lambda d: _optimal(2 * d, d, 2 if d > 1 else 1, d, True),
+    "biring": lambda d, m: _optimal(m, d, m // 2, min(m - 1, 2), True),
+    "uniring": lambda d, m: _optimal(m, d, m - 1, 1, m == 2),
+}
+"""Bases whose cost Table A.3 states; the tests compare them with BFB's counting."""

@@ -1,0 +1,112 @@
+"""All of BFB's linear programs (3.1) of a topology as one: minimize T_B itself.
+
+    minimize    sum over t of U_t                                         T_B, in shards a link (3.2)
+    subject to  sum over v of x[v, u, w] <= U_t   for every node u, step t and in-link w of u
+                sum over w of x[v, u, w]  = 1     for every u and every source v at distance t from u
+                x >= 0
+
+The subproblems (u, t) share no x, so U_t becomes the largest of their U and the optimum is known exactly
+from `models.bfb.counting`. Solved as one, they are a large, sparse and very degenerate program to compare
+solvers on. (Dissertation, section 3.6.1.)
+"""
+
+from __future__ import annotations
+
+import time
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyomo.environ as pyo
+from scipy.sparse import coo_array
+
+from models.bfb.counting import workloads
+from models.bfb.frontiers import frontiers
+from models.bfb.lp import eligible_links
+from models.solvers.compiled import CompiledModel
+from topologies.exact import frozen
+from topologies.topology import Topology
+
+
+def whole_model(topology: Topology) -> pyo.ConcreteModel:
+    """Return the program, as it stands above, of a switch-free topology with equal links."""
+    work = frontiers(topology)
+    jobs = enumerate(eligible_links(work))
+    eligible = {divmod(job, work.steps): table for job, table in jobs if table}
+    m = pyo.ConcreteModel(name="bfb-whole")
+    m.steps = pyo.Set(initialize=range(work.steps), doc="t - 1")
+    triples = [(v, u, w) for (u, _), table in eligible.items() for v, links in table.items() for w in links]
+    m.triples = pyo.Set(initialize=triples, dimen=3, doc="(v, u, w) with d(v, u) = d(v, w) + 1")
+    m.U = pyo.Var(m.steps, doc="U_t")
+    m.x = pyo.Var(m.triples, bounds=(0, None), doc="x_{v,(w,u)}")
+    brought = {
+        (u, t, w): [v for v, links in table.items() if w in links]
+        for (u, t), table in eligible.items()
+        for w in sorted({w for links in table.values() for w in links})
+    }
+
+    @m.Constraint(list(brought))
+    def load_within_u(m: Any, u: int, t: int, w: int) -> Any:
+        """No in-link of u brings more than U_t shards in step t."""
+        return sum(m.x[v, u, w] for v in brought[u, t, w]) <= m.U[t]
+
+    whole = {(v, u): links for (u, _), table in eligible.items() for v, links in table.items()}
+
+    @m.Constraint(list(whole))
+    def shard_arrives_whole(m: Any, v: int, u: int) -> Any:
+        """Node u receives all of v's shard."""
+        return sum(m.x[v, u, w] for w in whole[v, u]) == 1
+
+    m.objective = pyo.Objective(expr=sum(m.U[t] for t in m.steps), sense=pyo.minimize)
+    return m
+
+
+def whole_matrices(topology: Topology) -> CompiledModel:
+    """Return the same program as matrices, written down directly.
+
+    Columns are x by (u, v) and in-link, then U by step; rows are the loads, then the shards.
+    """
+    begin = time.perf_counter()
+    work = frontiers(topology)
+    eligible = np.unpackbits(work.eligible, axis=1, bitorder="little").astype(np.bool_)
+    jobs = np.repeat(np.arange(len(work.jobs) - 1), np.diff(work.jobs))
+    shard_class = np.repeat(np.arange(len(eligible)), np.diff(work.offsets))
+    shard, link = np.nonzero(eligible[shard_class])
+    job = jobs[shard_class[shard]]
+    loads, load = np.unique(job * eligible.shape[1] + link, return_inverse=True)
+    flows, shards = len(shard), len(shard_class)
+    step = (loads // eligible.shape[1]) % work.steps
+    rows, columns = len(loads) + shards, flows + work.steps
+    matrix = coo_array(
+        (
+            np.concatenate([np.ones(flows), -np.ones(len(loads)), np.ones(flows)]),
+            (
+                np.concatenate([load, np.arange(len(loads)), len(loads) + shard]),
+                np.concatenate([np.arange(flows), flows + step, np.arange(flows)]),
+            ),
+        ),
+        shape=(rows, columns),
+    ).tocsr()
+    right = np.repeat([0.0, 1.0], [len(loads), shards])
+    return CompiledModel(
+        name="bfb-whole",
+        maximize=False,
+        cost=frozen(np.arange(columns) >= flows, np.float64),
+        offset=0.0,
+        starts=frozen(matrix.indptr, np.int32),
+        index=frozen(matrix.indices, np.int32),
+        value=frozen(matrix.data, np.float64),
+        row_lower=frozen(np.where(right > 0, 1.0, -np.inf), np.float64),
+        row_upper=frozen(right, np.float64),
+        lower=frozen(np.zeros(columns), np.float64),
+        upper=frozen(np.full(columns, np.inf), np.float64),
+        integer=frozen(np.zeros(columns), np.bool_),
+        variables=(),
+        constraints=(),
+        compile_s=time.perf_counter() - begin,
+    )
+
+
+def whole_optimum(topology: Topology) -> Fraction:
+    """Return the optimum of both, exactly, by counting."""
+    return sum(workloads(topology).peaks, Fraction(0))

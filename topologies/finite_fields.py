@@ -1,0 +1,173 @@
+"""Finite fields GF(q) of prime-power order, as tables of sums and products.
+
+The elements are numbered 0..q-1: number a_0 + a_1·p + a_2·p² + ... is the polynomial a_0 + a_1·t + a_2·t² +
+... over Z_p, q = p^k, modulo the first irreducible monic polynomial of degree k. So 0 and 1 are the field's
+own, and for a prime q the numbers are the integers modulo q.
+
+Used to build projective planes, generalized polygons and Slim Fly networks.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from topologies.errors import InputError
+from topologies.exact import Int64Array
+
+MAX_ORDER = 256
+"""Above it a network built from the field would be too large anyway."""
+
+Polynomial = tuple[int, ...]
+"""Coefficients over Z_p, the constant one first."""
+
+
+@dataclass(frozen=True, eq=False)
+class FiniteField:
+    """GF(q) with its tables.
+
+    Parameters
+    ----------
+    order
+        q = p^k.
+    characteristic
+        p.
+    plus, times
+        int64, shape (q, q): the sum and the product of two elements.
+    """
+
+    order: int
+    characteristic: int
+    plus: Int64Array
+    times: Int64Array
+
+    @cached_property
+    def negative(self) -> Int64Array:
+        """The additive inverse of each element, shape (q,)."""
+        return np.argmin(self.plus, axis=1)
+
+    @cached_property
+    def inverse(self) -> Int64Array:
+        """The multiplicative inverse of each element, shape (q,); of 0: 0."""
+        return np.argmax(self.times == 1, axis=1)
+
+    @cached_property
+    def powers(self) -> Int64Array:
+        """The powers ξ^0, ξ^1, ..., ξ^(q-2) of the first primitive element ξ, shape (q - 1,)."""
+        cycles = (self._cycle(element) for element in range(1, self.order))
+        return np.array(next(cycle for cycle in cycles if len(cycle) == self.order - 1))
+
+    def _cycle(self, element: int) -> list[int]:
+        """Return 1, the element, its square, ... until 1 comes again."""
+        cycle = [1]
+        while (following := int(self.times[cycle[-1], element])) != 1:
+            cycle.append(following)
+        return cycle
+
+    def minus(self, left: Int64Array, right: Int64Array) -> Int64Array:
+        """Return the differences of two arrays of elements, which broadcast."""
+        return self.plus[left, self.negative[right]]
+
+    def dot(self, left: Int64Array, right: Int64Array) -> Int64Array:
+        """Return the sums of products over the last axis of two arrays, which broadcast."""
+        terms = self.times[left, right]
+        total = np.zeros(terms.shape[:-1], dtype=np.int64)
+        for index in range(terms.shape[-1]):
+            total = self.plus[total, terms[..., index]]
+        return total
+
+
+def prime_power(order: int) -> tuple[int, int] | None:
+    """Return (p, k) with order = p^k and p prime, or None.
+
+    Examples
+    --------
+    >>> prime_power(27), prime_power(12)
+    ((3, 3), None)
+    """
+    prime = next((p for p in range(2, order + 1) if order % p == 0), None)
+    if prime is None:
+        return None
+    exponent = 0
+    while order % prime == 0:
+        order, exponent = order // prime, exponent + 1
+    return (prime, exponent) if order == 1 else None
+
+
+def check_prime_power(name: str, order: int) -> None:
+    """Refuse an order that no finite field has, or that is too large; `name` says of which network.
+
+    Raises
+    ------
+    InputError
+        If `order` is no prime power or is above `MAX_ORDER`.
+    """
+    if order > MAX_ORDER:
+        raise InputError(f"topology {name}: q = {order} is too large; at most {MAX_ORDER}")
+    if prime_power(order) is None:
+        raise InputError(f"topology {name}: q = {order} is not a prime power (2, 3, 4, 5, 7, 8, 9, 11, ...)")
+
+
+@lru_cache(maxsize=16)
+def finite_field(order: int) -> FiniteField:
+    """Return GF(q).
+
+    Raises
+    ------
+    InputError
+        If `order` is no prime power or is above `MAX_ORDER`.
+
+    Examples
+    --------
+    >>> finite_field(4).times.tolist()
+    [[0, 0, 0, 0], [0, 1, 2, 3], [0, 2, 3, 1], [0, 3, 1, 2]]
+    """
+    check_prime_power(f"over GF({order})", order)
+    prime, exponent = prime_power(order) or (0, 0)
+    modulus = _irreducible(prime, exponent)
+    digits = np.arange(order)[:, None] // prime ** np.arange(exponent) % prime
+    weights = prime ** np.arange(exponent)
+    plus = (digits[:, None] + digits[None]) % prime @ weights
+    return FiniteField(order, prime, plus, _products(digits, prime, modulus) @ weights)
+
+
+def _products(digits: Int64Array, prime: int, modulus: Polynomial) -> Int64Array:
+    """Return the coefficients of all products, (q, q, k): t·f is f shifted, less its top times modulus."""
+    order, exponent = digits.shape
+    low = np.array(modulus[:-1])
+    total = np.zeros((order, order, exponent), dtype=np.int64)
+    shifted = digits.copy()  # of t^i times each element
+    for power in range(exponent):
+        total += digits[None, :, power, None] * shifted[:, None]
+        top = shifted[:, -1:].copy()
+        shifted = np.concatenate([np.zeros_like(top), shifted[:, :-1]], axis=1) - top * low
+        shifted %= prime
+    return total % prime
+
+
+def _irreducible(prime: int, degree: int) -> Polynomial:
+    """Return the first monic polynomial of a degree that no monic one of at most half of it divides."""
+    candidates = ((*low[::-1], 1) for low in itertools.product(range(prime), repeat=degree))
+    divisors = [
+        (*low, 1)
+        for half in range(1, degree // 2 + 1)
+        for low in itertools.product(range(prime), repeat=half)
+    ]
+    return next(
+        candidate
+        for candidate in candidates
+        if not any(_divides(divisor, candidate, prime) for divisor in divisors)
+    )
+
+
+def _divides(divisor: Polynomial, polynomial: Polynomial, prime: int) -> bool:
+    """Return whether a monic polynomial divides another, by long division modulo p."""
+    rest = list(polynomial)
+    for top in range(len(rest) - 1, len(divisor) - 2, -1):
+        factor = rest[top]
+        for offset, coefficient in enumerate(reversed(divisor)):
+            rest[top - offset] = (rest[top - offset] - factor * coefficient) % prime
+    return not any(rest)
