@@ -67,12 +67,39 @@ def alpha_distances(topology: Topology, sources: Sequence[int] | Int64Array | No
     int64, shape (sources, nodes)
         Numerators over ``topology.alpha.denominator``, in seconds; `UNREACHABLE` (-1) where there is no path.
     """
-    if topology.alpha.uniform:
+    return length_distances(topology, topology.alpha.numerators, sources)
+
+
+def length_distances(
+    topology: Topology, lengths: Int64Array, sources: Sequence[int] | Int64Array | None = None
+) -> Int64Array:
+    """Return the least sum of lengths from each source to each node.
+
+    Parameters
+    ----------
+    topology
+        The network.
+    lengths
+        int64, shape (links,): one a link, not negative; together they fit 64 bits.
+    sources
+        Node numbers, one a row; all nodes if not given.
+
+    Returns
+    -------
+    int64, shape (sources, nodes)
+        `UNREACHABLE` (-1) where there is no path.
+
+    Examples
+    --------
+    >>> from topologies.families import uniring
+    >>> length_distances(uniring(3), np.array([5, 0, 2])).tolist()
+    [[0, 5, 5], [2, 0, 0], [2, 7, 0]]
+    """
+    if (lengths == lengths[0]).all():
         hops = hop_distances(topology, sources).astype(np.int64)
-        return np.where(hops < 0, UNREACHABLE, hops * topology.alpha.numerators[0])
+        return np.where(hops < 0, UNREACHABLE, hops * lengths[0])
     offsets, links = topology.out_links
-    alpha = topology.alpha.numerators[links]
-    return _dijkstra(offsets, topology.target[links], alpha, _as_nodes(topology, sources))
+    return _dijkstra(offsets, topology.target[links], lengths[links], _as_nodes(topology, sources))
 
 
 def _as_nodes(topology: Topology, sources: Sequence[int] | Int64Array | None) -> Int64Array:

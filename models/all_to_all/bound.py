@@ -1,0 +1,136 @@
+"""The bound ``mcf``: lengths of links, the dual of linear program (A.1); proof in `models.bounds.check`."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+
+from models.all_to_all.certificate import lower_bound
+from models.all_to_all.demand import Demand
+from models.bounds.bound import SECONDS_PER_BYTE, Bound
+from schedules.collective import EVERYONE, Collective
+from topologies.distances import length_distances
+from topologies.errors import InputError, NoSchedule
+from topologies.exact import BoolArray, Int64Array, json_number
+from topologies.topology import Topology
+
+BOUND_COLUMNS = 20_000
+"""Variables of the largest linear program that is solved for a bound: about two seconds."""
+
+KEPT = 8
+"""Demands whose lengths are kept: one is asked at many sizes, and for many methods."""
+
+FELT = 1e-6
+"""Relative to the longest: a shorter link is no bottleneck."""
+
+
+def mcf_bound(topology: Topology, collective: Collective, most_columns: int = BOUND_COLUMNS) -> Bound | None:
+    """Return the bound by the lengths that the linear program finds, or by equal ones on a large network.
+
+    ``links`` in the certificate are those with a length, longest first: the bottleneck. Where they are the
+    links out of a set of nodes that alone proves as much, ``cut`` has it.
+
+    Parameters
+    ----------
+    topology, collective
+        The problem.
+    most_columns
+        Of the linear program: a source times a link each. Above, a network with few orbits of links is
+        solved by them; on others equal lengths and inverse bandwidths are tried: what the shortest routes
+        need of all links together. 0: those only.
+
+    Returns
+    -------
+    Bound or None
+        None if an item starts or ends at several ranks, or nothing moves, or all from or to one rank (where
+        the cut bound is the optimum already), or the numbers do not fit 64 bits.
+    """
+    items = collective.items
+    if (items.start == EVERYONE).any() or (items.end == EVERYONE).any():
+        return None
+    moved = (items.start != items.end) & (items.share.numerators > 0)
+    if not moved.any() or np.ptp(items.start[moved]) == 0 or np.ptp(items.end[moved]) == 0:
+        return None
+    try:
+        demand = Demand.of(topology, collective)
+        return bound_of(demand, _lengths(_Asked(demand), most_columns))
+    except InputError:  # numbers too far apart for 64 bits: the other bounds must do
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """Demands that equal others with the same numbers: what was solved once is kept."""
+
+    demand: Demand
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Asked) and self._numbers == other._numbers
+
+    def __hash__(self) -> int:
+        return hash(self._numbers)
+
+    @cached_property
+    def _numbers(self) -> tuple[int | bytes, ...]:
+        topology, demand = self.demand.topology, self.demand
+        arrays = (topology.source, topology.target, topology.bandwidth.numerators, demand.amounts)
+        return topology.bandwidth.denominator, demand.denominator, *(array.tobytes() for array in arrays)
+
+
+@lru_cache(maxsize=KEPT)
+def _lengths(asked: _Asked, most_columns: int) -> Int64Array:
+    """Return the best lengths known."""
+    from models.all_to_all.optimum import best_lengths, columns_of, solve_demand  # Pyomo is slow to import
+    from models.all_to_all.symmetric import few_orbits_lengths
+
+    if columns_of(asked.demand) <= most_columns:
+        with suppress(NoSchedule):
+            return solve_demand(asked.demand).lengths
+    lengths = few_orbits_lengths(asked.demand) if most_columns else None
+    return best_lengths(asked.demand)[1] if lengths is None else lengths
+
+
+def bound_of(demand: Demand, lengths: Int64Array) -> Bound:
+    """Return the bound that these lengths prove, with its certificate."""
+    topology = demand.topology
+    value = lower_bound(topology, demand, lengths)
+    numerators = topology.bandwidth.numerators.tolist()
+    offered = sum(b * length for b, length in zip(numerators, lengths.tolist(), strict=True))
+    capacity = Fraction(offered, topology.bandwidth.denominator)
+    felt = np.flatnonzero(lengths > lengths.max() * FELT)
+    certificate: dict[str, Any] = {
+        "lengths": lengths.tolist(),
+        "distance": json_number(value * capacity),
+        "capacity": json_number(capacity),
+        "links": felt[np.argsort(-lengths[felt], kind="stable")].tolist(),
+    }
+    inside = cut_of(demand, lengths, value)
+    if inside is not None:
+        nodes, ranks = np.flatnonzero(inside), topology.num_ranks
+        certificate["cut"] = {
+            "ranks": nodes[nodes < ranks].tolist(),
+            "switches": nodes[nodes >= ranks].tolist(),
+        }
+    return Bound("mcf", value, SECONDS_PER_BYTE, certificate)
+
+
+def cut_of(demand: Demand, lengths: Int64Array, value: Fraction) -> BoolArray | None:
+    """Return a set of nodes whose cut alone proves `value`, among those at distance 0 from a rank, or None.
+
+    Lengths that are those of one cut leave all its inside at distance 0.
+    """
+    topology = demand.topology
+    near = np.unique(length_distances(topology, lengths, np.arange(topology.num_ranks)) == 0, axis=0)
+    for inside in near:
+        ranks = inside[: topology.num_ranks]
+        crossing = int(demand.amounts[np.ix_(ranks, ~ranks)].sum())
+        leaving = inside[topology.source] & ~inside[topology.target]
+        band = int(topology.bandwidth.numerators[leaving].sum())
+        if band and Fraction(crossing * topology.bandwidth.denominator, band * demand.denominator) == value:
+            return inside
+    return None

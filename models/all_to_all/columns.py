@@ -1,0 +1,182 @@
+"""All-to-all by column generation (Dantzig and Wolfe) on the orbits: exact bounds on both sides.
+
+A column is a shortest-path tree of one source, known by what it loads on each link orbit. The master chooses
+convex combinations λ of each source's columns that minimize θ,
+
+    sum over s, k of weight_s load_{s,k}(O) λ_{s,k} ≤ θ capacity(O)   for every link orbit O   (dual: length)
+    sum over k of λ_{s,k} = 1                                         for every source s,
+
+and its duals, as integer lengths, give each source a better tree, if there is one, and by their distances
+a lower bound. Both bounds are made of integers, the lower one by the lengths, the upper one by the trees
+with rational λ: the solver's tolerance is in neither.
+
+Source: dissertation LP (A.1); Dantzig and Wolfe, Decomposition principle for linear programs, 1960.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+from models.all_to_all.certificate import Interval, SourceFlow
+from models.all_to_all.master import Master
+from models.all_to_all.orbits import ReducedProblem
+from topologies.errors import NoSchedule
+from topologies.exact import FloatArray, Int64Array
+
+_DENOMINATOR = 1 << 36
+"""What the λ are rounded to, unless small fractions do."""
+
+_SMALL = 10**4
+"""Denominators up to this are tried for the λ: where they are the optimum's, both bounds meet."""
+
+_SMOOTHING = 0.5
+"""How much of the best lengths so far stays in the next ones (Wentges), which then jump about less."""
+
+
+@dataclass
+class ColumnGeneration:
+    """The state of a column generation: its columns and what has been proven.
+
+    Parameters
+    ----------
+    problem
+        The problem on orbits.
+    tolerance
+        The relative gap to stop at.
+    time_limit
+        Seconds, or None.
+    """
+
+    problem: ReducedProblem
+    tolerance: float = 1e-9
+    time_limit: float | None = None
+    lower: Fraction = Fraction(0)
+    upper: Fraction | None = None
+    lengths: Int64Array = field(init=False)
+    rounds: int = 0
+
+    def __post_init__(self) -> None:
+        """Begin with links as long as they are slow."""
+        self._owners: list[int] = []
+        self._loads: list[Int64Array] = []
+        self._lengths: list[Int64Array] = []
+        self._shares: list[int] = []
+        self._denominator = 1
+        self._known: set[tuple[int, bytes]] = set()
+        self._end = time.monotonic() + (self.time_limit if self.time_limit is not None else np.inf)
+        start = np.bincount(self.problem.orbit) / self.problem.capacity
+        self.lengths = self.problem.integer_lengths(start)
+        loads, _ = self.problem.shortest_loads(self.lengths)
+        mean = float(self.problem.weights @ loads.sum(axis=1)) / float(self.problem.capacity.sum())
+        self._master = Master(self.problem, mean)
+
+    def run(self) -> Interval:
+        """Generate columns until the bounds are within the tolerance, or no source has a better tree.
+
+        Raises
+        ------
+        NoSchedule
+            If the time is over before both bounds are known.
+        """
+        self._price(self.lengths.astype(np.float64))
+        while not self._done():
+            duals = self._solve()
+            if self._done():
+                break
+            best = self.lengths / (self.lengths.astype(np.float64) @ self.problem.capacity)
+            if not self._price(_SMOOTHING * best + (1 - _SMOOTHING) * duals) and not self._price(duals):
+                break
+        if self.upper is None:
+            raise NoSchedule(
+                f"all-to-all on {self.problem.topology.name}: the time is over before a first flow"
+            )
+        return Interval(self.lower, self.upper)
+
+    def _done(self) -> bool:
+        if self.upper is None:
+            return time.monotonic() > self._end
+        close = self.upper <= self.lower * (1 + Fraction(self.tolerance))
+        return close or time.monotonic() > self._end
+
+    def _price(self, lengths: FloatArray) -> int:
+        """Add the shortest trees for these lengths, and say how many were new; the bound may rise."""
+        exact = self.problem.integer_lengths(lengths)
+        loads, costs = self.problem.shortest_loads(exact)
+        bound = self.problem.lower_bound(exact, costs)
+        if bound > self.lower:
+            self.lower, self.lengths = bound, exact
+        self.rounds += 1
+        return sum(self._add(row, load, exact) for row, load in enumerate(loads))
+
+    def _add(self, row: int, load: Int64Array, lengths: Int64Array) -> bool:
+        key = (row, load.tobytes())
+        if key in self._known:
+            return False
+        self._known.add(key)
+        self._owners.append(row)
+        self._loads.append(load)
+        self._lengths.append(lengths)
+        self._master.add(row, load)
+        return True
+
+    def _solve(self) -> FloatArray:
+        """Solve the master, take its λ for the upper bound, and return its lengths (orbits,), floats."""
+        values, duals = self._master.solve()
+        owners = np.array(self._owners)
+        for shares, denominator in (_simple_shares(values, owners), _fine_shares(values, owners)):
+            if denominator > _DENOMINATOR:
+                continue
+            bound = self._upper_bound(shares) / denominator
+            if self.upper is None or bound < self.upper:
+                self.upper, self._shares, self._denominator = bound, shares, denominator
+        return duals
+
+    def _upper_bound(self, shares: list[int]) -> Fraction:
+        """Return the largest load over capacity of the trees in these numbers, exactly."""
+        used = [i for i, share in enumerate(shares) if share]
+        weights = self.problem.weights[[self._owners[i] for i in used]].astype(object)
+        counts = np.array([shares[i] for i in used], dtype=object)
+        loads = (counts * weights) @ np.array([self._loads[i] for i in used]).astype(object)
+        pairs = zip(loads.tolist(), self.problem.capacity.tolist(), strict=True)
+        return self.problem.unit * max(Fraction(load, capacity) for load, capacity in pairs)
+
+    def flow(self) -> SourceFlow:
+        """Return the flow of the representatives that `upper` is of, its trees added up."""
+        represented = self.problem.represented
+        amounts = np.zeros((len(self.problem.sources), represented.topology.num_links), dtype=np.int64)
+        for index, share in enumerate(self._shares):
+            if share:
+                row = self._owners[index]
+                amounts[row] += share * self.problem.tree_flow(row, self._lengths[index])
+        return SourceFlow(represented, amounts, represented.denominator * self._denominator)
+
+
+def _fine_shares(shares: FloatArray, owners: Int64Array) -> tuple[list[int], int]:
+    """Return integers over `_DENOMINATOR` near `shares`, that sum to it for each owner."""
+    whole = [int(max(share, 0.0) * _DENOMINATOR) for share in shares.tolist()]
+    return _completed(whole, owners, _DENOMINATOR), _DENOMINATOR
+
+
+def _simple_shares(shares: FloatArray, owners: Int64Array) -> tuple[list[int], int]:
+    """Return the simple fractions that `shares` may be, over their common denominator."""
+    exact = [Fraction(max(share, 0.0)).limit_denominator(_SMALL) for share in shares.tolist()]
+    common = math.lcm(*(share.denominator for share in exact))
+    return _completed([int(share * common) for share in exact], owners, common), common
+
+
+def _completed(shares: list[int], owners: Int64Array, denominator: int) -> list[int]:
+    """Return the shares with each owner's largest changed so that they add up to the denominator."""
+    totals: dict[int, int] = {}
+    largest: dict[int, int] = {}
+    for index, owner in enumerate(owners.tolist()):
+        totals[owner] = totals.get(owner, 0) + shares[index]
+        if owner not in largest or shares[index] > shares[largest[owner]]:
+            largest[owner] = index
+    for owner, total in totals.items():
+        shares[largest[owner]] += denominator - total
+    return shares

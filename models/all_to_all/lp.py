@@ -1,0 +1,66 @@
+"""Linear program (A.1), as the paper has it: how fast all ranks can send to all others at once.
+
+    maximize    f
+    subject to  sum over s of y[s, e] <= b[e]                                      for every link e
+                f d[s, u] + sum over e out of u of y[s, e]
+                              <= sum over e into u of y[s, e]       for every source s and node u != s
+                y[s, e] >= 0                                        for every source s and link e
+
+y[s, e] is the rate on link e of everything that s sends: the destinations of one source share a commodity,
+so there are N flows and not N². (Dissertation, section A.1.5.) The paper has b = 1 and d = 1. Here b[e] is
+the bandwidth of link e over the largest one; d[s, u] is what s sends to u over the largest demand, and 0
+where u is a switch, which so only forwards; parallel links are links of their own. The time is 1 / f in
+units of the largest demand over the largest bandwidth.
+
+This is the model to read; `models.all_to_all.matrices` makes the same matrices without Pyomo, for speed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyomo.environ as pyo
+
+from models.all_to_all.demand import Demand
+
+
+def flow_model(demand: Demand) -> pyo.ConcreteModel:
+    """Return linear program (A.1) of these demands.
+
+    Parameters
+    ----------
+    demand
+        The network, and what each rank sends to each other.
+    """
+    topology = demand.topology
+    m = pyo.ConcreteModel(name="all-to-all")
+    m.sources = pyo.Set(initialize=demand.sources.tolist(), doc="s")
+    m.links = pyo.Set(initialize=range(topology.num_links), doc="e = (u, v)")
+    m.nodes = pyo.Set(initialize=range(topology.num_nodes), doc="u")
+
+    m.f = pyo.Var(within=pyo.NonNegativeReals, doc="f")
+    m.y = pyo.Var(m.sources, m.links, within=pyo.NonNegativeReals, doc="y_{s,(u,v)}")
+
+    b = (topology.bandwidth.floats / topology.bandwidth.floats.max()).tolist()
+    d = demand.amounts / demand.amounts.max()
+    out_of: list[list[int]] = [[] for _ in m.nodes]
+    into: list[list[int]] = [[] for _ in m.nodes]
+    for e, (u, v) in enumerate(zip(topology.source.tolist(), topology.target.tolist(), strict=True)):
+        out_of[u].append(e)
+        into[v].append(e)
+
+    @m.Constraint(m.links)
+    def load_within_capacity(m: Any, e: int) -> Any:
+        """(A.1), first line: the flows of all sources share the link."""
+        return sum(m.y[s, e] for s in m.sources) <= b[e]
+
+    @m.Constraint(m.sources, m.nodes)
+    def node_gets_its_demand(m: Any, s: int, u: int) -> Any:
+        """(A.1), second line: what comes in goes on, but for the node's own part."""
+        if s == u:
+            return pyo.Constraint.Skip
+        needed = float(d[s, u]) if u < topology.num_ranks else 0.0
+        return m.f * needed + sum(m.y[s, e] for e in out_of[u]) <= sum(m.y[s, e] for e in into[u])
+
+    m.objective = pyo.Objective(expr=m.f, sense=pyo.maximize)
+    return m

@@ -1,0 +1,166 @@
+"""Shortest-path trees for lengths on the links, and the loads of demand that follows them: the kernels.
+
+Lengths are integers (exact bounds) or floats (searches); numba compiles either.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from topologies.exact import FloatArray, Int32Array, Int64Array
+from topologies.topology import Topology
+
+
+@njit(cache=True)
+def shortest_tree(
+    offsets: Int64Array,
+    links: Int32Array,
+    target: Int32Array,
+    lengths: npt.NDArray[Any],
+    source: int,
+    distance: npt.NDArray[Any],
+    parent: Int32Array,
+    order: Int32Array,
+) -> int:
+    """Dijkstra: set the distance, the last link and the order in which nodes are reached; return their count.
+
+    A node's last link comes from a node earlier in `order`, even over links of length 0. Nodes without a path
+    keep distance -1. The heap holds every improvement; stale entries are skipped when they come up.
+    """
+    distance[:] = -1
+    parent[:] = -1
+    keys = np.empty(len(target) + 1, lengths.dtype)
+    nodes = np.empty(len(target) + 1, np.int32)
+    done = np.zeros(len(distance), np.bool_)
+    distance[source] = 0
+    keys[0], nodes[0], size, reached = 0, source, 1, 0
+    while size:
+        node = nodes[0]
+        size -= 1
+        _sift_down(keys, nodes, size)
+        if done[node]:
+            continue
+        done[node] = True
+        order[reached] = node
+        reached += 1
+        for position in range(offsets[node], offsets[node + 1]):
+            link = links[position]
+            head, length = target[link], distance[node] + lengths[link]
+            if not done[head] and (parent[head] < 0 or length < distance[head]):
+                distance[head], parent[head] = length, link
+                _sift_up(keys, nodes, size, length, head)
+                size += 1
+    return reached
+
+
+@njit(cache=True)
+def _sift_up(keys: npt.NDArray[Any], nodes: Int32Array, hole: int, key: Any, node: int) -> None:
+    """Put an entry into the heap, whose first free place is `hole`."""
+    while hole > 0 and keys[(hole - 1) // 2] > key:
+        keys[hole], nodes[hole] = keys[(hole - 1) // 2], nodes[(hole - 1) // 2]
+        hole = (hole - 1) // 2
+    keys[hole], nodes[hole] = key, node
+
+
+@njit(cache=True)
+def _sift_down(keys: npt.NDArray[Any], nodes: Int32Array, size: int) -> None:
+    """Drop the first entry; the last one, at `size`, takes a place from the top down."""
+    key, node, hole = keys[size], nodes[size], 0
+    while 2 * hole + 1 < size:
+        child = 2 * hole + 1
+        if child + 1 < size and keys[child + 1] < keys[child]:
+            child += 1
+        if keys[child] >= key:
+            break
+        keys[hole], nodes[hole] = keys[child], nodes[child]
+        hole = child
+    keys[hole], nodes[hole] = key, node
+
+
+@njit(cache=True)
+def tree_loads(
+    offsets: Int64Array,
+    links: Int32Array,
+    ends: tuple[Int32Array, Int32Array],
+    lengths: Int64Array,
+    sources: Int64Array,
+    demand: Int64Array,
+    orbit: Int32Array,
+    loads: Int64Array,
+) -> Int64Array:
+    """Add what each source's demand loads on each link orbit along shortest paths, and return its cost.
+
+    `ends` are the links' sources and targets, `demand` is (sources, nodes), `loads` (sources, orbits). The
+    cost of a source is the sum of demand times distance, which equals the sum of load times length.
+    """
+    tail, target = ends
+    num_nodes = len(offsets) - 1
+    distance = np.empty(num_nodes, np.int64)
+    parent, order = np.empty(num_nodes, np.int32), np.empty(num_nodes, np.int32)
+    costs = np.zeros(len(sources), np.int64)
+    for row in range(len(sources)):
+        reached = shortest_tree(offsets, links, target, lengths, sources[row], distance, parent, order)
+        below = demand[row].copy()
+        for place in range(reached - 1, 0, -1):
+            node = order[place]
+            link = parent[node]
+            costs[row] += demand[row, node] * distance[node]
+            below[tail[link]] += below[node]
+            loads[row, orbit[link]] += below[node]
+    return costs
+
+
+def even_flows(
+    topology: Topology, sources: Int64Array, demand: FloatArray, lengths: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return flows (sources, links) split evenly over the shortest paths for lengths (links,), and distances.
+
+    `demand` is (sources, nodes); distances are (sources, nodes).
+    """
+    flows = np.zeros((len(sources), topology.num_links))
+    distances = np.empty((len(sources), topology.num_nodes))
+    ends = (topology.source, topology.target)
+    _split_evenly(topology.out_links, topology.in_links, ends, lengths, sources, demand, flows, distances)
+    return flows, distances
+
+
+@njit(cache=True)
+def _split_evenly(
+    outgoing: tuple[Int64Array, Int32Array],
+    incoming: tuple[Int64Array, Int32Array],
+    ends: tuple[Int32Array, Int32Array],
+    lengths: FloatArray,
+    sources: Int64Array,
+    demand: FloatArray,
+    flows: FloatArray,
+    distances: FloatArray,
+) -> None:
+    """Node by node from the farthest, what it needs comes in equal parts over the links on shortest paths."""
+    tail, target = ends
+    num_nodes = distances.shape[1]
+    parent, order = np.empty(num_nodes, np.int32), np.empty(num_nodes, np.int32)
+    for row in range(len(sources)):
+        distance = distances[row]
+        reached = shortest_tree(
+            outgoing[0], outgoing[1], target, lengths, sources[row], distance, parent, order
+        )
+        need = demand[row].copy()
+        for place in range(reached - 1, 0, -1):
+            node, ways = order[place], 0
+            for position in range(incoming[0][node], incoming[0][node + 1]):
+                link = incoming[1][position]
+                ways += _is_tight(distance[tail[link]], distance[node], lengths[link])
+            for position in range(incoming[0][node], incoming[0][node + 1]):
+                link = incoming[1][position]
+                if _is_tight(distance[tail[link]], distance[node], lengths[link]):
+                    flows[row, link] = need[node] / ways
+                    need[tail[link]] += need[node] / ways
+
+
+@njit(cache=True)
+def _is_tight(before: float, after: float, length: float) -> bool:
+    return before < after and before + length <= after * (1 + 1e-12)

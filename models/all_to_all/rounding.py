@@ -1,0 +1,258 @@
+"""From a solver's doubles to integers: lengths that prove a bound, and a flow that conserves exactly.
+
+Nothing here has to trust the solver: any lengths prove some bound, and any flow is made to deliver what it
+must.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from models.all_to_all.certificate import SourceFlow
+from models.all_to_all.demand import Demand
+from topologies.exact import INT64_MAX, FloatArray, Int32Array, Int64Array
+
+FINE = 2**30
+"""The largest length, where lengths are rounded to a grid."""
+
+EQUAL = 1e-6
+"""Relative: values this close may stand for one rational."""
+
+MOST_PARTS = 1000
+"""The largest denominator that a value is thought to have."""
+
+MOST_COMMON = 2**31
+"""The largest common denominator of them all."""
+
+PARTS = 2**4 * 3**3 * 5**2 * 7 * 11 * 13
+"""Parts of the largest demand; many fractions are whole numbers of them."""
+
+SURPLUS = 100
+"""Times what a source sends: more on a link is cut off. (A.1) lets nodes keep what they need not have."""
+
+
+def rational_lengths(values: FloatArray) -> list[Int64Array]:
+    """Return integers in proportion to these values: the simple ratios they may stand for, and fine ones.
+
+    Parameters
+    ----------
+    values
+        float64, shape (links,): a dual solution, none negative. All zero gives an empty list.
+    """
+    largest = float(values.max(initial=0.0))
+    if not largest > 0 or not np.isfinite(values).all():
+        return []
+    ratios = values / largest
+    grid = np.rint(ratios * min(FINE, INT64_MAX // 4 // len(values))).astype(np.int64)
+    parts = common_parts(ratios)
+    return [grid] if parts is None else [np.rint(ratios * parts).astype(np.int64), grid]
+
+
+def common_parts(values: FloatArray) -> int | None:
+    """Return the common denominator of the simple rationals that all these values are close to, or None.
+
+    Examples
+    --------
+    >>> common_parts(np.array([0.5, 0.33333333, 2.0]))
+    6
+    """
+    common = 1
+    for value in np.unique(np.round(values, 7)).tolist():
+        if abs(value * common - round(value * common)) <= EQUAL * common:
+            continue
+        simple = Fraction(value).limit_denominator(MOST_PARTS)
+        common = math.lcm(common, simple.denominator)
+        if abs(value - simple) > EQUAL or common > MOST_COMMON:
+            return None
+    return common
+
+
+def exact_flow(demand: Demand, flows: FloatArray, parts: int = PARTS) -> SourceFlow:
+    """Return a flow in whole multiples of the largest demand over `parts` that delivers the demands exactly.
+
+    Flows are rounded, cycles cancelled, and then each source's is made good from the sinks back: a node's
+    needs, which are its demand and what it passes on, are split over its in-links as the rounded flow is. So
+    where nodes have enough, no link gets more than it had. A node that the flow does not reach is served over
+    a path with few links.
+
+    Parameters
+    ----------
+    demand
+        What is to be delivered.
+    flows
+        float64, shape (sources, links): what nearly delivers it, in units of the largest demand.
+    parts
+        Cut down where sums would not fit 64 bits.
+    """
+    topology, sources = demand.topology, demand.sources
+    largest = int(demand.amounts.max())
+    widest = int(topology.in_degrees.max())
+    total = float(demand.amounts.sum()) + demand.denominator * topology.num_ranks
+    # on the grid of 1/(denominator * factor) demands are whole, and so are multiples of largest / parts
+    room = int(INT64_MAX // 4 / (total * widest * SURPLUS))
+    factor = max(1, min(parts // math.gcd(parts, largest), room))
+    most = SURPLUS * demand.amounts[sources].sum(axis=1, keepdims=True)
+    weights = np.rint(np.minimum(flows * largest, most) * factor).astype(np.int64)
+    needed = np.zeros((len(sources), topology.num_nodes), dtype=np.int64)
+    needed[:, : topology.num_ranks] = demand.amounts[sources] * factor
+    amounts = np.zeros_like(weights)
+    out, into = topology.out_links, topology.in_links
+    deliver(sources, (*out, *into), (topology.source, topology.target), weights, needed, amounts)
+    return SourceFlow(demand, amounts, demand.denominator * factor)
+
+
+@njit(cache=True)
+def deliver(
+    sources: Int64Array,
+    incidence: tuple[Int64Array, Int32Array, Int64Array, Int32Array],
+    ends: tuple[Int32Array, Int32Array],
+    weights: Int64Array,
+    needed: Int64Array,
+    amounts: Int64Array,
+) -> None:
+    """Set `amounts` to flows that deliver `needed`, split as `weights`, which lose their cycles.
+
+    Each source's amounts form no cycle. `needed` is used up.
+    """
+    out_offsets, out_links, in_offsets, in_links = incidence
+    tail, head = ends
+    num_nodes = len(out_offsets) - 1
+    order = np.empty(num_nodes, np.int64)
+    way = np.empty(num_nodes, np.int64)
+    for row in range(len(sources)):
+        cancel_cycles(out_offsets, out_links, tail, head, weights[row], order)
+        _shortest_ways(sources[row], out_offsets, out_links, head, way)
+        cut_short = False
+        for node in order:
+            if node != sources[row] and needed[row, node] > 0:
+                begin, end = in_offsets[node], in_offsets[node + 1]
+                if not _split(in_links[begin:end], tail, weights[row], needed[row], node, amounts[row]):
+                    cut_short = True
+                    amount, place = needed[row, node], node
+                    while place != sources[row]:
+                        amounts[row, way[place]] += amount
+                        place = tail[way[place]]
+        if cut_short:
+            cancel_cycles(out_offsets, out_links, tail, head, amounts[row], order)
+
+
+@njit(cache=True)
+def _split(
+    in_links: Int32Array,
+    tail: Int32Array,
+    weights: Int64Array,
+    needed: Int64Array,
+    node: int,
+    amounts: Int64Array,
+) -> bool:
+    """Hand a node's needs on to the tails of its in-links in proportion to the weights; False if all are 0.
+
+    Where the weights sum to the needs they are taken as they are.
+    """
+    total = 0
+    for link in in_links:
+        total += weights[link]
+    if total == 0:
+        return False
+    need, seen, given = needed[node], 0, 0
+    for link in in_links:
+        seen += weights[link]
+        until = seen
+        if total != need:
+            until = need if seen == total else min(np.int64(need * (seen / total)), need)
+        amounts[link] += until - given
+        needed[tail[link]] += until - given
+        given = until
+    return True
+
+
+@njit(cache=True)
+def cancel_cycles(
+    out_offsets: Int64Array,
+    out_links: Int32Array,
+    tail: Int32Array,
+    head: Int32Array,
+    flow: Int64Array,
+    order: Int64Array,
+) -> None:
+    """Take flow off cycles until none is left; then links with flow lead to earlier nodes of `order` only.
+
+    A depth-first search keeps on its stack the nodes and the link into each. A link back to one of them
+    closes a cycle, whose least flow is taken off it, and the search steps back to where the cycle broke.
+    """
+    num_nodes = len(out_offsets) - 1
+    state = np.zeros(num_nodes, np.int8)  # 0 new, 1 on the stack, 2 done
+    position = out_offsets[:-1].copy()
+    stack = np.empty(num_nodes, np.int64)
+    via = np.empty(num_nodes, np.int64)
+    done = 0
+    for root in range(num_nodes):
+        depth = 0
+        if state[root] == 0:
+            stack[0], state[root], depth = root, 1, 1
+        while depth > 0:
+            node = stack[depth - 1]
+            if position[node] == out_offsets[node + 1]:
+                state[node], order[done] = 2, node
+                done += 1
+                depth -= 1
+                continue
+            link = out_links[position[node]]
+            if flow[link] <= 0 or state[head[link]] == 2:
+                position[node] += 1
+            elif state[head[link]] == 0:
+                stack[depth], via[depth], state[head[link]] = head[link], link, 1
+                depth += 1
+            else:
+                depth = _break_cycle(link, head[link], stack, via, depth, flow, state)
+
+
+@njit(cache=True)
+def _break_cycle(
+    link: int,
+    node: int,
+    stack: Int64Array,
+    via: Int64Array,
+    depth: int,
+    flow: Int64Array,
+    state: npt.NDArray[np.int8],
+) -> int:
+    """Take the least flow off the cycle that the link back to `node` closes; return the stack's new depth."""
+    least, first = flow[link], depth - 1
+    while stack[first] != node:
+        least = min(least, flow[via[first]])
+        first -= 1
+    flow[link] -= least
+    kept = depth
+    for place in range(depth - 1, first, -1):
+        flow[via[place]] -= least
+        if flow[via[place]] == 0:
+            kept = place
+    state[stack[kept:depth]] = 0
+    return kept
+
+
+@njit(cache=True)
+def _shortest_ways(
+    source: int, out_offsets: Int64Array, out_links: Int32Array, head: Int32Array, way: Int64Array
+) -> None:
+    """Set way[v] to the last link of a path with the fewest links from the source to v."""
+    num_nodes = len(out_offsets) - 1
+    way[:] = -1
+    queue = np.empty(num_nodes, np.int64)
+    queue[0] = source
+    first, found = 0, 1
+    while first < found:
+        node = queue[first]
+        first += 1
+        for position in range(out_offsets[node], out_offsets[node + 1]):
+            following = head[out_links[position]]
+            if following != source and way[following] < 0:
+                way[following] = out_links[position]
+                queue[found] = following
+                found += 1

@@ -1,0 +1,129 @@
+"""The bound `mcf`: against pairwise LPs and cuts by hand, and from its certificate alone."""
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+
+import networkx as nx
+import pytest
+
+from models.all_to_all import Demand
+from models.all_to_all.bound import bound_of, mcf_bound
+from models.all_to_all.optimum import best_lengths, saturated_links, solve_demand
+from models.bounds import BoundError, lower_bounds
+from schedules import Problem, collective
+from tests.models.flows import pairwise_time, random_network, slow_bound
+from topologies import InputError
+from topologies.text import parse_topology
+
+NEAR = 1e-7
+"""Relative: the oracle is a floating-point LP."""
+B = Fraction(50 * 10**9)
+"""Default bandwidth of a link."""
+
+
+def problem(text, kind="all-to-all", **given):
+    topology = parse_topology(text) if isinstance(text, str) else text
+    return Problem(topology, collective(kind, topology.num_ranks, **given))
+
+
+def bound_on(topology, **given):
+    asked = problem(topology, **given)
+    bounds = {bound.kind: bound for bound in lower_bounds(asked.topology, asked.collective)}
+    return asked, bounds
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_bound_is_the_optimum_and_above_all_cuts(seed):
+    asked, bounds = bound_on(random_network(seed))
+    if "mcf" not in bounds:
+        assert asked.topology.num_ranks == 2
+        return
+    mcf = bounds["mcf"]
+    json.dumps(dict(mcf.certificate))
+    mcf.check(asked.topology, asked.collective)
+    assert mcf.value >= bounds["cut"].value
+    assert float(mcf.value) == pytest.approx(
+        pairwise_time(Demand.of(asked.topology, asked.collective)), rel=NEAR
+    )
+
+
+def test_a_bound_of_a_cut_names_it():
+    topology = parse_topology("mesh:3x4")
+    mcf = mcf_bound(topology, collective("all-to-all", 12))
+    assert sorted(mcf.certificate["cut"]["ranks"]) in ([0, 1, 4, 5, 8, 9], [2, 3, 6, 7, 10, 11])
+    crossing = {(r, r + 1) for r in (1, 5, 9)}
+    ends = [
+        tuple(sorted((int(topology.source[e]), int(topology.target[e])))) for e in mcf.certificate["links"]
+    ]
+    assert set(ends) == crossing
+
+
+def test_a_bound_of_no_cut_names_none():
+    """Its LP bound is above that of every cut tried by the `cut` bound, so no cut can prove it."""
+    found = mcf_bound(parse_topology("gen_kautz:4,24"), collective("all-to-all", 24))
+    assert "cut" not in found.certificate
+
+
+def test_a_large_network_has_a_bound_without_a_linear_program():
+    topology = parse_topology("gen_kautz:3,20")
+    asked = collective("all-to-all", 20)
+    cheap, full = mcf_bound(topology, asked, most_columns=0), mcf_bound(topology, asked)
+    cheap.check(topology, asked)
+    hops = sum(sum(row.values()) for _, row in nx.all_pairs_shortest_path_length(graph_of(topology)))
+    assert cheap.value == Fraction(hops, 20) / (topology.num_links * B)
+    assert cheap.value < full.value
+
+
+def test_what_was_solved_for_one_network_is_not_taken_for_another():
+    asked = collective("all-to-all", 6)
+    by_hand = {  # s/GB: pairs across the worse cut, M/6 each, over its links
+        "mesh:2x3": Fraction(2 * 4, 6 * 2 * 50),
+        "mesh:2x3?bandwidth=25GB/s": Fraction(2 * 4, 6 * 2 * 25),
+        "mesh:3x2": Fraction(2 * 4, 6 * 2 * 50),
+        "mesh:2x3?bandwidth=25GB/s,50GB/s": Fraction(3 * 3, 6 * 3 * 25),
+    }
+    for _ in range(2):
+        for text, seconds in by_hand.items():
+            assert mcf_bound(parse_topology(text), asked).value == seconds / 10**9
+
+
+def graph_of(topology):
+    return nx.DiGraph(list(zip(topology.source.tolist(), topology.target.tolist(), strict=True)))
+
+
+@pytest.mark.parametrize("kind", ["allgather", "allreduce", "scatter", "gather", "broadcast"])
+def test_other_collectives_have_no_such_bound(kind):
+    topology = parse_topology("ring:4")
+    assert mcf_bound(topology, collective(kind, 4)) is None
+
+
+def test_a_changed_certificate_proves_something_else():
+    topology, asked = parse_topology("mesh:3x3"), collective("all-to-all", 9)
+    bound = mcf_bound(topology, asked)
+    lengths = [length + (i == 0) * 5 for i, length in enumerate(bound.certificate["lengths"])]
+    with pytest.raises(BoundError, match="proves"):
+        replace(bound, certificate={**bound.certificate, "lengths": lengths}).check(topology, asked)
+    for wrong in ([1], [-1] * topology.num_links, [0] * topology.num_links, [0.5] * topology.num_links):
+        with pytest.raises(InputError, match="lengths must be whole numbers"):
+            replace(bound, certificate={"lengths": wrong}).check(topology, asked)
+    with pytest.raises(InputError, match="from one rank to one rank"):
+        bound.check(topology, collective("allgather", 9))
+
+
+def test_equal_lengths_are_a_bound_of_their_own_and_inverse_bandwidths_too():
+    demand = Demand.uniform(parse_topology("mesh:3x3?bandwidth=50GB/s,25GB/s"))
+    value, lengths = best_lengths(demand)
+    assert value == bound_of(demand, lengths).value
+    assert value >= slow_bound(demand, [1] * demand.topology.num_links)
+
+
+def test_saturated_links_are_full_and_have_a_length():
+    topology = parse_topology("mesh:3x4")
+    optimum = solve_demand(Demand.uniform(topology))
+    links = saturated_links(topology, optimum)
+    across = {(r, r + 1) for r in (1, 5, 9)} | {(r + 1, r) for r in (1, 5, 9)}
+    assert {(int(topology.source[e]), int(topology.target[e])) for e in links} <= across
+    times = optimum.flow.loads / topology.bandwidth.floats
+    assert times[links].min() == pytest.approx(times.max(), rel=1e-4)
+    assert (optimum.lengths[links] > 0).all()
