@@ -114,14 +114,24 @@ def read_config(path: Path | str) -> Config:
     InputError
         If the file can't be read, is no TOML, or a table or key in it is wrong.
     """
+    return parse_config(read_text(path), str(path))
+
+
+def read_text(path: Path | str) -> str:
+    """Return what stands in a config file.
+
+    Raises
+    ------
+    InputError
+        If it can't be read, or is no UTF-8.
+    """
     where = str(path)
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8")
     except OSError as error:
         raise InputError(f"{where}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{where}: not UTF-8 text, at byte {error.start}; TOML must be") from error
-    return parse_config(text, where)
 
 
 def parse_config(text: str, path: str = "config") -> Config:
@@ -132,21 +142,22 @@ def parse_config(text: str, path: str = "config") -> Config:
     InputError
         As `read_config`.
     """
-    document = _table(Document, _toml(text, path), path)
+    document = read_table(Document, parse_toml(text, path), path)
     if not re.fullmatch(r"\w[\w.-]*", document.name):
         raise InputError(f"{path}: name '{document.name}' must be letters, digits, '_', '.' and '-'")
     return Config(
         path=path,
         text=text,
         name=document.name,
-        topologies=_tables(TopologyTable, document.topology, path, "topology"),
-        collectives=_tables(CollectiveTable, document.collective, path, "collective"),
-        methods=_tables(MethodTable, document.method, path, "method"),
-        run=_table(RunTable, document.run, f"{path}: [run]"),
+        topologies=read_tables(TopologyTable, document.topology, path, "topology"),
+        collectives=read_tables(CollectiveTable, document.collective, path, "collective"),
+        methods=read_tables(MethodTable, document.method, path, "method"),
+        run=read_table(RunTable, document.run, f"{path}: [run]"),
     )
 
 
-def _toml(text: str, path: str) -> dict[str, Any]:
+def parse_toml(text: str, path: str) -> dict[str, Any]:
+    """Return a TOML text's tables, numbers with a point exact; an error names the line."""
     try:
         return tomllib.loads(text, parse_float=Decimal)
     except tomllib.TOMLDecodeError as error:
@@ -160,17 +171,19 @@ def _toml(text: str, path: str) -> dict[str, Any]:
         raise InputError(f"{path}: a number or date is out of range: {error}") from error
 
 
-def _tables(
+def read_tables(
     kind: type[T], tables: Sequence[Mapping[str, Any]], path: str, name: str
 ) -> tuple[Placed[T], ...]:
+    """Return the tables of one name, swept, each with its place."""
     result = []
     for number, table in enumerate(tables, start=1):
         for filled, where in expand(table, kind.model_fields, f"{path}: [[{name}]] {number}"):
-            result.append(Placed(where, _table(kind, filled, where)))
+            result.append(Placed(where, read_table(kind, filled, where)))
     return tuple(result)
 
 
-def _table(kind: type[T], values: Mapping[str, Any], where: str) -> T:
+def read_table(kind: type[T], values: Mapping[str, Any], where: str) -> T:
+    """Return a table, checked strictly; an error names the place and the key."""
     try:
         return kind.model_validate(values)
     except ValidationError as error:

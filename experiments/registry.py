@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from expansions import METHOD as EXPANSION
 from heuristics.blink import METHOD as BLINK
 from heuristics.direct import METHOD as DIRECT
 from heuristics.multitree import METHOD as MULTITREE
 from heuristics.rhd import METHOD as RHD
 from heuristics.ring import METHOD as RING
 from heuristics.tacos import METHOD as TACOS
+from models.all_to_all import METHOD as MCF
+from models.allreduce_lp import METHOD as ALLREDUCE_LP
+from models.allreduce_trees import METHOD as ALLREDUCE_TREES
 from models.bfb import METHOD as BFB
 from models.forestcoll import METHOD as FORESTCOLL
 from schedules.method import Method
@@ -30,7 +34,11 @@ METHODS = by_name(
         BLINK,
         TACOS,
         BFB,
+        EXPANSION,
         FORESTCOLL,
+        MCF,
+        ALLREDUCE_TREES,
+        ALLREDUCE_LP,
     ]
 )
 """The methods of this project, by the name used in configs and on the command line."""

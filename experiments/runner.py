@@ -103,7 +103,7 @@ def run(config_path: Path | str, options: RunOptions, console: Console) -> Summa
     tasks = make_plan(config, load_methods(options.registry))
     limit = time_limit(config)
     chosen = tasks if options.only is None else select(tasks, options.only)
-    workers = _workers(config, options)
+    workers = available_workers(options.workers, config.run.workers, config.path, "[run]")
     _refuse_scheduler(options.scheduler)
     with Store(options.out or Path("results") / config.name) as store:
         if options.fresh:
@@ -132,14 +132,21 @@ class _Terms:
     limit: float | None
 
 
-def _workers(config: Config, options: RunOptions) -> int:
-    given = options.workers if options.workers is not None else config.run.workers
-    if given is None:
+def available_workers(given: int | None, configured: int | None, path: str, table: str) -> int:
+    """Return how many processes: as given on the command line, else in the config, else one a core.
+
+    Raises
+    ------
+    InputError
+        If it is not positive.
+    """
+    count = given if given is not None else configured
+    if count is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if given < 1:
-        where = "--workers" if options.workers is not None else f"{config.path}: [run]: workers"
-        raise InputError(f"{where} is {given}; at least 1 is needed")
-    return given
+    if count < 1:
+        where = "--workers" if given is not None else f"{path}: {table}: workers"
+        raise InputError(f"{where} is {count}; at least 1 is needed")
+    return count
 
 
 def _refuse_scheduler(address: str | None) -> None:

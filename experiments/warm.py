@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from experiments.registry import METHODS
+from models.allreduce_trees import pack, tree_network
 from models.bounds import lower_bounds
 from schedules.collective import Kind, collective
 from schedules.compose import BY_ALLGATHER
@@ -35,16 +36,20 @@ SIZE = Fraction(10**6)
 
 def warm() -> None:
     """Run every method, the verifier, the simulator and the bounds once."""
+    parse_topology("least_circulant:6,16")  # searches its offsets
     for text in NETWORKS:
         topology = parse_topology(text)
         for schedule in _schedules(topology):
             _use(schedule)
         for kind in Kind:
             lower_bounds(topology, collective(kind, topology.num_ranks), SIZE)
+    network = tree_network(parse_topology("ring:4"))
+    if network is not None:
+        pack(network.graph, Fraction(1, 2), products=False)  # greedy trees, of large networks only
 
 
 def _schedules(topology: Topology) -> Iterator[Schedule]:
-    for kind in BY_ALLGATHER:
+    for kind in (*BY_ALLGATHER, Kind.ALL_TO_ALL):
         problem = Problem(topology, collective(kind, topology.num_ranks), SIZE)
         for method in METHODS.values():
             options = method.options()

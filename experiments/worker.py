@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
+from typing import Any
 
 from schedules.method import Method
 from topologies.errors import TuttiError
@@ -31,17 +32,25 @@ class Setting:
         ``"module:NAME"`` of the mapping that holds the methods.
     schedules
         The directory that schedules go to; None keeps none.
+    perform
+        ``"module:NAME"`` of the function that performs a task.
     """
 
     registry: str = "experiments.registry:METHODS"
     schedules: Path | None = None
+    perform: str = "experiments.tasks:perform"
 
 
 def load_methods(registry: str) -> Mapping[str, Method]:
     """Return the methods under ``"module:NAME"``."""
-    module, _, name = registry.partition(":")
-    methods: Mapping[str, Method] = getattr(importlib.import_module(module), name)
+    methods: Mapping[str, Method] = load(registry)
     return methods
+
+
+def load(place: str) -> Any:
+    """Return what stands at ``"module:NAME"``."""
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)
 
 
 def work(connection: Connection, setting: Setting) -> None:
@@ -49,8 +58,9 @@ def work(connection: Connection, setting: Setting) -> None:
     _obey_parent()
     # Imported here: this module is for both sides, and what follows is heavy.
     from experiments.measure import CompilationListener
-    from experiments.tasks import Workplace, perform
+    from experiments.tasks import Workplace
 
+    perform = load(setting.perform)
     CompilationListener(lambda: connection.send((PAUSE, None)), lambda: connection.send((RESUME, None)))
     place = Workplace(load_methods(setting.registry), setting.schedules, {}, _teller(connection))
     connection.send((READY, None))

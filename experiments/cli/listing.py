@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from experiments.cli.output import print_json, print_table
+
+if TYPE_CHECKING:
+    from models.solvers import SolverInfo
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -60,7 +63,16 @@ def _solvers() -> Iterator[dict[str, Any]]:
             "installed": solver.installed,
             "version": solver.version,
             "features": sorted(map(str, solver.features)),
+            "missing": list(_hints(solver)),
         }
+
+
+def _hints(solver: SolverInfo) -> Iterator[str]:
+    """Yield what is missing and how to get it: the solver itself, or a feature of it."""
+    if not solver.installed:
+        yield f"{solver.name}: {solver.install}"
+    for feature, install in solver.missing:
+        yield f"{feature}: {install}"
 
 
 def _cells(values: Any) -> list[object]:

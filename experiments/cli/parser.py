@@ -51,7 +51,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"tutti {VERSION}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=OneLineParser)
-    for add in (_run, _synth, _verify, _simulate, _bound, _list):
+    for add in (_run, _synth, _verify, _simulate, _bound, _find, _list, _model):
         add(commands)
     return parser
 
@@ -142,6 +142,32 @@ def _bound(commands: Any) -> None:
     _topology(parser, nargs="+")
     _collective(parser)
     parser.add_argument("--size", help="M, such as 1MB; without it, bandwidth bounds only")
+    parser.add_argument("--lp", action="store_true", help="allreduce: the best of trees, however large")
+    _json(parser)
+
+
+def _find(commands: Any) -> None:
+    parser = _command(commands, "find", "find", "find the best networks of so many nodes and ports")
+    parser.add_argument("--nodes", type=int, required=True, metavar="N", help="ranks")
+    parser.add_argument("--degree", type=int, required=True, metavar="D", help="links out of each rank")
+    parser.add_argument("--bidirectional", action="store_true", help="only networks whose links go both ways")
+    parser.add_argument(
+        "--max-diameter", type=int, metavar="HOPS", help="only networks of at most this diameter"
+    )
+    parser.add_argument("--build", action="store_true", help="make and verify every schedule")
+    parser.add_argument("--size", default="1MiB", help="M of the allreduce column; default: %(default)s")
+    parser.add_argument("--bandwidth", default="100Gb/s", help="of a node; default: %(default)s")
+    parser.add_argument("--alpha", default="10us", help="of a step; default: %(default)s")
+    _json(parser)
+
+
+def _model(commands: Any) -> None:
+    parser = _command(commands, "model", "model", "write a linear program of this project as MPS or LP")
+    parser.add_argument("model", help="such as all-to-all or allreduce; an unknown one lists them")
+    _topology(parser)
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", required=True, help="ends in .mps or .lp"
+    )
     _json(parser)
 
 

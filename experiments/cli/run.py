@@ -11,6 +11,8 @@ from typing import Any
 from experiments.cli.output import console, print_table
 from experiments.gaps import INSTANCE, REFERENCE, gap_table
 from experiments.runner import RunOptions, Summary, run
+from experiments.study import is_study, run_study
+from experiments.study.statistics import standings
 from topologies.units import format_size
 
 OK, FAILED, INTERRUPTED = 0, 1, 130
@@ -28,12 +30,13 @@ def execute(arguments: argparse.Namespace) -> int:
         quiet=arguments.quiet,
         scheduler=arguments.scheduler,
     )
-    summary = run(arguments.config, options, console(sys.stderr))
+    study = is_study(arguments.config)
+    summary = (run_study if study else run)(arguments.config, options, console(sys.stderr))
     if summary.interrupted:
         print(_stopped(summary), file=sys.stderr)
         return INTERRUPTED
     if not arguments.quiet:
-        _print_summary(summary)
+        _print_study(summary) if study else _print_summary(summary)
     return FAILED if summary.failed else OK
 
 
@@ -52,6 +55,22 @@ def _print_summary(summary: Summary) -> None:
         title = "gap to the proven bound, at the largest size"
         print_table(title, ["topology", "collective", "size", *methods], lines)
         print("gap: time over the proven lower bound, less one, in %; -: no gap, results.csv says why")
+    _print_counts(summary)
+
+
+def _print_study(summary: Summary) -> None:
+    lines = [
+        [s.solver, f"{s.right}/{s.tried}", s.timeouts, s.wrong, s.failed, s.mean_s]
+        for s in standings(summary.rows)
+    ]
+    title = (
+        "shifted geometric mean of the seconds (shift 1 s; a time-out or wrong answer counts as the limit)"
+    )
+    print_table(title, ["solver", "right", "time-outs", "wrong", "failed", "mean (s)"], lines)
+    _print_counts(summary)
+
+
+def _print_counts(summary: Summary) -> None:
     counts = Counter(row["status"] for row in summary.rows)
     text = ", ".join(f"{count} {status}" for status, count in counts.items())
     left_out = " (results made by other code or another config are left out)" if summary.stale else ""

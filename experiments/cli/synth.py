@@ -21,7 +21,11 @@ from topologies.errors import InputError
 from topologies.text import parse_topology
 from topologies.units import format_size, parse_size
 
-TRAFFIC = ("rank_egress", "rank_egress_unicast", "link_traffic", "link_traffic_unicast")
+TRAFFIC = tuple(
+    f"{name}{suffix}"
+    for name in ("rank_egress", "rank_ingress", "link_traffic")
+    for suffix in ("", "_unicast")
+)
 
 
 def execute(arguments: argparse.Namespace) -> int:

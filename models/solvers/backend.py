@@ -1,7 +1,12 @@
-"""The contract of a solver back-end: a record that says what it can do, and one function."""
+"""The contract of a solver back-end: a record that says what it can do, and one function.
+
+It holds for LPs and MILPs: whether a model has whole-number columns is in the matrices, incumbents and bounds
+go through `Extras.trace`, and `Outcome` has objective and bound apart.
+"""
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import importlib.util
 from collections.abc import Callable
@@ -11,7 +16,33 @@ from typing import Any
 
 from models.solvers.compiled import CompiledModel
 from models.solvers.features import Feature
+from models.solvers.options import SolverOptions
 from models.solvers.outcome import Outcome
+from models.solvers.start import Extras
+
+
+@dataclass(frozen=True)
+class Extra:
+    """A feature that a further package brings.
+
+    Parameters
+    ----------
+    feature
+        What it adds.
+    distribution
+        What pip calls the package.
+    install
+        How to get it.
+    """
+
+    feature: Feature
+    distribution: str
+    install: str
+
+    @property
+    def installed(self) -> bool:
+        """Whether the package is there."""
+        return bool(_version(self.distribution))
 
 
 @dataclass(frozen=True)
@@ -27,22 +58,28 @@ class Backend:
     distribution
         What pip calls it, which tells its version.
     features
-        What it can do.
+        What it can do, the `extras` included.
     options
         Its frozen dataclass of options, which checks itself.
     run
-        ``(model, options) -> Outcome``; imports the solver when first called. Quiet.
+        ``(model, options, extras) -> Outcome``; quiet.
     install
         How to get it.
+    modules
+        What `run` imports; done beforehand by `load`, so that no solve pays for it.
+    extras
+        Features that need further packages.
     """
 
     name: str
     package: str
     distribution: str
     features: frozenset[Feature]
-    options: type
-    run: Callable[[CompiledModel, Any], Outcome]
+    options: type[SolverOptions]
+    run: Callable[[CompiledModel, Any, Extras], Outcome]
     install: str
+    modules: tuple[str, ...] = ()
+    extras: tuple[Extra, ...] = ()
 
     @property
     def installed(self) -> bool:
@@ -54,7 +91,20 @@ class Backend:
         """The installed version; empty if there is none."""
         return _version(self.distribution) if self.installed else ""
 
+    @property
+    def missing(self) -> tuple[Extra, ...]:
+        """The extras that are not installed."""
+        return tuple(extra for extra in self.extras if not extra.installed)
+
+    def load(self) -> None:
+        """Import what `run` needs."""
+        for module in self.modules:
+            importlib.import_module(module)
+
 
 @cache
 def _version(distribution: str) -> str:
-    return importlib.metadata.version(distribution)
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return ""

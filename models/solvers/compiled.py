@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyomo.environ as pyo
-from pyomo.common.errors import InvalidExpressionError
-from pyomo.repn.plugins.standard_form import LinearStandardFormCompiler
 from scipy.sparse import csr_array
 
 from models.solvers.features import Feature
 from topologies.errors import InputError, Unsupported
-from topologies.exact import BoolArray, FloatArray, Int32Array, frozen
+from topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, frozen
+
+if TYPE_CHECKING:
+    import pyomo.environ as pyo
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +79,48 @@ class CompiledModel:
         """What a back-end must handle."""
         return frozenset({Feature.MILP if self.integer.any() else Feature.LP})
 
+    def orders(self, seed: int) -> tuple[Int64Array, Int64Array]:
+        """Return an order of the rows and one of the columns, drawn from the seed; 0 keeps them."""
+        if not seed:
+            return np.arange(self.num_rows), np.arange(self.num_columns)
+        rng = np.random.default_rng(seed)
+        return rng.permutation(self.num_rows), rng.permutation(self.num_columns)
+
+    def permuted(self, seed: int) -> CompiledModel:
+        """Return the model with rows and columns in the `orders` of the seed: to compare solvers fairly."""
+        if not seed:
+            return self
+        rows, columns = self.orders(seed)
+        shape = (self.num_rows, self.num_columns)
+        matrix = csr_array((self.value, self.index, self.starts), shape=shape)[rows][:, columns]
+        matrix.sort_indices()
+        return replace(
+            self,
+            cost=frozen(self.cost[columns], np.float64),
+            starts=frozen(matrix.indptr, np.int32),
+            index=frozen(matrix.indices, np.int32),
+            value=frozen(matrix.data, np.float64),
+            row_lower=frozen(self.row_lower[rows], np.float64),
+            row_upper=frozen(self.row_upper[rows], np.float64),
+            lower=frozen(self.lower[columns], np.float64),
+            upper=frozen(self.upper[columns], np.float64),
+            integer=frozen(self.integer[columns], np.bool_),
+            variables=tuple(self.variables[column] for column in columns) if self.variables else (),
+            constraints=tuple(self.constraints[row] for row in rows) if self.constraints else (),
+        )
+
+    def write(self, path: Path | str) -> None:
+        """Write it as ``.mps`` or ``.lp`` (`models.solvers.export.write_model`).
+
+        Raises
+        ------
+        InputError
+            If the suffix is another, or the file can't be written.
+        """
+        from models.solvers.export import write_model
+
+        write_model(self, path)
+
     def column_of(self, variable: Any) -> int:
         """Return the column of a Pyomo variable.
 
@@ -116,7 +159,9 @@ class CompiledModel:
 
 def required_features(model: pyo.ConcreteModel) -> frozenset[Feature]:
     """Return what a back-end must handle, told from the variables alone, before anything is compiled."""
-    variables = model.component_data_objects(pyo.Var, active=True)
+    from pyomo.core.base.var import Var
+
+    variables = model.component_data_objects(Var, active=True)
     whole = any(not variable.is_continuous() and not variable.fixed for variable in variables)
     return frozenset({Feature.MILP if whole else Feature.LP})
 
@@ -133,6 +178,8 @@ def compile_model(model: pyo.ConcreteModel) -> CompiledModel:
     pyomo.common.errors.InfeasibleConstraintException
         If a constraint without variables does not hold.
     """
+    import pyomo.environ as pyo  # slow to import, and not needed where matrices are made directly
+
     begin = time.perf_counter()
     objectives = list(model.component_data_objects(pyo.Objective, active=True))
     if len(objectives) != 1:
@@ -160,6 +207,9 @@ def compile_model(model: pyo.ConcreteModel) -> CompiledModel:
 
 
 def _standard_form(model: pyo.ConcreteModel) -> Any:
+    from pyomo.common.errors import InvalidExpressionError
+    from pyomo.repn.plugins.standard_form import LinearStandardFormCompiler
+
     try:
         return LinearStandardFormCompiler().write(model, mixed_form=True, set_sense=None)
     except InvalidExpressionError as error:

@@ -4,55 +4,46 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from scipy.sparse import csr_matrix
 
 from models.solvers.backend import Backend
 from models.solvers.compiled import CompiledModel
 from models.solvers.features import Feature
-from models.solvers.options import check_choice, check_count, check_positive
+from models.solvers.options import SolverOptions, check_choice, check_count
 from models.solvers.outcome import Outcome, SolutionStatus, Termination
+from models.solvers.printing import printing_to
+from models.solvers.start import NOTHING, Extras
 from topologies.errors import InputError
 
 METHODS = ("primal", "dual")
 
 
-@dataclass(frozen=True)
-class GlopOptions:
+@dataclass(frozen=True, kw_only=True)
+class GlopOptions(SolverOptions):
     """Options of GLOP (`ortools/glop/parameters.proto`). It runs on one thread.
 
     Parameters
     ----------
     method
         ``"primal"`` or ``"dual"`` simplex.
-    time_limit
-        Seconds; None for no limit.
-    iteration_limit
-        Of simplex iterations; None for no limit.
-    tolerance
-        Primal and dual feasibility; None for GLOP's 1e-8.
-    presolve
-        Whether the model is reduced first.
+    seed
+        Of its random choices.
 
-    Raises
-    ------
-    InputError
-        If a value is out of range.
+    The others are those of `SolverOptions`; the default tolerance is GLOP's 1e-8.
     """
 
+    SOLVER: ClassVar[str] = "glop"
+
     method: str = "primal"
-    time_limit: float | None = None
-    iteration_limit: int | None = None
-    tolerance: float | None = None
-    presolve: bool = True
+    seed: int = 1
 
     def __post_init__(self) -> None:
         """Check the ranges."""
+        super().__post_init__()
         check_choice("glop", "method", self.method, METHODS)
-        check_positive("glop", "time_limit", self.time_limit, "a positive number of seconds")
-        check_positive("glop", "tolerance", self.tolerance, "a positive number")
-        check_count("glop", "iteration_limit", self.iteration_limit, 0)
+        check_count("glop", "seed", self.seed, 0)
 
 
 # ortools/linear_solver/python/model_builder_helper: SolveStatus. FEASIBLE and NOT_SOLVED mean some limit.
@@ -69,8 +60,8 @@ TERMINATIONS = {
 }
 
 
-def run(model: CompiledModel, options: GlopOptions) -> Outcome:
-    """Hand the arrays to GLOP, solve and read the answer.
+def run(model: CompiledModel, options: GlopOptions, extras: Extras = NOTHING) -> Outcome:
+    """Hand the arrays to GLOP, solve and read the answer; it takes no start.
 
     Raises
     ------
@@ -104,11 +95,12 @@ def _solve(model: CompiledModel, options: GlopOptions) -> Any:
     helper.set_maximize(model.maximize)
     helper.set_objective_offset(model.offset)
     solver = model_builder_helper.ModelSolverHelper("glop")
-    solver.enable_output(False)
+    solver.enable_output(options.log is not None)
     if options.time_limit is not None:
         solver.set_time_limit_in_seconds(float(options.time_limit))
     solver.set_solver_specific_parameters(_native_options(options))
-    solver.solve(helper)
+    with printing_to(options.log):
+        solver.solve(helper)
     if solver.status().name in ("INVALID_SOLVER_PARAMETERS", "MODEL_INVALID"):
         raise InputError(f"glop does not accept model {model.name} or its options: {solver.status_string()}")
     return solver
@@ -122,6 +114,8 @@ def _native_options(options: GlopOptions) -> str:
         "max_number_of_iterations": options.iteration_limit,
         "primal_feasibility_tolerance": options.tolerance,
         "dual_feasibility_tolerance": options.tolerance,
+        "random_seed": options.seed,
+        "log_search_progress": None if options.log is None else "true",
     }
     return " ".join(f"{name}: {value}" for name, value in native.items() if value is not None)
 
@@ -139,8 +133,9 @@ BACKEND = Backend(
     name="glop",
     package="ortools",
     distribution="ortools",
-    features=frozenset({Feature.LP, Feature.SIMPLEX, Feature.DUALS}),
+    features=frozenset({Feature.LP, Feature.SIMPLEX, Feature.DUALS, Feature.SEED}),
     options=GlopOptions,
     run=run,
     install="pip install ortools",
+    modules=("ortools.linear_solver.python.model_builder_helper",),
 )

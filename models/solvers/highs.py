@@ -1,72 +1,78 @@
-"""HiGHS through highspy, by arrays: simplex and interior point for LPs, branch and cut for MILPs."""
+"""HiGHS through highspy, by arrays: simplex, interior point and PDLP for LPs, branch and cut for MILPs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from models.solvers.backend import Backend
+from models.solvers.backend import Backend, Extra
 from models.solvers.compiled import CompiledModel
 from models.solvers.features import Feature
-from models.solvers.options import check_choice, check_count, check_positive
+from models.solvers.options import NUMBER, SolverOptions, check_choice, check_count, check_positive
 from models.solvers.outcome import Outcome, SolutionStatus, Termination
+from models.solvers.printing import printing_to
+from models.solvers.start import NOTHING, Basis, Extras, Place, Progress, Start, Trace
 from topologies.errors import InputError
 
-METHODS = ("choose", "simplex", "ipm")
+METHODS = {
+    "choose": None,
+    "simplex": Feature.SIMPLEX,
+    "ipm": Feature.IPM,
+    "hipo": Feature.HIPO,
+    "pdlp": Feature.PDLP,
+}
+"""Option ``solver``, and what it asks for."""
+STRATEGIES = {"choose": 0, "dual": 1, "primal": 4}
+"""Option ``simplex_strategy``."""
 
 
-@dataclass(frozen=True)
-class HighsOptions:
+@dataclass(frozen=True, kw_only=True)
+class HighsOptions(SolverOptions):
     """Options of HiGHS (https://ergo-code.github.io/HiGHS/stable/options/definitions/).
 
     Parameters
     ----------
     method
-        ``"choose"``, ``"simplex"`` or ``"ipm"`` (option ``solver``).
-    time_limit
-        Seconds; None for no limit.
-    iteration_limit
-        Of simplex or interior-point iterations; None for no limit.
+        ``"choose"``, ``"simplex"``, ``"ipm"`` (IPX), ``"hipo"`` or ``"pdlp"`` (option ``solver``).
+    strategy
+        Of the simplex: ``"dual"``, ``"primal"`` or ``"choose"``.
     threads
         At least 1.
-    tolerance
-        Primal and dual feasibility; None for HiGHS's 1e-7.
     crossover
         Whether interior point ends in a basic solution.
-    presolve
-        Whether the model is reduced first.
     relative_gap
         At which branch and cut stops; None for HiGHS's 1e-4.
     seed
         Of its random choices.
 
-    Raises
-    ------
-    InputError
-        If a value is out of range.
+    The others are those of `SolverOptions`.
     """
 
+    SOLVER: ClassVar[str] = "highs"
+
     method: str = "choose"
-    time_limit: float | None = None
-    iteration_limit: int | None = None
+    strategy: str = "dual"
     threads: int = 1
-    tolerance: float | None = None
     crossover: bool = True
-    presolve: bool = True
     relative_gap: float | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
         """Check the ranges."""
+        super().__post_init__()
         check_choice("highs", "method", self.method, METHODS)
-        check_positive("highs", "time_limit", self.time_limit, "a positive number of seconds")
-        check_positive("highs", "tolerance", self.tolerance, "a positive number")
-        check_positive("highs", "relative_gap", self.relative_gap, "a positive number")
-        check_count("highs", "iteration_limit", self.iteration_limit, 0)
+        check_choice("highs", "strategy", self.strategy, STRATEGIES)
+        check_positive("highs", "relative_gap", self.relative_gap, NUMBER)
         check_count("highs", "threads", self.threads, 1)
         check_count("highs", "seed", self.seed, 0)
+
+    @property
+    def needs(self) -> frozenset[Feature]:
+        """The algorithm that `method` names."""
+        feature = METHODS[self.method]
+        return frozenset() if feature is None else frozenset({feature})
 
 
 # https://ergo-code.github.io/HiGHS/stable/structures/enums/#HighsModelStatus
@@ -89,31 +95,58 @@ TERMINATIONS = {
 }
 
 
-def run(model: CompiledModel, options: HighsOptions) -> Outcome:
+def run(model: CompiledModel, options: HighsOptions, extras: Extras = NOTHING) -> Outcome:
     """Hand the arrays to HiGHS, solve and read the answer.
 
     Raises
     ------
     InputError
-        If HiGHS refuses an option or the model.
+        If HiGHS refuses an option, the model or the start.
     """
     import highspy
 
     highs = highspy.Highs()
+    highs.setOptionValue("log_to_console", False)
     for name, value in _native_options(options).items():
         # HiGHS goes on with its previous setting after a refusal, so every status counts.
         if highs.setOptionValue(name, value) != highspy.HighsStatus.kOk:
             raise InputError(f"highs does not accept option {name} = {value!r} in this installation")
     highspy.Highs.resetGlobalScheduler(True)  # else the first model's thread count is everyone's
     _pass_model(highspy, highs, model)
-    highs.run()
+    if extras.start is not None:
+        _pass_start(highspy, highs, model, extras.start)
+    if extras.trace is not None and model.integer.any():
+        _tell(highs, model, extras.trace)
+    with printing_to(options.log if options.method == "pdlp" else None):
+        highs.run()
     return _read(highspy, highs, model)
 
 
+def write(model: CompiledModel, path: str) -> None:
+    """Write the model in the format that the suffix names.
+
+    Raises
+    ------
+    InputError
+        If HiGHS refuses the model or can't write the file.
+    """
+    import highspy
+
+    highs = highspy.Highs()
+    highs.setOptionValue("output_flag", False)
+    _pass_model(highspy, highs, model, maximize=model.maximize)
+    if highs.writeModel(path) == highspy.HighsStatus.kError:
+        raise InputError(f"{path}: can't write model {model.name}")
+
+
 def _native_options(options: HighsOptions) -> dict[str, Any]:
+    # PDLP's answer is judged by these afterwards, and called unknown if it lies between the two.
+    checked = None if options.method == "pdlp" else options.tolerance
     native = {
-        "output_flag": False,
+        "output_flag": options.log is not None,
+        "log_file": None if options.log is None else str(options.log),
         "solver": options.method,
+        "simplex_strategy": STRATEGIES[options.strategy],
         "threads": options.threads,
         "random_seed": options.seed,
         "presolve": "on" if options.presolve else "off",
@@ -121,23 +154,36 @@ def _native_options(options: HighsOptions) -> dict[str, Any]:
         "time_limit": options.time_limit,
         "simplex_iteration_limit": options.iteration_limit,
         "ipm_iteration_limit": options.iteration_limit,
-        "primal_feasibility_tolerance": options.tolerance,
-        "dual_feasibility_tolerance": options.tolerance,
+        "pdlp_iteration_limit": options.iteration_limit,
+        "primal_feasibility_tolerance": checked,
+        "dual_feasibility_tolerance": checked,
+        "ipm_optimality_tolerance": options.tolerance,
+        "pdlp_optimality_tolerance": options.tolerance,
         "mip_rel_gap": options.relative_gap,
     }
     return {name: value for name, value in native.items() if value is not None}
 
 
-def _pass_model(highspy: Any, highs: Any, model: CompiledModel) -> None:
-    sense = highspy.ObjSense.kMaximize if model.maximize else highspy.ObjSense.kMinimize
+def _sign(model: CompiledModel) -> float:
+    """Return -1 for a maximum, which is solved as a minimum of the negative.
+
+    HiGHS 1.14 with ``solver=pdlp`` postsolves a maximum that presolve has solved with duals of the wrong
+    sign, and then calls it unknown.
+    """
+    return -1.0 if model.maximize else 1.0
+
+
+def _pass_model(highspy: Any, highs: Any, model: CompiledModel, *, maximize: bool = False) -> None:
+    sense = highspy.ObjSense.kMaximize if maximize else highspy.ObjSense.kMinimize
+    sign = 1.0 if maximize else _sign(model)
     status = highs.passModel(
         model.num_columns,
         model.num_rows,
         model.num_nonzeros,
         int(highspy.MatrixFormat.kRowwise),
         int(sense),
-        model.offset,
-        model.cost,
+        sign * model.offset,
+        sign * model.cost,
         model.lower,
         model.upper,
         model.row_lower,
@@ -151,24 +197,81 @@ def _pass_model(highspy: Any, highs: Any, model: CompiledModel) -> None:
         raise InputError(f"highs does not accept model {model.name}")
 
 
+def _pass_start(highspy: Any, highs: Any, model: CompiledModel, start: Start) -> None:
+    """Hand over a start; a basis serves the simplex, values branch and cut, or the simplex by a crossover."""
+    if start.basis is not None:
+        basis = highspy.HighsBasis()
+        places = [highspy.HighsBasisStatus(code) for code in range(len(Place))]
+        basis.col_status = [places[code] for code in start.basis.columns]
+        basis.row_status = [places[code] for code in start.basis.rows]
+        basis.valid = True
+        _accept(highspy, highs.setBasis(basis), model, "basis")
+    elif start.values is not None:
+        solution = highspy.HighsSolution()
+        solution.col_value = start.values.tolist()
+        solution.value_valid = True
+        if start.duals is not None:
+            solution.row_dual = (_sign(model) * start.duals).tolist()
+            solution.dual_valid = True
+        _accept(highspy, highs.setSolution(solution), model, "values")
+
+
+def _accept(highspy: Any, status: Any, model: CompiledModel, what: str) -> None:
+    if status == highspy.HighsStatus.kError:
+        raise InputError(f"highs does not accept the start of model {model.name}: its {what}")
+
+
+def _tell(highs: Any, model: CompiledModel, trace: Trace) -> None:
+    """Report each better solution with the bound at that time."""
+
+    def report(event: Any) -> None:
+        data = event.data_out
+        trace(
+            Progress(
+                float(data.running_time),
+                _finite(_sign(model) * data.objective_function_value),
+                _finite(_sign(model) * data.mip_dual_bound),
+            )
+        )
+
+    highs.cbMipImprovingSolution.subscribe(report)
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
 def _read(highspy: Any, highs: Any, model: CompiledModel) -> Outcome:
     native = highs.getModelStatus()
     termination = TERMINATIONS.get(native.name, Termination.UNKNOWN)
     info, solution = highs.getInfo(), highs.getSolution()
     optimal = termination is Termination.OPTIMAL
     found = info.primal_solution_status == int(highspy.SolutionStatus.kSolutionStatusFeasible)
+    counts = (info.simplex_iteration_count, info.ipm_iteration_count, info.pdlp_iteration_count)
+    iterations = sum(max(count, 0) for count in counts)
     if not (found or optimal):
-        return Outcome(termination, SolutionStatus.NONE)
-    objective = float(info.objective_function_value)
+        return Outcome(termination, SolutionStatus.NONE, iterations=iterations)
+    objective = _sign(model) * float(info.objective_function_value)
     whole = bool(model.integer.any())
-    proven = info.mip_dual_bound if whole else objective if optimal else None
+    proven = _sign(model) * info.mip_dual_bound if whole else objective if optimal else None
     return Outcome(
         termination,
         SolutionStatus.OPTIMAL if optimal else SolutionStatus.FEASIBLE,
         objective,
-        None if proven is None or not np.isfinite(proven) else float(proven),
+        None if proven is None else _finite(proven),
         np.array(solution.col_value),
-        np.array(solution.row_dual) if solution.dual_valid and optimal and not whole else None,
+        _sign(model) * np.array(solution.row_dual) if solution.dual_valid and optimal and not whole else None,
+        _basis(highs) if optimal and not whole else None,
+        iterations,
+    )
+
+
+def _basis(highs: Any) -> Basis | None:
+    basis = highs.getBasis()
+    if not basis.valid:
+        return None
+    return Basis(
+        *(np.array([int(s) for s in part], np.int8) for part in (basis.col_status, basis.row_status))
     )
 
 
@@ -176,8 +279,16 @@ BACKEND = Backend(
     name="highs",
     package="highspy",
     distribution="highspy",
-    features=frozenset({Feature.LP, Feature.MILP, Feature.SIMPLEX, Feature.IPM, Feature.DUALS}),
+    features=frozenset(Feature) - {Feature.QP},
     options=HighsOptions,
     run=run,
     install='pip install "highspy<1.15"',
+    modules=("highspy",),
+    extras=(
+        Extra(
+            Feature.HIPO,
+            "highspy-extras",
+            'pip install "highspy[extras]>=1.15" without ortools: the two can\'t share a process',
+        ),
+    ),
 )

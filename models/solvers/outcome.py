@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from models.solvers.compiled import CompiledModel
+from models.solvers.start import Basis
 from topologies.errors import InputError
 from topologies.exact import FloatArray
 
@@ -55,6 +56,12 @@ class Outcome:
         float64, one a column; None without a solution.
     duals
         float64, one a row: the change of the objective with the row's bound; None where not available.
+    basis
+        Of a basic optimum, to start from again; None where the solver gives none.
+    iterations
+        Of the algorithm that ran; None where not told.
+    stopped
+        How it was stopped from outside (killed, crashed); empty if it stopped by itself.
     """
 
     termination: Termination
@@ -63,6 +70,9 @@ class Outcome:
     bound: float | None = None
     values: FloatArray | None = None
     duals: FloatArray | None = None
+    basis: Basis | None = None
+    iterations: int | None = None
+    stopped: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +89,8 @@ class SolverResult:
         Who solved it.
     compile_s, solve_s
         Seconds to make the matrices, and to hand them over, solve and read the answer.
+    peak_rss_mb
+        Most memory resident, in MB; known where it was solved in a process of its own.
     """
 
     outcome: Outcome
@@ -87,6 +99,7 @@ class SolverResult:
     version: str
     compile_s: float
     solve_s: float
+    peak_rss_mb: float | None = None
 
     @property
     def termination(self) -> Termination:

@@ -5,30 +5,48 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from models.solvers import glop, highs
+from models.solvers import glop, gurobi, highs, pdlp
 from models.solvers.backend import Backend
 from models.solvers.features import Feature
 from topologies.errors import InputError, Unsupported, suggestion
 
-BACKENDS = {backend.name: backend for backend in (highs.BACKEND, glop.BACKEND)}
+BACKENDS = {backend.name: backend for backend in (highs.BACKEND, glop.BACKEND, pdlp.BACKEND, gurobi.BACKEND)}
 """Every known solver, installed or not; a new one is a module like `highs` and its place in this line."""
 
 
 @dataclass(frozen=True)
 class SolverInfo:
-    """A line of ``tutti list solvers``."""
+    """A line of ``tutti list solvers``.
+
+    Parameters
+    ----------
+    name, version, installed
+        The solver; the version is empty where it is not installed.
+    features
+        What it can do here; what it could with the packages in `missing` is left out.
+    install
+        How to get it.
+    missing
+        How to get each feature that it lacks here.
+    """
 
     name: str
     version: str
     installed: bool
     features: frozenset[Feature]
     install: str
+    missing: tuple[tuple[Feature, str], ...] = ()
 
 
 def known_solvers() -> list[SolverInfo]:
     """Return all solvers with what they can do, by name, without importing any."""
-    backends = (BACKENDS[name] for name in sorted(BACKENDS))
-    return [SolverInfo(b.name, b.version, b.installed, b.features, b.install) for b in backends]
+    return [_info(BACKENDS[name]) for name in sorted(BACKENDS)]
+
+
+def _info(backend: Backend) -> SolverInfo:
+    missing = tuple((extra.feature, extra.install) for extra in backend.missing)
+    here = backend.features - {feature for feature, _ in missing}
+    return SolverInfo(backend.name, backend.version, backend.installed, here, backend.install, missing)
 
 
 def installed_solvers() -> list[SolverInfo]:
@@ -42,7 +60,7 @@ def find_backend(solver: str, needs: Iterable[Feature] = ()) -> Backend:
     Raises
     ------
     InputError
-        If there is none of that name, or it is not installed.
+        If there is none of that name, or it, or the package that a feature needs, is not installed.
     Unsupported
         If it lacks a feature; the message names a solver that has all.
     """
@@ -51,9 +69,13 @@ def find_backend(solver: str, needs: Iterable[Feature] = ()) -> Backend:
     backend, wanted = BACKENDS[solver], frozenset(needs)
     if not wanted <= backend.features:
         lacking = ", ".join(sorted(wanted - backend.features))
-        others = sorted(b.name for b in BACKENDS.values() if wanted <= b.features)
+        able = [b for b in BACKENDS.values() if wanted <= b.features]
+        others = sorted(b.name for b in [b for b in able if b.installed] or able)
         instead = f"use {' or '.join(others)}" if others else "no known solver does"
         raise Unsupported(f"solver {solver} does not do {lacking}; {instead}")
     if not backend.installed:
         raise InputError(f"solver {solver} is not installed; get it with: {backend.install}")
+    for extra in backend.missing:
+        if extra.feature in wanted:
+            raise InputError(f"solver {solver} has no {extra.feature} here; get it with: {extra.install}")
     return backend

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyomo.environ as pyo
-from pyomo.common.errors import InfeasibleConstraintException
-
+from models.solvers.backend import Backend
 from models.solvers.compiled import CompiledModel, compile_model, required_features
 from models.solvers.features import Feature
+from models.solvers.options import SolverOptions
 from models.solvers.outcome import Outcome, SolutionStatus, SolverResult, Termination
+from models.solvers.process import solve_apart
 from models.solvers.registry import find_backend
+from models.solvers.start import Extras, Start, Trace
 from topologies.errors import InputError
+
+if TYPE_CHECKING:
+    import pyomo.environ as pyo
 
 
 def solve(
@@ -21,6 +25,8 @@ def solve(
     solver: str = "highs",
     options: Any = None,
     needs: Iterable[Feature] = (),
+    start: Start | None = None,
+    trace: Trace | None = None,
 ) -> SolverResult:
     """Solve a linear Pyomo model, or one already compiled.
 
@@ -33,7 +39,12 @@ def solve(
     options
         That back-end's options; None for its defaults.
     needs
-        Further features to insist on (``Feature.DUALS``), besides what the model itself asks for.
+        Further features to insist on (``Feature.DUALS``), besides what the model itself, the options and
+        the start ask for.
+    start
+        A basis, or values, to begin from.
+    trace
+        Is told incumbents and bounds of a MILP, where the back-end can.
 
     Raises
     ------
@@ -44,6 +55,7 @@ def solve(
 
     Examples
     --------
+    >>> import pyomo.environ as pyo
     >>> m = pyo.ConcreteModel()
     >>> m.x = pyo.Var(bounds=(0, 4))
     >>> m.cost = pyo.Objective(expr=3 * m.x, sense=pyo.maximize)
@@ -51,22 +63,47 @@ def solve(
     >>> str(result.termination), result.objective, result.value(m.x)
     ('optimal', 12.0, 4.0)
     """
-    compiled = model if isinstance(model, CompiledModel) else None
-    asked = compiled.features if compiled else required_features(model)
-    backend = find_backend(solver, asked | frozenset(needs))
+    given = model if isinstance(model, CompiledModel) else None
+    backend = find_backend(solver, given.features if given else required_features(model))
+    chosen = _options(backend, options)
+    find_backend(solver, chosen.needs | frozenset(needs) | (start.needs if start else frozenset()))
+    begin = time.perf_counter()
+    compiled = _compiled(model) if given is None else given
+    if compiled is None:
+        nothing = Outcome(Termination.INFEASIBLE, SolutionStatus.NONE)
+        return SolverResult(nothing, None, solver, backend.version, time.perf_counter() - begin, 0.0)
+    if start is not None:
+        start.check(compiled.name, compiled.num_columns, compiled.num_rows)
+    outcome, seconds, peak = _run(compiled, backend, chosen, Extras(start, trace))
+    return SolverResult(outcome, compiled, solver, backend.version, compiled.compile_s, seconds, peak)
+
+
+def _compiled(model: Any) -> CompiledModel | None:
+    """Return a Pyomo model's matrices; None if a constraint of constants does not hold."""
+    from pyomo.common.errors import InfeasibleConstraintException
+
+    try:
+        return compile_model(model)
+    except InfeasibleConstraintException:
+        return None
+
+
+def _options(backend: Backend, options: Any) -> SolverOptions:
     chosen = backend.options() if options is None else options
     if not isinstance(chosen, backend.options):
         wanted = backend.options.__name__
-        raise InputError(f"solver {solver} takes {wanted}, not {type(chosen).__name__}")
-    if compiled is None:
-        begin = time.perf_counter()
-        try:
-            compiled = compile_model(model)
-        except InfeasibleConstraintException:
-            nothing = Outcome(Termination.INFEASIBLE, SolutionStatus.NONE)
-            compile_s = time.perf_counter() - begin
-            return SolverResult(nothing, None, solver, backend.version, compile_s, 0.0)
+        raise InputError(f"solver {backend.name} takes {wanted}, not {type(chosen).__name__}")
+    return chosen
+
+
+def _run(
+    model: CompiledModel, backend: Backend, options: SolverOptions, extras: Extras
+) -> tuple[Outcome, float, float | None]:
+    """Return the outcome, the seconds and, of a process of its own, the peak memory in MB."""
+    if options.apart:
+        measured = solve_apart(model, backend, options, extras)
+        return measured.outcome, measured.seconds, measured.peak_rss_mb
+    backend.load()
     begin = time.perf_counter()
-    outcome = backend.run(compiled, chosen)
-    solve_s = time.perf_counter() - begin
-    return SolverResult(outcome, compiled, solver, backend.version, compiled.compile_s, solve_s)
+    outcome = backend.run(model, options, extras)
+    return outcome, time.perf_counter() - begin, None

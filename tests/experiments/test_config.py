@@ -10,6 +10,8 @@ from experiments.config import parse_config, read_config
 from experiments.options import build_options
 from experiments.plan import make_plan, select, time_limit
 from experiments.registry import METHODS
+from experiments.study import is_study, read_study
+from experiments.study.runner import make_tasks
 from topologies import InputError
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -105,7 +107,7 @@ def test_a_pattern_selects_by_topology_collective_method_or_all_of_it():
 
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.toml")), ids=lambda path: path.stem)
 def test_the_configs_of_the_repository_are_right(path):
-    assert make_plan(read_config(path), METHODS)
+    assert make_tasks(read_study(path), None) if is_study(path) else make_plan(read_config(path), METHODS)
 
 
 WRONG = {

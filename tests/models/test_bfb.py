@@ -367,7 +367,7 @@ def test_groups_and_uneven_shards_are_unsupported(extra, shown):
         ({"chunks": 2.5}, "bfb option chunks is 2.5; it must be a whole number, at least 1"),
         ({"chunks": True}, "bfb option chunks is True; it must be a whole number, at least 1"),
         ({"solver": "hihgs"}, "bfb option solver is 'hihgs'; did you mean 'highs'?"),
-        ({"solver": "abacus"}, "bfb option solver is 'abacus'; allowed: counting, glop, highs"),
+        ({"solver": "abacus"}, "bfb option solver is 'abacus'; allowed: counting, glop, gurobi, highs"),
     ],
 )
 def test_an_option_out_of_range_is_named(values, message):

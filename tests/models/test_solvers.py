@@ -4,6 +4,7 @@ import itertools
 import subprocess
 import sys
 from fractions import Fraction
+from importlib.util import find_spec
 
 import numpy as np
 import pyomo.environ as pyo
@@ -13,6 +14,7 @@ from models.solvers import (
     Feature,
     GlopOptions,
     HighsOptions,
+    PdlpOptions,
     SolutionStatus,
     Termination,
     compile_model,
@@ -32,6 +34,9 @@ BACKENDS = [
     pytest.param("highs", HighsOptions(), id="highs"),
     pytest.param("highs", HighsOptions(method="simplex", presolve=False), id="highs-simplex"),
     pytest.param("highs", HighsOptions(method="ipm"), id="highs-ipm"),
+    pytest.param("highs", HighsOptions(method="simplex", strategy="primal"), id="highs-primal"),
+    pytest.param("highs", HighsOptions(method="pdlp", tolerance=1e-9), id="highs-pdlp"),
+    pytest.param("pdlp", PdlpOptions(tolerance=1e-9), id="pdlp"),
     pytest.param("glop", GlopOptions(), id="glop"),
     pytest.param("glop", GlopOptions(method="dual", presolve=False), id="glop-dual"),
 ]
@@ -257,9 +262,11 @@ def test_the_list_of_solvers_tells_who_is_installed():
     assert [(info.name, info.installed) for info in known_solvers()] == [
         ("ghost", False),
         ("glop", True),
+        ("gurobi", find_spec("gurobipy") is not None),
         ("highs", True),
+        ("pdlp", True),
     ]
-    assert [info.name for info in installed_solvers()] == ["glop", "highs"]
+    assert {"glop", "highs", "pdlp"} <= {info.name for info in installed_solvers()}
     assert all(info.version for info in installed_solvers())
 
 

@@ -1,0 +1,244 @@
+"""The config of a study of solvers: ``[[instance]]`` and ``[[solver]]`` tables, read strictly."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from experiments.config import Placed, Table, parse_toml, read_table, read_tables, read_text
+from models.solvers import SolverOptions
+from models.solvers.registry import BACKENDS
+from topologies.errors import InputError, suggestion
+from topologies.units import parse_size, parse_time
+
+OF_THE_RUN = {"time_limit", "memory_limit", "seed", "log", "own_process"}
+"""Options of solvers that the study sets for all alike."""
+GIGABYTE = 10**9
+
+
+class InstanceTable(Table):
+    """``[[instance]]``: a linear program; the limit and the seeds are those of ``[study]`` if absent."""
+
+    model: str
+    topology: str
+    time_limit: str | None = None
+    seeds: list[int] | None = Field(default=None, min_length=1)
+
+
+class SolverTable(Table):
+    """``[[solver]]``: a back-end with options, under a label."""
+
+    name: str
+    label: str = ""
+    options: dict[str, Any] = Field(default_factory=dict)
+
+
+class StudyTable(Table):
+    """``[study]``: what is the same for all solves."""
+
+    time_limit: str
+    memory_limit: str | None = None
+    seeds: list[int] = Field(default=[0], min_length=1)
+    workers: int | None = None
+    keep_logs: bool = True
+
+
+class StudyDocument(Table):
+    """The whole file, its tables not yet read."""
+
+    name: str
+    instance: list[dict[str, Any]] = Field(min_length=1)
+    solver: list[dict[str, Any]] = Field(min_length=1)
+    study: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A solver of the study, its options checked.
+
+    Parameters
+    ----------
+    label
+        As the report calls it.
+    solver
+        The back-end's name.
+    given
+        Its options as written.
+    """
+
+    label: str
+    solver: str
+    given: Mapping[str, Any]
+
+    def options(self, **more: Any) -> SolverOptions:
+        """Return the back-end's options, with those of the run."""
+        values = {name: _plain(value) for name, value in self.given.items()}
+        return BACKENDS[self.solver].options(**values, **more)
+
+
+@dataclass(frozen=True)
+class Program:
+    """A linear program of the study.
+
+    Parameters
+    ----------
+    where
+        Its place in the config.
+    model, topology
+        What it is.
+    seeds
+        Orders of rows and columns, and the solver's own seed where it has one.
+    time_limit
+        Seconds of a solve.
+    """
+
+    where: str
+    model: str
+    topology: str
+    seeds: tuple[int, ...]
+    time_limit: float
+
+
+@dataclass(frozen=True)
+class StudyConfig:
+    """A study, read.
+
+    Parameters
+    ----------
+    path, text, name
+        The file, what stands in it, and the study's name.
+    programs
+        What is solved, in order.
+    solvers
+        Who is compared.
+    memory_limit
+        Bytes of a solve; None for none.
+    workers
+        Processes; None: one a core.
+    keep_logs
+        Whether each row has its solver's log.
+    """
+
+    path: str
+    text: str
+    name: str
+    programs: tuple[Program, ...]
+    solvers: tuple[Entrant, ...]
+    memory_limit: float | None
+    workers: int | None
+    keep_logs: bool
+
+
+def is_study(path: Path | str) -> bool:
+    """Whether a config is a study of solvers: it has ``[study]`` or ``[[instance]]``."""
+    document = parse_toml(read_text(path), str(path))
+    return bool({"study", "instance"} & document.keys())
+
+
+def read_study(path: Path | str) -> StudyConfig:
+    """Return the study in a TOML file.
+
+    Raises
+    ------
+    InputError
+        If the file can't be read, is no TOML, or a table or key in it is wrong.
+    """
+    where, text = str(path), read_text(path)
+    document = read_table(StudyDocument, parse_toml(text, where), where)
+    if not re.fullmatch(r"\w[\w.-]*", document.name):
+        raise InputError(f"{where}: name '{document.name}' must be letters, digits, '_', '.' and '-'")
+    table = read_table(StudyTable, document.study, f"{where}: [study]")
+    return StudyConfig(
+        path=where,
+        text=text,
+        name=document.name,
+        programs=_programs(read_tables(InstanceTable, document.instance, where, "instance"), table, where),
+        solvers=_entrants(read_tables(SolverTable, document.solver, where, "solver")),
+        memory_limit=_memory(table.memory_limit, where),
+        workers=table.workers,
+        keep_logs=table.keep_logs,
+    )
+
+
+def _programs(tables: tuple[Placed[InstanceTable], ...], study: StudyTable, path: str) -> tuple[Program, ...]:
+    """Return the programs, each with its own seeds and limit or those of the study."""
+    seeds = _seeds(study.seeds, f"{path}: [study]")
+    limit = _limit(study.time_limit, parse_time, f"{path}: [study]: time_limit")
+    return tuple(
+        Program(
+            placed.where,
+            table.model,
+            table.topology.strip(),
+            seeds if table.seeds is None else _seeds(table.seeds, placed.where),
+            limit
+            if table.time_limit is None
+            else _limit(table.time_limit, parse_time, f"{placed.where}: time_limit"),
+        )
+        for placed in tables
+        for table in (placed.table,)
+    )
+
+
+def _memory(text: str | None, where: str) -> float | None:
+    return None if text is None else _limit(text, parse_size, f"{where}: [study]: memory_limit")
+
+
+def _limit(text: str, parse: Any, where: str) -> float:
+    try:
+        value = parse(text)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
+    if value <= 0:
+        raise InputError(f"{where} is '{text}'; it must be positive")
+    return float(value)
+
+
+def _seeds(seeds: list[int], where: str) -> tuple[int, ...]:
+    if min(seeds) < 0 or len(set(seeds)) < len(seeds):
+        raise InputError(f"{where}: seeds = {seeds}; a list holds different seeds, none negative")
+    return tuple(seeds)
+
+
+def _entrants(tables: tuple[Placed[SolverTable], ...]) -> tuple[Entrant, ...]:
+    found: dict[str, Entrant] = {}
+    for placed in tables:
+        table = placed.table
+        entrant = Entrant(table.label or table.name, table.name, table.options)
+        if entrant.label in found:
+            raise InputError(f"{placed.where}: label '{entrant.label}' occurs twice; give each its own label")
+        _check(entrant, placed.where)
+        found[entrant.label] = entrant
+    return tuple(found.values())
+
+
+def _check(entrant: Entrant, where: str) -> None:
+    """Refuse a solver that nobody knows, and options that it does not take."""
+    if entrant.solver not in BACKENDS:
+        raise InputError(f"{where}: unknown solver '{entrant.solver}'{suggestion(entrant.solver, BACKENDS)}")
+    kind = BACKENDS[entrant.solver].options
+    fields = {field.name: field for field in dataclasses.fields(kind) if field.name not in OF_THE_RUN}
+    for name, value in entrant.given.items():
+        if name in OF_THE_RUN:
+            raise InputError(f"{where}: option '{name}' is the same for all solvers; [study] sets it")
+        if name not in fields:
+            known = suggestion(name, fields)
+            raise InputError(f"{where}: solver {entrant.solver} has no option '{name}'{known}")
+        if isinstance(fields[name].default, bool) and not isinstance(value, bool):
+            raise InputError(
+                f"{where}: {entrant.solver} option {name} is {value!r}; it must be true or false"
+            )
+    try:
+        entrant.options()
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
+
+
+def _plain(value: Any) -> Any:
+    return float(value) if isinstance(value, Decimal) else value

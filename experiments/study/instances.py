@@ -1,0 +1,255 @@
+"""The linear programs of a study, by name: a topology turned into matrices, and what certifies its value.
+
+Of some models the exact optimum is known without a linear program (BFB by counting, routing by the bottleneck
+cut), or another algorithm proves it (allreduce, by cuts and trees). Of all-to-all every solver's answer
+proves an interval of its own, in integers and whatever the solver's tolerance was; all of them hold, so their
+intersection does.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from models.solvers import CompiledModel, SolverResult, compile_model
+from schedules.collective import Kind, collective
+from topologies.errors import InputError, suggestion
+from topologies.exact import FloatArray, Int64Array
+from topologies.topology import Topology
+
+PROOF_SECONDS = 60.0
+"""How long the proof of an allreduce optimum may take, once an instance; what is proven by then counts."""
+Bounds = tuple[Fraction | None, Fraction | None]
+"""What is proven of an optimum: from below and from above."""
+UNKNOWN: Bounds = (None, None)
+
+
+def _nothing(values: FloatArray | None, duals: FloatArray | None) -> Bounds:
+    return UNKNOWN
+
+
+@dataclass(frozen=True, eq=False)
+class Instance:
+    """A linear program, ready to be solved.
+
+    Parameters
+    ----------
+    compiled
+        Its matrices.
+    build_s
+        Seconds from the topology to the matrices.
+    known
+        The optimum, where it is known exactly.
+    certified_by
+        What proves the value, in words.
+    certify
+        From a solver's values and duals to bounds on the optimum; either may be None.
+    """
+
+    compiled: CompiledModel
+    build_s: float
+    known: Fraction | None
+    certified_by: str
+    certify: Callable[[FloatArray | None, FloatArray | None], Bounds] = _nothing
+
+    def bounds(self, result: SolverResult) -> Bounds:
+        """Return what is proven of the optimum, with a solver's answer at hand."""
+        if self.known is not None:
+            return self.known, self.known
+        return self.certify(result.values, result.duals)
+
+
+@dataclass(frozen=True)
+class LinearModel:
+    """A kind of linear program.
+
+    Parameters
+    ----------
+    name, summary
+        As users write it; what it is.
+    kind
+        The collective that it speaks of.
+    builder
+        How its matrices are made: ``arrays``, written down directly, or ``pyomo``, compiled.
+    build
+        From a topology to the instance; raises `Unsupported` where the model does not suit the network.
+    """
+
+    name: str
+    summary: str
+    kind: Kind
+    builder: str
+    build: Callable[[Topology], Instance]
+
+
+def find_model(name: str) -> LinearModel:
+    """Return the model of that name.
+
+    Raises
+    ------
+    InputError
+        If there is none; the message suggests one.
+    """
+    if name not in MODELS:
+        raise InputError(f"unknown model '{name}'{suggestion(name, MODELS)}")
+    return MODELS[name]
+
+
+def _timed(build: Callable[[], Any]) -> tuple[Any, float]:
+    begin = time.perf_counter()
+    made = build()
+    return made, time.perf_counter() - begin
+
+
+def _bfb(topology: Topology) -> Instance:
+    from models.bfb.whole_lp import whole_matrices
+
+    return _counted(topology, lambda: whole_matrices(topology))
+
+
+def _bfb_pyomo(topology: Topology) -> Instance:
+    from models.bfb.whole_lp import whole_model
+
+    return _counted(topology, lambda: compile_model(whole_model(topology)))
+
+
+def _counted(topology: Topology, build: Callable[[], CompiledModel]) -> Instance:
+    from models.bfb.method import METHOD
+    from models.bfb.whole_lp import whole_optimum
+    from schedules.method import Problem
+
+    METHOD.supports(Problem(topology, collective(Kind.ALLGATHER, topology.num_ranks)), METHOD.options())
+    whole_optimum(topology)  # its kernels compile here, if they must, and not in the measured time
+    compiled, seconds = _timed(build)
+    return Instance(compiled, seconds, whole_optimum(topology), "counting, exact")
+
+
+def _routing(topology: Topology) -> Instance:
+    from models.routing import routing_matrices, routing_optimum
+
+    compiled, seconds = _timed(lambda: routing_matrices(topology))
+    return Instance(compiled, seconds, routing_optimum(topology), "bottleneck cut, exact")
+
+
+def _all_to_all(topology: Topology) -> Instance:
+    from models.all_to_all.matrices import flow_matrices
+
+    demand = _everyone(topology)
+    matrices, seconds = _timed(lambda: flow_matrices(demand))
+    return _flow_instance(matrices, matrices.model, seconds)
+
+
+def _all_to_all_pyomo(topology: Topology) -> Instance:
+    from models.all_to_all.lp import flow_model
+    from models.all_to_all.matrices import flow_matrices
+
+    demand = _everyone(topology)
+    compiled, seconds = _timed(lambda: compile_model(flow_model(demand)))
+    return _flow_instance(flow_matrices(demand), compiled, seconds)
+
+
+def _everyone(topology: Topology) -> Any:
+    from models.all_to_all.demand import Demand
+
+    return Demand.of(topology, collective(Kind.ALL_TO_ALL, topology.num_ranks))
+
+
+def _flow_instance(matrices: Any, compiled: CompiledModel, seconds: float) -> Instance:
+    """Return the instance; answers to Pyomo's matrices are put into the order of those written directly."""
+    columns, rows = _places(matrices, compiled)
+
+    def certify(values: FloatArray | None, duals: FloatArray | None) -> Bounds:
+        in_order = None if values is None else _placed(values, columns, matrices.model.num_columns)
+        return _rate_bounds(matrices, in_order, None if duals is None else _placed(duals, rows, links))
+
+    links = matrices.used.shape[1]
+    return Instance(compiled, seconds, None, "lengths and a flow, in integers", certify)
+
+
+def _places(matrices: Any, compiled: CompiledModel) -> tuple[Int64Array, Int64Array]:
+    """Return where columns and rows stand in the matrices written directly; -1: nowhere."""
+    last, links = matrices.model.num_columns - 1, matrices.used.shape[1]
+    if not compiled.variables:
+        rows = np.arange(compiled.num_rows)
+        return np.arange(last + 1), np.where(rows < links, rows, -1)
+    column = np.where(matrices.used, np.cumsum(matrices.used).reshape(matrices.used.shape) - 1, -1)
+    row_of = {int(source): row for row, source in enumerate(matrices.demand.sources)}
+    columns = [
+        last if variable.index() is None else column[row_of[variable.index()[0]], variable.index()[1]]
+        for variable in compiled.variables
+    ]
+    indices = [constraint.index() for constraint in compiled.constraints]
+    return np.array(columns), np.array([i if isinstance(i, int) else -1 for i in indices])
+
+
+def _placed(values: FloatArray, places: Int64Array, count: int) -> FloatArray:
+    result = np.zeros(count)
+    result[places[places >= 0]] = values[places >= 0]
+    return result
+
+
+def _rate_bounds(matrices: Any, values: FloatArray | None, duals: FloatArray | None) -> Bounds:
+    """Return bounds on f: the time is proven, and f is the inverse of it in the model's units."""
+    from models.all_to_all.certificate import upper_bound
+    from models.all_to_all.optimum import best_lengths
+    from models.all_to_all.rounding import exact_flow
+
+    demand = matrices.demand
+    unit = Fraction(int(demand.amounts.max()), demand.denominator) / max(demand.topology.bandwidth)
+    fastest, _ = best_lengths(demand, None if duals is None else matrices.lengths(duals))
+    if values is None or not values[-1] > 0:
+        return None, unit / fastest
+    slowest = upper_bound(exact_flow(demand, matrices.flows(values)))
+    return unit / slowest, unit / fastest
+
+
+def _allreduce(topology: Topology) -> Instance:
+    from models.allreduce_flows import allreduce_matrices
+    from models.allreduce_lp import allreduce_optimum
+
+    compiled, seconds = _timed(lambda: allreduce_matrices(topology))
+    optimum = allreduce_optimum(topology, time_limit=PROOF_SECONDS)
+    fastest = max(topology.bandwidth)
+    lower, upper = 1 / (optimum.upper * fastest), 1 / (optimum.lower * fastest)
+    return Instance(
+        compiled, seconds, None, "cuts and trees, in integers", lambda values, duals: (lower, upper)
+    )
+
+
+MODELS: dict[str, LinearModel] = {
+    model.name: model
+    for model in (
+        LinearModel(
+            "bfb",
+            "BFB's linear programs (3.1) of all nodes and steps as one",
+            Kind.ALLGATHER,
+            "arrays",
+            _bfb,
+        ),
+        LinearModel("bfb-pyomo", "the same, compiled from Pyomo", Kind.ALLGATHER, "pyomo", _bfb_pyomo),
+        LinearModel(
+            "all-to-all",
+            "all-to-all as a multi-commodity flow, aggregated by source (A.1)",
+            Kind.ALL_TO_ALL,
+            "arrays",
+            _all_to_all,
+        ),
+        LinearModel(
+            "all-to-all-pyomo", "the same, compiled from Pyomo", Kind.ALL_TO_ALL, "pyomo", _all_to_all_pyomo
+        ),
+        LinearModel(
+            "allreduce",
+            "allreduce by in-trees and out-trees, its max-flows written out (B.5)",
+            Kind.ALLREDUCE,
+            "arrays",
+            _allreduce,
+        ),
+        LinearModel("routing", "the routing relaxation of allgather", Kind.ALLGATHER, "arrays", _routing),
+    )
+}
+"""The models of a study; a new one is an entry here."""

@@ -1,0 +1,284 @@
+r"""What a study says: shifted geometric means, performance profiles, and which solver to choose when.
+
+The shifted geometric mean of seconds t_1, ..., t_n with shift s is exp(mean of log(t_i + s)) - s; small times
+then count little. A performance profile (Dolan and Moré 2002) tells for each ratio τ the share of problems
+that a solver solves within τ times the least time of any solver. A problem is one instance with one seed.
+Whoever reached a limit, failed, or gave a wrong answer is charged the limit in means, and has not solved it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Row = Mapping[str, Any]
+
+SHIFT = 1.0
+"""Seconds."""
+LEAST_SECONDS = 1e-3
+"""Times below are measured too coarsely to be compared: in profiles they count as this."""
+SIZES: tuple[tuple[str, float], ...] = (("small", 1e4), ("medium", 1e5), ("large", math.inf))
+"""Classes of instances by the nonzeros that they stay below."""
+SAME = 1.1
+"""Means whose quotient is less tell no solvers apart."""
+TOLERANCE = 1e-6
+"""Relative: objectives that differ by more disagree."""
+NOT_RUN = "unsupported"
+
+
+def shifted_geometric_mean(values: Iterable[float], shift: float = SHIFT) -> float:
+    """Return exp(mean of log(value + shift)) - shift.
+
+    Raises
+    ------
+    ValueError
+        If there are no values.
+
+    Examples
+    --------
+    >>> round(shifted_geometric_mean([0.0, 3.0]), 12)
+    1.0
+    """
+    logs = [math.log(value + shift) for value in values]
+    if not logs:
+        raise ValueError("the mean of no values")
+    return math.exp(math.fsum(logs) / len(logs)) - shift
+
+
+def solved(row: Row) -> bool:
+    """Whether a row has an answer that is not wrong, within its limits."""
+    return bool(row["status"] == "ok" and row.get("answer") != "wrong")
+
+
+def charged(row: Row) -> float:
+    """Return the seconds that a row counts for in means."""
+    limit = float(row["limit_s"])
+    return min(float(row["solve_s"]), limit) if solved(row) else limit
+
+
+def problem(row: Row) -> tuple[str, str, int]:
+    """Return what a row is about, whoever solved it."""
+    return row["model"], row["topology"], int(row["seed"])
+
+
+def size_class(row: Row) -> str:
+    """Return the class of a row's instance; empty where its size is not known."""
+    nonzeros = row.get("nonzeros")
+    if nonzeros is None or nonzeros != nonzeros:
+        return ""
+    return next(name for name, end in SIZES if nonzeros < end)
+
+
+def _missing(value: Any) -> bool:
+    return value is None or value != value
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a solver did.
+
+    Parameters
+    ----------
+    solver
+        Its label.
+    tried, right, timeouts, wrong, failed
+        Rows; `right` counts those solved, within the limits and not wrong.
+    mean_s
+        Shifted geometric mean of the charged seconds.
+    worst_error
+        The largest relative error of an answer; None where none was judged.
+    """
+
+    solver: str
+    tried: int
+    right: int
+    timeouts: int
+    wrong: int
+    failed: int
+    mean_s: float
+    worst_error: float | None
+
+
+def standings(rows: Iterable[Row]) -> list[Standing]:
+    """Return a line a solver that ran, the best mean first."""
+    groups = by_solver(rows)
+    return sorted((_standing(name, group) for name, group in groups.items()), key=lambda s: s.mean_s)
+
+
+def by_solver(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    """Return the rows of each solver that ran, in order of appearance."""
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        if row["status"] != NOT_RUN:
+            groups.setdefault(row["method"], []).append(row)
+    return groups
+
+
+def _standing(name: str, rows: Sequence[Row]) -> Standing:
+    errors = [row["relative_error"] for row in rows if not _missing(row.get("relative_error"))]
+    return Standing(
+        name,
+        len(rows),
+        sum(map(solved, rows)),
+        sum(row["status"] == "timeout" for row in rows),
+        sum(row.get("answer") == "wrong" for row in rows),
+        sum(row["status"] == "failed" for row in rows),
+        shifted_geometric_mean(map(charged, rows)),
+        max(errors, default=None),
+    )
+
+
+def profile(rows: Iterable[Row]) -> dict[str, list[float]]:
+    """Return for each solver the ratios to the least time of its solved problems, increasing.
+
+    The share of problems solved within τ is the number of ratios up to τ over `problems_of`.
+    """
+    groups = by_solver(rows)
+    times = {
+        solver: {problem(row): max(float(row["solve_s"]), LEAST_SECONDS) for row in group if solved(row)}
+        for solver, group in groups.items()
+    }
+    best: dict[tuple[str, str, int], float] = {}
+    for own in times.values():
+        for key, seconds in own.items():
+            best[key] = min(best.get(key, math.inf), seconds)
+    return {name: sorted(seconds / best[key] for key, seconds in own.items()) for name, own in times.items()}
+
+
+def problems_of(rows: Iterable[Row]) -> int:
+    """Return how many problems were tried."""
+    return len({problem(row) for row in rows if row["status"] != NOT_RUN})
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Whom to choose for a model and a size.
+
+    Parameters
+    ----------
+    model, size
+        The class; `instances` of it were run.
+    lines
+        Standings, the best first.
+    equals
+        The solvers whose mean is as good as the best (within `SAME`) and who solved as many.
+    """
+
+    model: str
+    size: str
+    instances: int
+    lines: tuple[Standing, ...]
+    equals: tuple[str, ...]
+
+
+def choices(rows: Sequence[Row]) -> list[Choice]:
+    """Return a choice for each model and size class that was run: most solved first, then least mean."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    sizes = _sizes(rows)
+    for row in rows:
+        size = sizes.get((row["model"], row["topology"]), "")
+        if row["status"] != NOT_RUN and size:
+            groups.setdefault((row["model"], size), []).append(row)
+    order = {name: place for place, (name, _) in enumerate(SIZES)}
+    models = list(dict.fromkeys(row["model"] for row in rows))
+    keys = sorted(groups, key=lambda key: (models.index(key[0]), order[key[1]]))
+    return [_choice(*key, groups[key]) for key in keys]
+
+
+def _sizes(rows: Sequence[Row]) -> dict[tuple[str, str], str]:
+    """Return the class of each instance, also for rows that died before they knew it."""
+    return {(row["model"], row["topology"]): size for row in rows if (size := size_class(row))}
+
+
+def _choice(model: str, size: str, rows: Sequence[Row]) -> Choice:
+    lines = sorted(standings(rows), key=lambda s: (-s.right, s.mean_s))
+    best = lines[0]
+    near = max(SAME * best.mean_s, best.mean_s + LEAST_SECONDS)
+    equals = tuple(s.solver for s in lines if s.right == best.right and s.mean_s <= near)
+    return Choice(model, size, len({row["topology"] for row in rows}), tuple(lines), equals)
+
+
+@dataclass(frozen=True)
+class Building:
+    """What making the matrices costs beside solving, for a model, builder and size class.
+
+    Parameters
+    ----------
+    build_s
+        Geometric mean over instances.
+    solve_s
+        Geometric mean of the least time of any solver.
+    share
+        The mean of build / (build + solve) over instances.
+    """
+
+    model: str
+    builder: str
+    size: str
+    instances: int
+    build_s: float
+    solve_s: float
+    share: float
+
+
+def building(rows: Sequence[Row]) -> list[Building]:
+    """Return the cost of model building, for instances that some solver solved."""
+    least: dict[tuple[str, str], tuple[Row, float, float]] = {}
+    for row in rows:
+        if solved(row):
+            key, best = (row["model"], row["topology"]), (math.inf, math.inf)
+            best = least[key][1:] if key in least else best
+            build = min(best[0], float(row["build_s"]))
+            least[key] = (row, build, min(best[1], float(row["solve_s"])))
+    groups: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
+    for row, build, solve in least.values():
+        groups.setdefault((row["model"], row["builder"], size_class(row)), []).append((build, solve))
+    return [_building(*key, times) for key, times in groups.items()]
+
+
+def _building(model: str, builder: str, size: str, times: Sequence[tuple[float, float]]) -> Building:
+    builds, solves = zip(*times, strict=True)
+    share = math.fsum(build / (build + solve) for build, solve in times) / len(times)
+    return Building(model, builder, size, len(times), _mean(builds), _mean(solves), share)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.exp(math.fsum(math.log(max(value, 1e-9)) for value in values) / len(values))
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """Two solvers whose optima of one instance differ, and who of them is wrong by the certificate."""
+
+    model: str
+    topology: str
+    solvers: tuple[str, str]
+    objectives: tuple[float, float]
+    wrong: tuple[str, ...]
+
+
+def disagreements(rows: Sequence[Row]) -> list[Disagreement]:
+    """Return every pair of answers to one problem that differ by more than `TOLERANCE`, relatively."""
+    answers: dict[tuple[str, str, int], list[Row]] = {}
+    for row in rows:
+        if row["status"] == "ok" and not _missing(row.get("objective")):
+            answers.setdefault(problem(row), []).append(row)
+    return [
+        _disagreement(a, b)
+        for group in answers.values()
+        for place, a in enumerate(group)
+        for b in group[place + 1 :]
+        if _differ(float(a["objective"]), float(b["objective"]))
+    ]
+
+
+def _differ(a: float, b: float) -> bool:
+    return abs(a - b) > TOLERANCE * max(abs(a), abs(b))
+
+
+def _disagreement(a: Row, b: Row) -> Disagreement:
+    wrong = tuple(row["method"] for row in (a, b) if row.get("answer") == "wrong")
+    objectives = (float(a["objective"]), float(b["objective"]))
+    return Disagreement(a["model"], a["topology"], (a["method"], b["method"]), objectives, wrong)

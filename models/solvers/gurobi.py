@@ -1,0 +1,202 @@
+"""Gurobi through gurobipy's matrix interface, for LPs and MILPs.
+
+Written against the documented interface (https://docs.gurobi.com/projects/optimizer/en/current/reference/python.html)
+and not run by this project's tests, which have no licence; only its options and its refusal are tested.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from models.solvers.backend import Backend
+from models.solvers.compiled import CompiledModel
+from models.solvers.features import Feature
+from models.solvers.options import NUMBER, SolverOptions, check_choice, check_count, check_positive
+from models.solvers.outcome import Outcome, SolutionStatus, Termination
+from models.solvers.start import NOTHING, Extras, Progress, Start, Trace
+from topologies.exact import FloatArray
+
+METHODS = {"choose": -1, "primal": 0, "dual": 1, "ipm": 2, "pdlp": 6}
+"""Parameter ``Method``."""
+FEATURE_OF = {
+    "primal": Feature.SIMPLEX,
+    "dual": Feature.SIMPLEX,
+    "ipm": Feature.IPM,
+    "pdlp": Feature.PDLP,
+}
+GIGA = 1e9
+
+
+@dataclass(frozen=True, kw_only=True)
+class GurobiOptions(SolverOptions):
+    """Parameters of Gurobi.
+
+    Parameters
+    ----------
+    method
+        ``"choose"``, ``"primal"``, ``"dual"``, ``"ipm"`` or ``"pdlp"`` (Gurobi 13) (``Method``).
+    threads, seed
+        ``Threads`` and ``Seed``.
+    crossover
+        Whether the barrier ends in a basic solution (``Crossover``).
+    relative_gap
+        At which branch and cut stops (``MIPGap``); None for Gurobi's 1e-4.
+
+    The others are those of `SolverOptions`. `memory_limit` is also handed over as ``SoftMemLimit``.
+    """
+
+    SOLVER: ClassVar[str] = "gurobi"
+
+    method: str = "choose"
+    threads: int = 1
+    seed: int = 0
+    crossover: bool = True
+    relative_gap: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        super().__post_init__()
+        check_choice("gurobi", "method", self.method, METHODS)
+        check_count("gurobi", "threads", self.threads, 1)
+        check_count("gurobi", "seed", self.seed, 0)
+        check_positive("gurobi", "relative_gap", self.relative_gap, NUMBER)
+
+    @property
+    def needs(self) -> frozenset[Feature]:
+        """The algorithm that `method` names."""
+        return frozenset({FEATURE_OF[self.method]} if self.method in FEATURE_OF else ())
+
+
+# https://docs.gurobi.com/projects/optimizer/en/current/reference/numericcodes/statuscodes.html
+TERMINATIONS = {
+    2: Termination.OPTIMAL,
+    3: Termination.INFEASIBLE,
+    4: Termination.INFEASIBLE_OR_UNBOUNDED,
+    5: Termination.UNBOUNDED,
+    7: Termination.ITERATION_LIMIT,
+    9: Termination.TIME_LIMIT,
+    11: Termination.INTERRUPTED,
+    12: Termination.ERROR,
+    17: Termination.MEMORY_LIMIT,
+}
+
+
+def run(model: CompiledModel, options: GurobiOptions, extras: Extras = NOTHING) -> Outcome:
+    """Hand the arrays to Gurobi, solve and read the answer."""
+    import gurobipy
+
+    with gurobipy.Env(
+        params={"OutputFlag": 0 if options.log is None else 1, "LogToConsole": 0}
+    ) as environment:
+        for name, value in _native_options(options).items():
+            environment.setParam(name, value)
+        with gurobipy.Model(model.name, env=environment) as native:
+            columns, rows = _pass_model(gurobipy, native, model)
+            if extras.start is not None:
+                _pass_start(columns, model, extras.start)
+            if extras.trace is not None and model.integer.any():
+                native.optimize(_teller(gurobipy, extras.trace))
+            else:
+                native.optimize()
+            return _read(native, columns, rows, model)
+
+
+def _native_options(options: GurobiOptions) -> dict[str, Any]:
+    native = {
+        "LogFile": None if options.log is None else str(options.log),
+        "Method": METHODS[options.method],
+        "Threads": options.threads,
+        "Seed": options.seed,
+        "Presolve": -1 if options.presolve else 0,
+        "Crossover": -1 if options.crossover else 0,
+        "TimeLimit": options.time_limit,
+        "SoftMemLimit": None if options.memory_limit is None else options.memory_limit / GIGA,
+        "IterationLimit": options.iteration_limit,
+        "BarIterLimit": options.iteration_limit,
+        "FeasibilityTol": options.tolerance,
+        "OptimalityTol": options.tolerance,
+        "BarConvTol": options.tolerance,
+        "MIPGap": options.relative_gap,
+    }
+    return {name: value for name, value in native.items() if value is not None}
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Constraints by side: Gurobi has no ranges in matrix form, so a range is two rows."""
+
+    above: Any
+    below: Any
+    at_least: Any
+    at_most: Any
+
+
+def _pass_model(gurobipy: Any, native: Any, model: CompiledModel) -> tuple[Any, _Rows]:
+    shape = (model.num_rows, model.num_columns)
+    matrix = csr_matrix((model.value, model.index, model.starts), shape=shape)
+    kinds = np.where(model.integer, gurobipy.GRB.INTEGER, gurobipy.GRB.CONTINUOUS)
+    columns = native.addMVar(model.num_columns, lb=model.lower, ub=model.upper, vtype=kinds)
+    sense = gurobipy.GRB.MAXIMIZE if model.maximize else gurobipy.GRB.MINIMIZE
+    native.setObjective(model.cost @ columns + model.offset, sense)
+    equal = model.row_lower == model.row_upper
+    at_least = np.flatnonzero(np.isfinite(model.row_lower))
+    at_most = np.flatnonzero(np.isfinite(model.row_upper) & ~equal)
+    senses = np.where(equal[at_least], "=", ">")
+    above = native.addMConstr(matrix[at_least], columns, senses, model.row_lower[at_least])
+    below = native.addMConstr(matrix[at_most], columns, "<", model.row_upper[at_most])
+    native.update()
+    return columns, _Rows(above, below, at_least, at_most)
+
+
+def _pass_start(columns: Any, model: CompiledModel, start: Start) -> None:
+    if start.values is not None and model.integer.any():
+        columns.Start = start.values
+    elif start.values is not None:
+        columns.PStart = start.values
+
+
+def _teller(gurobipy: Any, trace: Trace) -> Any:
+    codes = gurobipy.GRB.Callback
+
+    def report(native: Any, where: int) -> None:
+        if where == codes.MIPSOL:
+            best, bound = native.cbGet(codes.MIPSOL_OBJBST), native.cbGet(codes.MIPSOL_OBJBND)
+            trace(Progress(native.cbGet(codes.RUNTIME), float(best), float(bound)))
+
+    return report
+
+
+def _read(native: Any, columns: Any, rows: _Rows, model: CompiledModel) -> Outcome:
+    termination = TERMINATIONS.get(native.Status, Termination.UNKNOWN)
+    if native.SolCount == 0:
+        return Outcome(termination, SolutionStatus.NONE)
+    optimal, whole = termination is Termination.OPTIMAL, bool(model.integer.any())
+    status = SolutionStatus.OPTIMAL if optimal else SolutionStatus.FEASIBLE
+    objective = float(native.ObjVal)
+    bound = float(native.ObjBound) if whole else objective if optimal else None
+    duals = _duals(rows, model) if optimal and not whole else None
+    return Outcome(termination, status, objective, bound, np.array(columns.X), duals)
+
+
+def _duals(rows: _Rows, model: CompiledModel) -> FloatArray:
+    """Return one dual a row; of a range's two sides one is 0."""
+    duals = np.zeros(model.num_rows)
+    duals[rows.at_least] += np.array(rows.above.Pi)
+    duals[rows.at_most] += np.array(rows.below.Pi)
+    return duals
+
+
+BACKEND = Backend(
+    name="gurobi",
+    package="gurobipy",
+    distribution="gurobipy",
+    features=frozenset(Feature) - {Feature.QP, Feature.HIPO, Feature.BASIS},
+    options=GurobiOptions,
+    run=run,
+    install="pip install gurobipy, and a licence from https://www.gurobi.com/",
+    modules=("gurobipy",),
+)
