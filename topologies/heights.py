@@ -35,7 +35,7 @@ def mean_height(forest: Forest) -> Fraction:
 
 
 @njit(cache=True)
-def _heights(root, parent):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+def _heights(root: Int32Array, parent: Int32Array) -> Int32Array:
     """Climb from each rank to one of known depth, then back down the path."""
     rows, ranks = parent.shape
     result = np.zeros(rows, dtype=np.int32)

@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 from models.cut import bottleneck_cut
-from tests.topologies.eulerian import congestion, out_trees, random_eulerian, worst_ratio
+from tests.topologies.eulerian import congestion, out_trees, random_eulerian, routes_are_paths, worst_ratio
 from topologies import parse_topology
 from topologies.growing import grow_trees
 from topologies.heights import heights, largest_height, mean_height
@@ -78,3 +78,21 @@ def test_a100_boxes_need_no_more_than_one_hop_between_boxes_and_one_inside(boxes
     topology = parse_topology(f"dgx_a100:{boxes}")
     _, _, forest = guessed(topology, bottleneck_cut(topology).ratio)
     assert largest_height(forest) == 2
+
+
+@pytest.mark.parametrize("boxes", [2, 3])
+def test_h100_boxes_need_no_more_than_two_hops_where_single_ranks_are_the_bottleneck(boxes):
+    topology = parse_topology(f"dgx_h100:{boxes}")
+    _, _, forest = guessed(topology, bottleneck_cut(topology).ratio)
+    assert largest_height(forest) == 2
+
+
+def test_routes_left_by_spread_switches_are_paths_that_visit_no_node_twice():
+    found = 0
+    for seed in range(100):
+        topology = random_eulerian(seed)
+        network = guessed(topology, worst_ratio(topology))[1]
+        if network is not None:
+            found += 1
+            assert routes_are_paths(topology, network)
+    assert found >= GUESSED

@@ -1,0 +1,198 @@
+"""Shares of a switch: how much of what each node sends into it goes to each node that it sends to.
+
+Blocks of nodes get even shares of each other, as integers with the sums that capacities give, and a block's
+share is dealt evenly to its nodes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from topologies.exact import Int64Array
+
+_SINKHORN_ROUNDS = 60
+"""More than enough for even blocks; uneven ones need not be met exactly, as what is left is dealt out."""
+
+_NUDGE = 1e-9
+"""Lifts a share that is a whole number but for rounding; shares are capped by what there is."""
+
+_Share = tuple[int, int, int]
+
+
+class Side(NamedTuple):
+    """What each node on one side of a switch sends or takes, and its block; shape (nodes,)."""
+
+    units: Int64Array
+    block: Int64Array
+
+
+class Shares(NamedTuple):
+    """Units from a row to a column, shape (shares,)."""
+
+    row: Int64Array
+    column: Int64Array
+    units: Int64Array
+
+
+class Bundles(NamedTuple):
+    """Arcs by node: those of node i are first[i]:first[i + 1], with so much capacity left."""
+
+    first: Int64Array
+    left: Int64Array
+
+
+@njit(cache=True)
+def _columns(table: list[_Share]) -> Shares:
+    result = np.empty((3, len(table)), dtype=np.int64)
+    for i, (row, column, units) in enumerate(table):
+        result[0, i], result[1, i], result[2, i] = row, column, units
+    return Shares(result[0], result[1], result[2])
+
+
+@njit(cache=True)
+def _deal(rows: Int64Array, columns: Int64Array, apart: bool) -> Int64Array:
+    """Return integers with these row and column sums (or less), as even as can be.
+
+    With `apart`, rows and columns are the same blocks and the diagonal is 0.
+    """
+    result = _proportional(rows, columns, apart)
+    row, column = rows - result.sum(axis=1), columns - result.sum(axis=0)
+    for most in (1, 1, max(rows.max(), 1)):
+        _round(result, row, column, apart, most)
+    if apart:
+        _mend(result, row, column)
+    return result
+
+
+@njit(cache=True)
+def _proportional(rows: Int64Array, columns: Int64Array, apart: bool) -> Int64Array:
+    """Round down even shares: row x column over all; apart, x_ab = u_a·v_b off the diagonal (Sinkhorn)."""
+    u, v = rows.astype(np.float64), columns.astype(np.float64)
+    for _ in range(_SINKHORN_ROUNDS):
+        for a in range(len(u)):
+            rest = v.sum() - (v[a] if apart else 0.0)
+            u[a] = rows[a] / rest if rest > 0 else 0.0
+        for b in range(len(v)):
+            rest = u.sum() - (u[b] if apart else 0.0)
+            v[b] = columns[b] / rest if rest > 0 else 0.0
+    result = np.zeros((len(rows), len(columns)), dtype=np.int64)
+    left = columns.copy()
+    for a in range(len(rows)):
+        room = rows[a]
+        for b in range(len(columns)):
+            if not (apart and a == b):
+                share = min(np.int64(u[a] * v[b] * (1 + _NUDGE)), room, left[b])
+                result[a, b] = share
+                room -= share
+                left[b] -= share
+    return result
+
+
+@njit(cache=True)
+def _round(result: Int64Array, row: Int64Array, column: Int64Array, apart: bool, most: int) -> None:
+    """Deal up to `most` to each pair in turn, the a-th row beginning at the a-th column."""
+    for step in range(1 if apart else 0, len(column)):
+        for a in range(len(row)):
+            b = (a + step) % len(column)
+            if row[a] > 0 and column[b] > 0:
+                share = min(most, row[a], column[b])
+                result[a, b] += share
+                row[a] -= share
+                column[b] -= share
+
+
+@njit(cache=True)
+def _mend(result: Int64Array, row: Int64Array, column: Int64Array) -> None:
+    """Where only the diagonal is left, let another pair b, c give way: b to a and a to c."""
+    for a in range(len(row)):
+        for b in range(len(row)):
+            for c in range(len(column)):
+                share = min(row[a], column[a], result[b, c])
+                if share > 0 and b != a and c != a:
+                    result[b, c] -= share
+                    result[b, a] += share
+                    result[a, c] += share
+                    row[a] -= share
+                    column[a] -= share
+
+
+@njit(cache=True)
+def shares(ins: Side, outs: Side, blocks: int, evenly: bool) -> Shares:
+    """Spread a switch over its blocks: each gets an even share, and each node its even part of it."""
+    given, before = ins.units, ins.block
+    taken, after = outs.units, outs.block
+    rows, columns = np.zeros(blocks, dtype=np.int64), np.zeros(blocks, dtype=np.int64)
+    for i in range(len(given)):
+        rows[before[i]] += given[i]
+    for j in range(len(taken)):
+        columns[after[j]] += taken[j]
+    between = _deal(rows, columns, True)
+    out = np.zeros((len(given), blocks), dtype=np.int64)
+    into = np.zeros((len(taken), blocks), dtype=np.int64)
+    for a in range(blocks):
+        mine, theirs = np.flatnonzero(before == a), np.flatnonzero(after == a)
+        if len(mine):
+            out[mine] = _deal(given[mine], between[a], False)
+        if len(theirs):
+            into[theirs] = _deal(taken[theirs], np.ascontiguousarray(between[:, a]), False)
+    table = [(np.int64(0), np.int64(0), np.int64(0)) for _ in range(0)]
+    for a in range(blocks):
+        mine = np.flatnonzero(before == a)
+        for b in range(blocks):
+            if between[a, b] > 0:
+                theirs = np.flatnonzero(after == b)
+                _match(table, mine, out[mine, b], theirs, into[theirs, a], evenly)
+    return _columns(table)
+
+
+@njit(cache=True)
+def _match(
+    table: list[_Share], mine: Int64Array, out: Int64Array, theirs: Int64Array, into: Int64Array, evenly: bool
+) -> None:
+    """Match what one block's nodes send with what the other's take: evenly, or in order (rank by rank)."""
+    even = _deal(out, into, False) if evenly else _in_order(out, into)
+    for i, row in enumerate(mine):
+        for j in np.flatnonzero(even[i]):
+            table.append((row, theirs[j], even[i, j]))  # noqa: PERF401 (numba appends faster than it extends)
+
+
+@njit(cache=True)
+def _in_order(rows: Int64Array, columns: Int64Array) -> Int64Array:
+    """Return integers with these row and column sums (or less), the north-west corner first."""
+    result = np.zeros((len(rows), len(columns)), dtype=np.int64)
+    j, room = 0, columns[0]
+    for i in range(len(rows)):
+        rest = rows[i]
+        while rest > 0 and j < len(columns):
+            units = min(rest, room)
+            result[i, j] += units
+            rest -= units
+            room -= units
+            if room == 0:
+                j += 1
+                room = columns[j] if j < len(columns) else 0
+    return result
+
+
+@njit(cache=True)
+def pair_up(shares: Shares, ins: Bundles, outs: Bundles) -> Shares:
+    """Lay units over arcs of the tail and of the head, in order; rows and columns become those arcs."""
+    one, two = ins.first[:-1].copy(), outs.first[:-1].copy()
+    left, right = ins.left, outs.left
+    table = [(np.int64(0), np.int64(0), np.int64(0)) for _ in range(0)]
+    for i in range(len(shares.units)):
+        rest, r, c = shares.units[i], shares.row[i], shares.column[i]
+        while rest > 0:
+            while left[one[r]] == 0:
+                one[r] += 1
+            while right[two[c]] == 0:
+                two[c] += 1
+            amount = min(rest, left[one[r]], right[two[c]])
+            table.append((np.int64(one[r]), np.int64(two[c]), amount))
+            left[one[r]] -= amount
+            right[two[c]] -= amount
+            rest -= amount
+    return _columns(table)
