@@ -6,6 +6,8 @@ import pytest
 
 from experiments import bench
 from experiments.bench import Measurement, at_most, exactly
+from experiments.bench.measurement import best_of_three
+from experiments.bench.tacos import TACOS_CASES, _tacos_case
 
 SLOW, RIGHT, WRONG = (
     at_most("x", "c", "s", 2.0, 1.0),
@@ -35,7 +37,7 @@ def test_a_time_has_the_digits_of_its_target(tmp_path, monkeypatch, capsys):
 def test_the_tacos_cases_reach_the_peer_and_the_chunk_bound():
     """TACOS C++ (peers_measured.csv): 8890.8889 us, 4 steps; 8 chunks over a corner's 2 links are 4 steps."""
     case = "mesh:3x3 1 chunk 1024 MiB 50 GiB/s 0.5 us allgather"
-    time, steps = bench._tacos_case(case, *bench.TACOS_CASES[case])
+    time, steps = _tacos_case(case, *TACOS_CASES[case])
     assert time.reached
     assert time.exact
     assert (steps.value, steps.target, steps.published) == ("4", "4", "4 steps, the bound")
@@ -44,4 +46,4 @@ def test_the_tacos_cases_reach_the_peer_and_the_chunk_bound():
 @pytest.mark.parametrize("seconds", [[3.0, 1.0, 1.0], [1.0, 0.5, 2.0]])
 def test_a_short_time_is_the_best_of_three_and_a_long_one_is_taken_once(seconds):
     times = iter(seconds)
-    assert bench.best_of_three(lambda: ("result", next(times))) == ("result", 3.0 if seconds[0] > 2 else 0.5)
+    assert best_of_three(lambda: ("result", next(times))) == ("result", 3.0 if seconds[0] > 2 else 0.5)

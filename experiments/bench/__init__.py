@@ -1,0 +1,107 @@
+"""Benchmarks: ``python -m experiments.bench [--only NAME] [--large]``, the numbers that the README claims.
+
+Each benchmark is a function that yields measurements; times leave compilation out, and short ones are the
+best of three. The table is printed and written to ``results/bench.json``, with versions and machine. Targets
+that every machine must reach set the exit status; limits on time and memory are counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from experiments.bench.all_to_all import bench_all_to_all, bench_all_to_all_large
+from experiments.bench.allreduce import bench_allreduce
+from experiments.bench.bfb import bench_bfb
+from experiments.bench.cut import bench_cut
+from experiments.bench.finder import bench_finder
+from experiments.bench.forestcoll import bench_forestcoll, bench_forestcoll_large
+from experiments.bench.measurement import Measurement, at_most, exactly
+from experiments.bench.replay import bench_simulate, bench_verify, bench_verify_large
+from experiments.bench.tacos import bench_tacos
+from experiments.cli.output import print_table
+from experiments.manifest import machine, now, versions
+from topologies.errors import suggestion
+
+__all__ = ["BENCHMARKS", "LARGE", "Measurement", "at_most", "exactly", "main", "run", "summary"]
+
+OUTPUT = Path("results") / "bench.json"
+
+BENCHMARKS: dict[str, Callable[[], Iterator[Measurement]]] = {
+    "bfb": bench_bfb,
+    "cut": bench_cut,
+    "tacos": bench_tacos,
+    "simulate": bench_simulate,
+    "verify": bench_verify,
+    "forestcoll": bench_forestcoll,
+    "allreduce": bench_allreduce,
+    "all-to-all": bench_all_to_all,
+    "finder": bench_finder,
+}
+LARGE: dict[str, Callable[[], Iterator[Measurement]]] = {
+    "verify-large": bench_verify_large,
+    "forestcoll-large": bench_forestcoll_large,
+    "all-to-all-large": bench_all_to_all_large,
+}
+
+
+def run(names: Sequence[str]) -> list[Measurement]:
+    """Run benchmarks, printing the table of each as it ends."""
+    done = []
+    for name in names:
+        found = list({**BENCHMARKS, **LARGE}[name]())
+        rows = [(m.case, m.quantity, _shown(m), m.target, _word(m.reached), m.published) for m in found]
+        print_table(name, ["case", "quantity", "value", "target", "reached", "published"], rows)
+        done += found
+    return done
+
+
+def _shown(m: Measurement) -> float | str:
+    return m.value if m.decimals is None or isinstance(m.value, str) else f"{m.value:.{m.decimals}f}"
+
+
+def _word(reached: bool | None) -> str:
+    return "" if reached is None else "yes" if reached else "NO"
+
+
+def summary(done: Sequence[Measurement]) -> str:
+    """Return how many targets were missed, of those that no machine may miss and of the others.
+
+    Examples
+    --------
+    >>> summary([at_most("x", "case", "s", 2.0, 1.0), exactly("x", "case", "T_B", 1, 1)])
+    '2 measurements; missed: 0 of 1 exact target, 1 of 1 limit on time or memory (machines differ)'
+    """
+    exact = [m for m in done if m.reached is not None and m.exact]
+    limits = [m for m in done if m.reached is not None and not m.exact]
+    return (
+        f"{len(done)} measurements; missed: {_missed(exact, 'exact target')}, "
+        f"{_missed(limits, 'limit')} on time or memory (machines differ)"
+    )
+
+
+def _missed(targets: Sequence[Measurement], name: str) -> str:
+    return f"{sum(not m.reached for m in targets)} of {len(targets)} {name}{'' if len(targets) == 1 else 's'}"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the benchmarks asked for; 1 if an exact target is missed, 2 for an unknown name, else 0."""
+    parser = argparse.ArgumentParser(prog="python -m experiments.bench", description=__doc__)
+    parser.add_argument("--only", action="append", metavar="NAME", help=", ".join([*BENCHMARKS, *LARGE]))
+    parser.add_argument("--large", action="store_true", help="those that need minutes and gigabytes too")
+    arguments = parser.parse_args(argv)
+    names = arguments.only or [*BENCHMARKS, *(LARGE if arguments.large else ())]
+    unknown = next((name for name in names if name not in {**BENCHMARKS, **LARGE}), None)
+    if unknown is not None:
+        print(f"unknown benchmark '{unknown}'{suggestion(unknown, [*BENCHMARKS, *LARGE])}", file=sys.stderr)
+        return 2
+    done = run(names)
+    document = {"date": now(), "versions": versions(), "machine": machine()}
+    OUTPUT.parent.mkdir(exist_ok=True)
+    OUTPUT.write_text(json.dumps({**document, "measurements": [asdict(m) for m in done]}, indent=1) + "\n")
+    print(f"{summary(done)}; in {OUTPUT}")
+    return 1 if any(m.exact and m.reached is False for m in done) else 0

@@ -1,0 +1,47 @@
+"""BFB: workloads by counting, schedules, and the linear programs beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from experiments.bench.making import make, make_timed
+from experiments.bench.measurement import Measurement, at_most, exactly, reference, timed
+from models.bfb.counting import workloads
+from models.bfb.measure import compare
+from schedules.cost import step_cost
+from topologies.text import parse_topology
+
+TABLE_3_6 = "table_3_6_generation_seconds.csv"
+BFB_CASES = {
+    "hypercube:10": ("hypercube", "1024"),
+    "torus:50x50": ("torus2d", "2500"),
+    "torus:12x13x14": None,
+}
+"""Topology, and family and N in the dissertation's Table 3.6 where it is there."""
+
+
+def bench_bfb() -> Iterator[Measurement]:
+    """U of every subproblem by counting, the schedule and its T_B; the linear programs beside it."""
+    make("torus:3x3", "bfb")
+    for text, row in BFB_CASES.items():
+        topology = parse_topology(text)
+        yield at_most("bfb", text, "U, s", timed(workloads, topology)[1], 1.5)
+        theirs = "" if row is None else f"{reference(TABLE_3_6, family=row[0], n=row[1])['bfb']} (Table 3.6)"
+        schedule, seconds = make_timed(text, "bfb")
+        yield at_most("bfb", text, "verified schedule, s", seconds, 10.0, theirs)
+        optimal = Fraction(topology.num_ranks - 1, topology.num_ranks)
+        yield exactly("bfb", text, "T_B, M/B", step_cost(schedule).tb, optimal)
+    for text, printed in (("gen_kautz:4,64", "1.3125"), ("gen_kautz:4,1024", "1.33203125")):
+        yield exactly("bfb", text, "T_B, M/B", workloads(parse_topology(text)).tb, Fraction(printed))
+    yield from _bfb_by_programs("torus:10x10")
+
+
+def _bfb_by_programs(text: str) -> Iterator[Measurement]:
+    topology = parse_topology(text)
+    found, counting = compare(topology, "highs"), timed(workloads, topology)[1]
+    yield Measurement("bfb", text, "U by counting, s", counting)
+    yield Measurement("bfb", text, "U by Pyomo and HiGHS, s", found.lp_s)
+    yield Measurement("bfb", text, "ratio", found.lp_s / counting)
+    same = "yes" if found.equal else "no"
+    yield Measurement("bfb", text, "both give the same U", same, "yes", found.equal, exact=True)
