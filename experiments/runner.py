@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import importlib.util
 import os
 from collections.abc import Mapping, Sequence
@@ -120,7 +121,7 @@ def run(config_path: Path | str, options: RunOptions, console: Console) -> Summa
         report = None
         if not missing:
             store.prune_schedules(rows, config.run.keep_schedules)
-            report = _report(store.directory, console)
+            report = written_report("experiments.report", "write_report", store.directory, console)
         return Summary(store.directory, rows, missing, interrupted, report, store.holds_others(tasks))
 
 
@@ -219,12 +220,19 @@ def _manifest(
     }
 
 
-def _report(directory: Path, console: Console) -> Path | None:
-    """Write the report and return its path; if that fails, the results stand without it."""
-    from experiments.report import write_report
+def written_report(module: str, writer: str, directory: Path, console: Console) -> Path | None:
+    """Write a report and return its path; if that fails, say why: the results stand without it.
 
+    Parameters
+    ----------
+    module, writer
+        The function that writes it, imported here: drawing takes a while to import.
+    directory, console
+        Of the results; where to say it.
+    """
     try:
-        return write_report(directory)
+        path: Path = getattr(importlib.import_module(module), writer)(directory)
     except Exception as error:  # noqa: BLE001 (a report is made of results that are complete without it)
         console.print(f"the report was not written: {type(error).__name__}: {error}", highlight=False)
         return None
+    return path

@@ -30,7 +30,7 @@ import numpy.typing as npt
 from scipy.sparse import coo_array
 
 from models.solvers.compiled import CompiledModel
-from topologies.exact import FloatArray, Int64Array, frozen
+from topologies.exact import FloatArray, Int64Array
 from topologies.topology import Topology
 
 Columns = npt.NDArray[np.integer]
@@ -106,22 +106,13 @@ def allreduce_matrices(topology: Topology) -> CompiledModel:
     _add_flows(layout, rows)
     row, column, value = (np.concatenate(parts) for parts in zip(*rows.entries, strict=True))
     matrix = coo_array((value, (row, column)), shape=(rows.count, layout.columns)).tocsr()
-    return CompiledModel(
-        name="allreduce",
+    return CompiledModel.of_matrix(
+        "allreduce",
+        matrix,
+        np.arange(layout.columns) < layout.ranks,
+        (np.concatenate(rows.lower), np.concatenate(rows.upper)),
         maximize=True,
-        cost=frozen(np.arange(layout.columns) < layout.ranks, np.float64),
-        offset=0.0,
-        starts=frozen(matrix.indptr, np.int32),
-        index=frozen(matrix.indices, np.int32),
-        value=frozen(matrix.data, np.float64),
-        row_lower=frozen(np.concatenate(rows.lower), np.float64),
-        row_upper=frozen(np.concatenate(rows.upper), np.float64),
-        lower=frozen(np.zeros(layout.columns), np.float64),
-        upper=frozen(np.full(layout.columns, np.inf), np.float64),
-        integer=frozen(np.zeros(layout.columns), np.bool_),
-        variables=(),
-        constraints=(),
-        compile_s=time.perf_counter() - begin,
+        begin=begin,
     )
 
 

@@ -23,7 +23,6 @@ from scipy.sparse import coo_array
 
 from models.cut import bottleneck_cut
 from models.solvers.compiled import CompiledModel
-from topologies.exact import frozen
 from topologies.topology import Topology
 
 
@@ -59,22 +58,8 @@ def routing_matrices(topology: Topology) -> CompiledModel:
     matrix = coo_array((value, (row, column)), shape=(rows, columns)).tocsr()
     upper = np.concatenate([np.zeros(flows), arriving, np.zeros(links)])
     lower = np.concatenate([np.full(flows, -np.inf), arriving, np.full(links, -np.inf)])
-    return CompiledModel(
-        name="routing",
-        maximize=False,
-        cost=frozen(np.arange(columns) == columns - 1, np.float64),
-        offset=0.0,
-        starts=frozen(matrix.indptr, np.int32),
-        index=frozen(matrix.indices, np.int32),
-        value=frozen(matrix.data, np.float64),
-        row_lower=frozen(lower, np.float64),
-        row_upper=frozen(upper, np.float64),
-        lower=frozen(np.zeros(columns), np.float64),
-        upper=frozen(np.full(columns, np.inf), np.float64),
-        integer=frozen(np.zeros(columns), np.bool_),
-        variables=(),
-        constraints=(),
-        compile_s=time.perf_counter() - begin,
+    return CompiledModel.of_matrix(
+        "routing", matrix, np.arange(columns) == columns - 1, (lower, upper), begin=begin
     )
 
 

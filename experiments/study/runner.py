@@ -19,7 +19,7 @@ from experiments.plan import topology_digest
 from experiments.pool import KEPT, DiskError, Pool
 from experiments.progress import Reporter
 from experiments.results import write_results
-from experiments.runner import RunOptions, Summary, available_workers
+from experiments.runner import RunOptions, Summary, available_workers, written_report
 from experiments.store import Store
 from experiments.study.columns import COLUMNS
 from experiments.study.config import Entrant, Program, StudyConfig, read_study
@@ -66,7 +66,7 @@ def run_study(config_path: Path | str, options: RunOptions, console: Console) ->
         sessions = [*store.sessions(), {"started": started, "ended": now()}]
         write_results(rows, directory, COLUMNS)
         store.write_manifest(_manifest(config, tasks, rows, sessions, workers))
-        report = _report(directory, console)
+        report = written_report("experiments.report.study", "write_study_report", directory, console)
         return Summary(
             directory, rows, len(tasks) - len(rows), interrupted, report, store.holds_others(tasks)
         )
@@ -201,14 +201,3 @@ def _manifest(
             sessions=sessions,
         ),
     }
-
-
-def _report(directory: Path, console: Console) -> Path | None:
-    """Write the report and return its path; if that fails, the results stand without it."""
-    from experiments.report.study import write_study_report
-
-    try:
-        return write_study_report(directory)
-    except Exception as error:  # noqa: BLE001 (a report is made of results that are complete without it)
-        console.print(f"the report was not written: {type(error).__name__}: {error}", highlight=False)
-        return None

@@ -22,7 +22,7 @@ from models.allreduce_lp.arcs import Arcs
 from models.allreduce_lp.cuts import BROADCAST, Cuts
 from models.solvers.compiled import CompiledModel
 from models.solvers.start import Basis, Place
-from topologies.exact import Int64Array, frozen
+from topologies.exact import Int64Array
 from topologies.topology import Topology
 
 
@@ -62,22 +62,13 @@ def master(arcs: Arcs, cuts: Cuts) -> Master:
     rows, columns = matrix.shape
     upper = np.zeros(rows)
     upper[: len(bandwidth)] = bandwidth / scale
-    model = CompiledModel(
-        name="allreduce-cuts",
+    model = CompiledModel.of_matrix(
+        "allreduce-cuts",
+        matrix,
+        np.arange(columns) < arcs.topology.num_ranks,
+        (-np.inf, upper),
         maximize=True,
-        cost=frozen(np.arange(columns) < arcs.topology.num_ranks, np.float64),
-        offset=0.0,
-        starts=frozen(matrix.indptr, np.int32),
-        index=frozen(matrix.indices, np.int32),
-        value=frozen(matrix.data, np.float64),
-        row_lower=frozen(np.full(rows, -np.inf), np.float64),
-        row_upper=frozen(upper, np.float64),
-        lower=frozen(np.zeros(columns), np.float64),
-        upper=frozen(np.full(columns, np.inf), np.float64),
-        integer=frozen(np.zeros(columns), np.bool_),
-        variables=(),
-        constraints=(),
-        compile_s=time.perf_counter() - begin,
+        begin=begin,
     )
     return Master(model, matrix, scale, bandwidth)
 

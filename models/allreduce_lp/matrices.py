@@ -15,7 +15,7 @@ from scipy.sparse import coo_array
 
 from models.allreduce_lp.model import tree_pairs
 from models.solvers.compiled import CompiledModel
-from topologies.exact import Int64Array, frozen
+from topologies.exact import Int64Array
 from topologies.topology import Topology
 
 
@@ -80,22 +80,13 @@ class _Rows:
         """Return the program: maximize cost, no column negative."""
         row, column, value = (np.concatenate(part) for part in zip(*self.entries, strict=True))
         matrix = coo_array((value, (row, column)), shape=(self.count, columns)).tocsr()
-        return CompiledModel(
-            name="allreduce",
+        return CompiledModel.of_matrix(
+            "allreduce",
+            matrix,
+            cost,
+            (np.concatenate(self.lower), np.concatenate(self.upper)),
             maximize=True,
-            cost=frozen(cost, np.float64),
-            offset=0.0,
-            starts=frozen(matrix.indptr, np.int32),
-            index=frozen(matrix.indices, np.int32),
-            value=frozen(matrix.data, np.float64),
-            row_lower=frozen(np.concatenate(self.lower), np.float64),
-            row_upper=frozen(np.concatenate(self.upper), np.float64),
-            lower=frozen(np.zeros(columns), np.float64),
-            upper=frozen(np.full(columns, np.inf), np.float64),
-            integer=frozen(np.zeros(columns), np.bool_),
-            variables=(),
-            constraints=(),
-            compile_s=time.perf_counter() - begin,
+            begin=begin,
         )
 
 

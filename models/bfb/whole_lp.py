@@ -24,7 +24,6 @@ from models.bfb.counting import workloads
 from models.bfb.frontiers import frontiers
 from models.bfb.lp import eligible_links
 from models.solvers.compiled import CompiledModel
-from topologies.exact import frozen
 from topologies.topology import Topology
 
 
@@ -88,22 +87,12 @@ def whole_matrices(topology: Topology) -> CompiledModel:
         shape=(rows, columns),
     ).tocsr()
     right = np.repeat([0.0, 1.0], [len(loads), shards])
-    return CompiledModel(
-        name="bfb-whole",
-        maximize=False,
-        cost=frozen(np.arange(columns) >= flows, np.float64),
-        offset=0.0,
-        starts=frozen(matrix.indptr, np.int32),
-        index=frozen(matrix.indices, np.int32),
-        value=frozen(matrix.data, np.float64),
-        row_lower=frozen(np.where(right > 0, 1.0, -np.inf), np.float64),
-        row_upper=frozen(right, np.float64),
-        lower=frozen(np.zeros(columns), np.float64),
-        upper=frozen(np.full(columns, np.inf), np.float64),
-        integer=frozen(np.zeros(columns), np.bool_),
-        variables=(),
-        constraints=(),
-        compile_s=time.perf_counter() - begin,
+    return CompiledModel.of_matrix(
+        "bfb-whole",
+        matrix,
+        np.arange(columns) >= flows,
+        (np.where(right > 0, 1.0, -np.inf), right),
+        begin=begin,
     )
 
 

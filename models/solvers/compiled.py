@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from models.solvers.features import Feature
@@ -58,6 +59,52 @@ class CompiledModel:
     variables: tuple[Any, ...]
     constraints: tuple[Any, ...]
     compile_s: float
+
+    @classmethod
+    def of_matrix(
+        cls,
+        name: str,
+        matrix: csr_array,
+        cost: npt.ArrayLike,
+        rows: tuple[npt.ArrayLike, npt.ArrayLike],
+        *,
+        maximize: bool = False,
+        begin: float | None = None,
+    ) -> CompiledModel:
+        """Return a linear program over x >= 0 whose matrix was written down directly.
+
+        Parameters
+        ----------
+        name, maximize
+            As the class.
+        matrix
+            A, shape (rows, columns).
+        cost
+            One a column.
+        rows
+            row_lower and row_upper; a number stands for all.
+        begin
+            `time.perf_counter` when the work on the matrix began.
+        """
+        count, columns = matrix.shape
+        lower, upper = (np.broadcast_to(np.asarray(side, dtype=np.float64), (count,)) for side in rows)
+        return cls(
+            name=name,
+            maximize=maximize,
+            cost=frozen(cost, np.float64),
+            offset=0.0,
+            starts=frozen(matrix.indptr, np.int32),
+            index=frozen(matrix.indices, np.int32),
+            value=frozen(matrix.data, np.float64),
+            row_lower=frozen(lower, np.float64),
+            row_upper=frozen(upper, np.float64),
+            lower=frozen(np.zeros(columns), np.float64),
+            upper=frozen(np.full(columns, np.inf), np.float64),
+            integer=frozen(np.zeros(columns), np.bool_),
+            variables=(),
+            constraints=(),
+            compile_s=0.0 if begin is None else time.perf_counter() - begin,
+        )
 
     @property
     def num_rows(self) -> int:
