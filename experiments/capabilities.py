@@ -12,12 +12,13 @@ from topologies.errors import Unsupported
 from topologies.text import parse_topology
 from topologies.topology import Topology
 
-PLAIN = "ring:4"
-"""Four ranks, like links, no switch: what every method should take."""
+PLAIN = "BiRing(2,4)"
+"""Four ranks, like links, no switch, in the papers' notation: what every method should take."""
 PROBES = {
+    "a network in the papers' notation": "ring:4",
     "no switches": "dgx_a100:1",
     "links of one bandwidth and alpha": "mesh:2x2?bandwidth=50GB/s,25GB/s",
-    "a power of two ranks": "ring:6",
+    "a power of two ranks": "BiRing(2,6)",
 }
 """What a method needs that refuses the network beside it."""
 

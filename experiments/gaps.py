@@ -40,16 +40,23 @@ def _line(instance: tuple[Any, ...], rows: list[Row], labels: list[str]) -> dict
     done = [row for row in rows if row["status"] == "ok"]
     if not done:
         return line
-    best = min(done, key=_time)
-    line |= {"bound_us": best["bound_us"], "bound_kind": best["bound_kind"]}
-    line |= {"best_us": best["time_us"], "best_method": method_label(best), "best_gap": best["gap"]}
+    best, bound = min(done, key=_time), max(done, key=lambda row: float(row["bound_us"] or 0))
+    line |= {"bound_us": bound["bound_us"], "bound_kind": bound["bound_kind"]}
+    line |= {"best_us": best["time_us"], "best_method": method_label(best), "best_gap": _gap(best, bound)}
     exact = min((row for row in done if row["kind"] == "exact"), key=_time, default=None)
     if exact is not None:
         line |= {"exact_us": exact["time_us"], "exact_method": method_label(exact)}
     for label in labels:
-        gaps = [row["gap"] for row in done if method_label(row) == label and row["gap"] is not None]
-        line[label] = min(gaps, default=None)
+        gaps = [_gap(row, bound) for row in done if method_label(row) == label]
+        line[label] = min((gap for gap in gaps if gap is not None), default=None)
     return line
+
+
+def _gap(row: Row, bound: Row) -> float | None:
+    """Return a row's gap to the largest bound of its instance, which another's method may have proven."""
+    if row["gap"] is None or row["bound_us"] == bound["bound_us"]:
+        return None if row["gap"] is None else float(row["gap"])
+    return float(row["time_us"]) / float(bound["bound_us"]) - 1
 
 
 def _time(row: Row) -> float:

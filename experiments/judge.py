@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from experiments.pipelining import best_slices
-from models.bounds import best_bound
+from models.bounds import Bound, best_bound
 from schedules.collective import Collective
 from schedules.cost import StepCost, congestion, step_cost
 from schedules.schedule import Clock, Schedule
@@ -30,6 +30,8 @@ STATS = (
     *("link_traffic", "link_traffic_unicast"),
 )
 """What a method may say of its work that becomes columns (`Schedule.stats`)."""
+WIDE_GAP = 1e-3
+"""A solver's own gap above this is remarked."""
 TOO_FAST = -1e-9
 """A gap below this is no rounding: the schedule, the simulator or the bound is wrong."""
 
@@ -47,6 +49,25 @@ class ProvenBound:
         best = best_bound(topology, collective, size)
         return cls(Fraction(best.time(size)), str(best.kind))
 
+    def or_better(self, bounds: Iterable[Bound], size: Fraction) -> ProvenBound:
+        """Return the largest of this and of other bounds, checked ones, for M = `size` bytes."""
+        others = [ProvenBound(Fraction(bound.time(size)), str(bound.kind)) for bound in bounds]
+        return max([self, *others], key=lambda bound: bound.seconds)
+
+
+def own_bounds(schedule: Schedule) -> list[Bound]:
+    """Return the bounds that its method proved (``stats["bounds"]``), each checked by its certificate alone.
+
+    Raises
+    ------
+    BoundError, InputError
+        If a certificate does not prove its bound.
+    """
+    bounds = [bound for bound in schedule.stats.get("bounds", ()) if bound.binds_all]
+    for bound in bounds:
+        bound.check(schedule.topology, schedule.collective)
+    return bounds
+
 
 @dataclass(frozen=True, eq=False)
 class Cost:
@@ -61,7 +82,7 @@ class Cost:
 
     @cached_property
     def tl_steps(self) -> int | None:
-        """T_L in comm steps; None under the other clocks."""
+        """T_L in comm steps; None under the other clocks, and of a schedule made for one size (A.5.3)."""
         return self._steps.tl_steps if self._steps else None
 
     @cached_property
@@ -71,7 +92,8 @@ class Cost:
 
     @cached_property
     def _steps(self) -> StepCost | None:
-        return step_cost(self.schedule) if self.schedule.clock is Clock.STEP else None
+        by_steps = self.schedule.clock is Clock.STEP and self.schedule.size is None
+        return step_cost(self.schedule) if by_steps else None
 
     def columns(self) -> dict[str, Any]:
         """Return the columns of a result row that hold at every size."""
@@ -124,6 +146,20 @@ def time_columns(schedule: Schedule, size: Fraction, bound: ProvenBound) -> dict
         "gap": gap,
         "slices": slices if schedule.clock is Clock.FLOW else None,
     }
+
+
+def notes(schedule: Schedule, size: Fraction) -> str:
+    """Return what is to be said beside a result: by the method (``stats["note"]``), and `rounding_note`."""
+    said = [schedule.stats.get("note", ""), width_note(schedule.stats), rounding_note(schedule, size)]
+    return "; ".join(filter(None, said))
+
+
+def width_note(stats: Mapping[str, Any]) -> str:
+    """Return how far a method may be from the optimum of its own model, where that is far; else nothing."""
+    gap = stats.get("solver_gap")
+    if gap is None or gap <= WIDE_GAP:
+        return ""
+    return f"the solver's solution is only known to be within {gap:.2%} of its optimum"
 
 
 def rounding_note(schedule: Schedule, size: Fraction) -> str:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from experiments.judge import Cost, ProvenBound, rounding_note, time_columns
+from experiments.judge import Cost, ProvenBound, notes, own_bounds, time_columns
 from experiments.measure import Stopwatch, peak_memory, reset_peak_memory
 from experiments.options import build_options, options_text
 from experiments.registry import find_method
@@ -196,12 +196,13 @@ def _judge(task: Task, made: Made, bounds: Bounds) -> list[Row]:
     """Return the rows of a verified schedule."""
     constant = {**Cost(made.schedule).columns(), "verified": True, "seed": made.seed, "seeds": made.seeds}
     constant |= {"synth_s": made.synth_s, "verify_s": made.verify_s}
-    rows = []
+    own, rows = own_bounds(made.schedule), []
     for row in task.rows("ok"):
-        bound, size = _bound(task, made.schedule, row["size_bytes"], bounds), Fraction(row["size_bytes"])
+        size = Fraction(row["size_bytes"])
+        bound = _bound(task, made.schedule, row["size_bytes"], bounds).or_better(own, size)
         with Stopwatch() as watch:
             measured = time_columns(made.schedule, size, bound)
-        note = rounding_note(made.schedule, size)
+        note = notes(made.schedule, size)
         rows.append({**row, **constant, **measured, "simulate_s": watch.seconds, "note": note})
     return [{**row, "peak_rss_mb": peak_memory()} for row in rows]
 

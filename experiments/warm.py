@@ -15,7 +15,9 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from experiments.registry import METHODS
+from models.all_to_all import Demand, McfOptions, solve_by_orbits
 from models.allreduce_trees import pack, tree_network
+from models.bfb.translations import balance, circulant_moves
 from models.bounds import lower_bounds
 from schedules.collective import Kind, collective
 from schedules.compose import BY_ALLGATHER
@@ -37,6 +39,7 @@ SIZE = Fraction(10**6)
 def warm() -> None:
     """Run every method, the verifier, the simulator and the bounds once."""
     parse_topology("least_circulant:6,16")  # searches its offsets
+    balance(circulant_moves(7, np.array([1, 2])))
     for text in NETWORKS:
         topology = parse_topology(text)
         for schedule in _schedules(topology):
@@ -46,6 +49,17 @@ def warm() -> None:
     network = tree_network(parse_topology("ring:4"))
     if network is not None:
         pack(network.graph, Fraction(1, 2), products=False)  # greedy trees, of large networks only
+    _warm_flows()
+
+
+def _warm_flows() -> None:
+    """Solve an all-to-all by orbits, in both ways, and make its paths."""
+    for text in ("ring:4", "mesh:2x3"):
+        topology = parse_topology(text)
+        problem = Problem(topology, collective(Kind.ALL_TO_ALL, topology.num_ranks))
+        METHODS["mcf"].synthesize(problem, McfOptions(by="orbits"), np.random.default_rng(0))
+        for by in ("columns", "first_order"):
+            solve_by_orbits(Demand.uniform(topology), 0.5, by=by)
 
 
 def _schedules(topology: Topology) -> Iterator[Schedule]:

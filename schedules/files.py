@@ -157,7 +157,8 @@ def _read_npz(path: Path) -> Schedule:
                 raise InputError(f"{where}: not an npz archive")
             columns: Columns = {name: np.asarray(archive[name]) for name in archive.files}
     except _DAMAGED as error:
-        raise InputError(f"{where}: damaged: {' '.join(str(error).split())}") from None
+        text = "it holds Python objects" if "pickle" in str(error) else " ".join(str(error).split())
+        raise InputError(f"{where}: damaged: {text}") from None
     header = columns.pop(_HEADER, None)
     if header is None or header.dtype != np.uint8:
         raise InputError(f"{where}: no array 'header' of bytes")

@@ -90,4 +90,4 @@ class Method:
     def check_one_group(self, what: Collective) -> None:
         """Raise `Unsupported` for a collective over groups of the ranks."""
         if what.groups is not None:
-            raise self.unsupported(f"needs one group of all ranks; this {what.kind} has {len(what.groups)}")
+            raise self.unsupported(f"needs one group of all ranks; this is {what}")

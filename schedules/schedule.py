@@ -155,6 +155,8 @@ class Schedule:
     stats
         What making it cost (``build_s``, ``solve_s``, ``variables``, ``constraints``, ``solver``,
         ``solver_gap``, ...): columns of a result row, not part of the schedule and not written to its file.
+        ``bounds``: lower bounds that the method proved (`models.bounds.Bound`), which a gap is set against
+        once their certificates are checked.
     """
 
     topology: Topology

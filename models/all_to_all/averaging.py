@@ -1,4 +1,4 @@
-"""From a flow of representatives to a flow of all sources: the average over a group, element by element."""
+"""The flow of a representative that its own symmetries leave as it is: the average over those that fix it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from models.all_to_all.certificate import SourceFlow
+from models.all_to_all.incidence import Incidence
 from models.all_to_all.orbits import ReducedProblem
 from models.all_to_all.rounding import cancel_cycles
 from topologies.exact import INT64_MAX, Int32Array, Int64Array
@@ -16,13 +17,13 @@ MOST_ELEMENTS = 4096
 """The largest group that is listed: seconds, at a thousand ranks."""
 
 
-def averaged(
+def evened(
     problem: ReducedProblem, flow: SourceFlow, most_elements: int = MOST_ELEMENTS
 ) -> SourceFlow | None:
-    """Return a flow of all sources with the congestion that `problem.upper_bound` says, exactly.
+    """Return a flow of the representatives, the average of its images under the elements that fix each.
 
-    Source g(s) gets the image of s's flow under every element g of the group, divided by the number of
-    elements that fix s.
+    These are the representatives' rows of the flow averaged over the whole group, whose congestion is what
+    `problem.upper_bound` says. Links parallel and equal share evenly.
 
     Returns
     -------
@@ -37,24 +38,24 @@ def averaged(
     twins = twin_permutation(problem.topology)
     alike = np.bincount(twins, minlength=len(twins))[twins]
     common, parallel = math.lcm(*fixing), math.lcm(*np.unique(alike).tolist())
-    demand = problem.whole
-    if float(flow.loads.max()) * len(nodes) * common * parallel >= INT64_MAX / 2:
+    largest = float(flow.amounts.sum(axis=1, dtype=np.float64).max())
+    if largest * common * parallel >= INT64_MAX / 2:
         return None
-    amounts = np.zeros((problem.topology.num_nodes, problem.topology.num_links), dtype=np.int64)
+    amounts = np.zeros_like(flow.amounts)
     for row, source in enumerate(problem.sources.tolist()):
         share = flow.amounts[row] * (common // fixing[row])
-        for image, moved in zip(nodes[:, source].tolist(), links, strict=True):
-            amounts[image, moved] += share
-    spread = np.ascontiguousarray((_over_twins(amounts, twins) * (parallel // alike))[demand.sources])
-    return SourceFlow(demand, spread, flow.denominator * common * parallel)
+        for moved in links[nodes[:, source] == source]:
+            amounts[row, moved] += share
+    spread = _over_twins(amounts, twins) * (parallel // alike)
+    return SourceFlow(problem.represented, spread, flow.denominator * common * parallel)
 
 
 def without_cycles(flow: SourceFlow) -> SourceFlow:
     """Return the flow less its cycles, which images of one flow may close together; no load grows."""
-    topology, amounts = flow.demand.topology, flow.amounts.copy()
-    order = np.empty(topology.num_nodes, dtype=np.int64)
+    graph, amounts = Incidence.of(flow.demand.topology), flow.amounts.copy()
+    order = np.empty(flow.demand.topology.num_nodes, dtype=np.int64)
     for row in amounts:
-        cancel_cycles(*topology.out_links, topology.source, topology.target, row, order)
+        cancel_cycles(graph, row, order)
     return SourceFlow(flow.demand, amounts, flow.denominator)
 
 

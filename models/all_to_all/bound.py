@@ -29,7 +29,9 @@ FELT = 1e-6
 """Relative to the longest: a shorter link is no bottleneck."""
 
 
-def mcf_bound(topology: Topology, collective: Collective, most_columns: int = BOUND_COLUMNS) -> Bound | None:
+def mcf_bound(
+    topology: Topology, collective: Collective, most_columns: int = BOUND_COLUMNS, *, asked: bool = False
+) -> Bound | None:
     """Return the bound by the lengths that the linear program finds, or by equal ones on a large network.
 
     ``links`` in the certificate are those with a length, longest first: the bottleneck. Where they are the
@@ -43,6 +45,8 @@ def mcf_bound(topology: Topology, collective: Collective, most_columns: int = BO
         Of the linear program: a source times a link each. Above, a network with few orbits of links is
         solved by them; on others equal lengths and inverse bandwidths are tried: what the shortest routes
         need of all links together. 0: those only.
+    asked
+        Whether to prove it to within 1e-4 of the optimum on any network and however long it takes.
 
     Returns
     -------
@@ -58,7 +62,7 @@ def mcf_bound(topology: Topology, collective: Collective, most_columns: int = BO
         return None
     try:
         demand = Demand.of(topology, collective)
-        return bound_of(demand, _lengths(_Asked(demand), most_columns))
+        return bound_of(demand, _lengths(_Asked(demand), most_columns, asked))
     except InputError:  # numbers too far apart for 64 bits: the other bounds must do
         return None
 
@@ -83,16 +87,19 @@ class _Asked:
 
 
 @lru_cache(maxsize=KEPT)
-def _lengths(asked: _Asked, most_columns: int) -> Int64Array:
+def _lengths(problem: _Asked, most_columns: int, asked: bool) -> Int64Array:
     """Return the best lengths known."""
     from models.all_to_all.optimum import best_lengths, columns_of, solve_demand  # Pyomo is slow to import
-    from models.all_to_all.symmetric import few_orbits_lengths
+    from models.all_to_all.symmetric import few_orbits_lengths, solve_by_orbits
 
-    if columns_of(asked.demand) <= most_columns:
+    demand = problem.demand
+    if columns_of(demand) <= most_columns:
         with suppress(NoSchedule):
-            return solve_demand(asked.demand).lengths
-    lengths = few_orbits_lengths(asked.demand) if most_columns else None
-    return best_lengths(asked.demand)[1] if lengths is None else lengths
+            return solve_demand(demand).lengths
+    if asked:
+        return solve_by_orbits(demand).lengths
+    lengths = few_orbits_lengths(demand) if most_columns else None
+    return best_lengths(demand)[1] if lengths is None else lengths
 
 
 def bound_of(demand: Demand, lengths: Int64Array) -> Bound:

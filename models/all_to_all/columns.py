@@ -15,7 +15,6 @@ Source: dissertation LP (A.1); Dantzig and Wolfe, Decomposition principle for li
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -25,14 +24,9 @@ import numpy as np
 from models.all_to_all.certificate import Interval, SourceFlow
 from models.all_to_all.master import Master
 from models.all_to_all.orbits import ReducedProblem
+from models.all_to_all.shares import rounded_shares
 from topologies.errors import NoSchedule
 from topologies.exact import FloatArray, Int64Array
-
-_DENOMINATOR = 1 << 36
-"""What the λ are rounded to, unless small fractions do."""
-
-_SMALL = 10**4
-"""Denominators up to this are tried for the λ: where they are the optimum's, both bounds meet."""
 
 _SMOOTHING = 0.5
 """How much of the best lengths so far stays in the next ones (Wentges), which then jump about less."""
@@ -128,9 +122,7 @@ class ColumnGeneration:
         """Solve the master, take its λ for the upper bound, and return its lengths (orbits,), floats."""
         values, duals = self._master.solve()
         owners = np.array(self._owners)
-        for shares, denominator in (_simple_shares(values, owners), _fine_shares(values, owners)):
-            if denominator > _DENOMINATOR:
-                continue
+        for shares, denominator in rounded_shares(values, owners):
             bound = self._upper_bound(shares) / denominator
             if self.upper is None or bound < self.upper:
                 self.upper, self._shares, self._denominator = bound, shares, denominator
@@ -154,29 +146,3 @@ class ColumnGeneration:
                 row = self._owners[index]
                 amounts[row] += share * self.problem.tree_flow(row, self._lengths[index])
         return SourceFlow(represented, amounts, represented.denominator * self._denominator)
-
-
-def _fine_shares(shares: FloatArray, owners: Int64Array) -> tuple[list[int], int]:
-    """Return integers over `_DENOMINATOR` near `shares`, that sum to it for each owner."""
-    whole = [int(max(share, 0.0) * _DENOMINATOR) for share in shares.tolist()]
-    return _completed(whole, owners, _DENOMINATOR), _DENOMINATOR
-
-
-def _simple_shares(shares: FloatArray, owners: Int64Array) -> tuple[list[int], int]:
-    """Return the simple fractions that `shares` may be, over their common denominator."""
-    exact = [Fraction(max(share, 0.0)).limit_denominator(_SMALL) for share in shares.tolist()]
-    common = math.lcm(*(share.denominator for share in exact))
-    return _completed([int(share * common) for share in exact], owners, common), common
-
-
-def _completed(shares: list[int], owners: Int64Array, denominator: int) -> list[int]:
-    """Return the shares with each owner's largest changed so that they add up to the denominator."""
-    totals: dict[int, int] = {}
-    largest: dict[int, int] = {}
-    for index, owner in enumerate(owners.tolist()):
-        totals[owner] = totals.get(owner, 0) + shares[index]
-        if owner not in largest or shares[index] > shares[largest[owner]]:
-            largest[owner] = index
-    for owner, total in totals.items():
-        shares[largest[owner]] += denominator - total
-    return shares

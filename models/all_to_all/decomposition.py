@@ -15,6 +15,7 @@ from numba import njit
 
 from models.all_to_all.certificate import FlowError, SourceFlow
 from models.all_to_all.demand import Demand
+from models.all_to_all.incidence import Incidence
 from topologies.exact import INT64_MAX, Int32Array, Int64Array, frozen, offsets_of
 
 
@@ -120,39 +121,36 @@ def decompose(flow: SourceFlow) -> PathFlow:
     demand, topology = flow.demand, flow.demand.topology
     needed = demand.amounts[demand.sources] * (flow.denominator // demand.denominator)
     nothing = (np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int64))
-    arguments = (demand.sources, *topology.in_links, topology.source)
-    paths, links = walk_back(*arguments, flow.amounts.copy(), needed.copy(), *nothing)
+    graph = Incidence.of(topology)
+    paths, links = walk_back(graph, (demand.sources, flow.amounts.copy(), needed.copy()), nothing)
     if paths < 0:
         raise FlowError(f"the flow of source {topology.labels[demand.sources[-1 - paths]]} has a cycle")
     lengths, taken = np.empty(paths, np.int64), np.empty(links, np.int32)
     amounts = np.empty(paths, np.int64)
-    walk_back(*arguments, flow.amounts.copy(), needed, lengths, taken, amounts)
+    walk_back(graph, (demand.sources, flow.amounts.copy(), needed), (lengths, taken, amounts))
     return PathFlow(demand, amounts, flow.denominator, offsets_of(lengths), taken)
 
 
 @njit(cache=True)
 def walk_back(
-    sources: Int64Array,
-    in_offsets: Int64Array,
-    in_links: Int32Array,
-    tail: Int32Array,
-    flow: Int64Array,
-    needed: Int64Array,
-    lengths: Int64Array,
-    links: Int32Array,
-    amounts: Int64Array,
+    graph: Incidence,
+    rows: tuple[Int64Array, Int64Array, Int64Array],
+    out: tuple[Int64Array, Int32Array, Int64Array],
 ) -> tuple[int, int]:
     """Count paths and their links, and write them down if there is room; (-1 - row, 0): row has a cycle.
 
-    Conservation makes every node that still has flow out, or a need, have flow in. `flow` and `needed` are
-    used up.
+    `rows` are the sources, their flow (sources, links) and what is needed (sources, ranks), which are used
+    up; `out` takes the paths' lengths, links and amounts. Conservation makes every node that still has flow
+    out, or a need, have flow in.
     """
-    path = np.empty(len(in_offsets) - 1, np.int32)
+    sources, flow, needed = rows
+    lengths, links, amounts = out
+    path = np.empty(len(graph.in_offsets) - 1, np.int32)
     paths, used = 0, 0
     for row in range(len(sources)):
         for target in range(needed.shape[1]):
             while needed[row, target] > 0:
-                hops = _widest_links(sources[row], target, in_offsets, in_links, tail, flow[row], path)
+                hops = _widest_links(graph, sources[row], target, flow[row], path)
                 if hops < 0:
                     return -1 - row, 0
                 amount = min(needed[row, target], flow[row][path[:hops]].min())
@@ -167,24 +165,16 @@ def walk_back(
 
 
 @njit(cache=True)
-def _widest_links(
-    source: int,
-    target: int,
-    in_offsets: Int64Array,
-    in_links: Int32Array,
-    tail: Int32Array,
-    flow: Int64Array,
-    path: Int32Array,
-) -> int:
+def _widest_links(graph: Incidence, source: int, target: int, flow: Int64Array, path: Int32Array) -> int:
     """Write down the link with most flow into each node back from the target; return how many, -1: cycle."""
     node, hops = target, 0
     while node != source:
-        best = in_links[in_offsets[node]]
-        for position in range(in_offsets[node], in_offsets[node + 1]):
-            if flow[in_links[position]] > flow[best]:
-                best = in_links[position]
+        best = graph.in_links[graph.in_offsets[node]]
+        for position in range(graph.in_offsets[node], graph.in_offsets[node + 1]):
+            if flow[graph.in_links[position]] > flow[best]:
+                best = graph.in_links[position]
         if hops == len(path) - 1 or flow[best] <= 0:
             return -1
-        path[hops], node = best, tail[best]
+        path[hops], node = best, graph.tail[best]
         hops += 1
     return hops

@@ -27,7 +27,7 @@ from topologies.errors import NoSchedule
 from topologies.exact import FloatArray
 
 _FIRST_CHECK = 200
-"""Iterations before the first proofs; each next check is half as many later again."""
+"""Iterations before the first proofs; each next check is a fourth as many later again."""
 
 _PRIMAL_WEIGHT = 0.15
 """The first ratio of dual to primal moves, with loads near 1 a link and lengths near 1."""
@@ -92,7 +92,7 @@ class PrimalDual:
         while time.monotonic() < end:
             self._iterate()
             if self.iterations >= check:
-                check += check // 2
+                check += check // 4
                 if self.prove() <= tolerance:
                     break
         if self.iterations == 0:
@@ -139,9 +139,7 @@ class PrimalDual:
         flow_move, potential_move = iterate(
             self._ends,
             self._rows,
-            (now.flows, anchor.flows),
-            (now.potentials, anchor.potentials),
-            now.lengths,
+            ((now.flows, anchor.flows), (now.potentials, anchor.potentials), now.lengths),
             (1 / (3 * weight), weight / self._degrees, share),
             loads,
         )

@@ -21,20 +21,19 @@ from topologies.exact import FloatArray, Int32Array, Int64Array
 def iterate(
     ends: tuple[Int32Array, Int32Array, Int32Array],
     rows: tuple[Int64Array, FloatArray, FloatArray],
-    flows: tuple[FloatArray, FloatArray],
-    potentials: tuple[FloatArray, FloatArray],
-    lengths: FloatArray,
+    state: tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray], FloatArray],
     steps: tuple[float, FloatArray, float],
     loads: FloatArray,
 ) -> tuple[float, float]:
     """Do the flows' and the potentials' part of an iteration.
 
-    `ends` are the links' sources, targets and orbits; `rows` the sources, their weights and demand;
-    `flows` and `potentials` the current ones, changed, and the anchors; `steps` the flows' step, the nodes'
-    steps (nodes,) and (k+1)/(k+2). Set `loads` (orbits,) to those of the extrapolated flows; return the
-    squared moves of flows and potentials.
+    `ends` are the links' sources, targets and orbits; `rows` the sources, their weights and demand; `state`
+    the flows and the potentials, the current ones, which are changed, each with its anchor, and the lengths;
+    `steps` the flows' step, the nodes' steps (nodes,) and (k+1)/(k+2). Set `loads` (orbits,) to those of the
+    extrapolated flows; return the squared moves of flows and potentials.
     """
     tail, target, orbit = ends
+    flows, potentials, lengths = state
     sources, weights, demand = rows
     step, node_steps, share = steps
     flow_move, potential_move = 0.0, 0.0

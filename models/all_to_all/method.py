@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from models.all_to_all.bound import bound_of
 from models.all_to_all.demand import Demand
 from schedules.collective import Kind
 from schedules.method import Method, Problem
@@ -140,6 +141,7 @@ def synthesize(problem: Problem, options: McfOptions, rng: np.random.Generator) 
         "build_s": time.perf_counter() - begin - optimum.stats["solve_s"],
         "lower": interval.lower,
         "upper": interval.upper,
+        "bounds": (bound_of(demand, optimum.lengths),),
         "bottleneck": saturated_links(problem.topology, optimum).tolist(),
     }
     return schedule.replace(claims={"congestion": interval.upper}, stats=stats)
@@ -147,7 +149,7 @@ def synthesize(problem: Problem, options: McfOptions, rng: np.random.Generator) 
 
 def _optimum(demand: Demand, options: McfOptions) -> Optimum:
     from models.all_to_all.optimum import BASIC_COLUMNS, Optimum, columns_of, solve_demand
-    from models.all_to_all.symmetric import flow_by_orbits
+    from models.all_to_all.symmetric import paths_by_orbits
 
     chosen = options.solver != "highs" or options.algorithm is not None or options.tolerance is not None
     small = chosen or columns_of(demand) <= BASIC_COLUMNS
@@ -155,8 +157,8 @@ def _optimum(demand: Demand, options: McfOptions) -> Optimum:
         return solve_demand(demand, options.solving)
     backwards = len(demand.sinks) < len(demand.sources)
     asked = demand.reverse if backwards else demand
-    solved = flow_by_orbits(asked, options.tolerance or 1e-4, options.time_limit)
-    return Optimum(demand, solved.interval, solved.lengths, solved.flow, backwards, solved.stats)
+    solved, paths = paths_by_orbits(asked, options.tolerance or 1e-4, options.time_limit)
+    return Optimum(demand, solved.interval, solved.lengths, paths, backwards, solved.stats)
 
 
 METHOD = Method(

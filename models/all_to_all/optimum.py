@@ -94,14 +94,14 @@ class Optimum:
     demand: Demand
     interval: Interval
     lengths: Int64Array
-    flow: SourceFlow
+    flow: SourceFlow | PathFlow
     backwards: bool
     stats: dict[str, Any]
 
     @cached_property
     def paths(self) -> PathFlow:
         """The flow as paths for the demands as asked."""
-        paths = decompose(self.flow)
+        paths = self.flow if isinstance(self.flow, PathFlow) else decompose(self.flow)
         return paths.reverse if self.backwards else paths
 
 

@@ -23,6 +23,7 @@ import numpy as np
 
 from models.all_to_all.certificate import SourceFlow
 from models.all_to_all.demand import Demand
+from models.all_to_all.incidence import Incidence
 from models.all_to_all.paths import tree_loads
 from topologies.automorphisms import Group
 from topologies.exact import INT64_MAX, FloatArray, Int32Array, Int64Array
@@ -95,34 +96,17 @@ class ReducedProblem:
 
     def shortest_loads(self, lengths: Int64Array) -> tuple[Int64Array, Int64Array]:
         """Return the loads (sources, orbits) and costs (sources,) of shortest paths for lengths (orbits,)."""
-        offsets, links = self.topology.out_links
         loads = np.zeros((len(self.sources), self.num_orbits), dtype=np.int64)
-        costs = tree_loads(
-            offsets,
-            links,
-            (self.topology.source, self.topology.target),
-            lengths[self.orbit],
-            self.sources,
-            self.demand,
-            self.orbit,
-            loads,
-        )
+        graph, rows = Incidence.of(self.topology), (self.sources, self.demand)
+        costs = tree_loads(graph, lengths[self.orbit], rows, self.orbit, loads)
         return loads, costs
 
     def tree_flow(self, row: int, lengths: Int64Array) -> Int64Array:
         """Return what source `row` sends over each link (links,) by the tree of `shortest_loads`."""
-        offsets, links = self.topology.out_links
+        each = np.arange(self.topology.num_links, dtype=np.int32)
         flow = np.zeros((1, self.topology.num_links), dtype=np.int64)
-        tree_loads(
-            offsets,
-            links,
-            (self.topology.source, self.topology.target),
-            lengths[self.orbit],
-            self.sources[row : row + 1],
-            self.demand[row : row + 1],
-            np.arange(self.topology.num_links, dtype=np.int32),
-            flow,
-        )
+        rows = (self.sources[row : row + 1], self.demand[row : row + 1])
+        tree_loads(Incidence.of(self.topology), lengths[self.orbit], rows, each, flow)
         return flow[0]
 
     def lower_bound(self, lengths: Int64Array, costs: Int64Array) -> Fraction:

@@ -5,36 +5,37 @@ Lengths are integers (exact bounds) or floats (searches); numba compiles either.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from models.all_to_all.incidence import Incidence
 from topologies.exact import FloatArray, Int32Array, Int64Array
 from topologies.topology import Topology
 
 
+class Tree(NamedTuple):
+    """A shortest-path tree, to be filled in: distance, last link and order of finding, each (nodes,)."""
+
+    distance: npt.NDArray[Any]
+    parent: Int32Array
+    order: Int32Array
+
+
 @njit(cache=True)
-def shortest_tree(
-    offsets: Int64Array,
-    links: Int32Array,
-    target: Int32Array,
-    lengths: npt.NDArray[Any],
-    source: int,
-    distance: npt.NDArray[Any],
-    parent: Int32Array,
-    order: Int32Array,
-) -> int:
+def shortest_tree(graph: Incidence, lengths: npt.NDArray[Any], source: int, tree: Tree) -> int:
     """Dijkstra: set the distance, the last link and the order in which nodes are reached; return their count.
 
     A node's last link comes from a node earlier in `order`, even over links of length 0. Nodes without a path
     keep distance -1. The heap holds every improvement; stale entries are skipped when they come up.
     """
+    distance, parent, order = tree
     distance[:] = -1
     parent[:] = -1
-    keys = np.empty(len(target) + 1, lengths.dtype)
-    nodes = np.empty(len(target) + 1, np.int32)
+    keys = np.empty(len(graph.head) + 1, lengths.dtype)
+    nodes = np.empty(len(graph.head) + 1, np.int32)
     done = np.zeros(len(distance), np.bool_)
     distance[source] = 0
     keys[0], nodes[0], size, reached = 0, source, 1, 0
@@ -47,9 +48,9 @@ def shortest_tree(
         done[node] = True
         order[reached] = node
         reached += 1
-        for position in range(offsets[node], offsets[node + 1]):
-            link = links[position]
-            head, length = target[link], distance[node] + lengths[link]
+        for position in range(graph.out_offsets[node], graph.out_offsets[node + 1]):
+            link = graph.out_links[position]
+            head, length = graph.head[link], distance[node] + lengths[link]
             if not done[head] and (parent[head] < 0 or length < distance[head]):
                 distance[head], parent[head] = length, link
                 _sift_up(keys, nodes, size, length, head)
@@ -83,33 +84,30 @@ def _sift_down(keys: npt.NDArray[Any], nodes: Int32Array, size: int) -> None:
 
 @njit(cache=True)
 def tree_loads(
-    offsets: Int64Array,
-    links: Int32Array,
-    ends: tuple[Int32Array, Int32Array],
+    graph: Incidence,
     lengths: Int64Array,
-    sources: Int64Array,
-    demand: Int64Array,
+    rows: tuple[Int64Array, Int64Array],
     orbit: Int32Array,
     loads: Int64Array,
 ) -> Int64Array:
     """Add what each source's demand loads on each link orbit along shortest paths, and return its cost.
 
-    `ends` are the links' sources and targets, `demand` is (sources, nodes), `loads` (sources, orbits). The
-    cost of a source is the sum of demand times distance, which equals the sum of load times length.
+    `rows` are the sources and their demand (sources, nodes), `loads` is (sources, orbits). The cost of a
+    source is the sum of demand times distance, which equals the sum of load times length.
     """
-    tail, target = ends
-    num_nodes = len(offsets) - 1
+    sources, demand = rows
+    num_nodes = len(graph.out_offsets) - 1
     distance = np.empty(num_nodes, np.int64)
     parent, order = np.empty(num_nodes, np.int32), np.empty(num_nodes, np.int32)
     costs = np.zeros(len(sources), np.int64)
     for row in range(len(sources)):
-        reached = shortest_tree(offsets, links, target, lengths, sources[row], distance, parent, order)
+        reached = shortest_tree(graph, lengths, sources[row], Tree(distance, parent, order))
         below = demand[row].copy()
         for place in range(reached - 1, 0, -1):
             node = order[place]
             link = parent[node]
             costs[row] += demand[row, node] * distance[node]
-            below[tail[link]] += below[node]
+            below[graph.tail[link]] += below[node]
             loads[row, orbit[link]] += below[node]
     return costs
 
@@ -123,42 +121,36 @@ def even_flows(
     """
     flows = np.zeros((len(sources), topology.num_links))
     distances = np.empty((len(sources), topology.num_nodes))
-    ends = (topology.source, topology.target)
-    _split_evenly(topology.out_links, topology.in_links, ends, lengths, sources, demand, flows, distances)
+    _split_evenly(Incidence.of(topology), lengths, (sources, demand), flows, distances)
     return flows, distances
 
 
 @njit(cache=True)
 def _split_evenly(
-    outgoing: tuple[Int64Array, Int32Array],
-    incoming: tuple[Int64Array, Int32Array],
-    ends: tuple[Int32Array, Int32Array],
+    graph: Incidence,
     lengths: FloatArray,
-    sources: Int64Array,
-    demand: FloatArray,
+    rows: tuple[Int64Array, FloatArray],
     flows: FloatArray,
     distances: FloatArray,
 ) -> None:
     """Node by node from the farthest, what it needs comes in equal parts over the links on shortest paths."""
-    tail, target = ends
+    sources, demand = rows
     num_nodes = distances.shape[1]
     parent, order = np.empty(num_nodes, np.int32), np.empty(num_nodes, np.int32)
     for row in range(len(sources)):
         distance = distances[row]
-        reached = shortest_tree(
-            outgoing[0], outgoing[1], target, lengths, sources[row], distance, parent, order
-        )
+        reached = shortest_tree(graph, lengths, sources[row], Tree(distance, parent, order))
         need = demand[row].copy()
         for place in range(reached - 1, 0, -1):
             node, ways = order[place], 0
-            for position in range(incoming[0][node], incoming[0][node + 1]):
-                link = incoming[1][position]
-                ways += _is_tight(distance[tail[link]], distance[node], lengths[link])
-            for position in range(incoming[0][node], incoming[0][node + 1]):
-                link = incoming[1][position]
-                if _is_tight(distance[tail[link]], distance[node], lengths[link]):
+            for position in range(graph.in_offsets[node], graph.in_offsets[node + 1]):
+                link = graph.in_links[position]
+                ways += _is_tight(distance[graph.tail[link]], distance[node], lengths[link])
+            for position in range(graph.in_offsets[node], graph.in_offsets[node + 1]):
+                link = graph.in_links[position]
+                if _is_tight(distance[graph.tail[link]], distance[node], lengths[link]):
                     flows[row, link] = need[node] / ways
-                    need[tail[link]] += need[node] / ways
+                    need[graph.tail[link]] += need[node] / ways
 
 
 @njit(cache=True)

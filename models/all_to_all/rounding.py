@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,8 @@ from numba import njit
 
 from models.all_to_all.certificate import SourceFlow
 from models.all_to_all.demand import Demand
-from topologies.exact import INT64_MAX, FloatArray, Int32Array, Int64Array
+from models.all_to_all.incidence import Incidence
+from topologies.exact import INT64_MAX, FloatArray, Int64Array
 
 FINE = 2**30
 """The largest length, where lengths are rounded to a grid."""
@@ -101,59 +103,45 @@ def exact_flow(demand: Demand, flows: FloatArray, parts: int = PARTS) -> SourceF
     needed = np.zeros((len(sources), topology.num_nodes), dtype=np.int64)
     needed[:, : topology.num_ranks] = demand.amounts[sources] * factor
     amounts = np.zeros_like(weights)
-    out, into = topology.out_links, topology.in_links
-    deliver(sources, (*out, *into), (topology.source, topology.target), weights, needed, amounts)
+    deliver(Incidence.of(topology), sources, weights, needed, amounts)
     return SourceFlow(demand, amounts, demand.denominator * factor)
 
 
 @njit(cache=True)
 def deliver(
-    sources: Int64Array,
-    incidence: tuple[Int64Array, Int32Array, Int64Array, Int32Array],
-    ends: tuple[Int32Array, Int32Array],
-    weights: Int64Array,
-    needed: Int64Array,
-    amounts: Int64Array,
+    graph: Incidence, sources: Int64Array, weights: Int64Array, needed: Int64Array, amounts: Int64Array
 ) -> None:
     """Set `amounts` to flows that deliver `needed`, split as `weights`, which lose their cycles.
 
     Each source's amounts form no cycle. `needed` is used up.
     """
-    out_offsets, out_links, in_offsets, in_links = incidence
-    tail, head = ends
-    num_nodes = len(out_offsets) - 1
+    num_nodes = len(graph.out_offsets) - 1
     order = np.empty(num_nodes, np.int64)
     way = np.empty(num_nodes, np.int64)
     for row in range(len(sources)):
-        cancel_cycles(out_offsets, out_links, tail, head, weights[row], order)
-        _shortest_ways(sources[row], out_offsets, out_links, head, way)
+        cancel_cycles(graph, weights[row], order)
+        _shortest_ways(graph, sources[row], way)
         cut_short = False
         for node in order:
-            if node != sources[row] and needed[row, node] > 0:
-                begin, end = in_offsets[node], in_offsets[node + 1]
-                if not _split(in_links[begin:end], tail, weights[row], needed[row], node, amounts[row]):
-                    cut_short = True
-                    amount, place = needed[row, node], node
-                    while place != sources[row]:
-                        amounts[row, way[place]] += amount
-                        place = tail[way[place]]
+            if node == sources[row] or needed[row, node] == 0:
+                continue
+            if not _split(graph, node, weights[row], needed[row], amounts[row]):
+                cut_short = True
+                amount, place = needed[row, node], node
+                while place != sources[row]:
+                    amounts[row, way[place]] += amount
+                    place = graph.tail[way[place]]
         if cut_short:
-            cancel_cycles(out_offsets, out_links, tail, head, amounts[row], order)
+            cancel_cycles(graph, amounts[row], order)
 
 
 @njit(cache=True)
-def _split(
-    in_links: Int32Array,
-    tail: Int32Array,
-    weights: Int64Array,
-    needed: Int64Array,
-    node: int,
-    amounts: Int64Array,
-) -> bool:
+def _split(graph: Incidence, node: int, weights: Int64Array, needed: Int64Array, amounts: Int64Array) -> bool:
     """Hand a node's needs on to the tails of its in-links in proportion to the weights; False if all are 0.
 
     Where the weights sum to the needs they are taken as they are.
     """
+    in_links = graph.in_links[graph.in_offsets[node] : graph.in_offsets[node + 1]]
     total = 0
     for link in in_links:
         total += weights[link]
@@ -166,28 +154,29 @@ def _split(
         if total != need:
             until = need if seen == total else min(np.int64(need * (seen / total)), need)
         amounts[link] += until - given
-        needed[tail[link]] += until - given
+        needed[graph.tail[link]] += until - given
         given = until
     return True
 
 
+class _Search(NamedTuple):
+    """A depth-first search: its stack, the link into each place; of each node 0 new, 1 on it, 2 done."""
+
+    stack: Int64Array
+    via: Int64Array
+    state: npt.NDArray[np.int8]
+
+
 @njit(cache=True)
-def cancel_cycles(
-    out_offsets: Int64Array,
-    out_links: Int32Array,
-    tail: Int32Array,
-    head: Int32Array,
-    flow: Int64Array,
-    order: Int64Array,
-) -> None:
+def cancel_cycles(graph: Incidence, flow: Int64Array, order: Int64Array) -> None:
     """Take flow off cycles until none is left; then links with flow lead to earlier nodes of `order` only.
 
     A depth-first search keeps on its stack the nodes and the link into each. A link back to one of them
     closes a cycle, whose least flow is taken off it, and the search steps back to where the cycle broke.
     """
-    num_nodes = len(out_offsets) - 1
-    state = np.zeros(num_nodes, np.int8)  # 0 new, 1 on the stack, 2 done
-    position = out_offsets[:-1].copy()
+    num_nodes, head = len(graph.out_offsets) - 1, graph.head
+    state = np.zeros(num_nodes, np.int8)
+    position = graph.out_offsets[:-1].copy()
     stack = np.empty(num_nodes, np.int64)
     via = np.empty(num_nodes, np.int64)
     done = 0
@@ -197,32 +186,25 @@ def cancel_cycles(
             stack[0], state[root], depth = root, 1, 1
         while depth > 0:
             node = stack[depth - 1]
-            if position[node] == out_offsets[node + 1]:
+            if position[node] == graph.out_offsets[node + 1]:
                 state[node], order[done] = 2, node
                 done += 1
                 depth -= 1
                 continue
-            link = out_links[position[node]]
+            link = graph.out_links[position[node]]
             if flow[link] <= 0 or state[head[link]] == 2:
                 position[node] += 1
             elif state[head[link]] == 0:
                 stack[depth], via[depth], state[head[link]] = head[link], link, 1
                 depth += 1
             else:
-                depth = _break_cycle(link, head[link], stack, via, depth, flow, state)
+                depth = _break_cycle(link, head[link], _Search(stack, via, state), depth, flow)
 
 
 @njit(cache=True)
-def _break_cycle(
-    link: int,
-    node: int,
-    stack: Int64Array,
-    via: Int64Array,
-    depth: int,
-    flow: Int64Array,
-    state: npt.NDArray[np.int8],
-) -> int:
+def _break_cycle(link: int, node: int, search: _Search, depth: int, flow: Int64Array) -> int:
     """Take the least flow off the cycle that the link back to `node` closes; return the stack's new depth."""
+    stack, via, state = search
     least, first = flow[link], depth - 1
     while stack[first] != node:
         least = min(least, flow[via[first]])
@@ -238,11 +220,9 @@ def _break_cycle(
 
 
 @njit(cache=True)
-def _shortest_ways(
-    source: int, out_offsets: Int64Array, out_links: Int32Array, head: Int32Array, way: Int64Array
-) -> None:
+def _shortest_ways(graph: Incidence, source: int, way: Int64Array) -> None:
     """Set way[v] to the last link of a path with the fewest links from the source to v."""
-    num_nodes = len(out_offsets) - 1
+    num_nodes = len(graph.out_offsets) - 1
     way[:] = -1
     queue = np.empty(num_nodes, np.int64)
     queue[0] = source
@@ -250,9 +230,9 @@ def _shortest_ways(
     while first < found:
         node = queue[first]
         first += 1
-        for position in range(out_offsets[node], out_offsets[node + 1]):
-            following = head[out_links[position]]
+        for position in range(graph.out_offsets[node], graph.out_offsets[node + 1]):
+            following = graph.head[graph.out_links[position]]
             if following != source and way[following] < 0:
-                way[following] = out_links[position]
+                way[following] = graph.out_links[position]
                 queue[found] = following
                 found += 1

@@ -14,12 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from models.all_to_all.averaging import MOST_ELEMENTS, averaged, without_cycles
+from models.all_to_all.averaging import MOST_ELEMENTS, evened, without_cycles
 from models.all_to_all.certificate import Interval, SourceFlow, upper_bound
 from models.all_to_all.columns import ColumnGeneration
+from models.all_to_all.decomposition import PathFlow, decompose
 from models.all_to_all.demand import Demand
 from models.all_to_all.first_order import PrimalDual
+from models.all_to_all.images import Images
 from models.all_to_all.orbits import ReducedProblem, reduce_by
+from models.all_to_all.vertex import fewer_paths
 from topologies.automorphisms import automorphisms
 from topologies.exact import Int64Array
 
@@ -89,21 +92,36 @@ def solve_by_orbits(
     return _solved(problem, begin, tolerance, time_limit, by)
 
 
-def flow_by_orbits(demand: Demand, tolerance: float = 1e-4, time_limit: float | None = None) -> OrbitOptimum:
-    """Return the optimum as `solve_by_orbits` does, with a flow of all sources.
+def paths_by_orbits(
+    demand: Demand, tolerance: float = 1e-4, time_limit: float | None = None
+) -> tuple[OrbitOptimum, PathFlow]:
+    """Return the optimum as `solve_by_orbits` does, and paths of all sources that take its upper bound.
 
-    Of the group, a part is used that can be listed, so as to average over it; without symmetry where the
-    average does not fit 64 bits.
+    Of the group, a part is used that can be listed, so as to average over it; no symmetry where the average
+    does not fit 64 bits. Paths are found for the representatives and mapped to the others.
     """
     begin = time.perf_counter()
     group = automorphisms(demand.topology).preserving(demand.amounts).limited(MOST_ELEMENTS)
     solved = _solved(reduce_by(group, demand), begin, tolerance, time_limit, None)
-    whole = averaged(solved.problem, solved.flow)
-    if whole is not None:
-        flow = without_cycles(whole)
-        return replace(solved, flow=flow, interval=Interval(solved.interval.lower, upper_bound(flow)))
-    problem = reduce_by(group.limited(1), demand)
-    return _solved(problem, time.perf_counter(), tolerance, time_limit, "first_order")
+    paths = _paths(solved)
+    if paths is None:
+        problem = reduce_by(group.limited(1), demand)
+        solved = _solved(problem, time.perf_counter(), tolerance, time_limit, "first_order")
+        paths = decompose(solved.flow)
+    interval = Interval(solved.interval.lower, upper_bound(paths))
+    stats = {**solved.stats, "solver_gap": float(interval.gap)}
+    return replace(solved, interval=interval, stats=stats), paths
+
+
+def _paths(solved: OrbitOptimum) -> PathFlow | None:
+    """Return paths of all sources, or None if the group is too large or numbers do not fit 64 bits."""
+    images, flow = Images.of(solved.problem), evened(solved.problem, solved.flow)
+    if images is None or flow is None:
+        return None
+    paths = decompose(without_cycles(flow))
+    if len(images.nodes) > 1:
+        paths = fewer_paths(images, paths, exact=solved.interval.exact)
+    return images.of_all(paths)
 
 
 def few_orbits_lengths(demand: Demand) -> Int64Array | None:

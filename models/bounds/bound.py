@@ -14,6 +14,8 @@ from topologies.topology import Topology
 
 SECONDS = "s"
 SECONDS_PER_BYTE = "s/B"
+ANY_SCHEDULE = "any schedule"
+"""The ``scope`` of a certificate that has one, where the bound holds for all schedules."""
 
 
 class BoundError(TuttiError):
@@ -41,6 +43,11 @@ class Bound:
     value: Fraction
     unit: str
     certificate: Mapping[str, Any]
+
+    @property
+    def binds_all(self) -> bool:
+        """Whether it holds for any schedule, and not for schedules over trees only."""
+        return self.certificate.get("scope", ANY_SCHEDULE) == ANY_SCHEDULE
 
     def time(self, size: Fraction | int) -> Fraction:
         """Return the bound in seconds when M is `size` bytes.

@@ -26,7 +26,7 @@ MICROSECONDS = 10**6
 
 
 def lower_bounds(
-    topology: Topology, collective: Collective, size: Fraction | int | None = None
+    topology: Topology, collective: Collective, size: Fraction | int | None = None, *, lp: bool = False
 ) -> list[Bound]:
     """Return the lower bounds on the time of a collective: one of each kind that applies.
 
@@ -36,6 +36,9 @@ def lower_bounds(
         The problem. Groups count together: a cut is crossed by the data of all.
     size
         M, bytes, exact. Without it only the bandwidth bounds are returned.
+    lp
+        Whether the bound ``mcf`` is that of the linear program on any network, however long it takes; else
+        on small and on symmetric ones (`models.all_to_all.bound`).
 
     Returns
     -------
@@ -57,7 +60,7 @@ def lower_bounds(
         raise InputError(f"size {size} bytes; it must be positive")
     traffic = Traffic.of(collective)
     cut, partition = cut_bound(topology, traffic), partition_bound(topology, traffic)
-    flow = mcf_bound(topology, collective)
+    flow = mcf_bound(topology, collective, asked=lp)
     bounds = [cut, degree_bound(topology, traffic), *(bound for bound in (partition, flow) if bound)]
     if size is None:
         return bounds
@@ -96,7 +99,7 @@ def bound_document(
     lp
         Whether an allreduce gets the bound ``lp`` on any network; else on small ones
         (`models.allreduce_lp.bound`). It is never the best: it holds for tree schedules, unless the
-        partition bound is as large.
+        partition bound is as large. An all-to-all gets the bound ``mcf`` of the linear program then.
 
     Returns
     -------
@@ -104,7 +107,7 @@ def bound_document(
         Bandwidth bounds are given in s/GB of M (10^9 bytes); without a size ``time_us`` is None and
         ``algbw_gbps`` the limit for large M.
     """
-    found = list(bounds) if bounds is not None else lower_bounds(topology, collective, size)
+    found = list(bounds) if bounds is not None else lower_bounds(topology, collective, size, lp=lp)
     best = _best(found, size)
     partition = next((bound for bound in found if bound.kind == "partition"), None)
     trees = lp_bound(topology, collective, partition, asked=lp)

@@ -56,3 +56,12 @@ def test_a_line_for_each_size_and_one_where_nothing_was_ok():
     table = gap_table([row("a", 0.5, size=1), row("a", None, status="failed", size=2)])
     assert table["size_bytes"].tolist() == [1, 2]
     assert table["best_method"].isna().tolist() == [False, True]
+
+
+def test_gaps_are_to_the_largest_bound_that_any_method_proved():
+    """2 us is the bound of all, and mcf proved 2.5: ring's 4 us are 60 % above it, mcf's own 2.75 us 10 %."""
+    mcf = row("mcf", 0.1, kind="exact") | {"bound_us": 2.5, "bound_kind": "mcf", "time_us": 2.75}
+    line = only_line([row("ring", 1.0), mcf])
+    assert (line["bound_us"], line["bound_kind"]) == (2.5, "mcf")
+    assert (line["ring"], line["mcf"]) == (4 / 2.5 - 1, 0.1)
+    assert (line["best_method"], line["best_gap"]) == ("mcf", 0.1)

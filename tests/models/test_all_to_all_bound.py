@@ -10,7 +10,7 @@ import pytest
 from models.all_to_all import Demand
 from models.all_to_all.bound import bound_of, mcf_bound
 from models.all_to_all.optimum import best_lengths, saturated_links, solve_demand
-from models.bounds import BoundError, lower_bounds
+from models.bounds import BoundError, bound_document, lower_bounds
 from schedules import Problem, collective
 from tests.models.flows import pairwise_time, random_network, slow_bound
 from topologies import InputError
@@ -73,6 +73,38 @@ def test_a_large_network_has_a_bound_without_a_linear_program():
     hops = sum(sum(row.values()) for _, row in nx.all_pairs_shortest_path_length(graph_of(topology)))
     assert cheap.value == Fraction(hops, 20) / (topology.num_links * B)
     assert cheap.value < full.value
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_bound_that_is_asked_for_is_the_optimum_of_a_pairwise_lp(seed):
+    """As on a network beyond the linear program's limit; the answer is proven to within 1e-4."""
+    topology = random_network(seed, most_ranks=6)
+    asked = collective("all-to-all", topology.num_ranks, shards=[1 + r for r in range(topology.num_ranks)])
+    found = mcf_bound(topology, asked, most_columns=0, asked=True)
+    if found is None:
+        assert topology.num_ranks == 2
+        return
+    found.check(topology, asked)
+    time = pairwise_time(Demand.of(topology, asked))
+    assert time * (1 - 1.1e-4) <= float(found.value) <= time * (1 + NEAR)
+
+
+def test_a_document_with_lp_has_the_bound_that_is_asked_for():
+    topology, asked = parse_topology("random_regular:3,90"), collective("all-to-all", 90)
+    plain, full = (bound_document(topology, asked, lp=lp) for lp in (False, True))
+    values = [
+        next(Fraction(bound["exact"]) for bound in document["bounds"] if bound["kind"] == "mcf")
+        for document in (plain, full)
+    ]
+    assert values[0] < values[1], "90 sources and 270 links are beyond the limit for a linear program"
+
+
+@pytest.mark.parametrize("factor", [1, 7, 2**60])
+def test_lengths_of_any_size_prove_the_same(factor):
+    topology, asked = parse_topology("mesh:3x3?bandwidth=50GB/s,25GB/s"), collective("all-to-all", 9)
+    found = mcf_bound(topology, asked)
+    certificate = {**found.certificate, "lengths": [factor * n for n in found.certificate["lengths"]]}
+    replace(found, certificate=certificate).check(topology, asked)
 
 
 def test_what_was_solved_for_one_network_is_not_taken_for_another():

@@ -9,14 +9,18 @@ import pytest
 from scipy.optimize import linprog
 
 from models.all_to_all import Demand, lower_bound, upper_bound
-from models.all_to_all.averaging import averaged
+from models.all_to_all.averaging import evened, without_cycles
 from models.all_to_all.columns import ColumnGeneration
+from models.all_to_all.decomposition import decompose
 from models.all_to_all.first_order import PrimalDual, _onto_capacity
 from models.all_to_all.halpern import iterate
+from models.all_to_all.images import Images, just_enough
+from models.all_to_all.incidence import Incidence
 from models.all_to_all.method import METHOD, McfOptions
 from models.all_to_all.orbits import reduce_by
-from models.all_to_all.paths import even_flows, shortest_tree
+from models.all_to_all.paths import Tree, even_flows, shortest_tree
 from models.all_to_all.symmetric import solve_by_orbits
+from models.all_to_all.vertex import fewer_paths
 from schedules import Problem, collective
 from schedules.cost import congestion
 from schedules.verify import verify
@@ -108,7 +112,7 @@ def name_of(demand):
 def test_both_methods_find_the_optimum_of_the_pairwise_lp(demand):
     expected = pairwise_optimum(demand)
     for by, tolerance in (("columns", 1e-9), ("first_order", 1e-5)):
-        solved = solve_by_orbits(demand, tolerance, 20, by=by)
+        solved = solve_by_orbits(demand, tolerance, 300, by=by)
         assert float(solved.interval.lower) <= expected * (1 + 1e-7)
         assert float(solved.interval.upper) >= expected * (1 - 1e-7)
         assert solved.interval.gap <= tolerance
@@ -122,20 +126,48 @@ def test_lengths_prove_the_lower_bound_on_the_whole_network(demand, by):
 
 
 @pytest.mark.parametrize("demand", SMALL, ids=name_of)
-def test_the_flow_averaged_over_the_group_takes_the_upper_bound(demand):
+def test_images_of_the_paths_of_representatives_take_the_upper_bound(demand):
+    """The time of the images is taken from their paths, link by link; `congestion` knows it by orbits."""
     problem = reduce_by(automorphisms(demand.topology).preserving(demand.amounts).limited(4096), demand)
     columns = ColumnGeneration(problem)
     interval = columns.run()
-    flow = columns.flow()
-    assert problem.upper_bound(flow) == interval.upper
-    assert upper_bound(averaged(problem, flow)) == interval.upper
+    assert problem.upper_bound(columns.flow()) == interval.upper
+    images = Images.of(problem)
+    paths = decompose(without_cycles(evened(problem, columns.flow())))
+    assert images.congestion(paths) == interval.upper
+    assert upper_bound(images.of_all(paths)) == interval.upper
+    fewer = fewer_paths(images, paths, exact=True)
+    fewer.check()
+    assert upper_bound(images.of_all(fewer)) == images.congestion(fewer) <= interval.upper
+    pairs = np.count_nonzero(demand.amounts[problem.sources])
+    assert len(fewer) <= min(len(paths), pairs + len(images.capacity))
+
+
+@pytest.mark.parametrize("text", ["torus:4x4", "torus:6x6", "hypercube:4", "circulant:16,3,4"])
+def test_a_symmetric_network_needs_one_path_a_pair(text):
+    """Hops are integers and all links alike, so that whole paths may do; here they do."""
+    problem = Problem(parse_topology(text), collective("all-to-all", parse_topology(text).num_ranks))
+    schedule = METHOD.synthesize(problem, McfOptions(by="orbits"), np.random.default_rng(0))
+    verify(schedule)
+    assert schedule.stats["lower"] == schedule.stats["upper"] == congestion(schedule)
+    ranks = problem.topology.num_ranks
+    assert len(schedule) == ranks * (ranks - 1)
+
+
+def test_a_group_just_large_enough_has_the_orbits_of_the_whole():
+    for topology in (torus(4, 4), hypercube(4), gen_kautz(3, 20), mi250(2)):
+        whole = automorphisms(topology)
+        part = just_enough(whole)
+        assert np.array_equal(part.node_orbits, whole.node_orbits)
+        assert len(part.nodes) <= len(whole.nodes)
+    assert len(just_enough(automorphisms(torus(4, 4))).elements(4096)[0]) == 16
 
 
 @pytest.mark.parametrize("demand", SMALL[:6], ids=name_of)
 def test_the_first_order_flow_takes_the_upper_bound(demand):
     problem = reduce_by(Group(demand.topology, *_no_generators(demand.topology)), demand)
     state = PrimalDual(problem)
-    interval = state.run(1e-4, 20)
+    interval = state.run(1e-4, 300)
     assert upper_bound(state.flow) == interval.upper
 
 
@@ -188,9 +220,7 @@ def test_shortest_trees_are_bellman_fords(seed):
     V = topology.num_nodes
     distance, parent, order = np.empty(V, np.int64), np.empty(V, np.int32), np.empty(V, np.int32)
     for source in range(V):
-        reached = shortest_tree(
-            *topology.out_links, topology.target, lengths, source, distance, parent, order
-        )
+        reached = shortest_tree(Incidence.of(topology), lengths, source, Tree(distance, parent, order))
         expected = [0 if v == source else 10**9 for v in range(V)]
         for _ in range(V):
             for e, (u, v) in enumerate(zip(topology.source, topology.target, strict=True)):
@@ -251,9 +281,7 @@ def test_an_iteration_is_that_of_plain_matrices():
     moves = iterate(
         (topology.source, topology.target, np.arange(L, dtype=np.int32)),
         (sources, weights, demand),
-        (flows, y0),
-        (potentials, p0),
-        lengths,
+        ((flows, y0), (potentials, p0), lengths),
         (step, node_steps, share),
         loads,
     )
