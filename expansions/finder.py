@@ -4,6 +4,8 @@ Bottom-up over the sizes and degrees from which (N, d) can be reached:
 
     (N, d)  from  bases | L(N/d, d) | (N/n, d/n) * n | (m, d/n)^n with m^n = N | (N1, d1) x (N2, d2)
 
+and, where every link must have one back, instead of L from Bi(N, d/2) of bases and of reverse-symmetric
+networks (A.1.6).
 At every (N, d) a candidate is dropped if another is no worse in T_L and T_B and can grow in all the ways in
 which it can. Costs are predicted (`expansions.prediction`); of products only those that Theorem 13 makes
 BW-optimal are formed, and of these one of least T_L is enough.
@@ -18,9 +20,10 @@ from fractions import Fraction
 
 from expansions.bases import bases
 from expansions.prediction import Prediction, factors_of, predict
+from expansions.reversal import is_reversible
 from topologies.distances import diameter
-from topologies.errors import InputError
-from topologies.expressions import Degree, Expression, Line, Power, Product
+from topologies.errors import InputError, NoSchedule
+from topologies.expressions import Base, Both, Degree, Expression, Line, Power, Product
 
 MOST_NODES = 10**6
 """Largest N that is searched."""
@@ -63,12 +66,16 @@ class Finder:
     bidirectional
         Whether every link must have one back.
     most_hops
-        The largest diameter that a network may have; None: any.
+        The largest diameter of the networks that are returned; None: any.
+    reversible
+        Whether a network must be made of reverse-symmetric bases (`expansions.reversal`).
     """
 
     bidirectional: bool = False
     most_hops: int | None = None
+    reversible: bool = False
     _found: dict[tuple[int, int], list[Candidate]] = field(default_factory=dict)
+    _one_way: Finder | None = None
 
     def find(self, nodes: int, degree: int) -> list[Candidate]:
         """Return the Pareto frontier: T_L grows, T_B falls.
@@ -76,35 +83,39 @@ class Finder:
         Raises
         ------
         InputError
-            If there is no such network, or the numbers are out of range.
+            If the numbers are out of range.
+        NoSchedule
+            If there is no such network; the message names the nearest sizes.
         """
-        _check(nodes, degree)
-        found = self._candidates(nodes, degree)
+        _check(nodes, degree, self.most_hops)
+        found = self.candidates(nodes, degree)
         if self.most_hops is not None:
             found = [c for c in found if diameter(c.expression.topology()) <= self.most_hops]
         front = frontier(found)
         if not front:
-            near = ", ".join(map(str, self._nearest(nodes, degree))) or "none"
-            what = f"{nodes} nodes and degree {degree}{self._limits()}"
-            raise InputError(f"no topology of {what}; nearest N with one: {near}")
+            raise NoSchedule(f"no topology of {nodes} nodes and degree {degree}{self._limits(nodes, degree)}")
         return front
 
-    def _limits(self) -> str:
-        hops = "" if self.most_hops is None else f" of diameter at most {self.most_hops}"
-        return " with links both ways" * self.bidirectional + hops
+    def _limits(self, nodes: int, degree: int) -> str:
+        both = " with links both ways" * self.bidirectional
+        if self.most_hops is not None:
+            least = moore_steps(nodes, degree)
+            return f"{both} of diameter at most {self.most_hops}; no network has less than {least}"
+        near = ", ".join(map(str, self._nearest(nodes, degree))) or "none"
+        return f"{both}; nearest N with one: {near}"
 
     def _nearest(self, nodes: int, degree: int) -> list[int]:
-        below = (n for n in range(nodes - 1, 1, -1) if self._candidates(n, degree))
-        above = (n for n in range(nodes + 1, 2 * nodes + degree + 3) if self._candidates(n, degree))
+        below = (n for n in range(nodes - 1, 1, -1) if self.candidates(n, degree))
+        above = (n for n in range(nodes + 1, 2 * nodes + degree + 3) if self.candidates(n, degree))
         return [n for n in (next(below, None), next(above, None)) if n is not None]
 
-    def _candidates(self, nodes: int, degree: int) -> list[Candidate]:
+    def candidates(self, nodes: int, degree: int) -> list[Candidate]:
         """Return what is worth growing at this size and degree."""
         key = (nodes, degree)
         if key not in self._found:
             self._found[key] = []  # a network is never made of itself
             kept: list[Candidate] = []
-            for expression in self._expressions(nodes, degree):
+            for expression in filter(self._admits, self._expressions(nodes, degree)):
                 new = Candidate(expression, predict(expression))
                 if self.bidirectional and not new.cost.bidirectional:
                     continue
@@ -113,17 +124,29 @@ class Finder:
             self._found[key] = kept
         return self._found[key]
 
+    def _admits(self, expression: Expression) -> bool:
+        """Whether a base may be used; expansions keep what is asked of bases."""
+        return not (self.reversible and isinstance(expression, Base)) or is_reversible(expression)
+
     def _expressions(self, nodes: int, degree: int) -> Iterator[Expression]:
         yield from bases(nodes, degree)
         yield from self._powers(nodes, degree)
         yield from self._products(nodes, degree)
         yield from self._copies(nodes, degree)
         if nodes % degree == 0 and degree > 1 and not self.bidirectional:
-            yield from (_line(c.expression) for c in self._candidates(nodes // degree, degree))
+            yield from (_line(c.expression) for c in self.candidates(nodes // degree, degree))
+        if self.bidirectional:
+            yield from self._both_ways(nodes, degree)
+
+    def _both_ways(self, nodes: int, degree: int) -> Iterator[Expression]:
+        if degree % 2 == 0:
+            self._one_way = self._one_way or Finder(reversible=True)
+            yield from (Both(c.expression) for c in self._one_way.candidates(nodes, degree // 2))
+            yield from (Both(base) for base in bases(nodes, degree // 2) if not is_reversible(base))
 
     def _copies(self, nodes: int, degree: int) -> Iterator[Expression]:
         for n in _divisors(math.gcd(nodes, degree)):
-            for candidate in self._candidates(nodes // n, degree // n):
+            for candidate in self.candidates(nodes // n, degree // n):
                 if not candidate.cost.loops:
                     yield Degree(candidate.expression, n)
 
@@ -131,7 +154,7 @@ class Finder:
         for n in _divisors(degree):
             root = round(nodes ** (1 / n))  # exact for all N that are searched
             if root > 1 and root**n == nodes:
-                for candidate in self._candidates(root, degree // n):
+                for candidate in self.candidates(root, degree // n):
                     if not isinstance(candidate.expression, Power):
                         yield Power(candidate.expression, n)
 
@@ -147,7 +170,7 @@ class Finder:
 
     def _factor(self, nodes: int, degree: int) -> _Factor | None:
         """Return the factor of least T_L, as Theorem 13 wants it."""
-        able = [c for c in self._candidates(nodes, degree) if c.cost.multiplies]
+        able = [c for c in self.candidates(nodes, degree) if c.cost.multiplies]
         best = min(able, key=lambda c: c.cost.tl, default=None)
         return None if best is None else _Factor((nodes, degree), best.expression)
 
@@ -181,11 +204,13 @@ def bandwidth_factor(nodes: int) -> Fraction:
     return Fraction(nodes - 1, nodes)
 
 
-def _check(nodes: int, degree: int) -> None:
+def _check(nodes: int, degree: int, most_hops: int | None) -> None:
     if not 2 <= nodes <= MOST_NODES:
         raise InputError(f"{nodes} nodes; the finder searches 2 to {MOST_NODES}")
     if degree < 1:
         raise InputError(f"degree {degree}; it must be at least 1")
+    if most_hops is not None and most_hops < 1:
+        raise InputError(f"a diameter of at most {most_hops}; it must be at least 1")
 
 
 def _divisors(number: int) -> list[int]:

@@ -2,16 +2,19 @@
 
 Bases and products of unlike networks get the optimal BFB schedule, a few bases one found by search; line
 graphs, degree expansions and powers expand the schedule of what they are made of (dissertation, section 3.5
-and A.4).
+and A.4), and so does a network with all links back (A.1.6).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from expansions.both_ways import expand_both_ways
 from expansions.degree import expand_degree
 from expansions.line import expand_line
 from expansions.power import expand_power
+from expansions.prediction import note_of
+from expansions.reversal import reflected, reversal
 from expansions.searched import SEARCHED, stored_allgather
 from expansions.shard_table import ShardTable, from_schedule, to_schedule
 from models.bfb import METHOD as BFB
@@ -20,7 +23,7 @@ from schedules.compose import BY_ALLGATHER, compose_allreduce
 from schedules.method import Method, NoOptions, Problem
 from schedules.reverse import reverse
 from schedules.schedule import Schedule
-from topologies.expressions import Base, Degree, Expression, Line, Power, Product
+from topologies.expressions import Base, Both, Degree, Expression, Line, Power, Product
 from topologies.transforms import transpose
 
 
@@ -45,28 +48,45 @@ def supports(problem: Problem, options: NoOptions) -> None:
 def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -> Schedule:
     """Return the expanded schedule, in the step clock.
 
-    A reduce-scatter is the reverse of the expansion on the transposed network (Corollary 1.2).
+    A reduce-scatter is the reverse of an allgather on the transposed network: of the same allgather, moved by
+    the isomorphism to the transpose, where there is one (Theorem 2), else of the expansion there
+    (Corollary 1.2).
 
     Raises
     ------
     InputError, NoSchedule, Unsupported
         As the expansions, and BFB on the parts.
     """
+    return _composed(problem).replace(stats={"note": note_of(_expression(problem))})
+
+
+def _composed(problem: Problem) -> Schedule:
     what = problem.collective
     gather = what.with_kind(Kind.ALLGATHER)
     if what.kind is Kind.ALLGATHER:
-        return _allgather(problem, gather, turned=False)
-    reduce_scatter = reverse(_allgather(problem, gather, turned=True), problem.topology)
+        return _allgather(problem, gather)
+    expression = _expression(problem)
+    reduce_scatter = reverse(to_schedule(_turned(expression), problem.topology, gather), problem.topology)
     if what.kind is Kind.REDUCE_SCATTER:
         return reduce_scatter
-    return compose_allreduce(reduce_scatter, _allgather(problem, gather, turned=False))
+    return compose_allreduce(reduce_scatter, _allgather(problem, gather))
 
 
-def _allgather(problem: Problem, gather: Collective, turned: bool) -> Schedule:
+def _allgather(problem: Problem, gather: Collective) -> Schedule:
+    return to_schedule(expanded(_expression(problem)), problem.topology, gather)
+
+
+def _expression(problem: Problem) -> Expression:
     expression = problem.topology.expression
     if not isinstance(expression, Expression):
         raise METHOD.unsupported("needs a network in the papers' notation")
-    return to_schedule(expanded(expression, turned), problem.topology, gather)
+    return expression
+
+
+def _turned(expression: Expression) -> ShardTable:
+    """Return an allgather on the transpose, by Theorem 2 or Corollary 1.2."""
+    nodes = reversal(expression)
+    return expanded(expression, turned=True) if nodes is None else reflected(expanded(expression), nodes)
 
 
 def expanded(expression: Expression, turned: bool = False) -> ShardTable:
@@ -87,8 +107,17 @@ def expanded(expression: Expression, turned: bool = False) -> ShardTable:
             return expand_degree(expanded(of, turned), factor)
         case Power(of, exponent):
             return expand_power(expanded(of, turned), exponent)
+        case Both(of):
+            return _both_ways(of, turned)
         case _:
             return _unexpanded(expression, turned)
+
+
+def _both_ways(of: Expression, turned: bool) -> ShardTable:
+    """Half by A and half by g(A); where there is no g, by the expansion on the transpose."""
+    there, nodes = expanded(of, turned), reversal(of)
+    back = expanded(of, not turned) if nodes is None else reflected(there, nodes)
+    return expand_both_ways(there, back)
 
 
 def _unexpanded(expression: Base | Product, turned: bool) -> ShardTable:

@@ -7,11 +7,15 @@ L(G)                  T_L(G) + 1      T_B(G) + 1/N                              
 G * n                 T_L(G) + 1      T_B(G) + (n - 1)/(n N)                      =
 G^n                   n T_L(G)        T_B(G) N/(N - 1) (N^n - 1)/N^n              =
 G1 x G2 x ...         sum of T_L(Gi)  (N - 1)/N if each Gi is simple and optimal  = (Theorem 13)
+Bi(G)                 T_L(G)          T_B(G) where G is reverse-symmetric (**)    = (A.1.6)
 ====================  ==============  ==========================================  =================
 
 (*) Equal where G's schedule is an optimal BFB schedule and every node has two out-neighbours or more
 (Theorem 10); else it is an upper bound (Theorem 7). Other products have no prediction: BFB on the product is
 measured by counting. So are the bases.
+
+(**) Where it is not, and a base, the larger of what it and its transpose take in each step; else there is no
+prediction.
 """
 
 from __future__ import annotations
@@ -24,13 +28,15 @@ from math import prod
 
 import numpy as np
 
+from expansions.reversal import is_reversible
 from expansions.searched import SEARCHED
 from models.bfb.counting import workloads
 from models.bfb.transitive import transitive_cost
 from topologies.errors import Unsupported
-from topologies.expressions import Base, Degree, Expression, Line, Power, Product
+from topologies.expressions import Base, Both, Degree, Expression, Line, Power, Product
 from topologies.products import self_loops
 from topologies.topology import Topology
+from topologies.transforms import transpose
 
 TRANSITIVE = frozenset(("hamming", "circulant", "directed_circulant", "torus"))
 """Families of bases that are vertex-transitive: one node's subproblems are everyone's."""
@@ -55,11 +61,13 @@ class Prediction:
     two_neighbours
         Whether every node has at least two out-neighbours.
     simple
-        Whether the network has no parallel links and no self-loops.
+        Whether the network is known to have no parallel links and no self-loops.
     loops
         Whether it has self-loops.
     bidirectional
         Whether every link has one back.
+    note
+        What no theorem says of it; empty as a rule.
     """
 
     nodes: int
@@ -72,6 +80,7 @@ class Prediction:
     simple: bool
     loops: bool
     bidirectional: bool
+    note: str = ""
 
     @property
     def bandwidth_optimal(self) -> bool:
@@ -92,7 +101,7 @@ def predict(expression: Expression) -> Prediction:
     InputError
         If a part can't be built.
     Unsupported
-        If a part is not regular.
+        If a part is not regular, or a G in Bi(G) not reverse-symmetric.
     """
     match expression:
         case Line(of, times):
@@ -106,12 +115,41 @@ def predict(expression: Expression) -> Prediction:
             return _power(predict(of), exponent)
         case Product():
             return _product(expression)
+        case Both(of):
+            return _both(of)
         case Base() if expression in SEARCHED:
             return _searched(expression)
         case Base(family, arguments) if family in KNOWN:
             return KNOWN[family](*arguments)
         case _:
             return _measured(expression)
+
+
+def note_of(expression: Expression) -> str:
+    """Return that there is no performance bound, naming the factors of products that Theorem 13 excludes.
+
+    Raises
+    ------
+    InputError
+        If a factor can't be built.
+    """
+    match expression:
+        case Line(of) | Degree(of) | Power(of) | Both(of):
+            return note_of(of)
+        case Product():
+            factors = dict.fromkeys(factors_of(expression))
+            weak = [str(factor) for factor in factors if not _multiplies(factor)]
+            wanted = "Theorem 13 needs simple factors with BW-optimal BFB schedules"
+            return f"no performance bound: {wanted}, unlike {', '.join(weak)}" if weak else ""
+        case _:
+            return ""
+
+
+def _multiplies(factor: Expression) -> bool:
+    try:
+        return predict(factor).multiplies
+    except Unsupported:  # nothing is known of it
+        return False
 
 
 def factors_of(expression: Expression) -> tuple[Expression, ...]:
@@ -184,7 +222,9 @@ def _line(base: Prediction) -> Prediction:
 
 
 def _degree(base: Prediction, n: int) -> Prediction:
-    """Theorem 11."""
+    """Theorem 11; G * 1 is G."""
+    if n == 1:
+        return base
     return replace(
         base,
         nodes=n * base.nodes,
@@ -210,11 +250,42 @@ def _power(base: Prediction, n: int) -> Prediction:
     )
 
 
+def _both(of: Expression) -> Prediction:
+    """A.1.6; the schedule is no longer along shortest paths, and the two ways may make parallel links.
+
+    A base needs no symmetry: stored schedules load the links of it and of its transpose alike, and BFB is
+    measured on both.
+    """
+    base, tb = predict(of), None
+    if of not in SEARCHED and not is_reversible(of):
+        if not isinstance(of, Base):
+            raise Unsupported(f"Bi({of}): its cost is not known beforehand, as {of} is not reverse-symmetric")
+        tb = _either_way(of)
+    return replace(
+        base,
+        tb=base.tb if tb is None else tb,
+        degree=2 * base.degree,
+        bfb=False,
+        two_neighbours=base.nodes > 2,
+        simple=False,
+        bidirectional=True,
+    )
+
+
+@lru_cache(maxsize=4096)
+def _either_way(base: Base) -> Fraction:
+    """Return T_B where in each step the busiest link of the base or of its transpose is waited for."""
+    topology = base.topology()
+    peaks = zip(workloads(topology).peaks, workloads(transpose(topology)).peaks, strict=True)
+    return Fraction(topology.degree or 0, topology.num_ranks) * sum(map(max, peaks))
+
+
 def _product(expression: Product) -> Prediction:
     """Theorem 13, powers and products among the factors being products too; elsewhere BFB's own counting."""
+    note = note_of(expression)
+    if note:
+        return replace(_measured(expression), note=note)
     factors = [predict(factor) for factor in factors_of(expression)]
-    if not all(f.multiplies for f in factors):
-        return _measured(expression)
     nodes = prod(f.nodes for f in factors)
     return Prediction(
         nodes=nodes,

@@ -19,6 +19,7 @@ from topologies.distance_regular import distance_regular, johnson
 from topologies.products import cartesian_power, cartesian_product, degree_expansion, line_graph, self_loops
 from topologies.searched import diamond, modified_de_bruijn
 from topologies.topology import Topology
+from topologies.transforms import union_with_transpose
 
 _HUGE = 64
 """An exponent that is refused for the size of its power, and quickly computed."""
@@ -120,7 +121,23 @@ class Product:
         return " x ".join(_within(factor, Product) for factor in self.factors)
 
 
-Expression: TypeAlias = Base | Line | Degree | Power | Product
+@dataclass(frozen=True)
+class Both:
+    """Bi(G), G and its transpose together: every link of G and one back (dissertation, A.1.6)."""
+
+    of: Expression
+
+    def topology(self, bandwidth: Values = None, alpha: Values = None) -> Topology:
+        """Return the network, which keeps this expression and is named by it."""
+        result = union_with_transpose(self.of.topology(bandwidth, alpha))
+        return replace(result, name=str(self), expression=self)
+
+    def __str__(self) -> str:
+        """Return it as it is read back; the papers have no sign for it."""
+        return f"Bi({self.of})"
+
+
+Expression: TypeAlias = Base | Line | Degree | Power | Product | Both
 """A network in the papers' notation: frozen, comparable, and ``str`` of it is read back as itself."""
 
 

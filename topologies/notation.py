@@ -22,6 +22,7 @@ line graph             ``L(G)``, ``L^3(G)``                   of `topologies.pro
 degree expansion       ``G * 2``
 Cartesian power        ``G^2``
 Cartesian product      ``G x G``                              ``G × G``, ``G □ G``
+with links back        ``Bi(G)``                              no sign in the papers; dissertation, A.1.6
 =====================  =====================================  ==========================================
 
 ``^`` binds tightest, then ``*``, then ``x``; parentheses group. A semicolon may stand for a comma.
@@ -36,7 +37,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from topologies.errors import InputError, suggestion
-from topologies.expressions import Base, Degree, Expression, Line, Power, Product
+from topologies.expressions import Base, Both, Degree, Expression, Line, Power, Product
 
 _CALLS: Mapping[str, tuple[str, int]] = {
     "H": ("hamming", 2),
@@ -51,7 +52,7 @@ _CALLS: Mapping[str, tuple[str, int]] = {
 }
 """The symbols of bases that are written ``symbol(a, b)``: the family and how many arguments."""
 
-_SYMBOLS = sorted([*_CALLS, "C", "Diamond", "K", "L"])
+_SYMBOLS = sorted([*_CALLS, "Bi", "C", "Diamond", "K", "L"])
 _TOKEN = re.compile(
     r"\s*(?:(?P<torus>\d+(?:x\d+)+\s*torus\b)|(?P<number>\d+)|(?P<word>x(?![a-z])|[A-Za-zΠ]+)|(?P<sign>\S))"
 )
@@ -145,7 +146,7 @@ class _Reader:
         return found
 
     def atom(self) -> Expression:
-        """Read parentheses, a line graph or a base."""
+        """Read parentheses, a line graph, links back or a base."""
         if self.token.kind == "torus":
             return self.torus()
         if self.token.text == "(":
@@ -155,7 +156,11 @@ class _Reader:
         if self.token.text not in (*_SYMBOLS, "Π"):
             raise self.error(f"a known symbol{suggestion(self.token.text, _SYMBOLS)}")
         symbol = self.advance().text
-        return self.line() if symbol == "L" else self.base("Pi" if symbol == "Π" else symbol)
+        if symbol == "L":
+            return self.line()
+        if symbol == "Bi":
+            return self.both()
+        return self.base("Pi" if symbol == "Π" else symbol)
 
     def torus(self) -> Base:
         """Read ``AxBx... torus``."""
@@ -182,6 +187,12 @@ class _Reader:
         if self.token.text != "(":
             raise self.error("'('")
         return Line(self.parenthesized(), times)
+
+    def both(self) -> Both:
+        """Read what follows Bi."""
+        if self.token.text != "(":
+            raise self.error("'('")
+        return Both(self.parenthesized())
 
     def base(self, symbol: str) -> Base:
         """Read the arguments of a base."""

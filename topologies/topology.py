@@ -267,7 +267,8 @@ def _check(topology: Topology) -> None:
     _check_links(topology, where)
     switches = topology.multicast | topology.aggregate
     if any(not n <= node < nodes for node in switches):
-        raise InputError(f"{where}: only switches ({n}..{nodes - 1}) can multicast or aggregate")
+        known = f"nodes {n}..{nodes - 1}" if nodes > n else "it has none"
+        raise InputError(f"{where}: only switches ({known}) can multicast or aggregate")
     _check_connected(topology, where)
 
 

@@ -12,6 +12,7 @@ flow (`models.bfb.sharing`) places everything. Both are exact and agree.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -57,11 +58,7 @@ class Workloads:
     @property
     def peaks(self) -> tuple[Fraction, ...]:
         """The largest U of each step, over all u."""
-        ascending = sorted(range(len(self.values)), key=self.values.__getitem__)
-        place = np.empty(len(ascending), dtype=np.int64)
-        place[ascending] = np.arange(len(ascending))
-        highest = place[self.of_job.reshape(-1, self.steps)].max(axis=0)
-        return tuple(self.values[ascending[i]] for i in highest)
+        return largest_by_step(self.values, self.of_job.reshape(-1, self.steps))
 
     @property
     def tb(self) -> Fraction | None:
@@ -69,6 +66,14 @@ class Workloads:
         if self.topology.degree is None:
             return None
         return Fraction(self.topology.degree, self.topology.num_ranks) * sum(self.peaks, Fraction(0))
+
+
+def largest_by_step(values: Sequence[Fraction], of_job: Int32Array) -> tuple[Fraction, ...]:
+    """Return the largest value of each column of a table that holds numbers of values."""
+    ascending = sorted(range(len(values)), key=values.__getitem__)
+    place = np.empty(len(ascending), dtype=np.int64)
+    place[ascending] = np.arange(len(ascending))
+    return tuple(values[ascending[i]] for i in place[of_job].max(axis=0))
 
 
 def workloads(topology: Topology) -> Workloads:
@@ -159,7 +164,7 @@ def _by_newton(p: Patterns) -> Int64Array:
         tight = np.ones(p.offsets[pattern + 1] - p.offsets[pattern], np.bool_)
         while tight.any():
             ratios[pattern, 0], ratios[pattern, 1] = _ratio(p, p.offsets[pattern], tight)
-            tight = share(p, pattern, ratios[pattern, 1], ratios[pattern, 0], flow)
+            tight = share(p, pattern, ratios[pattern, 1], np.full(p.num_links, ratios[pattern, 0]), flow)
     return ratios
 
 

@@ -1,4 +1,9 @@
-"""Breadth-first broadcast (BFB) as a method: the best schedule that sends along shortest paths only."""
+"""Breadth-first broadcast (BFB) as a method: the best schedule that sends along shortest paths only.
+
+Between like links the schedule is the same at every size, and T_L and T_B say what it takes (Theorem 16).
+Between links of unequal bandwidth or α it is made for a size (A.5.3): the sum over steps of the largest U is
+then a time in seconds, and the schedule claims neither T_L nor T_B.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +18,12 @@ import numpy as np
 
 from models.bfb.counting import Workloads, solve_patterns
 from models.bfb.frontiers import Frontiers, Patterns, distinct_patterns, frontiers
-from models.bfb.schedule import build_schedule
+from models.bfb.schedule import build_schedule, schedule_of_flow
+from models.bfb.unequal import Times, times
 from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
-from topologies.errors import InputError, suggestion
+from topologies.errors import InputError, NoSchedule, suggestion
 
 COUNTING = "counting"
 
@@ -31,7 +37,8 @@ class BfbOptions:
     chunks
         P, to cut every shard into P equal chunks (section A.5.2); None: cut as the optimum needs it.
     solver
-        ``"counting"``, or an LP solver for the linear programs (3.1) themselves: ``"highs"``, ``"glop"``.
+        ``"counting"``, or an LP solver for the linear programs themselves, (3.1) or between unlike links
+        (A.12): ``"highs"``, ``"glop"``.
 
     Raises
     ------
@@ -63,12 +70,12 @@ def _check_solver(solver: str) -> None:
 
 
 def supports(problem: Problem, options: BfbOptions) -> None:
-    """Accept gathers and their relatives of all ranks on direct networks of equal links.
+    """Accept gathers and their relatives of all ranks on direct networks.
 
     Raises
     ------
     Unsupported
-        If the collective, its groups or shards, switches or unequal links rule it out.
+        If the collective, its groups or shards, or switches rule it out.
     """
     topology, what = problem.topology, problem.collective
     if what.kind not in BY_ALLGATHER:
@@ -79,27 +86,32 @@ def supports(problem: Problem, options: BfbOptions) -> None:
         number = topology.num_switches
         plural = "es" if number > 1 else ""
         raise METHOD.unsupported(f"needs a switch-free topology; {topology.name} has {number} switch{plural}")
-    if not topology.homogeneous:
-        name = "bandwidth" if not topology.bandwidth.uniform else "alpha"
-        raise METHOD.unsupported(
-            f"needs links of one bandwidth and alpha; {topology.name} has links of unequal {name}"
-        )
 
 
 def synthesize(problem: Problem, options: BfbOptions, rng: np.random.Generator) -> Schedule:
     """Return the optimal BFB schedule (Theorem 16): T_L is the diameter, T_B is (3.2).
 
-    The reduce-scatter is that of the transposed network, reversed; the allreduce is both.
+    The reduce-scatter is that of the transposed network, reversed; the allreduce is both. Between unlike
+    links it is optimal for the problem's size (A.12).
 
     Raises
     ------
+    InputError
+        If links differ and no positive size is given.
     NoSchedule
         If an LP solver stops early, or the chunks do not fit 64 bits.
     """
     return from_allgather(problem, partial(_allgather, options))
 
 
+def size_dependent(problem: Problem, options: BfbOptions) -> bool:
+    """Return whether links differ: then it depends on the size how much each one should carry."""
+    return not problem.topology.homogeneous
+
+
 def _allgather(options: BfbOptions, problem: Problem) -> Schedule:
+    if not problem.topology.homogeneous:
+        return _unequal_allgather(options, problem)
     begin = time.perf_counter()
     work = frontiers(problem.topology)
     patterns = distinct_patterns(work)
@@ -133,6 +145,50 @@ def _values(
     }
 
 
+def _unequal_allgather(options: BfbOptions, problem: Problem) -> Schedule:
+    size = _size(problem)
+    begin = time.perf_counter()
+    work = frontiers(problem.topology)
+    built = time.perf_counter()
+    found = times(work, size, options.chunks)
+    solved = time.perf_counter()
+    stats = {} if options.solver == COUNTING else _compared(work, size, found, options)
+    finished = time.perf_counter()
+    shares = found.units, found.flow
+    schedule = schedule_of_flow(work, found.patterns, shares, problem.collective, options.chunks)
+    timed = {"build_s": built - begin + time.perf_counter() - finished, "solve_s": solved - built}
+    return schedule.replace(size=size, stats={**timed, "solver": COUNTING, **stats})
+
+
+def _size(problem: Problem) -> Fraction:
+    if problem.size is None:
+        raise InputError(
+            f"bfb needs a size on {problem.topology.name}: its links differ, so the schedule depends on it"
+        )
+    if problem.size <= 0:
+        raise InputError(f"bfb: the size is {problem.size} bytes; it must be positive")
+    return Fraction(problem.size)
+
+
+def _compared(work: Frontiers, size: Fraction, found: Times, options: BfbOptions) -> Mapping[str, Any]:
+    """Solve the programs (A.12) too, whose answers are floats, and hold the exact ones to them."""
+    from models.bfb.unequal_lp import agree, lp_times  # Pyomo is slow to import
+
+    solved = lp_times(work, size, options.solver)
+    exact = found if options.chunks is None else times(work, size)
+    for job, value in enumerate(solved.of_job):
+        u, t = divmod(job, work.steps)
+        if not agree(exact[u, t + 1], value):
+            raise NoSchedule(f"bfb: {solved.solver} returned U = {value} s at node {u}, step {t + 1}")
+    return {
+        "build_s": solved.build_s,
+        "solve_s": solved.solve_s,
+        "variables": solved.variables,
+        "constraints": solved.constraints,
+        "solver": solved.solver,
+    }
+
+
 def _claims(
     work: Frontiers, patterns: Patterns, values: tuple[Fraction, ...], chunks: int | None
 ) -> dict[str, Fraction | int]:
@@ -148,5 +204,6 @@ METHOD = Method(
     synthesize=synthesize,
     options=BfbOptions,
     supports=supports,
+    size_dependent=size_dependent,
     summary="breadth-first broadcast: shortest paths, loads balanced exactly",
 )

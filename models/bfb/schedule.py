@@ -78,11 +78,42 @@ def build_schedule(
     NoSchedule
         If the cuts' common denominator, or the table, is too large.
     """
-    layout = _lay_out(patterns, values, chunks)
+    units = np.array([chunks or value.denominator for value in values], dtype=np.int64)
+    limits = [math.ceil(value * (chunks or value.denominator)) for value in values]
+    flow, unfit = share_all(patterns, units, np.array(limits, dtype=np.int64))
+    if unfit >= 0:
+        raise NoSchedule(f"bfb: workload {values[unfit]} of pattern {unfit} is below the optimum")
+    return schedule_of_flow(work, patterns, (units, flow), what, chunks)
+
+
+def schedule_of_flow(
+    work: Frontiers,
+    patterns: Patterns,
+    shares: tuple[Int64Array, Int64Array],
+    what: Collective,
+    chunks: int | None = None,
+) -> Schedule:
+    """Return the allgather in which every class's sources come over its links as `shares` says.
+
+    Parameters
+    ----------
+    work, patterns
+        The subproblems.
+    shares
+        The unit of each pattern, into which a shard is divided there, and the flow on each entry in units.
+    what, chunks
+        As for `build_schedule`.
+
+    Raises
+    ------
+    NoSchedule
+        If the cuts' common denominator, or the table, is too large.
+    """
+    layout = _lay_out(patterns, *shares, chunks)
     n, pieces = work.topology.num_ranks, len(layout.sizes)
     denominator = layout.denominator * n
     if denominator > INT64_MAX or pieces * n > np.iinfo(np.int32).max:
-        raise NoSchedule(f"bfb on {work.topology.name}: {_TOO_FINE}")
+        raise NoSchedule(f"bfb on {work.topology.name}: {TOO_FINE}")
     per_job = np.diff(layout.offsets)[patterns.of_job].reshape(n, work.steps)
     place = offsets_of(per_job.T.ravel())[:-1]
     chunk, route, count = _emit(
@@ -99,23 +130,18 @@ def build_schedule(
     return Schedule(work.topology, what, Clock.STEP, table, chunk, route, order, runs)
 
 
-_TOO_FINE = "the shards would be cut too finely for 64-bit sizes; ask for equal chunks (option chunks)"
+TOO_FINE = "the shards would be cut too finely for 64-bit sizes; ask for equal chunks (option chunks)"
+"""Why there is no schedule."""
 
 
-def _lay_out(patterns: Patterns, values: Sequence[Fraction], chunks: int | None) -> Layout:
-    """Solve every pattern in whole numbers and cut its sources to the links."""
-    units = np.array([chunks or value.denominator for value in values], dtype=np.int64)
-    limits = [math.ceil(value * (chunks or value.denominator)) for value in values]
-    capacity = np.array(limits, dtype=np.int64)
-    flow, unfit = share_all(patterns, units, capacity)
-    if unfit >= 0:
-        raise NoSchedule(f"bfb: workload {values[unfit]} of pattern {unfit} is below the optimum")
+def _lay_out(patterns: Patterns, units: Int64Array, flow: Int64Array, chunks: int | None) -> Layout:
+    """Cut every pattern's sources to the links."""
     rows, position, link, begin, end = _cut(patterns, units, flow)
     unit = np.repeat(units, np.diff(rows))
     whole = (begin == 0) & (end == unit)
     scale = chunks or math.lcm(*np.unique(unit[~whole]).tolist())
     if scale > INT64_MAX:
-        raise NoSchedule(f"bfb: {_TOO_FINE}")
+        raise NoSchedule(f"bfb: {TOO_FINE}")
     begin, end = np.where(whole, 0, begin * (scale // unit)), np.where(whole, scale, end * (scale // unit))
     cuts = np.arange(scale + 1) if chunks else np.unique(np.concatenate([[0, scale], begin, end]))
     first = np.searchsorted(cuts, begin).astype(np.int32)

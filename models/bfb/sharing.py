@@ -1,9 +1,9 @@
-"""Sharing classes of sources among in-links within a capacity: an integral flow.
+"""Sharing classes of sources among in-links within their capacities: an integral flow.
 
-A class of n sources supplies n * unit, each link takes at most `capacity`, and a class may use its eligible
-links only. With capacity / unit = U this is a solution of linear program (3.1) in whole numbers; with
-unit = P and capacity = ceil(U P) it is one of the integer program (A.11), since a flow problem with integral
-capacities has an integral solution: that is why whole chunks cost nothing beyond the ceiling.
+A class of n sources supplies n * unit, a link takes at most its `capacity`, and a class may use its eligible
+links only. With all of them equal and capacity / unit = U this is a solution of linear program (3.1) in whole
+numbers; with unit = P and capacity = ceil(U P) it is one of the integer program (A.11), since a flow problem
+with integral capacities has an integral solution: that is why whole chunks cost nothing beyond the ceiling.
 """
 
 from __future__ import annotations
@@ -48,8 +48,10 @@ class Users(NamedTuple):
 
 
 @njit(cache=True)
-def share(p: Patterns, pattern: int, unit: int, capacity: int, flow: Int64Array) -> Any:
+def share(p: Patterns, pattern: int, unit: int, capacity: Int64Array, flow: Int64Array) -> Any:
     """Place one pattern's sources; `flow`, an entry of the whole table each, receives what goes where.
+
+    Of `capacity` there is one a link, shape (num_links,).
 
     Return which of its classes form a set that needs more than all their links can take: none of them if
     everything is placed. Whole sources go first, so that few are cut; then what is left is placed in parts,
@@ -62,7 +64,7 @@ def share(p: Patterns, pattern: int, unit: int, capacity: int, flow: Int64Array)
         p.starts[begin : end + 1] - base,
         p.link[base:stop],
         p.size[begin:end] * unit,
-        np.full(p.num_links, capacity),
+        capacity.copy(),
         flow[base:stop],
     )
     _place_whole(s, unit)
@@ -184,9 +186,9 @@ def _push(
 
 @njit(cache=True)
 def share_all(p: Patterns, unit: Int64Array, capacity: Int64Array) -> tuple[Any, int]:
-    """Return the flow on every entry, and the first pattern that does not fit, or -1."""
+    """Return the flow on every entry, and the first pattern that does not fit, or -1; its links are alike."""
     flow = np.zeros(len(p.link), np.int64)
     for pattern in range(len(p.offsets) - 1):
-        if share(p, pattern, unit[pattern], capacity[pattern], flow).any():
+        if share(p, pattern, unit[pattern], np.full(p.num_links, capacity[pattern]), flow).any():
             return flow, pattern
     return flow, -1

@@ -24,11 +24,19 @@ from models.bfb.counting import workloads
 from models.bfb.frontiers import frontiers
 from models.bfb.lp import eligible_links
 from models.solvers.compiled import CompiledModel
+from topologies.errors import Unsupported
 from topologies.topology import Topology
 
 
 def whole_model(topology: Topology) -> pyo.ConcreteModel:
-    """Return the program, as it stands above, of a switch-free topology with equal links."""
+    """Return the program, as it stands above, of a switch-free topology with equal links.
+
+    Raises
+    ------
+    Unsupported
+        If links differ.
+    """
+    _check_equal(topology)
     work = frontiers(topology)
     jobs = enumerate(eligible_links(work))
     eligible = {divmod(job, work.steps): table for job, table in jobs if table}
@@ -64,7 +72,13 @@ def whole_matrices(topology: Topology) -> CompiledModel:
     """Return the same program as matrices, written down directly.
 
     Columns are x by (u, v) and in-link, then U by step; rows are the loads, then the shards.
+
+    Raises
+    ------
+    Unsupported
+        If links differ.
     """
+    _check_equal(topology)
     begin = time.perf_counter()
     work = frontiers(topology)
     eligible = np.unpackbits(work.eligible, axis=1, bitorder="little").astype(np.bool_)
@@ -97,5 +111,19 @@ def whole_matrices(topology: Topology) -> CompiledModel:
 
 
 def whole_optimum(topology: Topology) -> Fraction:
-    """Return the optimum of both, exactly, by counting."""
+    """Return the optimum of both, exactly, by counting.
+
+    Raises
+    ------
+    Unsupported
+        If links differ.
+    """
+    _check_equal(topology)
     return sum(workloads(topology).peaks, Fraction(0))
+
+
+def _check_equal(topology: Topology) -> None:
+    if not topology.homogeneous:
+        name = "bandwidth" if not topology.bandwidth.uniform else "alpha"
+        unequal = f"{topology.name} has links of unequal {name}"
+        raise Unsupported(f"bfb's program (3.1) needs links of one bandwidth and alpha; {unequal}")

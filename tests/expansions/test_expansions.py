@@ -147,7 +147,9 @@ def test_costs_are_those_of_theorems_7_11_and_12(text):
             assert grown.tb == base.tb + Fraction(n - 1, n * nodes)
 
 
-@pytest.mark.parametrize("text", ["K_4", "K_{2,2}", "C(5,{1})", "C(7,{1,2})", "Pi_{3,8}"])
+@pytest.mark.parametrize(
+    "text", ["K_4", "K_{2,2}", "C(5,{1})", "C(7,{1,2})", "Pi_{3,8}", "BiRing(4,3)", "BiRing(4,5)"]
+)
 def test_line_graphs_of_optimal_bfb_schedules_are_optimal_bfb_schedules(text):
     """Theorem 10: the optimum that BFB's own counting finds on the line graph."""
     topology = parse_topology(f"L({text})")

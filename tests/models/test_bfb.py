@@ -14,6 +14,7 @@ from models.bfb.counting import solve_patterns
 from models.bfb.frontiers import distinct_patterns, frontiers
 from models.bfb.lp import lp_workloads
 from models.bfb.measure import compare
+from models.bfb.whole_lp import whole_matrices, whole_model, whole_optimum
 from schedules.collective import collective
 from schedules.cost import step_cost
 from schedules.method import Problem
@@ -325,17 +326,6 @@ def test_a_node_without_sources_at_some_distance_has_no_workload():
         ("mi250:2", "allgather", "bfb needs a switch-free topology; mi250:2 has 1 switch"),
         ("dgx_a100:2", "allgather", "bfb needs a switch-free topology; dgx_a100:2 has 3 switches"),
         ("ring:4", "broadcast", "bfb does allgather, reduce-scatter, allreduce, not broadcast"),
-        (
-            "mesh:2x3?bandwidth=50GB/s,25GB/s",
-            "allgather",
-            "bfb needs links of one bandwidth and alpha; "
-            "mesh:2x3?bandwidth=50GB/s,25GB/s has links of unequal bandwidth",
-        ),
-        (
-            "mesh:2x3?alpha=1us,2us",
-            "allgather",
-            "bfb needs links of one bandwidth and alpha; mesh:2x3?alpha=1us,2us has links of unequal alpha",
-        ),
     ],
 )
 def test_what_bfb_does_not_do_is_said_at_once(name, kind, message):
@@ -374,6 +364,16 @@ def test_an_option_out_of_range_is_named(values, message):
     with pytest.raises(InputError) as error:
         BfbOptions(**values)
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize("build", [whole_model, whole_matrices, whole_optimum])
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("mesh:2x3?bandwidth=50GB/s,25GB/s", "bandwidth"), ("mesh:2x3?alpha=1us,2us", "alpha")],
+)
+def test_the_whole_program_is_for_equal_links(build, text, name):
+    with pytest.raises(Unsupported, match=rf"\(3\.1\) needs links of one .* has links of unequal {name}$"):
+        build(parse_topology(text))
 
 
 def test_the_comparison_finds_both_ways_equal():

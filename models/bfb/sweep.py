@@ -1,0 +1,192 @@
+"""BW-optimality of circulants and twisted tori, network by network: ``python -m models.bfb.sweep``.
+
+Conjecture 1 (dissertation, A.6.4) says that every circulant has a BW-optimal BFB schedule; for two offsets it
+is proven, Theorem 22 gives those of least diameter, and the paper checked up to 10^4 nodes. Here every
+network is checked on its own, exactly (`models.bfb.translations`), that its steps commute included:
+
+* Theorem 22's circulants, all sizes up to a limit and samples up to another: BW-optimal, and of diameter m;
+* circulants of more offsets, all small ones and samples: here the conjecture fails. The smallest exceptions
+  are C(12, {1,3,4,5}), and C(15, {1,4,5}) among those of three offsets: there 2, 3, 7 and their negatives are
+  six of the eight nodes at distance 2, and only four of the six links can bring their shards, so that U_2 is
+  6/4 and not 8/6;
+* all twisted tori a x b with every twist up to a small size, those of TPU v4 (n x 2n, n x n x 2n and
+  n x 2n x 2n) up to a limit, and samples.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import math
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from models.bfb.translations import balance, circulant_moves, torus_moves
+from topologies.circulants import least_offsets
+from topologies.exact import Int32Array
+
+_SHOWN = 3
+"""Exceptions that a line names."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network to check.
+
+    Parameters
+    ----------
+    name
+        As topology text.
+    nodes
+        N.
+    steps
+        The diameter that it must have; None: any.
+    """
+
+    name: str
+    nodes: int
+    steps: int | None = None
+
+    def moves(self) -> Int32Array:
+        """Return the steps of its nodes."""
+        family, _, rest = self.name.partition(":")
+        if family == "circulant":
+            _, *offsets = map(int, rest.split(","))
+            return circulant_moves(self.nodes, np.array(offsets, dtype=np.int64))
+        shape, _, twist = rest.partition("?twist=")
+        return torus_moves(tuple(map(int, shape.split("x"))), int(twist) if twist else None)
+
+
+@dataclass
+class Range:
+    """What was checked of one kind of networks.
+
+    Parameters
+    ----------
+    what
+        Which they are.
+    number, least, largest
+        How many, and their sizes.
+    exceptions
+        The names of those that are not BW-optimal, or not of the diameter that a theorem says.
+    """
+
+    what: str
+    number: int = 0
+    least: int = 0
+    largest: int = 0
+    exceptions: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        """Return one line."""
+        names = "; ".join(self.exceptions[:_SHOWN]) + "; ..." * (len(self.exceptions) > _SHOWN)
+        wrong = f"all but {len(self.exceptions)} BW-optimal: {names}" if self.exceptions else "all BW-optimal"
+        return f"{self.what}: {self.number} networks of {self.least} to {self.largest} nodes, {wrong}"
+
+
+def check(what: str, cases: Iterable[Case], until: float = math.inf) -> Range:
+    """Check one network after the other, until a moment of `time.monotonic`."""
+    found = Range(what)
+    for case in cases:
+        result = balance(case.moves())
+        if not result.optimal or result.reached != case.nodes or case.steps not in (None, result.steps):
+            found.exceptions.append(case.name)
+        found.number += 1
+        found.least = min(found.least or case.nodes, case.nodes)
+        found.largest = max(found.largest, case.nodes)
+        if time.monotonic() > until:
+            break
+    return found
+
+
+def theorem_22(sizes: Iterable[int]) -> Iterator[Case]:
+    """Yield the circulants of two offsets of least diameter."""
+    for n in sizes:
+        one, other = least_offsets(n, 2)
+        yield Case(f"circulant:{n},{one},{other}", n, steps=one)
+
+
+def random_circulants(largest: int, number: int, seed: int = 0) -> Iterator[Case]:
+    """Yield connected circulants of two to four offsets, sizes spread evenly over their logarithms."""
+    rng = np.random.default_rng(seed)
+    while number:
+        n = int(math.exp(rng.uniform(math.log(20), math.log(largest))))
+        offsets = 1 + rng.choice((n - 1) // 2, size=int(rng.integers(2, 5)), replace=False)
+        if math.gcd(n, *offsets.tolist()) == 1:
+            yield Case(f"circulant:{n},{','.join(map(str, sorted(offsets.tolist())))}", n)
+            number -= 1
+
+
+def all_circulants(largest: int, count: int) -> Iterator[Case]:
+    """Yield every connected circulant of so many offsets below n/2."""
+    for n in range(2 * count + 1, largest + 1):
+        for offsets in itertools.combinations(range(1, (n + 1) // 2), count):
+            if math.gcd(n, *offsets) == 1:
+                yield Case(f"circulant:{n},{','.join(map(str, offsets))}", n)
+
+
+def all_twisted_tori(largest: int) -> Iterator[Case]:
+    """Yield a x b for a, b >= 3 with every twist below b."""
+    for a in range(3, largest // 3 + 1):
+        for b in range(3, largest // a + 1):
+            for twist in range(b):
+                yield Case(f"twisted_torus:{a}x{b}?twist={twist}", a * b)
+
+
+def tpu_tori(largest: int) -> Iterator[Case]:
+    """Yield n x 2n, n x n x 2n and n x 2n x 2n, n >= 3."""
+    for shape in ((1, 2), (1, 1, 2), (1, 2, 2)):
+        for n in itertools.count(3):
+            nodes = math.prod(shape) * n ** len(shape)
+            if nodes > largest:
+                break
+            yield Case(f"twisted_torus:{'x'.join(str(n * length) for length in shape)}", nodes)
+
+
+def random_twisted_tori(largest: int, number: int, seed: int = 0) -> Iterator[Case]:
+    """Yield a x b with a twist, lengths spread evenly over their logarithms."""
+    rng = np.random.default_rng(seed)
+    for _ in range(number):
+        a = int(math.exp(rng.uniform(math.log(3), math.log(largest / 3))))
+        b = int(math.exp(rng.uniform(math.log(3), math.log(largest / a))))
+        yield Case(f"twisted_torus:{a}x{b}?twist={int(rng.integers(b))}", a * b)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Check all of them and print, one line a kind, what was checked."""
+    parser = argparse.ArgumentParser(prog="python -m models.bfb.sweep")
+    parser.add_argument("--until", type=int, default=20_000, help="all sizes of Theorem 22 up to this one")
+    parser.add_argument("--largest", type=int, default=10**6, help="the largest network sampled")
+    parser.add_argument("--samples", type=int, default=1000, help="how many, of each kind")
+    parser.add_argument("--small", type=int, default=120, help="all twisted tori up to this size")
+    parser.add_argument("--offsets", type=int, default=30, help="all circulants of 3 and 4 up to this size")
+    parser.add_argument("--seconds", type=float, default=600.0, help="for each kind, at most")
+    given = parser.parse_args(arguments)
+    for what, cases in _kinds(given).items():
+        begin = time.monotonic()
+        found = check(what, cases, begin + given.seconds)
+        sys.stdout.write(f"{found} ({time.monotonic() - begin:.0f} s)\n")
+        sys.stdout.flush()
+    return 0
+
+
+def _kinds(given: argparse.Namespace) -> dict[str, Iterator[Case]]:
+    sizes = np.random.default_rng(0).integers(7, given.largest, given.samples, endpoint=True).tolist()
+    return {
+        "circulants of Theorem 22, all sizes": theorem_22(range(7, given.until + 1)),
+        "circulants of Theorem 22, samples": theorem_22(sizes),
+        "circulants of 3 offsets, all": all_circulants(given.offsets, 3),
+        "circulants of 4 offsets, all": all_circulants(given.offsets, 4),
+        "circulants of 2 to 4 offsets, samples": random_circulants(given.largest, given.samples),
+        "twisted tori, all": all_twisted_tori(given.small),
+        "twisted tori as in TPU v4": tpu_tori(given.largest),
+        "twisted tori, samples": random_twisted_tori(given.largest, given.samples),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

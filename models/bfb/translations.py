@@ -1,0 +1,215 @@
+"""BFB on networks whose nodes are the elements of an abelian group: one breadth-first search tells all.
+
+Let step i lead from node x to moves[i, x]. If every step is a permutation of the nodes and any two of them
+commute, each is an automorphism, which takes links of step i to links of step i, as moves[j, moves[i, x]] =
+moves[i, moves[j, x]]. From node 0 the steps reach all nodes of a connected network, so it is
+vertex-transitive: the steps themselves are the generators that prove it. Circulants, tori, twisted tori and
+hypercubes are such networks.
+
+The nodes x at distance t from 0 have the last steps {i : d(0, x less step i) = t - 1}. By commuting, a source
+at distance t of any node has such a set for its eligible in-links. So the subproblem of step t, alike at all
+nodes, has a source for each node at distance t from 0, with these links, and by Theorem 19 it is balanced if
+and only if, for every set S of steps,
+
+    d · (nodes at distance t whose last steps all lie in S) <= |S| · (nodes at distance t).
+
+The BFB schedule is BW-optimal if and only if this holds at every t. Source: dissertation, A.5.1 and A.6.4.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from topologies.errors import InputError
+from topologies.exact import Int32Array, Int64Array
+from topologies.topology import Topology
+
+MOST_STEPS = 16
+"""Links a node: a table of all their sets is kept."""
+
+
+class Balance(NamedTuple):
+    """What a search from node 0 found.
+
+    Parameters
+    ----------
+    reached
+        How many nodes: N if the network is connected.
+    steps
+        The diameter, T_L.
+    optimal
+        Whether every step is balanced, so T_B = (N - 1)/N.
+    """
+
+    reached: int
+    steps: int
+    optimal: bool
+
+
+def moves_of(topology: Topology) -> Int32Array | None:
+    """Return where the i-th link out of each node leads, int32 (degree, nodes), or None if degrees differ.
+
+    Examples
+    --------
+    >>> from topologies.families import ring
+    >>> moves_of(ring(3)).tolist()
+    [[1, 2, 0], [2, 0, 1]]
+    """
+    degrees = topology.out_degrees
+    if topology.num_switches or (degrees != degrees[0]).any():
+        return None
+    return np.ascontiguousarray(topology.target[topology.out_links[1]].reshape(-1, degrees[0]).T)
+
+
+def is_translation_invariant(topology: Topology) -> bool:
+    """Return whether the i-th links of all nodes are a permutation, for every i, and all of them commute.
+
+    Then the network is vertex-transitive. The converse is not true: links may be numbered otherwise.
+
+    Examples
+    --------
+    >>> from topologies.direct import twisted_torus, twisted_hypercube
+    >>> is_translation_invariant(twisted_torus(4, 8)), is_translation_invariant(twisted_hypercube(3))
+    (True, False)
+    """
+    moves = moves_of(topology)
+    return moves is not None and topology.homogeneous and bool(commute(moves))
+
+
+def balance(moves: Int32Array) -> Balance:
+    """Search from node 0, having checked that the steps are commuting permutations.
+
+    Parameters
+    ----------
+    moves
+        int32, shape (degree, nodes).
+
+    Raises
+    ------
+    InputError
+        If they are not, or are too many.
+
+    Examples
+    --------
+    >>> from topologies.families import torus
+    >>> balance(moves_of(torus(4, 4)))
+    Balance(reached=16, steps=4, optimal=True)
+    """
+    if len(moves) > MOST_STEPS:
+        raise InputError(f"{len(moves)} steps a node; at most {MOST_STEPS}")
+    if not commute(moves):
+        raise InputError("the steps are no commuting permutations, so the nodes need not be alike")
+    reached, steps, optimal = _search(moves)
+    return Balance(int(reached), int(steps), bool(optimal))
+
+
+@njit(cache=True)
+def commute(moves: Int32Array) -> bool:
+    """Whether all rows are permutations, and any two of them commute."""
+    degree, nodes = moves.shape
+    hit = np.full(nodes, -1, np.int32)
+    for i in range(degree):
+        for x in range(nodes):
+            hit[moves[i, x]] = i
+        if (hit != i).any():
+            return False
+        for j in range(i):
+            for x in range(nodes):
+                if moves[i, moves[j, x]] != moves[j, moves[i, x]]:
+                    return False
+    return True
+
+
+@njit(cache=True)
+def circulant_moves(nodes: int, offsets: Int64Array) -> Int32Array:
+    """Return the steps +a and -a of a circulant network, for each of its offsets."""
+    moves = np.empty((2 * len(offsets), nodes), np.int32)
+    for i in range(len(offsets)):
+        for x in range(nodes):
+            up, down = x + offsets[i], x - offsets[i]
+            moves[2 * i, x] = up if up < nodes else up - nodes
+            moves[2 * i + 1, x] = down if down >= 0 else down + nodes
+    return moves
+
+
+def torus_moves(lengths: Sequence[int], twist: int | None = None) -> Int32Array:
+    """Return the steps up and down each dimension of `topologies.direct.twisted_torus`.
+
+    Parameters
+    ----------
+    lengths
+        At least 3 each.
+    twist
+        Of two dimensions; None: that of lengths n and 2n.
+    """
+    sizes = np.array(lengths)
+    shifts = np.zeros((len(sizes), len(sizes)), dtype=np.int64)
+    if twist is None:
+        short = sizes == sizes.min()
+        shifts[np.ix_(short, ~short)] = sizes.min()
+    else:
+        shifts[0, 1] = twist
+    strides = np.concatenate([np.cumprod(sizes[:0:-1])[::-1], [1]])
+    place = np.indices(lengths).reshape(len(sizes), -1)
+    moves = []
+    for dimension, sign in itertools.product(range(len(sizes)), (1, -1)):
+        moved = place.copy()
+        moved[dimension] += sign
+        wraps = (moved[dimension] < 0) | (moved[dimension] >= sizes[dimension])
+        moved += sign * shifts[dimension][:, None] * wraps
+        moves.append(strides @ (moved % sizes[:, None]))
+    return np.array(moves, dtype=np.int32)
+
+
+@njit(cache=True)
+def _search(moves: Int32Array) -> tuple[int, int, bool]:
+    """Return nodes reached, levels, and whether all of these are balanced.
+
+    Invariant: queue[first:last] is the level before; of each node found since, `mask` has the last steps.
+    """
+    degree, nodes = moves.shape
+    level = np.full(nodes, -1, np.int32)
+    mask = np.zeros(nodes, np.int32)
+    queue = np.empty(nodes, np.int32)
+    inside = np.empty(1 << degree, np.int64)
+    level[0], queue[0] = 0, 0
+    first, last, steps, optimal = 0, 1, 0, True
+    while first < last:
+        found = last
+        for position in range(first, last):
+            for i in range(degree):
+                x = moves[i, queue[position]]
+                if level[x] < 0:
+                    level[x], queue[found] = steps + 1, x
+                    found += 1
+                if level[x] == steps + 1:
+                    mask[x] |= 1 << i
+        first, last = last, found
+        if first < last:
+            steps += 1
+            optimal &= _balanced(mask, queue[first:last], inside, degree)
+    return last, steps, optimal
+
+
+@njit(cache=True)
+def _balanced(mask: Int32Array, nodes: Int32Array, inside: Int64Array, degree: int) -> bool:
+    """Whether no set of steps is all that more than its part of the nodes can be reached by."""
+    inside[:] = 0
+    for x in nodes:
+        inside[mask[x]] += 1
+    for i in range(degree):
+        for chosen in range(len(inside)):
+            if chosen >> i & 1:
+                inside[chosen] += inside[chosen ^ 1 << i]
+    for chosen in range(len(inside)):
+        size = 0
+        for i in range(degree):
+            size += chosen >> i & 1
+        if inside[chosen] * degree > size * len(nodes):
+            return False
+    return True
