@@ -36,6 +36,7 @@ TOLERANCE = 1e-7
 """Relative: what a cut or a route must be short of to be added."""
 
 _FINE, _COARSE = 2**44, 2**29
+_WIDE = 1e-3
 """All of a solution together, where it is rounded to a grid: to look for cuts, and to scale it exactly."""
 
 
@@ -273,9 +274,13 @@ class _Search:
         if proof is None:
             return None
         shares = shares_of(self.arcs, x)
-        if not shares.rate:  # stopped before every rank was reached
-            shares = even_shares(self.arcs)
-        return Optimum(self.arcs, shares, proof, self.effort)
+        found = Optimum(self.arcs, shares, proof, self.effort) if shares.rate else None
+        if (
+            found is None or found.gap > _WIDE
+        ):  # not all ranks reached, or bandwidths too far apart for floats
+            even = Optimum(self.arcs, even_shares(self.arcs), proof, self.effort)
+            found = even if found is None or even.upper < found.upper else found
+        return found
 
 
 def _padded(values: FloatArray, count: int) -> FloatArray:

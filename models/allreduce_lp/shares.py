@@ -63,7 +63,8 @@ def shares_of(arcs: Arcs, whole: Sequence[int]) -> Shares:
     ends, (roots, capacity) = (arcs.tails, arcs.heads), _split(arcs, whole)
     found = {half: throughput(part) for half, part in enumerate(_halves(*ends, roots, capacity))}
     theta = min(ratio for ratio, _ in found.values())
-    rate = theta * int(roots.sum()) / _overload(arcs, capacity.sum(axis=0))
+    overload = _overload(arcs, capacity.sum(axis=0))
+    rate = theta * int(roots.sum()) / overload if overload else Fraction(0)  # all may have been rounded away
     broken = tuple((half, inside) for half, (_, inside) in found.items() if inside is not None)
     return Shares(*ends, roots, capacity, theta, rate, broken)
 

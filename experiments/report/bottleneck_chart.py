@@ -1,0 +1,278 @@
+"""Pictures of bottlenecks: a network with the links and nodes that a bound rests on; bars if it is large."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+from markupsafe import Markup
+
+from experiments.report.bottleneck import NOWHERE, Bottleneck
+from experiments.report.layout import NODE, Layout, Way, curve, layout, ways
+from experiments.report.svg import Frame, Scale, group, linear, polyline, tag
+from experiments.report.text import number
+from models.allreduce_lp.bound import TREES
+from topologies.units import format_bandwidth
+
+MOST_DRAWN = 64
+"""Nodes of the largest network that is drawn ..."""
+MOST_LINKS = 1000
+"""... and its links."""
+PARTS = (0, 2, 3, 4, 5)
+"""Colours of parts, of the series' ones; that of the links is left out."""
+NAMED = {"mcf": "Multi-commodity flow", "lp": "Linear program"}
+"""Kinds of bounds, where their names are short for something."""
+MANY = 40
+"""Links beyond these that a bound feels ..."""
+THIN = 0.6
+"""... are so wide, over the usual width."""
+MOST_NAMED = 6
+"""Runs of ranks that a sentence lists."""
+BAR = 24.0
+THICK = 12.0
+NAMES = 156.0
+GIGA = 10**9
+
+
+def chart(found: Bottleneck, label: str) -> Markup:
+    """Return the picture of a bottleneck; `label` says of what, to those who can't see it."""
+    if found.topology.num_nodes > MOST_DRAWN or found.topology.num_links > MOST_LINKS:
+        return _summary(found, label)
+    return _drawing(found, label)
+
+
+def _drawing(found: Bottleneck, label: str) -> Markup:
+    width = Frame().width
+    places = layout(found.topology, width)
+    frame = Frame(width=width, height=places.height)
+    circles = [
+        tag("circle", class_="host", cx=middle[0], cy=middle[1], r=radius)
+        for middle, radius in places.circles
+    ]
+    parts = [group(circles), _links(found, ways(found.topology, places.at)), _nodes(found, places)]
+    return frame.chart(parts, f"bottleneck, {label}", "network")
+
+
+def _links(found: Bottleneck, curves: Sequence[Way]) -> Markup:
+    """Return one path a link; those that the bound feels come last, over the others."""
+    marks: list[list[Markup]] = [[], []]
+    wide = THIN if found.felt.sum() > MANY else 1.0
+    for link, way in enumerate(curves):
+        felt = bool(found.felt[link])
+        share = found.lengths[link] / found.longest
+        looks = {
+            "stroke_width": f"{wide * (1.1 + 1.3 * share):.2f}",
+            "stroke_opacity": f"{0.4 + 0.6 * share:.2f}",
+        }
+        marks[felt].append(
+            tag(
+                "path", class_="link felt" if felt else "link", d=curve(*way, head=felt),
+                data_link=link, data_tip=_link_tip(found, link), **(looks if felt else {}),
+            )
+        )  # fmt: skip
+    return group([*marks[False], *marks[True]])
+
+
+def _link_tip(found: Bottleneck, link: int) -> str:
+    topology = found.topology
+    name = topology.link_name(link).replace("->", " → ")
+    lines = [f"{name}, {format_bandwidth(topology.bandwidth[link])}"]
+    if found.has_lengths:
+        lines.append(f"length {number(found.lengths[link] / found.longest, 3)} of the longest")
+    elif found.felt[link]:
+        lines.append("between parts" if found.bound.kind == "partition" else "in the cut")
+    return "\n".join(lines)
+
+
+def _nodes(found: Bottleneck, places: Layout) -> Markup:
+    colours = colours_of(found)
+    marks = []
+    for node, (x, y) in enumerate(places.at.tolist()):
+        look = f"node c{colours[node]}" if colours[node] is not None else "node"
+        shared = {"class_": look, "data_node": node, "data_tip": _node_tip(found, node)}
+        if node < found.topology.num_ranks:
+            marks.append(tag("circle", cx=x, cy=y, r=NODE, **shared))
+            marks.append(tag("text", node, class_="node-name mid", x=x, y=y + 3.2))
+        else:
+            box = {"x": x - NODE + 1, "y": y - NODE + 1, "width": 2 * NODE - 2, "height": 2 * NODE - 2}
+            marks.append(tag("rect", **box, **shared))
+    return group(marks)
+
+
+def colours_of(found: Bottleneck) -> list[int | None]:
+    """Return the colour of each node; None for those in no part, or in one by themselves among several.
+
+    Parts that a link joins differ in colour where five colours suffice for a greedy choice.
+    """
+    part, sizes = found.part, found.sizes
+    several = len(sizes) > 1
+    chosen: dict[int, int] = {}
+    ends = part[np.stack([found.topology.source, found.topology.target])]
+    for index in np.flatnonzero(sizes > (1 if several else 0)).tolist():
+        beside = {*ends[1][ends[0] == index].tolist(), *ends[0][ends[1] == index].tolist()}
+        taken = {chosen[other] for other in beside if other in chosen}
+        free = [colour for colour in PARTS if colour not in taken]
+        chosen[index] = (free or PARTS)[0 if free else index % len(PARTS)]
+    return [chosen.get(index) for index in part.tolist()]
+
+
+def _node_tip(found: Bottleneck, node: int) -> str:
+    kind = "rank" if node < found.topology.num_ranks else "switch"
+    name = f"{kind} {found.topology.labels[node]}"
+    index = int(found.part[node])
+    if found.bound.kind == "partition":
+        return f"{name}, {'in no part' if index == NOWHERE else f'part {index + 1} of {len(found.sizes)}'}"
+    if not len(found.sizes):
+        return name
+    return f"{name}, {'outside' if index == NOWHERE else 'inside'} the cut"
+
+
+def _summary(found: Bottleneck, label: str) -> Markup:
+    """Return the lengths, longest first; for a cut or a partition the share of the network that it is."""
+    return (_curve if found.has_lengths else _bars)(found, f"bottleneck, {label}")
+
+
+def _curve(found: Bottleneck, name: str) -> Markup:
+    lengths = sorted(found.lengths, reverse=True)
+    frame = Frame(height=240, left=46)
+    x = linear([float(len(lengths))], frame.across)
+    y = linear([100.0], frame.up, 4)
+    corners = [0.0, *(place for place, (a, b) in enumerate(pairwise(lengths), 1) if a != b), len(lengths)]
+    points = [
+        (x.place(at), y.place(100 * lengths[int(start)] / found.longest))
+        for start, stop in pairwise(corners)
+        for at in (start, stop)
+    ]
+    foot = [(points[-1][0], y.place(0)), (points[0][0], y.place(0))]
+    parts = [
+        frame.axes(x, y, "links, longest first", "length (% of the longest)"),
+        polyline([*points, *foot], class_="under"),
+        polyline(points, class_="line"),
+    ]
+    return frame.chart([group(parts, class_="c1")], name)
+
+
+def _bars(found: Bottleneck, name: str) -> Markup:
+    entries = list(_shares(found))
+    frame = Frame(height=BAR * len(entries) + 58, left=NAMES, right=96, top=8)
+    x = linear([100.0], frame.across, 4)
+    parts = [frame.axes(x, Scale(float, ()), "% of the network", "")]
+    for place, (what, share, text) in enumerate(entries):
+        y = frame.top + BAR * (place + 0.5)
+        start, end, whole = x.place(0.0), x.place(float(100 * share)), x.place(100.0)
+        box = {"y": y - THICK / 2, "height": THICK, "data_tip": f"{what}: {text}"}
+        parts.append(tag("rect", class_="whole", x=start, width=whole - start, **box))
+        parts.append(tag("rect", class_="mark", x=start, width=end - start, **box))
+        parts.append(tag("text", what, class_="label end", x=start - 7, y=y + 3.5))
+        parts.append(tag("text", text, class_="label", x=whole + 7, y=y + 3.5))
+    return frame.chart([group(parts, class_="c1")], name)
+
+
+def _shares(found: Bottleneck) -> Iterator[tuple[str, Fraction, str]]:
+    """Yield what is counted, its share of the whole, and the numbers as text."""
+    topology, kind = found.topology, found.bound.kind
+    where = {"partition": "between parts", "cut": "out of the cut"}.get(kind, "at the rank")
+    ranks = found.part[: topology.num_ranks]
+    groups, what = (len(found.sizes), "parts, of ranks")
+    if kind != "partition":
+        groups, what = int((ranks != NOWHERE).sum()), "ranks inside"
+    yield what, Fraction(groups, len(ranks)), f"{groups:,} of {len(ranks):,}"
+    links, total = int(found.felt.sum()), topology.num_links
+    yield f"links {where}", Fraction(links, total), f"{links:,} of {total:,}"
+    whole = Fraction(sum(topology.bandwidth.numerators.tolist()), topology.bandwidth.denominator)
+    yield f"bandwidth {where}", found.capacity / whole, format_bandwidth(found.capacity)
+
+
+def sentence(found: Bottleneck) -> str:
+    """Return what the picture shows, in words and numbers."""
+    kind = found.bound.kind
+    limit = number(float(1 / (found.bound.value * GIGA)))
+    whom = ", for tree schedules" if found.bound.certificate.get("scope") == TREES else ""
+    say = {"partition": _of_partition, "mcf": _of_flow, "lp": _of_trees}.get(kind, _of_cut)
+    return f"{NAMED.get(kind, kind.capitalize())} bound, algbw at most {limit} GB/s{whom}: {say(found)}."
+
+
+def _of_cut(found: Bottleneck) -> str:
+    certificate = found.bound.certificate
+    inward = certificate.get("direction") == "in"
+    nodes = names(found.topology.num_ranks, np.flatnonzero(found.part == 0).tolist())
+    way = "into" if inward else "out of"
+    return f"{certificate['share']} M must go {way} {nodes}, over {_links_felt(found)}"
+
+
+def _of_partition(found: Bottleneck) -> str:
+    certificate, sizes = found.bound.certificate, found.sizes.tolist()
+    ranks = [len([node for node in part if node < found.topology.num_ranks]) for part in certificate["parts"]]
+    if set(ranks) == {1}:
+        parts = f"{len(sizes)} parts, each rank by itself"
+    elif len(set(ranks)) == 1:
+        parts = f"{len(sizes)} parts of {ranks[0]} ranks"
+    else:
+        alone = ranks.count(1)
+        large = ", ".join(str(count) for count in sorted(ranks, reverse=True)[:MOST_NAMED] if count > 1)
+        parts = f"{len(sizes)} parts, of {large} ranks" + (f" and {alone} of one" if alone else "")
+    return f"{parts}; {certificate['transfers']} M must go between them, over {_links_felt(found)}"
+
+
+def _links_felt(found: Bottleneck) -> str:
+    count = int(found.felt.sum())
+    together = "" if count == 1 else " together"
+    return f"{_count(count, 'link')} of {format_bandwidth(found.capacity)}{together}"
+
+
+def _of_flow(found: Bottleneck) -> str:
+    text = _felt(found)
+    if "cut" not in found.bound.certificate:
+        return text
+    inside = names(found.topology.num_ranks, np.flatnonzero(found.part == 0).tolist())
+    return f"{text}; they prove as much as the links out of {inside} alone"
+
+
+def _of_trees(found: Bottleneck) -> str:
+    return f"{_count(len(found.bound.certificate['cuts']), 'weighted cut')}; {_felt(found)}"
+
+
+def _felt(found: Bottleneck) -> str:
+    felt, links = int(found.felt.sum()), len(found.lengths)
+    kept = {length for length, is_felt in zip(found.lengths, found.felt, strict=True) if is_felt}
+    if len(kept) > 1:
+        how = f"the shortest {number(min(kept) / max(kept), 2)} of the longest"
+    else:
+        how = "equal for all"
+    which = f"all {links:,} links" if felt == links else f"{felt:,} of {links:,} links"
+    return f"{which} have a length, {how}"
+
+
+def names(num_ranks: int, nodes: Sequence[int]) -> str:
+    """Return ranks and switches as runs of numbers.
+
+    Examples
+    --------
+    >>> names(16, [0, 1, 2, 5, 17])
+    'ranks 0–2, 5 and switch 17'
+    """
+    words = []
+    ranks = [node for node in nodes if node < num_ranks]
+    for word, chosen in (("rank", ranks), ("switch", [node for node in nodes if node >= num_ranks])):
+        if chosen:
+            plural = word if len(chosen) == 1 else {"rank": "ranks", "switch": "switches"}[word]
+            runs = _runs(chosen)
+            more = f", ... ({len(chosen)} in all)" if len(runs) > MOST_NAMED else ""
+            words.append(f"{plural} {', '.join(runs[:MOST_NAMED])}{more}")
+    return " and ".join(words)
+
+
+def _runs(numbers: Iterable[int]) -> list[str]:
+    runs: list[list[int]] = []
+    for value in numbers:
+        if runs and runs[-1][-1] == value - 1:
+            runs[-1][1:] = [value]
+        else:
+            runs.append([value])
+    return ["–".join(map(str, run)) for run in runs]
+
+
+def _count(value: int, word: str) -> str:
+    return f"{value:,} {word}{'' if value == 1 else 's'}"
