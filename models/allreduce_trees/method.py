@@ -4,7 +4,8 @@ For every partition P of the ranks T ≥ M · 2(|P| - 1) / cap(P) (`models.bound
 switches whose pairs have equal capacity both ways, cap(P) is twice the undirected capacity, and the largest
 such bound is M / σ, σ being the strength. Spanning trees of total weight σ fit (Nash-Williams, Tutte); each
 takes its share of M, reduces it to its root and broadcasts it, which uses each direction of each of its edges
-once. So no link carries more than its bandwidth times M / σ, and the bound is met.
+once. So no link carries more than its bandwidth times M / σ, and the bound is met. For a given size each link
+gets an order in which it sends pieces of that (`timed`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 from models.allreduce_trees.network import tree_network
 from models.allreduce_trees.packing import pack
 from models.allreduce_trees.schedule import trees_schedule
+from models.allreduce_trees.timed import can_be_timed, flow_is_shorter, timed_schedule
 from schedules.collective import Kind
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
@@ -37,6 +39,9 @@ class AllreduceTreesOptions:
         large networks. None: 0 where an exact packing is quick, else 1/100.
     products
         Whether a Cartesian product gets the low trees of its factors where these are as good.
+    timed
+        Whether messages get their places in time, for the size asked, where `can_be_timed`; else, or where no
+        size is given, the schedule is a flow for any size.
 
     Raises
     ------
@@ -46,6 +51,7 @@ class AllreduceTreesOptions:
 
     epsilon: Fraction | None = None
     products: bool = True
+    timed: bool = True
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -78,8 +84,15 @@ def supports(problem: Problem, options: AllreduceTreesOptions) -> None:
         )
 
 
+def size_dependent(problem: Problem, options: AllreduceTreesOptions) -> bool:
+    """Whether messages are given places in time, which depend on the size."""
+    return options.timed and can_be_timed(problem.topology)
+
+
 def synthesize(problem: Problem, options: AllreduceTreesOptions, rng: np.random.Generator) -> Schedule:
-    """Return a flow schedule whose congestion is the partition bound, where pairs are alike both ways.
+    """Return a schedule whose congestion is the partition bound, where pairs are alike both ways.
+
+    Without a size it is a flow; with one, where messages can be given places in time, the shorter of both.
 
     Raises
     ------
@@ -100,6 +113,10 @@ def synthesize(problem: Problem, options: AllreduceTreesOptions, rng: np.random.
     packing = pack(network.graph, options.epsilon, products=options.products)
     packed = time.perf_counter()
     schedule = trees_schedule(topology, problem.collective, network.arcs, packing)
+    if problem.size is not None and size_dependent(problem, options):
+        timed = timed_schedule(problem, network, packing)
+        if timed is not None and not flow_is_shorter(schedule, timed, problem.size):
+            schedule = timed
     stats = {
         "packing_s": packed - begin,
         "build_s": time.perf_counter() - packed,
@@ -117,5 +134,6 @@ METHOD = Method(
     synthesize=synthesize,
     options=AllreduceTreesOptions,
     supports=supports,
+    size_dependent=size_dependent,
     summary="spanning trees that meet the partition bound of allreduce, where links are alike both ways",
 )

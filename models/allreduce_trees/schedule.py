@@ -27,7 +27,7 @@ MOST_TRANSFERS = 5 * 10**7
 """A table takes about 60 bytes a row while it is made; every rank sends every item twice: 5,000 ranks."""
 
 
-class _Legs(NamedTuple):
+class Legs(NamedTuple):
     """What moves: units begin to end - 1 over an arc; turn is the child's depth, negative if it reduces."""
 
     begin: Int64Array
@@ -73,23 +73,44 @@ def trees_schedule(topology: Topology, what: Collective, arcs: LogicalNetwork, p
             f"allreduce_trees on {topology.name}: cutting {what} for {units} trees needs sizes beyond 64 bits"
         )
     legs = _legs(arcs, packing.forest, scale, int(load * scale))
-    bounds = offsets_of(share.numerators) * (units * scale // share.denominator)
+    return flow_of(topology, what, legs, units * scale, Routes(arcs.offsets, arcs.links))[0]
+
+
+def flow_of(
+    topology: Topology, what: Collective, legs: Legs, line: int, routes: Routes | None = None
+) -> tuple[Schedule, Int64Array]:
+    """Return the rows that legs make, in their order, and the leg of each row.
+
+    Parameters
+    ----------
+    topology, what
+        As above.
+    legs
+        In replay order.
+    line
+        How many units M has, a multiple of the denominator of the items' shares.
+    routes
+        Of the arcs; None: each is the link of its number.
+    """
+    share = what.items.share.reduced
+    bounds = offsets_of(share.numerators) * (line // share.denominator)
     chunks = _chunks(bounds, np.unique(legs.end))
     chunk, count, leg = _rows(topology, legs, chunks)
-    return Schedule(
+    schedule = Schedule(
         topology=topology,
         collective=what,
         clock=Clock.FLOW,
-        chunks=Chunks(chunks.item, chunks.size, units * scale),
+        chunks=Chunks(chunks.item, chunks.size, line),
         chunk=chunk,
         route=legs.arc[leg].astype(np.int32),
         count=None if (count == 1).all() else count,
         reduce=legs.turn[leg] < 0,
-        routes=Routes(arcs.offsets, arcs.links),
+        routes=routes,
     )
+    return schedule, leg
 
 
-def _legs(arcs: LogicalNetwork, forest: Forest, scale: int, load: int) -> _Legs:
+def _legs(arcs: LogicalNetwork, forest: Forest, scale: int, load: int) -> Legs:
     """Return what moves, in replay order: a unit tree moves `scale` units, a capacity of 1 bears `load`."""
     ranks = arcs.num_ranks
     pair = arcs.tails.astype(np.int64) * ranks + arcs.heads
@@ -102,7 +123,7 @@ def _legs(arcs: LogicalNetwork, forest: Forest, scale: int, load: int) -> _Legs:
         np.append(first, len(pair)),
         (order.astype(np.int64), arcs.capacity[order] * load),
     )
-    return _Legs(*table[:, np.argsort(table[3], kind="stable")])
+    return Legs(*table[:, np.argsort(table[3], kind="stable")])
 
 
 @njit(cache=True)
@@ -120,7 +141,7 @@ def _lay(
     place = first[:-1].copy()
     rows, unit = 0, 0
     for tree in range(trees):
-        depth = _depths(parent[tree])
+        depth = depths(parent[tree])
         for child in range(ranks):
             above = parent[tree, child]
             if above < 0:
@@ -148,7 +169,7 @@ def _lay(
 
 
 @njit(cache=True)
-def _depths(parent: Int32Array) -> Int64Array:
+def depths(parent: Int32Array) -> Int64Array:
     """Return the hops from the root; invariant: a node with a depth has its whole way up labelled."""
     depth = np.full(len(parent), -1, dtype=np.int64)
     path = np.empty(len(parent), dtype=np.int64)
@@ -176,7 +197,7 @@ def _chunks(bounds: Int64Array, cuts: Int64Array) -> _Chunks:
     return _Chunks(item[order].astype(np.int32), start[order], size[order])
 
 
-def _rows(topology: Topology, legs: _Legs, chunks: _Chunks) -> tuple[Int32Array, Int32Array, Int64Array]:
+def _rows(topology: Topology, legs: Legs, chunks: _Chunks) -> tuple[Int32Array, Int32Array, Int64Array]:
     """Return first chunk, number of chunks and leg of each row: a run of chunks that a leg moves of an item.
 
     Chunks of size 0 are moved by the legs that move the place where they lie.
