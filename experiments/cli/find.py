@@ -3,59 +3,103 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from rich.progress import Progress
 
 from expansions.finder import Candidate, Finder, bandwidth_factor, moore_steps
-from experiments.cli.output import print_json, print_table
+from experiments.cli.output import console, print_json, print_table
+from experiments.growth import FIRST_NODES, Growth, Workload, least_hops, write_growth
 from experiments.registry import METHODS
+from experiments.report.growth import write_page
 from schedules.collective import Kind, collective
 from schedules.cost import step_cost
 from schedules.method import Problem
 from schedules.verify import verify
 from topologies.distances import diameter
-from topologies.errors import InputError
-from topologies.units import parse_bandwidth, parse_size, parse_time
+from topologies.errors import InputError, NoSchedule
+from topologies.units import parse_time
 
-MICRO = 10**6
+GAP = 1e-4
+"""Relative; an all-to-all interval as narrow as this is not made narrower."""
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Print the Pareto frontier, one network a line, T_L growing and T_B falling.
+    """Print the Pareto frontier, one network a line, T_L growing and T_B falling; or write all up to some N.
 
     Raises
     ------
     InputError
         If there is no such network, or a number is out of range.
     """
-    workload = _Workload(arguments)
     finder = Finder(bidirectional=arguments.bidirectional, most_hops=arguments.max_diameter)
+    if arguments.up_to is not None:
+        return _growth(arguments, finder)
+    if arguments.output is not None:
+        raise InputError("--output goes with --up-to; a frontier is printed (--json)")
+    asked = _Asked(arguments)
     found = finder.find(arguments.nodes, arguments.degree)
-    documents = [_document(candidate, workload, arguments.build) for candidate in found]
+    documents = [_document(candidate, asked) for candidate in found]
+    least = min(document[asked.criterion] for document in documents)
+    documents = [document | {"best": document[asked.criterion] == least} for document in documents]
     if arguments.json:
         for document in documents:
             print_json(document)
     else:
-        _print(documents, arguments, workload)
+        _print(documents, arguments, asked)
     return 0
 
 
-class _Workload:
-    """α, M and a node's bandwidth: what an allreduce takes on a schedule of known cost."""
+def _growth(arguments: argparse.Namespace, finder: Finder) -> int:
+    for name in ("build", "all_to_all", "json"):
+        if getattr(arguments, name):
+            raise InputError(f"--{name.replace('_', '-')} goes with --nodes, not with --up-to")
+    if arguments.mix is not None:
+        raise InputError("--mix goes with --nodes, not with --up-to")
+    if arguments.output is None:
+        raise InputError("--up-to needs --output DIR, for its tables and the page")
+    workloads = [
+        Workload.parse(arguments.alpha, size, arguments.bandwidth) for size in arguments.size.split(",")
+    ]
+    growth = Growth(arguments.degree, arguments.up_to, arguments.bidirectional, arguments.max_diameter)
+    with Progress(console=console(sys.stderr), transient=True, disable=not sys.stderr.isatty()) as progress:
+        bar = progress.add_task("nodes", total=growth.up_to)
+        write_growth(growth, arguments.output, finder, lambda nodes: progress.update(bar, completed=nodes))
+    page = write_page(arguments.output, growth, workloads)
+    console().print(f"{FIRST_NODES} to {arguments.up_to} nodes of degree {arguments.degree}: {page}")
+    return 0
+
+
+class _Asked:
+    """What is wanted of each network besides its place on the frontier."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
-        self.alpha = parse_time(arguments.alpha)
-        self.transfer = parse_size(arguments.size) / parse_bandwidth(arguments.bandwidth)
+        self.workload = Workload.parse(arguments.alpha, arguments.size, arguments.bandwidth)
+        self.build: bool = arguments.build
+        self.mix: float | None = arguments.mix
+        if self.mix is not None and not 0 <= self.mix <= 1:
+            raise InputError(f"--mix is {self.mix:g}; it is the share of all-to-all, 0 to 1")
+        self.all_to_all: bool = arguments.all_to_all or self.mix is not None
+        self.seconds = float(parse_time(arguments.time_limit))
+        if self.seconds <= 0:
+            raise InputError(f"--time-limit is {arguments.time_limit}; it must be positive")
 
-    def allreduce_us(self, tl: int, tb: Fraction) -> float:
-        """Twice T_L α + T_B: a reduce-scatter and an allgather."""
-        return float(2 * (tl * self.alpha + tb * self.transfer) * MICRO)
+    @property
+    def criterion(self) -> str:
+        """By which the best is marked."""
+        return "allreduce_us" if self.mix is None else "mix_us"
+
+    def mixed(self, allreduce_us: float, all_to_all_us: float) -> float:
+        """Return the mean time of a collective, of which a share are all-to-alls."""
+        share = self.mix or 0.0
+        return (1 - share) * allreduce_us + share * all_to_all_us
 
 
-def _document(candidate: Candidate, workload: _Workload, build: bool) -> dict[str, Any]:
+def _document(candidate: Candidate, asked: _Asked) -> dict[str, Any]:
     cost = candidate.cost
     document: dict[str, Any] = {
         "topology": str(candidate.expression),
@@ -65,9 +109,16 @@ def _document(candidate: Candidate, workload: _Workload, build: bool) -> dict[st
         "tl_steps": cost.tl,
         "tb_factor": str(cost.tb),
         "exact": cost.exact,
-        "allreduce_us": workload.allreduce_us(cost.tl, cost.tb),
     }
-    return document | _built(candidate) if build else document
+    if asked.build:
+        document |= _built(candidate)
+    tb = Fraction(document["tb_factor"])
+    document["allreduce_us"] = asked.workload.allreduce_us(document["tl_steps"], tb)
+    if asked.all_to_all:
+        document |= _all_to_all(candidate, asked)
+    if asked.mix is not None:
+        document["mix_us"] = asked.mixed(document["allreduce_us"], document["all_to_all_us"])
+    return document
 
 
 def _built(candidate: Candidate) -> dict[str, Any]:
@@ -90,22 +141,66 @@ def _built(candidate: Candidate) -> dict[str, Any]:
     }
 
 
-def _print(
-    documents: Sequence[Mapping[str, Any]], arguments: argparse.Namespace, workload: _Workload
-) -> None:
+def _all_to_all(candidate: Candidate, asked: _Asked) -> dict[str, Any]:
+    """Return the optimum of LP (A.1): what a flow attains, and what lengths of the links prove."""
+    from models.all_to_all.demand import Demand
+    from models.all_to_all.symmetric import solve_by_orbits
+
+    cost, workload = candidate.cost, asked.workload
+    link = workload.bandwidth / cost.degree
+    topology = candidate.expression.topology(bandwidth=link)
+    try:
+        solved = solve_by_orbits(Demand.uniform(topology), GAP, asked.seconds)
+    except NoSchedule as error:
+        raise NoSchedule(f"{topology.name}: {error}; allow more with --time-limit") from error
+    interval = solved.interval
+    return {
+        "all_to_all_us": workload.microseconds(interval.upper * workload.size),
+        "all_to_all_bound_us": workload.microseconds(interval.lower * workload.size),
+        "all_to_all_exact": interval.exact,
+        "mcf": float(1 / (interval.upper * link * cost.nodes)),
+    }
+
+
+_COLUMNS = {
+    "topology": "topology",
+    "tl_steps": "T_L",
+    "tb_factor": "T_B (M/B)",
+    "allreduce_us": "allreduce us",
+    "all_to_all_us": "all-to-all us",
+    "all_to_all_bound_us": "at least us",
+    "mix_us": "mix us",
+    "diameter": "diameter",
+    "best": "best",
+}
+
+
+def _print(documents: Sequence[Mapping[str, Any]], arguments: argparse.Namespace, asked: _Asked) -> None:
     nodes, degree = arguments.nodes, arguments.degree
     steps, factor = moore_steps(nodes, degree), bandwidth_factor(nodes)
-    columns = ["topology", "T_L", "T_B (M/B)", "allreduce us", *(["diameter"] if arguments.build else [])]
-    rows = [
-        [
-            document["topology"],
-            document["tl_steps"],
-            f"{'' if document['exact'] else '<= '}{float(Fraction(document['tb_factor'])):.4f}",
-            document["allreduce_us"],
-            *([document["diameter"]] if arguments.build else []),
-        ]
-        for document in documents
-    ]
-    least = ["no network is below", steps, f"{float(factor):.4f}", workload.allreduce_us(steps, factor)]
-    title = f"{nodes} nodes of degree {degree}; allreduce of {arguments.size} at {arguments.bandwidth} a node"
-    print_table(f"{title}, alpha {arguments.alpha}", columns, [*rows, [*least, *[None] * arguments.build]])
+    allreduce = asked.workload.allreduce_us(steps, factor)
+    all_to_all = asked.workload.all_to_all_us(least_hops(nodes, degree), nodes)
+    least = {
+        "topology": "no network is below",
+        "tl_steps": steps,
+        "tb_factor": str(factor),
+        "exact": True,
+        "allreduce_us": allreduce,
+        "all_to_all_us": all_to_all,
+        "mix_us": asked.mixed(allreduce, all_to_all),
+    }
+    shown = [name for name in _COLUMNS if name in documents[0]]
+    rows = [[_cell(document, name) for name in shown] for document in (*documents, least)]
+    title = f"{nodes} nodes of degree {degree}; {arguments.size} at {arguments.bandwidth} a node"
+    mix = "" if asked.mix is None else f"; all-to-all {asked.mix:g} of the collectives, the rest allreduce"
+    names = [_COLUMNS[name] for name in shown]
+    print_table(f"{title}, alpha {arguments.alpha}{mix}", names, rows)
+
+
+def _cell(document: Mapping[str, Any], name: str) -> object:
+    value = document.get(name)
+    if name == "tb_factor":
+        return f"{'' if document['exact'] else '<= '}{float(Fraction(document[name])):.4f}"
+    if name == "best":
+        return "least" if value else ""
+    return value

@@ -32,6 +32,13 @@ examples:
   tutti synth "mesh:5x5?bandwidth=50GB/s,75GB/s" --method tacos --chunks 4 --seeds 20 --size 64MiB
 """
 
+FIND_EXAMPLES = """\
+examples:
+  tutti find --nodes 1024 --degree 4 --build
+  tutti find --nodes 128 --degree 4 --mix 0.3
+  tutti find --up-to 2000 --degree 4 --size 1MiB,100MiB -o results/degree4
+"""
+
 
 class OneLineParser(argparse.ArgumentParser):
     """A parser whose errors are one line."""
@@ -142,22 +149,37 @@ def _bound(commands: Any) -> None:
     _topology(parser, nargs="+")
     _collective(parser)
     parser.add_argument("--size", help="M, such as 1MB; without it, bandwidth bounds only")
-    parser.add_argument("--lp", action="store_true", help="allreduce: the best of trees, however large")
+    parser.add_argument("--lp", action="store_true", help="allreduce, all-to-all: the LP, however large")
     _json(parser)
 
 
 def _find(commands: Any) -> None:
     parser = _command(commands, "find", "find", "find the best networks of so many nodes and ports")
-    parser.add_argument("--nodes", type=int, required=True, metavar="N", help="ranks")
+    parser.epilog, parser.formatter_class = FIND_EXAMPLES, argparse.RawDescriptionHelpFormatter
+    how_many = parser.add_mutually_exclusive_group(required=True)
+    how_many.add_argument("--nodes", type=int, metavar="N", help="ranks")
+    how_many.add_argument("--up-to", type=int, metavar="N", help="all numbers of ranks up to N, into -o DIR")
     parser.add_argument("--degree", type=int, required=True, metavar="D", help="links out of each rank")
     parser.add_argument("--bidirectional", action="store_true", help="only networks whose links go both ways")
     parser.add_argument(
         "--max-diameter", type=int, metavar="HOPS", help="only networks of at most this diameter"
     )
     parser.add_argument("--build", action="store_true", help="make and verify every schedule")
-    parser.add_argument("--size", default="1MiB", help="M of the allreduce column; default: %(default)s")
+    parser.add_argument("--all-to-all", action="store_true", help="find what an all-to-all takes on each")
+    parser.add_argument(
+        "--mix", type=float, metavar="SHARE", help="of all-to-alls among the collectives, 0 to 1"
+    )
+    parser.add_argument(
+        "--time-limit", default="60s", help="of the search for each all-to-all; default: %(default)s"
+    )
+    parser.add_argument(
+        "--size", default="1MiB", help="M; for --up-to several, with commas; default: %(default)s"
+    )
     parser.add_argument("--bandwidth", default="100Gb/s", help="of a node; default: %(default)s")
     parser.add_argument("--alpha", default="10us", help="of a step; default: %(default)s")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="DIR", help="of --up-to; continues what is there"
+    )
     _json(parser)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from experiments.cli.output import print_fields, print_json, short
 from experiments.cli.problem import parse_collective
-from experiments.judge import Cost, ProvenBound, rounding_note, time_columns
+from experiments.judge import Cost, ProvenBound, notes, own_bounds, time_columns
 from experiments.options import build_options, options_text, parse_assignments
 from experiments.registry import find_method
 from experiments.synthesis import Made, synthesize_best
@@ -52,7 +52,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _say(arguments: argparse.Namespace, method: Method, made: Made, size: Fraction, options: str) -> None:
     document = _document(method, made, size)
-    for note in (_seeds_note(method, arguments.seeds), rounding_note(made.schedule, size)):
+    for note in (_seeds_note(method, arguments.seeds), notes(made.schedule, size)):
         if note:
             print(f"tutti: note: {note}", file=sys.stderr)
     if arguments.json:
@@ -84,7 +84,8 @@ def _seeds_note(method: Method, count: int | None) -> str:
 
 def _document(method: Method, made: Made, size: Fraction) -> dict[str, Any]:
     schedule = made.schedule
-    bound = ProvenBound.of(schedule.topology, schedule.collective, size)
+    known = ProvenBound.of(schedule.topology, schedule.collective, size)
+    bound = known.or_better(own_bounds(schedule), size)
     cost = Cost(schedule)
     return {
         "topology": schedule.topology.name,
@@ -97,6 +98,7 @@ def _document(method: Method, made: Made, size: Fraction) -> dict[str, Any]:
         "tl_steps": cost.tl_steps,
         "tb_factor": None if cost.tb_factor is None else _ratio(cost.tb_factor),
         "congestion": _ratio(cost.congestion),
+        "solver_gap": schedule.stats.get("solver_gap"),
         "synth_s": made.synth_s,
         "transfers": len(schedule),
         "clock": str(schedule.clock),
@@ -119,7 +121,8 @@ def _ratio(value: Fraction) -> str:
 def _print(document: dict[str, Any], options: str) -> None:
     seed = "" if document["seed"] is None else f", seed {document['seed']}"
     size = format_size(Fraction(document["size_bytes"]))
-    pipelined = "" if document["slices"] is None else f", {document['slices']} slices"
+    slices = document["slices"]
+    pipelined = "" if slices is None else f", {slices} slice{'s' * (slices > 1)}"
     heights = document.get("heights")
     print_fields(
         {

@@ -14,6 +14,9 @@ from markupsafe import Markup
 
 from experiments.registry import METHODS
 from experiments.replacing import replacing
+from experiments.report.bottleneck_panels import Bottlenecks, bottlenecks
+from experiments.report.broadcast import broadcast_panels
+from experiments.report.frontiers import frontier_panels
 from experiments.report.least import least_tb
 from experiments.report.panels import Panel, algbw_panel, effort_panel, pareto_panel
 from experiments.report.results import Results, Row, read_results
@@ -90,6 +93,7 @@ def render(results: Results) -> str:
         standings=standings(results, least),
         summaries=summaries(results),
         overview=overview(results),
+        frontiers=frontier_panels(results),
         sections=[_section(results, topology, used, least) for topology in results.topologies],
         swatch=swatch,
         levels=[(level, level_name(level)) for level in range(LEVELS + 1)],
@@ -160,7 +164,9 @@ class Section:
     algbw: list[Panel]
     pareto: list[Panel]
     effort: list[Panel]
+    bottlenecks: Bottlenecks
     traffic: list[Panel]
+    broadcast: list[Panel]
     usage: list[Usage]
     links: str | None
 
@@ -195,7 +201,9 @@ def _section(
         panels(algbw_panel),
         [pareto_panel(results, name, collective, least[name, collective]) for collective in collectives],
         panels(effort_panel),
+        bottlenecks(topology, used, {c: results.collectives.index(c) for c in collectives}),
         traffic_panels(results, name, collectives),
+        broadcast_panels(results, name),
         [_usage(results, name, collective, found) for collective, found in used.items()],
         links_document(networks[0]) if networks and networks[0].num_nodes <= MATRIX_NODES else None,
     )

@@ -205,7 +205,7 @@ def test_the_list_of_methods_says_what_each_does_and_needs(tutti):
     assert found["direct"]["networks"] == ["any"]
     assert found["rhd"]["networks"] == ["needs a power of two ranks"]
     assert found["bfb"]["collectives"] == ["allgather", "reduce-scatter", "allreduce"]
-    assert found["bfb"]["networks"] == ["needs no switches", "needs links of one bandwidth and alpha"]
+    assert found["bfb"]["networks"] == ["needs no switches"]
 
 
 def test_what_each_method_needs_is_probed_on_networks_that_lack_just_that():

@@ -1,0 +1,118 @@
+"""Closed forms of networks that the finder's are compared with, of degree 4 (dissertation, Fig. 3.7).
+
+Times of an allreduce are 2 (T_L α + T_B M/B); of an all-to-all without α, in units of M/B.
+
+- *Torus* a x b: BFB is BW-optimal, T_L = ⌊a/2⌋ + ⌊b/2⌋. All-to-all: the links along a dimension of length a
+  carry ⌊a²/4⌋ / a hops a pair over half of B, and routing by dimensions attains the worse of both.
+- *Shifted rings*: two bidirectional rings, T_L = N - 1, BW-optimal. All-to-all: N/8, which Table 3.4 prints;
+  halves of the nodes are then joined by eight links each way (two rings side by side have four: N/4).
+- *Double binary tree*: rank r > 0 with lowest set bit b hangs below r - b + 2b or, where that is none,
+  below r - b; the second tree is the first mirrored, or shifted by one where N is odd, so that a leaf of one
+  is inside the other and no rank has more than four links. Each tree allreduces M/2 in k slices up and down
+  over links of B/4: (2h + k - 1)(α + 2M / (k B)), for the best k. All-to-all: what cuts between ranks k - 1
+  and k prove, k (N - k) / N over a quarter of the links across, a lower bound.
+
+Source: Sanders, Speck and Träff 2009 (two trees).
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from experiments.growth.workload import Workload, least_hops
+from topologies.exact import Int64Array
+
+DEGREE = 4
+LONGEST_SIDE = 2
+"""Tori whose longer side is at most so many times the shorter."""
+
+
+def torus_sides(nodes: int) -> tuple[int, int] | None:
+    """Return the sides of the most nearly square torus, the longer first; None where there is none.
+
+    Examples
+    --------
+    >>> torus_sides(1024), torus_sides(24), torus_sides(26)
+    ((32, 32), (6, 4), None)
+    """
+    short = next(side for side in range(math.isqrt(nodes), 0, -1) if nodes % side == 0)
+    sides = (nodes // short, short)
+    return sides if short >= 3 and sides[0] <= LONGEST_SIDE * short else None
+
+
+def torus_allreduce_us(sides: tuple[int, int], workload: Workload) -> float:
+    """Return the time of BFB's reduce-scatter and allgather."""
+    nodes = math.prod(sides)
+    return workload.allreduce_us(sum(side // 2 for side in sides), Fraction(nodes - 1, nodes))
+
+
+def torus_all_to_all(sides: tuple[int, int]) -> Fraction:
+    """Return the optimum in M/B."""
+    return max(Fraction(2 * (side**2 // 4), side) for side in sides)
+
+
+def rings_allreduce_us(nodes: int, workload: Workload) -> float:
+    """Return the time of two bidirectional rings, N - 1 steps each way."""
+    return workload.allreduce_us(nodes - 1, Fraction(nodes - 1, nodes))
+
+
+def rings_all_to_all(nodes: int) -> Fraction:
+    """Return the time in M/B; of few nodes the bound of degree 4, where that is larger."""
+    return max(Fraction(nodes, 8), Fraction(least_hops(nodes, DEGREE), nodes))
+
+
+def tree_parents(nodes: int) -> Int64Array:
+    """Return each rank's parent in the first of the two trees; the root, 0, has -1.
+
+    Examples
+    --------
+    >>> tree_parents(6).tolist()
+    [-1, 2, 4, 2, 0, 4]
+    """
+    rank = np.arange(nodes)
+    bit = rank & -rank
+    above = (rank ^ bit) | (bit << 1)
+    parent = np.where(above < nodes, above, rank ^ bit)
+    parent[0] = -1
+    return parent
+
+
+def tree_height(nodes: int) -> int:
+    """Return the links from the root to the deepest rank."""
+    parent = tree_parents(nodes)
+    at, height = np.arange(nodes), -1
+    while (at >= 0).any():
+        at, height = np.where(at >= 0, parent[at], -1), height + 1
+    return height
+
+
+def double_tree_links(nodes: int) -> Int64Array:
+    """Return the links of both trees as pairs of ranks, shape (2 (N - 1), 2)."""
+    first = np.stack([np.arange(1, nodes), tree_parents(nodes)[1:]], axis=1)
+    second = (first + 1) % nodes if nodes % 2 else nodes - 1 - first
+    return np.concatenate([first, second])
+
+
+def double_tree_allreduce_us(nodes: int, workload: Workload) -> float:
+    """Return the time with the best number of slices."""
+    waits, move = 2 * tree_height(nodes) - 1, 2 * workload.size / workload.bandwidth
+    best = math.sqrt(waits * move / workload.alpha) if workload.alpha else math.inf
+    if math.isinf(best):
+        return workload.microseconds(move)
+    slices = {max(1, math.floor(best)), math.ceil(best) or 1}
+    return min(workload.microseconds((waits + k) * (workload.alpha + move / k)) for k in slices)
+
+
+def double_tree_all_to_all(nodes: int) -> Fraction:
+    """Return a lower bound in M/B, by the cuts between consecutive ranks."""
+    ends = np.sort(double_tree_links(nodes), axis=1)
+    across = np.zeros(nodes + 1, dtype=np.int64)
+    np.add.at(across, ends[:, 0] + 1, 1)
+    np.add.at(across, ends[:, 1] + 1, -1)
+    crossing = np.cumsum(across)[1:nodes]
+    return max(
+        Fraction(DEGREE * k * (nodes - k), nodes * links) for k, links in enumerate(crossing.tolist(), 1)
+    )

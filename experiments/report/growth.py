@@ -1,0 +1,212 @@
+"""The page of ``tutti find --up-to``: how the best networks of a degree grow (Figs 3.3, 3.7, A.4, A.7)."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from expansions.finder import bandwidth_factor, moore_steps
+from expansions.prediction import predict
+from experiments.growth import FrontierRow, Growth, Workload, least_hops, read_frontiers
+from experiments.growth import baselines as plain
+from experiments.replacing import replacing
+from experiments.report.curves import Axes, Curve, curves_chart
+from experiments.report.page import palette
+from experiments.report.svg import Point
+from topologies.errors import InputError
+from topologies.expressions import Base, Expression, Line
+from topologies.notation import parse_notation
+
+PAGE, TIMES = "growth.html", "times.csv"
+COLOURED = 5
+"""Ways of building that have a colour of their own; the rarer ones share the last."""
+OTHERS = "rest"
+LARGEST_LINE = 100_000
+"""Nodes of the largest line graph in the chart of Fig. 3.3."""
+
+
+class Time(NamedTuple):
+    """A row of ``times.csv``: what a network of N nodes takes; None where it has no value."""
+
+    nodes: int
+    size_bytes: float
+    network: str
+    topology: str
+    allreduce_us: float
+    all_to_all_low_us: float | None
+    all_to_all_high_us: float | None
+
+
+def write_page(directory: Path, growth: Growth, workloads: Sequence[Workload]) -> Path:
+    """Write ``growth.html`` and ``times.csv`` beside the frontiers and return the page's path.
+
+    Raises
+    ------
+    InputError
+        If the frontiers can't be read or the files not written.
+    """
+    rows = [row for row in read_frontiers(directory) if row.nodes <= growth.up_to]
+    times = [time for workload in workloads for time in times_of(rows, growth.degree, workload)]
+    try:
+        with replacing(directory / TIMES) as draft, draft.open("w", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(Time._fields)
+            writer.writerows(times)
+        with replacing(directory / PAGE) as draft:
+            draft.write_text(_render(rows, growth, workloads, times), encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{directory}: can't write there: {error.strerror}") from error
+    return directory / PAGE
+
+
+def times_of(rows: Sequence[FrontierRow], degree: int, workload: Workload) -> Iterator[Time]:
+    """Yield the times of every N: the finder's best, first and last networks, the baselines, the bound."""
+    size = float(workload.size)
+    for nodes, group in groupby(rows, key=lambda row: row.nodes):
+        front = [row for row in group if row.points]
+
+        def known(name: str, text: str, allreduce: float, *factors: float | Fraction) -> Time:
+            low, high = ([workload.all_to_all_us(f) for f in factors] * 2)[:2] if factors else (None, None)
+            return Time(nodes, size, name, text, allreduce, low, high)  # noqa: B023
+
+        if front:
+            best = min(front, key=lambda row: workload.allreduce_us(row.tl_steps, row.tb_factor))
+            ends = {"best": best, "least T_L": front[0], "least T_B": front[-1]}
+            for name, row in ends.items():
+                allreduce = workload.allreduce_us(row.tl_steps, row.tb_factor)
+                spans = [f for f in (row.all_to_all_low, row.all_to_all_high) if f is not None]
+                yield known(name, row.topology, allreduce, *spans)
+        if degree == plain.DEGREE and nodes > plain.DEGREE:
+            yield from _baselines(nodes, workload, known)
+        steps, factor = moore_steps(nodes, degree), bandwidth_factor(nodes)
+        hops = Fraction(least_hops(nodes, degree), nodes)
+        yield known("bound", "", workload.allreduce_us(steps, factor), hops)
+
+
+def _baselines(nodes: int, workload: Workload, known: Callable[..., Time]) -> Iterator[Time]:
+    sides = plain.torus_sides(nodes)
+    if sides is not None:
+        name = f"torus:{sides[0]}x{sides[1]}"
+        yield known("torus", name, plain.torus_allreduce_us(sides, workload), plain.torus_all_to_all(sides))
+    rings = plain.rings_all_to_all(nodes)
+    yield known("shifted rings", "", plain.rings_allreduce_us(nodes, workload), rings)
+    tree = plain.double_tree_all_to_all(nodes)
+    yield known("double binary tree", "", plain.double_tree_allreduce_us(nodes, workload), tree)
+
+
+def _render(
+    rows: Sequence[FrontierRow], growth: Growth, workloads: Sequence[Workload], times: Sequence[Time]
+) -> str:
+    environment = Environment(
+        loader=PackageLoader("experiments.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    source = environment.loader.get_source(environment, "report.css")[0] if environment.loader else ""
+    of_size = {w: [t for t in times if t.size_bytes == float(w.size)] for w in workloads}
+    return environment.get_template("growth.html").render(
+        style=Markup(source) + palette(),
+        growth=growth,
+        frontiers=len({row.nodes for row in rows if row.points}),
+        networks=sum(row.points > 0 for row in rows),
+        sections=[(workload, _section(rows, own)) for workload, own in of_size.items()],
+        all_to_all=_all_to_all_chart(of_size[workloads[0]]),
+        kautz=_kautz_chart(rows, growth.degree),
+        lines=_lines_chart(growth.degree),
+        baselines=growth.degree == plain.DEGREE,
+    )
+
+
+class _Section(NamedTuple):
+    best: Markup
+    counts: list[tuple[str, int]]
+    allreduce: Markup
+
+
+def _section(rows: Sequence[FrontierRow], times: Sequence[Time]) -> _Section:
+    best = {time.nodes: time for time in times if time.network == "best"}
+    built = {(row.nodes, row.topology): row.family for row in rows}
+    family = {nodes: built[nodes, time.topology] for nodes, time in best.items()}
+    counts = Counter(family.values()).most_common()
+    return _Section(_best_chart(times, family), counts, _allreduce_chart(times))
+
+
+def _best_chart(times: Sequence[Time], family: Mapping[int, str]) -> Markup:
+    """Return Fig. A.4: the least allreduce time of each N over the bound, coloured by what attains it."""
+    bound = {time.nodes: time.allreduce_us for time in times if time.network == "bound"}
+    order = [name for name, _ in Counter(family.values()).most_common()]
+    named = order if len(order) <= COLOURED + 1 else order[:COLOURED]
+    points: dict[str, list[Point]] = {name: [] for name in (*named, OTHERS)}
+    for time in times:
+        if time.network == "best":
+            name = family[time.nodes] if family[time.nodes] in named else OTHERS
+            points[name].append((float(time.nodes), time.allreduce_us / bound[time.nodes]))
+    curves = [Curve(name, tuple(dots), look, dots=True) for look, (name, dots) in enumerate(points.items())]
+    return curves_chart(curves, Axes("least allreduce time", "N", "allreduce over the bound"))
+
+
+def _curve(
+    times: Sequence[Time], network: str, look: int, column: str = "allreduce_us", dots: bool = False
+) -> Curve:
+    values = [(float(time.nodes), getattr(time, column)) for time in times if time.network == network]
+    points = tuple((nodes, value) for nodes, value in values if value)
+    return Curve("finder's best" if network == "best" else network, points, look, dots)
+
+
+def _allreduce_chart(times: Sequence[Time]) -> Markup:
+    """Return Fig. 3.7, left."""
+    names = ("best", "torus", "shifted rings", "double binary tree")
+    curves = [_curve(times, name, look, dots=name in ("best", "torus")) for look, name in enumerate(names)]
+    axes = Axes("allreduce against N", "N", "allreduce (us)", log_up=True)
+    return curves_chart([*curves, _curve(times, "bound", -1)], axes)
+
+
+def _all_to_all_chart(times: Sequence[Time]) -> Markup:
+    """Return Fig. 3.7, right: a band of least T_L holds the optimum; dots where a curve jumps."""
+    low, high = (_curve(times, "least T_L", 0, f"all_to_all_{end}_us") for end in ("low", "high"))
+    curves = [replace(low, band=high.points)]
+    for look, name in enumerate(("least T_B", "torus", "shifted rings", "double binary tree"), 1):
+        curves.append(_curve(times, name, look, "all_to_all_low_us", dots=name != "shifted rings"))
+    curves.append(_curve(times, "bound", -1, "all_to_all_low_us"))
+    return curves_chart(curves, Axes("all-to-all against N", "N", "all-to-all (us)", log_up=True))
+
+
+def _kautz_chart(rows: Sequence[FrontierRow], degree: int) -> Markup:
+    """Return Fig. A.7: T_B of the generalized Kautz graphs over the least there is."""
+    ratio = {row.nodes: float(row.kautz_tb / bandwidth_factor(row.nodes)) for row in rows if row.kautz_tb}
+    curve = Curve(f"Pi_{{{degree},N}}", tuple((float(n), value) for n, value in ratio.items()), 0, dots=True)
+    return curves_chart([curve], Axes("T_B of generalized Kautz graphs", "N", "T_B / T_B*"))
+
+
+def _lines_chart(degree: int) -> Markup:
+    """Return Fig. 3.3: what line graphs of Moore and BW-optimal bases keep of their T_B."""
+    if degree == 1:
+        return Markup("")  # line graphs of rings are rings
+    bases: dict[str, Expression] = {
+        f"K_{{{degree},{degree}}}": Base("complete_bipartite", (degree,)),
+        f"K_{degree + 1}": Base("complete", (degree + 1,)),
+        "directed circulant": Base("directed_circulant", (degree,)),
+    }
+    if degree == plain.DEGREE:
+        bases["H(2,3)"] = parse_notation("H(2,3)")
+    curves = [Curve(name, tuple(_lines(base)), look) for look, (name, base) in enumerate(bases.items())]
+    return curves_chart(curves, Axes("T_B of line graphs", "N", "T_B / T_B*", log_across=True))
+
+
+def _lines(base: Expression) -> Iterator[tuple[float, float]]:
+    cost, times = predict(base), 0
+    while cost.nodes <= LARGEST_LINE:
+        yield float(cost.nodes), float(cost.tb / bandwidth_factor(cost.nodes))
+        times += 1
+        cost = predict(Line(base, times))
