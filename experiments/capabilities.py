@@ -14,8 +14,9 @@ from topologies.topology import Topology
 
 PLAIN = "BiRing(2,4)"
 """Four ranks, like links, no switch, in the papers' notation: what every method should take."""
+NOTATION = "a network in the papers' notation"
 PROBES = {
-    "a network in the papers' notation": "ring:4",
+    NOTATION: "ring:4",
     "no switches": "dgx_a100:1",
     "links of one bandwidth and alpha": "mesh:2x2?bandwidth=50GB/s,25GB/s",
     "a power of two ranks": "BiRing(2,6)",
@@ -41,10 +42,10 @@ class Capabilities:
 
 def capabilities(method: Method) -> Capabilities:
     """Return what the method does and needs."""
-    return Capabilities(
-        tuple(_kinds(method, PLAIN)),
-        tuple(need for need, text in PROBES.items() if not any(_kinds(method, text))),
-    )
+    refused = {need: _network(text) for need, text in PROBES.items() if not any(_kinds(method, text))}
+    if NOTATION in refused:  # what else it needs, only networks in the notation can tell
+        refused = {n: t for n, t in refused.items() if n == NOTATION or t.expression is not None}
+    return Capabilities(tuple(_kinds(method, PLAIN)), tuple(refused))
 
 
 @lru_cache

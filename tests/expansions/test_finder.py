@@ -14,7 +14,7 @@ from expansions.prediction import KNOWN, Prediction, predict
 from experiments.cli import main
 from models.bfb import workloads
 from models.bfb.transitive import transitive_cost
-from topologies import InputError, parse_topology
+from topologies import InputError, NoSchedule, parse_topology
 from topologies.expressions import Base, Both
 from topologies.isomorphism import is_reverse_symmetric
 from topologies.notation import parse_notation
@@ -143,7 +143,7 @@ def test_moore_steps(nodes, degree, steps):
 
 def test_a_size_without_a_network_names_the_nearest():
     with pytest.raises(
-        InputError, match=r"no topology of 7 nodes and degree 3 with links both ways; nearest N .*: 6, 8"
+        NoSchedule, match=r"no topology of 7 nodes and degree 3 with links both ways; nearest N .*: 6, 8"
     ):
         Finder(bidirectional=True).find(7, 3)
 
@@ -168,8 +168,10 @@ def test_the_command_prints_the_frontier(capsys):
 def test_the_diameter_can_be_limited(capsys):
     assert main(["find", "--nodes", "32", "--degree", "4", "--max-diameter", "3", "--json"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1
-    assert main(["find", "--nodes", "32", "--degree", "4", "--max-diameter", "2"]) == 2
-    assert "diameter at most 2" in capsys.readouterr().err
+    assert main(["find", "--nodes", "32", "--degree", "4", "--max-diameter", "2"]) == 3
+    assert "diameter at most 2; no network has less than 3" in capsys.readouterr().err
+    assert main(["find", "--nodes", "32", "--degree", "4", "--max-diameter", "0"]) == 2
+    assert "it must be at least 1" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

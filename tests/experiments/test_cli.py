@@ -15,6 +15,7 @@ import pytest
 from experiments import capabilities, runner
 from experiments.cli import main, parser, synth
 from experiments.cli.proof import sentence
+from experiments.registry import METHODS
 from experiments.results import read_results
 from experiments.store import Store
 from models.bounds import lower_bounds
@@ -213,7 +214,13 @@ def test_what_each_method_needs_is_probed_on_networks_that_lack_just_that():
         (topology.num_switches > 0, not topology.homogeneous, topology.num_ranks.bit_count() > 1)
         for topology in map(parse_topology, [capabilities.PLAIN, *capabilities.PROBES.values()])
     ]
-    assert lacking == [(False,) * 3, (True, False, False), (False, True, False), (False, False, True)]
+    like_plain = [(False,) * 3] * 2  # the second lacks the notation
+    assert lacking == [*like_plain, (True, False, False), (False, True, False), (False, False, True)]
+
+
+def test_expansion_needs_the_notation_and_nothing_else():
+    needs = capabilities.capabilities(METHODS["expansion"]).needs
+    assert needs == (capabilities.NOTATION,)
 
 
 def test_a_list_of_nothing_says_the_choices(tutti):
