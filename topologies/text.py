@@ -356,7 +356,8 @@ def _whole_numbers(text: str, key: str, words: list[str]) -> list[int]:
     for word in words:
         if not _WHOLE_NUMBER.fullmatch(word.strip()):
             example = "ranks=8+8" if key == "ranks" else f"{key}=2"
-            raise InputError(f"{_shown(text)}: {key}: '{word}' is not a whole number below 10^9; write e.g. {example}")
+            wrong = f"'{word}' is not a whole number below 10^9"
+            raise InputError(f"{_shown(text)}: {key}: {wrong}; write e.g. {example}")
     return [int(word) for word in words]
 
 
