@@ -89,5 +89,10 @@ class Method:
 
     def check_one_group(self, what: Collective) -> None:
         """Raise `Unsupported` for a collective over groups of the ranks."""
-        if what.groups is not None:
-            raise self.unsupported(f"needs one group of all ranks; this is {what}")
+        if what.groups is None:
+            return
+        if len(what.groups) == 1:
+            has = f"one of {len(what.groups[0])} of the {what.num_ranks}"
+        else:
+            has = str(len(what.groups))
+        raise self.unsupported(f"needs one group of all ranks; this {what.kind} has {has}")

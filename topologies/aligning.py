@@ -7,6 +7,8 @@ tree's rank comes to lie deeper than before, which also keeps out circles; so no
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from numba import njit
 
@@ -14,7 +16,7 @@ from topologies.exact import Int32Array, Int64Array
 from topologies.forest import Forest
 
 _MOST_ENTRIES = 1 << 26
-"""Unit trees times ranks, times unit trees of a root: larger forests are left as they are."""
+"""Unit trees times ranks, times unit trees of a root: rows of larger forests are put in order, no more."""
 _MOST_SWEEPS = 12
 
 
@@ -39,13 +41,24 @@ def align_trees(forest: Forest) -> Forest:
     if len(forest) <= len(np.unique(forest.root)):
         return forest
     if sum(weight) * forest.parent.shape[1] * int(units.max()) > _MOST_ENTRIES:
-        return forest
+        return _ordered(forest)
     row = np.repeat(np.arange(len(forest)), forest.weight)
     root, parent = forest.root[row].copy(), forest.parent[row].copy()
     begin = np.searchsorted(root, np.unique(root))
     for first, last in zip(begin.tolist(), [*begin[1:].tolist(), len(root)], strict=True):
         parent[first:last] = _aligned(parent[first:last].copy(), int(root[first]))
     return _merged(root, parent)
+
+
+def _ordered(forest: Forest) -> Forest:
+    """Put each root's rows in an order of likeness."""
+    begin = np.append(np.flatnonzero(np.diff(forest.root, prepend=-1)), len(forest))
+    if len(forest) * forest.parent.shape[1] * int(np.diff(begin).max()) > _MOST_ENTRIES:
+        return forest
+    order = np.concatenate(
+        [first + _by_likeness(forest.parent[first:last]) for first, last in pairwise(begin.tolist())]
+    )
+    return Forest(forest.root, forest.weight[order], forest.parent[order])
 
 
 def _merged(root: Int32Array, parent: Int32Array) -> Forest:

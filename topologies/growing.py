@@ -53,13 +53,19 @@ _MOVES = 1_200_000
 """Moves of a search; without progress it ends after some, and so does one try of it. Measured: 2-box MI250
 takes 900,000."""
 
+_EACH = 20
+"""Moves without progress for each row and node, after which a small search ends."""
+
 _TURN = 200_000
 _TRIES = ((11, 1.0), (15, 1.0), (15, 0.0), (20, 1.0))
 """How many rows are added at most, in tenths of the arcs (a basic solution has one an arc, or fewer); and
 how much a tree that grows shuns what it would overload."""
 
-_HOPELESS = 5
-"""A search that leaves more than one part in so many of the excess is not tried again."""
+_HOPELESS = (5, 16)
+"""A search that leaves more than one part in so many of the excess is not tried again; if short, if long."""
+
+_LONG = 2 * _PATIENCE
+"""Moves."""
 
 _HIGHER = 4
 """How far above the least height a search goes on before it gives up."""
@@ -226,11 +232,12 @@ def _search(pairs: Pairs, trees: Int64Array, limit: int, moves: int) -> tuple[_U
             grow_widest(arcs, rows, state, sharp)
         begin = int(np.maximum(rows.load - arcs.capacity, 0).sum())
         turn = min(moves, _TURN)
-        left, unused = relieve(arcs, rows, state, turn, _PATIENCE)
+        left, unused = relieve(arcs, rows, state, turn, min(_PATIENCE, _EACH * rows.via.size))
         moves -= turn - unused
         if left == 0:
             return _found(pairs, rows), moves
-        if left * _HOPELESS > begin and begin > _HOPELESS:
+        hopeless = _HOPELESS[turn - unused > _LONG]
+        if left * hopeless > begin > hopeless:
             break
     return None, moves
 

@@ -93,10 +93,11 @@ def _proportional(rows: Int64Array, columns: Int64Array, apart: bool) -> Int64Ar
 
 @njit(cache=True)
 def _round(result: Int64Array, row: Int64Array, column: Int64Array, apart: bool, most: int) -> None:
-    """Deal up to `most` to each pair in turn, the a-th row beginning at the a-th column."""
-    for step in range(1 if apart else 0, len(column)):
+    """Deal up to `most` to each pair in turn, the a-th row beginning at the a-th open column."""
+    open_ = np.arange(len(column)) if apart else np.flatnonzero(column)
+    for step in range(1 if apart else 0, len(open_)):
         for a in range(len(row)):
-            b = (a + step) % len(column)
+            b = open_[(a + step) % len(open_)]
             if row[a] > 0 and column[b] > 0:
                 share = min(most, row[a], column[b])
                 result[a, b] += share
@@ -109,6 +110,8 @@ def _mend(result: Int64Array, row: Int64Array, column: Int64Array) -> None:
     """Where only the diagonal is left, let another pair b, c give way: b to a and a to c."""
     for a in range(len(row)):
         for b in range(len(row)):
+            if row[a] == 0 or column[a] == 0:
+                break
             for c in range(len(column)):
                 share = min(row[a], column[a], result[b, c])
                 if share > 0 and b != a and c != a:
@@ -121,7 +124,41 @@ def _mend(result: Int64Array, row: Int64Array, column: Int64Array) -> None:
 
 @njit(cache=True)
 def shares(ins: Side, outs: Side, blocks: int, evenly: bool) -> Shares:
-    """Spread a switch over its blocks: each gets an even share, and each node its even part of it."""
+    """Spread a switch over its blocks: each gets an even share, and each node its even part of it.
+
+    Unless asked to pair all nodes of two blocks, blocks of one size are spread place by place: the first
+    nodes of all blocks over each other, then the second (rail by rail).
+    """
+    table = [(np.int64(0), np.int64(0), np.int64(0)) for _ in range(0)]
+    size = _block_size(ins, outs, blocks)
+    if size == 0 or evenly:
+        _by_block(table, ins, outs, blocks, evenly)
+        return _columns(table)
+    rows, columns = np.argsort(ins.block, kind="mergesort"), np.argsort(outs.block, kind="mergesort")
+    for place in range(size):
+        mine, theirs = rows[place::size], columns[place::size]
+        units = _deal(ins.units[mine], outs.units[theirs], True)
+        for a, b in zip(*np.nonzero(units)):  # noqa: B905 (numba has no strict)
+            table.append((mine[a], theirs[b], units[a, b]))
+    return _columns(table)
+
+
+@njit(cache=True)
+def _block_size(ins: Side, outs: Side, blocks: int) -> int:
+    """Return how many nodes each block has, on both sides; 0 if not all have so many."""
+    size = len(ins.block) // blocks
+    for side in (ins.block, outs.block):
+        if len(side) != size * blocks:
+            return 0
+        for block in range(blocks):
+            if np.count_nonzero(side == block) != size:
+                return 0
+    return size
+
+
+@njit(cache=True)
+def _by_block(table: list[_Share], ins: Side, outs: Side, blocks: int, evenly: bool) -> None:
+    """Spread blocks over blocks, then each block's part over its nodes."""
     given, before = ins.units, ins.block
     taken, after = outs.units, outs.block
     rows, columns = np.zeros(blocks, dtype=np.int64), np.zeros(blocks, dtype=np.int64)
@@ -138,14 +175,12 @@ def shares(ins: Side, outs: Side, blocks: int, evenly: bool) -> Shares:
             out[mine] = _deal(given[mine], between[a], False)
         if len(theirs):
             into[theirs] = _deal(taken[theirs], np.ascontiguousarray(between[:, a]), False)
-    table = [(np.int64(0), np.int64(0), np.int64(0)) for _ in range(0)]
     for a in range(blocks):
         mine = np.flatnonzero(before == a)
         for b in range(blocks):
             if between[a, b] > 0:
                 theirs = np.flatnonzero(after == b)
                 _match(table, mine, out[mine, b], theirs, into[theirs, a], evenly)
-    return _columns(table)
 
 
 @njit(cache=True)

@@ -8,7 +8,8 @@ reaches each other box directly; a switch in a box gives each pair of ranks the 
 
 The switches farthest from ranks go first, then those of no host, then those with most neighbours. What a
 switch joins, its blocks, are the hosts (the components that remain without it and its like where there
-are none). Nothing is sent from a block back into it.
+are none). Nothing is sent from a block back into it. Capacity between
+switches that no forest needs is taken away first (`trimming`).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from topologies.joining import JoinedArcs
 from topologies.scaling import sustains, trees_by_root
 from topologies.sharing import Side, shares
 from topologies.topology import Topology
+from topologies.trimming import trimmed_capacities
 
 _MOST_BLOCKS = 1024
 """A switch that joins more is not spread: the shares of all pairs of blocks are kept at once."""
@@ -68,7 +70,7 @@ def spread_switches(
     """
     trees = trees_by_root(topology.num_ranks, k, weights)
     seen: set[bytes] = set()
-    for network in _guesses(topology, capacity):
+    for network in _guesses(topology, capacity, trees):
         print_of = network.tails.tobytes() + network.heads.tobytes() + network.capacity.tobytes()
         if print_of in seen:
             continue
@@ -78,11 +80,13 @@ def spread_switches(
     return None
 
 
-def _guesses(topology: Topology, capacity: Int64Array) -> Iterator[LogicalNetwork]:
+def _guesses(topology: Topology, capacity: Int64Array, trees: Int64Array) -> Iterator[LogicalNetwork]:
     """Yield the guesses, those that leave the lowest trees first."""
     whole = np.asarray(capacity, dtype=np.int64)
-    for transit, by_block, evenly in product((False, True), (True, False), (False, True)):
-        yield _spread(_Plan(topology, transit, by_block, evenly), whole)
+    narrow = trimmed_capacities(topology, whole, trees, np.array(_distances_to_ranks(topology)))
+    for units in (narrow, whole) if (narrow < whole).any() else (whole,):
+        for transit, by_block, evenly in product((False, True), (True, False), (False, True)):
+            yield _spread(_Plan(topology, transit, by_block, evenly), units)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ The steps, each exact: the bottleneck cut gives 1/x*; that gives the number k of
 them each link carries (B.5.1); the switches are removed (B.5.2); spanning trees are packed (B.5.3); and they
 become transfers over the routes that the switches left. The last two steps are first guessed
 (`spread_switches`, `grow_trees`), and a guess counts only if it is as good as the exact algorithm's answer,
-which otherwise takes over.
+which otherwise takes over. On small networks both are made, and the lower trees are taken.
 """
 
 from __future__ import annotations
@@ -42,6 +42,9 @@ from topologies.transforms import transpose
 from topologies.units import format_bandwidth
 
 KINDS = (Kind.ALLGATHER, Kind.REDUCE_SCATTER, Kind.ALLREDUCE, Kind.BROADCAST, Kind.REDUCE)
+
+_SMALL = 1 << 15
+"""Roots times nodes times links below which the exact algorithms take tenths of a second."""
 
 
 @dataclass(frozen=True)
@@ -156,10 +159,7 @@ def _spread(options: ForestcollOptions, problem: Problem) -> tuple[Schedule, Loa
     demand, watch = Demand.of(problem.topology, problem.collective), _Watch()
     with watch("search_s"):
         k, ratio, capacity = _capacities(demand, options.trees)
-    with watch("removal_s"):
-        network = _without_switches(demand, capacity, k, options.fast)
-    with watch("packing_s"):
-        forest = _forest(demand, network, k, options.fast)
+    network, forest = _trees(demand, capacity, k, options.fast, watch)
     with watch("build_s"):
         reaching = demand.connected(network) if problem.collective.kind is Kind.ALLGATHER else network
         schedule = forest_schedule(problem.topology, problem.collective, reaching, forest, k)
@@ -183,14 +183,35 @@ def _capacities(demand: Demand, trees: int | None) -> tuple[int, Fraction, Int64
     return k, ratio, capacity
 
 
-def _without_switches(demand: Demand, capacity: Int64Array, k: int, fast: bool) -> LogicalNetwork:
-    guess = spread_switches(demand.topology, capacity, k, demand.weights) if fast else None
-    return guess if guess is not None else remove_switches(demand.topology, capacity, k, demand.weights)
+def _trees(
+    demand: Demand, capacity: Int64Array, k: int, fast: bool, watch: _Watch
+) -> tuple[LogicalNetwork, Forest]:
+    """Return the network without switches and the trees; where both ways are cheap, of both the lower trees.
+
+    Guesses are not made for a single root, whose trees the exact algorithm finds in no time.
+    """
+    topology = demand.topology
+    roots = topology.num_ranks if demand.weights is None else np.count_nonzero(demand.weights.numerators)
+    small = int(roots) * topology.num_nodes * topology.num_links <= _SMALL
+    ways = [True] * (fast and not (small and roots == 1))
+    ways += [False] * (small or not fast)
+    found = [_made_by(demand, capacity, k, way, watch) for way in ways]
+    return min(found, key=lambda made: (largest_height(made[1]), mean_height(made[1]), len(made[1])))
 
 
-def _forest(demand: Demand, network: LogicalNetwork, k: int, fast: bool) -> Forest:
-    guess = grow_trees(network, k, demand.weights) if fast else None
-    return align_trees(guess if guess is not None else pack_trees(network, k, demand.weights))
+def _made_by(
+    demand: Demand, capacity: Int64Array, k: int, fast: bool, watch: _Watch
+) -> tuple[LogicalNetwork, Forest]:
+    """Return network and trees, guessed first if `fast`."""
+    with watch("removal_s"):
+        network = spread_switches(demand.topology, capacity, k, demand.weights) if fast else None
+        if network is None:
+            network = remove_switches(demand.topology, capacity, k, demand.weights)
+    with watch("packing_s"):
+        forest = grow_trees(network, k, demand.weights) if fast else None
+        if forest is None:
+            forest = pack_trees(network, k, demand.weights)
+        return network, align_trees(forest)
 
 
 @dataclass
@@ -203,7 +224,7 @@ class _Watch:
     def __call__(self, part: str) -> Iterator[None]:
         begin = time.perf_counter()
         yield
-        self.seconds[part] = time.perf_counter() - begin
+        self.seconds[part] = self.seconds.get(part, 0.0) + time.perf_counter() - begin
 
 
 METHOD = Method(

@@ -2,8 +2,8 @@
 
 A root's shard is cut into as many unit chunks as it has trees, and every tree moves its own run of them
 (dissertation B.5.1). An edge of a tree becomes a transfer over an arc of its pair, or several where no arc
-has room for the whole run. Where trees that follow each other have an edge in common, as many hops from the
-root, it is one edge with all their runs. As no arc carries more trees than its capacity, no link of bandwidth
+has room for the whole run. Where trees that follow each other have an edge in common it is one edge with all
+their runs (`models.forestcoll.runs`). As no arc carries more trees than its capacity, no link of bandwidth
 b carries more than U·b of them. Unit chunks that always travel together are one chunk in the table.
 
 Of the transfers of one shard those nearer to the root come first, then those with more of the tree still
@@ -20,6 +20,7 @@ from numba import njit
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order
 
+from models.forestcoll.runs import levels, runs
 from schedules.collective import Collective, Kind
 from schedules.schedule import Chunks, Clock, Routes, Schedule
 from topologies.errors import InputError, NoSchedule
@@ -180,11 +181,13 @@ def _lay(trees: _Trees, units: Int64Array, pairs: _Pairs) -> tuple[Any, Any, Any
         begin = rows
         starts[:] = 0
         depth, below = _shapes(trees, trees.first[which], trees.first[which + 1])
-        for edge in _in_order(trees, trees.first[which], depth, below):
+        parent = trees.parent[trees.first[which] : trees.first[which + 1]]
+        first = runs(parent, depth)
+        for edge in _in_order(first, levels(parent, first), below, trees.root[trees.first[which]]):
             tree, head = trees.first[which] + edge // ranks, edge % ranks
             tail, unit, rest = trees.parent[tree, head], trees.unit[tree], trees.weight[tree]
             for other in range(edge // ranks + 1, len(depth)):
-                if not _continues(trees, trees.first[which], depth, other, head):
+                if first[other, head] != edge // ranks:
                     break
                 rest += trees.weight[trees.first[which] + other]
             pair = tail * ranks + head
@@ -224,35 +227,25 @@ def _shapes(trees: _Trees, begin: int, end: int) -> tuple[Any, Any]:
 
 
 @njit(cache=True)
-def _continues(trees: _Trees, begin: int, depth: Int64Array, tree: int, head: int) -> bool:
-    """Whether a tree (counted from `begin`) enters a rank from the same one as the tree before, as deep."""
-    same = trees.parent[begin + tree, head] == trees.parent[begin + tree - 1, head]
-    return same and depth[tree, head] == depth[tree - 1, head]
-
-
-@njit(cache=True)
-def _in_order(trees: _Trees, begin: int, depth: Int64Array, below: Int64Array) -> Int64Array:
-    """Return the edges of an item's trees in the order of the table; edge t * n + v enters v in begin + t.
+def _in_order(first: Int64Array, level: Int64Array, below: Int64Array, root: int) -> Int64Array:
+    """Return the edges of an item's trees in the order of the table; edge t * n + v enters v in tree t.
 
     Of an edge that trees have in common only the first stands for all, with the longest way down of any.
     """
-    count, ranks = 0, depth.shape[1]
-    edges = np.empty(depth.size, np.int64)
+    count, ranks = 0, first.shape[1]
+    edges = np.empty(first.size, np.int64)
     for turn in range(1, ranks):
-        head = (trees.root[begin] + turn) % ranks
-        first = 0
-        for tree in range(len(depth)):
-            if trees.parent[begin + tree, head] < 0:
-                continue
-            if tree > 0 and _continues(trees, begin, depth, tree, head):
-                below[first, head] = max(below[first, head], below[tree, head])
-            else:
-                first = tree
+        head = (root + turn) % ranks
+        for tree in range(len(first)):
+            begin = first[tree, head]
+            if begin == tree:
                 edges[count] = tree * ranks + head
                 count += 1
+            elif begin >= 0:
+                below[begin, head] = max(below[begin, head], below[tree, head])
     tall = below.max()
     edges = _sorted(edges[:count], tall - below.ravel(), tall + 1)
-    return _sorted(edges, depth.ravel(), depth.max() + 1)
+    return _sorted(edges, level.ravel(), level.max() + 1)
 
 
 @njit(cache=True)

@@ -74,8 +74,16 @@ def test_one_tree_a_root_is_left_alone():
     assert align_trees(forest) is forest
 
 
-def test_forests_too_large_to_compare_are_left_alone():
-    parent = np.tile([-1, 0, 1], (2, 1))
-    parent[1, 2] = 0
-    forest = Forest([0, 0], [10**6, 10**6], parent)
+def test_rows_of_forests_too_large_to_exchange_parents_are_put_in_order_of_likeness():
+    chain, star = [-1, 0, 1, 2, 3], [-1, 0, 0, 0, 0]
+    nearly_chain, nearly_star = [-1, 0, 1, 2, 2], [-1, 0, 0, 0, 1]
+    forest = Forest([0] * 4, [10**6, 1, 2, 3], [chain, star, nearly_chain, nearly_star])
+    aligned = align_trees(forest)
+    assert aligned.parent.tolist() == [chain, nearly_chain, star, nearly_star]
+    assert aligned.weight.tolist() == [10**6, 2, 1, 3]
+
+
+def test_forests_with_too_many_rows_are_left_alone():
+    rows = 4097  # 5 ranks x rows^2 is over the limit
+    forest = Forest([0] * rows, [1] * rows, np.tile([-1, 0, 0, 0, 0], (rows, 1)))
     assert align_trees(forest) is forest

@@ -7,6 +7,7 @@ import pytest
 from models.cut import bottleneck_cut
 from tests.topologies.eulerian import congestion, out_trees, random_eulerian, routes_are_paths, worst_ratio
 from topologies import parse_topology
+from topologies.forest import check_forest
 from topologies.growing import grow_trees
 from topologies.heights import heights, largest_height, mean_height
 from topologies.packing import pack_trees
@@ -80,11 +81,33 @@ def test_a100_boxes_need_no_more_than_one_hop_between_boxes_and_one_inside(boxes
     assert largest_height(forest) == 2
 
 
-@pytest.mark.parametrize("boxes", [2, 3])
-def test_h100_boxes_need_no_more_than_two_hops_where_single_ranks_are_the_bottleneck(boxes):
-    topology = parse_topology(f"dgx_h100:{boxes}")
-    _, _, forest = guessed(topology, bottleneck_cut(topology).ratio)
+FABRICS = ["fat_tree:4,4,2,2", "fat_tree:8,8,4,2", "fat_tree:8,8,4,4", "rail_only:4,4", "rail_spine:4,4,2"]
+
+
+@pytest.mark.parametrize("text", ["dgx_h100:2", "dgx_h100:3", "dgx_h100:4", *FABRICS])
+def test_two_hops_are_enough_where_single_ranks_are_the_bottleneck(text):
+    topology = parse_topology(text)
+    ratio = bottleneck_cut(topology).ratio
+    k, network, forest = guessed(topology, ratio)
     assert largest_height(forest) == 2
+    assert out_trees(forest, [k] * topology.num_ranks)
+    assert congestion(topology, network, forest, k) == ratio
+
+
+def test_a_thousand_ranks_on_an_oversubscribed_fat_tree_need_two_hops():
+    topology = parse_topology("fat_tree:64,16,4,2")
+    k, network, forest = guessed(topology, bottleneck_cut(topology).ratio)
+    assert largest_height(forest) == 2
+    check_forest(network, forest, k)
+
+
+@pytest.mark.parametrize("boxes", [3, 4])
+def test_boxes_of_one_size_are_joined_rail_by_rail(boxes):
+    topology = parse_topology(f"dgx_h100:{boxes}")
+    _, network, _ = guessed(topology, bottleneck_cut(topology).ratio)
+    outside = network.tails // 8 != network.heads // 8
+    assert (network.tails[outside] % 8 == network.heads[outside] % 8).all()
+    assert outside.sum() >= 8 * boxes * (boxes - 1)
 
 
 def test_routes_left_by_spread_switches_are_paths_that_visit_no_node_twice():

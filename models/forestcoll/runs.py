@@ -1,0 +1,132 @@
+"""Edges that trees of a root have in common: one message for a run of trees that follow each other.
+
+A message, the edge into v in trees a to b, waits for the messages into v's parent in each of them. Where the
+edge lies as deep in all of them no two messages wait for each other. Where it does not they might, in a
+circle through other merged messages; so runs of different depths are merged one by one, and only where
+neither waits for the other, and no message then waits for more of them than the highest tree has hops.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from topologies.exact import Int32Array, Int64Array
+
+_MOST_ENTRIES = 1 << 12
+"""Trees of a root times ranks: larger items have runs of one depth only."""
+
+_NONE = -1
+
+
+@njit(cache=True)
+def runs(parent: Int32Array, depth: Int64Array) -> Int64Array:
+    """Return for each tree and rank the first tree of the run in which this edge is one message.
+
+    Parameters
+    ----------
+    parent, depth
+        Of one root's trees, shape (trees, ranks): parents, -1 at the root, and hops from the root.
+
+    Returns
+    -------
+    ndarray
+        int64, shape (trees, ranks); -1 where there is no parent.
+    """
+    first = np.full(parent.shape, _NONE, np.int64)
+    for tree in range(len(parent)):
+        for head in range(parent.shape[1]):
+            if parent[tree, head] >= 0:
+                same = tree > 0 and parent[tree, head] == parent[tree - 1, head]
+                alike = same and depth[tree, head] == depth[tree - 1, head]
+                first[tree, head] = first[tree - 1, head] if alike else tree
+    if parent.size <= _MOST_ENTRIES:
+        _join(parent, first, depth)
+    return first
+
+
+@njit(cache=True)
+def levels(parent: Int32Array, first: Int64Array) -> Int64Array:
+    """Return for each message, at its first tree and rank, how many messages follow each other up to it.
+
+    Parameters
+    ----------
+    parent, first
+        Of one root's trees, shape (trees, ranks): parents, and `runs`.
+
+    Returns
+    -------
+    ndarray
+        int64, shape (trees, ranks); 0 where no message begins.
+    """
+    level = np.zeros(parent.shape, np.int64)
+    changed = True
+    while changed:
+        changed = False
+        for tree in range(len(parent)):
+            for head in range(parent.shape[1]):
+                tail, begin = parent[tree, head], first[tree, head]
+                if tail < 0:
+                    continue
+                before = first[tree, tail]
+                least = 1 + (level[before, tail] if before >= 0 else 0)
+                if level[begin, head] < least:
+                    level[begin, head] = least
+                    changed = True
+    return level
+
+
+@njit(cache=True)
+def _join(parent: Int32Array, first: Int64Array, depth: Int64Array) -> None:
+    """Merge runs of one edge that follow each other, as the module says."""
+    mark = np.full(parent.shape, _NONE, np.int64)
+    stack = np.empty((2, parent.size), np.int64)
+    stamp = 0
+    for tree in range(1, len(parent)):
+        for head in range(parent.shape[1]):
+            before = first[tree - 1, head]
+            if first[tree, head] != tree or parent[tree, head] != parent[tree - 1, head]:
+                continue
+            stamp += 2
+            if not (
+                _waits(parent, first, (tree, head), before, (mark, stack, stamp))
+                or _waits(parent, first, (before, head), tree, (mark, stack, stamp + 1))
+            ):
+                other = tree
+                while other < len(parent) and first[other, head] == tree:
+                    first[other, head] = before
+                    other += 1
+                if levels(parent, first).max() > depth.max():
+                    for back in range(tree, other):
+                        first[back, head] = tree
+
+
+@njit(cache=True)
+def _waits(
+    parent: Int32Array,
+    first: Int64Array,
+    message: tuple[int, int],
+    goal: int,
+    work: tuple[Int64Array, Int64Array, int],
+) -> bool:
+    """Whether a message (first tree, rank) needs, by way of others, that to its rank from tree `goal` on."""
+    mark, stack, stamp = work
+    head = message[1]
+    stack[0, 0], stack[1, 0] = message
+    count = 1
+    while count > 0:
+        count -= 1
+        begin, rank = stack[0, count], stack[1, count]
+        for tree in range(begin, len(parent)):
+            if first[tree, rank] != begin:
+                break
+            tail = parent[tree, rank]
+            before = first[tree, tail]
+            if before < 0 or mark[before, tail] == stamp:
+                continue
+            if tail == head and before == goal:
+                return True
+            mark[before, tail] = stamp
+            stack[0, count], stack[1, count] = before, tail
+            count += 1
+    return False
