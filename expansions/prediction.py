@@ -122,7 +122,7 @@ def predict(expression: Expression) -> Prediction:
         case Base(family, arguments) if family in KNOWN:
             return KNOWN[family](*arguments)
         case _:
-            return _measured(expression)
+            return measured(expression)
 
 
 def note_of(expression: Expression) -> str:
@@ -164,7 +164,7 @@ def factors_of(expression: Expression) -> tuple[Expression, ...]:
 
 
 @lru_cache(maxsize=65536)
-def _measured(expression: Base | Product) -> Prediction:
+def measured(expression: Base | Product) -> Prediction:
     """Return what BFB costs on the network itself."""
     topology = expression.topology()
     degree = topology.degree
@@ -284,7 +284,7 @@ def _product(expression: Product) -> Prediction:
     """Theorem 13, powers and products among the factors being products too; elsewhere BFB's own counting."""
     note = note_of(expression)
     if note:
-        return replace(_measured(expression), note=note)
+        return replace(measured(expression), note=note)
     factors = [predict(factor) for factor in factors_of(expression)]
     nodes = prod(f.nodes for f in factors)
     return Prediction(
