@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from experiments.registry import METHODS
+from heuristics.tacos import TacosOptions
 from models.all_to_all import Demand, McfOptions, solve_by_orbits
 from models.allreduce_trees import pack, tree_network
 from models.bfb.translations import balance, circulant_moves
@@ -50,6 +51,7 @@ def warm() -> None:
     if network is not None:
         pack(network.graph, Fraction(1, 2), products=False)  # greedy trees, of large networks only
     _warm_flows()
+    _warm_tacos()
 
 
 def _warm_flows() -> None:
@@ -60,6 +62,12 @@ def _warm_flows() -> None:
         METHODS["mcf"].synthesize(problem, McfOptions(by="orbits"), np.random.default_rng(0))
         for by in ("columns", "first_order"):
             solve_by_orbits(Demand.uniform(topology), 0.5, by=by)
+
+
+def _warm_tacos() -> None:
+    """Match in rounds, which small networks do only when asked to."""
+    problem = Problem(parse_topology("ring:4"), collective(Kind.ALLGATHER, 4))
+    METHODS["tacos"].synthesize(problem, TacosOptions(pick="sampled"), np.random.default_rng(0))
 
 
 def _schedules(topology: Topology) -> Iterator[Schedule]:

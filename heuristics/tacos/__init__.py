@@ -1,5 +1,6 @@
 """TACOS: greedy link-chunk matching over the time-expanded network."""
 
-from heuristics.tacos.method import METHOD, TacosOptions
+from heuristics.tacos.method import METHOD
+from heuristics.tacos.options import TacosOptions
 
 __all__ = ["METHOD", "TacosOptions"]

@@ -6,9 +6,12 @@ words compares or increments 64 counts at a time.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 from numba import njit
+from numba.extending import intrinsic
 
 WORD_BITS = 64
 
@@ -23,24 +26,40 @@ leaf = njit(cache=True, error_model="numpy", _nrt=False)
 array at every call, which costs more than what these small functions do (a 32x32 mesh takes more than
 twice as long with it). The option is numba's own and undocumented; without it all works, slower."""
 
+unlocked = njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
+"""The same, letting other threads of the interpreter run."""
+
 _ONE = np.uint64(1)
-_PAIRS = np.uint64(0x5555555555555555)
-_NIBBLES = np.uint64(0x3333333333333333)
-_BYTES = np.uint64(0x0F0F0F0F0F0F0F0F)
-_SUM_BYTES = np.uint64(0x0101010101010101)
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
 _HALF = np.uint64(32)
 
 
+@intrinsic
+def _count_ones(context: Any, word: Any) -> Any:
+    """Return the processor's own count of the set bits of a 64-bit word, as an unsigned one."""
+    return word(word), lambda context, builder, signature, arguments: builder.ctpop(arguments[0])
+
+
 @leaf
 def popcount(word: np.uint64) -> np.int64:
     """Return how many bits of a word are set."""
-    word = word - ((word >> _ONE) & _PAIRS)
-    word = (word & _NIBBLES) + ((word >> np.uint64(2)) & _NIBBLES)
-    word = (word + (word >> np.uint64(4))) & _BYTES
-    return np.int64((word * _SUM_BYTES) >> np.uint64(56))
+    return np.int64(_count_ones(word))
+
+
+@leaf
+def first_element(word: np.uint64) -> np.int64:
+    """Return the number of the lowest set bit of a word that is not 0."""
+    return popcount((word & (~word + _ONE)) - _ONE)
+
+
+@leaf
+def hashed(word: np.uint64) -> np.uint64:
+    """Return the word well mixed: SplitMix64's output function."""
+    word = (word ^ (word >> np.uint64(30))) * _MIX_1
+    word = (word ^ (word >> np.uint64(27))) * _MIX_2
+    return word ^ (word >> np.uint64(31))
 
 
 @leaf
@@ -57,11 +76,7 @@ def random_below(state: Words, bound: int) -> np.int64:
     a bias below bound / 2^32.
     """
     state[0] += _GAMMA
-    mixed = state[0]
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * _MIX_1
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * _MIX_2
-    mixed = mixed ^ (mixed >> np.uint64(31))
-    return np.int64(((mixed >> _HALF) * np.uint64(bound)) >> _HALF)
+    return np.int64(((hashed(state[0]) >> _HALF) * np.uint64(bound)) >> _HALF)
 
 
 @leaf
@@ -106,8 +121,7 @@ def random_element(words: Words, total: int, state: Words) -> np.int64:
     word = words[w]
     for _ in range(skip):
         word &= word - _ONE
-    lowest = word & (~word + _ONE)
-    return w * WORD_BITS + popcount(lowest - _ONE)
+    return w * WORD_BITS + first_element(word)
 
 
 @leaf

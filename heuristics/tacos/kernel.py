@@ -42,7 +42,7 @@ UNIFORM, RAREST, SCARCEST, PAPER = range(4)
 """How a link and a chunk are matched; `TacosOptions.pick` says what each means."""
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def synthesize(
     network: Network, owner: Int64Array, pick: int, wait: bool, seed: np.uint64
 ) -> tuple[Int32Array, Int32Array, Int64Array]:

@@ -1,9 +1,13 @@
 """TACOS: greedy link-chunk matching over the time-expanded network (MICRO 2024, section IV).
 
-Allgather by Algorithms 1 and 2; reduce-scatter as the reverse of an allgather on the transposed network;
-allreduce as one and then the other (Fig. 11). Of links of unlike cost the cheapest is matched first (IV-F).
-A chunk is sent only if its source holds it when the transfer starts. The chunk replacement of the 2023
-version (IV-F), which gives an earlier transfer another chunk, is not done: its source may not have it yet.
+Allgather and broadcast by Algorithms 1 and 2, event by event (`kernel`) or, between links of one cost, round
+by round (`rounds`); reduce-scatter, reduce and scatter as reverses of what they are the reverse of, on the
+transposed network; allreduce as one half and then the other (Fig. 11). Gather, all-to-all and collectives
+over groups, where chunks pass through ranks that do not want them, are guided by distance (`guided`).
+Switches are unwound to links between ranks and the schedule is put back on their ports (`switches`; IV-G).
+Of links of unlike cost the cheapest is matched first (IV-F). A chunk is sent only if its source holds it when
+the transfer starts. The chunk replacement of the 2023 version (IV-F), which gives an earlier transfer another
+chunk, is not done: its source may not have it yet.
 
 The paper chooses uniformly. That meets the bound, ceil(chunks to receive / in-links) rounds, on most meshes
 and misses it on tori by a round or two; the default rule met it, within a few seeds, on all that were tried.
@@ -11,75 +15,30 @@ and misses it on tori by a round or two; the default rule met it, within a few s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from heuristics.tacos import kernel
-from heuristics.tacos.network import time_expanded
+from heuristics.tacos.copying import bytes_of_chunk, copies
+from heuristics.tacos.options import SAMPLED, TacosOptions
+from heuristics.tacos.retiming import retimed
+from heuristics.tacos.switches import check_degree, degrees, on_ports, unwind
 from schedules.collective import Kind
-from schedules.compose import BY_ALLGATHER, from_allgather
+from schedules.compose import BY_ALLGATHER, compose_allreduce, from_allgather
 from schedules.method import Method, Problem
 from schedules.reverse import reverse
-from schedules.schedule import Chunks, Clock, Schedule
-from topologies.errors import InputError, suggestion
+from schedules.schedule import Schedule
+from topologies.errors import InputError
 from topologies.transforms import transpose
 
-PICKS = {
-    "uniform": kernel.UNIFORM,
-    "rarest": kernel.RAREST,
-    "scarcest": kernel.SCARCEST,
-    "paper": kernel.PAPER,
-}
+COPYING = (Kind.ALLGATHER, Kind.BROADCAST, Kind.GATHER, Kind.ALL_TO_ALL)
+"""What is made as it is; the rest is their reverses, and allreduce."""
 
-KINDS = (*BY_ALLGATHER, Kind.BROADCAST, Kind.REDUCE)
+HALVES = (Kind.REDUCE_SCATTER, Kind.ALLGATHER)
+
 
 DEFAULT_SIZE = Fraction(2**30)
 """M in bytes where none is given: between like links the schedule is the same for all sizes."""
-
-
-@dataclass(frozen=True)
-class TacosOptions:
-    """The options of TACOS.
-
-    Parameters
-    ----------
-    chunks
-        Equal chunks a shard, at least 1.
-    pick
-        What a free link sends, ties being uniform.
-
-        - ``"uniform"``: any chunk that its source has and its destination wants.
-        - ``"rarest"``: of those, one that the fewest ranks have or are being sent; of those, one that the
-          fewest other in-links of the destination could bring (none, one, or more; counting those that are
-          still free, then all).
-        - ``"scarcest"``: the same two rules in the other order.
-        - ``"paper"``: Algorithm 1 as printed, which goes through the unsatisfied postconditions in random
-          order and gives each a random one of its cheapest free links. Slower, as each event passes over
-          all postconditions.
-    wait
-        Whether a link stays free where faster links into its destination will have brought all that
-        is missing there before it could; of no effect with ``"paper"`` or between links of one cost.
-
-    Raises
-    ------
-    InputError
-        If a value is not allowed.
-    """
-
-    chunks: int = 1
-    pick: str = "scarcest"
-    wait: bool = True
-
-    def __post_init__(self) -> None:
-        """Check the values."""
-        if isinstance(self.chunks, bool) or not isinstance(self.chunks, int) or self.chunks < 1:
-            raise InputError(f"tacos: chunks is {self.chunks!r}; allowed: an integer of at least 1")
-        if self.pick not in PICKS:
-            raise InputError(f"tacos: unknown pick '{self.pick}'{suggestion(str(self.pick), PICKS)}")
-        if not isinstance(self.wait, bool):
-            raise InputError(f"tacos: wait is {self.wait!r}; allowed: true, false")
 
 
 def synthesize(problem: Problem, options: TacosOptions, rng: np.random.Generator) -> Schedule:
@@ -88,62 +47,64 @@ def synthesize(problem: Problem, options: TacosOptions, rng: np.random.Generator
     Parameters
     ----------
     problem
-        An allgather, reduce-scatter, allreduce, broadcast or reduce of all ranks on a network without
-        switches. Between like links the size may be None: the schedule is then for `DEFAULT_SIZE`.
+        Any collective with shards of one size. Between like links, without switches, the size may be None:
+        the schedule is then for `DEFAULT_SIZE`.
     options
         Chunks a shard and the variant.
     rng
-        Source of the kernel's seed.
+        Source of the kernels' seeds.
 
     Raises
     ------
     Unsupported
         As `supports`.
     InputError
-        If the size is not positive, or is needed and not given.
+        If the size is not positive, or is needed and not given; or as `supports`.
     """
     supports(problem, options)
+    size = _size(problem, options)
+    through = _through_switches if problem.topology.num_switches else _between_ranks
+    return through(Problem(problem.topology, problem.collective, size), size, options, rng)
+
+
+def _through_switches(
+    problem: Problem, size: Fraction, options: TacosOptions, rng: np.random.Generator
+) -> Schedule:
+    """Return the schedule that ends first of those for each degree, of an allreduce half by half."""
+    where, what = problem.topology, problem.collective
+    if what.kind is Kind.ALLREDUCE:
+        halves = (Problem(where, what.with_kind(kind), size) for kind in HALVES)
+        return retimed(compose_allreduce(*(_through_switches(half, size, options, rng) for half in halves)))
+    made = []
+    for degree in degrees(where) if options.degree is None else [options.degree]:
+        unwound = unwind(where, degree)
+        plan = _between_ranks(Problem(unwound.topology, what, size), size, options, rng)
+        made.append(on_ports(plan, where, unwound.routes, bytes_of_chunk(plan.chunks, size)))
+    return min(made, key=lambda schedule: schedule.stats["ticks"] * (schedule.tick or 0))
+
+
+def _between_ranks(
+    problem: Problem, size: Fraction, options: TacosOptions, rng: np.random.Generator
+) -> Schedule:
+    """Return a schedule on a network without switches."""
 
     def make(copying: Problem) -> Schedule:
-        return _from_owners(copying, options, rng)
+        return copies(copying, size, options, rng)
 
-    kind = problem.collective.kind
-    if kind is Kind.BROADCAST:
+    what = problem.collective
+    if what.kind in BY_ALLGATHER:
+        return from_allgather(problem, make)
+    if what.kind in COPYING:
         return make(problem)
-    if kind is Kind.REDUCE:
-        turned = Problem(transpose(problem.topology), problem.collective.reverse, problem.size)
-        return reverse(make(turned), problem.topology)
-    return from_allgather(problem, make)
+    turned = Problem(transpose(problem.topology), what.reverse, size)
+    return reverse(make(turned), problem.topology)
 
 
-def _from_owners(problem: Problem, options: TacosOptions, rng: np.random.Generator) -> Schedule:
-    """Return the schedule of a collective in which every datum goes from one rank to all."""
-    size = _size(problem)
-    chunks = Chunks.even(problem.collective, options.chunks)
-    owner = np.repeat(problem.collective.items.start, options.chunks).astype(np.int64)
-    chunk_bytes = size * int(chunks.size[0]) / chunks.denominator
-    transfers = len(owner) * (problem.topology.num_ranks - 1)
-    network, tick = time_expanded(problem.topology, chunk_bytes, transfers)
-    seed = rng.integers(2**64, dtype=np.uint64)
-    chunk, link, start = kernel.synthesize(network, owner, PICKS[options.pick], options.wait, seed)
-    return Schedule(
-        topology=problem.topology,
-        collective=problem.collective,
-        clock=Clock.TIME,
-        chunks=chunks,
-        chunk=chunk,
-        route=link,
-        order=start,
-        tick=tick,
-        size=size,
-    )
-
-
-def _size(problem: Problem) -> Fraction:
-    if problem.size is None and not problem.topology.homogeneous:
-        raise InputError(
-            f"tacos needs a size on {problem.topology.name}: its links differ, so the schedule depends on it"
-        )
+def _size(problem: Problem, options: TacosOptions) -> Fraction:
+    where = problem.topology
+    if problem.size is None and size_dependent(problem, options):
+        why = "it has switches" if where.num_switches else "its links differ"
+        raise InputError(f"tacos needs a size on {where.name}: {why}, so the schedule depends on it")
     size = DEFAULT_SIZE if problem.size is None else Fraction(problem.size)
     if size <= 0:
         raise InputError(f"tacos: the size is {size} bytes; it must be positive")
@@ -151,23 +112,26 @@ def _size(problem: Problem) -> Fraction:
 
 
 def supports(problem: Problem, options: TacosOptions) -> None:
-    """Raise `Unsupported` for another collective, groups, uneven shards or switches."""
+    """Raise `Unsupported` for uneven shards and for samples between unlike links.
+
+    Raises
+    ------
+    InputError
+        If the degree is past the ports of all switches.
+    """
     what, where = problem.collective, problem.topology
-    METHOD.check_kind(what, KINDS)
-    METHOD.check_one_group(what)
-    if what.shards is not None:
-        raise METHOD.unsupported(f"needs shards of one size; this {what.kind} gives its own")
+    if not what.items.share.uniform:
+        own = "gives its own" if what.shards is not None else "has groups of several sizes"
+        raise METHOD.unsupported(f"needs shards of one size; this {what.kind} {own}")
+    if options.pick == SAMPLED and (where.num_switches or not where.homogeneous):
+        raise METHOD.unsupported(f"with pick 'sampled' needs links of one cost; those of {where.name} differ")
     if where.num_switches:
-        noun = "switch" if where.num_switches == 1 else "switches"
-        raise METHOD.unsupported(
-            "needs a switch-free network until switches are unwound; "
-            f"{where.name} has {where.num_switches} {noun}"
-        )
+        check_degree(where, options.degree)
 
 
 def size_dependent(problem: Problem, options: TacosOptions) -> bool:
-    """Return whether the links differ: then the order of events depends on the size."""
-    return not problem.topology.homogeneous
+    """Return whether links differ or share ports: then the order of events depends on the size."""
+    return bool(problem.topology.num_switches) or not problem.topology.homogeneous
 
 
 METHOD = Method(

@@ -231,26 +231,6 @@ def test_a_size_must_be_positive():
     ("text", "details", "message"),
     [
         (
-            "mi250:2",
-            {"kind": "allgather"},
-            "tacos needs a switch-free network until switches are unwound; mi250:2 has 1 switch",
-        ),
-        (
-            "dgx_a100:2",
-            {"kind": "allreduce"},
-            "tacos needs a switch-free network until switches are unwound; dgx_a100:2 has 3 switches",
-        ),
-        (
-            "ring:4",
-            {"kind": "all-to-all"},
-            "tacos does allgather, reduce-scatter, allreduce, broadcast, reduce; not all-to-all",
-        ),
-        (
-            "ring:4",
-            {"kind": "allgather", "groups": [[0, 1], [2, 3]]},
-            "tacos needs one group of all ranks; this allgather has 2",
-        ),
-        (
             "ring:4",
             {"kind": "allgather", "shards": [1, 2, 1, 1]},
             "tacos needs shards of one size; this allgather gives its own",

@@ -1,0 +1,164 @@
+"""Schedules that only copy, from the rank where each chunk starts: the best of several tries."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+
+from heuristics.tacos import guided, kernel, rounds
+from heuristics.tacos.network import time_expanded
+from heuristics.tacos.options import AUTO, EVENT_PICKS, SAMPLED, TacosOptions
+from heuristics.tacos.state import Network
+from schedules.collective import EVERYONE, Collective
+from schedules.method import Problem
+from schedules.schedule import Chunks, Clock, Schedule
+from topologies.errors import InputError
+from topologies.exact import Int32Array, Int64Array, offsets_of
+from topologies.topology import Topology
+
+MANY = 2**17
+"""For more transfers the exact rule gives way to the sampled one, which misses the bound on small tori."""
+
+
+ROW_BYTES = 16
+"""Of a transfer in a schedule."""
+
+
+class Table(NamedTuple):
+    """Transfers by start.
+
+    Parameters
+    ----------
+    chunk, link
+        int32, shape (transfers,).
+    start
+        int64, shape (transfers,): in ticks.
+    end
+        The last arrival.
+    """
+
+    chunk: Int32Array
+    link: Int32Array
+    start: Int64Array
+    end: int
+
+
+def copies(problem: Problem, size: Fraction, options: TacosOptions, rng: np.random.Generator) -> Schedule:
+    """Return a schedule for a collective that does not combine, on a network without switches.
+
+    Parameters
+    ----------
+    problem
+        The collective and the network.
+    size
+        M in bytes.
+    options, rng
+        The variant, and where its seeds come from.
+
+    Raises
+    ------
+    InputError
+        If the state and the table outgrow the memory of the machine.
+    """
+    chunks = Chunks.even(problem.collective, options.chunks)
+    owner = np.repeat(problem.collective.items.start, options.chunks).astype(np.int64)
+    transfers = len(owner) * (problem.topology.num_ranks - 1)
+    network, tick = time_expanded(problem.topology, bytes_of_chunk(chunks, size), transfers)
+    if problem.collective.groups is None and (problem.collective.items.end == EVERYONE).all():
+        check_memory(problem.topology, len(owner))
+        make = _to_all(network, owner, options)
+    else:
+        make = _to_goals(network, owner, goals_of(problem.collective, options.chunks))
+    best = first_to_end(make, options.tries, rng)
+    return Schedule(
+        topology=problem.topology,
+        collective=problem.collective,
+        clock=Clock.TIME,
+        chunks=chunks,
+        chunk=best.chunk,
+        route=best.link,
+        order=best.start,
+        tick=tick,
+        size=size,
+    )
+
+
+def check_memory(topology: Topology, chunks: int) -> None:
+    """Raise `InputError` if what all ranks have and lack, and the transfers, need more than there is."""
+    transfers = chunks * (topology.num_ranks - 1)
+    needed, there = ROW_BYTES * transfers + chunks * topology.num_ranks // 4, memory()
+    if there is not None and needed > there:
+        raise InputError(
+            f"tacos: {transfers} transfers on {topology.name} need {needed / 1e9:.3g} GB of memory; "
+            f"this machine has {there / 1e9:.3g} GB"
+        )
+
+
+def memory() -> int | None:
+    """Return the bytes of main memory of this machine; None where it does not tell."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def bytes_of_chunk(chunks: Chunks, size: Fraction) -> Fraction:
+    """Return the bytes of each chunk, all being alike."""
+    return size * int(chunks.size[0]) / chunks.denominator
+
+
+def first_to_end(make: Callable[[np.uint64], Table], tries: int, rng: np.random.Generator) -> Table:
+    """Return the table that ends first of those made from `tries` seeds, the first of equal ones."""
+    seeds = rng.integers(2**64, size=tries, dtype=np.uint64)
+    with ThreadPoolExecutor(min(tries, _cores())) as pool:
+        return min(pool.map(make, seeds), key=lambda table: table.end)
+
+
+def by_start(network: Network, rows: tuple[Int32Array, Int32Array, Int64Array]) -> Table:
+    """Return the transfers (chunk, link, start) as a table."""
+    _, link, start = rows
+    return Table(*rows, int((start + network.duration[network.cost[link]]).max(initial=0)))
+
+
+def goals_of(what: Collective, chunks: int) -> guided.Goals:
+    """Return who must get what, given the number of chunks a shard."""
+    ends = []
+    for group, start, end in zip(what.items.group, what.items.start, what.items.end, strict=True):
+        nodes = what.members[group] if end == EVERYONE else (end,)
+        ends += [[node for node in nodes if node != start]] * chunks
+    return guided.Goals(
+        offsets_of([len(nodes) for nodes in ends]), np.array(list(chain.from_iterable(ends)), np.int32)
+    )
+
+
+def _to_goals(network: Network, start: Int64Array, goals: guided.Goals) -> Callable[[np.uint64], Table]:
+    """Return what makes a table from a seed where chunks pass through ranks that do not want them."""
+    return lambda seed: by_start(network, guided.synthesize(network, start, goals, seed))
+
+
+def _to_all(network: Network, owner: Int64Array, options: TacosOptions) -> Callable[[np.uint64], Table]:
+    """Return what makes a table from a seed, by the kernel that suits the pick and the network."""
+    nodes = len(network.in_first) - 1
+    many = len(owner) * (nodes - 1) > MANY and len(network.duration) == 1
+    pick = (SAMPLED if many else "scarcest") if options.pick == AUTO else options.pick
+    threads = max(1, min(_cores(), nodes // rounds.SHARE)) if options.tries == 1 else 1
+
+    def by_round(seed: np.uint64) -> Table:
+        chunk, link, first = rounds.synthesize(network, owner, seed, threads)
+        start = np.arange(len(first)) * network.duration[0]
+        return Table(chunk, link, np.repeat(start[:-1], np.diff(first)), int(start[-1]))
+
+    def by_event(seed: np.uint64) -> Table:
+        return by_start(network, kernel.synthesize(network, owner, EVENT_PICKS[pick], options.wait, seed))
+
+    return by_round if pick == SAMPLED else by_event
+
+
+def _cores() -> int:
+    return os.cpu_count() or 1

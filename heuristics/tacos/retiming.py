@@ -1,0 +1,143 @@
+"""Earliest starts for transfers taken one after the other: list scheduling with links as the resources.
+
+A transfer over several links enters each a little after the one before (the sum of α so far) and holds it
+for α + bytes/bandwidth. It starts as soon as all of its chunk that stands before it and is for its source is
+there and each link of its route is free from the moment at which it is entered, be it in a gap that
+transfers taken before have left.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from schedules.durations import messages, transfer_ticks
+from schedules.schedule import Schedule
+from topologies.exact import Int32Array, Int64Array
+
+
+def retimed(schedule: Schedule) -> Schedule:
+    """Return the schedule with each transfer as early as its data and its links allow, row after row.
+
+    Rows must carry one chunk each, and be no messages together. ``stats["ticks"]`` says when all has arrived.
+    """
+    grouped = messages(schedule)
+    durations = transfer_ticks(schedule, grouped)
+    table = schedule.route_table
+    start, arrival = _earliest(
+        (schedule.chunk, schedule.route, durations.kind[grouped.of_row]),
+        (table.offsets, table.links, schedule.route_source, schedule.route_target),
+        (durations.arrival, durations.offsets, durations.enter, durations.hold),
+        (schedule.topology.num_links, schedule.topology.num_ranks, len(schedule.chunks)),
+    )
+    rows = np.argsort(start, kind="stable")
+    return schedule.replace(
+        chunk=schedule.chunk[rows],
+        route=schedule.route[rows],
+        order=start[rows],
+        reduce=None if schedule.reduce is None else schedule.reduce[rows],
+        stats={**schedule.stats, "ticks": int(arrival.max(initial=0))},
+    )
+
+
+class _Uses(NamedTuple):
+    """When each link is held, in order of time.
+
+    Parameters
+    ----------
+    first
+        int64, shape (links + 1,): where the uses of each link stand.
+    length
+        int64, shape (links,): how many there are so far.
+    begin, end
+        int64.
+    """
+
+    first: Int64Array
+    length: Int64Array
+    begin: Int64Array
+    end: Int64Array
+
+
+@njit(cache=True)
+def _earliest(
+    columns: tuple[Int32Array, Int32Array, Int32Array],
+    routes: tuple[Int64Array, Int32Array, Int32Array, Int32Array],
+    durations: tuple[Int64Array, Int64Array, Int64Array, Int64Array],
+    sizes: tuple[int, int, int],
+) -> tuple[Int64Array, Int64Array]:
+    """Return starts and arrivals. Invariant: no two uses of a link overlap, whatever is taken next."""
+    chunk, route, kind = columns
+    offsets, links, source, target = routes
+    until_arrival, first, enter, hold = durations
+    num_links, num_ranks, num_chunks = sizes
+    uses = _no_uses(route, offsets, links, num_links)
+    ready = np.zeros((num_ranks, num_chunks), np.int64)
+    start, arrival = np.empty(len(chunk), np.int64), np.empty(len(chunk), np.int64)
+    for row in range(len(chunk)):
+        taken = links[offsets[route[row]] : offsets[route[row] + 1]]
+        at = first[kind[row]]
+        delays, holds = enter[at : at + len(taken)], hold[at : at + len(taken)]
+        now = _first_fit(uses, taken, delays, holds, ready[source[route[row]], chunk[row]])
+        for hop in range(len(taken)):
+            _insert(uses, taken[hop], now + delays[hop], now + delays[hop] + holds[hop])
+        start[row], arrival[row] = now, now + until_arrival[kind[row]]
+        there = target[route[row]]
+        ready[there, chunk[row]] = max(ready[there, chunk[row]], arrival[row])
+    return start, arrival
+
+
+@njit(cache=True)
+def _no_uses(route: Int32Array, offsets: Int64Array, links: Int32Array, num_links: int) -> _Uses:
+    """Return links that are free for ever, with room for the transfers."""
+    first = np.zeros(num_links + 1, np.int64)
+    for row in range(len(route)):
+        for hop in range(offsets[route[row]], offsets[route[row] + 1]):
+            first[links[hop] + 1] += 1
+    for link in range(num_links):
+        first[link + 1] += first[link]
+    room = first[num_links]
+    return _Uses(first, np.zeros(num_links, np.int64), np.empty(room, np.int64), np.empty(room, np.int64))
+
+
+@njit(cache=True)
+def _first_fit(uses: _Uses, links: Int32Array, delays: Int64Array, holds: Int64Array, now: int) -> int:
+    """Return the first tick from `now` on at which a transfer over some links can start."""
+    moved = True
+    while moved:
+        moved = False
+        for hop in range(len(links)):
+            begin = now + delays[hop]
+            use = _not_before(uses, links[hop], begin)
+            last = uses.first[links[hop]] + uses.length[links[hop]]
+            while use < last and uses.begin[use] < begin + holds[hop]:
+                begin = uses.end[use]
+                use += 1
+            if begin != now + delays[hop]:
+                now, moved = begin - delays[hop], True
+    return now
+
+
+@njit(cache=True)
+def _not_before(uses: _Uses, link: int, moment: int) -> int:
+    """Return the first use of a link that ends after a moment."""
+    low = uses.first[link]
+    high = low + uses.length[link]
+    while low < high:
+        middle = (low + high) // 2
+        if uses.end[middle] > moment:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@njit(cache=True)
+def _insert(uses: _Uses, link: int, begin: int, end: int) -> None:
+    place = _not_before(uses, link, begin)
+    for use in range(uses.first[link] + uses.length[link], place, -1):
+        uses.begin[use], uses.end[use] = uses.begin[use - 1], uses.end[use - 1]
+    uses.begin[place], uses.end[place] = begin, end
+    uses.length[link] += 1

@@ -1,0 +1,242 @@
+"""TACOS past ranks that do not want a chunk: gather, scatter, all-to-all and groups."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from heuristics.tacos import METHOD, TacosOptions, guided
+from heuristics.tacos.copying import goals_of
+from heuristics.tacos.network import time_expanded
+from schedules import Kind, Problem, collective
+from schedules.verify import verify
+from topologies import Unsupported
+from topologies.text import parse_topology
+
+GIB = Fraction(2**30)
+MASK = 2**64 - 1
+NETWORKS = [
+    "ring:2",
+    "complete:5",
+    "torus:3x4",
+    "gen_kautz:2,7",  # one-way links
+    "mesh:3x3?drop_nodes=4",  # a failure
+    "mesh:2x3?bandwidth=50GB/s,20GB/s&alpha=1us",
+]
+
+
+def tacos(text, kind, *, groups=None, root=None, **options):
+    topology = parse_topology(text)
+    what = collective(kind, topology.num_ranks, groups=groups, root=root)
+    problem = Problem(topology, what, GIB)
+    METHOD.supports(problem, TacosOptions(**options))
+    return METHOD.synthesize(problem, TacosOptions(**options), np.random.default_rng(0))
+
+
+def rounds(schedule):
+    return int(schedule.order.max()) + 1
+
+
+def hops(topology):
+    """Return the number of links between ranks, by relaxation until nothing changes."""
+    far = topology.num_nodes
+    table = {(a, b): 0 if a == b else far for a in range(far) for b in range(far)}
+    ends = list(zip(topology.source.tolist(), topology.target.tolist(), strict=True))
+    for _ in range(far):
+        for a, b in ends:
+            for c in range(far):
+                table[a, c] = min(table[a, c], 1 + table[b, c])
+    return table
+
+
+@pytest.mark.parametrize("chunks", [1, 3])
+@pytest.mark.parametrize("kind", ["gather", "scatter", "all-to-all"])
+@pytest.mark.parametrize("text", NETWORKS)
+def test_what_one_rank_wants_is_brought_there(text, kind, chunks):
+    verify(tacos(text, kind, chunks=chunks))
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize(
+    ("text", "groups"),
+    [
+        ("mesh:3x4", [[0, 11], [3, 8]]),  # corners: all goes through ranks of neither group, or of both
+        ("mesh:4x4", [[0, 5, 10, 15], [3, 6, 9, 12]]),
+        ("torus:3x3?bandwidth=50GB/s,10GB/s", [[0, 4, 8], [2, 3, 7]]),
+        ("gen_kautz:2,7", [[0, 3, 5, 6]]),
+        ("ring:4", [[0, 1, 2, 3]]),
+    ],
+)
+def test_groups_of_ranks_do_their_own(text, groups, kind):
+    verify(tacos(text, kind, groups=groups, chunks=2))
+
+
+def test_ranks_outside_the_groups_forward():
+    schedule = tacos("mesh:3x3", "allgather", groups=[[0, 8]])
+    assert set(schedule.target.tolist()) - {0, 8}
+
+
+@pytest.mark.parametrize("kind", ["gather", "scatter", "all-to-all"])
+def test_a_chunk_for_one_rank_goes_once_over_a_shortest_route(kind):
+    topology = parse_topology("mesh:3x4")
+    far = hops(topology)
+    items = collective(kind, 12).items
+    expected = sum(far[a, b] for a, b in zip(items.start.tolist(), items.end.tolist(), strict=True))
+    assert len(tacos("mesh:3x4", kind)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "least"),
+    [
+        ("complete:6", 1),
+        ("ring:5", 3),  # 2 (1 + 2) hops a rank over 2 links
+        ("gen_kautz:4,20", 9),  # 8.5 hops a link
+    ],
+)
+def test_all_to_all_needs_no_more_rounds_than_hops_a_link(text, least):
+    schedule = tacos(text, "all-to-all", tries=20)
+    verify(schedule)
+    assert rounds(schedule) == least
+
+
+@pytest.mark.parametrize(
+    ("text", "root", "least"),
+    [("mesh:4x4", 0, 8), ("complete:5", 2, 1), ("ring:7", 3, 3), ("torus:3x3", 0, 2), ("torus:4x4", 5, 4)],
+)
+@pytest.mark.parametrize("kind", ["gather", "scatter"])
+def test_the_root_s_links_bound_gather_and_scatter(text, root, least, kind):
+    """15 shards over a corner's 2 links take 8 rounds, over 4 links 4."""
+    schedule = tacos(text, kind, root=root, tries=30)
+    verify(schedule)
+    assert rounds(schedule) == least
+
+
+def test_the_groups_of_two_rows_keep_within_them():
+    """Each row pair of a 4x4 mesh is a 2x4 mesh, whose corners receive 7 shards over 2 links, 3 with help."""
+    schedule = tacos("mesh:4x4", "allgather", groups=[list(range(8)), list(range(8, 16))], tries=20)
+    verify(schedule)
+    assert rounds(schedule) <= 4
+
+
+def test_distances_are_those_of_the_cheapest_routes():
+    topology = parse_topology("mesh:3x4?bandwidth=100GB/s,30GB/s&alpha=1us")
+    network, tick = time_expanded(topology, GIB / 12, 10**4)
+    found = guided.distances(network)
+    cost = [topology.alpha[link] + GIB / 12 / topology.bandwidth[link] for link in range(topology.num_links)]
+    for target in range(12):
+        exact = {node: Fraction(0) if node == target else Fraction(10**9) for node in range(12)}
+        for _ in range(12):
+            for link in range(topology.num_links):
+                a, b = int(topology.source[link]), int(topology.target[link])
+                exact[a] = min(exact[a], cost[link] + exact[b])
+        assert [int(found[target, node]) * tick for node in range(12)] == [exact[n] for n in range(12)]
+
+
+class Twin:
+    """The same matching between links of one cost, round by round, on Python sets and Fractions."""
+
+    def __init__(self, network, start, ends, seed):
+        self.links = list(zip(network.source.tolist(), network.target.tolist(), strict=True))
+        self.far = {}
+        nodes = range(len(network.in_first) - 1)
+        for a in nodes:
+            self.far |= {(a, b): 0 if a == b else len(nodes) for b in nodes}
+        for _ in nodes:
+            for a, b in self.links:
+                for c in nodes:
+                    self.far[a, c] = min(self.far[a, c], 1 + self.far[b, c])
+        self.have = [{c for c, s in enumerate(start) if s == node} for node in nodes]
+        self.had = [set(have) for have in self.have]
+        self.ends = ends
+        self.gap = {(c, e): self.far[s, e] for c, s in enumerate(start) for e in ends[c]}
+        self.state = seed
+
+    def below(self, bound):
+        self.state = (self.state + 0x9E3779B97F4A7C15) & MASK
+        z = self.state
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
+        return ((z ^ (z >> 31)) >> 32) * bound >> 32
+
+    def run(self):
+        sent, now, todo, starved = [], 0, list(range(len(self.links))), set()
+        while any(self.gap.values()) or todo:
+            for last in range(len(todo) - 1, 0, -1):
+                other = self.below(last + 1)
+                todo[last], todo[other] = todo[other], todo[last]
+            sending = []
+            for link in todo:
+                chunk = self.choose(*self.links[link])
+                if chunk is None:
+                    starved.add(link)
+                    continue
+                source, target = self.links[link]
+                for end in self.ends[chunk]:
+                    self.gap[chunk, end] = min(self.gap[chunk, end], self.far[target, end])
+                self.had[target].add(chunk)
+                if len(self.ends[chunk]) == 1:
+                    self.have[source].discard(chunk)
+                sending.append((chunk, link, now))
+            sent, now, todo = sent + sending, now + 1, []
+            for chunk, link, _ in sending:
+                node = self.links[link][1]
+                self.have[node].add(chunk)
+                woken = [other for other in sorted(starved) if self.links[other][0] == node]
+                starved.difference_update(woken)
+                todo += [link, *woken]
+        return self.pruned(sent)
+
+    def choose(self, source, target):
+        found, widest, ties = None, 0, 0
+        for chunk in sorted(self.have[source] - self.had[target]):
+            gaps = [self.gap[chunk, end] for end in self.ends[chunk]]
+            nearer = [self.far[target, end] for end in self.ends[chunk]]
+            gap = max((g for g, n in zip(gaps, nearer, strict=True) if n < g), default=0)
+            if gap == 0 or gap < widest:
+                continue
+            ties = ties + 1 if gap == widest else 1
+            widest = gap
+            if self.below(ties) == 0:
+                found = chunk
+        return found
+
+    def pruned(self, sent):
+        needed = {(chunk, end) for chunk, ends in enumerate(self.ends) for end in ends}
+        kept = []
+        for chunk, link, now in reversed(sent):
+            source, target = self.links[link]
+            if (chunk, target) in needed:
+                needed.add((chunk, source))
+                kept.append((chunk, link, now))
+        return kept[::-1]
+
+
+@pytest.mark.parametrize("seed", [0, 7])
+@pytest.mark.parametrize(
+    ("text", "kind", "groups"),
+    [
+        ("mesh:3x3", "all-to-all", None),
+        ("torus:3x4", "gather", None),
+        ("gen_kautz:2,7", "all-to-all", None),
+        ("mesh:4x4", "allgather", [[0, 5, 10, 15], [1, 2, 7, 12]]),
+        ("torus:4x4", "broadcast", [[0, 5, 10, 15, 3], [1, 2, 7, 12, 6]]),
+    ],
+)
+def test_the_kernel_makes_the_choices_of_its_twin(text, kind, groups, seed):
+    topology = parse_topology(text)
+    network, _ = time_expanded(topology, GIB, 10**4)
+    what = collective(kind, topology.num_ranks, groups=groups)
+    start, goals = what.items.start.astype(np.int64), goals_of(what, 1)
+    ends = [goals.node[a:b].tolist() for a, b in zip(goals.first, goals.first[1:], strict=False)]
+    made = guided.synthesize(network, start, goals, np.uint64(seed))
+    expected = Twin(network, start.tolist(), ends, seed).run()
+    assert list(zip(*(column.tolist() for column in made), strict=True)) == expected
+
+
+def test_groups_of_several_sizes_are_refused():
+    topology = parse_topology("ring:5")
+    problem = Problem(topology, collective("allgather", 5, groups=[[0, 1], [2, 3, 4]]), GIB)
+    with pytest.raises(Unsupported) as error:
+        METHOD.supports(problem, TacosOptions())
+    expected = "tacos needs shards of one size; this allgather has groups of several sizes"
+    assert str(error.value) == expected

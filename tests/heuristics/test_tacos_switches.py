@@ -1,0 +1,176 @@
+"""TACOS through switches: the unwinding of Fig. 13, times on the ports, the best degree."""
+
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from heuristics.tacos import METHOD, TacosOptions
+from heuristics.tacos.retiming import retimed
+from heuristics.tacos.switches import degrees, unwind
+from schedules import Kind, Problem, collective
+from schedules.durations import messages, transfer_ticks
+from schedules.verify import verify
+from topologies import InputError, Link, Topology, Unsupported
+from topologies.text import parse_topology
+
+MICRO = Fraction(1, 10**6)
+GB = 10**9
+
+
+def star(ranks, bandwidth=100 * GB, alpha=MICRO):
+    links = [Link(i, ranks, Fraction(bandwidth), alpha) for i in range(ranks)]
+    links += [Link(ranks, i, Fraction(bandwidth), alpha) for i in range(ranks)]
+    return Topology.from_links(f"star of {ranks}", ranks, links, num_switches=1)
+
+
+def tacos(topology, kind="allgather", size=GB, seed=0, **options):
+    if isinstance(topology, str):
+        topology = parse_topology(topology)
+    problem = Problem(topology, collective(kind, topology.num_ranks), Fraction(size))
+    METHOD.supports(problem, TacosOptions(**options))
+    return METHOD.synthesize(problem, TacosOptions(**options), np.random.default_rng(seed))
+
+
+def finish(schedule):
+    grouped = messages(schedule)
+    arrival = grouped.order + transfer_ticks(schedule, grouped).until_arrival
+    return int(arrival.max()) * schedule.tick
+
+
+@pytest.mark.parametrize("degree", [1, 2, 3])
+def test_a_switch_of_four_is_unwound_as_in_figure_13(degree):
+    unwound = unwind(star(4), degree).topology
+    found = sorted(zip(unwound.source.tolist(), unwound.target.tolist(), strict=True))
+    assert found == sorted((i, (i + step) % 4) for i in range(4) for step in range(1, degree + 1))
+    assert {unwound.bandwidth[link] for link in range(unwound.num_links)} == {Fraction(100 * GB, degree)}
+    assert {unwound.alpha[link] for link in range(unwound.num_links)} == {2 * MICRO}
+
+
+@pytest.mark.parametrize("degree", [1, 2, 7])
+@pytest.mark.parametrize("text", ["dgx_a100:2", "mi250:2", "switch2d:4x3", "rfs:2x3x4", "fat_tree:2,4,2"])
+def test_unwound_links_share_the_ports_that_their_routes_take(text, degree):
+    topology = parse_topology(text)
+    unwound, routes = unwind(topology, degree)
+    taken = [Fraction(0)] * topology.num_links
+    for link in range(unwound.num_links):
+        route = routes.links[routes.offsets[link] : routes.offsets[link + 1]].tolist()
+        assert topology.source[route[0]] == unwound.source[link]
+        assert topology.target[route[-1]] == unwound.target[link]
+        assert all(topology.target[a] == topology.source[b] for a, b in pairwise(route))
+        for used in route:
+            taken[used] += unwound.bandwidth[link]
+    assert all(taken[link] <= topology.bandwidth[link] for link in range(topology.num_links))
+
+
+def test_neighbours_on_a_switch_are_on_other_machines_where_they_can_be():
+    topology = parse_topology("dgx_a100:2")
+    unwound, routes = unwind(topology, 1)
+    infiniband = topology.labels.index("ib")
+    for link in range(unwound.num_links):
+        if topology.target[routes.links[routes.offsets[link]]] == infiniband:
+            ends = int(unwound.source[link]), int(unwound.target[link])
+            assert topology.hosts[ends[0]] != topology.hosts[ends[1]]
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize(
+    "text",
+    ["dgx_a100:2?drop_nodes=0", "mi250:2", "switch2d:4x3", "rfs:2x3x2", "fat_tree:2,3,2", "dgx_h100:1"],
+)
+def test_it_is_legal_on_the_real_network(text, kind):
+    schedule = tacos(text, kind, chunks=2)
+    assert schedule.topology == parse_topology(text)
+    verify(schedule)
+
+
+def test_large_data_on_one_switch_takes_no_longer_than_a_ring():
+    """7 steps, each of two α and an eighth of 1 GB over a port of 100 GB/s."""
+    schedule = tacos(star(8))
+    verify(schedule)
+    assert finish(schedule) <= 7 * (2 * MICRO + Fraction(GB, 8) / (100 * GB))
+
+
+def test_small_data_wants_a_higher_degree():
+    """Footnote 6: degree 1 suits bandwidth, N - 1 latency."""
+    ring, best = tacos(star(8), size=8, degree=1), tacos(star(8), size=8)
+    direct = tacos(star(8), size=8, degree=7)
+    assert finish(direct) < finish(ring)
+    assert finish(best) <= finish(direct)
+
+
+def test_the_degrees_tried_reach_the_largest():
+    assert degrees(star(4)) == [1, 2, 3]
+    assert degrees(star(20)) == [1, 2, 3, 4, 8, 16, 19]
+
+
+def test_rows_are_put_where_they_fit_first():
+    """Against a list of uses a link, searched from the start for every transfer."""
+    schedule = tacos("switch2d:3x3", "allreduce", chunks=2, degree=2)
+    rng = np.random.default_rng(3)
+    first = np.flatnonzero(~schedule.reduce)[:40]  # copies: an order of their own, as none waits for another
+    rows = rng.permutation(first)
+    shuffled = schedule.replace(
+        chunk=schedule.chunk[rows], route=schedule.route[rows], reduce=None, order=np.arange(len(rows))
+    )
+    made = retimed(shuffled)
+    found = sorted(zip(made.order.tolist(), made.route.tolist(), made.chunk.tolist(), strict=True))
+    assert found == sorted(_first_fits(shuffled))
+
+
+def _first_fits(schedule):
+    durations = transfer_ticks(schedule, messages(schedule))
+    table, uses, ready = schedule.route_table, {}, {}
+    for row in range(len(schedule)):
+        route, chunk, kind = int(schedule.route[row]), int(schedule.chunk[row]), durations.kind[row]
+        links = table.links[table.offsets[route] : table.offsets[route + 1]].tolist()
+        begin = durations.offsets[kind]
+        enter = durations.enter[begin : begin + len(links)].tolist()
+        hold = durations.hold[begin : begin + len(links)].tolist()
+        source, target = int(schedule.route_source[route]), int(schedule.route_target[route])
+        earliest = ready.get((source, chunk), 0)
+        moments = {earliest} | {
+            end - delay for link, delay in zip(links, enter, strict=True) for _, end in uses.get(link, [])
+        }
+        start = min(
+            now
+            for now in moments
+            if now >= earliest
+            and all(
+                now + delay >= end or now + delay + held <= other
+                for link, delay, held in zip(links, enter, hold, strict=True)
+                for other, end in uses.get(link, [])
+            )
+        )
+        for link, delay, held in zip(links, enter, hold, strict=True):
+            uses.setdefault(link, []).append((start + delay, start + delay + held))
+        arrival = start + int(durations.arrival[kind])
+        ready[target, chunk] = max(ready.get((target, chunk), 0), arrival)
+        yield start, route, chunk
+
+
+@pytest.mark.parametrize(
+    ("degree", "message"),
+    [
+        (4, "tacos: degree is 4; on star of 4 no switch joins more than 4 ranks, allowed: 1 to 3"),
+        (0, "tacos: degree is 0; allowed: an integer of at least 1"),
+        (True, "tacos: degree is True; allowed: an integer of at least 1"),
+    ],
+)
+def test_a_degree_must_be_one_of_a_switch(degree, message):
+    with pytest.raises(InputError) as error:
+        tacos(star(4), degree=degree)
+    assert str(error.value) == message
+
+
+def test_a_size_is_needed():
+    problem = Problem(star(4), collective("allgather", 4))
+    assert METHOD.size_dependent(problem, TacosOptions())
+    with pytest.raises(InputError, match="tacos needs a size on star of 4: it has switches, so the schedule"):
+        METHOD.synthesize(problem, TacosOptions(), np.random.default_rng(0))
+
+
+def test_samples_do_not_go_through_switches():
+    with pytest.raises(Unsupported, match="with pick 'sampled' needs links of one cost"):
+        tacos(star(4), pick="sampled")
