@@ -37,7 +37,7 @@ _MOST_ENTRIES = 1 << 25
 _SMALL = 1 << 18
 """Trees times nodes below which all quanta are tried."""
 
-_MOST_SEARCHED = 1 << 22
+_MOST_SEARCHED = 1 << 26
 """Rows times nodes of a search."""
 
 _MOST_WORK = 1 << 35
@@ -206,7 +206,7 @@ class _Grower:
 
 def _searched(pairs: Pairs, trees: Int64Array, most: int) -> _Units | None:
     """Search for trees at most `most` high, the least height first."""
-    entries = int(np.count_nonzero(trees) + len(pairs.tails)) * pairs.nodes
+    entries = int(np.count_nonzero(trees) + min(len(pairs.tails), _most_rows(pairs))) * pairs.nodes
     if entries > _MOST_SEARCHED:
         return None
     counts = (pairs.nodes, pairs.tails.astype(np.int32), pairs.heads.astype(np.int32), pairs.capacity)
@@ -220,6 +220,11 @@ def _searched(pairs: Pairs, trees: Int64Array, most: int) -> _Units | None:
     return None
 
 
+def _most_rows(pairs: Pairs) -> int:
+    """Return how many rows there may be beside one a root, for the memory that they take."""
+    return _MOST_ENTRIES // pairs.nodes
+
+
 def _search(pairs: Pairs, trees: Int64Array, limit: int, moves: int) -> tuple[_Units | None, int]:
     """Search for trees at most `limit` high; where little is left to mend, begin again, with another room.
 
@@ -227,7 +232,7 @@ def _search(pairs: Pairs, trees: Int64Array, limit: int, moves: int) -> tuple[_U
     """
     arcs, state = pairs.arcs(), np.array([_SEED], dtype=np.uint64)
     for room, sharp in _TRIES:
-        rows = _begin(pairs, trees, limit, len(pairs.tails) * room // 10)
+        rows = _begin(pairs, trees, limit, min(len(pairs.tails) * room // 10, _most_rows(pairs)))
         for _ in range(_GROWN):
             grow_widest(arcs, rows, state, sharp)
         begin = int(np.maximum(rows.load - arcs.capacity, 0).sum())

@@ -2,12 +2,13 @@
 
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from models.cut import bottleneck_cut
 from tests.topologies.eulerian import congestion, out_trees, random_eulerian, routes_are_paths, worst_ratio
 from topologies import parse_topology
-from topologies.forest import check_forest
+from topologies.forest import LogicalNetwork, check_forest
 from topologies.growing import grow_trees
 from topologies.heights import heights, largest_height, mean_height
 from topologies.packing import pack_trees
@@ -119,3 +120,14 @@ def test_routes_left_by_spread_switches_are_paths_that_visit_no_node_twice():
             found += 1
             assert routes_are_paths(topology, network)
     assert found >= GUESSED
+
+
+def test_a_large_complete_network_is_searched_too():
+    """300 ranks joined pairwise by one tree: a star a root, as between the boxes of a large cluster."""
+    N = 300
+    tails, heads = np.nonzero(~np.eye(N, dtype=bool))
+    arcs = np.arange(len(tails))
+    network = LogicalNetwork(N, tails, heads, np.ones(len(tails)), np.arange(len(tails) + 1), arcs)
+    forest = grow_trees(network, 1)
+    check_forest(network, forest, 1)
+    assert (heights(forest) == 1).all()
