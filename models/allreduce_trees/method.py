@@ -27,6 +27,9 @@ from topologies.errors import InputError, NoSchedule
 from topologies.heights import largest_height, mean_height
 from topologies.units import format_bandwidth
 
+LEAST_EPSILON = Fraction(1, 10**6)
+"""Greedy trees come no nearer in floating point, in any time worth waiting."""
+
 
 @dataclass(frozen=True)
 class AllreduceTreesOptions:
@@ -58,6 +61,9 @@ class AllreduceTreesOptions:
         given = self.epsilon
         if given is not None and not 0 <= given < 1:
             raise InputError(f"allreduce_trees option epsilon is {given}; it must be at least 0 and below 1")
+        if given is not None and 0 < given < LEAST_EPSILON:
+            least = f"0 (exact) or at least {float(LEAST_EPSILON):g}"
+            raise InputError(f"allreduce_trees option epsilon is {float(given):g}; it must be {least}")
 
 
 def supports(problem: Problem, options: AllreduceTreesOptions) -> None:

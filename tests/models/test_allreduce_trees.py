@@ -268,6 +268,12 @@ def test_an_epsilon_out_of_range_is_refused(epsilon):
         build_options(METHOD, {"epsilon": epsilon})
 
 
+def test_an_epsilon_that_greedy_trees_never_reach_is_refused():
+    message = r"option epsilon is 1e-30; it must be 0 \(exact\) or at least 1e-06"
+    with pytest.raises(InputError, match=message):
+        build_options(METHOD, {"epsilon": Fraction(1, 10**30)})
+
+
 def test_an_epsilon_too_small_for_greedy_trees_is_said_in_a_line(monkeypatch):
     monkeypatch.setattr("models.allreduce_trees.greedy.MOST_ENTRIES", 500)
     with pytest.raises(
