@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import importlib.util
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -121,7 +120,7 @@ def run(config_path: Path | str, options: RunOptions, console: Console) -> Summa
         report = None
         if not missing:
             store.prune_schedules(rows, config.run.keep_schedules)
-            report = written_report("experiments.report", "write_report", store.directory, console)
+            report = written_report(_write_report, store.directory, console)
         return Summary(store.directory, rows, missing, interrupted, report, store.holds_others(tasks))
 
 
@@ -220,19 +219,16 @@ def _manifest(
     }
 
 
-def written_report(module: str, writer: str, directory: Path, console: Console) -> Path | None:
-    """Write a report and return its path; if that fails, say why: the results stand without it.
-
-    Parameters
-    ----------
-    module, writer
-        The function that writes it, imported here: drawing takes a while to import.
-    directory, console
-        Of the results; where to say it.
-    """
+def written_report(write: Callable[[Path], Path], directory: Path, console: Console) -> Path | None:
+    """Write a report and return its path; if that fails, say why: the results stand without it."""
     try:
-        path: Path = getattr(importlib.import_module(module), writer)(directory)
+        return write(directory)
     except Exception as error:  # noqa: BLE001 (a report is made of results that are complete without it)
         console.print(f"the report was not written: {type(error).__name__}: {error}", highlight=False)
         return None
-    return path
+
+
+def _write_report(directory: Path) -> Path:
+    from experiments.report import write_report  # drawing takes a while to import
+
+    return write_report(directory)

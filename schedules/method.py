@@ -13,6 +13,7 @@ from schedules.collective import Collective, Kind
 from schedules.schedule import Schedule
 from topologies.errors import Unsupported
 from topologies.topology import Topology
+from topologies.units import format_bandwidth
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,16 @@ class Method:
         """Raise `Unsupported` unless the collective is of one of these kinds."""
         if what.kind not in kinds:
             raise self.unsupported(f"does {', '.join(kinds)}; not {what.kind}")
+
+    def check_eulerian(self, topology: Topology) -> None:
+        """Raise `Unsupported`, naming the node, if one takes in another bandwidth than it sends."""
+        node = topology.eulerian_defect()
+        if node is not None:
+            into, out = (format_bandwidth(total[node]) for total in (topology.ingress, topology.egress))
+            raise self.unsupported(
+                f"needs a network with switches to be Eulerian; node {topology.labels[node]} of "
+                f"{topology.name} has {into} in and {out} out"
+            )
 
     def check_one_group(self, what: Collective) -> None:
         """Raise `Unsupported` for a collective over groups of the ranks."""

@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit
 
 from topologies.exact import Int32Array, Int64Array
+from topologies.heap import sift_down, sift_up
 from topologies.topology import Topology
 
 UNREACHABLE = -1
@@ -156,37 +157,13 @@ def _dijkstra(offsets: Int64Array, heads: Int32Array, lengths: Int64Array, sourc
         while size:
             key, node = keys[0], nodes[0]
             size -= 1
-            _sift_down(keys, nodes, size)
+            sift_down(keys, nodes, size)
             if key > best[node]:
                 continue
             for position in range(offsets[node], offsets[node + 1]):
                 head, reached = heads[position], key + lengths[position]
                 if best[head] < 0 or reached < best[head]:
                     best[head] = reached
-                    _sift_up(keys, nodes, size, reached, head)
+                    sift_up(keys, nodes, size, reached, head)
                     size += 1
     return distance
-
-
-@njit(cache=True)
-def _sift_up(keys: Int64Array, nodes: Int32Array, hole: int, key: int, node: int) -> None:
-    """Put an entry into the heap, whose first free place is `hole`."""
-    while hole > 0 and keys[(hole - 1) // 2] > key:
-        keys[hole], nodes[hole] = keys[(hole - 1) // 2], nodes[(hole - 1) // 2]
-        hole = (hole - 1) // 2
-    keys[hole], nodes[hole] = key, node
-
-
-@njit(cache=True)
-def _sift_down(keys: Int64Array, nodes: Int32Array, size: int) -> None:
-    """Drop the first entry; the last one, at `size`, takes a place from the top down."""
-    key, node, hole = keys[size], nodes[size], 0
-    while 2 * hole + 1 < size:
-        child = 2 * hole + 1
-        if child + 1 < size and keys[child + 1] < keys[child]:
-            child += 1
-        if keys[child] >= key:
-            break
-        keys[hole], nodes[hole] = keys[child], nodes[child]
-        hole = child
-    keys[hole], nodes[hole] = key, node

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 from numba import njit
 
-from topologies.exact import Int32Array
+from topologies.exact import Int32Array, Int64Array
 from topologies.forest import Forest
 
 
@@ -54,3 +54,24 @@ def _heights(root: Int32Array, parent: Int32Array) -> Int32Array:
                     depth[path[count - 1 - i]] = depth[node] + 1 + i
                 result[row] = max(result[row], depth[rank])
     return result
+
+
+@njit(cache=True)
+def depths(parent: Int32Array) -> Int64Array:
+    """Return the hops of each node from the root of its tree, int64 (nodes,); of one without parent, 0.
+
+    Invariant: a node with a depth has its whole way up labelled.
+    """
+    depth = np.full(len(parent), -1, dtype=np.int64)
+    path = np.empty(len(parent), dtype=np.int64)
+    for start in range(len(parent)):
+        node, count = start, 0
+        while depth[node] < 0 and parent[node] >= 0:
+            path[count] = node
+            node, count = parent[node], count + 1
+        depth[node] = max(depth[node], 0)
+        at = depth[node]
+        for step in range(count - 1, -1, -1):
+            at += 1
+            depth[path[step]] = at
+    return depth

@@ -225,7 +225,15 @@ def _ratio(graph: Graph, part: Int32Array) -> Fraction:
 
 
 @njit(cache=True)
-def _play(n, later, earlier, capacity, pebbles, turn, root):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+def _play(
+    n: int,
+    later: Int32Array,
+    earlier: Int32Array,
+    capacity: Int64Array,
+    pebbles: int,
+    turn: Int64Array,
+    root: int,
+) -> tuple[Int64Array, Int64Array, Int32Array]:
     """Return what (later, earlier) ends pay, free pebbles and tight sets; invariant: (1), and each node's k.
 
     Node n hands out free pebbles: its arc to a node carries what is free there. An arc w -> u of an edge
@@ -268,7 +276,7 @@ def _play(n, later, earlier, capacity, pebbles, turn, root):  # type: ignore[no-
 
 
 @njit(cache=True)
-def _unite(tight, level, new):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+def _unite(tight: Int32Array, level: Int32Array, new: int) -> None:
     """Unite the tight sets of all nodes that have a level, and that of `new`."""
     n = len(tight)
     met = np.zeros(n, dtype=np.bool_)

@@ -11,7 +11,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from expansions.finder import bandwidth_factor, moore_steps
@@ -22,6 +21,7 @@ from experiments.replacing import replacing
 from experiments.report.curves import Axes, Curve, curves_chart
 from experiments.report.page import palette
 from experiments.report.svg import Point
+from experiments.report.templating import source, template
 from topologies.errors import InputError
 from topologies.expressions import Base, Expression, Line
 from topologies.notation import parse_notation
@@ -106,17 +106,9 @@ def _baselines(nodes: int, workload: Workload, known: Callable[..., Time]) -> It
 def _render(
     rows: Sequence[FrontierRow], growth: Growth, workloads: Sequence[Workload], times: Sequence[Time]
 ) -> str:
-    environment = Environment(
-        loader=PackageLoader("experiments.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    source = environment.loader.get_source(environment, "report.css")[0] if environment.loader else ""
     of_size = {w: [t for t in times if t.size_bytes == float(w.size)] for w in workloads}
-    return environment.get_template("growth.html").render(
-        style=Markup(source) + palette(),
+    return template("growth.html").render(
+        style=source("report.css") + palette(),
         growth=growth,
         frontiers=len({row.nodes for row in rows if row.points}),
         networks=sum(row.points > 0 for row in rows),

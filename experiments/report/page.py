@@ -9,7 +9,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from experiments.registry import METHODS
@@ -23,6 +22,7 @@ from experiments.report.results import Results, Row, read_results
 from experiments.report.series import DARK, LIGHT, Series
 from experiments.report.svg import tag
 from experiments.report.tables import GapTable, LeastTB, gap_table, is_wrong, overview, standings, states
+from experiments.report.templating import source, template
 from experiments.report.text import number, size
 from experiments.report.traffic import traffic_panels
 from experiments.report.utilisation import (
@@ -76,16 +76,9 @@ def render(results: Results) -> str:
     """Return the page of a run as HTML."""
     used = {(t, c): usages(results, t, c) for t in results.topologies for c in results.collectives}
     least = {case: least_tb(found) for case, found in used.items()}
-    environment = Environment(
-        loader=PackageLoader("experiments.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("report.html").render(
-        style=_source(environment, "report.css") + palette(),
-        script=_source(environment, "report.js"),
+    return template("report.html").render(
+        style=source("report.css") + palette(),
+        script=source("report.js"),
         name=str(results.manifest.get("name") or results.directory.resolve().name),
         results=results,
         states=states(results),
@@ -107,13 +100,6 @@ def summaries(results: Results) -> dict[str, str]:
     """Return what each method of a run is; one that has gone since is left out."""
     names = dict.fromkeys(series.method for series in results.series)
     return {name: METHODS[name].summary for name in names if name in METHODS}
-
-
-def _source(environment: Environment, name: str) -> Markup:
-    """Return a file of this package as it is, to stand inside the page."""
-    if environment.loader is None:
-        return Markup("")
-    return Markup(environment.loader.get_source(environment, name)[0])
 
 
 def palette() -> Markup:

@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
-
 from experiments.manifest import MANIFEST
 from experiments.replacing import replacing
 from experiments.report.page import REPORT, manifest_lines, palette, swatch
 from experiments.report.series import Series
 from experiments.report.study_charts import error_chart, profile_chart, scaling_chart
+from experiments.report.templating import source, template
 from experiments.report.text import seconds
 from experiments.results import read_results
 from experiments.study.instances import MODELS
@@ -64,21 +62,14 @@ def write_study_report(directory: Path) -> Path:
 
 def render_study(rows: Sequence[Row], manifest: Mapping[str, Any]) -> str:
     """Return the page of a study as HTML."""
-    environment = Environment(
-        loader=PackageLoader("experiments.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     looks = _looks(rows)
     models = list(dict.fromkeys(row["model"] for row in rows))
     of_model = {model: [row for row in rows if row["model"] == model] for model in models}
     known = {model: own for model, own in of_model.items() if any(map(size_class, own))}
     ratios = profile(rows)
-    return environment.get_template("study.html").render(
-        style=_file(environment, "report.css") + palette(),
-        script=_file(environment, "report.js"),
+    return template("study.html").render(
+        style=source("report.css") + palette(),
+        script=source("report.js"),
         name=str(manifest.get("name", "study")),
         instances=len({(row["model"], row["topology"]) for row in rows}),
         seeds=sorted({int(row["seed"]) for row in rows}),
@@ -113,13 +104,6 @@ def render_study(rows: Sequence[Row], manifest: Mapping[str, Any]) -> str:
 
 def _program(row: Row) -> str:
     return f"{row['model']} {row['topology']}"
-
-
-def _file(environment: Environment, name: str) -> Markup:
-    """Return a file of the templates as it is, to stand inside the page."""
-    if environment.loader is None:
-        return Markup("")
-    return Markup(environment.loader.get_source(environment, name)[0])
 
 
 def _looks(rows: Sequence[Row]) -> dict[str, Series]:

@@ -66,7 +66,7 @@ def run_study(config_path: Path | str, options: RunOptions, console: Console) ->
         sessions = [*store.sessions(), {"started": started, "ended": now()}]
         write_results(rows, directory, COLUMNS)
         store.write_manifest(_manifest(config, tasks, rows, sessions, workers))
-        report = written_report("experiments.report.study", "write_study_report", directory, console)
+        report = written_report(_write_report, directory, console)
         return Summary(
             directory, rows, len(tasks) - len(rows), interrupted, report, store.holds_others(tasks)
         )
@@ -201,3 +201,9 @@ def _manifest(
             sessions=sessions,
         ),
     }
+
+
+def _write_report(directory: Path) -> Path:
+    from experiments.report.study import write_study_report  # drawing takes a while to import
+
+    return write_study_report(directory)

@@ -37,7 +37,6 @@ from topologies.errors import InputError
 from topologies.exact import BoolArray
 from topologies.topology import Topology
 from topologies.transforms import transpose
-from topologies.units import format_bandwidth
 
 KINDS = (*BY_ALLGATHER, Kind.BROADCAST, Kind.REDUCE)
 
@@ -136,13 +135,8 @@ def supports(problem: Problem, options: BlinkOptions) -> None:
         raise METHOD.unsupported(
             f"option root is {options.root}; ranks of {topology.name} are 0..{topology.num_ranks - 1}"
         )
-    node = topology.eulerian_defect()
-    if topology.num_switches and node is not None:
-        into, out = (format_bandwidth(total[node]) for total in (topology.ingress, topology.egress))
-        raise METHOD.unsupported(
-            f"needs a network with switches to be Eulerian; node {topology.labels[node]} of {topology.name} "
-            f"has {into} in and {out} out"
-        )
+    if topology.num_switches:
+        METHOD.check_eulerian(topology)
 
 
 METHOD = Method(

@@ -11,10 +11,11 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from models.all_to_all.demand import Demand
 from models.solvers.compiled import CompiledModel
-from topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, frozen, offsets_of
+from topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,22 +60,20 @@ def flow_matrices(demand: Demand) -> FlowMatrices:
     upper[: topology.num_links] = topology.bandwidth.floats / topology.bandwidth.floats.max()
     cost = np.zeros(columns)
     cost[-1] = 1.0
-    model = CompiledModel(
-        name="all-to-all",
+    model = CompiledModel.of_matrix(
+        "all-to-all",
+        csr_array(
+            (
+                np.concatenate([links.value, nodes.value]),
+                np.concatenate([links.index, nodes.index]),
+                rows,
+            ),
+            shape=(len(upper), columns),
+        ),
+        cost,
+        (-np.inf, upper),
         maximize=True,
-        cost=frozen(cost, np.float64),
-        offset=0.0,
-        starts=frozen(rows, np.int32),
-        index=frozen(np.concatenate([links.index, nodes.index]), np.int32),
-        value=frozen(np.concatenate([links.value, nodes.value]), np.float64),
-        row_lower=frozen(np.full(len(upper), -np.inf), np.float64),
-        row_upper=frozen(upper, np.float64),
-        lower=frozen(np.zeros(columns), np.float64),
-        upper=frozen(np.full(columns, np.inf), np.float64),
-        integer=frozen(np.zeros(columns), np.bool_),
-        variables=(),
-        constraints=(),
-        compile_s=time.perf_counter() - begin,
+        begin=begin,
     )
     return FlowMatrices(demand, model, used)
 

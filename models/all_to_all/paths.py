@@ -13,6 +13,7 @@ from numba import njit
 
 from models.all_to_all.incidence import Incidence
 from topologies.exact import FloatArray, Int32Array, Int64Array
+from topologies.heap import sift_down, sift_up
 from topologies.topology import Topology
 
 
@@ -42,7 +43,7 @@ def shortest_tree(graph: Incidence, lengths: npt.NDArray[Any], source: int, tree
     while size:
         node = nodes[0]
         size -= 1
-        _sift_down(keys, nodes, size)
+        sift_down(keys, nodes, size)
         if done[node]:
             continue
         done[node] = True
@@ -53,33 +54,9 @@ def shortest_tree(graph: Incidence, lengths: npt.NDArray[Any], source: int, tree
             head, length = graph.head[link], distance[node] + lengths[link]
             if not done[head] and (parent[head] < 0 or length < distance[head]):
                 distance[head], parent[head] = length, link
-                _sift_up(keys, nodes, size, length, head)
+                sift_up(keys, nodes, size, length, head)
                 size += 1
     return reached
-
-
-@njit(cache=True)
-def _sift_up(keys: npt.NDArray[Any], nodes: Int32Array, hole: int, key: Any, node: int) -> None:
-    """Put an entry into the heap, whose first free place is `hole`."""
-    while hole > 0 and keys[(hole - 1) // 2] > key:
-        keys[hole], nodes[hole] = keys[(hole - 1) // 2], nodes[(hole - 1) // 2]
-        hole = (hole - 1) // 2
-    keys[hole], nodes[hole] = key, node
-
-
-@njit(cache=True)
-def _sift_down(keys: npt.NDArray[Any], nodes: Int32Array, size: int) -> None:
-    """Drop the first entry; the last one, at `size`, takes a place from the top down."""
-    key, node, hole = keys[size], nodes[size], 0
-    while 2 * hole + 1 < size:
-        child = 2 * hole + 1
-        if child + 1 < size and keys[child + 1] < keys[child]:
-            child += 1
-        if keys[child] >= key:
-            break
-        keys[hole], nodes[hole] = keys[child], nodes[child]
-        hole = child
-    keys[hole], nodes[hole] = key, node
 
 
 @njit(cache=True)

@@ -22,7 +22,7 @@ from models.all_to_all.decomposition import PathFlow
 from models.all_to_all.images import Images
 from models.all_to_all.shares import rounded_shares
 from models.solvers import CompiledModel, HighsOptions, solve
-from topologies.exact import FloatArray, Int64Array, frozen, offsets_of
+from topologies.exact import FloatArray, Int64Array, offsets_of
 
 BLOCK = 4000
 """Paths of one program, about; with more, the others' loads are fixed while a block is solved."""
@@ -103,22 +103,11 @@ def _program(loads: csr_array, pair: Int64Array, others: FloatArray) -> Compiled
     matrix = csr_array(block_array([[loads, csr_array(-np.ones((orbits, 1)))], [one_each, None]]))
     matrix.sort_indices()
     ones = np.ones(int(pair[-1]) + 1)
-    return CompiledModel(
-        name="paths",
-        maximize=False,
-        cost=frozen(np.append(np.zeros(count), 1.0), np.float64),
-        offset=0.0,
-        starts=frozen(matrix.indptr, np.int32),
-        index=frozen(matrix.indices, np.int32),
-        value=frozen(matrix.data, np.float64),
-        row_lower=frozen(np.append(np.full(orbits, -np.inf), ones), np.float64),
-        row_upper=frozen(np.append(-others, ones), np.float64),
-        lower=frozen(np.zeros(count + 1), np.float64),
-        upper=frozen(np.full(count + 1, np.inf), np.float64),
-        integer=frozen(np.zeros(count + 1), np.bool_),
-        variables=(),
-        constraints=(),
-        compile_s=0.0,
+    return CompiledModel.of_matrix(
+        "paths",
+        matrix,
+        np.append(np.zeros(count), 1.0),
+        (np.append(np.full(orbits, -np.inf), ones), np.append(-others, ones)),
     )
 
 

@@ -21,6 +21,7 @@ from schedules.schedule import Chunks, Clock, Routes, Schedule
 from topologies.errors import NoSchedule, TuttiError
 from topologies.exact import INT64_MAX, Int32Array, Int64Array, offsets_of
 from topologies.forest import Forest, LogicalNetwork
+from topologies.heights import depths
 from topologies.topology import Topology
 
 
@@ -94,29 +95,14 @@ def _legs(trees: Trees, sign: int, first_route: int) -> Iterator[tuple[int, int,
     """Yield (turn, route, begin, end) of every edge of one half's trees."""
     room = _Room(trees.arcs)
     unit = 0
-    rows = zip(trees.forest.parent.tolist(), trees.forest.weight.tolist(), strict=True)
-    for parent, weight in rows:
-        depth = _depths(parent)
-        for rank, above in enumerate(parent):
+    for parent, weight in zip(trees.forest.parent, trees.forest.weight.tolist(), strict=True):
+        depth = depths(parent).tolist()
+        for rank, above in enumerate(parent.tolist()):
             if above >= 0:
                 ends = (above, rank) if sign > 0 else (rank, above)
                 for arc, begin, end in room.fill(ends, unit, unit + weight):
                     yield sign * depth[rank], first_route + arc, begin, end
         unit += weight
-
-
-def _depths(parent: list[int]) -> list[int]:
-    """Return the hops from the root."""
-    depth = [0 if above < 0 else -1 for above in parent]
-    for start in range(len(parent)):
-        way = []
-        node = start
-        while depth[node] < 0:
-            way.append(node)
-            node = parent[node]
-        for hops, below in enumerate(reversed(way), start=depth[node] + 1):
-            depth[below] = hops
-    return depth
 
 
 class _Room:

@@ -25,7 +25,6 @@ from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from topologies.errors import InputError, NoSchedule
 from topologies.heights import largest_height, mean_height
-from topologies.units import format_bandwidth
 
 LEAST_EPSILON = Fraction(1, 10**6)
 """Greedy trees come no nearer in floating point, in any time worth waiting."""
@@ -77,13 +76,8 @@ def supports(problem: Problem, options: AllreduceTreesOptions) -> None:
     topology, what = problem.topology, problem.collective
     METHOD.check_kind(what, [Kind.ALLREDUCE])
     METHOD.check_one_group(what)
-    node = topology.eulerian_defect()
-    if topology.num_switches and node is not None:
-        into, out = (format_bandwidth(total[node]) for total in (topology.ingress, topology.egress))
-        raise METHOD.unsupported(
-            f"needs a network with switches to be Eulerian; node {topology.labels[node]} of {topology.name} "
-            f"has {into} in and {out} out"
-        )
+    if topology.num_switches:
+        METHOD.check_eulerian(topology)
     if not topology.num_switches and tree_network(topology) is None:
         raise METHOD.unsupported(
             f"needs links both ways that join all ranks; those of {topology.name} do not"

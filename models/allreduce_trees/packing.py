@@ -24,7 +24,7 @@ from models.allreduce_trees.products import factors, product_forest
 from topologies.errors import InputError
 from topologies.exact import Int32Array, Int64Array, frozen
 from topologies.forest import Forest, LogicalNetwork
-from topologies.heights import mean_height
+from topologies.heights import depths, mean_height
 from topologies.packing import pack_counts
 from topologies.strength import Graph, connected, orient, strength
 
@@ -198,9 +198,9 @@ def _centre(parent: Int32Array) -> tuple[Int32Array, Int32Array]:
     trees = len(parent)
     roots, heights = np.empty(trees, dtype=np.int32), np.empty(trees, dtype=np.int32)
     for tree in range(trees):
-        far = _farthest(parent[tree])
+        far = np.argmax(depths(parent[tree]))
         _turn(parent[tree], far)
-        end = _farthest(parent[tree])
+        end = np.argmax(depths(parent[tree]))
         length, node = 0, end
         while parent[tree, node] >= 0:
             node, length = parent[tree, node], length + 1
@@ -210,27 +210,6 @@ def _centre(parent: Int32Array) -> tuple[Int32Array, Int32Array]:
         _turn(parent[tree], node)
         roots[tree], heights[tree] = node, length - length // 2
     return roots, heights
-
-
-@njit(cache=True)
-def _farthest(parent: Int32Array) -> int:
-    """Return the lowest node that is farthest from the root."""
-    depth = np.full(len(parent), -1, dtype=np.int32)
-    path = np.empty(len(parent), dtype=np.int32)
-    best = 0
-    for start in range(len(parent)):
-        node, count = start, 0
-        while depth[node] < 0 and parent[node] >= 0:
-            path[count] = node
-            node, count = parent[node], count + 1
-        depth[node] = max(depth[node], 0)
-        at = depth[node]
-        for step in range(count - 1, -1, -1):
-            at += 1
-            depth[path[step]] = at
-        if depth[start] > depth[best]:
-            best = start
-    return best
 
 
 @njit(cache=True)

@@ -21,6 +21,7 @@ from schedules.schedule import Chunks, Clock, Routes, Schedule
 from topologies.errors import NoSchedule
 from topologies.exact import INT64_MAX, Int32Array, Int64Array, offsets_of
 from topologies.forest import Forest, LogicalNetwork
+from topologies.heights import depths
 from topologies.topology import Topology
 
 MOST_TRANSFERS = 5 * 10**7
@@ -166,24 +167,6 @@ def _lay(
                         place[which] += 1
         unit += weight[tree]
     return table[:, :rows]
-
-
-@njit(cache=True)
-def depths(parent: Int32Array) -> Int64Array:
-    """Return the hops from the root; invariant: a node with a depth has its whole way up labelled."""
-    depth = np.full(len(parent), -1, dtype=np.int64)
-    path = np.empty(len(parent), dtype=np.int64)
-    for start in range(len(parent)):
-        node, count = start, 0
-        while depth[node] < 0 and parent[node] >= 0:
-            path[count] = node
-            node, count = parent[node], count + 1
-        depth[node] = max(depth[node], 0)
-        at = depth[node]
-        for step in range(count - 1, -1, -1):
-            at += 1
-            depth[path[step]] = at
-    return depth
 
 
 def _chunks(bounds: Int64Array, cuts: Int64Array) -> _Chunks:

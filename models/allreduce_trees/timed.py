@@ -24,13 +24,13 @@ import numpy as np
 from models.allreduce_trees.listing import Events, Hung, hung, list_schedule
 from models.allreduce_trees.network import TreeNetwork
 from models.allreduce_trees.packing import Packing
-from models.allreduce_trees.schedule import Legs, depths, flow_of
+from models.allreduce_trees.schedule import Legs, flow_of
 from schedules.method import Problem
 from schedules.schedule import Clock, Schedule
 from schedules.simulate import SimulationOptions, simulate
 from topologies.exact import INT64_MAX, Int64Array, offsets_of
 from topologies.forest import Forest
-from topologies.heights import largest_height
+from topologies.heights import depths, largest_height
 from topologies.topology import Topology
 
 MOST_EVENTS = 2**21

@@ -14,7 +14,7 @@ This is the reference for `models.bfb.counting`, which finds the same U without 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -105,9 +105,13 @@ def lp_workloads(work: Frontiers, solver: str = "highs", options: Any = None) ->
         results.append(solve(workload_model(eligible), solver, options))
         most_links = len({w for links in eligible.values() for w in links})
         values.append(_exact(results[-1], most_links, divmod(job, work.steps)))
+    return LpWorkloads(tuple(values), *spent(results, begin))
+
+
+def spent(results: Sequence[SolverResult], begin: float) -> tuple[float, float, int, int, str]:
+    """Return what programs cost since `begin`: build_s, solve_s, variables, constraints and solver."""
     solve_s = sum(result.solve_s for result in results)
-    return LpWorkloads(
-        tuple(values),
+    return (
         time.perf_counter() - begin - solve_s,
         solve_s,
         sum(result.columns for result in results),

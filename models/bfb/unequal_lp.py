@@ -24,7 +24,7 @@ import numpy as np
 import pyomo.environ as pyo
 
 from models.bfb.frontiers import Frontiers
-from models.bfb.lp import eligible_links
+from models.bfb.lp import eligible_links, spent
 from models.solvers.outcome import SolutionStatus, SolverResult
 from models.solvers.solving import solve
 from topologies.errors import NoSchedule
@@ -137,16 +137,7 @@ def lp_times(work: Frontiers, size: Fraction, solver: str = "highs", options: An
         solved = _without_idle_links(eligible, links, solver, options)
         results += solved
         values.append(_objective(solved[-1]) * float(links.unit))
-    solve_s = sum(result.solve_s for result in results)
-    return LpTimes(
-        tuple(values),
-        len(results),
-        time.perf_counter() - begin - solve_s,
-        solve_s,
-        sum(result.columns for result in results),
-        sum(result.rows for result in results),
-        f"{results[0].solver} {results[0].version}",
-    )
+    return LpTimes(tuple(values), len(results), *spent(results, begin))
 
 
 def _without_idle_links(

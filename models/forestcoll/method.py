@@ -39,7 +39,6 @@ from topologies.scaling import tree_capacities
 from topologies.splitting import remove_switches
 from topologies.spreading import spread_switches
 from topologies.transforms import transpose
-from topologies.units import format_bandwidth
 
 KINDS = (Kind.ALLGATHER, Kind.REDUCE_SCATTER, Kind.ALLREDUCE, Kind.BROADCAST, Kind.REDUCE)
 
@@ -95,13 +94,8 @@ def supports(problem: Problem, options: ForestcollOptions) -> None:
         raise METHOD.unsupported(f"does {', '.join(KINDS)}, not {what.kind}")
     if len(what.members) > 1:
         raise METHOD.unsupported(f"does one group at a time; this is {what}")
-    node = topology.eulerian_defect()
-    if node is not None and len(what.members[0]) < topology.num_nodes:
-        into, out = (format_bandwidth(total[node]) for total in (topology.ingress, topology.egress))
-        raise METHOD.unsupported(
-            f"needs a network with switches to be Eulerian; node {topology.labels[node]} of {topology.name} "
-            f"has {into} in and {out} out"
-        )
+    if len(what.members[0]) < topology.num_nodes:
+        METHOD.check_eulerian(topology)
 
 
 def synthesize(problem: Problem, options: ForestcollOptions, rng: np.random.Generator) -> Schedule:
