@@ -6,11 +6,22 @@ from collections.abc import Iterable, Mapping
 
 from expansions import METHOD as EXPANSION
 from heuristics.blink import METHOD as BLINK
+from heuristics.blueconnect import METHOD as BLUECONNECT
+from heuristics.bruck import METHOD as BRUCK
+from heuristics.ccube import METHOD as CCUBE
 from heuristics.direct import METHOD as DIRECT
+from heuristics.double_binary_tree import METHOD as DBT
 from heuristics.multitree import METHOD as MULTITREE
+from heuristics.nccl import METHOD as NCCL
+from heuristics.recursive_doubling import METHOD as RECURSIVE_DOUBLING
 from heuristics.rhd import METHOD as RHD
 from heuristics.ring import METHOD as RING
+from heuristics.shifted_rings import METHOD as SHIFTED_RINGS
+from heuristics.swing import METHOD as SWING
 from heuristics.tacos import METHOD as TACOS
+from heuristics.themis import METHOD as THEMIS
+from heuristics.torus_rings import METHOD as TORUS_RINGS
+from heuristics.tto import METHOD as TTO
 from models.all_to_all import METHOD as MCF
 from models.allreduce_lp import METHOD as ALLREDUCE_LP
 from models.allreduce_trees import METHOD as ALLREDUCE_TREES
@@ -30,6 +41,17 @@ METHODS = by_name(
         RING,
         DIRECT,
         RHD,
+        RECURSIVE_DOUBLING,
+        BRUCK,
+        DBT,
+        NCCL,
+        SHIFTED_RINGS,
+        TORUS_RINGS,
+        BLUECONNECT,
+        THEMIS,
+        SWING,
+        CCUBE,
+        TTO,
         MULTITREE,
         BLINK,
         TACOS,

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from heuristics.steps import routes_between
+from heuristics.steps import Rows, step_schedule
 from schedules.collective import EVERYONE, Collective, Items, Kind
 from schedules.compose import compose_allreduce
 from schedules.method import Method, NoOptions, Problem
-from schedules.schedule import Chunks, Clock, Schedule, step_numbers
+from schedules.mixing import side_by_side
+from schedules.schedule import Chunks, Schedule
 from topologies.exact import Int64Array
 from topologies.topology import Topology
 
@@ -19,6 +20,9 @@ from topologies.topology import Topology
 def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -> Schedule:
     """Return the direct schedule over shortest routes, in the step clock; it does every collective."""
     what = problem.collective
+    if what.parts:
+        parts = [synthesize(Problem(problem.topology, part), options, rng) for part in what.parts]
+        return side_by_side(what, parts)
     if what.kind is Kind.ALLREDUCE:
         halves = (what.with_kind(kind) for kind in (Kind.REDUCE_SCATTER, Kind.ALLGATHER))
         return compose_allreduce(*(_one_step(problem.topology, half) for half in halves))
@@ -27,18 +31,7 @@ def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -
 
 def _one_step(topology: Topology, what: Collective) -> Schedule:
     item, source, target = _deliveries(what)
-    pair, route = np.unique(source * topology.num_ranks + target, return_inverse=True)
-    return Schedule(
-        topology=topology,
-        collective=what,
-        clock=Clock.STEP,
-        chunks=Chunks.even(what),
-        chunk=item.astype(np.int32),
-        route=route.astype(np.int32),
-        order=step_numbers(np.ones(len(item))),
-        reduce=np.ones(len(item), dtype=np.bool_) if what.is_combining else None,
-        routes=routes_between(topology, pair // topology.num_ranks, pair % topology.num_ranks),
-    )
+    return step_schedule(topology, what, Chunks.even(what), Rows.of(1, source, target, item))
 
 
 def _deliveries(what: Collective) -> tuple[Int64Array, Int64Array, Int64Array]:

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from heuristics.steps import routes_between, supports_allgathers
+from heuristics.steps import Rows, needs_power_of_two, step_schedule, supports_allgathers
 from schedules.compose import from_allgather
 from schedules.method import Method, NoOptions, Problem
-from schedules.schedule import Chunks, Clock, Schedule, step_numbers
-from topologies.exact import Int32Array
+from schedules.schedule import Chunks, Schedule
 
 
 def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -> Schedule:
@@ -29,45 +28,19 @@ def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -
 
 
 def _allgather(problem: Problem) -> Schedule:
-    n = problem.topology.num_ranks
-    rank = np.arange(n)
-    distances = [1 << bit for bit in range(n.bit_length() - 1)]
-    routes = routes_between(
-        problem.topology,
-        np.tile(rank, len(distances)),
-        np.concatenate([rank ^ distance for distance in distances]),
-    )
-    shards = [_aligned_blocks(n, distance).ravel() for distance in distances]
-    return Schedule(
-        topology=problem.topology,
-        collective=problem.collective,
-        clock=Clock.STEP,
-        chunks=Chunks.even(problem.collective),
-        chunk=np.concatenate(shards).astype(np.int32),
-        route=_routes_by_row(n, distances),
-        order=step_numbers(np.repeat(np.arange(1, len(distances) + 1), [len(step) for step in shards])),
-        routes=routes,
-    )
-
-
-def _routes_by_row(n: int, distances: list[int]) -> Int32Array:
-    """Return the route of each row: all shards of a block travel as one message."""
-    routes = [np.repeat(np.arange(n) + t * n, distance) for t, distance in enumerate(distances)]
-    return np.concatenate(routes).astype(np.int32)
-
-
-def _aligned_blocks(n: int, length: int) -> np.ndarray:
-    """Return (n, length): the shards of the aligned block of `length` ranks that each rank is in."""
-    rank = np.arange(n)
-    return (rank - rank % length)[:, None] + np.arange(length)
+    n, what = problem.topology.num_ranks, problem.collective
+    rank = np.arange(n)[:, None]
+    rows = [
+        Rows.of(bit + 1, rank, rank ^ (1 << bit), (rank >> bit << bit) + np.arange(1 << bit))
+        for bit in range(n.bit_length() - 1)
+    ]
+    return step_schedule(problem.topology, what, Chunks.even(what), Rows.joined(rows))
 
 
 def supports(problem: Problem, options: NoOptions) -> None:
     """Raise `Unsupported` unless N is a power of two, for groups, and for what is not made of allgathers."""
     supports_allgathers(METHOD, problem)
-    n = problem.topology.num_ranks
-    if n & (n - 1):
-        raise METHOD.unsupported(f"needs a power of two ranks; {problem.topology.name} has {n}")
+    needs_power_of_two(METHOD, problem)
 
 
 METHOD = Method(

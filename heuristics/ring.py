@@ -1,21 +1,48 @@
 """The ring: every shard goes round in rank order, half of it each way (TACOS, Fig. 5 and section V-A).
 
 In step t of N - 1, rank i sends clockwise (to i + 1) the first half of shard i - t + 1, and counterclockwise
-the second half of shard i + t - 1, all modulo N. Where consecutive ranks are not neighbours, a transfer takes
-a shortest route.
+the second half of shard i + t - 1, all modulo N. With `one_way` whole shards go clockwise. Where consecutive
+ranks are not neighbours, a transfer takes a shortest route.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
+
 import numpy as np
 
-from heuristics.steps import routes_between, supports_allgathers
+from heuristics.steps import Rows, step_schedule, supports_allgathers
 from schedules.compose import from_allgather
-from schedules.method import Method, NoOptions, Problem
-from schedules.schedule import Chunks, Clock, Schedule, step_numbers
+from schedules.method import Method, Problem
+from schedules.schedule import Chunks, Schedule
+from topologies.errors import InputError
 
 
-def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -> Schedule:
+@dataclass(frozen=True)
+class RingOptions:
+    """Options of the ring.
+
+    Parameters
+    ----------
+    one_way
+        Whether whole shards go round clockwise only.
+
+    Raises
+    ------
+    InputError
+        If it is neither true nor false.
+    """
+
+    one_way: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the value."""
+        if not isinstance(self.one_way, bool):
+            raise InputError(f"ring option one_way is {self.one_way!r}; allowed: true, false")
+
+
+def synthesize(problem: Problem, options: RingOptions, rng: np.random.Generator) -> Schedule:
     """Return the bidirectional ring, in the step clock; two ranks, both ways being one, send whole shards.
 
     Raises
@@ -24,33 +51,20 @@ def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -
         As `supports`.
     """
     supports(problem, options)
-    return from_allgather(problem, _allgather)
+    return from_allgather(problem, partial(_allgather, one_way=options.one_way))
 
 
-def _allgather(problem: Problem) -> Schedule:
-    n = problem.topology.num_ranks
-    directions = 2 if n > 2 else 1
-    rank = np.arange(n)
-    routes = routes_between(
-        problem.topology,
-        np.tile(rank, directions),
-        np.concatenate([(rank + way) % n for way in (1, -1)[:directions]]),
-    )
-    step, way, sender = np.meshgrid(np.arange(1, n), np.arange(directions), rank, indexing="ij")
-    shard = (sender - (1 - 2 * way) * (step - 1)) % n
-    return Schedule(
-        topology=problem.topology,
-        collective=problem.collective,
-        clock=Clock.STEP,
-        chunks=Chunks.even(problem.collective, directions),
-        chunk=(shard * directions + way).ravel().astype(np.int32),
-        route=(way * n + sender).ravel().astype(np.int32),
-        order=step_numbers(step.ravel()),
-        routes=routes,
-    )
+def _allgather(problem: Problem, one_way: bool) -> Schedule:
+    n, what = problem.topology.num_ranks, problem.collective
+    ways = 1 if one_way or n == 2 else 2
+    step, way, sender = np.meshgrid(np.arange(1, n), np.arange(ways), np.arange(n), indexing="ij")
+    turn = 1 - 2 * way
+    shard = (sender - turn * (step - 1)) % n
+    rows = Rows.of(step, sender, (sender + turn) % n, shard * ways + way)
+    return step_schedule(problem.topology, what, Chunks.even(what, ways), rows)
 
 
-def supports(problem: Problem, options: NoOptions) -> None:
+def supports(problem: Problem, options: RingOptions) -> None:
     """Raise `Unsupported` for collectives over groups and those that are not made of allgathers."""
     supports_allgathers(METHOD, problem)
 
@@ -59,6 +73,7 @@ METHOD = Method(
     name="ring",
     kind="heuristic",
     synthesize=synthesize,
+    options=RingOptions,
     supports=supports,
-    summary="bidirectional ring in rank order over shortest routes",
+    summary="ring in rank order, both ways or one, over shortest routes",
 )

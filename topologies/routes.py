@@ -14,14 +14,17 @@ from topologies.exact import Int32Array, Int64Array, offsets_of
 from topologies.topology import Topology
 
 
+_UNIT = 2**16
+
+
 def shortest_routes(
     topology: Topology, sources: npt.ArrayLike | Sequence[int], targets: npt.ArrayLike | Sequence[int]
 ) -> tuple[Int64Array, Int32Array]:
     """Return a route with the fewest links for each pair, spread over the network's links.
 
     Pairs are routed by target, then in the order given. Among the shortest routes of a pair the one is taken
-    whose links carry the fewest routes so far, all links together; among those, the one with the lowest next
-    node at each hop. So parallel links take turns, and a network that equals its transpose but for the
+    whose links, this route included, carry the fewest routes for their bandwidth, all links together; among
+    those, the one with the lowest next node at each hop. So parallel links take turns, and a network that equals its transpose but for the
     numbering of links has routes over the same nodes both ways. Ranks and switches forward alike.
 
     Parameters
@@ -71,9 +74,19 @@ def shortest_routes(
     out_offsets = topology.out_links[0]
     out_links = np.lexsort((topology.target, topology.source)).astype(np.int32)
     links = _route_links(
-        in_offsets, tails, out_offsets, out_links, topology.target, starts, ends, by_target, offsets
+        (in_offsets, tails),
+        (out_offsets, out_links),
+        (topology.target, _slowness(topology)),
+        (starts, ends, by_target),
+        offsets,
     )
     return offsets, links
+
+
+def _slowness(topology: Topology) -> Int64Array:
+    """Return how long each link takes for the same load, in units of what the fastest takes, over `_UNIT`."""
+    bandwidth = topology.bandwidth.floats
+    return np.rint(np.minimum(bandwidth.max() / bandwidth, _UNIT) * _UNIT).astype(np.int64)
 
 
 @njit(cache=True)
@@ -95,24 +108,24 @@ def _route_lengths(
 
 @njit(cache=True)
 def _route_links(
-    in_offsets: Int64Array,
-    tails: Int32Array,
-    out_offsets: Int64Array,
-    out_links: Int32Array,
-    heads: Int32Array,
-    starts: Int64Array,
-    ends: Int64Array,
-    by_target: Int64Array,
+    arriving: tuple[Int64Array, Int32Array],
+    leaving: tuple[Int64Array, Int32Array],
+    ways: tuple[Int32Array, Int64Array],
+    pairs: tuple[Int64Array, Int64Array, Int64Array],
     offsets: Int64Array,
 ) -> Int32Array:
-    """Walk each route after the choices of `_cheapest_ways`, then count it on its links."""
+    """Walk each route after the choices of `_cheapest_ways`, then add it to the prices of its links."""
+    in_offsets, tails = arriving
+    out_offsets, out_links = leaving
+    heads, slowness = ways
+    starts, ends, by_target = pairs
     num_nodes = len(in_offsets) - 1
     hops = np.empty(num_nodes, np.int32)
     queue = np.empty(num_nodes, np.int32)
     known = np.zeros(num_nodes, np.int64)
     cost = np.empty(num_nodes, np.int64)
     choice = np.empty(num_nodes, np.int32)
-    used = np.zeros(len(heads), np.int64)
+    price = slowness.copy()
     routes = np.empty(offsets[-1], np.int32)
     searched = -1
     for turn, pair in enumerate(by_target):
@@ -120,10 +133,10 @@ def _route_links(
             searched = ends[pair]
             breadth_first(in_offsets, tails, searched, hops, queue)
         node = starts[pair]
-        _cheapest_ways(node, hops, out_offsets, out_links, heads, used, turn + 1, known, queue, cost, choice)
+        _cheapest_ways(node, hops, out_offsets, out_links, heads, price, turn + 1, known, queue, cost, choice)
         for place in range(offsets[pair], offsets[pair + 1]):
             routes[place] = choice[node]
-            used[choice[node]] += 1
+            price[choice[node]] += slowness[choice[node]]
             node = heads[choice[node]]
     return routes
 
@@ -135,14 +148,14 @@ def _cheapest_ways(
     out_offsets: Int64Array,
     out_links: Int32Array,
     heads: Int32Array,
-    used: Int64Array,
+    price: Int64Array,
     turn: int,
     known: Int64Array,
     queue: Int32Array,
     cost: Int64Array,
     choice: Int32Array,
 ) -> None:
-    """Set, for the nodes on shortest routes from the source, the least-used way on and its cost.
+    """Set, for the nodes on shortest routes from the source, the cheapest way on and its cost.
 
     Nodes are found level by level and priced in the opposite order, so that a node is priced after all the
     nodes that it can go on to. `known` holds the turn in which a node was last found.
@@ -164,6 +177,6 @@ def _cheapest_ways(
         cost[node] = 0 if hops[node] == 0 else np.iinfo(np.int64).max
         for position in range(out_offsets[node], out_offsets[node + 1]):
             link = out_links[position]
-            if hops[heads[link]] == hops[node] - 1 and used[link] + cost[heads[link]] < cost[node]:
-                cost[node] = used[link] + cost[heads[link]]
+            if hops[heads[link]] == hops[node] - 1 and price[link] + cost[heads[link]] < cost[node]:
+                cost[node] = price[link] + cost[heads[link]]
                 choice[node] = link

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from heuristics.ring import METHOD
-from schedules import NoOptions, Problem, collective
+from schedules import Problem, collective
 from schedules.cost import step_cost
 from schedules.verify import verify
 from topologies import Unsupported
@@ -18,8 +18,8 @@ KINDS = ("allgather", "reduce-scatter", "allreduce")
 def ring(text, kind="allgather", **details):
     topology = parse_topology(text)
     problem = Problem(topology, collective(kind, topology.num_ranks, **details))
-    METHOD.supports(problem, NoOptions())
-    return METHOD.synthesize(problem, NoOptions(), np.random.default_rng(0))
+    METHOD.supports(problem, METHOD.options())
+    return METHOD.synthesize(problem, METHOD.options(), np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("n", [3, 4, 5, 8, 9])

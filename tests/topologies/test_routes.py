@@ -53,12 +53,15 @@ def links_of_paths(topology, paths):
 
 
 @pytest.mark.parametrize("topology", NETWORKS, ids=lambda t: t.name)
-def test_a_route_is_the_least_used_so_far_of_all_shortest_ones_then_the_first_by_nodes(topology):
+def test_a_route_is_the_cheapest_so_far_of_all_shortest_ones_then_the_first_by_nodes(topology):
+    """A link's price: (routes over it, this one included) / bandwidth; the bandwidths here have few digits."""
     graph = nx.DiGraph(zip(topology.source.tolist(), topology.target.tolist(), strict=True))
-    used = [0] * topology.num_links
+    used = [1] * topology.num_links
+    fastest = max(topology.bandwidth)
+    slow = [fastest / bandwidth for bandwidth in topology.bandwidth]
     for (a, b), route in sorted(all_routes(topology).items(), key=lambda item: (item[0][1], item[0][0])):
         shortest = [
-            (sum(used[link] for link in links), path, links)
+            (sum(used[link] * slow[link] for link in links), path, links)
             for path in nx.all_shortest_paths(graph, a, b)
             for links in links_of_paths(topology, [path])
         ]

@@ -1,0 +1,182 @@
+"""Allgathers dimension by dimension: what the hierarchical algorithms on grids share.
+
+In phase j of an order of the dimensions every rank spreads all that it has over its line of dimension j. A
+shard of rank y so reaches rank x in the phase of the last dimension of the order in which x and y differ.
+
+On a line of d ranks all d blocks spread at once: on a *ring* they go round in d - 1 steps, one way; on a
+*path* each goes towards both ends in d - 1 steps; on a *complete* line straight to all in one step; through a
+*switch* by doubling where d is a power of two, otherwise straight too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from heuristics.steps import Rows, step_schedule, supports_allgathers
+from schedules.method import Method, Problem
+from schedules.schedule import Chunks, Schedule
+from topologies.exact import Int64Array
+from topologies.grids import Grid, Line, grid_of
+from topologies.topology import Topology
+
+LineRows = Rows
+"""Rows on one line: sender and receiver are coordinates on it, the chunk is the coordinate of the owner."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """How one part of every shard travels.
+
+    Parameters
+    ----------
+    order
+        The dimensions in the order in which it is spread.
+    way
+        Which way round rings, 1 or -1.
+    """
+
+    order: tuple[int, ...]
+    way: int = 1
+
+
+def both_ways(grid: Grid, orders: Sequence[tuple[int, ...]]) -> list[Part]:
+    """Return a part each way for each order if there are rings, one for each order otherwise."""
+    ways = (1, -1) if Line.RING in grid.lines else (1,)
+    return [Part(order, way) for order in orders for way in ways]
+
+
+def line_rows(line: Line, size: int, way: int = 1) -> LineRows:
+    """Return the allgather of a line.
+
+    Examples
+    --------
+    >>> rows = line_rows(Line.PATH, 3)
+    >>> list(zip(*(column.tolist() for column in rows)))
+    [(1, 0, 1, 0), (2, 1, 2, 0), (1, 1, 0, 1), (1, 1, 2, 1), (2, 1, 0, 2), (1, 2, 1, 2)]
+    """
+    at = np.arange(size)
+    if line is Line.RING:
+        step = np.arange(1, size)[:, None]
+        return Rows.of(step, at, (at + way) % size, (at - way * (step - 1)) % size)
+    if line is Line.PATH:
+        return _along_a_path(size)
+    if line is Line.SWITCH and size & (size - 1) == 0:
+        bits = range(size.bit_length() - 1)
+        blocks = [(at[:, None] >> bit << bit) + np.arange(1 << bit) for bit in bits]
+        return Rows.joined(
+            [Rows.of(b + 1, at[:, None], at[:, None] ^ (1 << b), block) for b, block in enumerate(blocks)]
+        )
+    source, target = np.nonzero(~np.eye(size, dtype=np.bool_))
+    return Rows.of(1, source, target, source)
+
+
+def _along_a_path(size: int) -> LineRows:
+    """Return the rows by which each rank's block moves one rank on, towards both ends, in each step."""
+    owner, target = np.nonzero(~np.eye(size, dtype=np.bool_))
+    return Rows.of(np.abs(target - owner), target - np.sign(target - owner), target, owner)
+
+
+def spread(grid: Grid, part: Part) -> Rows:
+    """Return the allgather of whole shards by the part's order; chunks are owners, steps follow from 1."""
+    phases, before = [], 0
+    for place, dimension in enumerate(part.order):
+        rows = line_rows(grid.lines[dimension], grid.shape[dimension], part.way)
+        phases.append(_phase(grid, part.order[: place + 1], rows, before))
+        before += int(rows.step.max())
+    return Rows.joined(phases)
+
+
+def _phase(grid: Grid, order: Sequence[int], line: LineRows, before: int) -> Rows:
+    """Return what moves in the phase of the last dimension of `order`, spread along the others already.
+
+    Axes: a row of the line, the owner's coordinates (but along the line), the holder's in earlier dimensions.
+    """
+    k, along = len(grid.shape), order[-1]
+    axes = 1 + 2 * k
+
+    def axis(values: Int64Array, place: int) -> Int64Array:
+        return values.reshape([-1 if i == place else 1 for i in range(axes)])
+
+    owner = [axis(np.arange(size), 1 + i) for i, size in enumerate(grid.shape)]
+    holder = [axis(np.arange(size), 1 + k + i) for i, size in enumerate(grid.shape)]
+    at = [holder[i] if i in order[:-1] else owner[i] for i in range(k)]
+    ends = (line.chunk, line.source, line.target)
+    of, source, target = (axis(end, 0) for end in ends)
+
+    def rank(coordinates: list[Int64Array], here: Int64Array) -> Int64Array:
+        return grid.rank_at([here if i == along else x for i, x in enumerate(coordinates)])
+
+    return Rows.of(before + axis(line.step, 0), rank(at, source), rank(at, target), rank(owner, of))
+
+
+def chunked_spread(problem: Problem, grid: Grid, travel: Sequence[Sequence[Part]]) -> Schedule:
+    """Return the allgather of equal chunks of every shard, each in equal parts, in the step clock.
+
+    Chunk c of C makes its t-th step in step (t - 1) C + c of the schedule: a rank sends its chunks one after
+    the other, and all chunks are on their way at once.
+
+    Parameters
+    ----------
+    problem, grid
+        The problem and the network's dimensions.
+    travel
+        For each chunk how its parts travel, as many parts for each.
+    """
+    parts = len(travel[0])
+    rows = []
+    for number, chunk in enumerate(travel):
+        for i, part in enumerate(chunk):
+            whole = spread(grid, part)
+            step = (whole.step - 1) * len(travel) + number + 1
+            rows.append(whole._replace(step=step, chunk=(whole.chunk * len(travel) + number) * parts + i))
+    what = problem.collective
+    return step_schedule(problem.topology, what, Chunks.even(what, len(travel) * parts), Rows.joined(rows))
+
+
+def line_bandwidths(topology: Topology, grid: Grid) -> list[Fraction]:
+    """Return what rank 0 can send along each dimension, in bytes a second, exact.
+
+    A link counts for the first dimension in which it reaches others, through switches, and for all if it is
+    the only way. An end of a path sends over one link, which is what bounds the whole path.
+    """
+    offsets, links = topology.out_links
+    total = [Fraction(0)] * len(grid.shape)
+    for link in links[offsets[0] : offsets[1]].tolist():
+        farthest = max(_ranks_behind(topology, int(topology.target[link])))
+        dimension = next(i for i, stride in enumerate(grid.strides) if farthest >= stride)
+        total[dimension] += topology.bandwidth[link]
+    return [rate or sum(total, Fraction(0)) for rate in total]
+
+
+def _ranks_behind(topology: Topology, node: int) -> set[int]:
+    """Return the ranks that a node is or reaches through switches."""
+    offsets, links = topology.out_links
+    found, waiting = {node}, [node]
+    for here in waiting:
+        if here >= topology.num_ranks:
+            onward = set(topology.target[links[offsets[here] : offsets[here + 1]]].tolist()) - found
+            found |= onward
+            waiting += onward
+    return {one for one in found if one < topology.num_ranks}
+
+
+def grid_for(method: Method, problem: Problem) -> Grid:
+    """Return the dimensions of the network.
+
+    Raises
+    ------
+    Unsupported
+        If it is no grid, or the problem is not made of allgathers of all ranks.
+    """
+    supports_allgathers(method, problem)
+    grid = grid_of(problem.topology)
+    if grid is None:
+        raise method.unsupported(
+            "needs a network in dimensions whose lines are rings, paths, complete or on one switch, such as "
+            f"torus, mesh, hypercube, switch2d or rfs; {problem.topology.name} is none"
+        )
+    return grid

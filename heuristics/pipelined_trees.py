@@ -1,0 +1,95 @@
+"""An allreduce over rooted trees: slices of each tree's part of M follow each other up it and down.
+
+M is a line that is cut into one interval a tree, each cut into slices. Slice j of a tree of height H goes
+from a rank at depth d to its parent in step j + H - d + 1, so that the deepest begin, and comes back from the
+parent in step j + H + d. What a rank sends of one slice is one message. A broadcast is the second half of
+this, a reduce the first.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from heuristics.steps import Rows, step_schedule
+from schedules.collective import Collective, Kind
+from schedules.method import Problem
+from schedules.schedule import Chunks, Schedule
+from schedules.simulate import simulate
+from topologies.exact import Int32Array, Int64Array, offsets_of
+from topologies.heights import depths
+
+MOST_SLICES = 1024
+
+
+def best_slices(problem: Problem, parents: Int32Array) -> int:
+    """Return the number of slices, a power of two, after which twice as many do not help; 1 without a size.
+
+    Parameters
+    ----------
+    problem, parents
+        As in `pipelined_trees`.
+    """
+    best, slices, least = 1, 1, math.inf
+    while problem.size is not None and slices <= MOST_SLICES:
+        time = simulate(_alone(problem, parents, slices), problem.size).time
+        if time >= least:
+            break
+        best, least, slices = slices, time, slices * 2
+    return best
+
+
+def _alone(problem: Problem, parents: Int32Array, slices: int) -> Schedule:
+    """Return the messages of the schedule as if M were one item: the same loads in fewer rows."""
+    whole = Collective(Kind.BROADCAST, problem.topology.num_ranks, root=0)
+    return _schedule(Problem(problem.topology, whole), parents, slices, problem.collective.kind)
+
+
+def pipelined_trees(problem: Problem, parents: Int32Array, slices: int) -> Schedule:
+    """Return the schedule, in the step clock, every tree edge over a shortest route.
+
+    Parameters
+    ----------
+    problem
+        An allreduce, broadcast or reduce of all ranks.
+    parents
+        Shape (trees, N): each rank's parent, -1 at the root. All trees move equal parts of M.
+    slices
+        How many for each tree; 0: `best_slices`.
+    """
+    slices = slices or best_slices(problem, parents)
+    return _schedule(problem, parents, slices, problem.collective.kind)
+
+
+def _schedule(problem: Problem, parents: Int32Array, slices: int, kind: Kind) -> Schedule:
+    """Return the rows of an allreduce, broadcast or reduce on the data of the problem's collective."""
+    chunks, piece = _cut(problem, len(parents) * slices)
+    tree, place = np.divmod(piece, slices)
+    ups, downs = [], []
+    for number, parent in enumerate(parents):
+        chunk = np.flatnonzero(tree == number)[:, None]
+        child, depth = np.flatnonzero(parent >= 0), depths(parent)
+        above, turn, height = parent[child], depth[child], int(depth.max())
+        ups.append(Rows.of(place[chunk] + height - turn + 1, child, above, chunk))
+        downs.append(Rows.of(place[chunk] + height + turn, above, child, chunk))
+    halves = [*([] if kind is Kind.BROADCAST else ups), *([] if kind is Kind.REDUCE else downs)]
+    rows = Rows.joined(halves)
+    rising = 0 if kind is Kind.BROADCAST else sum(len(up.step) for up in ups)
+    reduce = np.arange(len(rows.step)) < rising if rising else None
+    return step_schedule(problem.topology, problem.collective, chunks, rows, reduce=reduce)
+
+
+def _cut(problem: Problem, pieces: int) -> tuple[Chunks, Int64Array]:
+    """Return chunks that each lie in one item and in one of so many equal pieces of M, and that piece."""
+    share = problem.collective.items.share.reduced
+    units = math.lcm(share.denominator, pieces)
+    ends = offsets_of(share.numerators) * (units // share.denominator)
+    cuts = np.union1d(ends, np.arange(pieces + 1) * (units // pieces))
+    item = np.searchsorted(ends[1:], cuts[:-1], side="right")
+    empty = np.flatnonzero(np.diff(ends) == 0)
+    order = np.argsort(np.concatenate([item, empty]), kind="stable")
+    size = np.concatenate([np.diff(cuts), np.zeros(len(empty), dtype=np.int64)])[order]
+    start = np.concatenate([cuts[:-1], np.minimum(ends[empty], units - 1)])[order]
+    chunks = Chunks(np.concatenate([item, empty])[order].astype(np.int32), size, units)
+    return chunks, start // (units // pieces)

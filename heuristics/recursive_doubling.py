@@ -1,0 +1,46 @@
+"""Recursive doubling: in step t all ranks exchange all of M with the rank at distance 2^(t-1) and add it.
+
+The allreduce of small sizes: log2 N steps, log2 N times the data (Thakur, Rabenseifner, Gropp, doi
+10.1177/1094342005051521, section 4.1). Allgather by recursive doubling is that of `rhd`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from heuristics.steps import Rows, needs_power_of_two, step_schedule
+from schedules.collective import Kind
+from schedules.method import Method, NoOptions, Problem
+from schedules.schedule import Chunks, Schedule
+
+
+def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -> Schedule:
+    """Return the allreduce over shortest routes, in the step clock: log2 N steps.
+
+    Raises
+    ------
+    Unsupported
+        As `supports`.
+    """
+    supports(problem, options)
+    n, what = problem.topology.num_ranks, problem.collective
+    bit, rank, item = np.meshgrid(np.arange(n.bit_length() - 1), np.arange(n), np.arange(n), indexing="ij")
+    return step_schedule(
+        problem.topology, what, Chunks.even(what), Rows.of(bit + 1, rank, rank ^ (1 << bit), item)
+    )
+
+
+def supports(problem: Problem, options: NoOptions) -> None:
+    """Raise `Unsupported` unless N is a power of two and the problem an allreduce of all ranks."""
+    METHOD.check_kind(problem.collective, (Kind.ALLREDUCE,))
+    METHOD.check_one_group(problem.collective)
+    needs_power_of_two(METHOD, problem)
+
+
+METHOD = Method(
+    name="recursive_doubling",
+    kind="heuristic",
+    synthesize=synthesize,
+    supports=supports,
+    summary="allreduce by exchanging all data at doubling distances; a power of two ranks",
+)

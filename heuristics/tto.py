@@ -1,0 +1,79 @@
+"""TTO: three trees over a 2D mesh, rooted in three corners, that reduce and broadcast overlapped.
+
+Laskar, Majumder, Kim, Kim: Enhancing Collective Communication in MCM Accelerators for Deep Learning Training
+(HPCA 2024). A corner has two links in, so three trees that share no link can only begin in three corners, and
+the fourth can be in two of them: in the paper it takes no part. Here all ranks do: each tree is two of half
+the weight, found by packing (Edmonds), the paper's own being drawn for a few sizes. Each moves a sixth of M
+in slices; a link carries at most a third of M down and a third up, but the fourth corner's up to 5/6 in all.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from heuristics.double_binary_tree import PipelineOptions
+from heuristics.pipelined_trees import pipelined_trees
+from schedules.collective import Kind
+from schedules.method import Method, Problem
+from schedules.schedule import Schedule
+from topologies.exact import Int32Array
+from topologies.forest import LogicalNetwork
+from topologies.grids import Line, grid_of
+from topologies.packing import pack_counts
+from topologies.topology import Topology
+
+TREES = 3
+COPIES = 2
+
+
+def synthesize(problem: Problem, options: PipelineOptions, rng: np.random.Generator) -> Schedule:
+    """Return the allreduce over three trees, in the step clock.
+
+    Raises
+    ------
+    Unsupported
+        As `supports`.
+    """
+    supports(problem, options)
+    return pipelined_trees(problem, corner_trees(problem.topology), options.slices)
+
+
+def corner_trees(topology: Topology) -> Int32Array:
+    """Return the parents, shape (6, N), of two out-trees from each of the first three corners.
+
+    A link is in at most two of them, into the fourth corner in three.
+
+    Raises
+    ------
+    InputError
+        If there are no such trees.
+    """
+    into = np.bincount(topology.target, minlength=topology.num_ranks)
+    corners = np.flatnonzero(into == 2)
+    capacity = COPIES + np.isin(topology.target, corners[TREES:]).astype(np.int64)
+    links = np.arange(topology.num_links, dtype=np.int32)
+    network = LogicalNetwork(
+        topology.num_ranks, topology.source, topology.target, capacity, np.arange(len(links) + 1), links
+    )
+    forest = pack_counts(network, COPIES * np.bincount(corners[:TREES], minlength=topology.num_ranks))
+    return np.repeat(forest.parent, forest.weight, axis=0)
+
+
+def supports(problem: Problem, options: PipelineOptions) -> None:
+    """Raise `Unsupported` unless it is an allreduce on a 2D mesh of at least 3x3."""
+    METHOD.check_kind(problem.collective, (Kind.ALLREDUCE,))
+    METHOD.check_one_group(problem.collective)
+    grid = grid_of(problem.topology)
+    if grid is None or grid.lines != (Line.PATH, Line.PATH) or min(grid.shape) < TREES:
+        raise METHOD.unsupported(f"needs a 2D mesh of at least 3x3; {problem.topology.name} is none")
+
+
+METHOD = Method(
+    name="tto",
+    kind="heuristic",
+    synthesize=synthesize,
+    options=PipelineOptions,
+    supports=supports,
+    size_dependent=lambda problem, options: options.slices == 0,
+    summary="TTO: three trees from three corners of a 2D mesh, reducing and broadcasting at once",
+)
