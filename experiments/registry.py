@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from expansions import METHOD as EXPANSION
+from experiments.portfolio import portfolio
 from heuristics.blink import METHOD as BLINK
 from heuristics.blueconnect import METHOD as BLUECONNECT
 from heuristics.bruck import METHOD as BRUCK
@@ -36,7 +37,7 @@ def by_name(methods: Iterable[Method]) -> dict[str, Method]:
     return {method.name: method for method in methods}
 
 
-METHODS = by_name(
+_SINGLE = by_name(
     [
         RING,
         DIRECT,
@@ -63,6 +64,7 @@ METHODS = by_name(
         ALLREDUCE_LP,
     ]
 )
+METHODS = {**_SINGLE, "best": portfolio(_SINGLE)}
 """The methods of this project, by the name used in configs and on the command line."""
 
 

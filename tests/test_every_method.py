@@ -21,6 +21,7 @@ from topologies.text import parse_topology
 REFERENCE = Path(__file__).parent / "data" / "reference" / "instances.csv"
 SIZE = Fraction(2**20)
 KINDS = ("allgather", "reduce-scatter", "allreduce")
+SINGLE = [name for name in METHODS if name != "best"]  # that one returns a schedule of another
 LATE = 1e-9
 """Relative: a simulated time is a float, a bound is exact."""
 
@@ -45,7 +46,7 @@ def synthesize(name: str, topology, what) -> Schedule | None:
 
 
 def instances():
-    return [(name, text, kind) for name in METHODS for text in TOPOLOGIES for kind in KINDS]
+    return [(name, text, kind) for name in SINGLE for text in TOPOLOGIES for kind in KINDS]
 
 
 @pytest.mark.parametrize(("name", "text", "kind"), instances())
@@ -69,7 +70,7 @@ def test_a_schedule_is_legal_and_no_faster_than_any_bound(name, text, kind):
 
 def each_clock():
     torus = TOPOLOGIES["torus:3x3"]
-    for name in METHODS:
+    for name in SINGLE:
         for kind in KINDS:
             schedule = synthesize(name, torus, collective(kind, 9))
             if schedule is not None:
