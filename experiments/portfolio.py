@@ -24,7 +24,7 @@ from topologies.units import parse_time
 
 DEFAULT_SECONDS = "60s"
 ORDER = (
-    *("torus_rings", "shifted_rings", "ring", "recursive_doubling", "rhd", "swing", "bruck", "direct", "dbt"),
+    *("torus_rings", "shifted_ring", "ring", "recursive_doubling", "rhd", "swing", "bruck", "direct", "dbt"),
     *(
         "bfb",
         "expansion",

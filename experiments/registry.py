@@ -13,11 +13,11 @@ from heuristics.ccube import METHOD as CCUBE
 from heuristics.direct import METHOD as DIRECT
 from heuristics.double_binary_tree import METHOD as DBT
 from heuristics.multitree import METHOD as MULTITREE
-from heuristics.nccl import METHOD as NCCL
+from heuristics.nccl_like import METHOD as NCCL_LIKE
 from heuristics.recursive_doubling import METHOD as RECURSIVE_DOUBLING
 from heuristics.rhd import METHOD as RHD
 from heuristics.ring import METHOD as RING
-from heuristics.shifted_rings import METHOD as SHIFTED_RINGS
+from heuristics.shifted_ring import METHOD as SHIFTED_RING
 from heuristics.swing import METHOD as SWING
 from heuristics.tacos import METHOD as TACOS
 from heuristics.themis import METHOD as THEMIS
@@ -45,8 +45,8 @@ _SINGLE = by_name(
         RECURSIVE_DOUBLING,
         BRUCK,
         DBT,
-        NCCL,
-        SHIFTED_RINGS,
+        NCCL_LIKE,
+        SHIFTED_RING,
         TORUS_RINGS,
         BLUECONNECT,
         THEMIS,

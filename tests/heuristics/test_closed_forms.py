@@ -31,7 +31,7 @@ SIZES = (1000, 2**20, 10**9)
         # 2k parts on a torus of k equal sides d: each link one part of d^j shards in each step of phase j
         ("torus_rings", "torus:4x4", "allgather", lambda m: 6 * ALPHA + 15 / 16 * m / 4 / B),
         ("torus_rings", "torus:3x3x3", "allreduce", lambda m: 2 * (6 * ALPHA + 26 / 27 * m / 6 / B)),
-        ("shifted_rings", "circulant:12,1,5", "allgather", lambda m: 11 * (ALPHA + m / 12 / 4 / B)),
+        ("shifted_ring", "circulant:12,1,5", "allgather", lambda m: 11 * (ALPHA + m / 12 / 4 / B)),
         # Swing's partners are neighbours in its first two steps of a ring: on 4x4 nothing is shared
         ("swing", "ring:4", "allgather", lambda m: 2 * ALPHA + 3 / 4 * m / 2 / B),
     ],

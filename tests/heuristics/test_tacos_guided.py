@@ -8,7 +8,7 @@ import pytest
 from heuristics.tacos import METHOD, TacosOptions, guided
 from heuristics.tacos.copying import goals_of
 from heuristics.tacos.network import time_expanded
-from schedules import Kind, Problem, collective
+from schedules import KINDS, Problem, collective
 from schedules.verify import verify
 from topologies import Unsupported
 from topologies.text import parse_topology
@@ -56,7 +56,7 @@ def test_what_one_rank_wants_is_brought_there(text, kind, chunks):
     verify(tacos(text, kind, chunks=chunks))
 
 
-@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("text", "groups"),
     [

@@ -9,7 +9,7 @@ import pytest
 from heuristics.tacos import METHOD, TacosOptions
 from heuristics.tacos.retiming import retimed
 from heuristics.tacos.switches import degrees, unwind
-from schedules import Kind, Problem, collective
+from schedules import KINDS, Problem, collective
 from schedules.durations import messages, transfer_ticks
 from schedules.verify import verify
 from topologies import InputError, Link, Topology, Unsupported
@@ -74,7 +74,7 @@ def test_neighbours_on_a_switch_are_on_other_machines_where_they_can_be():
             assert topology.hosts[ends[0]] != topology.hosts[ends[1]]
 
 
-@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "text",
     ["dgx_a100:2?drop_nodes=0", "mi250:2", "switch2d:4x3", "rfs:2x3x2", "fat_tree:2,3,2", "dgx_h100:1"],

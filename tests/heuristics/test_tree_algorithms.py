@@ -127,7 +127,7 @@ def test_tto_is_for_meshes(made, text):
 
 def test_nccl_takes_trees_for_little_data_and_rings_for_much(made, seconds):
     for size, expected in ((2**10, "dbt"), (10**9, "ring")):
-        chosen = made(METHODS["nccl"], "dgx_a100:2", "allreduce", size)
+        chosen = made(METHODS["nccl_like"], "dgx_a100:2", "allreduce", size)
         others = [
             seconds(made(METHODS[name], "dgx_a100:2", "allreduce", size), size) for name in ("ring", "dbt")
         ]
@@ -158,6 +158,6 @@ def test_recursive_doubling_needs_powers_of_two_and_an_allreduce(made):
         ("dgx_a100:1", "needs a circulant network"),
     ],
 )
-def test_shifted_rings_need_offsets_that_make_one_ring(made, text, message):
+def test_shifted_ring_need_offsets_that_make_one_ring(made, text, message):
     with pytest.raises(Unsupported, match=message):
-        made(METHODS["shifted_rings"], text)
+        made(METHODS["shifted_ring"], text)

@@ -71,7 +71,7 @@ def supports(problem: Problem, options: NoOptions) -> None:
 
 
 METHOD = Method(
-    name="shifted_rings",
+    name="shifted_ring",
     kind="heuristic",
     synthesize=synthesize,
     supports=supports,

@@ -40,7 +40,7 @@ def supports(problem: Problem, options: NoOptions) -> None:
 
 
 METHOD = Method(
-    name="nccl",
+    name="nccl_like",
     kind="heuristic",
     synthesize=synthesize,
     supports=supports,
