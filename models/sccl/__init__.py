@@ -1,0 +1,8 @@
+"""SCCL: exact schedules of given chunks and steps (Cai et al., PPoPP 2021), and their Pareto frontier."""
+
+from models.sccl.frontier import Point, frontier
+from models.sccl.instance import Instance
+from models.sccl.method import METHOD, ScclOptions
+from models.sccl.program import Answer, fewest_rounds
+
+__all__ = ["METHOD", "Answer", "Instance", "Point", "ScclOptions", "fewest_rounds", "frontier"]

@@ -1,0 +1,111 @@
+"""What SCCL asks about: chunks with their starts and ends, links with what they carry in a round."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from models.bounds import lower_bounds
+from schedules.collective import EVERYONE, Collective
+from topologies.distances import hop_distances
+from topologies.errors import Unsupported
+from topologies.exact import BoolArray, Int32Array, Int64Array
+from topologies.topology import Topology
+
+
+@dataclass(frozen=True, eq=False)
+class Instance:
+    """A collective that does not combine, every item cut into C chunks, on a network without switches.
+
+    Parameters
+    ----------
+    topology, collective
+        The network and what to do on it.
+    chunks
+        C, of each item.
+
+    Raises
+    ------
+    Unsupported
+        If there are switches, items of several sizes, or bandwidths that are no multiples of the least one.
+    """
+
+    topology: Topology
+    collective: Collective
+    chunks: int
+
+    def __post_init__(self) -> None:
+        """Check that rounds can be counted."""
+        name = self.topology.name
+        if self.topology.num_switches:
+            raise Unsupported(
+                f"sccl needs a network without switches; {name} has {self.topology.num_switches}"
+            )
+        if not self.collective.items.share.uniform:
+            raise Unsupported("sccl needs shards of one size, as its rounds move whole chunks")
+        if (self.topology.bandwidth.numerators % self.topology.bandwidth.numerators.min()).any():
+            raise Unsupported(f"sccl needs bandwidths that are multiples of the least one; {name} has others")
+
+    @cached_property
+    def item(self) -> Int32Array:
+        """int32, shape (moved,): the items that must go anywhere, C times each."""
+        moved = np.flatnonzero((self.holders ^ self.wanters).any(axis=1) & self.wanters.any(axis=1))
+        return np.repeat(moved, self.chunks).astype(np.int32)
+
+    @cached_property
+    def holders(self) -> BoolArray:
+        """Shape (items, ranks): who has each item before."""
+        return self._ranks(self.collective.items.start)
+
+    @cached_property
+    def wanters(self) -> BoolArray:
+        """Shape (items, ranks): who must have it after."""
+        return self._ranks(self.collective.items.end)
+
+    def _ranks(self, ends: Int32Array) -> BoolArray:
+        table = np.zeros((len(ends), self.topology.num_ranks), dtype=np.bool_)
+        for row, (end, group) in enumerate(
+            zip(ends.tolist(), self.collective.items.group.tolist(), strict=True)
+        ):
+            table[row, list(self.collective.members[group]) if end == EVERYONE else [end]] = True
+        return table
+
+    @cached_property
+    def capacity(self) -> Int64Array:
+        """int64, shape (links,): b, the chunks that a link carries in a round; 1 on the slowest."""
+        speeds = self.topology.bandwidth.numerators
+        return speeds // speeds.min()
+
+    @cached_property
+    def hops(self) -> Int32Array:
+        """int32, shape (items, ranks): links from the nearest holder."""
+        return self._nearest(hop_distances(self.topology), self.holders)
+
+    @cached_property
+    def hops_left(self) -> Int32Array:
+        """int32, shape (items, ranks): links to the nearest rank that must have the item and does not yet."""
+        return self._nearest(hop_distances(self.topology).T, self.wanters & ~self.holders)
+
+    def _nearest(self, distance: Int32Array, chosen: BoolArray) -> Int32Array:
+        far = np.iinfo(np.int32).max
+        rows = [distance[row].min(axis=0) if row.any() else np.full(len(row), far) for row in chosen]
+        return np.stack(rows).astype(np.int32)
+
+    @cached_property
+    def least_steps(self) -> int:
+        """The most hops that any item must make: no schedule has fewer steps."""
+        return int(self.hops[self.wanters].max())
+
+    @cached_property
+    def least_rounds(self) -> int:
+        """No schedule of so many chunks has fewer rounds, a round being a chunk on the slowest link."""
+        share = self.collective.items.share[0] / self.chunks
+        slowest = min(self.topology.bandwidth)
+        bounds = [
+            bound.value for bound in lower_bounds(self.topology, self.collective) if bound.unit == "s/B"
+        ]
+        return max(1, *(math.ceil(Fraction(value) * slowest / share) for value in bounds))

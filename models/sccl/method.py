@@ -1,0 +1,147 @@
+"""The method `sccl`: of SCCL's schedules the fastest at a size, in the step clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from models.sccl.frontier import Point, frontier
+from models.sccl.instance import Instance
+from models.sccl.program import Answer, fewest_rounds
+from models.solvers import Feature, find_backend
+from schedules.collective import Kind
+from schedules.compose import BY_ALLGATHER, from_allgather
+from schedules.method import Method, Problem
+from schedules.reverse import reverse
+from schedules.schedule import Chunks, Clock, Schedule, step_numbers
+from topologies.errors import InputError
+from topologies.transforms import transpose
+from topologies.units import parse_time
+
+FORWARD = (Kind.ALLGATHER, Kind.BROADCAST, Kind.SCATTER, Kind.GATHER, Kind.ALL_TO_ALL)
+KINDS = (*BY_ALLGATHER, Kind.BROADCAST, Kind.REDUCE, Kind.SCATTER, Kind.GATHER, Kind.ALL_TO_ALL)
+
+
+@dataclass(frozen=True)
+class ScclOptions:
+    """Options of SCCL.
+
+    Parameters
+    ----------
+    chunks
+        C, into which every item is cut.
+    steps
+        S; 0: the frontier from the fewest steps on, of which the fastest schedule at the size is taken.
+    solver
+        A back-end for mixed-integer programs.
+    time_limit
+        For each number of steps, a time with its unit.
+
+    Raises
+    ------
+    InputError
+        If a number is out of range, the solver unknown or not installed, or the time none.
+    """
+
+    chunks: int = 1
+    steps: int = 0
+    solver: str = "cp-sat"
+    time_limit: str = "600s"
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        for name, least in (("chunks", 1), ("steps", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise InputError(
+                    f"sccl option {name} is {value!r}; it must be an integer of at least {least}"
+                )
+        if parse_time(self.time_limit) <= 0:
+            raise InputError(
+                f"sccl option time_limit is {self.time_limit!r}; it must be positive, such as 600s"
+            )
+        find_backend(self.solver, {Feature.MILP})
+
+
+def synthesize(problem: Problem, options: ScclOptions, rng: np.random.Generator) -> Schedule:
+    """Return the schedule with the fewest rounds of its steps, over C chunks of every item.
+
+    Raises
+    ------
+    Unsupported
+        As `supports`.
+    NoSchedule
+        If there is none of so many steps, or none was found in time.
+    """
+    supports(problem, options)
+    forward = partial(_forward, options=options, seed=int(rng.integers(2**31)))
+    kind = problem.collective.kind
+    if kind in BY_ALLGATHER:
+        return from_allgather(problem, forward)
+    if kind is Kind.REDUCE:
+        turned = Problem(transpose(problem.topology), problem.collective.reverse, problem.size)
+        return reverse(forward(turned), problem.topology)
+    return forward(problem)
+
+
+def _forward(problem: Problem, options: ScclOptions, seed: int) -> Schedule:
+    """Return the schedule of a collective that does not combine."""
+    instance = Instance(problem.topology, problem.collective, options.chunks)
+    ask = partial(
+        fewest_rounds, solver=options.solver, seconds=float(parse_time(options.time_limit)), seed=seed
+    )
+    if options.steps:
+        points = [Point(options.chunks, ask(instance, options.steps))]
+    else:
+        points = list(frontier(instance, ask))
+    best = min(points, key=lambda point: _seconds(problem, instance, point))
+    told = [(point.answer.steps, point.answer.rounds, point.answer.proven) for point in points]
+    return schedule_of(instance, best.answer).replace(stats={**best.answer.stats, "frontier": tuple(told)})
+
+
+def _seconds(problem: Problem, instance: Instance, point: Point) -> float:
+    """Return S α + R chunks over the slowest link; without a size, by steps."""
+    alpha, slowest = max(problem.topology.alpha), min(problem.topology.bandwidth)
+    share = instance.collective.items.share[0]
+    return float(point.answer.steps * alpha + point.shards * share * (problem.size or 0) / slowest)
+
+
+def schedule_of(instance: Instance, answer: Answer) -> Schedule:
+    """Return the transfers of an answer, in the step clock."""
+    step, link, number = answer.rows
+    what = instance.collective
+    place = number % instance.chunks  # the chunks of an item stand together
+    return Schedule(
+        topology=instance.topology,
+        collective=what,
+        clock=Clock.STEP,
+        chunks=Chunks.even(what, instance.chunks),
+        chunk=instance.item[number] * instance.chunks + place.astype(np.int32),
+        route=link.astype(np.int32),
+        order=step_numbers(step),
+    )
+
+
+def supports(problem: Problem, options: ScclOptions) -> None:
+    """Raise `Unsupported` for switches, uneven shards, and bandwidths that are no multiples of the least."""
+    METHOD.check_kind(problem.collective, KINDS)
+    Instance(problem.topology, problem.collective, options.chunks)
+
+
+def _depends_on_size(problem: Problem, options: Any) -> bool:
+    return bool(options.steps == 0)
+
+
+METHOD = Method(
+    name="sccl",
+    kind="exact",
+    synthesize=synthesize,
+    options=ScclOptions,
+    supports=supports,
+    size_dependent=_depends_on_size,
+    seeded=True,
+    summary="SCCL: the fewest rounds for given chunks and steps, by integer programming",
+)

@@ -1,0 +1,198 @@
+"""SCCL: fewest rounds against brute force and known optima, every schedule through the verifier."""
+
+from fractions import Fraction
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+
+from models.bfb import METHOD as BFB
+from models.sccl import Instance, fewest_rounds, frontier
+from models.sccl.method import METHOD, schedule_of
+from schedules import Problem, collective
+from schedules.cost import step_cost
+from schedules.verify import verify
+from topologies import InputError, NoSchedule, Unsupported
+from topologies.text import parse_topology
+
+
+def instance(text, chunks=1, kind="allgather", **details):
+    topology = parse_topology(text)
+    return Instance(topology, collective(kind, topology.num_ranks, **details), chunks)
+
+
+def made(text, kind="allgather", size=None, details=None, **options):
+    topology = parse_topology(text)
+    what = collective(kind, topology.num_ranks, **(details or {}))
+    problem, chosen = (
+        Problem(topology, what, None if size is None else Fraction(size)),
+        METHOD.options(**options),
+    )
+    METHOD.supports(problem, chosen)
+    schedule = METHOD.synthesize(problem, chosen, np.random.default_rng(0))
+    verify(schedule)
+    return schedule
+
+
+def brute_force(task, steps, most):
+    """The fewest rounds by search over states (who has which chunk), step by step; for tiny networks."""
+    ends = list(zip(task.topology.source.tolist(), task.topology.target.tolist(), strict=True))
+    begin, goal = (
+        frozenset((c, n) for c, item in enumerate(task.item) for n in np.flatnonzero(table[item]))
+        for table in (task.holders, task.wanters)
+    )
+    reached = {begin: 0}
+    for _ in range(steps):
+        following = {}
+        for state, rounds in reached.items():
+            for width in range(1, most - rounds + 1):
+                for after in outcomes(state, ends, task, width):
+                    if following.get(after, most + 1) > rounds + width:
+                        following[after] = rounds + width
+        reached = following
+    return min((rounds for state, rounds in reached.items() if goal <= state), default=None)
+
+
+def outcomes(state, ends, task, width):
+    """All states after one step in which every link carries as much as it can of what its end lacks."""
+    choices = []
+    for e, (a, b) in enumerate(ends):
+        useful = [c for c in range(len(task.item)) if (c, a) in state and (c, b) not in state]
+        size = min(len(useful), width * int(task.capacity[e]))
+        choices.append([frozenset((c, b) for c in some) for some in subsets(useful, size)])
+    return {state.union(*together) for together in product(*choices)}
+
+
+def subsets(values, size):
+    if size == 0:
+        return [()]
+    return [(v, *rest) for i, v in enumerate(values) for rest in subsets(values[i + 1 :], size - 1)]
+
+
+@pytest.mark.parametrize(
+    ("text", "chunks", "steps"),
+    [
+        ("ring:3", 1, 1),
+        ("ring:3", 2, 1),
+        ("ring:3", 1, 2),
+        ("ring:4", 1, 2),
+        ("mesh:2x2", 1, 2),
+        ("mesh:3x1", 1, 2),
+        ("mesh:3x1", 1, 3),
+        ("mesh:4x1", 1, 3),
+        ("uniring:3", 1, 2),
+        ("complete:4", 1, 1),
+        ("mesh:3x1?bandwidth=100GB/s", 2, 2),
+    ],
+)
+def test_the_fewest_rounds_are_those_of_an_exhaustive_search(text, chunks, steps):
+    task = instance(text, chunks)
+    answer = fewest_rounds(task, steps)
+    verify(schedule_of(task, answer))
+    assert answer.optimal
+    assert answer.rounds == brute_force(task, steps, answer.rounds + 1)
+
+
+@pytest.mark.parametrize("solver", ["cp-sat", "highs", "scip"])
+@pytest.mark.parametrize(
+    ("text", "steps", "rounds"),
+    [
+        ("hypercube:3", 3, 3),  # ../shared/reference/peers_measured.csv: 3 and 4 steps by SCCL
+        ("mesh:3x3", 4, 4),
+        ("torus:3x3", 2, 2),
+        ("ring:5", 2, 2),
+    ],
+)
+def test_every_back_end_finds_the_published_optimum_of_fewest_steps(solver, text, steps, rounds):
+    task = instance(text)
+    assert task.least_steps == steps
+    answer = fewest_rounds(task, steps, solver)
+    assert (answer.rounds, answer.proven) == (rounds, rounds)
+    verify(schedule_of(task, answer))
+
+
+@pytest.mark.parametrize("text", ["hypercube:2", "torus:3x3", "complete:5"])
+def test_as_many_chunks_as_links_reach_the_bandwidth_of_bfb(text):
+    """BFB is bandwidth-optimal there and has the fewest steps; with d chunks SCCL finds its T_L and T_B."""
+    topology = parse_topology(text)
+    problem = Problem(topology, collective("allgather", topology.num_ranks))
+    expected = step_cost(BFB.synthesize(problem, BFB.options(), np.random.default_rng(0)))
+    cost = step_cost(made(text, chunks=topology.degree))
+    assert (cost.tl_steps, cost.tb) == (expected.tl_steps, expected.tb)
+
+
+def test_the_frontier_trades_steps_for_rounds():
+    task = instance("mesh:4x1", 1)
+    points = [(p.answer.steps, p.answer.rounds) for p in frontier(task, fewest_rounds)]
+    assert points[0][0] == 3
+    assert all(one[0] < two[0] and one[1] > two[1] for one, two in pairwise(points))
+    assert points[-1][1] >= task.least_rounds
+
+
+@pytest.mark.parametrize("kind", ["allgather", "reduce-scatter", "allreduce", "all-to-all"])
+@pytest.mark.parametrize("text", ["ring:4", "uniring:3", "mesh:2x3", "gen_kautz:2,5"])
+def test_every_collective_is_legal(kind, text):
+    made(text, kind)
+
+
+@pytest.mark.parametrize("kind", ["broadcast", "reduce", "scatter", "gather"])
+def test_rooted_collectives_are_legal(kind):
+    made("mesh:2x3", kind, chunks=2, details={"root": 4})
+
+
+def test_groups_are_legal():
+    made("mesh:2x3", "allgather", details={"groups": [[0, 1, 2], [3, 4, 5]]})
+
+
+def test_faster_links_carry_more_chunks_a_round():
+    """Two ranks over links of 50 and of 100 GB/s, 2 chunks each way: one round at 100 GB/s, two at 50."""
+    slow, fast = instance("mesh:2x1", 2), instance("mesh:2x2?bandwidth=50GB/s,100GB/s", 2)
+    assert fewest_rounds(slow, 1).rounds == 2
+    assert sorted(set(fast.capacity.tolist())) == [1, 2]
+
+
+def test_the_size_chooses_between_steps_and_rounds():
+    """At one byte the fewest steps are the fastest."""
+    small = made("mesh:4x1", size=1)
+    assert small.stats["frontier"][0][0] == small.order.max() == 3
+
+
+def test_fewer_steps_than_the_longest_way_are_impossible():
+    with pytest.raises(
+        NoSchedule, match=r"^sccl: no allgather of 1 chunks a shard in 1 steps on ring:5: .* over 2 links"
+    ):
+        made("ring:5", steps=1)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "details", "message"),
+    [
+        ("dgx_a100:1", "allgather", {}, "sccl needs a network without switches; dgx_a100:1 has"),
+        ("ring:4", "allgather", {"shards": [1, 2, 3, 4]}, "sccl needs shards of one size"),
+        ("mesh:2x2?bandwidth=50GB/s,75GB/s", "allgather", {}, "sccl needs bandwidths that are multiples"),
+    ],
+)
+def test_what_rounds_can_not_count_is_not_supported(text, kind, details, message):
+    with pytest.raises(Unsupported, match=message):
+        made(text, kind, details=details)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"chunks": 0}, "sccl option chunks is 0; it must be an integer of at least 1"),
+        ({"steps": -1}, "sccl option steps is -1; it must be an integer of at least 0"),
+        ({"time_limit": "0s"}, "sccl option time_limit is '0s'; it must be positive"),
+        ({"solver": "z3"}, "z3"),
+    ],
+)
+def test_bad_options_are_one_line(options, message):
+    with pytest.raises(InputError, match=message):
+        METHOD.options(**options)
+
+
+def test_no_schedule_in_time_says_so():
+    with pytest.raises(
+        NoSchedule, match=r"found no allgather of 4 chunks a shard in 4 steps on torus:4x4 in 0.01 s"
+    ):
+        made("torus:4x4", chunks=4, steps=4, time_limit="10ms")
