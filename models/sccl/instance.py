@@ -27,28 +27,30 @@ class Instance:
         The network and what to do on it.
     chunks
         C, of each item.
+    method
+        The one that asks, for messages.
 
     Raises
     ------
     Unsupported
-        If there are switches, items of several sizes, or bandwidths that are no multiples of the least one.
+        If there are switches or items of several sizes; by `capacity`, if bandwidths are no multiples of
+        the least one.
     """
 
     topology: Topology
     collective: Collective
     chunks: int
+    method: str = "sccl"
 
     def __post_init__(self) -> None:
         """Check that rounds can be counted."""
         name = self.topology.name
         if self.topology.num_switches:
             raise Unsupported(
-                f"sccl needs a network without switches; {name} has {self.topology.num_switches}"
+                f"{self.method} needs a network without switches; {name} has {self.topology.num_switches}"
             )
         if not self.collective.items.share.uniform:
-            raise Unsupported("sccl needs shards of one size, as its rounds move whole chunks")
-        if (self.topology.bandwidth.numerators % self.topology.bandwidth.numerators.min()).any():
-            raise Unsupported(f"sccl needs bandwidths that are multiples of the least one; {name} has others")
+            raise Unsupported(f"{self.method} needs shards of one size, as it moves whole chunks")
 
     @cached_property
     def item(self) -> Int32Array:
@@ -78,6 +80,11 @@ class Instance:
     def capacity(self) -> Int64Array:
         """int64, shape (links,): b, the chunks that a link carries in a round; 1 on the slowest."""
         speeds = self.topology.bandwidth.numerators
+        if (speeds % speeds.min()).any():
+            raise Unsupported(
+                f"{self.method} needs bandwidths that are multiples of the least one; "
+                f"{self.topology.name} has others"
+            )
         return speeds // speeds.min()
 
     @cached_property

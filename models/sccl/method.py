@@ -128,7 +128,7 @@ def schedule_of(instance: Instance, answer: Answer) -> Schedule:
 def supports(problem: Problem, options: ScclOptions) -> None:
     """Raise `Unsupported` for switches, uneven shards, and bandwidths that are no multiples of the least."""
     METHOD.check_kind(problem.collective, KINDS)
-    Instance(problem.topology, problem.collective, options.chunks)
+    _ = Instance(problem.topology, problem.collective, options.chunks).capacity
 
 
 def _depends_on_size(problem: Problem, options: Any) -> bool:

@@ -1,0 +1,159 @@
+r"""The least time in which given chunks can be where they must be: α-β scheduling, exactly, by CP-SAT.
+
+Link e = (a, b) sends messages k = 1, 2, ... one after the other; a message of chunks c with y[e, k, c] = 1
+starts when all of them are at a, lasts α_e + Σ_c s / b_e, and all of them are at b when it ends:
+
+.. math::
+
+    \sum_{e \to n, k} y_{e k c} = 1 \;(n \text{ must have } c), \qquad
+    y_{e k c} \Rightarrow A_{c a} \le S_{e k}, \; A_{c b} = E_{e k}, \qquad
+    E_{e k} = S_{e k} + \alpha_e u_{e k} + \sum_c \tfrac{s}{b_e} y_{e k c} \le S_{e, k+1}, \qquad
+    \min \max_{c, n} A_{c n}.
+
+All times are whole ticks, the largest in which α and s/b are whole, so nothing is rounded. A link has as many
+messages as chunks could ever use it, so nothing is left out either, but that a message is not cut through a
+rank: ranks pass on what they hold. The project's lower bounds are constraints, which are often all of the
+proof.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from models.optimum.clocked import Clocked
+from models.optimum.greedy import best_greedy
+from topologies.errors import NoSchedule
+from topologies.exact import Int64Array
+
+MOST_TICKS = 2**40
+"""CP-SAT adds in 64 bits; longer horizons are refused."""
+ROUNDING = 1e-6
+"""Of CP-SAT's bound, a float."""
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """The schedule found: rows (start, link, chunk), its ticks, and what is proven."""
+
+    rows: Int64Array
+    ticks: int
+    proven: int
+    seconds: float
+
+
+class _Program:
+    """The model of what ends by a deadline, and its variables."""
+
+    def __init__(self, clocked: Clocked, deadline: int) -> None:
+        self.clocked, self.deadline = clocked, deadline
+        self.instance, self.ends = clocked.instance, clocked.ends
+        self.model = cp_model.CpModel()
+        self.at = {
+            (c, n): self.model.new_int_var(int(first), 0 if first == 0 else deadline, "")
+            for c, item in enumerate(self.instance.item.tolist())
+            for n, first in enumerate(clocked.earliest[item].tolist())
+            if first <= deadline
+        }
+        self.sends: dict[tuple[int, int, int], Any] = {}
+        self.start: dict[tuple[int, int], Any] = {}
+        for link in range(len(self.ends)):
+            self._add_link(link)
+        self._deliver()
+        self.last = self.model.new_int_var(clocked.least, deadline, "last")
+        self.model.add_max_equality(self.last, [self.at[pair] for pair in self._wanted()])
+        self.model.minimize(self.last)
+
+    def _add_link(self, link: int) -> None:
+        """Add the messages of a link, used ones first, one after the other; as many as can end in time."""
+        model, (a, b) = self.model, self.ends[link]
+        alpha, move = self.clocked.alpha[link], self.clocked.move[link]
+        first = self.clocked.earliest[self.instance.item, a]
+        useful = [
+            c
+            for c, item in enumerate(self.instance.item.tolist())
+            if not self.instance.holders[item, b] and first[c] + alpha + move <= self.deadline
+        ]
+        if not useful:
+            return
+        begin = int(first[useful].min())
+        before: tuple[Any, Any] | None = None
+        for k in range(min(len(useful), (self.deadline - begin) // (alpha + move))):
+            used = model.new_bool_var("")
+            low = begin + k * (alpha + move)
+            start, end = (model.new_int_var(low, self.deadline, "") for _ in range(2))
+            sends = {c: model.new_bool_var("") for c in useful}
+            model.add(end == start + alpha * used + move * sum(sends.values()))
+            model.add_max_equality(used, list(sends.values()))
+            if before is not None:
+                model.add(start >= before[0])
+                model.add_implication(used, before[1])
+            for c, send in sends.items():
+                model.add(self.at[c, a] <= start).only_enforce_if(send)
+                model.add(self.at[c, b] == end).only_enforce_if(send)
+                self.sends[link, k, c] = send
+            self.start[link, k] = start
+            before = end, used
+
+    def _deliver(self) -> None:
+        """Bring each chunk once to all that must have it, and at most once to others."""
+        instance = self.instance
+        arriving: dict[tuple[int, int], list[Any]] = {}
+        for (link, _, c), send in self.sends.items():
+            arriving.setdefault((c, self.ends[link][1]), []).append(send)
+        for (c, n), sends in arriving.items():
+            if instance.wanters[instance.item[c], n]:
+                self.model.add_exactly_one(sends)
+            else:
+                self.model.add_at_most_one(sends)
+                for (link, _, other), send in self.sends.items():
+                    if other == c and self.ends[link][0] == n:
+                        self.model.add_bool_or([*sends, send.negated()])
+
+    def _wanted(self) -> list[tuple[int, int]]:
+        instance = self.instance
+        wanted = instance.wanters & ~instance.holders
+        return [(c, int(n)) for c, item in enumerate(instance.item) for n in np.flatnonzero(wanted[item])]
+
+
+def least_time(clocked: Clocked, seconds: float, *, threads: int = 1, seed: int = 0) -> Optimum:
+    """Return the schedule of least time, or the best one found in so many seconds with what is proven.
+
+    Raises
+    ------
+    NoSchedule
+        If none was found in time, or times do not fit CP-SAT's integers.
+    """
+    name = clocked.instance.topology.name
+    if clocked.horizon > MOST_TICKS:
+        raise NoSchedule(
+            f"optimum on {name}: α and chunk times have no common tick above 1/{MOST_TICKS} of the whole; "
+            "choose a size whose chunks take times with fewer digits"
+        )
+    rows, ticks = best_greedy(clocked, seed)
+    if ticks == clocked.least:
+        return Optimum(np.array(sorted(rows), dtype=np.int64).reshape(-1, 3).T, ticks, ticks, 0.0)
+    program = _Program(clocked, ticks - 1)
+    solver = cp_model.CpSolver()
+    solver.parameters.max_time_in_seconds = seconds
+    solver.parameters.num_workers = threads
+    solver.parameters.random_seed = seed
+    status = solver.solve(program.model)
+    proven = clocked.least
+    if status == cp_model.INFEASIBLE:
+        proven = ticks
+    elif status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        rows = [
+            (solver.value(program.start[link, k]), link, c)
+            for (link, k, c), send in program.sends.items()
+            if solver.value(send)
+        ]
+        ticks = solver.value(program.last)
+        proven = max(proven, math.ceil(solver.best_objective_bound - ROUNDING))
+    else:
+        proven = max(proven, math.ceil(solver.best_objective_bound - ROUNDING))
+    return Optimum(np.array(sorted(rows), dtype=np.int64).reshape(-1, 3).T, ticks, proven, solver.wall_time)
