@@ -16,6 +16,9 @@ from topologies.expressions import Base
 MOST_SEARCHED = 256
 """Above so many nodes no circulants of more than two offsets are searched for: a second each."""
 
+MOST_OFFSETS = 16
+"""Circulants of more offsets are not searched for."""
+
 
 def bases(nodes: int, degree: int) -> Iterator[Base]:
     """Yield the base graphs of this size and degree, those of more symmetry first.
@@ -48,7 +51,8 @@ def _circulants(nodes: int, degree: int) -> Iterator[Base]:
         return
     if nodes > 2:
         yield Base("biring", (degree, nodes))
-    if degree >= 4 and nodes > degree + 1 and (degree == 4 or nodes <= MOST_SEARCHED):
+    few = degree == 4 or (nodes <= MOST_SEARCHED and degree <= 2 * MOST_OFFSETS)
+    if degree >= 4 and nodes > degree + 1 and few:
         yield Base("circulant", (nodes, *least_offsets(nodes, degree // 2)))
 
 

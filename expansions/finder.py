@@ -25,8 +25,14 @@ from topologies.distances import diameter
 from topologies.errors import InputError, NoSchedule
 from topologies.expressions import Base, Both, Degree, Expression, Line, Power, Product
 
-MOST_NODES = 10**6
-"""Largest N that is searched."""
+MOST_NODES = 10**5
+"""Largest N that is searched: the cost of a generalized Kautz graph takes N² steps, half a minute."""
+
+MOST_DEGREE = 128
+"""Largest d that is searched."""
+
+MOST_COUNTED = 10_000
+"""Largest network whose BFB is counted from all nodes: N² numbers."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +148,8 @@ class Finder:
         if degree % 2 == 0:
             self._one_way = self._one_way or Finder(reversible=True)
             yield from (Both(c.expression) for c in self._one_way.candidates(nodes, degree // 2))
-            yield from (Both(base) for base in bases(nodes, degree // 2) if not is_reversible(base))
+            counted = bases(nodes, degree // 2) if nodes <= MOST_COUNTED else ()
+            yield from (Both(base) for base in counted if not is_reversible(base))
 
     def _copies(self, nodes: int, degree: int) -> Iterator[Expression]:
         for n in _divisors(math.gcd(nodes, degree)):
@@ -207,8 +214,8 @@ def bandwidth_factor(nodes: int) -> Fraction:
 def _check(nodes: int, degree: int, most_hops: int | None) -> None:
     if not 2 <= nodes <= MOST_NODES:
         raise InputError(f"{nodes} nodes; the finder searches 2 to {MOST_NODES}")
-    if degree < 1:
-        raise InputError(f"degree {degree}; it must be at least 1")
+    if not 1 <= degree <= MOST_DEGREE:
+        raise InputError(f"degree {degree}; the finder searches 1 to {MOST_DEGREE}")
     if most_hops is not None and most_hops < 1:
         raise InputError(f"a diameter of at most {most_hops}; it must be at least 1")
 

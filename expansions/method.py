@@ -16,7 +16,7 @@ from expansions.power import expand_power
 from expansions.prediction import note_of
 from expansions.reversal import reflected, reversal
 from expansions.searched import SEARCHED, stored_allgather
-from expansions.shard_table import ShardTable, from_schedule, to_schedule
+from expansions.shard_table import ShardTable, check_rows, from_schedule, to_schedule
 from models.bfb import METHOD as BFB
 from schedules.collective import Collective, Kind, collective
 from schedules.compose import BY_ALLGATHER, compose_allreduce
@@ -61,7 +61,8 @@ def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -
 
 
 def _composed(problem: Problem) -> Schedule:
-    what = problem.collective
+    what, ranks = problem.collective, problem.topology.num_ranks
+    check_rows(problem.topology.name, ranks * (ranks - 1))  # a transfer at least for each pair
     gather = what.with_kind(Kind.ALLGATHER)
     if what.kind is Kind.ALLGATHER:
         return _allgather(problem, gather)

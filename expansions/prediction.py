@@ -25,12 +25,14 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from math import prod
+from typing import TypeGuard
 
 import numpy as np
 
 from expansions.reversal import is_reversible
 from expansions.searched import SEARCHED
 from models.bfb.counting import workloads
+from models.bfb.kautz import has_intervals, kautz_cost, kautz_peaks
 from models.bfb.transitive import transitive_cost
 from topologies.errors import Unsupported
 from topologies.expressions import Base, Both, Degree, Expression, Line, Power, Product
@@ -197,11 +199,21 @@ def _bidirectional(topology: Topology) -> bool:
 def _breadth_first_cost(expression: Base | Product, topology: Topology) -> tuple[int, Fraction]:
     if isinstance(expression, Base) and expression.family in TRANSITIVE:
         return transitive_cost(topology)
+    if _by_intervals(expression):
+        return kautz_cost(*expression.arguments)
     found = workloads(topology)
     tb = found.tb
     if tb is None:
         raise Unsupported(f"expansion needs links of one bandwidth; {topology.name} has others")
     return found.steps, tb
+
+
+def _by_intervals(expression: Base | Product) -> TypeGuard[Base]:
+    return (
+        isinstance(expression, Base)
+        and expression.family == "gen_kautz"
+        and has_intervals(*expression.arguments)
+    )
 
 
 def _line(base: Prediction) -> Prediction:
@@ -276,7 +288,8 @@ def _both(of: Expression) -> Prediction:
 def _either_way(base: Base) -> Fraction:
     """Return T_B where in each step the busiest link of the base or of its transpose is waited for."""
     topology = base.topology()
-    peaks = zip(workloads(topology).peaks, workloads(transpose(topology)).peaks, strict=True)
+    forth = kautz_peaks(*base.arguments) if _by_intervals(base) else workloads(topology).peaks
+    peaks = zip(forth, workloads(transpose(topology)).peaks, strict=True)
     return Fraction(topology.degree or 0, topology.num_ranks) * sum(map(max, peaks))
 
 
@@ -324,10 +337,24 @@ def _optimal(nodes: int, degree: int, tl: int, neighbours: int, bidirectional: b
     )
 
 
+def _de_bruijn(d: int, n: int) -> Prediction:
+    """Return the cost of DBJ(d, n), on whose every pair of nodes there is one walk of n links.
+
+    So no source has more than one eligible link, and of the sources at distance t over one link there are at
+    most the d^(t-1) that have a walk of t links over it. Node 10...0 has as many for t < n, over every link:
+    their last digits begin with its only 1, which no longer overlap of the two allows. Node 0...0 has them
+    for t = n, over the link from 10...0. T_B is d/N times the sum of d^(t-1).
+    """
+    whole = d**n
+    bare = _optimal(whole, d, n, d - 1, n == 1)
+    return replace(bare, tb=Fraction(d, d - 1) * Fraction(whole - 1, whole), simple=False, loops=True)
+
+
 KNOWN: Mapping[str, Callable[..., Prediction]] = {
     "complete": lambda m: _optimal(m, m - 1, 1, m - 1, True),
     "complete_bipartite": lambda d: _optimal(2 * d, d, 2 if d > 1 else 1, d, True),
     "biring": lambda d, m: _optimal(m, d, m // 2, min(m - 1, 2), True),
     "uniring": lambda d, m: _optimal(m, d, m - 1, 1, m == 2),
+    "debruijn": _de_bruijn,
 }
-"""Bases whose cost Table A.3 states; the tests compare them with BFB's counting."""
+"""Bases whose cost Table A.3 states, or follows at once; the tests compare them with BFB's counting."""

@@ -19,8 +19,11 @@ from topologies.exact import INT64_MAX, Int64Array, offsets_of
 from topologies.topology import Topology
 from topologies.transforms import transpose
 
-MOST_ROWS = 2**31 - 1
-"""Row numbers are int32."""
+MOST_ROWS = 10**8
+"""A row takes about 100 bytes while a table is expanded."""
+
+MOST_CHUNKS = 2**31 - 1
+"""Chunk numbers are int32."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +119,7 @@ def to_schedule(table: ShardTable, topology: Topology, what: Collective) -> Sche
     """
     parts, ranks = len(table.sizes), topology.num_ranks
     denominator = int(table.sizes.sum()) * ranks
-    if denominator > INT64_MAX or parts * ranks > MOST_ROWS:
+    if denominator > INT64_MAX or parts * ranks > MOST_CHUNKS:
         raise NoSchedule(f"expansion on {topology.name}: {parts} parts a shard are too many for a table")
     order = np.argsort(table.step, kind="stable")
     sorted_rows = table.taken(order)
@@ -186,10 +189,10 @@ def check_rows(name: str, rows: int) -> None:
     Raises
     ------
     NoSchedule
-        If row numbers do not fit 32 bits.
+        If there are more than `MOST_ROWS`.
     """
     if rows > MOST_ROWS:
-        raise NoSchedule(f"expansion on {name}: {rows} transfers are too many for a table")
+        raise NoSchedule(f"expansion on {name}: {rows} transfers; at most {MOST_ROWS}")
 
 
 def spread(counts: Int64Array) -> tuple[Int64Array, Int64Array]:

@@ -107,7 +107,7 @@ def unidirectional_ring(
     _at_least(name, degree=(degree, 1), ranks=(ranks, 1))
     if ranks == 1:
         raise InputError(f"topology {name} has one node and only self-loops; at least 2 ranks")
-    return _ring(name, ranks, [1] * degree, bandwidth, alpha)
+    return _ring(name, ranks, ((1, degree),), bandwidth, alpha)
 
 
 def bidirectional_ring(
@@ -126,13 +126,18 @@ def bidirectional_ring(
     _at_least(name, degree=(degree, 2), ranks=(ranks, 3))
     if degree % 2:
         raise InputError(f"topology {name}: degree {degree} is odd; half of the links go each way")
-    return _ring(name, ranks, [1] * (degree // 2) + [-1] * (degree // 2), bandwidth, alpha)
+    return _ring(name, ranks, ((1, degree // 2), (-1, degree // 2)), bandwidth, alpha)
 
 
-def _ring(name: str, ranks: int, steps: Sequence[int], bandwidth: Values, alpha: Values) -> Topology:
-    check_size(name, ranks, ranks * len(steps))
-    source = np.repeat(np.arange(ranks), len(steps))
-    arcs = (source, (source + np.tile(steps, ranks)) % ranks)
+def _ring(
+    name: str, ranks: int, steps: Sequence[tuple[int, int]], bandwidth: Values, alpha: Values
+) -> Topology:
+    """Return a ring from steps, each with the number of its parallel links."""
+    degree = sum(links for _, links in steps)
+    check_size(name, ranks, ranks * degree)
+    source = np.repeat(np.arange(ranks), degree)
+    along = np.repeat([step for step, _ in steps], [links for _, links in steps])
+    arcs = (source, (source + np.tile(along, ranks)) % ranks)
     return assemble(name, ranks, [arcs], bandwidth, alpha)
 
 

@@ -8,6 +8,7 @@ Source: dissertation, Tables 3.3 and A.3.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -16,13 +17,22 @@ from topologies import families
 from topologies.assembly import Values, check_size
 from topologies.direct import bidirectional_ring, de_bruijn, directed_circulant, kautz, unidirectional_ring
 from topologies.distance_regular import distance_regular, johnson
+from topologies.errors import InputError
 from topologies.products import cartesian_power, cartesian_product, degree_expansion, line_graph, self_loops
 from topologies.searched import diamond, modified_de_bruijn
 from topologies.topology import Topology
 from topologies.transforms import union_with_transpose
 
+_MOST_LINES = 64
+"""Line graphs of line graphs: of degree 2 or more they are larger than any network that is built, and of
+degree 1 they change but the labels."""
+
 _HUGE = 64
 """An exponent that is refused for the size of its power, and quickly computed."""
+
+_MANY = 2**64
+_SHOWN = 60
+"""Characters of an expression in an error."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +72,8 @@ class Line:
         result = self.of.topology(bandwidth, alpha)
         least = int((result.out_degrees + self_loops(result)).min())
         check_size(str(self), result.num_ranks * least ** min(self.times, _HUGE), 0)
+        if self.times > _MOST_LINES:
+            raise InputError(f"topology {self}: L^{self.times} is too much; at most L^{_MOST_LINES}")
         for _ in range(self.times):
             result = line_graph(result)
         return replace(result, name=str(self), expression=self)
@@ -113,8 +125,12 @@ class Product:
 
     def topology(self, bandwidth: Values = None, alpha: Values = None) -> Topology:
         """Return the network, which keeps this expression and is named by it."""
-        result = cartesian_product(*(factor.topology(bandwidth, alpha) for factor in self.factors))
-        return replace(result, name=str(self), expression=self)
+        factors, ranks = [], 1
+        for factor in self.factors:
+            factors.append(factor.topology(bandwidth, alpha))
+            ranks *= factors[-1].num_ranks
+            check_size(str(self), ranks, 0)
+        return replace(cartesian_product(*factors), name=str(self), expression=self)
 
     def __str__(self) -> str:
         """Return it as the papers write it."""
@@ -139,6 +155,53 @@ class Both:
 
 Expression: TypeAlias = Base | Line | Degree | Power | Product | Both
 """A network in the papers' notation: frozen, comparable, and ``str`` of it is read back as itself."""
+
+
+def check_growth(expression: Expression) -> None:
+    """Refuse expansions of expansions that would become too large, before any is built but the bases.
+
+    A network of one expansion is checked when it is built.
+
+    Raises
+    ------
+    InputError
+        If there are more nodes than `topologies.assembly` allows.
+    """
+    if any(not isinstance(part, Base) for part in _parts(expression)):
+        check_size(_shortened(str(expression)), _least_size(expression)[0], 0)
+
+
+def _parts(expression: Expression) -> tuple[Expression, ...]:
+    """Return what an expansion is of."""
+    if isinstance(expression, Product):
+        return expression.factors
+    return () if isinstance(expression, Base) else (expression.of,)
+
+
+def _least_size(expression: Expression) -> tuple[int, int]:
+    """Return the number of nodes and a degree that all nodes have at least, self-loops counted.
+
+    Numbers stop growing beyond `_MANY`.
+    """
+    if isinstance(expression, Base):
+        base = expression.topology()
+        return base.num_ranks, int((base.out_degrees + self_loops(base)).min())
+    sizes = [_least_size(part) for part in _parts(expression)]
+    nodes, degree = sizes[0]
+    match expression:
+        case Line(times=times):
+            nodes *= degree ** min(times, _HUGE)
+        case Degree(factor=factor):
+            nodes, degree = nodes * factor, degree * factor
+        case Power(exponent=exponent):
+            nodes, degree = nodes ** min(exponent, _HUGE), degree * exponent
+        case Product():
+            nodes, degree = math.prod(n for n, _ in sizes), sum(d for _, d in sizes)
+    return min(nodes, _MANY), min(degree, _MANY)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def _within(part: Expression, *looser: type) -> str:

@@ -11,11 +11,12 @@ The JSON is networkx's ``node_link_data``, with the keys ``nodes`` and ``edges``
     }
 
 Nodes may carry ``label`` (otherwise the id), ``host``, ``multicast`` and ``aggregate``; the graph
-``nominal_degree``. Ranks (``compute``) are numbered in file order, then switches in file order; links in
-file order, or by key where the keys are 0..L-1 (networkx lists edges by node, the key brings back our
-order). An undirected file means each edge both ways. Bandwidths and α are text with units, or numbers in
-bytes/s and seconds taken by their decimal text. We write text with units, as it is exact for any fraction
-(``1/3us``), and JSON numbers are not.
+``nominal_degree``. Other keys of nodes and edges are refused: one misspelt would be lost. Ranks
+(``compute``) are numbered in file order, then switches in file order; links in file order, or by key where
+the keys are 0..L-1 (networkx lists edges by node, the key brings back our order). An undirected file means
+each edge both ways. Bandwidths and α are text with units, or numbers in bytes/s and seconds taken by their
+decimal text. We write text with units, as it is exact for any fraction (``1/3us``), and JSON numbers
+are not.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     import networkx as nx
 
 _KINDS = ("compute", "switch")
+_NODE_KEYS = ("id", "kind", "label", "host", "multicast", "aggregate")
+_EDGE_KEYS = ("source", "target", "key", "bandwidth", "alpha")
 _NO_HOST = -1
 _MAX_HOST = 2**31 - 1
 _NUMBERS = (str, int, float, Fraction, Decimal)
@@ -64,7 +67,7 @@ def from_node_link(document: Any, name: str | None = None) -> Topology:
     Raises
     ------
     InputError
-        If a key is missing or a value is not what it should be, naming the node or edge.
+        If a key is missing or unknown, or a value is not what it should be, naming the node or edge.
     """
     where = name or "the node-link data"
     try:
@@ -213,6 +216,8 @@ def _read(document: Any, name: str | None) -> Topology:
     if not isinstance(directed, bool):
         raise InputError("the key 'directed' must be true, or false (each edge is then a link both ways)")
     nodes, edges = _objects(document, "nodes"), _objects(document, "edges")
+    _check_known("nodes", nodes, _NODE_KEYS)
+    _check_known("edges", edges, _EDGE_KEYS)
     called = name or str(graph.get("name", "unnamed"))
     return _topology(called, nodes, edges, directed, graph.get("nominal_degree"))
 
@@ -226,6 +231,15 @@ def _objects(document: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
     if not isinstance(value, list) or not all(isinstance(entry, Mapping) for entry in value):
         raise InputError(f"'{key}' must be a list of objects")
     return value
+
+
+def _check_known(place: str, entries: list[Mapping[str, Any]], allowed: tuple[str, ...]) -> None:
+    """Refuse a key that nothing reads."""
+    known = frozenset(allowed)
+    for index, entry in enumerate(entries):
+        if not entry.keys() <= known:
+            key = next(str(key) for key in entry if key not in known)
+            raise InputError(f"{place}[{index}] has an unknown key {key!r}{suggestion(key, allowed)}")
 
 
 def _topology(

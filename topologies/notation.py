@@ -54,9 +54,10 @@ _CALLS: Mapping[str, tuple[str, int]] = {
 
 _SYMBOLS = sorted([*_CALLS, "Bi", "C", "Diamond", "K", "L"])
 _TOKEN = re.compile(
-    r"\s*(?:(?P<torus>\d+(?:x\d+)+\s*torus\b)|(?P<number>\d+)|(?P<word>x(?![a-z])|[A-Za-zΠ]+)|(?P<sign>\S))"
+    r"\s*(?:(?P<torus>[0-9]+(?:x[0-9]+)+\s*torus\b)|(?P<number>[0-9]+)"
+    r"|(?P<word>x(?![a-z])|[A-Za-zΠ]+)|(?P<sign>\S))"
 )
-_STARTS = re.compile(r"[A-ZΠ(]|\d+(x\d+)+\s*torus")
+_STARTS = re.compile(r"[A-ZΠ(]|[0-9]+(x[0-9]+)+\s*torus")
 _PRODUCT = ("x", "×", "□")
 _LONGEST = 500
 """Characters of a text, so that chains of operators stay short of Python's recursion limit."""
@@ -164,7 +165,7 @@ class _Reader:
 
     def torus(self) -> Base:
         """Read ``AxBx... torus``."""
-        lengths = re.findall(r"\d+", self.token.text)
+        lengths = re.findall("[0-9]+", self.token.text)
         if max(map(len, lengths)) > _LARGEST:
             raise self.error("whole numbers below 10^9")
         self.advance()

@@ -41,6 +41,7 @@ from topologies import (
 )
 from topologies.errors import InputError, suggestion
 from topologies.exact import Rationals
+from topologies.expressions import check_growth
 from topologies.files import read_topology
 from topologies.notation import looks_like_notation, parse_notation
 from topologies.topology import Topology
@@ -272,7 +273,9 @@ def _from_notation(text: str, head: str, keys: Mapping[str, str]) -> Topology:
     _own_keys(text, "the papers' notation", (), keys)
     bandwidth, alpha = _rates(text, keys)
     try:
-        return parse_notation(head).topology(bandwidth, alpha)
+        expression = parse_notation(head)
+        check_growth(expression)
+        return expression.topology(bandwidth, alpha)
     except InputError as error:
         raise InputError(f"{_shown(text)}: {error}") from None
 

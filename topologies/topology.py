@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
+from numba import njit
 
 from topologies.errors import InputError
 from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, Rationals, frozen, offsets_of
@@ -307,16 +308,19 @@ def _check_connected(topology: Topology, where: str) -> None:
             )
 
 
+@njit(cache=True)
 def _reached(incidence: tuple[Int64Array, Int32Array], other: Int32Array, num_nodes: int) -> BoolArray:
     """Return which nodes a search from node 0 reaches: over `incidence`, to the links' `other` ends."""
     offsets, links = incidence
-    seen = np.zeros(num_nodes, dtype=bool)
-    seen[0] = True
-    frontier = np.array([0])
-    while len(frontier):
-        starts, lengths = offsets[frontier], offsets[frontier + 1] - offsets[frontier]
-        within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        reached = np.unique(other[links[np.repeat(starts, lengths) + within]])
-        frontier = reached[~seen[reached]]
-        seen[frontier] = True
+    seen = np.zeros(num_nodes, np.bool_)
+    stack = np.empty(num_nodes, np.int64)  # a node is put there once, when it is seen first
+    seen[0], stack[0], left = True, 0, 1
+    while left:
+        left -= 1
+        node = stack[left]
+        for position in range(offsets[node], offsets[node + 1]):
+            at = other[links[position]]
+            if not seen[at]:
+                seen[at], stack[left] = True, at
+                left += 1
     return seen

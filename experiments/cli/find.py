@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,16 @@ from rich.progress import Progress
 
 from expansions.finder import Candidate, Finder, bandwidth_factor, moore_steps
 from experiments.cli.output import console, print_json, print_table
-from experiments.growth import FIRST_NODES, Growth, Workload, least_hops, write_growth
+from experiments.growth import (
+    BOTH_WAYS,
+    FIGURE,
+    FIRST_NODES,
+    Growth,
+    Workload,
+    least_hops,
+    write_growth,
+    write_kautz,
+)
 from experiments.registry import METHODS
 from experiments.report.growth import write_page
 from schedules.collective import Kind, collective
@@ -67,11 +78,28 @@ def _growth(arguments: argparse.Namespace, finder: Finder) -> int:
     ]
     growth = Growth(arguments.degree, arguments.up_to, arguments.bidirectional, arguments.max_diameter)
     with Progress(console=console(sys.stderr), transient=True, disable=not sys.stderr.isatty()) as progress:
-        bar = progress.add_task("nodes", total=growth.up_to)
-        write_growth(growth, arguments.output, finder, lambda nodes: progress.update(bar, completed=nodes))
+        _search(growth, arguments.output, finder, progress)
     page = write_page(arguments.output, growth, workloads)
     console().print(f"{FIRST_NODES} to {arguments.up_to} nodes of degree {arguments.degree}: {page}")
     return 0
+
+
+def _search(growth: Growth, directory: Path, finder: Finder, progress: Progress) -> None:
+    """Make the tables: frontiers, those of bidirectional networks (unless these are all), Kautz graphs."""
+    bar = progress.add_task("nodes", total=growth.up_to)
+    write_growth(growth, directory, finder, lambda nodes: progress.update(bar, completed=nodes))
+    if not growth.bidirectional:
+        both = replace(growth, bidirectional=True, spans=False)
+        bar_both = progress.add_task("links both ways", total=growth.up_to)
+        write_growth(
+            both,
+            directory / BOTH_WAYS,
+            Finder(bidirectional=True, most_hops=growth.most_hops),
+            lambda nodes: progress.update(bar_both, completed=nodes),
+        )
+    degrees = {*FIGURE, growth.degree} - {1}
+    bar_kautz = progress.add_task("generalized Kautz", total=len(degrees))
+    write_kautz(directory, degrees, growth.up_to, lambda degree: progress.advance(bar_kautz))
 
 
 class _Asked:

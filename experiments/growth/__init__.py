@@ -1,14 +1,27 @@
 """How the best networks of a degree grow with N: their frontiers, and what others need (A.1.3, Fig. 3.7)."""
 
-from experiments.growth.frontiers import FIRST_NODES, FrontierRow, Growth, read_frontiers, write_growth
+from experiments.growth.frontiers import (
+    BOTH_WAYS,
+    FIRST_NODES,
+    FrontierRow,
+    Growth,
+    read_frontiers,
+    write_growth,
+)
+from experiments.growth.kautz import FIGURE, KautzRow, read_kautz, write_kautz
 from experiments.growth.workload import Workload, least_hops
 
 __all__ = [
+    "BOTH_WAYS",
+    "FIGURE",
     "FIRST_NODES",
     "FrontierRow",
     "Growth",
+    "KautzRow",
     "Workload",
     "least_hops",
     "read_frontiers",
+    "read_kautz",
     "write_growth",
+    "write_kautz",
 ]

@@ -15,7 +15,7 @@ from fractions import Fraction
 from itertools import groupby
 from pathlib import Path
 
-from expansions.finder import MOST_NODES, Candidate, Finder
+from expansions.finder import MOST_DEGREE, MOST_NODES, Candidate, Finder
 from expansions.prediction import Prediction, predict
 from experiments.growth.spreading import cheap_interval
 from experiments.replacing import replacing
@@ -24,6 +24,8 @@ from topologies.expressions import Base, Both, Degree, Expression, Line, Power, 
 
 FIRST_NODES = 2
 TABLE, SETTINGS = "frontiers.csv", "settings.json"
+BOTH_WAYS = "bidirectional"
+"""Folder beside the table with the frontiers of networks whose links go both ways."""
 
 FAMILIES = {"gen_kautz": "GenKautz", "distance_regular": "DistReg", "circulant": "Circulant"}
 """Names of Fig. A.4."""
@@ -35,6 +37,13 @@ OTHER = "OtherBase"
 class Growth:
     """What is searched: all N from `FIRST_NODES` to `up_to`.
 
+    Parameters
+    ----------
+    degree, up_to, bidirectional, most_hops
+        d, the largest N, and what the finder is restricted to.
+    spans
+        Whether the all-to-all intervals are wanted.
+
     Raises
     ------
     InputError
@@ -45,6 +54,7 @@ class Growth:
     up_to: int
     bidirectional: bool = False
     most_hops: int | None = None
+    spans: bool = True
 
     def __post_init__(self) -> None:
         """Check the numbers."""
@@ -52,8 +62,8 @@ class Growth:
             raise InputError(
                 f"--up-to is {self.up_to}; the finder searches {FIRST_NODES} to {MOST_NODES} nodes"
             )
-        if self.degree < 1:
-            raise InputError(f"--degree is {self.degree}; it must be at least 1")
+        if not 1 <= self.degree <= MOST_DEGREE:
+            raise InputError(f"--degree is {self.degree}; the finder searches 1 to {MOST_DEGREE}")
         if self.most_hops is not None and self.most_hops < 1:
             raise InputError(f"--max-diameter is {self.most_hops}; it must be at least 1")
 
@@ -164,12 +174,13 @@ def rows_of(nodes: int, growth: Growth, finder: Finder) -> list[FrontierRow]:
     found: list[Candidate] = []
     with suppress(InputError, NoSchedule):  # no network of this size; the numbers are in range
         found = finder.find(nodes, growth.degree)
-    return [_row(beside, found, point) for point in range(1, len(found) + 1)] or [beside]
+    ends = {1, len(found)} if growth.spans else set()
+    return [_row(beside, found, point, point in ends) for point in range(1, len(found) + 1)] or [beside]
 
 
-def _row(beside: FrontierRow, found: Sequence[Candidate], point: int) -> FrontierRow:
+def _row(beside: FrontierRow, found: Sequence[Candidate], point: int, spans: bool) -> FrontierRow:
     expression, cost = found[point - 1].expression, found[point - 1].cost
-    low, high = cheap_interval(expression.topology()) if point in (1, len(found)) else (None, None)
+    low, high = cheap_interval(expression.topology()) if spans else (None, None)
     return replace(
         beside,
         points=len(found),

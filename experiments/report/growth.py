@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +15,16 @@ from markupsafe import Markup
 
 from expansions.finder import bandwidth_factor, moore_steps
 from expansions.prediction import predict
-from experiments.growth import FrontierRow, Growth, Workload, least_hops, read_frontiers
+from experiments.growth import (
+    BOTH_WAYS,
+    FrontierRow,
+    Growth,
+    KautzRow,
+    Workload,
+    least_hops,
+    read_frontiers,
+    read_kautz,
+)
 from experiments.growth import baselines as plain
 from experiments.replacing import replacing
 from experiments.report.curves import Axes, Curve, curves_chart
@@ -27,9 +36,10 @@ from topologies.expressions import Base, Expression, Line
 from topologies.notation import parse_notation
 
 PAGE, TIMES = "growth.html", "times.csv"
-COLOURED = 5
-"""Ways of building that have a colour of their own; the rarer ones share the last."""
+COLOURED = 4
+"""Ways of building that have a colour of their own; the rarer ones share the next."""
 OTHERS = "rest"
+BOTH = "best bidirectional"
 LARGEST_LINE = 100_000
 """Nodes of the largest line graph in the chart of Fig. 3.3."""
 
@@ -54,18 +64,35 @@ def write_page(directory: Path, growth: Growth, workloads: Sequence[Workload]) -
     InputError
         If the frontiers can't be read or the files not written.
     """
-    rows = [row for row in read_frontiers(directory) if row.nodes <= growth.up_to]
-    times = [time for workload in workloads for time in times_of(rows, growth.degree, workload)]
+    rows = _up_to(directory, growth)
+    both = _up_to(directory / BOTH_WAYS, growth) if (directory / BOTH_WAYS).is_dir() else []
+    times = {
+        workload: [*times_of(rows, growth.degree, workload), *times_both_ways(both, workload)]
+        for workload in workloads
+    }
+    kautz = [row for row in read_kautz(directory) if row.nodes <= growth.up_to]
     try:
         with replacing(directory / TIMES) as draft, draft.open("w", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(Time._fields)
-            writer.writerows(times)
+            writer.writerows(chain(*times.values()))
         with replacing(directory / PAGE) as draft:
-            draft.write_text(_render(rows, growth, workloads, times), encoding="utf-8")
+            draft.write_text(_render(rows, growth, kautz, times), encoding="utf-8")
     except OSError as error:
         raise InputError(f"{directory}: can't write there: {error.strerror}") from error
     return directory / PAGE
+
+
+def _up_to(directory: Path, growth: Growth) -> list[FrontierRow]:
+    return [row for row in read_frontiers(directory) if row.nodes <= growth.up_to]
+
+
+def times_both_ways(rows: Sequence[FrontierRow], workload: Workload) -> Iterator[Time]:
+    """Yield the least allreduce of each N on these frontiers, of networks whose links go both ways."""
+    for nodes, group in groupby((row for row in rows if row.points), key=lambda row: row.nodes):
+        best = min(group, key=lambda row: workload.allreduce_us(row.tl_steps, row.tb_factor))
+        allreduce = workload.allreduce_us(best.tl_steps, best.tb_factor)
+        yield Time(nodes, float(workload.size), BOTH, best.topology, allreduce, None, None)
 
 
 def times_of(rows: Sequence[FrontierRow], degree: int, workload: Workload) -> Iterator[Time]:
@@ -104,17 +131,19 @@ def _baselines(nodes: int, workload: Workload, known: Callable[..., Time]) -> It
 
 
 def _render(
-    rows: Sequence[FrontierRow], growth: Growth, workloads: Sequence[Workload], times: Sequence[Time]
+    rows: Sequence[FrontierRow],
+    growth: Growth,
+    kautz: Sequence[KautzRow],
+    times: Mapping[Workload, Sequence[Time]],
 ) -> str:
-    of_size = {w: [t for t in times if t.size_bytes == float(w.size)] for w in workloads}
     return template("growth.html").render(
         style=source("report.css") + palette(),
         growth=growth,
         frontiers=len({row.nodes for row in rows if row.points}),
         networks=sum(row.points > 0 for row in rows),
-        sections=[(workload, _section(rows, own)) for workload, own in of_size.items()],
-        all_to_all=_all_to_all_chart(of_size[workloads[0]]),
-        kautz=_kautz_chart(rows, growth.degree),
+        sections=[(workload, _section(rows, own)) for workload, own in times.items()],
+        all_to_all=_all_to_all_chart(next(iter(times.values()))),
+        kautz=_kautz_chart(kautz),
         lines=_lines_chart(growth.degree),
         baselines=growth.degree == plain.DEGREE,
     )
@@ -139,12 +168,16 @@ def _best_chart(times: Sequence[Time], family: Mapping[int, str]) -> Markup:
     bound = {time.nodes: time.allreduce_us for time in times if time.network == "bound"}
     order = [name for name, _ in Counter(family.values()).most_common()]
     named = order if len(order) <= COLOURED + 1 else order[:COLOURED]
-    points: dict[str, list[Point]] = {name: [] for name in (*named, OTHERS)}
+    points: dict[str, list[Point]] = {name: [] for name in (*named, OTHERS, BOTH)}
     for time in times:
         if time.network == "best":
             name = family[time.nodes] if family[time.nodes] in named else OTHERS
             points[name].append((float(time.nodes), time.allreduce_us / bound[time.nodes]))
-    curves = [Curve(name, tuple(dots), look, dots=True) for look, (name, dots) in enumerate(points.items())]
+        elif time.network == BOTH:
+            points[BOTH].append((float(time.nodes), time.allreduce_us / bound[time.nodes]))
+    shown = [(name, tuple(dots)) for name, dots in points.items() if dots]
+    curves = [Curve(name, dots, look, dots=True) for look, (name, dots) in enumerate(shown)]
+    curves.sort(key=lambda curve: curve.name != BOTH)  # beneath the others: often the best is one of these
     return curves_chart(curves, Axes("least allreduce time", "N", "allreduce over the bound"))
 
 
@@ -174,11 +207,13 @@ def _all_to_all_chart(times: Sequence[Time]) -> Markup:
     return curves_chart(curves, Axes("all-to-all against N", "N", "all-to-all (us)", log_up=True))
 
 
-def _kautz_chart(rows: Sequence[FrontierRow], degree: int) -> Markup:
-    """Return Fig. A.7: T_B of the generalized Kautz graphs over the least there is."""
-    ratio = {row.nodes: float(row.kautz_tb / bandwidth_factor(row.nodes)) for row in rows if row.kautz_tb}
-    curve = Curve(f"Pi_{{{degree},N}}", tuple((float(n), value) for n, value in ratio.items()), 0, dots=True)
-    return curves_chart([curve], Axes("T_B of generalized Kautz graphs", "N", "T_B / T_B*"))
+def _kautz_chart(rows: Sequence[KautzRow]) -> Markup:
+    """Return Fig. A.7: T_B of the generalized Kautz graphs over the least there is, degrees growing."""
+    curves = []
+    for look, (degree, group) in enumerate(groupby(rows, key=lambda row: row.degree)):
+        ratios = ((float(row.nodes), float(row.tb_factor / bandwidth_factor(row.nodes))) for row in group)
+        curves.append(Curve(f"d = {degree}", tuple(ratios), look, dots=True))
+    return curves_chart(curves, Axes("T_B of generalized Kautz graphs", "N", "T_B / T_B*"))
 
 
 def _lines_chart(degree: int) -> Markup:

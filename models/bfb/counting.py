@@ -70,10 +70,11 @@ class Workloads:
 
 def largest_by_step(values: Sequence[Fraction], of_job: Int32Array) -> tuple[Fraction, ...]:
     """Return the largest value of each column of a table that holds numbers of values."""
-    ascending = sorted(range(len(values)), key=values.__getitem__)
-    place = np.empty(len(ascending), dtype=np.int64)
-    place[ascending] = np.arange(len(ascending))
-    return tuple(values[ascending[i]] for i in place[of_job].max(axis=0))
+    ratios = [value.as_integer_ratio() for value in values]  # few differ, and fractions compare slowly
+    ascending = sorted(dict(zip(ratios, values, strict=True)).values())
+    place = {value.as_integer_ratio(): i for i, value in enumerate(ascending)}
+    of_value = np.array([place[ratio] for ratio in ratios], dtype=np.int64)
+    return tuple(ascending[i] for i in of_value[of_job].max(axis=0))
 
 
 def workloads(topology: Topology) -> Workloads:

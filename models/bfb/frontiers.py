@@ -17,10 +17,14 @@ import numpy.typing as npt
 from numba import njit
 
 from topologies.distances import hop_distances
+from topologies.errors import NoSchedule
 from topologies.exact import Int32Array, Int64Array, IntArray, offsets_of
 from topologies.topology import Topology
 
 UInt8Array = npt.NDArray[np.uint8]
+
+MOST_NODES = 20_000
+"""Above it there are too many pairs of nodes: counting takes 10 bytes a pair, a schedule 30."""
 
 LINKS_PER_BYTE = 8
 _BYTE_VALUES = 256
@@ -84,7 +88,15 @@ class Patterns(NamedTuple):
 
 
 def frontiers(topology: Topology) -> Frontiers:
-    """Return who must receive what in each step, and over which links it can come."""
+    """Return who must receive what in each step, and over which links it can come.
+
+    Raises
+    ------
+    NoSchedule
+        If there are more nodes than `MOST_NODES`.
+    """
+    if topology.num_ranks > MOST_NODES:
+        raise NoSchedule(f"bfb on {topology.name}: {topology.num_ranks} nodes; at most {MOST_NODES}")
     towards = np.ascontiguousarray(hop_distances(topology).T, dtype=np.int32)
     offsets, links = topology.in_links
     width = -(-int(topology.in_degrees.max()) // LINKS_PER_BYTE)

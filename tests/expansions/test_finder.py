@@ -66,6 +66,7 @@ def test_stated_costs_of_bases_are_what_counting_finds(family):
         "complete_bipartite": [(1,), (2,), (4,)],
         "biring": [(2, 3), (2, 8), (4, 5), (2, 9)],
         "uniring": [(1, 2), (1, 5), (3, 4)],
+        "debruijn": [(2, 1), (2, 2), (2, 5), (3, 1), (3, 3), (4, 2), (5, 2)],
     }
     for arguments in sizes[family]:
         base = Base(family, arguments)
@@ -74,7 +75,8 @@ def test_stated_costs_of_bases_are_what_counting_finds(family):
         assert (stated.tl, stated.tb) == (found.steps, found.tb)
         assert (stated.nodes, stated.degree) == (topology.num_ranks, topology.degree)
         pairs = set(zip(topology.source.tolist(), topology.target.tolist(), strict=True))
-        assert stated.simple == (len(pairs) == topology.num_links)
+        assert stated.simple == (len(pairs) == stated.nodes * stated.degree)
+        assert stated.loops == (topology.num_links < stated.nodes * stated.degree)
         assert stated.bidirectional == ({(v, u) for u, v in pairs} == pairs)
         assert stated.two_neighbours == all(
             len({v for u, v in pairs if u == w}) > 1 for w in range(len(pairs) and topology.num_ranks)
@@ -148,10 +150,27 @@ def test_a_size_without_a_network_names_the_nearest():
         Finder(bidirectional=True).find(7, 3)
 
 
-@pytest.mark.parametrize(("nodes", "degree"), [(1, 2), (5, 0), (10**9, 4)])
+@pytest.mark.parametrize(
+    ("nodes", "degree"), [(1, 2), (-1, 2), (10**9, 4), (5, 0), (5, -3), (10, 10**6), (10, 10**18)]
+)
 def test_numbers_out_of_range_are_refused(nodes, degree):
-    with pytest.raises(InputError, match=r"nodes; the finder searches|degree 0; it must be"):
+    """At once: a search over 10^6 divisors and shares of a degree would not end."""
+    with pytest.raises(InputError, match=r"(nodes|degree -?\d+); the finder searches [12] to"):
         Finder().find(nodes, degree)
+
+
+@pytest.mark.parametrize(("nodes", "degree"), [(100, 64), (10, 128)])
+def test_large_degrees_have_a_frontier(nodes, degree):
+    """More links a node than a mask of 62 bits tells apart."""
+    found = Finder().find(nodes, degree)
+    assert found[0].cost.tl >= moore_steps(nodes, degree)
+    assert found[-1].cost.tb >= bandwidth_factor(nodes)
+
+
+def test_de_bruijn_networks_cost_what_they_did_at_any_size():
+    """By its closed form: with counts over all pairs of nodes this takes gigabytes."""
+    found = predict(Base("debruijn", (2, 16)))
+    assert (found.tl, found.tb) == (16, 2 * bandwidth_factor(2**16))
 
 
 def test_the_command_prints_the_frontier(capsys):

@@ -3,8 +3,10 @@
 import csv
 import json
 import math
+import re
 import shutil
 from fractions import Fraction
+from pathlib import Path
 
 import networkx as nx
 import numpy as np
@@ -12,7 +14,16 @@ import pytest
 
 from expansions.finder import Finder
 from experiments.cli import main
-from experiments.growth import Growth, Workload, least_hops, read_frontiers, write_growth
+from experiments.growth import (
+    Growth,
+    KautzRow,
+    Workload,
+    least_hops,
+    read_frontiers,
+    read_kautz,
+    write_growth,
+    write_kautz,
+)
 from experiments.growth.baselines import (
     double_tree_all_to_all,
     double_tree_allreduce_us,
@@ -28,6 +39,7 @@ from experiments.growth.frontiers import COLUMNS, family_of
 from experiments.growth.spreading import cheap_interval
 from models.all_to_all.demand import Demand
 from models.all_to_all.symmetric import solve_by_orbits
+from models.bfb import workloads
 from schedules.cost import step_cost
 from topologies import InputError, parse_topology
 from topologies.notation import parse_notation
@@ -232,9 +244,37 @@ def test_the_command_writes_times_and_a_page(grown, tmp_path, capsys):
         if time["all_to_all_low_us"]:
             assert float(time["all_to_all_low_us"]) >= float(bound["all_to_all_low_us"]) * (1 - 1e-9)
             assert float(time["all_to_all_high_us"]) >= float(time["all_to_all_low_us"]) * (1 - 1e-9)
+    both = {(t["nodes"], t["size_bytes"]): t for t in times if t["network"] == "best bidirectional"}
+    assert both["12", "1048576.0"]["topology"] == "C(12,{2,3})", "Table 3.5"
+    assert all(float(time["allreduce_us"]) >= best[key] - 1e-9 for key, time in both.items())
+    kautz = {(row.degree, row.nodes) for row in read_kautz(tmp_path / "d4")}
+    assert kautz == {(d, n) for d in (2, 4, 8, 16) for n in range(d + 2, 41)}
     page = (tmp_path / "d4/growth.html").read_text()
     assert page.count("<svg") == 7
+    assert ">d = 16<" in page
+    assert ">best bidirectional<" in page
     assert "://" not in page
+
+
+def test_kautz_graphs_are_measured_once_and_as_counting_does(tmp_path, monkeypatch):
+    write_kautz(tmp_path, [3], 20)
+    rows = read_kautz(tmp_path)
+    assert [row.nodes for row in rows] == list(range(5, 21))
+    for row in (rows[0], rows[-1]):
+        work = workloads(parse_topology(f"gen_kautz:3,{row.nodes}"))
+        assert row == KautzRow(3, row.nodes, work.steps, work.tb)
+    asked = []
+    monkeypatch.setattr("experiments.growth.kautz.kautz_cost", lambda *a: asked.append(a) or (1, Fraction(1)))
+    write_kautz(tmp_path, [2, 3], 6)
+    assert asked == [(2, 4), (2, 5), (2, 6)]
+    assert read_kautz(tmp_path)[3:] == rows
+
+
+@pytest.mark.parametrize("text", ["", "a,b\n1,2\n", "degree,nodes,tl_steps,tb_factor\n2,x,1,1\n"])
+def test_a_file_that_is_no_table_of_kautz_graphs_is_refused(text, tmp_path):
+    (tmp_path / "kautz.csv").write_text(text)
+    with pytest.raises(InputError, match=r"kautz.csv: not a table"):
+        write_kautz(tmp_path, [2], 6)
 
 
 def test_sizes_without_a_network_are_left_out_of_the_page(tmp_path):
@@ -298,3 +338,16 @@ def test_a_mix_marks_the_best_of_the_weighted_mean(capsys):
     assert best["1"] == "Pi_{4,64}", "Table A.1: the larger f"
     assert main(["find", "--nodes", "64", "--degree", "4", "--mix", "0.3"]) == 0
     assert "all-to-all 0.3 of the collectives" in capsys.readouterr().out
+
+
+def test_the_python_example_of_the_page_on_direct_connect_networks_prints_what_it_says(capsys):
+    page = Path(__file__).parents[2] / "docs/direct_connect.md"
+    (example,) = re.findall(
+        r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+    names: dict[str, object] = {}
+    exec(compile(example, page.name, "exec"), names)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "L^2(K_{4,4}) 4 33/32"
+    assert lines[-1] == "1024 6 261/256 True"
+    assert names["network"].num_ranks == 128

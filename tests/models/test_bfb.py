@@ -19,7 +19,7 @@ from schedules.collective import collective
 from schedules.cost import step_cost
 from schedules.method import Problem
 from schedules.verify import verify
-from topologies.errors import InputError, Unsupported
+from topologies.errors import InputError, NoSchedule, Unsupported
 from topologies.text import parse_topology
 from topologies.topology import Link, Topology
 
@@ -381,3 +381,12 @@ def test_the_comparison_finds_both_ways_equal():
     assert result.equal
     assert (result.programs, result.tb) == (18, Fraction(8, 9))
     assert result.ratio == result.lp_s / result.counting_s
+
+
+@pytest.mark.parametrize("kind", ["allgather", "allreduce"])
+def test_networks_of_too_many_pairs_are_refused_before_their_distances_are_found(kind):
+    """N = 10^6 would take terabytes."""
+    topology = parse_topology("ring:20001")
+    problem = Problem(topology, collective(kind, topology.num_ranks))
+    with pytest.raises(NoSchedule, match=r"^bfb on .*ring:20001\)?: 20001 nodes; at most 20000$"):
+        METHOD.synthesize(problem, METHOD.options(), np.random.default_rng(0))

@@ -1,13 +1,14 @@
 """Direct-connect families against their definitions, networkx and the closed forms of their papers."""
 
 import itertools
+import tracemalloc
 from collections import Counter
 
 import networkx as nx
 import numpy as np
 import pytest
 
-from topologies import InputError, complete, diameter, hypercube, ring, torus, uniring
+from topologies import InputError, complete, diameter, hypercube, parse_topology, ring, torus, uniring
 from topologies.direct import (
     bidirectional_ring,
     de_bruijn,
@@ -210,3 +211,12 @@ def test_wrong_arguments_are_refused_in_one_line(build, message):
     with pytest.raises(InputError, match=message) as caught:
         build()
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["directed_ring:999999999,2", "biring:999999998,3", "UniRing(999999999,2)"])
+def test_rings_of_too_many_links_are_refused_before_a_list_of_them_is_made(text):
+    tracemalloc.start()
+    with pytest.raises(InputError, match="too many links; at most 16777216"):
+        parse_topology(text)
+    assert tracemalloc.get_traced_memory()[1] < 10**7
+    tracemalloc.stop()

@@ -201,6 +201,9 @@ def without(key, where):
         (PAIR | {"graph": 3}, "'graph' must be an object"),
         (PAIR | {"graph": {"nominal_degree": 1.5}}, "nominal_degree 1.5 is not a positive integer"),
         (PAIR | {"nodes": PAIR["nodes"] * 2}, "two nodes have the id 'a'"),
+        (pair(bandwith="1GB/s"), r"edges\[0\] has an unknown key 'bandwith'; did you mean 'bandwidth'\?"),
+        (pair(weight=3), r"unknown key 'weight'; allowed: alpha, bandwidth, key, source, target"),
+        (node(multicats=True), r"nodes\[0\] has an unknown key 'multicats'; did you mean 'multicast'\?"),
         (
             PAIR | {"nodes": [{"id": "a", "kind": "gpu"}]},
             "node 'a' has an unknown kind 'gpu'; allowed: compute, switch",

@@ -269,3 +269,47 @@ def test_a_long_chain_of_operators_is_built_without_recursion_errors():
 
 def test_a_line_graph_that_never_grows_is_still_built():
     assert parse_topology("L^40(UniRing(1,4))").num_ranks == 4
+
+
+@pytest.mark.parametrize("text", ["L(" * 12 + "K_5" + ")" * 12, "L(L(K_9 x K_9)^2)", "((K_9)^2 * 3)^4"])
+def test_expansions_of_expansions_are_refused_before_they_are_built(text, monkeypatch):
+    def build(*given):
+        raise AssertionError("built before its size was known")
+
+    for name in ("line_graph", "cartesian_power", "cartesian_product", "degree_expansion"):
+        monkeypatch.setattr(f"topologies.expressions.{name}", build)
+    with pytest.raises(InputError, match="too many nodes; at most 1048576"):
+        parse_topology(text)
+
+
+def test_expansions_of_expansions_that_fit_are_built():
+    assert parse_topology("L(L(UniRing(1,4)^2))").num_ranks == 64  # 16 ranks of degree 2, doubled twice
+
+
+@pytest.mark.parametrize("text", ["L^999999999(K_2)", "L^65(UniRing(1,5))"])
+def test_a_line_graph_that_never_grows_is_not_taken_for_ever(text):
+    times = text[2 : text.index("(")]
+    with pytest.raises(InputError, match=rf"L\^{times} is too much; at most L\^64$"):
+        parse_topology(text)
+
+
+def test_digits_are_ascii():
+    """Python's own int and regular expressions read digits of any script."""
+    for text in ("K_\u0663", "C(8,{1,\u0663})", "(\u0664x\u0664 torus)"):
+        with pytest.raises(InputError, match="expected "):
+            parse_topology(text)
+
+
+def test_factors_of_a_product_that_is_too_large_are_not_all_built(monkeypatch):
+    """Each of them fits, and all together would not."""
+    built = []
+    plain = Base.topology
+
+    def build(self, *given):
+        built.append(self)
+        return plain(self, *given)
+
+    monkeypatch.setattr(Base, "topology", build)
+    with pytest.raises(InputError, match="too many nodes; at most 1048576"):
+        parse_notation(" x ".join(["K_200"] * 20)).topology()
+    assert len(built) == 3
