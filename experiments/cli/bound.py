@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from experiments.cli.output import print_json, print_table, short
+from experiments.cli.output import duration, print_json, print_table, throughput
 from experiments.cli.problem import parse_collective
 from experiments.cli.proof import sentence
 from models.bounds import bound_document
@@ -36,15 +36,15 @@ def _print(document: Mapping[str, Any], topology: Topology) -> None:
     size = document["size_bytes"]
     at = "for large M" if size is None else f"at {format_size(Fraction(size))}"
     best, rate = document["best"]["kind"], document["algbw_gbps"]
-    limit = "no limit" if rate is None else f"algbw at most {short(rate)} GB/s {at} ({best})"
+    limit = "no limit" if rate is None else f"algbw at most {throughput(rate)} {at} ({best})"
     title = f"{document['collective']} on {document['topology']}: {limit}"
     rows = [
         [
             bound["kind"],
             f"{Fraction(bound['exact'])} {bound['unit']}",
-            *([] if size is None else [bound["time_us"]]),
+            *([] if size is None else [duration(bound["time_us"])]),
             sentence(bound["kind"], bound["certificate"], topology),
         ]
         for bound in document["bounds"]
     ]
-    print_table(title, ["bound", "exact", *([] if size is None else ["us"]), "proof"], rows)
+    print_table(title, ["bound", "exact", *([] if size is None else ["time"]), "proof"], rows)

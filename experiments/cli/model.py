@@ -5,14 +5,24 @@ from __future__ import annotations
 import argparse
 
 from experiments.cli.output import print_fields, print_json
-from experiments.study import find_model
+from experiments.study import LinearModel, find_model
+from models.solvers.export import check_path
+from topologies.errors import InputError
 from topologies.text import parse_topology
+from topologies.topology import Topology
+
+MOST_MEMORY = 4 * 10**9
+"""Bytes that a program may take without being asked for."""
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Build it, write it and say what it is."""
     model = find_model(arguments.model)
-    instance = model.build(parse_topology(arguments.topology))
+    check_path(arguments.output)
+    topology = parse_topology(arguments.topology)
+    if not arguments.large:
+        _check_size(model, topology)
+    instance = model.build(topology)
     instance.compiled.write(arguments.output)
     optimum = None if instance.known is None else str(instance.known)
     fields = {
@@ -30,3 +40,13 @@ def execute(arguments: argparse.Namespace) -> int:
     else:
         print_fields(fields)
     return 0
+
+
+def _check_size(model: LinearModel, topology: Topology) -> None:
+    """Refuse a program that would take long and much memory before anything is written."""
+    memory = model.memory(topology)
+    if memory > MOST_MEMORY:
+        raise InputError(
+            f"model {model.name} on {topology.name} would have about {model.entries(topology):.2g} nonzeros "
+            f"and take about {memory / 1e9:.0f} GB of memory; --large writes it all the same"
+        )

@@ -19,7 +19,7 @@ COLLECTIVES = (
     "gather",
     "scatter",
 )
-"""`schedules.collective.Kind`, which takes a second to import: too long for ``--help``."""
+"""`schedules.collective.KINDS`, which takes a second to import: too long for ``--help``."""
 
 EXAMPLES = """\
 examples:
@@ -124,7 +124,13 @@ def _synth(commands: Any) -> None:
     parser.add_argument(
         "--option", action="append", default=[], metavar="K=V", help="of the method; see tutti list methods"
     )
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help=".json, .json.gz or .npz")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help=".json, .json.gz or .npz; .rounds: written as it is made (tacos), resumed if it was interrupted",
+    )
     _json(parser)
 
 
@@ -190,6 +196,7 @@ def _model(commands: Any) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, metavar="FILE", required=True, help="ends in .mps or .lp"
     )
+    parser.add_argument("--large", action="store_true", help="write it however large it is")
     _json(parser)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.cli.output import short
+from experiments.cli.output import short, throughput
 from models.bounds.bandwidth import exit_bandwidth
 from topologies.exact import json_number
 from topologies.topology import Topology
@@ -150,4 +150,4 @@ def _share(share: str | int) -> str:
 
 
 def _rate(bandwidth: str | int) -> str:
-    return f"{short(float(Fraction(bandwidth) / GIGA))} GB/s"
+    return throughput(float(Fraction(bandwidth) / GIGA))

@@ -6,7 +6,7 @@ import argparse
 
 import numpy as np
 
-from experiments.cli.output import print_fields, print_json, short
+from experiments.cli.output import duration, print_fields, print_json, throughput
 from schedules.files import read_schedule
 from schedules.simulate import SimulationOptions, simulate
 from schedules.verify import verify
@@ -44,8 +44,8 @@ def execute(arguments: argparse.Namespace) -> int:
     print_fields(
         {
             "schedule": f"{schedule.collective} on {schedule.topology.name}",
-            "time": f"{short(result.time * MICRO)} us at {format_size(size)}",
-            "algbw": None if rate is None else f"{short(float(str(rate)))} GB/s",
+            "time": f"{duration(result.time * MICRO)} at {format_size(size)}",
+            "algbw": None if rate is None else throughput(float(str(rate))),
             "busiest link": f"{document['busiest_link']}, {used:.1%} of the time",
         }
     )

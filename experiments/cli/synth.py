@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from experiments.cli.output import print_fields, print_json, short
+from experiments.cli import synth_rounds
+from experiments.cli.output import duration, print_fields, print_json, short, throughput
 from experiments.cli.problem import parse_collective
 from experiments.judge import Cost, ProvenBound, notes, own_bounds, time_columns
 from experiments.options import build_options, options_text, parse_assignments
 from experiments.registry import find_method
 from experiments.synthesis import Made, synthesize_best
-from schedules.files import check_target, write_schedule
+from schedules.files import check_target, is_round_file, write_schedule
 from schedules.method import Method, Problem
 from topologies.errors import InputError
 from topologies.text import parse_topology
@@ -41,6 +42,8 @@ def execute(arguments: argparse.Namespace) -> int:
         problem = dataclasses.replace(problem, size=size)
     if arguments.output is not None:
         check_target(arguments.output)  # before hours of synthesis rather than after
+        if is_round_file(arguments.output):
+            return synth_rounds.execute(arguments, method, Problem(topology, what, size), options)
     made = synthesize_best(method, problem, options, _seeds(method, arguments.seeds), size)
     try:
         if arguments.output is not None:
@@ -129,9 +132,9 @@ def _print(document: dict[str, Any], options: str) -> None:
             "schedule": f"{document['collective']} on {document['topology']}, {document['clock']} clock",
             "method": " ".join(filter(None, [document["method"], options])) + seed,
             "verified": f"{document['transfers']} transfers, all legal",
-            "time": f"{short(document['time_us'])} us at {size}{pipelined}",
-            "algbw": None if document["algbw_gbps"] is None else f"{short(document['algbw_gbps'])} GB/s",
-            "bound": f"{short(document['bound_us'])} us ({document['bound_kind']})",
+            "time": f"{duration(document['time_us'])} at {size}{pipelined}",
+            "algbw": None if document["algbw_gbps"] is None else throughput(document["algbw_gbps"]),
+            "bound": f"{duration(document['bound_us'])} ({document['bound_kind']})",
             "gap": None if document["gap"] is None else f"{document['gap']:.4%}",
             "T_L": document["tl_steps"],
             "T_B": document["tb_factor"] and f"{document['tb_factor']} M/B",

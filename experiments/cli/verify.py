@@ -6,19 +6,21 @@ import argparse
 from typing import Any
 
 from experiments.cli.output import print_json
-from schedules.files import read_schedule
+from schedules.files import is_round_file, read_schedule
+from schedules.round_file import read_rounds
+from schedules.round_table import RoundTable
 from schedules.verify import VerificationError, verify
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Replay the schedule; 0 if it is legal, 1 with the first wrong transfer if not."""
-    schedule = read_schedule(arguments.file)
+    schedule = (read_rounds if is_round_file(arguments.file) else read_schedule)(arguments.file)
     document: dict[str, Any] = {
         "file": str(arguments.file),
         "topology": schedule.topology.name,
         "collective": str(schedule.collective),
         "clock": str(schedule.clock),
-        "transfers": len(schedule),
+        "transfers": schedule.transfers if isinstance(schedule, RoundTable) else len(schedule),
     }
     try:
         verify(schedule)

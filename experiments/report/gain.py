@@ -94,7 +94,7 @@ def gain(topology: Topology, what: Collective, found: Sequence[Bound]) -> Gain |
 def gain_chart(found: Gain, label: str) -> Markup:
     """Return the two bars, in algbw for large M."""
     entries = (("reduce-scatter + allgather", 5), ("allreduce", 0))
-    frame = Frame(height=BAR * len(entries) + 58, left=NAMES, right=64, top=8)
+    frame = Frame(height=BAR * len(entries) + 58, left=NAMES, right=92, top=8)
     x = linear(found.limits, frame.across, 4)
     parts = [frame.axes(x, Scale(float, ()), "algbw for large M, at best (GB/s)", "")]
     for place, ((name, colour), limit) in enumerate(zip(entries, found.limits, strict=True)):

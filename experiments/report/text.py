@@ -9,6 +9,8 @@ from topologies.units import format_size
 
 _MICRO = 1e6
 _TIME_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
+_LONG = ((172_800, 86_400, "d"), (7200, 3600, "h"))
+"""From how many seconds on a unit is used, its seconds, its name."""
 
 
 def percent(gap: float | None) -> str:
@@ -48,13 +50,16 @@ def seconds(value: float | None) -> str:
 
     Examples
     --------
-    >>> seconds(0.00123), seconds(75.0), seconds(2e-6)
-    ('1.23 ms', '75 s', '2 us')
+    >>> seconds(0.00123), seconds(75.0), seconds(2e-6), seconds(1e8)
+    ('1.23 ms', '75 s', '2 us', '1,157 d')
     """
     if value is None:
         return ""
     if value == 0:
         return "0 s"
+    for least, scale, unit in _LONG:
+        if abs(value) >= least:
+            return f"{number(value / scale, 3)} {unit}"
     scale, unit = next((pair for pair in _TIME_UNITS if abs(value) >= 0.9995 * pair[0]), _TIME_UNITS[-1])
     return f"{number(value / scale, 3)} {unit}"
 

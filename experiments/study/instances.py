@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,10 @@ from topologies.topology import Topology
 
 PROOF_SECONDS = 60.0
 """How long the proof of an allreduce optimum may take, once an instance; what is proven by then counts."""
+
+BYTES_AN_ENTRY = {"arrays": 200, "pyomo": 1500}
+"""Memory for a nonzero while matrices are made and written; measured: 90 to 320, and 600 to 1,800."""
+
 Bounds = tuple[Fraction | None, Fraction | None]
 """What is proven of an optimum: from below and from above."""
 UNKNOWN: Bounds = (None, None)
@@ -78,6 +83,8 @@ class LinearModel:
         How its matrices are made: ``arrays``, written down directly, or ``pyomo``, compiled.
     build
         From a topology to the instance; raises `Unsupported` where the model does not suit the network.
+    entries
+        About how many nonzeros its matrix has; of BFB's at most.
     """
 
     name: str
@@ -85,6 +92,11 @@ class LinearModel:
     kind: Kind
     builder: str
     build: Callable[[Topology], Instance]
+    entries: Callable[[Topology], int]
+
+    def memory(self, topology: Topology) -> int:
+        """Return about how many bytes building and writing it takes."""
+        return self.entries(topology) * BYTES_AN_ENTRY[self.builder]
 
 
 def find_model(name: str) -> LinearModel:
@@ -213,12 +225,31 @@ def _allreduce(topology: Topology) -> Instance:
     from models.allreduce_lp import allreduce_optimum
 
     compiled, seconds = _timed(lambda: allreduce_matrices(topology))
-    optimum = allreduce_optimum(topology, time_limit=PROOF_SECONDS)
-    fastest = max(topology.bandwidth)
-    lower, upper = 1 / (optimum.upper * fastest), 1 / (optimum.lower * fastest)
-    return Instance(
-        compiled, seconds, None, "cuts and trees, in integers", lambda values, duals: (lower, upper)
-    )
+
+    @cache
+    def proven() -> Bounds:
+        """Prove it once, when it is first asked for: a program that is only written needs no proof."""
+        optimum = allreduce_optimum(topology, time_limit=PROOF_SECONDS)
+        fastest = max(topology.bandwidth)
+        return 1 / (optimum.upper * fastest), 1 / (optimum.lower * fastest)
+
+    return Instance(compiled, seconds, None, "cuts and trees, in integers", lambda values, duals: proven())
+
+
+def _flow_entries(topology: Topology) -> int:
+    """Return 3 N links: a flow leaves a node, enters a node, and loads a link; of BFB's likewise."""
+    return 3 * topology.num_ranks * topology.num_links
+
+
+def _routing_entries(topology: Topology) -> int:
+    return 4 * topology.num_ranks**2 * topology.num_links
+
+
+def _allreduce_entries(topology: Topology) -> int:
+    """Return the entries of two flows for each rank, and of the flow that carries b' over switches."""
+    ranks, links = topology.num_ranks, topology.num_links
+    arcs = ranks * (ranks - 1) if topology.num_switches else links
+    return 8 * ranks * (arcs + ranks) + (3 * ranks * links if topology.num_switches else 0)
 
 
 MODELS: dict[str, LinearModel] = {
@@ -230,17 +261,26 @@ MODELS: dict[str, LinearModel] = {
             Kind.ALLGATHER,
             "arrays",
             _bfb,
+            _flow_entries,
         ),
-        LinearModel("bfb-pyomo", "the same, compiled from Pyomo", Kind.ALLGATHER, "pyomo", _bfb_pyomo),
+        LinearModel(
+            "bfb-pyomo", "the same, compiled from Pyomo", Kind.ALLGATHER, "pyomo", _bfb_pyomo, _flow_entries
+        ),
         LinearModel(
             "all-to-all",
             "all-to-all as a multi-commodity flow, aggregated by source (A.1)",
             Kind.ALL_TO_ALL,
             "arrays",
             _all_to_all,
+            _flow_entries,
         ),
         LinearModel(
-            "all-to-all-pyomo", "the same, compiled from Pyomo", Kind.ALL_TO_ALL, "pyomo", _all_to_all_pyomo
+            "all-to-all-pyomo",
+            "the same, compiled from Pyomo",
+            Kind.ALL_TO_ALL,
+            "pyomo",
+            _all_to_all_pyomo,
+            _flow_entries,
         ),
         LinearModel(
             "allreduce",
@@ -248,8 +288,16 @@ MODELS: dict[str, LinearModel] = {
             Kind.ALLREDUCE,
             "arrays",
             _allreduce,
+            _allreduce_entries,
         ),
-        LinearModel("routing", "the routing relaxation of allgather", Kind.ALLGATHER, "arrays", _routing),
+        LinearModel(
+            "routing",
+            "the routing relaxation of allgather",
+            Kind.ALLGATHER,
+            "arrays",
+            _routing,
+            _routing_entries,
+        ),
     )
 }
 """The models of a study; a new one is an entry here."""

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from models.all_to_all.capping import capped, uncapped_lengths
 from models.all_to_all.certificate import lower_bound
 from models.all_to_all.demand import Demand
 from models.bounds.bound import SECONDS_PER_BYTE, Bound
 from schedules.collective import EVERYONE, Collective
 from topologies.distances import length_distances
-from topologies.errors import InputError, NoSchedule
+from topologies.errors import InputError, NoSchedule, TuttiError
 from topologies.exact import BoolArray, Int64Array, json_number
 from topologies.topology import Topology
 
@@ -62,7 +63,8 @@ def mcf_bound(
         return None
     try:
         demand = Demand.of(topology, collective)
-        return bound_of(demand, _lengths(_Asked(demand), most_columns, asked))
+        lengths = _lengths(_Asked(demand), most_columns, asked)
+        return bound_of(demand, uncapped_lengths(demand, capped(demand), lengths))
     except InputError:  # numbers too far apart for 64 bits: the other bounds must do
         return None
 
@@ -89,17 +91,31 @@ class _Asked:
 @lru_cache(maxsize=KEPT)
 def _lengths(problem: _Asked, most_columns: int, asked: bool) -> Int64Array:
     """Return the best lengths known."""
-    from models.all_to_all.optimum import best_lengths, columns_of, solve_demand  # Pyomo is slow to import
+    from models.all_to_all.optimum import best_lengths, columns_of  # Pyomo is slow to import
     from models.all_to_all.symmetric import few_orbits_lengths, solve_by_orbits
 
-    demand = problem.demand
+    demand = capped(problem.demand)
     if columns_of(demand) <= most_columns:
         with suppress(NoSchedule):
-            return solve_demand(demand).lengths
+            return _solved_lengths(demand)
     if asked:
         return solve_by_orbits(demand).lengths
     lengths = few_orbits_lengths(demand) if most_columns else None
     return best_lengths(demand)[1] if lengths is None else lengths
+
+
+def _solved_lengths(demand: Demand) -> Int64Array:
+    """Return the lengths of the linear program, or of its orbits where it leaves a wide interval."""
+    from models.all_to_all.optimum import GAP, solve_demand
+    from models.all_to_all.symmetric import solve_by_orbits
+
+    found = solve_demand(demand)
+    if found.interval.gap > GAP:
+        with suppress(TuttiError):
+            other = solve_by_orbits(demand)
+            if other.interval.lower > found.interval.lower:
+                return other.lengths
+    return found.lengths
 
 
 def bound_of(demand: Demand, lengths: Int64Array) -> Bound:

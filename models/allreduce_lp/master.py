@@ -22,8 +22,12 @@ from models.allreduce_lp.arcs import Arcs
 from models.allreduce_lp.cuts import BROADCAST, Cuts
 from models.solvers.compiled import CompiledModel
 from models.solvers.start import Basis, Place
-from topologies.exact import Int64Array
+from topologies.exact import INT64_MAX, Int64Array
+from topologies.maxflow import DinicNetwork
 from topologies.topology import Topology
+
+ALIKE = 2**8
+"""Bandwidths whose ratios are no larger are left to the solver as they are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +43,7 @@ class Master:
     scale
         A power of two times the `bandwidth` unit, so that doubles hold the quotients exactly.
     bandwidth
-        int64, shape (links,): over their greatest common divisor.
+        int64, shape (links,): as `whole_bandwidths` returns them.
     """
 
     model: CompiledModel
@@ -49,8 +53,25 @@ class Master:
 
 
 def whole_bandwidths(topology: Topology) -> Int64Array:
-    """Return bandwidths over their greatest common divisor."""
-    return topology.bandwidth.numerators // np.gcd.reduce(topology.bandwidth.numerators)
+    """Return bandwidths over their greatest common divisor, cut off where no link can be so busy.
+
+    Σx is at most any minimum cut between two ranks, as all of M crosses it in one half or the other. A tree
+    uses an arc once in each half, or over switches a link once for each of its N - 1 edges. So a link with
+    twice the bandwidth that trees can use is never full, and more of it only hurts the solver's accuracy.
+    """
+    whole = topology.bandwidth.numerators // np.gcd.reduce(topology.bandwidth.numerators)
+    if int(whole.max()) <= int(whole.min()) * ALIKE:
+        return whole
+    uses = 2 * (topology.num_ranks - 1 if topology.num_switches else 1)
+    most = 2 * uses * least_cut(topology, whole)
+    return np.minimum(whole, np.int64(min(most, INT64_MAX)))
+
+
+def least_cut(topology: Topology, capacity: Int64Array) -> int:
+    """Return the least capacity out of a set of nodes that has some of the ranks, but not all."""
+    network = DinicNetwork(topology.num_nodes, topology.source, topology.target, capacity)
+    others = range(1, topology.num_ranks)
+    return min(min(network.solve(0, rank), network.solve(rank, 0)) for rank in others)
 
 
 def master(arcs: Arcs, cuts: Cuts) -> Master:

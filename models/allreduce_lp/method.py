@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from models.allreduce_lp.low import lowest
 from models.allreduce_lp.optimum import Optimum, allreduce_optimum
 from models.allreduce_lp.rounding import FEW, TreePlan, exact_plan, rounded_plan
 from models.allreduce_lp.schedule import Trees, allreduce_schedule
@@ -44,6 +45,9 @@ class AllreduceLpOptions:
         A name in ``tutti list solvers``; one that returns no basis gives an interval, not the exact optimum.
     time_limit
         Seconds for the program; what is proven by then is used. None for none.
+    low
+        Whether lower trees of `allreduce_trees` or `forestcoll` are taken where they attain the exact optimum
+        (if no number of trees is given); False: those of the program's own vertex.
 
     Raises
     ------
@@ -54,6 +58,7 @@ class AllreduceLpOptions:
     trees: int | None = None
     solver: str = "highs"
     time_limit: float | None = None
+    low: bool = True
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -95,12 +100,13 @@ def synthesize(problem: Problem, options: AllreduceLpOptions, rng: np.random.Gen
     optimum = allreduce_optimum(topology, (), options.solver, None, options.time_limit)
     searched = time.perf_counter()
     up, down = packed_trees(optimum.arcs, _plan(optimum, options.trees))
-    packed = time.perf_counter()
-    schedule = allreduce_schedule(topology, problem.collective, up, down)
-    seconds = {"search_s": searched - begin, "packing_s": packed - searched}
+    schedule = allreduce_schedule(topology, problem.collective, up, down).replace(stats=_heights(up, down))
+    if options.low and options.trees is None and optimum.exact:
+        schedule = lowest(problem, schedule, optimum.upper)
+    heights = {name: schedule.stats[name] for name in ("trees", "height", "mean_height")}
+    seconds = {"search_s": searched - begin, "packing_s": time.perf_counter() - searched}
     return schedule.replace(
-        claims={"congestion": congestion(schedule)},
-        stats=_stats(optimum, up, down) | seconds,
+        claims={"congestion": congestion(schedule)}, stats=_effort(optimum) | heights | seconds
     )
 
 
@@ -109,8 +115,8 @@ def _plan(optimum: Optimum, trees: int | None) -> TreePlan:
     return plan if plan is not None else rounded_plan(optimum.shares, FEW if trees is None else trees)
 
 
-def _stats(optimum: Optimum, up: Trees, down: Trees) -> dict[str, Any]:
-    """Return what it took; heights of both halves add up, and `solver_gap` is that of the proven interval."""
+def _effort(optimum: Optimum) -> dict[str, Any]:
+    """Return what it took; `solver_gap` is that of the proven interval."""
     effort = optimum.effort
     return {
         "build_s": effort.build_s,
@@ -119,6 +125,12 @@ def _stats(optimum: Optimum, up: Trees, down: Trees) -> dict[str, Any]:
         "constraints": effort.constraints,
         "solver": effort.solver,
         "solver_gap": optimum.gap,
+    }
+
+
+def _heights(up: Trees, down: Trees) -> dict[str, Any]:
+    """Return how many trees there are and how high: heights of both halves add up."""
+    return {
         "trees": sum(up.forest.weight.tolist()),
         "height": largest_height(up.forest) + largest_height(down.forest),
         "mean_height": float(Fraction(mean_height(up.forest) + mean_height(down.forest))),

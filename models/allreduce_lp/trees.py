@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 
 from models.allreduce_lp.arcs import Arcs
@@ -11,6 +13,7 @@ from models.allreduce_lp.schedule import Trees
 from topologies.exact import BoolArray, offsets_of
 from topologies.forest import Forest, LogicalNetwork
 from topologies.growing import grow_trees
+from topologies.heights import largest_height, mean_height
 from topologies.packing import pack_counts
 
 SEARCHED = 2**12
@@ -47,8 +50,13 @@ def _network(
 
 
 def _forest(network: LogicalNetwork, plan: TreePlan) -> Forest:
-    """Return low trees where a search finds them, else those of the exact algorithm."""
+    """Return the lower of the trees that a search finds, if it does, and those of the exact algorithm."""
+    exact = pack_counts(network, plan.roots)
     few = int(plan.roots.sum()) * network.num_ranks <= SEARCHED
     k = int(np.gcd.reduce(plan.roots))
-    guess = grow_trees(network, k, plan.roots.tolist()) if few else None
-    return guess if guess is not None else pack_counts(network, plan.roots)
+    found = grow_trees(network, k, plan.roots.tolist()) if few else None
+    return min((forest for forest in (found, exact) if forest is not None), key=_height)
+
+
+def _height(forest: Forest) -> tuple[int, Fraction, int]:
+    return largest_height(forest), mean_height(forest), len(forest)

@@ -26,9 +26,20 @@ def write_model(model: CompiledModel, path: Path | str) -> None:
     ...
     topologies.errors.InputError: model.txt: a model is written as .mps or .lp
     """
+    check_path(path)
+    highs.write(model, str(path))
+
+
+def check_path(path: Path | str) -> None:
+    """Refuse a path that no model can be written to, before one is built.
+
+    Raises
+    ------
+    InputError
+        If the suffix is another, or there is no such folder.
+    """
     file = Path(path)
     if file.suffix not in SUFFIXES:
         raise InputError(f"{path}: a model is written as {' or '.join(SUFFIXES)}")
     if not file.parent.is_dir():
         raise InputError(f"{path}: there is no folder {file.parent}")
-    highs.write(model, str(file))

@@ -26,6 +26,13 @@ METHODS = {
 """Option ``solver``, and what it asks for."""
 STRATEGIES = {"choose": 0, "dual": 1, "primal": 4}
 """Option ``simplex_strategy``."""
+STUFFING_FAULT = "1.14."
+"""Versions whose presolve loses optima of models with both whole and continuous columns.
+
+It stuffs continuous columns of one row as if the whole ones could be, too, and calls what is left optimal
+(ERGO-Code/HiGHS issues 2957, 3043, 3073 and 3094; right in 1.13 and again from 1.15 on, which can't share a
+process with ortools). No option turns this one rule off, so presolve is left out there.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +114,10 @@ def run(model: CompiledModel, options: HighsOptions, extras: Extras = NOTHING) -
 
     highs = highspy.Highs()
     highs.setOptionValue("log_to_console", False)
-    for name, value in _native_options(options).items():
+    native = _native_options(options)
+    if highs.version().startswith(STUFFING_FAULT) and _mixed(model):
+        native["presolve"] = "off"
+    for name, value in native.items():
         # HiGHS goes on with its previous setting after a refusal, so every status counts.
         if highs.setOptionValue(name, value) != highspy.HighsStatus.kOk:
             raise InputError(f"highs does not accept option {name} = {value!r} in this installation")
@@ -162,6 +172,11 @@ def _native_options(options: HighsOptions) -> dict[str, Any]:
         "mip_rel_gap": options.relative_gap,
     }
     return {name: value for name, value in native.items() if value is not None}
+
+
+def _mixed(model: CompiledModel) -> bool:
+    """Whether some columns are whole and others are not."""
+    return bool(model.integer.any()) and not bool(model.integer.all())
 
 
 def _sign(model: CompiledModel) -> float:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from models.solvers import glop, gurobi, highs, pdlp
+from models.solvers import cpsat, glop, gurobi, highs, pdlp, scip
 from models.solvers.backend import Backend
 from models.solvers.features import Feature
 from topologies.errors import InputError, Unsupported, suggestion
 
-BACKENDS = {backend.name: backend for backend in (highs.BACKEND, glop.BACKEND, pdlp.BACKEND, gurobi.BACKEND)}
+BACKENDS = {module.BACKEND.name: module.BACKEND for module in (highs, glop, pdlp, gurobi, scip, cpsat)}
 """Every known solver, installed or not; a new one is a module like `highs` and its place in this line."""
 
 

@@ -64,9 +64,10 @@ def solve(
     ('optimal', 12.0, 4.0)
     """
     given = model if isinstance(model, CompiledModel) else None
-    backend = find_backend(solver, given.features if given else required_features(model))
+    kind = given.features if given else required_features(model)
+    backend = find_backend(solver, kind)
     chosen = _options(backend, options)
-    find_backend(solver, chosen.needs | frozenset(needs) | (start.needs if start else frozenset()))
+    find_backend(solver, kind | chosen.needs | frozenset(needs) | (start.needs if start else frozenset()))
     begin = time.perf_counter()
     compiled = _compiled(model) if given is None else given
     if compiled is None:

@@ -4,6 +4,7 @@ import json
 import math
 import re
 from fractions import Fraction
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -366,6 +367,35 @@ def test_a_program_that_is_unknown_or_does_not_suit_is_refused(tmp_path, capsys)
     assert "unknown model 'rooting'; did you mean 'routing'?" in capsys.readouterr().err
     assert main(["model", "bfb", "dgx_a100:1", "-o", path]) == 3
     assert main(["model", "bfb", "ring:4", "-o", "model.txt"]) == 2
+
+
+def test_a_program_that_memory_does_not_hold_is_refused_before_it_is_built(tmp_path, capsys):
+    """4,096 sources, 16,384 links: each of 6.7 x 10^7 flows is in three rows or about that."""
+    path = str(tmp_path / "model.mps")
+    assert main(["model", "all-to-all", "torus:64x64", "-o", path]) == 2
+    said = capsys.readouterr().err
+    assert "all-to-all on torus:64x64 would have about 2e+08 nonzeros and take about 40 GB" in said
+    assert "--large writes it all the same" in said
+    assert not Path(path).exists()
+
+
+def test_a_large_program_is_written_if_one_insists(tmp_path, monkeypatch, capsys):
+    path = str(tmp_path / "model.lp")
+    monkeypatch.setattr("experiments.cli.model.MOST_MEMORY", 1000)
+    assert main(["model", "routing", "ring:4", "-o", path]) == 2
+    assert main(["model", "routing", "ring:4", "-o", path, "--large"]) == 0
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("text", ["torus:3x3", "gen_kautz:3,20", "dgx_a100:1"])
+def test_the_size_of_a_program_is_known_before_it_is_built(name, text):
+    """Within a fifth; of BFB's program, whose links are eligible for some shards only, at most."""
+    topology, model = parse_topology(text), MODELS[name]
+    if name.startswith("bfb") and topology.num_switches:
+        return
+    built = model.build(topology).compiled.num_nonzeros
+    least = 0 if name.startswith("bfb") else 0.8
+    assert least <= built / model.entries(topology) <= 1.2
 
 
 def test_a_study_has_no_cluster(tmp_path):

@@ -2,6 +2,7 @@
 
 from fractions import Fraction
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -110,8 +111,12 @@ def test_eight_ranks_too(text):
 
 
 @pytest.mark.parametrize(
-    ("text", "ratio"),  # 1/x* of the allgather: dissertation Table 4.1's optima
-    [("dgx_a100:2", Fraction(3, 65)), ("mi250:2", Fraction(15, 166))],
+    ("text", "ratio"),  # 1/x* of the allgather
+    [
+        ("dgx_a100:2", Fraction(3, 65)),  # 15 shards enter a GPU at 325 GB/s
+        ("dgx_a100:4", Fraction(3, 25)),  # 24 shards enter a box at 200 GB/s
+        ("mi250:2", Fraction(15, 166)),  # dissertation, Table 4.1
+    ],
 )
 def test_the_platforms_cannot_beat_twice_the_allgather(text, ratio):
     topology = parse_topology(text)
@@ -140,10 +145,11 @@ def test_random_networks_are_never_slower_than_two_allgathers_and_never_beat_the
 # Trees and schedules
 
 
+@pytest.mark.parametrize("low", [False, True])
 @pytest.mark.parametrize("text", ["mesh:3x3", "torus:4x4", "dgx_a100:2", "mi250:1", "gen_kautz:3,11"])
-def test_the_schedule_attains_the_optimum(text):
+def test_the_schedule_attains_the_optimum(text, low):
     topology = parse_topology(text)
-    schedule = make(topology)
+    schedule = make(topology, low=low)
     verify(schedule)
     assert congestion(schedule) == allreduce_optimum(topology).lower
     assert schedule.stats["solver_gap"] == 0
@@ -152,9 +158,31 @@ def test_the_schedule_attains_the_optimum(text):
 @pytest.mark.parametrize("seed", range(0, 100, 4))
 def test_schedules_of_random_networks_attain_it_too(seed):
     topology = random_eulerian(seed)
-    schedule = make(topology)
+    schedule = make(topology, low=seed % 8 == 0)
     verify(schedule)
     assert congestion(schedule) == allreduce_optimum(topology).lower
+
+
+@pytest.mark.parametrize(
+    ("text", "hops"),
+    [
+        ("mesh:6x6", 20),  # a spine and the columns on it are 10 high from any root, up and down
+        ("hypercube:4", 8),  # no root is nearer to all than 4 hops, and as high trees do
+        ("dgx_a100:2", 4),  # into the other box and there to all, at best: 2 hops up, 2 down
+    ],
+)
+def test_low_trees_are_taken_where_they_are_as_good(text, hops):
+    topology = parse_topology(text)
+    own, low = make(topology, low=False), make(topology)
+    verify(low)
+    assert low.stats["height"] <= hops < own.stats["height"]
+    assert congestion(low) == congestion(own) == low.claims["congestion"]
+
+
+def test_trees_that_are_lower_but_slower_are_not_taken():
+    """ForestColl's are 2 hops each way, but a third slower (docs/allreduce.md, "The smallest example")."""
+    triangle = parse_topology(str(Path(__file__).parents[2] / "configs/networks/triangle.json"))
+    assert congestion(make(triangle)) * GB == Fraction(1, 100)
 
 
 @pytest.mark.parametrize(("trees", "worst"), [(1, 4), (5, Fraction(3, 2)), (100, Fraction(11, 10))])

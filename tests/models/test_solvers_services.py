@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import psutil
@@ -32,6 +33,7 @@ from models.solvers import (
     registry,
     solve,
 )
+from models.solvers.ortools_models import Run
 from models.solvers.outcome import Outcome
 from topologies.errors import InputError, TuttiError, Unsupported
 
@@ -368,3 +370,18 @@ def test_a_helper_that_can_not_import_its_solver_says_so(odd_solver, monkeypatch
     )
     with pytest.raises(TuttiError, match=r"^solver odd: .*no_such_module"):
         solve(transport(3), "odd", HighsOptions(own_process=True))
+
+
+@pytest.mark.parametrize(
+    ("native", "seconds", "expected"),
+    [
+        ("ABNORMAL", 0.1, Termination.ERROR),
+        ("ABNORMAL", 9.98, Termination.TIME_LIMIT),  # GLOP that runs into its limit says so
+        ("NOT_SOLVED", 9.98, Termination.TIME_LIMIT),
+        ("NOT_SOLVED", 0.1, Termination.UNKNOWN),
+        ("OPTIMAL", 10.2, Termination.OPTIMAL),
+    ],
+)
+def test_a_solver_of_or_tools_that_stops_at_its_limit_has_reached_it(native, seconds, expected):
+    stopped = SimpleNamespace(status=lambda: SimpleNamespace(name=native))
+    assert Run(stopped, seconds).termination(GlopOptions(time_limit=10.0)) is expected

@@ -1,0 +1,75 @@
+"""SCIP, as OR-Tools bundles it, by arrays: branch and cut for MILPs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from models.solvers.backend import Backend
+from models.solvers.compiled import CompiledModel
+from models.solvers.features import Feature
+from models.solvers.options import NUMBER, SolverOptions, check_count, check_positive
+from models.solvers.ortools_models import read_whole, run_native
+from models.solvers.outcome import Outcome
+from models.solvers.start import NOTHING, Extras
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScipOptions(SolverOptions):
+    """Options of SCIP (https://www.scipopt.org/doc/html/PARAMETERS.php). It runs on one thread.
+
+    Parameters
+    ----------
+    relative_gap
+        At which branch and cut stops (``limits/gap``); None for SCIP's 0.
+    seed
+        Of its random choices (``randomization/randomseedshift``).
+
+    The others are those of `SolverOptions`; `iteration_limit` is ``limits/totalnodes``.
+    """
+
+    SOLVER: ClassVar[str] = "scip"
+
+    relative_gap: float | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        super().__post_init__()
+        check_positive("scip", "relative_gap", self.relative_gap, NUMBER)
+        check_count("scip", "seed", self.seed, 0)
+
+
+def run(model: CompiledModel, options: ScipOptions, extras: Extras = NOTHING) -> Outcome:
+    """Hand the arrays to SCIP, solve and read the answer.
+
+    Raises
+    ------
+    InputError
+        If SCIP refuses the model or an option.
+    """
+    return read_whole(run_native("scip", model, options, _parameters(options), extras), options)
+
+
+def _parameters(options: ScipOptions) -> str:
+    """Return SCIP's settings, one a line."""
+    native = {
+        "limits/gap": options.relative_gap,
+        "limits/totalnodes": options.iteration_limit,
+        "randomization/randomseedshift": options.seed,
+        "numerics/feastol": options.tolerance,
+        "presolving/maxrounds": None if options.presolve else 0,
+    }
+    return "\n".join(f"{name} = {value}" for name, value in native.items() if value is not None)
+
+
+BACKEND = Backend(
+    name="scip",
+    package="ortools",
+    distribution="ortools",
+    features=frozenset({Feature.MILP, Feature.START, Feature.SEED}),
+    options=ScipOptions,
+    run=run,
+    install="pip install ortools",
+    modules=("ortools.linear_solver.python.model_builder_helper",),
+)
