@@ -109,36 +109,36 @@ def _listed(
 ) -> Int64Array:
     """Return the starts; invariant: before links send at a moment, all that is over by then has been told."""
     span, key = ticks.copy().reshape(-1), priority.copy().reshape(-1)
-    link, left = _prepared(trees, tree)
-    queues, start = _queues(link, num_links), np.zeros(len(span), dtype=np.int64)
+    link, left = prepared(trees, tree)
+    queues, start = empty_queues(link, num_links), np.zeros(len(span), dtype=np.int64)
     agenda, finish, due = np.empty(num_links, dtype=np.int64), np.zeros(len(span), dtype=np.int64), 0
     busy, freed, free = np.zeros(num_links, dtype=np.bool_), np.empty(num_links, dtype=np.int64), 0
     ready = np.flatnonzero((left == 0) & (link >= 0))
     count, ready, now = len(ready), np.append(ready, np.empty_like(left)), 0
     while True:
         for event in ready[:count]:
-            _wait(event, link[event], queues, key)
+            wait(event, link[event], queues, key)
         for place in range(count + free):
             on = link[ready[place]] if place < count else freed[place - count]
             event = _first(on, queues, key, busy)
             if event >= 0:
                 start[event], finish[event] = now, now + span[event]
-                _push(agenda, finish, due, event)
+                push(agenda, finish, due, event)
                 due += 1
         if due == 0:
             return start.reshape(ticks.shape)
         now, count, free = finish[agenda[0]], 0, 0
         while due > 0 and finish[agenda[0]] == now:
-            event = _pop(agenda, finish, due)
+            event = pop_first(agenda, finish, due)
             due -= 1
             busy[link[event]] = False
             freed[free] = link[event]
             free += 1
-            count = _tell(event, (trees, tree), left, ready, count)
+            count = tell(event, (trees, tree), left, ready, count)
 
 
 @njit(cache=True)
-def _prepared(trees: Hung, tree: Int64Array) -> tuple[Int32Array, Int64Array]:
+def prepared(trees: Hung, tree: Int64Array) -> tuple[Int32Array, Int64Array]:
     """Return the link of each event (-1: none), and for how many others it waits."""
     pieces, nodes = len(tree), trees.parent.shape[1]
     link = np.empty((2, pieces, nodes), dtype=np.int32)
@@ -152,7 +152,7 @@ def _prepared(trees: Hung, tree: Int64Array) -> tuple[Int32Array, Int64Array]:
 
 
 @njit(cache=True)
-def _queues(link: Int32Array, num_links: int) -> tuple[Int64Array, Int64Array, Int64Array]:
+def empty_queues(link: Int32Array, num_links: int) -> tuple[Int64Array, Int64Array, Int64Array]:
     """Return room for a heap of events for each link, where each begins, and how many wait: none."""
     base = np.zeros(num_links + 1, dtype=np.int64)
     for on in link:
@@ -163,10 +163,10 @@ def _queues(link: Int32Array, num_links: int) -> tuple[Int64Array, Int64Array, I
 
 
 @njit(cache=True)
-def _wait(event: int, on: int, queues: tuple[Int64Array, Int64Array, Int64Array], key: Int64Array) -> None:
+def wait(event: int, on: int, queues: tuple[Int64Array, Int64Array, Int64Array], key: Int64Array) -> None:
     """Add an event to those that wait for a link."""
     room, base, size = queues
-    _push(room[base[on] : base[on + 1]], key, size[on], event)
+    push(room[base[on] : base[on + 1]], key, size[on], event)
     size[on] += 1
 
 
@@ -179,13 +179,13 @@ def _first(
     if busy[on] or size[on] == 0:
         return -1
     busy[on] = True
-    event = _pop(room[base[on] : base[on + 1]], key, size[on])
+    event = pop_first(room[base[on] : base[on + 1]], key, size[on])
     size[on] -= 1
     return event
 
 
 @njit(cache=True)
-def _tell(event: int, made: tuple[Hung, Int64Array], left: Int64Array, ready: Int64Array, count: int) -> int:
+def tell(event: int, made: tuple[Hung, Int64Array], left: Int64Array, ready: Int64Array, count: int) -> int:
     """Tell those that wait for an event; those that wait for no more are added to `ready`."""
     trees, tree = made
     pieces, nodes = len(tree), trees.parent.shape[1]
@@ -207,7 +207,7 @@ def _tell(event: int, made: tuple[Hung, Int64Array], left: Int64Array, ready: In
 
 
 @njit(cache=True)
-def _push(heap: Int64Array, key: Int64Array, size: int, event: int) -> None:
+def push(heap: Int64Array, key: Int64Array, size: int, event: int) -> None:
     """Put an event into a binary heap by (key, event) of this size."""
     place = size
     while place > 0:
@@ -220,7 +220,7 @@ def _push(heap: Int64Array, key: Int64Array, size: int, event: int) -> None:
 
 
 @njit(cache=True)
-def _pop(heap: Int64Array, key: Int64Array, size: int) -> int:
+def pop_first(heap: Int64Array, key: Int64Array, size: int) -> int:
     """Remove the first event of a heap of this size, and return it."""
     first, event, place, size = heap[0], heap[size - 1], 0, size - 1
     while 2 * place + 1 < size:

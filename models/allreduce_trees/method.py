@@ -17,7 +17,7 @@ from fractions import Fraction
 import numpy as np
 
 from models.allreduce_trees.network import tree_network
-from models.allreduce_trees.packing import pack
+from models.allreduce_trees.packing import pack, spine_packing
 from models.allreduce_trees.schedule import trees_schedule
 from models.allreduce_trees.timed import can_be_timed, flow_is_shorter, timed_schedule
 from schedules.collective import Kind
@@ -114,9 +114,10 @@ def synthesize(problem: Problem, options: AllreduceTreesOptions, rng: np.random.
     packed = time.perf_counter()
     schedule = trees_schedule(topology, problem.collective, network.arcs, packing)
     if problem.size is not None and size_dependent(problem, options):
-        timed = timed_schedule(problem, network, packing)
-        if timed is not None and not flow_is_shorter(schedule, timed, problem.size):
-            schedule = timed
+        spines = spine_packing(network.graph) if options.products and not options.epsilon else None
+        timed = timed_schedule(problem, network, [packing] if spines is None else [packing, spines])
+        if timed is not None and not flow_is_shorter(schedule, timed[0], problem.size):
+            schedule, packing = timed
     stats = {
         "packing_s": packed - begin,
         "build_s": time.perf_counter() - packed,

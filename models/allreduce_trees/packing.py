@@ -21,6 +21,7 @@ from numba import njit
 
 from models.allreduce_trees.greedy import MOST_ENTRIES, greedy_trees
 from models.allreduce_trees.products import factors, product_forest
+from models.allreduce_trees.spines import is_even_path, spine_forest
 from topologies.errors import InputError
 from topologies.exact import Int32Array, Int64Array, frozen
 from topologies.forest import Forest, LogicalNetwork
@@ -113,6 +114,32 @@ def _of_factors(graph: Graph, epsilon: Fraction | None) -> Packing | None:
         return None
     forest = centred(forest)
     return Packing(forest, load_ratio(graph, forest), 1 / strength(graph).value)
+
+
+def spine_packing(graph: Graph) -> Packing | None:
+    """Return the trees with two spines, of which all links have use from start to end, if they are optimal.
+
+    Returns
+    -------
+    Packing or None
+        None where the graph is no product of two even paths, or its trees do not attain 1 / σ.
+
+    Examples
+    --------
+    >>> from topologies.strength import undirected
+    >>> mesh = undirected(4, [0, 2, 0, 1], [1, 3, 2, 3], [1, 1, 1, 1])
+    >>> spine_packing(mesh).ratio
+    Fraction(3, 4)
+    """
+    split = factors(graph)
+    if split is None or not all(is_even_path(factor) for factor in split):
+        return None
+    forest = spine_forest(split)
+    if forest is None or len(forest) * graph.num_nodes > MOST_ENTRIES:
+        return None
+    forest = centred(forest)
+    ratio, bound = load_ratio(graph, forest), 1 / strength(graph).value
+    return Packing(forest, ratio, bound) if ratio == bound else None
 
 
 def _packed(graph: Graph, sigma: Fraction, root: int) -> Forest:

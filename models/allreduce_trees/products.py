@@ -90,7 +90,7 @@ def product_forest(
     Forest or None
         None where the weights, over a common denominator, don't fit 64 bits.
     """
-    alpha = _mix(sizes, ratios)
+    alpha = mix(sizes, ratios)
     kinds = [(spine, share) for spine, share in ((0, alpha), (1, 1 - alpha)) if share]
     rows = [row for spine, share in kinds for row in _trees(sizes, forests, spine, share)]
     common = math.lcm(*(share.denominator for share, _, _ in rows))
@@ -101,8 +101,19 @@ def product_forest(
     return Forest(root, np.array([int(share * common) for share, _, _ in rows]), parent)
 
 
-def _mix(sizes: tuple[int, int], ratios: tuple[Fraction, Fraction]) -> Fraction:
-    """Return the share α of trees with a spine of G that makes both sides equal, or nearest to it."""
+def mix(sizes: tuple[int, int], ratios: tuple[Fraction, Fraction]) -> Fraction:
+    """Return the share α of trees with a spine of G that makes both sides equal, or nearest to it.
+
+    Parameters
+    ----------
+    sizes, ratios
+        As in `product_forest`.
+
+    Examples
+    --------
+    >>> mix((3, 3), (Fraction(1), Fraction(1)))
+    Fraction(1, 2)
+    """
     (g, h), (one, other) = sizes, ratios
     alpha = (one - other / g) / (one * (1 - Fraction(1, h)) + other * (1 - Fraction(1, g)))
     return min(max(alpha, Fraction(0)), Fraction(1))

@@ -8,9 +8,14 @@ pieces in all, d hops up and down, and a share q of the pieces on each link, the
 
     \text{bound} + \alpha q P + d \frac{M}{b P},
 
-least at :math:`P = \sqrt{d M / (\alpha q b)}`. Numbers of pieces around that are tried, as long as they help.
+least at :math:`P = \sqrt{d M / (\alpha q b)}`, where nothing else can be sent meanwhile. Numbers of pieces
+around that are tried, as long as they help. Trees with leaves towards all sides (`spines`) fill the waiting
+time: their time comes near to bound + α q P, and P may be smaller, as long as pieces come back from the roots
+in time.
+
 The pieces of all trees take turns. A piece has its moment at the root, at even distances; an event at depth h
-is due h hops before it upwards, and after it downwards, and that is its priority in `listing`.
+is due h hops before it upwards, and after it downwards, and that is its priority in `listing`, where each
+piece is a message, and in `rounds`, where links that are alike send several pieces together.
 """
 
 from __future__ import annotations
@@ -24,6 +29,7 @@ import numpy as np
 from models.allreduce_trees.listing import Events, Hung, hung, list_schedule
 from models.allreduce_trees.network import TreeNetwork
 from models.allreduce_trees.packing import Packing
+from models.allreduce_trees.rounds import Load, batches, in_rounds, moving, starts
 from models.allreduce_trees.schedule import Legs, flow_of
 from schedules.method import Problem
 from schedules.schedule import Clock, Schedule
@@ -39,8 +45,14 @@ MOST_EVENTS = 2**21
 PASSES = 2
 MOST_HOPS = 2**17
 """Transfers times slices of the largest flow that is simulated, a fraction of a second's worth."""
-PATIENCE = 1
-"""One more step (a factor of the square root of 2) that does not help ends the search."""
+MOST_TOGETHER = 4
+"""Pieces in a message."""
+MOST_IN_SEVERAL = 2**19
+"""Pieces times ranks up to which messages of two pieces and more are tried."""
+MOST_COMPARED = 2**15
+"""Guessed pieces times ranks up to which links that are alike are tried without rounds too."""
+_STEPS = 24
+"""Steps from the guess, at most: factors of the square root, or fourth root, of 2."""
 RESOLUTION = 10**6
 """Ticks in the shortest message: rounding up adds less than 1e-6 of it."""
 _FEW = 2**20
@@ -63,17 +75,39 @@ class _Parts(NamedTuple):
 
     problem: Problem
     forest: Forest
+    ratio: Fraction
     trees: Hung
     units: int
 
+    @property
+    def num_trees(self) -> int:
+        """How many alike trees there are, those of one row counted by their weight."""
+        return sum(self.forest.weight.tolist())
+
+    @property
+    def scarce(self) -> bool:
+        """Whether there cannot be as many pieces as alike trees."""
+        return self.num_trees > MOST_EVENTS // self.problem.topology.num_ranks
+
+    @property
+    def alike(self) -> bool:
+        """Whether all links have the same α and bandwidth."""
+        topology = self.problem.topology
+        return all(len(np.unique(cost.numerators)) == 1 for cost in (topology.alpha, topology.bandwidth))
+
 
 class _Made(NamedTuple):
-    """A schedule of pieces: starts in ticks, as `list_schedule` returns them, and its time in seconds."""
+    """A schedule of pieces.
+
+    Starts in ticks, as `list_schedule` returns them; its time; about how many pieces were tried, and how many
+    together in a message.
+    """
 
     pieces: _Pieces
     start: Int64Array
     tick: Fraction
     seconds: Fraction
+    tried: tuple[int, int]
 
 
 def can_be_timed(topology: Topology) -> bool:
@@ -89,25 +123,47 @@ def can_be_timed(topology: Topology) -> bool:
     return not topology.num_switches and len(np.unique(pair)) == len(pair)
 
 
-def timed_schedule(problem: Problem, network: TreeNetwork, packing: Packing) -> Schedule | None:
-    """Return the shortest schedule found in the time clock; None if it would be too large to make.
+def timed_schedule(
+    problem: Problem, network: TreeNetwork, packings: list[Packing]
+) -> tuple[Schedule, Packing] | None:
+    """Return the shortest schedule found in the time clock, and its trees; None if all would be too large.
 
     Parameters
     ----------
     problem
         An allreduce of all ranks, with a size, where `can_be_timed`.
-    network, packing
-        What the trees are in, and the trees.
+    network
+        What the trees are in.
+    packings
+        The trees, one packing or another. Later ones have more trees, and are better where these have pieces
+        enough; the search ends with the first one that has.
     """
+    found: list[tuple[_Parts, _Made, Packing]] = []
+    for packing in reversed(packings):
+        parts = _parts(problem, packing)
+        if parts is None or (parts.scarce and packing is not packings[0]):
+            continue
+        guess = _good_number(problem, network, packing)
+        found.append((parts, _shortest(parts, guess), packing))
+        if guess >= parts.num_trees:
+            break
+    if not found:
+        return None
+    parts, made, packing = min(found, key=lambda each: each[1].seconds)
+    return _table(parts, made), packing
+
+
+def _parts(problem: Problem, packing: Packing) -> _Parts | None:
+    """Return what is to be cut; None if one piece a tree is too much."""
     topology, forest = problem.topology, packing.forest
-    units = math.lcm(problem.collective.items.share.reduced.denominator, sum(forest.weight.tolist()))
+    total = sum(forest.weight.tolist())
+    units = math.lcm(problem.collective.items.share.reduced.denominator, total)
     most = MOST_EVENTS // topology.num_ranks
     if units > INT64_MAX // ((most + 1) * _FEW) or len(forest) > most:
         return None
     pairs = zip(topology.source.tolist(), topology.target.tolist(), strict=True)
     trees = hung(forest.parent, {pair: link for link, pair in enumerate(pairs)})
-    parts = _Parts(problem, forest, trees, units)
-    return _table(parts, _shortest(parts, _good_number(problem, network, packing), most))
+    return _Parts(problem, forest, packing.ratio, trees, units)
 
 
 def flow_is_shorter(flow: Schedule, timed: Schedule, size: Fraction) -> bool:
@@ -133,21 +189,62 @@ def _size(problem: Problem) -> Fraction:
     return Fraction(0) if problem.size is None else Fraction(problem.size)
 
 
-def _shortest(parts: _Parts, guess: float, most: int) -> _Made:
-    """Try more pieces than guessed as long as that helps, then fewer."""
-    best, least = _try(parts, guess, most), 0
-    for way in (1, -1):
-        power = way
-        while abs(power - least) <= PATIENCE:
-            made = _try(parts, guess * 2 ** (power / 2), most)
-            if made.seconds < best.seconds:
-                best, least = made, power
-            power += way
+def _shortest(parts: _Parts, guess: float) -> _Made:
+    """Search numbers of pieces around the guess: one by one, and in rounds where links are alike."""
+    if not parts.alike:
+        return _walk(parts, guess, _attempt(parts, guess, 0))
+    made = _walk(parts, guess, _attempt(parts, guess, 1))
+    for together in range(2, MOST_TOGETHER + 1):
+        count, before = made.tried
+        if count // before * together * parts.problem.topology.num_ranks > MOST_IN_SEVERAL:
+            break
+        made = _walk(parts, count / before * together, made, together)
+    if guess * parts.problem.topology.num_ranks > MOST_COMPARED and guess >= parts.num_trees:
+        return made
+    return min(made, _walk(parts, guess, _attempt(parts, guess, 0)), key=lambda either: either.seconds)
+
+
+def _walk(parts: _Parts, guess: float, best: _Made, together: int | None = None) -> _Made:
+    """Try more pieces than guessed as long as that helps, then fewer.
+
+    A message has `together` pieces, 0: one, not in rounds; None: as the best so far.
+    """
+    together = best.tried[1] if together is None else together
+    step = 2 ** (1 / 4 if together > 1 else 1 / 2)
+    for powers in (range(_STEPS), range(-1, -_STEPS, -1)):
+        numbers = [_number(parts, guess * step**power, together) for power in powers]
+        for number in dict.fromkeys(numbers):
+            if best.tried == (number, together) or _least(parts, number, together) >= best.seconds:
+                continue
+            made = _attempt(parts, number, together)
+            if made.seconds >= best.seconds:
+                break
+            best = made
     return best
 
 
-def _try(parts: _Parts, count: float, most: int) -> _Made:
-    return _scheduled(parts, _cut(parts, round(min(max(count, len(parts.forest)), most))))
+def _attempt(parts: _Parts, guess: float, together: int) -> _Made:
+    """Make a schedule of about so many pieces, several together in rounds, or (0) one by one."""
+    number = _number(parts, guess, together)
+    pieces = _cut(parts, number)
+    made = _rounds(parts, pieces, together) if together else _listed(parts, pieces)
+    return made._replace(tried=(number, together))
+
+
+def _least(parts: _Parts, count: int, together: int) -> Fraction:
+    """Return for how long the busiest link holds so many pieces' messages, if links are alike; else 0."""
+    if not parts.alike:
+        return Fraction(0)
+    topology, messages = parts.problem.topology, Fraction(count, max(together, 1))
+    return parts.ratio * (messages * topology.alpha[0] + _size(parts.problem) / topology.bandwidth[0])
+
+
+def _number(parts: _Parts, guess: float, together: int) -> int:
+    """Return a possible number of pieces; for rounds a multiple of the trees, if it can be, so all alike."""
+    trees, most = parts.num_trees, MOST_EVENTS // parts.problem.topology.num_ranks
+    if together and round(guess / trees) and trees <= most:
+        return trees * min(round(guess / trees), most // trees)
+    return round(min(max(guess, len(parts.forest)), most))
 
 
 def _cut(parts: _Parts, count: int) -> _Pieces:
@@ -168,33 +265,60 @@ def _cut(parts: _Parts, count: int) -> _Pieces:
     return _Pieces(units, tree[order], begin[order], end[order], moment[order])
 
 
-def _scheduled(parts: _Parts, pieces: _Pieces) -> _Made:
-    """Return the list schedule of these pieces."""
-    topology, trees = parts.problem.topology, parts.trees
-    ticks, tick = _ticks(parts, pieces)
-    links = np.stack([trees.up[pieces.tree], trees.down[pieces.tree]])
+def _listed(parts: _Parts, pieces: _Pieces) -> _Made:
+    """Return the list schedule of these pieces, each a message of its own."""
+    trees, links = parts.trees, moving(parts.trees, pieces.tree)
+    amounts, amount = np.unique(pieces.end - pieces.begin, return_inverse=True)
+    kind, table, tick = _ticks(parts, amounts, pieces.units)
+    ticks = table[kind[links], amount[None, :, None]]
     moves = links >= 0
-    busy = np.bincount(links[moves], weights=ticks[moves], minlength=topology.num_links)
-    moment = pieces.moment * (int(busy.max()) // _MOMENTS + 1)
-    depth = np.stack([depths(parent) for parent in parts.forest.parent])[pieces.tree]
-    early = depth * int(ticks[moves].mean())
-    priority = np.stack([moment[:, None] - early, moment[:, None] + early])
-    start = list_schedule(trees, Events(pieces.tree, ticks, priority), topology.num_links, PASSES)
-    return _Made(pieces, start, tick, tick * int((start + ticks)[moves].max()))
+    busy = np.bincount(links[moves], weights=ticks[moves])
+    priority = _priority(parts, pieces, int(busy.max()), int(ticks[moves].mean()))
+    events = Events(pieces.tree, ticks, priority)
+    start = list_schedule(trees, events, parts.problem.topology.num_links, PASSES)
+    return _Made(pieces, start, tick, tick * int((start + ticks)[moves].max()), (len(pieces.tree), 0))
 
 
-def _ticks(parts: _Parts, pieces: _Pieces) -> tuple[Int64Array, Fraction]:
-    """Return for how many ticks events hold links, rounded up as in `schedules.durations`, and the tick."""
+def _rounds(parts: _Parts, pieces: _Pieces, together: int) -> _Made:
+    """Return the schedule in rounds of these pieces, so many together in a message."""
     topology, trees = parts.problem.topology, parts.trees
+    amount = pieces.end - pieces.begin
+    load = Load(pieces.tree, amount, together * int(amount.max()))
+    links = moving(trees, pieces.tree)
+    busy = np.bincount(links[links >= 0])
+    priority = _priority(parts, pieces, int(busy.max()), together)
+    found = in_rounds(trees, load, priority, topology.num_links, PASSES)
+    made = batches(trees, load, found, topology.num_links)
+    amounts, which = np.unique(made.amount, return_inverse=True)
+    kind, table, tick = _ticks(parts, amounts, pieces.units)
+    start, end = starts(trees, pieces.tree, made, table[kind[made.link], which])
+    return _Made(pieces, start, tick, tick * end, (len(pieces.tree), together))
+
+
+def _priority(parts: _Parts, pieces: _Pieces, length: int, hop: int) -> Int64Array:
+    """Return when events are due, where all takes `length` and a hop takes `hop`, in `_MOMENTS`."""
+    moment = pieces.moment * length
+    depth = np.stack([depths(parent) for parent in parts.forest.parent])[pieces.tree]
+    early = depth * hop * _MOMENTS
+    return np.stack([moment[:, None] - early, moment[:, None] + early])
+
+
+def _ticks(parts: _Parts, amounts: Int64Array, units: int) -> tuple[Int64Array, Int64Array, Fraction]:
+    """Return for how many ticks messages hold links, rounded up as in `schedules.durations`.
+
+    Returns
+    -------
+    tuple
+        The kind of each link; ticks, shape (kinds, amounts); the tick.
+    """
+    topology = parts.problem.topology
     costs = np.stack([topology.alpha.numerators, topology.bandwidth.numerators])
     _, example, kind = np.unique(costs, axis=1, return_index=True, return_inverse=True)
-    loads, load = np.unique(pieces.end - pieces.begin, return_inverse=True)
-    unit = _size(parts.problem) / pieces.units
-    seconds = [[topology.alpha[e] + int(n) * unit / topology.bandwidth[e] for n in loads] for e in example]
+    unit = _size(parts.problem) / units
+    seconds = [[topology.alpha[e] + int(n) * unit / topology.bandwidth[e] for n in amounts] for e in example]
     tick = min(map(min, seconds)) / RESOLUTION
     table = np.array([[math.ceil(value / tick) for value in row] for row in seconds], dtype=np.int64)
-    links = np.stack([trees.up[pieces.tree], trees.down[pieces.tree]])
-    return table[kind.ravel()[links], load[None, :, None]], tick
+    return kind.ravel(), table, tick
 
 
 def _table(parts: _Parts, made: _Made) -> Schedule:
