@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from schedules.collective import Kind, collective
+from schedules.collective import KINDS, Kind, collective
 from schedules.method import Method, Problem
 from topologies.errors import Unsupported
 from topologies.text import parse_topology
@@ -55,7 +55,7 @@ def _network(text: str) -> Topology:
 
 def _kinds(method: Method, text: str) -> Iterator[Kind]:
     topology, options = _network(text), method.options()
-    for kind in Kind:
+    for kind in KINDS:
         try:
             method.supports(Problem(topology, collective(kind, topology.num_ranks)), options)
         except Unsupported:

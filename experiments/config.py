@@ -31,14 +31,20 @@ class TopologyTable(Table):
     spec: str
 
 
-class CollectiveTable(Table):
-    """``[[collective]]``: what to do, at which sizes M."""
+class PartTable(Table):
+    """One of ``parts``: a collective that runs at the same time as others."""
 
     kind: str
-    sizes: list[str] = Field(min_length=1)
     root: int | None = None
     shards: list[int | Decimal] | None = None
     groups: list[list[int]] | None = None
+
+
+class CollectiveTable(PartTable):
+    """``[[collective]]``: what to do, at which sizes M; ``kind = "mixed"`` has `parts`."""
+
+    sizes: list[str] = Field(min_length=1)
+    parts: list[PartTable] | None = None
 
 
 class MethodTable(Table):

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from experiments.config import CollectiveTable, Config, MethodTable, Placed
+from experiments.config import CollectiveTable, Config, MethodTable, PartTable, Placed
 from experiments.manifest import code_digest
 from experiments.options import build_options, options_text
 from experiments.registry import find_method
 from experiments.tasks import Task
-from schedules.collective import Collective, collective
+from schedules.collective import Collective, Kind, collective, concurrent
 from schedules.method import Method, Problem
 from topologies.errors import InputError, TuttiError
 from topologies.exact import INT64_MAX
@@ -182,6 +182,16 @@ def whole_size(text: str, where: str) -> int:
 
 
 def _collective(table: CollectiveTable, num_ranks: int) -> Collective:
+    if (table.parts is None) == (table.kind == Kind.MIXED):
+        raise InputError(f"parts are for kind '{Kind.MIXED}', and needed there; this is '{table.kind}'")
+    if table.parts is None:
+        return _part(table, num_ranks)
+    if (table.root, table.shards, table.groups) != (None, None, None):
+        raise InputError("a mixed collective has no root, shards and groups; its parts have")
+    return concurrent([_part(part, num_ranks) for part in table.parts])
+
+
+def _part(table: PartTable, num_ranks: int) -> Collective:
     shards = None if table.shards is None else [exact_number(str(share)) for share in table.shards]
     what = collective(table.kind, num_ranks, root=table.root, shards=shards, groups=table.groups)
     if shards is not None:

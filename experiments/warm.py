@@ -16,11 +16,13 @@ import numpy as np
 
 from experiments.registry import METHODS
 from heuristics.tacos import TacosOptions
+from heuristics.tacos.on_disk import synthesize_to
 from models.all_to_all import Demand, McfOptions, solve_by_orbits
 from models.allreduce_trees import pack, tree_network
+from models.bfb.kautz import kautz_cost
 from models.bfb.translations import balance, circulant_moves
 from models.bounds import lower_bounds
-from schedules.collective import Kind, collective
+from schedules.collective import KINDS, Kind, collective
 from schedules.compose import BY_ALLGATHER
 from schedules.cost import congestion
 from schedules.files import read_schedule, write_schedule
@@ -41,11 +43,12 @@ def warm() -> None:
     """Run every method, the verifier, the simulator and the bounds once."""
     parse_topology("least_circulant:6,16")  # searches its offsets
     balance(circulant_moves(7, np.array([1, 2])))
+    kautz_cost(2, 5)
     for text in NETWORKS:
         topology = parse_topology(text)
         for schedule in _schedules(topology):
             _use(schedule)
-        for kind in Kind:
+        for kind in KINDS:
             lower_bounds(topology, collective(kind, topology.num_ranks), SIZE)
     network = tree_network(parse_topology("ring:4"))
     if network is not None:
@@ -65,9 +68,19 @@ def _warm_flows() -> None:
 
 
 def _warm_tacos() -> None:
-    """Match in rounds, which small networks do only when asked to."""
-    problem = Problem(parse_topology("ring:4"), collective(Kind.ALLGATHER, 4))
-    METHODS["tacos"].synthesize(problem, TacosOptions(pick="sampled"), np.random.default_rng(0))
+    """Match in rounds, along trees and overlapped, which small networks do only when asked to."""
+    ring, rng = parse_topology("ring:4"), np.random.default_rng(0)
+    for kind, options in (
+        (Kind.ALLGATHER, TacosOptions(pick="sampled")),
+        (Kind.ALLGATHER, TacosOptions(pick="maximum")),
+        (Kind.ALLGATHER, TacosOptions(guide="trees")),
+        (Kind.ALLREDUCE, TacosOptions(allreduce="overlapped")),
+    ):
+        METHODS["tacos"].synthesize(Problem(ring, collective(kind, 4), SIZE), options, rng)
+    with TemporaryDirectory() as folder:
+        for kind in (Kind.ALLGATHER, Kind.ALLREDUCE):
+            path = Path(folder) / f"{kind}.rounds"
+            verify(synthesize_to(path, Problem(ring, collective(kind, 4)), TacosOptions(), rng))
 
 
 def _schedules(topology: Topology) -> Iterator[Schedule]:

@@ -1,10 +1,10 @@
 """BlueConnect: an allreduce by dimensions, reduce-scatter along each in turn, then allgather back again.
 
 Cho, Finkler, Serrano, Kung, Hunter: BlueConnect: Decomposing all-reduce for deep learning on heterogeneous
-network hierarchy (IBM Journal of Research and Development 63(6), 2019). The first dimension, the fastest one
-in networks of boxes, reduces first, when there is most data, and gathers last. All chunks take the same order
-and follow each other through the dimensions (as in TACOS, section VI-B.3); on rings half of each goes each
-way.
+network hierarchy (IBM Journal of Research and Development 63(6), 2019). The innermost
+dimension, the first one or the inside of a machine, reduces first, when there is most data, and gathers last.
+All chunks take the same order and follow each other through the dimensions (as in TACOS, section VI-B.3); on
+rings half of each goes each way.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import partial
 
 import numpy as np
 
-from heuristics.dimensions import Part, both_ways, chunked_spread, grid_for
+from heuristics.dimensions import Part, both_ways, chunked_spread, grid_for, innermost_first
 from schedules.compose import from_allgather
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
@@ -58,7 +58,7 @@ def synthesize(problem: Problem, options: ByDimensionOptions, rng: np.random.Gen
 
 def _allgather(problem: Problem, chunks: int) -> Schedule:
     grid = grid_for(METHOD, problem)
-    order = tuple(reversed(range(len(grid.shape))))
+    order = innermost_first(problem.topology, grid)[::-1]
     travel: list[list[Part]] = [both_ways(grid, [order])] * chunks
     return chunked_spread(problem, grid, travel)
 

@@ -20,7 +20,7 @@ from heuristics.steps import Rows, step_schedule, supports_allgathers
 from schedules.method import Method, Problem
 from schedules.schedule import Chunks, Schedule
 from topologies.exact import Int64Array
-from topologies.grids import Grid, Line, grid_of
+from topologies.grids import Grid, Line, grid_of, machines_of
 from topologies.topology import Topology
 
 LineRows = Rows
@@ -135,6 +135,20 @@ def chunked_spread(problem: Problem, grid: Grid, travel: Sequence[Sequence[Part]
             rows.append(whole._replace(step=step, chunk=(whole.chunk * len(travel) + number) * parts + i))
     what = problem.collective
     return step_schedule(problem.topology, what, Chunks.even(what, len(travel) * parts), Rows.joined(rows))
+
+
+def innermost_first(topology: Topology, grid: Grid) -> tuple[int, ...]:
+    """Return the dimensions in their order; of machines the inside before the outside.
+
+    Examples
+    --------
+    >>> from topologies.text import parse_topology
+    >>> boxes, torus = parse_topology("dgx_a100:2"), parse_topology("torus:3x4x5")
+    >>> innermost_first(boxes, grid_of(boxes)), innermost_first(torus, grid_of(torus))
+    ((1, 0), (0, 1, 2))
+    """
+    order = tuple(range(len(grid.shape)))
+    return order if machines_of(topology) is None else order[::-1]
 
 
 def line_bandwidths(topology: Topology, grid: Grid) -> list[Fraction]:

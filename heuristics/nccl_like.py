@@ -1,20 +1,35 @@
-"""As NCCL chooses: for allreduce a ring or double binary trees, as the size has it; else the ring.
+"""As NCCL chooses: for allreduce rings or double binary trees, as the size has it; else rings.
 
-NCCL estimates each algorithm's time from tables of latency and bandwidth; here both schedules are made and
-the time of each is simulated. Its rings follow the wiring; here ranks go round in their order.
+On g ranks in each of several machines there are g *channels*, each with an equal part of the data. A ring of
+channel c goes through the ranks c, c + 1, ..., c - 1 (modulo g) of each machine and on to rank c of the next,
+so that every rank's adapter sends for one channel and receives for one. The trees of channel c are double
+binary trees of the machines, joining their ranks c, and a chain from there through each machine (Jeaugey:
+Massively Scale Your Deep Learning Training with NCCL 2.4, 2019). Where they are slower, and on other
+networks, it is the ring and the trees of the methods `ring` and `dbt`. NCCL estimates times from tables of
+latency and bandwidth; here the schedules are made and simulated. Its rings follow the wiring inside a
+machine; here they go in rank order.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from heuristics.double_binary_tree import METHOD as TREE
+from heuristics.double_binary_tree import double_binary_trees
+from heuristics.pipelined_trees import pipelined_trees
 from heuristics.ring import METHOD as RING
+from heuristics.ring import rings_allgather
 from heuristics.steps import supports_allgathers
 from schedules.collective import Kind
+from schedules.compose import from_allgather
+from schedules.cost import congestion
 from schedules.method import Method, NoOptions, Problem
 from schedules.schedule import Schedule
 from schedules.simulate import simulate
+from topologies.exact import Int32Array, Int64Array
+from topologies.grids import machines_of
+from topologies.topology import Topology
+
+AUTOMATIC = 0
 
 
 def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -> Schedule:
@@ -26,12 +41,65 @@ def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -
         As `supports`.
     """
     supports(problem, options)
-    methods = (
-        [RING, TREE] if problem.collective.kind is Kind.ALLREDUCE and problem.size is not None else [RING]
-    )
-    made = [method.synthesize(problem, method.options(), rng) for method in methods]
-    best = 0 if problem.size is None else int(np.argmin([simulate(one, problem.size).time for one in made]))
-    return made[best].replace(stats={**made[best].stats, "algorithm": methods[best].name})
+    size = problem.size
+    every = [_named(ring, "ring") for ring in _rings(problem, rng)]
+    if size is None:
+        return min(every, key=congestion)
+    if problem.collective.kind is Kind.ALLREDUCE:
+        parents = _trees(problem.topology)
+        every += [_named(pipelined_trees(problem, one, AUTOMATIC), "dbt") for one in parents]
+    return min(every, key=lambda one: simulate(one, size).time)
+
+
+def _named(schedule: Schedule, algorithm: str) -> Schedule:
+    return schedule.replace(stats={**schedule.stats, "algorithm": algorithm})
+
+
+def _rings(problem: Problem, rng: np.random.Generator) -> list[Schedule]:
+    """Return the schedules over one ring of all ranks, and over those of the channels."""
+    every = [RING.synthesize(problem, RING.options(), rng)]
+    machines = machines_of(problem.topology)
+    if machines is not None:
+        rings = channel_rings(*machines)
+        every.insert(0, from_allgather(problem, lambda one: rings_allgather(one, rings)))
+    return every
+
+
+def _trees(topology: Topology) -> list[Int32Array]:
+    """Return the parents of the trees of all ranks, and of those of the channels."""
+    machines = machines_of(topology)
+    every = [double_binary_trees(topology.num_ranks)]
+    return every if machines is None else [channel_trees(*machines), *every]
+
+
+def channel_rings(machines: int, ranks: int) -> Int64Array:
+    """Return the ranks in the order of each channel's ring, shape (ranks, machines x ranks).
+
+    Examples
+    --------
+    >>> channel_rings(2, 3).tolist()
+    [[0, 1, 2, 3, 4, 5], [1, 2, 0, 4, 5, 3], [2, 0, 1, 5, 3, 4]]
+    """
+    place = np.arange(ranks)
+    inside = (place[:, None] + place) % ranks
+    return (inside[:, None, :] + ranks * np.arange(machines)[:, None]).reshape(ranks, machines * ranks)
+
+
+def channel_trees(machines: int, ranks: int) -> Int32Array:
+    """Return the parents in both trees of each channel, -1 at roots, shape (2 x ranks, machines x ranks).
+
+    Examples
+    --------
+    >>> channel_trees(2, 2).tolist()
+    [[-1, 0, 0, 2], [1, -1, 3, 1], [2, 0, -1, 2], [1, 3, 3, -1]]
+    """
+    channel, place = np.arange(ranks)[:, None, None], np.arange(ranks)
+    chain = np.arange(machines)[:, None] * ranks + (place - 1) % ranks
+    trees = []
+    for parent in double_binary_trees(machines)[:, :, None]:
+        head = np.where(parent < 0, -1, parent * ranks + channel)
+        trees.append(np.where(place == channel, head, chain).reshape(ranks, -1))
+    return np.concatenate(trees).astype(np.int32)
 
 
 def supports(problem: Problem, options: NoOptions) -> None:
@@ -44,6 +112,8 @@ METHOD = Method(
     kind="heuristic",
     synthesize=synthesize,
     supports=supports,
-    size_dependent=lambda problem, options: problem.collective.kind is Kind.ALLREDUCE,
-    summary="ring or double binary trees, whichever is faster at the size, as NCCL chooses",
+    size_dependent=lambda problem, options: (
+        problem.collective.kind is Kind.ALLREDUCE or machines_of(problem.topology) is not None
+    ),
+    summary="rings or double binary trees, a channel a rank of a machine, whichever is faster at the size",
 )

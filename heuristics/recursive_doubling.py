@@ -1,7 +1,8 @@
 """Recursive doubling: in step t all ranks exchange all of M with the rank at distance 2^(t-1) and add it.
 
-The allreduce of small sizes: log2 N steps, log2 N times the data (Thakur, Rabenseifner, Gropp, doi
-10.1177/1094342005051521, section 4.1). Allgather by recursive doubling is that of `rhd`.
+The allreduce of small sizes: log2 N steps, log2 N times the data (Thakur, Rabenseifner, Gropp, Optimization
+of Collective Communication Operations in MPICH, doi 10.1177/1094342005051521). The allgather by recursive
+doubling is that of `rhd`.
 """
 
 from __future__ import annotations

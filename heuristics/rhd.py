@@ -1,21 +1,53 @@
-"""Recursive halving and doubling, for a power of two ranks (Rabenseifner, doi 10.1007/978-3-540-24685-5_1).
+"""Recursive halving and doubling, for a power of two ranks.
 
-Allgather by recursive doubling: in step t rank i exchanges all that it has, the 2^(t-1) shards of its aligned
-block, with rank i XOR 2^(t-1), so that distances and sizes double. Reduce-scatter, by recursive halving, is
-the reverse.
+Allgather by recursive doubling: in step t rank i exchanges all that it has, 2^(t-1) shards, with one other
+rank, so that sizes double. With distances *doubling* that is rank i XOR 2^(t-1), and what it has is its
+aligned block (Thakur, Rabenseifner, Gropp, doi 10.1177/1094342005051521); with distances *halving* it is rank
+i XOR N/2^t, so that most goes to the nearest (Rabenseifner, doi 10.1007/978-3-540-24685-5_1; ASTRA-sim).
+Reduce-scatter, by recursive halving, is the reverse.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from heuristics.steps import Rows, needs_power_of_two, step_schedule, supports_allgathers
 from schedules.compose import from_allgather
-from schedules.method import Method, NoOptions, Problem
+from schedules.method import Method, Problem
 from schedules.schedule import Chunks, Schedule
+from topologies.errors import InputError
+
+DOUBLING, HALVING = "doubling", "halving"
 
 
-def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -> Schedule:
+@dataclass(frozen=True)
+class RhdOptions:
+    """Options of recursive halving-doubling.
+
+    Parameters
+    ----------
+    distance
+        How far partners are in an allgather's steps: ``doubling`` or ``halving``; the other way round in a
+        reduce-scatter.
+
+    Raises
+    ------
+    InputError
+        If it is neither.
+    """
+
+    distance: str = DOUBLING
+
+    def __post_init__(self) -> None:
+        """Check the value."""
+        if self.distance not in (DOUBLING, HALVING):
+            raise InputError(f"rhd option distance is {self.distance!r}; allowed: {DOUBLING}, {HALVING}")
+
+
+def synthesize(problem: Problem, options: RhdOptions, rng: np.random.Generator) -> Schedule:
     """Return recursive halving-doubling over shortest routes, in the step clock: log2 N steps each way.
 
     Raises
@@ -24,20 +56,20 @@ def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -
         As `supports`.
     """
     supports(problem, options)
-    return from_allgather(problem, _allgather)
+    return from_allgather(problem, partial(_allgather, halving=options.distance == HALVING))
 
 
-def _allgather(problem: Problem) -> Schedule:
+def _allgather(problem: Problem, halving: bool) -> Schedule:
     n, what = problem.topology.num_ranks, problem.collective
-    rank = np.arange(n)[:, None]
-    rows = [
-        Rows.of(bit + 1, rank, rank ^ (1 << bit), (rank >> bit << bit) + np.arange(1 << bit))
-        for bit in range(n.bit_length() - 1)
-    ]
+    rank, bits = np.arange(n)[:, None], range(n.bit_length() - 1)
+    held, rows = rank, []
+    for step, bit in enumerate(reversed(bits) if halving else bits, start=1):
+        rows.append(Rows.of(step, rank, rank ^ (1 << bit), held))
+        held = np.concatenate([held, held ^ (1 << bit)], axis=1)
     return step_schedule(problem.topology, what, Chunks.even(what), Rows.joined(rows))
 
 
-def supports(problem: Problem, options: NoOptions) -> None:
+def supports(problem: Problem, options: RhdOptions) -> None:
     """Raise `Unsupported` unless N is a power of two, for groups, and for what is not made of allgathers."""
     supports_allgathers(METHOD, problem)
     needs_power_of_two(METHOD, problem)
@@ -47,6 +79,7 @@ METHOD = Method(
     name="rhd",
     kind="heuristic",
     synthesize=synthesize,
+    options=RhdOptions,
     supports=supports,
     summary="recursive halving and doubling over shortest routes; a power of two ranks",
 )

@@ -17,6 +17,7 @@ from schedules.compose import from_allgather
 from schedules.method import Method, Problem
 from schedules.schedule import Chunks, Schedule
 from topologies.errors import InputError
+from topologies.exact import Int64Array
 
 
 @dataclass(frozen=True)
@@ -55,13 +56,27 @@ def synthesize(problem: Problem, options: RingOptions, rng: np.random.Generator)
 
 
 def _allgather(problem: Problem, one_way: bool) -> Schedule:
-    n, what = problem.topology.num_ranks, problem.collective
+    n = problem.topology.num_ranks
     ways = 1 if one_way or n == 2 else 2
-    step, way, sender = np.meshgrid(np.arange(1, n), np.arange(ways), np.arange(n), indexing="ij")
-    turn = 1 - 2 * way
-    shard = (sender - turn * (step - 1)) % n
-    rows = Rows.of(step, sender, (sender + turn) % n, shard * ways + way)
-    return step_schedule(problem.topology, what, Chunks.even(what, ways), rows)
+    return rings_allgather(problem, np.stack([np.arange(n), np.arange(n)[::-1]])[:ways])
+
+
+def rings_allgather(problem: Problem, rings: Int64Array) -> Schedule:
+    """Return the allgather in which an equal part of every shard goes round each ring, one way.
+
+    Parameters
+    ----------
+    problem
+        Of all ranks.
+    rings
+        Shape (rings, N): the ranks in the order in which each ring passes them.
+    """
+    count, n = rings.shape
+    what = problem.collective
+    step, ring, place = np.meshgrid(np.arange(1, n), np.arange(count), np.arange(n), indexing="ij")
+    sender, receiver, shard = (rings[ring, (place + by) % n] for by in (0, 1, 1 - step))
+    rows = Rows.of(step, sender, receiver, shard * count + ring)
+    return step_schedule(problem.topology, what, Chunks.even(what, count), rows)
 
 
 def supports(problem: Problem, options: RingOptions) -> None:

@@ -10,18 +10,20 @@ rank over a line of d ranks that each send at rate B takes
 
 and leaves D / d. A chunk reduces first, when it is largest, along the dimension that has the least to do so
 far, and last along the one with the most; it gathers in the opposite order. Loads are exact; dimensions alike
-in load go in their own order, as BlueConnect's do.
+in load go in BlueConnect's order, the innermost first. The paper's fixed delay of a dimension, and its
+threshold below which loads count as alike, are left out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
 
 import numpy as np
 
 from heuristics.blueconnect import ByDimensionOptions
-from heuristics.dimensions import both_ways, chunked_spread, grid_for, line_bandwidths
+from heuristics.dimensions import both_ways, chunked_spread, grid_for, innermost_first, line_bandwidths
 from schedules.compose import from_allgather
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
@@ -42,11 +44,14 @@ def synthesize(problem: Problem, options: ByDimensionOptions, rng: np.random.Gen
 
 def _allgather(problem: Problem, chunks: int) -> Schedule:
     grid = grid_for(METHOD, problem)
-    orders = reduction_orders(grid, line_bandwidths(problem.topology, grid), chunks)
+    bandwidth, innermost = line_bandwidths(problem.topology, grid), innermost_first(problem.topology, grid)
+    orders = reduction_orders(grid, bandwidth, chunks, innermost)
     return chunked_spread(problem, grid, [both_ways(grid, [order[::-1]]) for order in orders])
 
 
-def reduction_orders(grid: Grid, bandwidth: list[Fraction], chunks: int) -> list[tuple[int, ...]]:
+def reduction_orders(
+    grid: Grid, bandwidth: list[Fraction], chunks: int, innermost: Sequence[int]
+) -> list[tuple[int, ...]]:
     """Return for each chunk the dimensions in the order in which it is reduced.
 
     Parameters
@@ -57,18 +62,20 @@ def reduction_orders(grid: Grid, bandwidth: list[Fraction], chunks: int) -> list
         What a rank sends a second along each, exact.
     chunks
         How many chunks, all of one size.
+    innermost
+        The dimensions, the innermost first: dimensions with the same load so far go in this order.
 
     Examples
     --------
     >>> from topologies.grids import Line
     >>> square = Grid((4, 4), (Line.RING, Line.RING))
-    >>> reduction_orders(square, [Fraction(1), Fraction(1)], 3)
+    >>> reduction_orders(square, [Fraction(1), Fraction(1)], 3, (0, 1))
     [(0, 1), (1, 0), (0, 1)]
     """
     load = [Fraction(0)] * len(grid.shape)
     orders = []
     for _ in range(chunks):
-        order = tuple(sorted(range(len(load)), key=load.__getitem__))
+        order = tuple(sorted(innermost, key=load.__getitem__))
         data = Fraction(1)
         for dimension in order:
             size = grid.shape[dimension]

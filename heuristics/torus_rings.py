@@ -2,8 +2,8 @@
 
 Every shard is cut into 2k parts for k dimensions: one for each rotation of the order of dimensions and each
 way round the rings (dissertation, section 3.6 and Table 3.4: the sum of d_i - 1 steps). Where all sides are
-equal each link carries one part in each step and the schedule is bandwidth-optimal; Sack and Gropp, doi
-10.1145/2312005.2312014, describe the order by dimension.
+equal each link carries one part in each step and the schedule is bandwidth-optimal; Sack and Gropp describe
+it in Collective algorithms for multiported torus networks (ACM TOPC 1(2), 2015).
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """TTO: three trees over a 2D mesh, rooted in three corners, that reduce and broadcast overlapped.
 
-Laskar, Majumder, Kim, Kim: Enhancing Collective Communication in MCM Accelerators for Deep Learning Training
-(HPCA 2024). A corner has two links in, so three trees that share no link can only begin in three corners, and
-the fourth can be in two of them: in the paper it takes no part. Here all ranks do: each tree is two of half
-the weight, found by packing (Edmonds), the paper's own being drawn for a few sizes. Each moves a sixth of M
-in slices; a link carries at most a third of M down and a third up, but the fourth corner's up to 5/6 in all.
+Laskar, Majhi, Kim, Mahmud, Muzahid, Kim: Enhancing Collective Communication in MCM Accelerators for Deep
+Learning Training (HPCA 2024). A corner has two links in, so three trees that share no link can only begin in
+three corners, and the fourth can be in two of them: in the paper it takes no part. Here all ranks do: each
+tree is two of half the weight, found by packing (Edmonds), the paper's own being drawn for a few sizes. Each
+moves a sixth of M in slices; a link carries at most a third of M down and a third up, but the fourth corner's
+up to 5/6 in all.
 """
 
 from __future__ import annotations
@@ -41,21 +42,21 @@ def synthesize(problem: Problem, options: PipelineOptions, rng: np.random.Genera
 def corner_trees(topology: Topology) -> Int32Array:
     """Return the parents, shape (6, N), of two out-trees from each of the first three corners.
 
-    A link is in at most two of them, into the fourth corner in three.
+    A link is in at most two of them, into the fourth corner in three; parallel links count as one.
 
     Raises
     ------
     InputError
         If there are no such trees.
     """
-    into = np.bincount(topology.target, minlength=topology.num_ranks)
-    corners = np.flatnonzero(into == 2)
-    capacity = COPIES + np.isin(topology.target, corners[TREES:]).astype(np.int64)
-    links = np.arange(topology.num_links, dtype=np.int32)
-    network = LogicalNetwork(
-        topology.num_ranks, topology.source, topology.target, capacity, np.arange(len(links) + 1), links
-    )
-    forest = pack_counts(network, COPIES * np.bincount(corners[:TREES], minlength=topology.num_ranks))
+    ranks = topology.num_ranks
+    pairs = np.unique(topology.source.astype(np.int64) * ranks + topology.target)
+    source, target = (ends.astype(np.int32) for ends in np.divmod(pairs, ranks))
+    corners = np.flatnonzero(np.bincount(target) == 2)
+    capacity = COPIES + np.isin(target, corners[TREES:]).astype(np.int64)
+    links = np.arange(len(pairs), dtype=np.int32)
+    network = LogicalNetwork(ranks, source, target, capacity, np.arange(len(links) + 1), links)
+    forest = pack_counts(network, COPIES * np.bincount(corners[:TREES], minlength=ranks))
     return np.repeat(forest.parent, forest.weight, axis=0)
 
 

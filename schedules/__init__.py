@@ -1,6 +1,6 @@
 """Schedules: what moves when, checked, costed and simulated by one piece of code each."""
 
-from schedules.collective import Collective, Kind, collective
+from schedules.collective import KINDS, Collective, Kind, collective, concurrent
 from schedules.compose import compose_allreduce, from_allgather
 from schedules.cost import StepCost, congestion, link_loads, step_cost
 from schedules.method import Method, NoOptions, Problem
@@ -10,6 +10,7 @@ from schedules.simulate import Simulation, SimulationOptions
 from schedules.verify import VerificationError
 
 __all__ = [
+    "KINDS",
     "Chunks",
     "Clock",
     "Collective",
@@ -25,6 +26,7 @@ __all__ = [
     "VerificationError",
     "collective",
     "compose_allreduce",
+    "concurrent",
     "congestion",
     "from_allgather",
     "is_bandwidth_optimal",

@@ -19,6 +19,9 @@ allreduce       all        all      one N-th of the buffer
 
 Where every rank is a start, each contributes its own operand and the item *combines*: the end must
 hold the sum of all contributions, each once.
+
+Several collectives of one kind run at once over groups of the ranks. Several of unlike kinds are one
+*mixed* collective of *parts*, whose items are those of its parts (`concurrent`).
 """
 
 from __future__ import annotations
@@ -32,10 +35,13 @@ from functools import cached_property
 import numpy as np
 
 from topologies.errors import InputError, suggestion
-from topologies.exact import Int32Array, Rationals, frozen
+from topologies.exact import BoolArray, Int32Array, Rationals, frozen
 
 EVERYONE = -1
 """In `Items.start` and `Items.end`: every rank of the item's group."""
+
+FEWEST_PARTS = 2
+"""Of a mixed collective."""
 
 
 class Kind(StrEnum):
@@ -49,6 +55,8 @@ class Kind(StrEnum):
     ALL_TO_ALL = "all-to-all"
     GATHER = "gather"
     SCATTER = "scatter"
+    MIXED = "mixed"
+    """Several of the others at once; only as the kind of `concurrent` collectives."""
 
     @property
     def rooted(self) -> bool:
@@ -72,6 +80,9 @@ _PAIRS = {
     Kind.GATHER: Kind.SCATTER,
 }
 _REVERSE = _PAIRS | {b: a for a, b in _PAIRS.items()}
+
+KINDS = tuple(kind for kind in Kind if kind is not Kind.MIXED)
+"""The kinds of a collective by itself."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +113,11 @@ class Items:
     def __len__(self) -> int:
         return len(self.owner)
 
+    @property
+    def combines(self) -> BoolArray:
+        """Whether each is a sum of contributions: it starts at every rank of its group."""
+        return self.start == EVERYONE
+
 
 @dataclass(frozen=True)
 class Collective:
@@ -120,6 +136,9 @@ class Collective:
         and reduce, whose datum is the whole buffer, take none.
     groups
         Disjoint tuples of ranks that each do the collective on their own M; None for one of all ranks.
+    parts
+        Of a mixed collective, and only there: the collectives that it is made of, over disjoint groups. Its
+        own groups are theirs.
 
     Raises
     ------
@@ -132,10 +151,14 @@ class Collective:
     root: int | None = None
     shards: tuple[Fraction, ...] | None = None
     groups: tuple[tuple[int, ...], ...] | None = None
+    parts: tuple[Collective, ...] = ()
 
     def __post_init__(self) -> None:
         """Check that the parameters fit."""
-        object.__setattr__(self, "kind", parse_kind(self.kind))
+        object.__setattr__(self, "kind", Kind.MIXED if self.parts else parse_kind(self.kind))
+        if self.parts:
+            _check_parts(self)
+            object.__setattr__(self, "groups", tuple(group for part in self.parts for group in part.members))
         _check_groups(self)
         sizes = {len(members) for members in self.members}
         _check_root(self, min(sizes))
@@ -144,7 +167,7 @@ class Collective:
     @property
     def is_combining(self) -> bool:
         """Whether data is reduced on the way."""
-        return self.kind.is_combining
+        return self.kind.is_combining or any(part.is_combining for part in self.parts)
 
     @property
     def members(self) -> tuple[tuple[int, ...], ...]:
@@ -159,6 +182,8 @@ class Collective:
     @property
     def reverse(self) -> Collective:
         """What this collective's schedules do when run backwards (dissertation, Theorem 1)."""
+        if self.parts:
+            return concurrent([part.reverse for part in self.parts])
         return Collective(self.kind.reverse, self.num_ranks, self.root, self.shards, self.groups)
 
     def with_kind(self, kind: Kind) -> Collective:
@@ -168,6 +193,8 @@ class Collective:
     @cached_property
     def items(self) -> Items:
         """All data, ordered by group, then owner's position, then (all-to-all) destination's position."""
+        if self.parts:
+            return _joined_items([part.items for part in self.parts], [len(p.members) for p in self.parts])
         groups = [np.array(members, dtype=np.int32) for members in self.members]
         parts = [self._group_items(number, members) for number, members in enumerate(groups)]
         group, owner, dest, start, end = (
@@ -212,6 +239,8 @@ class Collective:
         return [Fraction(weight) / total for weight in weights]
 
     def __str__(self) -> str:
+        if self.parts:
+            return f"mixed({' + '.join(map(str, self.parts))})"
         extra = [f"root={self.root}"] if self.root else []
         extra += [f"shards={','.join(map(str, self.shards))}"] if self.shards else []
         extra += ["groups=" + "|".join(",".join(map(str, g)) for g in self.groups)] if self.groups else []
@@ -226,8 +255,10 @@ def parse_kind(text: str) -> Kind:
     InputError
         If there is none; the message suggests one.
     """
-    if text not in {kind.value for kind in Kind}:
-        raise InputError(f"unknown collective '{text}'{suggestion(str(text), list(Kind))}")
+    if text == Kind.MIXED:
+        raise InputError("a mixed collective is made of parts; a config gives them, as parts = [...]")
+    if text not in set(KINDS):
+        raise InputError(f"unknown collective '{text}'{suggestion(str(text), list(KINDS))}")
     return Kind(text)
 
 
@@ -254,6 +285,56 @@ def collective(
         None if shards is None else tuple(Fraction(s) for s in shards),
         None if groups is None else tuple(tuple(int(r) for r in g) for g in groups),
     )
+
+
+def concurrent(parts: Sequence[Collective]) -> Collective:
+    """Return the mixed collective that does several at the same time, each over groups of its own.
+
+    Examples
+    --------
+    >>> left, right = collective("broadcast", 4, groups=[[0, 1]]), collective("reduce", 4, groups=[[2, 3]])
+    >>> str(concurrent([left, right]))
+    'mixed(broadcast(groups=0,1) + reduce(groups=2,3))'
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two, if they are over different numbers of ranks, or if groups overlap.
+    """
+    if len(parts) < FEWEST_PARTS:
+        raise InputError(f"mixed: {len(parts)} part(s); at least {FEWEST_PARTS} are needed")
+    return Collective(Kind.MIXED, parts[0].num_ranks, parts=tuple(parts))
+
+
+def _joined_items(parts: Sequence[Items], groups: Sequence[int]) -> Items:
+    """Return the items of all parts, their groups numbered through; `groups` is how many each part has."""
+    base = [sum(groups[:number]) for number in range(len(groups))]
+
+    def column(name: str) -> Int32Array:
+        return frozen(np.concatenate([getattr(part, name) for part in parts]), np.int32)
+
+    return Items(
+        group=frozen(
+            np.concatenate([part.group + first for part, first in zip(parts, base, strict=True)]), np.int32
+        ),
+        owner=column("owner"),
+        dest=column("dest"),
+        start=column("start"),
+        end=column("end"),
+        share=Rationals.of(share for part in parts for share in part.share),
+    )
+
+
+def _check_parts(c: Collective) -> None:
+    if c.root is not None or c.shards is not None:
+        raise InputError("mixed takes no root and no shards; its parts do")
+    for part in c.parts:
+        if part.parts:
+            raise InputError("mixed: a part is mixed itself; give its parts instead")
+        if part.num_ranks != c.num_ranks:
+            raise InputError(
+                f"mixed: a part is over {part.num_ranks} ranks; the others are over {c.num_ranks}"
+            )
 
 
 def _check_groups(c: Collective) -> None:

@@ -54,6 +54,7 @@ def _frame(schedule: Schedule) -> dict[str, Any]:
         "counts": _counts(schedule) is not None,
         "reduces": _reduces(schedule) is not None,
         "orders": schedule.order is not None,
+        **({"parts": [str(part) for part in what.parts]} if what.parts else {}),
     }
 
 

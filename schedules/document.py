@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from schedules.collective import Collective, collective
+from schedules.collective import Collective, Kind, collective, concurrent
 from schedules.schedule import Chunks, Clock, Routes, Schedule
 from schedules.values import check_keys, exact, integer, lists_in, mapping, positive, shown, within
 from topologies.errors import InputError, suggestion
@@ -36,7 +36,7 @@ _TABLES = {
     "transfers": {"chunk", "count", "src", "dst", "route", "order", "reduce"},
 }
 _ROUTES = {"offsets", "links"}
-_COLLECTIVE = {"kind", "num_ranks", "root", "shards", "groups"}
+_COLLECTIVE = {"kind", "num_ranks", "root", "shards", "groups", "parts"}
 _BOOLEAN = "transfers.reduce"
 
 
@@ -194,7 +194,10 @@ class _Columns:
         owner = self.integers("chunks.owner", 0, what.num_ranks - 1).astype(np.int64)
         dest = np.full_like(owner, -1)
         if (items.dest >= 0).any():
-            dest = self.integers("chunks.for", 0, what.num_ranks - 1).astype(np.int64)
+            least = min(
+                0, int(items.dest.min())
+            )  # -1 for nobody: not all of a mixed collective is all-to-all
+            dest = self.integers("chunks.for", least, what.num_ranks - 1).astype(np.int64)
         elif "chunks.for" in self.columns:
             raise InputError(f"{self.where}: chunks.for is for all-to-all; this is {what.kind}")
         keys = items.owner * wide + items.dest + 1
@@ -316,6 +319,8 @@ def _check_format(header: Mapping[str, Any], where: str) -> None:
 
 def _collective_document(what: Collective) -> dict[str, Any]:
     document: dict[str, Any] = {"kind": str(what.kind), "num_ranks": what.num_ranks}
+    if what.parts:
+        return document | {"parts": [_collective_document(part) for part in what.parts]}
     if what.root is not None:
         document["root"] = what.root
     if what.shards is not None:
@@ -334,6 +339,8 @@ def _collective(value: Any, topology: Topology, where: str) -> Collective:
     num_ranks = integer(document["num_ranks"], 2, INT64_MAX, f"{where}: num_ranks")
     if num_ranks != topology.num_ranks:
         raise InputError(f"{where}: num_ranks is {num_ranks}; the topology has {topology.num_ranks}")
+    if "parts" in document:
+        return within(where, lambda: concurrent(_parts(document, topology, where)))
     root, shards, groups = (document.get(key) for key in ("root", "shards", "groups"))
     if root is not None:
         root = integer(root, 0, num_ranks - 1, f"{where}: root")
@@ -346,6 +353,16 @@ def _collective(value: Any, topology: Topology, where: str) -> Collective:
     kind = str(document["kind"])
     make = lambda: collective(kind, num_ranks, root=root, shards=shards, groups=groups)  # noqa: E731
     return within(where, make)
+
+
+def _parts(document: Mapping[str, Any], topology: Topology, where: str) -> list[Collective]:
+    check_keys(document, {"kind", "num_ranks", "parts"}, where)
+    if document["kind"] != Kind.MIXED or not isinstance(document["parts"], list):
+        raise InputError(f"{where}: parts must be a list, of the kind '{Kind.MIXED}'")
+    return [
+        _collective(part, topology, f"{where}: parts[{place}]")
+        for place, part in enumerate(document["parts"])
+    ]
 
 
 def _clock(value: Any, where: str) -> Clock:

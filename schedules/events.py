@@ -24,7 +24,7 @@ Table = npt.NDArray[Any]
 
 HOP = np.dtype(
     [
-        ("ready", np.float64),  # when its message became ready for the link
+        ("ready", np.float64),  # when its message became ready for the link, and then when it entered it
         ("link", np.int32),
         ("turn", np.int32),  # a link lets hops in turn by turn, those of one turn as they come
         ("message", np.int32),
@@ -209,6 +209,7 @@ def _enter(
     sending = messages[number].load * links[on].seconds
     holding = sending if overlap_alpha else alpha + sending
     free, through = now + holding, now + (alpha + sending)
+    hops[hop].ready = now
     links[on].held = True
     links[on].busy += holding
     if hop == messages[number].hop:

@@ -32,11 +32,20 @@ from schedules.document import (
     schedule_of,
     to_document,
 )
+from schedules.round_table import SUFFIX
 from schedules.schedule import Schedule
 from topologies.errors import InputError
 from topologies.units import exact_number
 
-__all__ = ["check_target", "content_hash", "from_document", "read_schedule", "to_document", "write_schedule"]
+__all__ = [
+    "check_target",
+    "content_hash",
+    "from_document",
+    "is_round_file",
+    "read_schedule",
+    "to_document",
+    "write_schedule",
+]
 
 _HEADER = "header"
 _DAMAGED = (ValueError, KeyError, RuntimeError, MemoryError, zipfile.BadZipFile, struct.error)
@@ -74,7 +83,8 @@ def check_target(path: Path | str) -> None:
     InputError
         As `write_schedule`.
     """
-    _form(path)
+    if not is_round_file(path):
+        _form(path)
     path = Path(path)
     if path.is_dir():
         raise InputError(f"{path}: can't be written: Is a directory")
@@ -101,10 +111,19 @@ def read_schedule(path: Path | str) -> Schedule:
         raise InputError(f"{path}: can't be read: {error.strerror or error}") from None
 
 
+def is_round_file(path: Path | str) -> bool:
+    """Return whether a name is that of a table of rounds (`schedules.round_file`)."""
+    return str(path).endswith(SUFFIX)
+
+
 def _form(path: Path | str) -> str:
     for form in (".json", ".json.gz", ".npz"):
         if str(path).endswith(form):
             return form
+    if is_round_file(path):
+        raise InputError(
+            f"{path}: a table of rounds is made by tutti synth and read by tutti verify, no more"
+        )
     raise InputError(f"{path}: a schedule file's name ends in .json, .json.gz or .npz")
 
 

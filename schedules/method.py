@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from schedules.collective import Collective, Kind
+from schedules.round_table import RoundTable
 from schedules.schedule import Schedule
 from topologies.errors import Unsupported
 from topologies.topology import Topology
@@ -31,6 +33,9 @@ class Problem:
     topology: Topology
     collective: Collective
     size: Fraction | None = None
+
+
+ToFile = Callable[[Path, Problem, Any, np.random.Generator, Callable[[int, float], None]], RoundTable]
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,10 @@ class Method:
         Whether the schedule depends on the seed.
     summary
         One line for ``tutti list methods``.
+    to_file
+        Writes a schedule that outgrows memory round by round, where the method can:
+        ``(path, problem, options, rng, tell) -> RoundTable``; `tell` is told how many rounds are made and
+        what share of all transfers. An interrupted call is continued by the same call.
     """
 
     name: str
@@ -78,6 +87,7 @@ class Method:
     size_dependent: Callable[[Problem, Any], bool] = _never
     seeded: bool = False
     summary: str = ""
+    to_file: ToFile | None = None
 
     def unsupported(self, reason: str) -> Unsupported:
         """Return the error that says why this method does not handle a problem."""

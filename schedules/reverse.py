@@ -47,7 +47,7 @@ def reverse(schedule: Schedule, topology: Topology | None = None) -> Schedule:
     InputError
         If `topology` is not the transpose of the schedule's.
     Unsupported
-        If the collective has no reverse (uneven all-to-all), or is an allreduce that never copies.
+        If the collective has no reverse (uneven all-to-all), is an allreduce that never copies, or mixed.
     """
     where = _transposed(schedule, topology)
     what = _reversed_collective(schedule.collective)
@@ -88,6 +88,8 @@ def _transposed(schedule: Schedule, topology: Topology | None) -> Topology:
 
 
 def _reversed_collective(what: Collective) -> Collective:
+    if what.parts:
+        raise Unsupported("reverse of a mixed collective: reverse the schedules of its parts")
     if what.kind is Kind.ALL_TO_ALL and what.shards is not None and len(set(what.shards)) > 1:
         # The share of item (i, j) depends on j alone, so that of (j, i) is another.
         raise Unsupported(

@@ -122,6 +122,65 @@ def simulate(schedule: Schedule, size: Fraction | int, options: SimulationOption
         If the size is not positive, if slices are asked for in another clock than flow, if there are 2^31
         hops or more, or if messages wait for each other in a circle (which no legal schedule does).
     """
+    return _run(schedule, size, options)[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Holding:
+    """When links are held, a row for each message and link of its route (`hops`).
+
+    Parameters
+    ----------
+    link
+        int32, shape (hops,).
+    begin, end
+        Seconds, shape (hops,).
+    num_links
+        Of the network.
+    """
+
+    link: Int32Array
+    begin: FloatArray
+    end: FloatArray
+    num_links: int
+
+    def share_busy(self, edges: FloatArray) -> FloatArray:
+        """Return the mean share of the links that are held between each two neighbouring moments.
+
+        Parameters
+        ----------
+        edges
+            Seconds, shape (n + 1,), increasing.
+        """
+        # The time held up to t is the sum of t - begin over what began, less t - end over what ended.
+        until = _time_since(self.begin, edges) - _time_since(self.end, edges)
+        return np.diff(until) / np.diff(edges) / self.num_links
+
+
+def _time_since(events: FloatArray, moments: FloatArray) -> FloatArray:
+    """Return, at each moment, the sum of the times that have passed since the events before it."""
+    ordered = np.sort(events)
+    count = np.searchsorted(ordered, moments, side="right")
+    total = np.concatenate([[0.0], np.cumsum(ordered)])
+    return count * moments - total[count]
+
+
+def watch(
+    schedule: Schedule, size: Fraction | int, options: SimulationOptions = _DEFAULT
+) -> tuple[Simulation, Holding]:
+    """Return what `simulate` returns, and when each message held each link."""
+    simulation, hops, sent, links = _run(schedule, size, options)
+    on, begin = hops["link"].copy(), hops["ready"].copy()
+    seconds = sent["load"][hops["message"]] * links["seconds"][on]
+    if not options.overlap_alpha:
+        seconds += links["alpha"][on]
+    return simulation, Holding(on, begin, begin + seconds, len(links))
+
+
+def _run(
+    schedule: Schedule, size: Fraction | int, options: SimulationOptions
+) -> tuple[Simulation, Table, Table, Table]:
+    """Return the simulation, and the tables of hops, messages and links as they then are."""
     if size <= 0:
         raise InputError(f"size {size} B; it must be positive")
     if options.slices > 1 and schedule.clock is not Clock.FLOW:
@@ -141,7 +200,7 @@ def simulate(schedule: Schedule, size: Fraction | int, options: SimulationOption
     )
     finish = sent["finish"][:-1].copy()
     _check_complete(finish, grouped, options.slices)
-    return Simulation(
+    simulation = Simulation(
         time=float(finish.max(initial=0.0)),
         start=sent["start"][:-1].copy(),
         finish=finish,
@@ -149,6 +208,7 @@ def simulate(schedule: Schedule, size: Fraction | int, options: SimulationOption
         busy=links["busy"].copy(),
         bytes=np.multiply(link_loads(schedule), float(Fraction(size) / schedule.chunks.denominator)),
     )
+    return simulation, hops, sent, links
 
 
 def _links(schedule: Schedule, size: Fraction) -> Table:

@@ -22,7 +22,7 @@ from experiments.bench.finder import bench_finder
 from experiments.bench.forestcoll import bench_forestcoll, bench_forestcoll_large
 from experiments.bench.measurement import Measurement, at_most, exactly
 from experiments.bench.replay import bench_simulate, bench_verify, bench_verify_large
-from experiments.bench.tacos import bench_tacos
+from experiments.bench.tacos import bench_tacos, bench_tacos_large
 from experiments.cli.output import print_table
 from experiments.manifest import machine, now, versions
 from topologies.errors import suggestion
@@ -44,6 +44,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Measurement]]] = {
 }
 LARGE: dict[str, Callable[[], Iterator[Measurement]]] = {
     "verify-large": bench_verify_large,
+    "tacos-large": bench_tacos_large,
     "forestcoll-large": bench_forestcoll_large,
     "all-to-all-large": bench_all_to_all_large,
 }

@@ -19,6 +19,7 @@ BFB_CASES = {
     "torus:12x13x14": None,
 }
 """Topology, and family and N in the dissertation's Table 3.6 where it is there."""
+LARGEST = "twisted_torus:100x100?twist=50"
 
 
 def bench_bfb() -> Iterator[Measurement]:
@@ -32,6 +33,9 @@ def bench_bfb() -> Iterator[Measurement]:
         yield at_most("bfb", text, "verified schedule, s", seconds, 10.0, theirs)
         optimal = Fraction(topology.num_ranks - 1, topology.num_ranks)
         yield exactly("bfb", text, "T_B, M/B", step_cost(schedule).tb, optimal)
+    work, seconds = timed(workloads, parse_topology(LARGEST))
+    yield at_most("bfb", LARGEST, "U, s", seconds, 30.0)
+    yield exactly("bfb", LARGEST, "T_B, M/B", work.tb, Fraction(9999, 10000))
     for text, printed in (("gen_kautz:4,64", "1.3125"), ("gen_kautz:4,1024", "1.33203125")):
         yield exactly("bfb", text, "T_B, M/B", workloads(parse_topology(text)).tb, Fraction(printed))
     yield from _bfb_by_programs("torus:10x10")

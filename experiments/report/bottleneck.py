@@ -18,7 +18,7 @@ import numpy as np
 
 from models.allreduce_lp.bound import lp_bound
 from models.bounds import Bound, lower_bounds
-from schedules.collective import Collective, Kind, collective
+from schedules.collective import KINDS, Collective, collective
 from topologies.exact import BoolArray, Int64Array
 from topologies.topology import Topology
 
@@ -84,7 +84,7 @@ class Bottleneck:
 
 def known_collective(text: str, num_ranks: int) -> Collective | None:
     """Return the collective that a row names, None where it says more than a kind."""
-    return collective(text, num_ranks) if text in {kind.value for kind in Kind} else None
+    return collective(text, num_ranks) if text in set(KINDS) else None
 
 
 def bottleneck(topology: Topology, what: Collective) -> Bottleneck:

@@ -15,10 +15,13 @@ from experiments.registry import METHODS
 from experiments.replacing import replacing
 from experiments.report.bottleneck_panels import Bottlenecks, bottlenecks
 from experiments.report.broadcast import broadcast_panels
+from experiments.report.course import course_panels
 from experiments.report.frontiers import frontier_panels
+from experiments.report.ideal import ideal_table
 from experiments.report.least import least_tb
 from experiments.report.panels import Panel, algbw_panel, effort_panel, pareto_panel
 from experiments.report.results import Results, Row, read_results
+from experiments.report.seeds import seeds
 from experiments.report.series import DARK, LIGHT, Series
 from experiments.report.svg import tag
 from experiments.report.tables import GapTable, LeastTB, gap_table, is_wrong, overview, standings, states
@@ -35,6 +38,7 @@ from experiments.report.utilisation import (
     picture,
     usages,
 )
+from experiments.report.yardstick import yardstick
 from topologies.errors import InputError, TuttiError
 from topologies.text import parse_topology
 from topologies.topology import Topology
@@ -87,6 +91,9 @@ def render(results: Results) -> str:
         summaries=summaries(results),
         overview=overview(results),
         frontiers=frontier_panels(results),
+        seeds=seeds(results),
+        ideal=ideal_table(results),
+        yardstick=yardstick(results),
         sections=[_section(results, topology, used, least) for topology in results.topologies],
         swatch=swatch,
         levels=[(level, level_name(level)) for level in range(LEVELS + 1)],
@@ -153,6 +160,7 @@ class Section:
     bottlenecks: Bottlenecks
     traffic: list[Panel]
     broadcast: list[Panel]
+    course: list[Panel]
     usage: list[Usage]
     links: str | None
 
@@ -190,6 +198,7 @@ def _section(
         bottlenecks(topology, used, {c: results.collectives.index(c) for c in collectives}),
         traffic_panels(results, name, collectives),
         broadcast_panels(results, name),
+        course_panels(results, name, list(used.items())),
         [_usage(results, name, collective, found) for collective, found in used.items()],
         links_document(networks[0]) if networks and networks[0].num_nodes <= MATRIX_NODES else None,
     )

@@ -59,6 +59,7 @@ class Row:
     links: float | None = None
     synth_s: float | None = None
     peak_rss_mb: float | None = None
+    solver_gap: float | None = None
     time_us: float | None = None
     algbw_gbps: float | None = None
     clock: str = ""

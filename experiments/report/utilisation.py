@@ -19,7 +19,7 @@ from experiments.schedule_files import schedule_path
 from schedules.collective import Collective
 from schedules.files import read_schedule
 from schedules.schedule import Schedule
-from schedules.simulate import SimulationOptions, simulate
+from schedules.simulate import SimulationOptions, watch
 from topologies.errors import TuttiError
 from topologies.exact import FloatArray, Int64Array
 from topologies.topology import Topology
@@ -28,6 +28,8 @@ MATRIX_NODES = 128
 """Above this a matrix's cells are too small to see: a histogram instead."""
 LARGEST_FILE = 64 * 10**6
 """Bytes: larger schedule files are not replayed for a picture."""
+MOMENTS = 120
+"""Of a schedule's time: in how many parts the course of its utilisation is drawn."""
 LEVELS = 10
 """Shades between 0 and 100 %."""
 SIDE = 200.0
@@ -54,6 +56,10 @@ class Usage:
         What the schedule does.
     share
         One a link, from 0 to 1.
+    time
+        Seconds.
+    course
+        The share of the links that are busy in each of `MOMENTS` equal parts of the time, from 0 to 1.
     """
 
     series: int
@@ -61,6 +67,8 @@ class Usage:
     topology: Topology
     collective: Collective
     share: FloatArray
+    time: float
+    course: FloatArray
 
 
 @dataclass(frozen=True)
@@ -97,11 +105,14 @@ def _usage(directory: Path, series: int, row: Row) -> Usage | str:
     try:
         schedule = _read(path)
         options = SimulationOptions(slices=int(row.slices or 1))
-        simulation = simulate(schedule, Fraction(row.size_bytes), options)
+        simulation, holding = watch(schedule, Fraction(row.size_bytes), options)
     except (TuttiError, OSError, ValueError, KeyError) as error:
         return f"The kept schedule can't be replayed ({' '.join(str(error).split())})"
     share = np.clip(np.asarray(simulation.busy, dtype=np.float64) / simulation.time, 0.0, 1.0)
-    return Usage(series, row.size_bytes, schedule.topology, schedule.collective, share)
+    course = holding.share_busy(np.linspace(0.0, simulation.time, MOMENTS + 1))
+    return Usage(
+        series, row.size_bytes, schedule.topology, schedule.collective, share, simulation.time, course
+    )
 
 
 @lru_cache(maxsize=4)

@@ -26,6 +26,9 @@ leaf = njit(cache=True, error_model="numpy", _nrt=False)
 array at every call, which costs more than what these small functions do (a 32x32 mesh takes more than
 twice as long with it). The option is numba's own and undocumented; without it all works, slower."""
 
+inlined = njit(cache=True, error_model="numpy", _nrt=False, inline="always")
+"""The same, put into its callers, where handing over many arrays would cost as much as what is done."""
+
 unlocked = njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 """The same, letting other threads of the interpreter run."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
@@ -11,23 +12,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heuristics.tacos import guided, kernel, rounds
+from heuristics.tacos import guided, kernel, matching, rounds
+from heuristics.tacos.field import threads_for
+from heuristics.tacos.memory import check_table
 from heuristics.tacos.network import time_expanded
-from heuristics.tacos.options import AUTO, EVENT_PICKS, SAMPLED, TacosOptions
+from heuristics.tacos.options import AUTO, EVENT_PICKS, MAXIMUM, SAMPLED, TacosOptions
 from heuristics.tacos.state import Network
 from schedules.collective import EVERYONE, Collective
 from schedules.method import Problem
 from schedules.schedule import Chunks, Clock, Schedule
-from topologies.errors import InputError
 from topologies.exact import Int32Array, Int64Array, offsets_of
-from topologies.topology import Topology
 
 MANY = 2**17
 """For more transfers the exact rule gives way to the sampled one, which misses the bound on small tori."""
-
-
-ROW_BYTES = 16
-"""Of a transfer in a schedule."""
 
 
 class Table(NamedTuple):
@@ -71,11 +68,11 @@ def copies(problem: Problem, size: Fraction, options: TacosOptions, rng: np.rand
     transfers = len(owner) * (problem.topology.num_ranks - 1)
     network, tick = time_expanded(problem.topology, bytes_of_chunk(chunks, size), transfers)
     if problem.collective.groups is None and (problem.collective.items.end == EVERYONE).all():
-        check_memory(problem.topology, len(owner))
+        check_table(problem.topology, len(owner), options)
         make = _to_all(network, owner, options)
     else:
         make = _to_goals(network, owner, goals_of(problem.collective, options.chunks))
-    best = first_to_end(make, options.tries, rng)
+    best, tried = first_to_end(make, options, rng)
     return Schedule(
         topology=problem.topology,
         collective=problem.collective,
@@ -86,26 +83,8 @@ def copies(problem: Problem, size: Fraction, options: TacosOptions, rng: np.rand
         order=best.start,
         tick=tick,
         size=size,
+        stats={"tries": tried},
     )
-
-
-def check_memory(topology: Topology, chunks: int) -> None:
-    """Raise `InputError` if what all ranks have and lack, and the transfers, need more than there is."""
-    transfers = chunks * (topology.num_ranks - 1)
-    needed, there = ROW_BYTES * transfers + chunks * topology.num_ranks // 4, memory()
-    if there is not None and needed > there:
-        raise InputError(
-            f"tacos: {transfers} transfers on {topology.name} need {needed / 1e9:.3g} GB of memory; "
-            f"this machine has {there / 1e9:.3g} GB"
-        )
-
-
-def memory() -> int | None:
-    """Return the bytes of main memory of this machine; None where it does not tell."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return None
 
 
 def bytes_of_chunk(chunks: Chunks, size: Fraction) -> Fraction:
@@ -113,11 +92,24 @@ def bytes_of_chunk(chunks: Chunks, size: Fraction) -> Fraction:
     return size * int(chunks.size[0]) / chunks.denominator
 
 
-def first_to_end(make: Callable[[np.uint64], Table], tries: int, rng: np.random.Generator) -> Table:
-    """Return the table that ends first of those made from `tries` seeds, the first of equal ones."""
-    seeds = rng.integers(2**64, size=tries, dtype=np.uint64)
-    with ThreadPoolExecutor(min(tries, _cores())) as pool:
-        return min(pool.map(make, seeds), key=lambda table: table.end)
+def first_to_end(
+    make: Callable[[np.uint64], Table], options: TacosOptions, rng: np.random.Generator
+) -> tuple[Table, int]:
+    """Return the table that ends first of those made from several seeds, the first of equal ones.
+
+    And how many there were: `tries`, and more while the time lasts if it is limited.
+    """
+    until = None if options.time_limit is None else time.monotonic() + options.time_limit
+    workers = min(options.tries, _cores()) if until is None else _cores()
+    tried = options.tries
+    with ThreadPoolExecutor(workers) as pool:
+        seeds = rng.integers(2**64, size=options.tries, dtype=np.uint64)
+        best = min(pool.map(make, seeds), key=lambda table: table.end)
+        while until is not None and time.monotonic() < until:
+            seeds = rng.integers(2**64, size=workers, dtype=np.uint64)
+            best = min([best, *pool.map(make, seeds)], key=lambda table: table.end)
+            tried += workers
+    return best, tried
 
 
 def by_start(network: Network, rows: tuple[Int32Array, Int32Array, Int64Array]) -> Table:
@@ -147,17 +139,20 @@ def _to_all(network: Network, owner: Int64Array, options: TacosOptions) -> Calla
     nodes = len(network.in_first) - 1
     many = len(owner) * (nodes - 1) > MANY and len(network.duration) == 1
     pick = (SAMPLED if many else "scarcest") if options.pick == AUTO else options.pick
-    threads = max(1, min(_cores(), nodes // rounds.SHARE)) if options.tries == 1 else 1
+    threads = threads_for(nodes) if options.tries == 1 else 1
 
     def by_round(seed: np.uint64) -> Table:
         chunk, link, first = rounds.synthesize(network, owner, seed, threads)
         start = np.arange(len(first)) * network.duration[0]
         return Table(chunk, link, np.repeat(start[:-1], np.diff(first)), int(start[-1]))
 
+    def by_matching(seed: np.uint64) -> Table:
+        return by_start(network, matching.synthesize(network, owner, options.wait, seed))
+
     def by_event(seed: np.uint64) -> Table:
         return by_start(network, kernel.synthesize(network, owner, EVENT_PICKS[pick], options.wait, seed))
 
-    return by_round if pick == SAMPLED else by_event
+    return {SAMPLED: by_round, MAXIMUM: by_matching}.get(pick, by_event)
 
 
 def _cores() -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 from heuristics.tacos import kernel
 from topologies.errors import InputError, suggestion
+from topologies.units import parse_size
 
-AUTO, SAMPLED = "auto", "sampled"
+AUTO, SAMPLED, MAXIMUM = "auto", "sampled", "maximum"
 
 EVENT_PICKS = {
     "uniform": kernel.UNIFORM,
@@ -17,7 +19,13 @@ EVENT_PICKS = {
 }
 """The rules of the kernel that goes from event to event."""
 
-PICKS = (AUTO, SAMPLED, *EVENT_PICKS)
+NOTHING, TREES = "nothing", "trees"
+GUIDES = (AUTO, NOTHING, TREES)
+
+HALVES, OVERLAPPED = "halves", "overlapped"
+ALLREDUCES = (AUTO, HALVES, OVERLAPPED)
+
+PICKS = (AUTO, SAMPLED, *EVENT_PICKS, MAXIMUM)
 
 
 @dataclass(frozen=True)
@@ -41,6 +49,8 @@ class TacosOptions:
         - ``"paper"``: Algorithm 1 as printed, which goes through the unsatisfied postconditions in random
           order and gives each a random one of its cheapest free links. Slower, as each event passes over
           all postconditions.
+        - ``"maximum"``: at each event a matching with the most links, of those one with the rarest chunks
+          (`heuristics.tacos.matching`).
         - ``"auto"``: sampled for over `heuristics.tacos.copying.MANY` transfers between links of one cost,
           else scarcest.
 
@@ -55,6 +65,25 @@ class TacosOptions:
     degree
         To how many links a rank switches are unwound (section IV-G); None: several, and the schedule that
         ends first is kept. Of no effect without switches.
+    guide
+        What a chunk is guided by, if it goes to all ranks or comes from all.
+
+        - ``"nothing"``: a link takes any chunk that its pick finds best.
+        - ``"trees"``: each chunk keeps to a tree of its own, of trees that load links as little as can be
+          (`heuristics.tacos.following`). Where slow links join parts of a network no chunk crosses twice.
+        - ``"auto"``: where links differ or share ports, for up to `heuristics.tacos.following.MANY`
+          transfers, both are made, and the one that ends first is kept; elsewhere nothing.
+    allreduce
+        ``"halves"``: a reduce-scatter, and when it ends an allgather. ``"overlapped"``: every chunk is
+        reduced up a tree and broadcast down it, all at once and balanced over the links
+        (`heuristics.tacos.overlapped`); without switches, where links that lead both ways join all ranks.
+        ``"auto"``: where it can be overlapped both are made, and the one that ends first is kept.
+    time_limit
+        Seconds in which tries are added, past `tries`, by as many threads as there are cores; what is begun
+        is ended. ``stats["tries"]`` says how many there were. None: `tries`, and the result depends on the
+        seed alone.
+    memory
+        How much memory may be used, such as ``"16GB"``; None: all of the machine. What needs more is refused.
 
     Raises
     ------
@@ -67,6 +96,10 @@ class TacosOptions:
     wait: bool = True
     tries: int = 1
     degree: int | None = None
+    guide: str = AUTO
+    allreduce: str = HALVES
+    time_limit: float | None = None
+    memory: str | None = None
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -78,5 +111,19 @@ class TacosOptions:
                 raise InputError(f"tacos: {name} is {value!r}; allowed: an integer of at least 1")
         if self.pick not in PICKS:
             raise InputError(f"tacos: unknown pick '{self.pick}'{suggestion(str(self.pick), PICKS)}")
+        if self.guide not in GUIDES:
+            raise InputError(f"tacos: unknown guide '{self.guide}'{suggestion(str(self.guide), GUIDES)}")
+        if self.allreduce not in ALLREDUCES:
+            raise InputError(
+                f"tacos: unknown allreduce '{self.allreduce}'{suggestion(str(self.allreduce), ALLREDUCES)}"
+            )
+        if self.time_limit is not None and not 0 < self.time_limit < math.inf:
+            raise InputError(f"tacos: time_limit is {self.time_limit}; allowed: a positive number of seconds")
+        if self.memory is not None:
+            parse_size(self.memory)
         if not isinstance(self.wait, bool):
             raise InputError(f"tacos: wait is {self.wait!r}; allowed: true, false")
+
+    def shared(self, parts: int) -> TacosOptions:
+        """Return these options for one of several parts, each with its share of the time."""
+        return self if self.time_limit is None else replace(self, time_limit=self.time_limit / parts)

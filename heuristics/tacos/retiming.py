@@ -8,6 +8,7 @@ transfers taken before have left.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -40,6 +41,13 @@ def retimed(schedule: Schedule) -> Schedule:
         reduce=None if schedule.reduce is None else schedule.reduce[rows],
         stats={**schedule.stats, "ticks": int(arrival.max(initial=0))},
     )
+
+
+def ends(schedule: Schedule) -> Fraction:
+    """Return when the last transfer of a time-clock schedule arrives, in seconds."""
+    grouped = messages(schedule)
+    arrival = grouped.order + transfer_ticks(schedule, grouped).until_arrival
+    return int(arrival.max(initial=0)) * (schedule.tick or Fraction(0))
 
 
 class _Uses(NamedTuple):

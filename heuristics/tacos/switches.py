@@ -85,11 +85,11 @@ def unwind(topology: Topology, degree: int) -> Unwound:
 
 def on_ports(schedule: Schedule, topology: Topology, routes: Routes, chunk_bytes: Fraction) -> Schedule:
     """Return a schedule of the unwound network on the one with switches, with times of its own."""
-    tick = _tick(topology, chunk_bytes, len(schedule))
+    tick = tick_of(topology, chunk_bytes, len(schedule))
     return retimed(schedule.replace(topology=topology, routes=routes, tick=tick))
 
 
-def _tick(topology: Topology, chunk_bytes: Fraction, transfers: int) -> Fraction:
+def tick_of(topology: Topology, chunk_bytes: Fraction, transfers: int) -> Fraction:
     """Return the tick of which all times are multiples, or one so short that rounding hardly matters."""
     alphas = {topology.alpha[link] for link in range(topology.num_links)}
     bandwidths = {topology.bandwidth[link] for link in range(topology.num_links)}

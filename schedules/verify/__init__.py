@@ -18,25 +18,37 @@ chunk must hold exactly what it should: each contribution once. Chunks of size 0
 
 from __future__ import annotations
 
+from itertools import islice
+
+import numpy as np
+
+from schedules.round_table import RoundTable
 from schedules.schedule import Clock, Schedule
 from schedules.verify.blame import reduction_error
 from schedules.verify.claims import check_claims
 from schedules.verify.errors import VerificationError, chunk_name, wrong_transfer
-from schedules.verify.replay import MISSING, NOT_HELD, TWICE, Fault, Spans, first_fault, spans
+from schedules.verify.replay import MISSING, NOT_HELD, TWICE, UNEVEN, Fault, Replay, first_fault, replays
 from schedules.verify.table import check_table
 from schedules.verify.timing import Clash, first_clash, timing
+from schedules.verify.turns import Spans, spans
+from topologies.exact import Int64Array
 
 __all__ = ["VerificationError", "verify"]
 
 
-def verify(schedule: Schedule) -> None:
+def verify(schedule: Schedule | RoundTable) -> None:
     """Check that a schedule does its collective, in time linear in its table.
+
+    One on disk is read block by block, and once more for each part of the state that fits memory.
 
     Raises
     ------
     VerificationError
         Naming the first wrong transfer, or what is wrong at the end.
     """
+    if isinstance(schedule, RoundTable):
+        _verify_blocks(schedule)
+        return
     check_table(schedule)
     when = clash = None
     if schedule.clock is Clock.TIME:
@@ -58,6 +70,60 @@ def _overlap(schedule: Schedule, clash: Clash) -> VerificationError:
     )
 
 
+def _verify_blocks(table: RoundTable) -> None:
+    """Check a table block by block: all rows by themselves, then replays of some chunks after others."""
+    for block in table.blocks():
+        check_table(block)
+    found = [_first_of_blocks(table, replay) for replay in replays(table)]
+    faults = [fault for fault in found if fault is not None]
+    if faults:
+        place, fault = min(faults, key=lambda pair: (pair[0], pair[1][:2]))
+        raise _block_error(table, place, fault)
+
+
+def _first_of_blocks(table: RoundTable, replay: Replay) -> tuple[int, Fault] | None:
+    """Return the first thing that goes wrong in a replay, and in which block; in the end: the one after."""
+    place = 0
+    for block in table.blocks():
+        fault = replay.play(block, spans(block, None))
+        if fault is not None:
+            return place, fault
+        place += 1
+    fault = replay.lacking((0, 0))
+    return None if fault is None else (place, fault)
+
+
+def _block_error(table: RoundTable, place: int, fault: Fault) -> VerificationError:
+    if fault.reason == MISSING:
+        return _missing_error(table, fault)
+    if fault.reason == UNEVEN:
+        rows, numbers = _rows_of(table, fault.chunk)
+        return reduction_error(rows, spans(rows, None), fault.chunk, numbers)
+    block = next(islice(table.blocks(), place, None))
+    return _fault_error(block, spans(block, None), fault)
+
+
+def _rows_of(table: RoundTable, chunk: int) -> tuple[Schedule, Int64Array]:
+    """Return the rows that carry one chunk, and their numbers."""
+    parts, numbers = [], []
+    for block in table.blocks():
+        rows = np.flatnonzero(block.chunk == chunk)
+        numbers.append(rows + block.first_row)
+        reduces = np.zeros(len(rows), bool) if block.reduce is None else block.reduce[rows]
+        order = np.zeros(0, np.uint32) if block.order is None else block.order[rows]
+        parts.append((block.chunk[rows], block.route[rows], order, reduces))
+    chunks, route, order, reduces = (np.concatenate(column) for column in zip(*parts, strict=True))
+    extract = Schedule(
+        table.topology, table.collective, Clock.STEP, table.chunks, chunks, route, order, reduce=reduces
+    )
+    return extract, np.concatenate(numbers)
+
+
+def _missing_error(schedule: Schedule | RoundTable, fault: Fault) -> VerificationError:
+    label = schedule.topology.labels[fault.node]
+    return VerificationError(f"{chunk_name(schedule, fault.chunk)} is missing at rank {label} at the end")
+
+
 def _fault_error(schedule: Schedule, turns: Spans, fault: Fault) -> VerificationError:
     label = schedule.topology.labels[fault.node]
     if fault.reason == NOT_HELD:
@@ -65,5 +131,5 @@ def _fault_error(schedule: Schedule, turns: Spans, fault: Fault) -> Verification
     if fault.reason == TWICE:
         return wrong_transfer(schedule, fault.row, fault.chunk, f"delivered twice: {label} holds it already")
     if fault.reason == MISSING:
-        return VerificationError(f"{chunk_name(schedule, fault.chunk)} is missing at rank {label} at the end")
+        return _missing_error(schedule, fault)
     return reduction_error(schedule, turns, fault.chunk)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from schedules.schedule import Schedule
 from schedules.verify.errors import VerificationError, chunk_name, wrong_transfer
-from schedules.verify.replay import Spans
+from schedules.verify.turns import Spans
 from topologies.exact import Int64Array
 
 _MANY = 2
@@ -33,42 +33,49 @@ class _Value:
         return _Value(times, min(blames, default=None))
 
 
-def reduction_error(schedule: Schedule, turns: Spans, chunk: int) -> VerificationError:
+def reduction_error(
+    schedule: Schedule, turns: Spans, chunk: int, numbers: Int64Array | None = None
+) -> VerificationError:
     """Return the error for a chunk whose required sums are wrong.
 
     It names the first transfer that put a contribution a second time into a value that ends where the sum
-    should be; where there is none, the first rank with a contribution missing.
+    should be; where there is none, the first rank with a contribution missing. `numbers`, int64, shape
+    (transfers,): of each row in the table that the schedule is an extract of; None: it is the table.
     """
     item = int(schedule.chunks.item[chunk])
     group = int(schedule.collective.items.group[item])
     members = schedule.collective.members[group]
+    start = int(schedule.collective.items.start[item])
+    givers = members if start < 0 else (start,)
     end = int(schedule.collective.items.end[item])
-    held = _replay(schedule, turns, chunk, members)
-    nobody = _Value(np.zeros(len(members), dtype=np.int8))
+    held = _replay(schedule, turns, chunk, givers)
+    nobody = _Value(np.zeros(len(givers), dtype=np.int8))
     required = [(rank, held.get(rank, nobody)) for rank in (members if end < 0 else (end,))]
     places = [value.doubled for _, value in required if value.doubled is not None]
     if places:
         row = min(places)[1]
+        if numbers is not None:
+            schedule = schedule.replace(first_row=int(numbers[row]) - row)
         return wrong_transfer(schedule, row, chunk, "it adds a contribution a second time")
     labels = schedule.topology.labels
     rank, value = next((rank, value) for rank, value in required if value.times.min() == 0)
-    absent = labels[members[int(value.times.argmin())]]
+    absent = labels[givers[int(value.times.argmin())]]
     return VerificationError(
         f"{chunk_name(schedule, chunk)}: the contribution of rank {absent} is missing at rank {labels[rank]} "
         "at the end"
     )
 
 
-def _replay(schedule: Schedule, turns: Spans, chunk: int, members: tuple[int, ...]) -> dict[int, _Value]:
-    """Return what each node holds of a chunk at the end."""
+def _replay(schedule: Schedule, turns: Spans, chunk: int, givers: tuple[int, ...]) -> dict[int, _Value]:
+    """Return what each node holds of a chunk, to which some ranks contribute, at the end."""
     rows = _rows_of(schedule, chunk)
     sources, targets = (
         schedule.route_source[schedule.route[rows]],
         schedule.route_target[schedule.route[rows]],
     )
     reduces = np.zeros(len(rows), dtype=bool) if schedule.reduce is None else schedule.reduce[rows]
-    own = np.eye(len(members), dtype=np.int8)
-    held = {rank: _Value(own[place]) for place, rank in enumerate(members)}
+    own = np.eye(len(givers), dtype=np.int8)
+    held = {rank: _Value(own[place]) for place, rank in enumerate(givers)}
     read: dict[int, _Value] = {}
     for span, first, last, delivers in _spans_of(turns, rows):
         for index in range(first, last):

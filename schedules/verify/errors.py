@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from schedules.round_table import RoundTable
 from schedules.schedule import Clock, Schedule
 from topologies.errors import TuttiError
 
@@ -33,10 +34,11 @@ def wrong_transfer(schedule: Schedule, row: int, chunk: int | None, what: str) -
     if schedule.order is not None:
         unit = "step" if schedule.clock is Clock.STEP else "tick"
         parts.append(f"{unit} {schedule.order[row]}")
+    row += schedule.first_row
     return VerificationError(f"transfer {row} ({', '.join(parts)}): {what}", row)
 
 
-def chunk_name(schedule: Schedule, chunk: int) -> str:
+def chunk_name(schedule: Schedule | RoundTable, chunk: int) -> str:
     """Return ``"chunk 7 of rank 2's shard"``, with labels; in all-to-all also whom it is for."""
     items, item = schedule.collective.items, int(schedule.chunks.item[chunk])
     labels = schedule.topology.labels

@@ -8,6 +8,7 @@ a probability of 2^-61.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -15,9 +16,10 @@ import numpy.typing as npt
 from numba import njit
 
 from schedules.collective import EVERYONE
-from schedules.schedule import Clock, Schedule
-from schedules.verify.timing import Timing, arrival_order
-from topologies.exact import BoolArray, Int32Array, Int64Array, frozen, offsets_of
+from schedules.round_table import RoundTable
+from schedules.schedule import Schedule
+from schedules.verify.turns import Spans, unit_at, units_of
+from topologies.exact import BoolArray, Int32Array, Int64Array, frozen
 
 UInt64Array = npt.NDArray[np.uint64]
 ByteArray = npt.NDArray[np.uint8]
@@ -29,30 +31,6 @@ NONE, NOT_HELD, TWICE, MISSING, UNEVEN = range(-1, 4)
 _PRIME = np.uint64(2**61 - 1)
 _EMPTY = np.uint64(2**64 - 1)
 """The word of the empty multiset: no sum, so that a sum of 0 is not mistaken for it."""
-
-
-class Spans(NamedTuple):
-    """What happens in turn: span i reads the sources of rows first[i] to last[i] - 1, or delivers them.
-
-    Parameters
-    ----------
-    first, last
-        int32: where a span delivers, its first is written ``~first[i]``.
-    each
-        Whether instead each row reads and delivers before the next (the flow clock).
-    under_way
-        At least as many chunks as are ever read and not yet delivered.
-    """
-
-    first: Int32Array
-    last: Int32Array
-    each: bool
-    under_way: int
-
-    def reading(self, row: int) -> int:
-        """Return the span in which a row reads its source."""
-        spans = np.flatnonzero(self.first >= 0)
-        return int(spans[np.searchsorted(self.first[spans], row, side="right") - 1])
 
 
 class Fault(NamedTuple):
@@ -103,44 +81,55 @@ class _Conditions(NamedTuple):
     nodes: Int32Array
 
 
-def spans(schedule: Schedule, when: Timing | None) -> Spans:
-    """Return what happens in turn. In the time clock, `when` says when rows leave and arrive."""
-    rows, units = len(schedule), _units(schedule)
-    widest = int(np.diff(units).max(initial=1))
-    if when is not None:
-        first, last = arrival_order(when.order, when.kind, when.arrival)
-        under_way = _most_under_way(when.order, units, int(when.arrival.max(initial=1)))
-        return Spans(first, last, False, max(1, under_way))
-    if schedule.clock is Clock.FLOW or schedule.order is None:
-        return Spans(np.zeros(1, np.int32), np.array([rows], np.int32), True, widest)
-    changes = np.flatnonzero(schedule.order[1:] != schedule.order[:-1]) + 1
-    bounds = np.concatenate([[0], changes, [rows]])
-    in_turn = np.stack([bounds[:-1], ~bounds[:-1]], axis=1).ravel().astype(np.int32)
-    most = np.diff(units[bounds] if len(units) else bounds).max(initial=1)
-    return Spans(in_turn, np.repeat(bounds[1:], 2).astype(np.int32), False, int(most))
+class Replay:
+    """Who holds what of the chunks low to high - 1, as far as rows were played.
+
+    Parameters
+    ----------
+    whole
+        The schedule, or the table that its blocks are made from.
+    low, high
+        The chunks.
+    """
+
+    def __init__(self, whole: Schedule | RoundTable, low: int, high: int) -> None:
+        self.conditions, self.low, self.high = _conditions(whole), low, high
+        self.combining = whole.collective.is_combining
+        begin = _initial_words if self.combining else _initial_bits
+        self.held = begin(self.conditions, low, high, whole.topology.num_nodes)
+
+    def play(self, rows: Schedule, turns: Spans) -> Fault | None:
+        """Play the rows of a schedule, or of its next block; return the first thing that goes wrong."""
+        table = _Table(
+            rows.chunk,
+            rows.count_or_empty,
+            rows.route,
+            rows.reduce_or_empty,
+            rows.route_source,
+            rows.route_target,
+            units_of(rows),
+        )
+        kernel = _play_words if self.combining else _play_bits
+        return _or_none(kernel(turns, table, self.held, self.low, self.high))
+
+    def lacking(self, after: tuple[int, int]) -> Fault | None:
+        """Return what is wrong in the end, `after` being the number of spans and of rows played."""
+        kernel = _uneven if self.combining else _missing
+        return _or_none(kernel(self.held, self.conditions, self.low, self.high, after))
 
 
-def _units(schedule: Schedule) -> Int64Array:
-    """Return offsets that number the chunks that rows carry; empty where each carries one."""
-    if schedule.count is None:
-        return np.zeros(0, dtype=np.int64)
-    return offsets_of(schedule.count)
+def _or_none(found: tuple[int, int, int, int, int]) -> Fault | None:
+    fault = Fault(*found)
+    return None if fault.reason == NONE else fault
 
 
-@njit(cache=True)
-def _most_under_way(order: Int64Array, units: Int64Array, longest: int) -> int:
-    """Return the most chunks that start within `longest` ticks."""
-    most, since = 0, 0
-    for row in range(len(order)):
-        while order[since] <= order[row] - max(longest, 1):
-            since += 1
-        most = max(most, _unit(units, row + 1) - _unit(units, since))
-    return most
-
-
-@njit(cache=True, inline="always")
-def _unit(units: Int64Array, row: int) -> int:
-    return row if len(units) == 0 else units[row]
+def replays(whole: Schedule | RoundTable) -> Iterator[Replay]:
+    """Yield replays of all chunks, as many at a time as the state has room for."""
+    nodes, chunks = whole.topology.num_nodes, len(whole.chunks)
+    combining = whole.collective.is_combining
+    width = max(1, STATE_BYTES // nodes // 8 if combining else STATE_BYTES // nodes * 8)
+    for low in range(0, chunks, width):
+        yield Replay(whole, low, min(low + width, chunks))
 
 
 def first_fault(schedule: Schedule, turns: Spans) -> Fault | None:
@@ -148,30 +137,16 @@ def first_fault(schedule: Schedule, turns: Spans) -> Fault | None:
 
     What is wrong in the end comes after all transfers: the first of the lowest chunk's ranks.
     """
-    table = _Table(
-        schedule.chunk,
-        schedule.count_or_empty,
-        schedule.route,
-        schedule.reduce_or_empty,
-        schedule.route_source,
-        schedule.route_target,
-        _units(schedule),
-    )
-    conditions = _conditions(schedule)
-    combining = schedule.collective.is_combining
-    nodes, chunks = schedule.topology.num_nodes, len(schedule.chunks)
-    width = max(1, STATE_BYTES // nodes // 8 if combining else STATE_BYTES // nodes * 8)
     worst: Fault | None = None
-    for low in range(0, chunks, width):
-        high = min(low + width, chunks)
-        kernel = _replay_words if combining else _replay_bits
-        fault = Fault(*kernel(turns, table, conditions, low, high, nodes))
-        if fault.reason != NONE and (worst is None or fault[:2] < worst[:2]):
+    after = len(turns.first), len(schedule)
+    for replay in replays(schedule):
+        fault = replay.play(schedule, turns) or replay.lacking(after)
+        if fault is not None and (worst is None or fault[:2] < worst[:2]):
             worst = fault
     return worst
 
 
-def _conditions(schedule: Schedule) -> _Conditions:
+def _conditions(schedule: Schedule | RoundTable) -> _Conditions:
     items, members = schedule.collective.items, schedule.collective.members
     offsets = np.cumsum([0, *map(len, members)])
     everyone = np.stack([offsets[items.group], offsets[items.group + 1]], axis=1)
@@ -185,15 +160,21 @@ def _conditions(schedule: Schedule) -> _Conditions:
 
 
 @njit(cache=True)
-def _replay_bits(
-    turns: Spans, table: _Table, conditions: _Conditions, low: int, high: int, nodes: int
-) -> tuple[int, int, int, int, int]:
-    """Replay chunks low..high-1 of a collective that does not combine; bit (node, chunk): held."""
+def _initial_bits(conditions: _Conditions, low: int, high: int, nodes: int) -> ByteArray:
     width = high - low
     held = np.zeros((nodes * width + 7) // 8, dtype=np.uint8)
     for chunk in range(low, high):
         start = conditions.nodes[conditions.starts[conditions.item[chunk], 0]]
         _set(held, start * width + chunk - low)
+    return held
+
+
+@njit(cache=True)
+def _play_bits(
+    turns: Spans, table: _Table, held: ByteArray, low: int, high: int
+) -> tuple[int, int, int, int, int]:
+    """Replay chunks low..high-1 of a collective that does not combine; bit (node, chunk): held."""
+    width = high - low
     for span in range(len(turns.first)):
         delivers = turns.first[span] < 0
         for row in range(~turns.first[span] if delivers else turns.first[span], turns.last[span]):
@@ -208,7 +189,7 @@ def _replay_bits(
                 place = _fill(held, node * width + first, length)
                 if place >= 0:
                     return span, row, low + first + place, node, TWICE
-    return _missing(held, conditions, low, high, (len(turns.first), len(table.chunk)))
+    return 0, 0, 0, 0, NONE
 
 
 @njit(cache=True)
@@ -262,17 +243,16 @@ def _set(bits: ByteArray, index: int) -> None:
 
 
 @njit(cache=True)
-def _replay_words(
-    turns: Spans, table: _Table, conditions: _Conditions, low: int, high: int, nodes: int
+def _play_words(
+    turns: Spans, table: _Table, held: UInt64Array, low: int, high: int
 ) -> tuple[int, int, int, int, int]:
     """Replay chunks low..high-1 of a collective that combines; `held`: fingerprints of (node, chunk)."""
-    held = _initial_words(conditions, low, high, nodes)
     read = np.empty(turns.under_way, dtype=np.uint64)
     for span in range(len(turns.first)):
         delivers = turns.first[span] < 0
         for row in range(~turns.first[span] if delivers else turns.first[span], turns.last[span]):
             first, length = _run(table, row, low, high)
-            unit = _unit(table.units, row) + low + first - table.chunk[row]
+            unit = unit_at(table.units, row) + low + first - table.chunk[row]
             if not delivers:
                 node = table.source[table.route[row]]
                 place = _take(held[node, first : first + length], read, unit)
@@ -284,7 +264,7 @@ def _replay_words(
                 place = _give(held[node, first : first + length], read, unit, reduces)
                 if place >= 0:
                     return span, row, low + first + place, node, TWICE
-    return _uneven(held, conditions, low, high, (len(turns.first), len(table.chunk)))
+    return 0, 0, 0, 0, NONE
 
 
 @njit(cache=True)

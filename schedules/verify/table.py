@@ -142,7 +142,7 @@ def _check_rows(schedule: Schedule) -> None:
         schedule.route_source,
         schedule.route_target,
         kinds,
-        schedule.collective.is_combining,
+        schedule.collective.items.combines,
     )
     early = _first_disorder(schedule)
     if early is not None and (code == _FINE or early < row):
@@ -171,7 +171,7 @@ def _first_bad_row(
     source: Int32Array,
     target: Int32Array,
     kinds: BoolArray,
-    combining: bool,
+    combines: BoolArray,
 ) -> tuple[int, int]:
     """Return the first row with an entry out of range or not allowed, and which of the codes above it is."""
     chunk, count, route, reduce = columns
@@ -188,7 +188,7 @@ def _first_bad_row(
             code = _ROUTE
         else:
             adds = 1 if len(reduce) > 0 and reduce[row] else 0
-            if adds == 1 and not combining:
+            if adds == 1 and not combines[item[first]]:
                 code = _REDUCE
             elif not kinds[adds, source[route[row]]]:
                 code = _SOURCE
@@ -209,11 +209,12 @@ def _raise_row(schedule: Schedule, row: int, code: int) -> None:
         _ROUTE: f"route {route} does not exist; routes are 0..{len(schedule.route_table) - 1}",
     }
     if code in unnamed:
-        raise VerificationError(f"transfer {row}: {unnamed[code]}", row)
+        number = schedule.first_row + row
+        raise VerificationError(f"transfer {number}: {unnamed[code]}", number)
     if code == _REDUCE:
-        raise wrong_transfer(
-            schedule, row, None, f"it reduces, and {schedule.collective.kind} does not combine"
-        )
+        whole = schedule.collective
+        datum = "its datum is not combined" if whole.is_combining else f"{whole.kind} does not combine"
+        raise wrong_transfer(schedule, row, None, f"it reduces, and {datum}")
     node = int((schedule.route_source if code == _SOURCE else schedule.route_target)[route])
     verb, side = ("starts", "out of") if code == _SOURCE else ("ends", "into")
     reduces = schedule.reduce is not None and bool(schedule.reduce[row])

@@ -8,7 +8,7 @@ import pytest
 from experiments.registry import METHODS
 from heuristics.dimensions import Part, line_bandwidths, line_rows, spread
 from heuristics.themis import reduction_orders
-from schedules.cost import congestion, step_cost
+from schedules.cost import congestion, link_loads, step_cost
 from topologies import InputError, Unsupported
 from topologies.grids import Grid, Line, grid_of
 from topologies.text import parse_topology
@@ -104,6 +104,14 @@ def test_blueconnect_moves_most_along_the_first_dimension(made):
     assert congestion(schedule) == Fraction(12, 16) / 2 / Fraction(50 * 10**9)
 
 
+def test_blueconnect_gathers_within_machines_last(made):
+    """2 boxes of 8 A100: a shard over each adapter, M/16; then 7 pairs of shards into each GPU, 300 GB/s."""
+    schedule = made(METHODS["blueconnect"], "dgx_a100:2", options={"chunks": 1})
+    assert congestion(schedule) == Fraction(7 * 2, 16) / (300 * 10**9)
+    loads = {Fraction(int(load), schedule.chunks.denominator) for load in link_loads(schedule)}
+    assert loads == {Fraction(1, 16), Fraction(7 * 2, 16)}
+
+
 def test_themis_alternates_on_a_square_and_halves_what_blueconnect_needs(made):
     """Two chunks, one each order: a link carries (12 + 3) / 16 / 2 of half of M each way."""
     schedule = made(METHODS["themis"], "torus:4x4", options={"chunks": 2})
@@ -113,9 +121,10 @@ def test_themis_alternates_on_a_square_and_halves_what_blueconnect_needs(made):
 def test_themis_weighs_dimensions_by_bandwidth():
     """By hand: 3/4 of D at rate 4 and 3/16 at rate 1 take alike long, so the order repeats."""
     grid = Grid((4, 4), (Line.SWITCH, Line.SWITCH))
-    orders = reduction_orders(grid, [Fraction(4), Fraction(1)], 3)
+    orders = reduction_orders(grid, [Fraction(4), Fraction(1)], 3, (0, 1))
     assert orders == [(0, 1), (0, 1), (0, 1)]
-    assert reduction_orders(grid, [Fraction(1), Fraction(4)], 2) == [(0, 1), (1, 0)]
+    assert reduction_orders(grid, [Fraction(1), Fraction(4)], 2, (0, 1)) == [(0, 1), (1, 0)]
+    assert reduction_orders(grid, [Fraction(1), Fraction(4)], 2, (1, 0)) == [(1, 0), (1, 0)]
 
 
 @pytest.mark.parametrize(

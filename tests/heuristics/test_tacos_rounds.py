@@ -1,13 +1,12 @@
 """TACOS in rounds: against plain Python on sets, at its bounds, the same on any number of threads."""
 
 from fractions import Fraction
-from heapq import nsmallest
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from heuristics.tacos import METHOD, TacosOptions, bitsets, copying, rounds
+from heuristics.tacos import METHOD, TacosOptions, bitsets, field, memory, rounds
 from heuristics.tacos.network import time_expanded
 from schedules import Problem, collective
 from schedules.verify import verify
@@ -35,7 +34,7 @@ def below(word, bound):
 class Twin:
     """The same rounds on Python sets."""
 
-    def __init__(self, network, owner, seed, looked_at):
+    def __init__(self, network, owner, seed, careful):
         self.sources = [
             network.source[network.in_links[begin:end]].tolist()
             for begin, end in pairwise(network.in_first.tolist())
@@ -44,9 +43,9 @@ class Twin:
             network.in_links[begin:end].tolist() for begin, end in pairwise(network.in_first.tolist())
         ]
         self.nodes = range(len(self.sources))
-        self.words = -(-len(owner) // 64)
+        self.blocks = -(-len(owner) // (64 * field.WIDTH))
         self.have = [{c for c, o in enumerate(owner) if o == node} for node in self.nodes]
-        self.chunks, self.seed, self.looked_at = set(range(len(owner))), seed, looked_at
+        self.chunks, self.seed, self.careful = set(range(len(owner))), seed, careful
 
     def run(self, most=10**6):
         sent, turn = [], 0
@@ -62,47 +61,59 @@ class Twin:
 
     def match(self, node, turn):
         missing, sources = self.chunks - self.have[node], self.sources[node]
-        blocks = -(-self.words // rounds.BLOCK)
-        block = below(mixed(self.seed ^ (turn * 0xD1342543DE82EF95 & MASK)), blocks)
         if not missing:
             return {}
-        random = mixed(self.seed ^ (turn * 0xD1342543DE82EF95 & MASK) ^ (node * 0x9E3779B97F4A7C15 & MASK))
-        picked = self.pick_scarce(missing, sources, random, [*range(block, blocks), *range(block)])
-        missing -= set(picked.values())
-        i = below(mixed((random + 0x9E3779B97F4A7C15) & MASK), len(sources))
-        for _ in sources:
-            i = (i + 1) % len(sources)
-            if i not in picked and missing:
-                random = mixed((random + 0x9E3779B97F4A7C15) & MASK)
-                width = min(rounds.BLOCK, self.words - block * rounds.BLOCK)
-                begin = block * rounds.BLOCK + below(random, width)
-                able = missing & self.have[sources[i]]
-                met = nsmallest(self.looked_at, able, key=lambda c: ((c // 64 - begin) % self.words, c))
-                if met:
-                    picked[i] = min(met, key=self.spread.get)
-                    missing.discard(picked[i])
-        return picked
+        care = rounds.CAREFUL if len(missing) <= self.careful else rounds.QUICK
+        self.looked_at, self.searched = care
+        seeded = self.seed ^ (turn * 0xD1342543DE82EF95 & MASK)
+        random = mixed(seeded ^ (node * 0x9E3779B97F4A7C15 & MASK))
+        first = below(mixed(seeded), self.blocks)
+        blocks = [*range(first, self.blocks), *range(first)]
+        self.picked, brings = (
+            {},
+            {c: [i for i, u in enumerate(sources) if c in self.have[u]] for c in missing},
+        )
+        noted = self.search(brings, len(sources), blocks, random & (field.WIDTH - 1))
+        begin = below(mixed((random + 0x9E3779B97F4A7C15) & MASK), len(sources))
+        for i in [*range(begin + 1, len(sources)), *range(begin + 1)]:
+            able = [c for c in noted if i in brings[c] and c not in self.picked.values()]
+            if i not in self.picked and able:
+                self.picked[i] = min(able[: self.looked_at], key=self.spread.get)
+        for i in range(len(sources)):
+            able = [c for c in self.in_turn(brings, blocks, 0) if i in brings[c]]
+            able = [c for c in able if c not in self.picked.values()]
+            if i not in self.picked and able:
+                self.picked[i] = able[0]
+        return self.picked
 
-    def pick_scarce(self, missing, sources, random, blocks):
-        brings = {c: [i for i, u in enumerate(sources) if c in self.have[u]] for c in missing}
-        scarce = {c: links[0] for c, links in brings.items() if len(links) == 1}
-        picked, left = {}, self.looked_at * len(sources)
-        for block in blocks:
-            listed = sorted({c // 64 for c in scarce if c // 64 // rounds.BLOCK == block})
-            if not listed:
-                continue
-            random = mixed((random + 0xD1342543DE82EF95) & MASK)
-            at = below(random, len(listed))
-            for word in listed[at:] + listed[:at]:
-                here = sorted(c for c in scarce if c // 64 == word)
-                for c in here:
-                    best = picked.get(scarce[c])
-                    if best is None or self.spread[c] < self.spread[best]:
-                        picked[scarce[c]] = c
-                left -= len(here)
-                if left <= 0:
-                    return picked
-        return picked
+    def in_turn(self, chunks, blocks, at):
+        """By block, then by word from `at` on in each, then by number."""
+        place = {block: i for i, block in enumerate(blocks)}
+
+        def key(c):
+            word = c // 64
+            return place[word // field.WIDTH], (word - at) % field.WIDTH, c
+
+        return sorted((c for c in chunks if c // 64 // field.WIDTH in place), key=key)
+
+    def search(self, brings, links, blocks, at):
+        """Pick what one link can bring; return what several can, as far as it is noted."""
+        offered, words, noted = [[] for _ in range(links)], set(), []
+        for searched, block in enumerate(blocks, 1):
+            here = self.in_turn(brings, [block], at)
+            for c in here:
+                if len(brings[c]) == 1 and len(offered[brings[c][0]]) < self.looked_at:
+                    offered[brings[c][0]].append(c)
+            if all(len(chunks) == self.looked_at for chunks in offered):
+                break
+            for c in here:
+                if len(brings[c]) > 1 and (c // 64 in words or len(words) < field.LISTED):
+                    words.add(c // 64)
+                    noted.append(c)
+            if searched >= self.searched and len(words) >= links:
+                break
+        self.picked = {i: min(chunks, key=self.spread.get) for i, chunks in enumerate(offered) if chunks}
+        return noted
 
 
 def as_list(made):
@@ -111,7 +122,7 @@ def as_list(made):
     return list(zip(chunk.tolist(), link.tolist(), turn.tolist(), strict=True))
 
 
-@pytest.mark.parametrize("looked_at", [1, 4])
+@pytest.mark.parametrize("careful", [0, 30, 1000])
 @pytest.mark.parametrize("seed", [0, 2**64 - 1])
 @pytest.mark.parametrize(
     ("text", "chunks"),
@@ -123,20 +134,20 @@ def as_list(made):
         ("torus:2x3", 1),  # parallel links
     ],
 )
-def test_the_rounds_are_those_of_the_twin(text, chunks, seed, looked_at):
+def test_the_rounds_are_those_of_the_twin(text, chunks, seed, careful):
     network = network_of(text)
     owner = np.repeat(np.arange(len(network.in_first) - 1), chunks)
-    made = rounds.synthesize(network, owner, np.uint64(seed), 1, looked_at)
-    assert as_list(made) == Twin(network, owner.tolist(), seed, looked_at).run()
+    made = rounds.synthesize(network, owner, np.uint64(seed), 1, careful)
+    assert as_list(made) == Twin(network, owner.tolist(), seed, careful).run()
 
 
 @pytest.mark.parametrize("text", ["torus:2x3", "ring:6", "mesh:2x3"])
 def test_sets_of_several_blocks_are_gone_through_as_by_the_twin(text):
-    """Of 6 x 1,400 chunks, 132 words; the first rounds."""
+    """Of 6 x 1,400 chunks, 17 blocks; the first rounds."""
     network = network_of(text)
     owner = np.repeat(np.arange(6), 1400)
     made = as_list(rounds.synthesize(network, owner, np.uint64(3)))
-    expected = Twin(network, owner.tolist(), 3, rounds.LOOKED_AT).run(6)
+    expected = Twin(network, owner.tolist(), 3, rounds.CAREFUL_CHUNKS).run(6)
     assert made[: len(expected)] == expected
 
 
@@ -164,6 +175,8 @@ def synthesized(text, seed=0, **options):
 @pytest.mark.parametrize(
     ("text", "in_links"),
     [
+        ("torus:5x5", 4),
+        ("torus:8x8", 4),
         ("torus:10x10", 4),
         ("torus:16x16", 4),
         ("torus:20x20", 4),  # from here on by samples
@@ -177,7 +190,7 @@ def synthesized(text, seed=0, **options):
     ],
 )
 def test_the_chunks_that_a_corner_must_receive_bound_the_rounds_and_are_met(text, in_links):
-    schedule = synthesized(text, tries=4 if parse_topology(text).num_ranks < 300 else 1)
+    schedule = synthesized(text, tries=20 if parse_topology(text).num_ranks < 300 else 1)
     assert int(schedule.order[-1]) + 1 == -(-(schedule.topology.num_ranks - 1) // in_links)
 
 
@@ -209,10 +222,30 @@ def test_samples_need_links_of_one_cost():
 
 def test_what_the_memory_can_not_hold_is_refused(monkeypatch):
     """90 transfers of 16 bytes each, and two bits for each of 100 pairs."""
-    monkeypatch.setattr(copying, "memory", lambda: 1464)
+    monkeypatch.setattr(memory, "memory", lambda: 1464)
     with pytest.raises(InputError) as error:
         synthesized("ring:10")
     expected = "tacos: 90 transfers on ring:10 need 1.46e-06 GB of memory; this machine has 1.46e-06 GB"
     assert str(error.value) == expected
-    monkeypatch.setattr(copying, "memory", lambda: 1465)
+    monkeypatch.setattr(memory, "memory", lambda: 1465)
     verify(synthesized("ring:10"))
+
+
+def test_a_memory_budget_is_kept(monkeypatch):
+    with pytest.raises(InputError) as error:
+        synthesized("ring:10", memory="1464B")
+    assert str(error.value) == (
+        "tacos: 90 transfers on ring:10 need 1.46e-06 GB of memory; allowed are 1.46e-06 GB"
+    )
+    verify(synthesized("ring:10", memory="1465B"))
+    monkeypatch.setattr(memory, "memory", lambda: 1464)
+    with pytest.raises(InputError, match="this machine has"):
+        synthesized("ring:10", memory="1GB")
+
+
+@pytest.mark.parametrize(
+    ("given", "text"), [("0B", "it must be positive"), ("much", "much"), ("16", "16"), (16, "16")]
+)
+def test_a_budget_is_a_positive_size(given, text):
+    with pytest.raises(InputError, match=text):
+        TacosOptions(memory=given)

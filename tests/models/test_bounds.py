@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from models.bounds import Bound, BoundError, best_bound, bound_document, lower_bounds
-from schedules import Kind, collective
+from schedules import KINDS, Kind, collective
 from topologies import InputError, Link, Topology
 from topologies.text import parse_topology
 
 SIZE = Fraction(1000)
-WITH_SHARDS = [kind for kind in Kind if kind not in (Kind.BROADCAST, Kind.REDUCE)]
+WITH_SHARDS = [kind for kind in KINDS if kind not in (Kind.BROADCAST, Kind.REDUCE)]
 
 
 def random_network(seed, ranks=None):
@@ -94,7 +94,7 @@ def node_cuts(topology):
         yield from (alone, [not there for there in alone])
 
 
-CASES = [(kind, uneven) for kind in Kind for uneven in (False, True) if not uneven or kind in WITH_SHARDS]
+CASES = [(kind, uneven) for kind in KINDS for uneven in (False, True) if not uneven or kind in WITH_SHARDS]
 
 
 @pytest.mark.parametrize(("kind", "uneven"), CASES)
@@ -119,7 +119,7 @@ def test_cut_and_degree_are_the_worst_of_all_cuts_and_of_those_around_a_rank(kin
             assert found["cut"].certificate["maximum"] is True
 
 
-@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("kind", KINDS)
 def test_groups_count_together_over_a_cut(kind):
     groups = [[0, 4], [5, 1, 3]]
     for seed in range(8):
@@ -216,7 +216,7 @@ def turned(topology):
     return Topology.from_links("turned", topology.num_ranks, back, num_switches=topology.num_switches)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in Kind if kind is not Kind.ALL_TO_ALL])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind is not Kind.ALL_TO_ALL])
 def test_bounds_of_a_collective_are_those_of_its_reverse_on_the_transpose(kind):
     """Theorem 1: a schedule run backwards takes as long. (Combined takes one of several worst cuts.)"""
     for seed in range(6):
@@ -229,7 +229,7 @@ def test_bounds_of_a_collective_are_those_of_its_reverse_on_the_transpose(kind):
             assert bounds[name].value == other[name].value
 
 
-@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("groups", [None, [[0, 3], [5, 1, 2]]])
 def test_every_certificate_proves_its_bound(kind, groups):
     for seed in range(8):

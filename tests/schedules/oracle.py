@@ -111,11 +111,18 @@ def check_row(schedule: Schedule, row: Row, item: list[int]) -> None:
         raise Wrong(row.number, TABLE)
     if len({item[chunk] for chunk in row.chunks}) > 1 or not 0 <= row.route < routes:
         raise Wrong(row.number, TABLE)
-    if row.reduce and schedule.collective.kind not in ("reduce-scatter", "reduce", "allreduce"):
+    if row.reduce and kind_of(schedule, item[row.chunk]) not in ("reduce-scatter", "reduce", "allreduce"):
         raise Wrong(row.number, TABLE)
     able = topology.aggregate if row.reduce else topology.multicast
     if any(node >= topology.num_ranks and node not in able for node in ends(schedule, row)):
         raise Wrong(row.number, TABLE)
+
+
+def kind_of(schedule: Schedule, item: int) -> str:
+    """Return the kind of the collective, or of the part of a mixed one, that an item is of."""
+    what = schedule.collective
+    kinds = [str(part.kind) for part in what.parts or (what,) for _ in part.members]
+    return kinds[what.items.group[item]]
 
 
 class Replay:

@@ -1,0 +1,290 @@
+"""What the seed does: means over seeds with confidence intervals, and paired differences.
+
+For runs that keep each of several seeds (``seeds = [0, 1, ..]``). With gap g(s, i) of seed s on case i (a
+topology, collective and size), the *mean gap of seed s* is the mean of g(s, i) over the cases. Seeds are
+independent, cases are the ones that were asked for, so the mean over n seeds has the interval
+
+    mean ± t_{0.975, n-1} · s / √n        (Student's t; s the standard deviation over the seeds).
+
+Two series are compared on the cases that both have, seed by seed: the interval of the differences. Synthesis
+times are compared by their logarithms, so that means are geometric.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from markupsafe import Markup
+from scipy.stats import t as student
+
+from experiments.report.results import Case, Results, Row
+from experiments.report.series import Series
+from experiments.report.svg import (
+    Frame,
+    Point,
+    Scale,
+    group,
+    linear,
+    logarithmic,
+    marker,
+    polyline,
+    series_class,
+    tag,
+)
+from experiments.report.text import number, seconds, size
+
+FEWEST = 3
+"""With fewer seeds there is no interval to speak of."""
+LEVEL = 0.95
+SHORTEST = 1e-6
+"""Seconds: what a synthesis takes at least, for the logarithm."""
+ROUNDING = 1e-9
+"""Percentage points: a smaller interval is rounding."""
+
+ROW = 24.0
+"""Pixels from series to series in the chart."""
+NAMES = 165.0
+"""Pixels left of the chart for their names."""
+BETWEEN = 18.0
+"""Pixels between the middle and each half of the chart."""
+
+Values = Mapping[Case, Mapping[str, float]]
+"""A value for each case and seed."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean with its confidence interval."""
+
+    mean: float
+    half: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Interval:
+        """Return it for independent values, at least two.
+
+        Examples
+        --------
+        >>> interval = Interval.of([1.0, 2.0, 3.0])
+        >>> round(interval.mean, 6), round(interval.half, 3)
+        (2.0, 2.484)
+        """
+        count = len(values)
+        spread = float(np.std(values, ddof=1)) / math.sqrt(count)
+        return cls(float(np.mean(values)), float(student.ppf((1 + LEVEL) / 2, count - 1)) * spread)
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The interval's."""
+        return (self.mean - self.half, self.mean + self.half)
+
+    def __str__(self) -> str:
+        return f"{self.mean:.2f} ± {self.half:.2f}" if self.half > ROUNDING else f"{self.mean:.2f}"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One series over its seeds.
+
+    Parameters
+    ----------
+    cases
+        That have all seeds.
+    gap
+        In percent, of a seed, over the cases.
+    best
+        In percent: the least gap of the seeds, mean over the cases.
+    synthesis
+        Decimal logarithm of seconds: the geometric mean over the cases.
+    apart
+        By how much its mean gap is above the first series', in percentage points, on `common` cases;
+        None for the first.
+    """
+
+    series: Series
+    cases: int
+    gap: Interval
+    best: float
+    synthesis: Interval
+    common: int = 0
+    apart: Interval | None = None
+
+    @property
+    def seconds(self) -> str:
+        """The synthesis time, with the ends of its interval."""
+        low, high = (seconds(10**end) for end in self.synthesis.ends)
+        return f"{seconds(10**self.synthesis.mean)} ({low} to {high})"
+
+    @property
+    def verdict(self) -> str:
+        """Whether the difference to the first series is more than chance."""
+        if self.apart is None:
+            return "compared with"
+        low, high = self.apart.ends
+        return "larger" if low > 0 else "smaller" if high < 0 else "no different"
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """All that is said of seeds.
+
+    Parameters
+    ----------
+    count
+        How many there are.
+    standings
+        Of each series that has them.
+    lines
+        For each case its name and the text and style of each series' mean gap.
+    chart
+        Differences of gaps, and synthesis times.
+    """
+
+    count: int
+    standings: list[Standing]
+    lines: list[tuple[str, list[tuple[str, str]]]]
+    chart: Markup
+
+
+def seeds(results: Results) -> Seeds | None:
+    """Return it, None for a run that keeps fewer than `FEWEST` seeds of each series."""
+    gaps = _collected(results, lambda row: None if row.gap is None else 100 * row.gap)
+    times = _collected(results, lambda row: row.synth_s)
+    count = max((len(own) for of_case in gaps.values() for own in of_case.values()), default=0)
+    if count < FEWEST:
+        return None
+    whole = {
+        key: {case: own for case, own in found.items() if len(own) == count} for key, found in gaps.items()
+    }
+    whole = {key: found for key, found in whole.items() if found}
+    standings = [_standing(results.series[key], found, times[key]) for key, found in whole.items()]
+    first = next(iter(whole.values()))
+    compared = [_compared(standing, whole[standing.series.number], first) for standing in standings]
+    return Seeds(count, compared, list(_lines(results, whole)), _chart(compared))
+
+
+def _collected(
+    results: Results, value: Callable[[Row], float | None]
+) -> dict[int, dict[Case, dict[str, float]]]:
+    """Return a value of each row, by series, case and seed."""
+    found: dict[int, dict[Case, dict[str, float]]] = {}
+    for row in results.rows:
+        measured = value(row) if row.ok and row.seed else None
+        if measured is not None:
+            series = results.number[row.method, row.options]
+            found.setdefault(series, {}).setdefault(row.case, {})[row.seed] = measured
+    return dict(sorted(found.items()))
+
+
+def _over_cases(values: Values, cases: Iterable[Case]) -> list[float]:
+    """Return the mean over the cases, one for each seed."""
+    chosen = [values[case] for case in cases]
+    return [float(np.mean([own[seed] for own in chosen])) for seed in chosen[0]]
+
+
+def _standing(series: Series, gaps: Values, times: Values) -> Standing:
+    logarithms = {
+        case: {seed: math.log10(max(times[case][seed], SHORTEST)) for seed in own}
+        for case, own in gaps.items()
+        if case in times
+    }
+    return Standing(
+        series,
+        len(gaps),
+        Interval.of(_over_cases(gaps, gaps)),
+        float(np.mean([min(own.values()) for own in gaps.values()])),
+        Interval.of(_over_cases(logarithms, logarithms)),
+    )
+
+
+def _compared(standing: Standing, own: Values, first: Values) -> Standing:
+    """Return the standing with its difference to the first series."""
+    common = [case for case in first if case in own and own[case].keys() == first[case].keys()]
+    if own is first or not common:
+        return standing
+    pairs = zip(_over_cases(own, common), _over_cases(first, common), strict=True)
+    apart = Interval.of([a - b for a, b in pairs])
+    return replace(standing, common=len(common), apart=apart)
+
+
+def _lines(results: Results, gaps: Mapping[int, Values]) -> Iterable[tuple[str, list[tuple[str, str]]]]:
+    """Yield a row of means for each case; the least, and those that can't be told from it, are bold."""
+    for case in results.cases:
+        means = {key: Interval.of(list(found[case].values())) for key, found in gaps.items() if case in found}
+        if not means:
+            continue
+        least = min(means.values(), key=lambda interval: interval.mean)
+        cells = [
+            (str(means[key]), "best" if means[key].ends[0] <= least.ends[1] else "")
+            if key in means
+            else ("", "none")
+            for key in gaps
+        ]
+        topology, collective, bytes_ = case
+        yield f"{topology}, {collective}, {size(bytes_)}", cells
+
+
+def _name(series: Series, standings: Sequence[Standing]) -> str:
+    """Return a series' label; where all are of one method, only the options that tell them apart."""
+    alone = len({standing.series.method for standing in standings}) == 1
+    return (series.label.partition(" ")[2] if alone else "") or series.label
+
+
+def _chart(standings: Sequence[Standing]) -> Markup:
+    """Return a row for each series: how far its gap is from the first's, and its synthesis time."""
+    frame = Frame(width=640, height=ROW * len(standings) + 62, left=NAMES, right=22, top=10)
+    middle = (frame.left + frame.width - frame.right) / 2
+    left = replace(frame, right=frame.width - middle + BETWEEN)
+    right = replace(frame, left=middle + BETWEEN)
+    x = _signed([end for standing in standings for end in _apart(standing).ends], left.across)
+    t = logarithmic(
+        [10**end for standing in standings for end in standing.synthesis.ends], right.across, seconds
+    )
+    rows = Scale(float, ())
+    parts = [
+        left.axes(x, rows, f"gap less that of {_name(standings[0].series, standings)} (points)", ""),
+        right.axes(t, rows, "synthesis time", ""),
+        polyline([(x.place(0.0), frame.up[0]), (x.place(0.0), frame.top)], class_="bound"),
+    ]
+    for place, standing in enumerate(standings):
+        y = frame.top + ROW * (place + 0.5)
+        name = _name(standing.series, standings)
+        marks = [
+            tag("text", name, class_="label end", x=frame.left - 12, y=y + 3.5),
+            _whisker(standing, _apart(standing), x.place, y),
+            _whisker(standing, standing.synthesis, lambda power: t.place(10**power), y),
+        ]
+        parts.append(group(marks, class_=series_class(standing.series)))
+    return frame.chart(parts, "gap and synthesis time of each series, with confidence intervals")
+
+
+def _apart(standing: Standing) -> Interval:
+    return standing.apart or Interval(0.0, 0.0)
+
+
+def _signed(values: Sequence[float], pixels: Point) -> Scale:
+    """Return a linear scale over values of both signs, 0 among its ticks."""
+    low, high = min([0.0, *values]), max([0.0, *values])
+    if low == high:
+        high = 1.0
+    marks = linear([high - low], (0.0, 1.0)).ticks
+    step = marks[1][0]
+    first, last = math.floor(low / step), math.ceil(high / step)
+    start, end = pixels
+    ticks = tuple((k * step, number(k * step)) for k in range(first, last + 1))
+
+    def place(value: float) -> float:
+        return start + (end - start) * (value / step - first) / (last - first)
+
+    return Scale(place, ticks)
+
+
+def _whisker(standing: Standing, interval: Interval, pixel: Callable[[float], float], y: float) -> Markup:
+    """Return a marker and its interval."""
+    low, high = map(pixel, interval.ends)
+    tip = f"{standing.series.label}\ngap {standing.gap}%, {standing.cases} cases\n{standing.seconds}"
+    line = tag("line", class_="whisker", x1=low, x2=high, y1=y, y2=y)
+    return group([line, marker(standing.series, (pixel(interval.mean), y), tip)])

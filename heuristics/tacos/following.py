@@ -1,0 +1,250 @@
+r"""Chunks that follow trees: link-chunk matching where each chunk only takes the edges of a tree of its own.
+
+Greedy matching takes any link that brings something new. Where a few slow links join parts of a network that
+is a mistake: a chunk may cross twice. So here it is first decided who goes where, by trees of least
+congestion (`forests`), and then when (`placing`): a link takes, of the chunks whose trees lead over it and
+which are there, the one with farthest to go. Switches are unwound to several degrees; the trees lead over the
+links that stand for them, and the times are those of the real ports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from heuristics.tacos.copying import bytes_of_chunk
+from heuristics.tacos.forests import forest, laid, least_time, parents_of
+from heuristics.tacos.options import AUTO, TREES, TacosOptions
+from heuristics.tacos.placing import THOROUGH, Effort, improved
+from heuristics.tacos.retiming import ends
+from heuristics.tacos.switches import degrees, tick_of, unwind
+from heuristics.tacos.ways import DOWN, UP, Trees, Ways
+from schedules.collective import EVERYONE, Collective
+from schedules.durations import messages, transfer_ticks
+from schedules.method import Problem
+from schedules.schedule import Chunks, Clock, Schedule
+from topologies.exact import Int32Array, Int64Array
+from topologies.topology import Topology
+
+WORTH_PLACING = Fraction(21, 20)
+"""Unwindings whose trees load some link so much more than those of the best are left out."""
+
+
+MANY = 2**17
+"""Transfers up to which trees are tried unasked."""
+
+
+def goes_to_all(what: Collective) -> bool:
+    """Return whether each chunk goes to all ranks, or comes from all."""
+    copied = what if (what.items.end == EVERYONE).all() else what.reverse
+    return what.groups is None and not what.parts and bool((copied.items.end == EVERYONE).all())
+
+
+def follows(problem: Problem, options: TacosOptions) -> bool:
+    """Return whether chunks are to follow trees; where both are made, it is one of two schedules."""
+    where, what = problem.topology, problem.collective
+    if options.guide == TREES:
+        return True
+    uneven = bool(where.num_switches) or not where.homogeneous
+    few = options.chunks * len(what.items.start) * where.num_ranks <= MANY
+    return options.guide == AUTO and uneven and few and goes_to_all(what)
+
+
+ROUGH = Effort(passes=1, detours=1)
+"""Enough to choose between degrees."""
+
+
+class Sparse(NamedTuple):
+    """A network without its switches, and what its links are to carry at most.
+
+    Parameters
+    ----------
+    blank
+        A schedule without transfers, over the routes that stand for its links.
+    network
+        Of the same ranks.
+    ticks
+        The longest that some link is busy with it.
+    capacity
+        int64, shape (links,): trees.
+    """
+
+    blank: Schedule
+    network: Topology
+    ticks: int
+    capacity: Int64Array
+
+
+class Plan(NamedTuple):
+    """Who goes where: int32, shape (pieces, ranks), the trees, and the routes of their edges."""
+
+    parent: Int32Array
+    way: Int32Array
+
+
+def followed(problem: Problem, size: Fraction, options: TacosOptions) -> Schedule:
+    """Return a schedule of an allgather or a broadcast to all ranks, the first to end of several.
+
+    Parameters
+    ----------
+    problem
+        The collective and the network.
+    size
+        M in bytes.
+    options
+        Chunks a shard, the degree.
+    """
+    chunks = Chunks.even(problem.collective, options.chunks)
+    start = np.repeat(problem.collective.items.start, options.chunks).astype(np.int64)
+    found = [
+        Sparse(blank, network, *least_time(network, np.bincount(start, minlength=network.num_ranks), cost))
+        for blank, network, cost in networks(problem, chunks, size, options.degree)
+    ]
+    least = min(each.ticks for each in found)
+    worth = [(each.blank, plan(each, start)) for each in found if each.ticks <= WORTH_PLACING * least]
+    if len(worth) > 1:
+        worth.sort(key=lambda each: ends(placed(each[0], each[1], ROUGH)))
+    return placed(worth[0][0], worth[0][1], THOROUGH)
+
+
+def networks(
+    problem: Problem, chunks: Chunks, size: Fraction, degree: int | None
+) -> Iterator[tuple[Schedule, Topology, Int64Array]]:
+    """Yield for each degree an empty schedule over the unwound network's links, that network, and costs."""
+    where, blank = problem.topology, blank_of(problem, chunks, size)
+    if not where.num_switches:
+        yield blank, where, busy(blank, ways_of(blank))
+        return
+    for each in degrees(where) if degree is None else [degree]:
+        unwound = unwind(where, each)
+        over = blank.replace(routes=unwound.routes)
+        yield over, unwound.topology, busy(over, ways_of(over))
+
+
+def blank_of(problem: Problem, chunks: Chunks, size: Fraction) -> Schedule:
+    """Return a schedule without transfers, for chunks of one size, in ticks that suit any."""
+    where, nothing = problem.topology, np.zeros(0, np.int32)
+    tick = tick_of(where, bytes_of_chunk(chunks, size), 2 * len(chunks) * where.num_ranks)
+    return Schedule(
+        where,
+        problem.collective,
+        Clock.TIME,
+        chunks,
+        chunk=nothing,
+        route=nothing,
+        order=nothing.astype(np.int64),
+        tick=tick,
+        size=size,
+    )
+
+
+def plan(sparse: Sparse, start: Int64Array) -> Plan:
+    """Return trees for each piece, by where it starts."""
+    network, capacity = sparse.network, sparse.capacity
+    trees = np.bincount(start, minlength=network.num_ranks)
+    parent = parents_of(forest(network, trees, capacity), start)
+    return Plan(parent, laid(parent, np.stack([network.source, network.target]), capacity))
+
+
+def busy(blank: Schedule, ways: Ways) -> Int64Array:
+    """Return how long a chunk holds the worst link of each route, times the routes that share that link."""
+    table = blank.route_table
+    sharing = np.bincount(table.links, minlength=blank.topology.num_links)
+    return np.maximum.reduceat(ways.hold * sharing[table.links], table.offsets[:-1])
+
+
+def placed(blank: Schedule, made: Plan, effort: Effort) -> Schedule:
+    """Return the plan with times."""
+    nowhere = np.full_like(made.parent, -1)
+    root = made.parent.argmin(axis=1).astype(np.int32)
+    trees, ways = (
+        Trees.of(root, np.stack([nowhere, made.parent]), np.stack([nowhere, made.way])),
+        ways_of(blank),
+    )
+    return timed(blank, ways, trees, -remaining(ways, trees), effort)
+
+
+def timed(blank: Schedule, ways: Ways, trees: Trees, priority: Int64Array, effort: Effort) -> Schedule:
+    """Return the schedule in which piece i is chunk i, and goes the way of its trees.
+
+    Parameters
+    ----------
+    blank
+        A schedule without transfers; all chunks are of one size.
+    trees
+        What each chunk follows, over its routes; what moves upwards is reduced.
+    ways, priority, effort
+        As `placing.improved`.
+    """
+    found = improved(ways, trees, priority, (blank.route_source, blank.route_target), effort)
+    start, trees = found.start, found.trees
+    moves = trees.way >= 0
+    up_or_down, piece, _ = np.nonzero(moves)
+    order, way = np.argsort(start[moves], kind="stable"), trees.way[moves]
+    reduce = (up_or_down == UP)[order]
+    return blank.replace(
+        chunk=piece[order],
+        route=way[order],
+        order=start[moves][order],
+        reduce=reduce if reduce.any() else None,
+    )
+
+
+def ways_of(schedule: Schedule) -> Ways:
+    """Return how long a chunk takes over each route of a schedule, whatever its transfers are."""
+    table = schedule.route_table
+    each = np.arange(len(table))
+    probe = schedule.replace(chunk=np.zeros_like(each), route=each, order=each)
+    durations = transfer_ticks(probe, messages(probe))
+    lengths = np.diff(table.offsets)
+    place = np.repeat(durations.offsets[durations.kind] - table.offsets[:-1], lengths)
+    place += np.arange(len(table.links))
+    return Ways(
+        table.offsets,
+        table.links,
+        durations.enter[place],
+        durations.hold[place],
+        durations.arrival[durations.kind],
+    )
+
+
+def remaining(ways: Ways, trees: Trees) -> Int64Array:
+    """Return the ticks from the start of each hop until all is done that waits for it, if nothing else does.
+
+    Shape (2, pieces, nodes), as `trees.way`; 0 where there is no hop.
+    """
+    pieces = np.arange(len(trees.root))
+    below = np.zeros(trees.way.shape, np.int64)
+    lasts = np.where(trees.way >= 0, ways.lasts[trees.way], 0)
+    down, up = lasts[DOWN].copy(), lasts[UP].copy()
+    below[DOWN] = _heights(trees.parent[DOWN], down)
+    tail = np.where(trees.parent[DOWN] < 0, 0, below[DOWN]).max(axis=1)
+    below[UP] = sums(trees.parent[UP], up) + tail[pieces, None]
+    return below
+
+
+def _heights(parent: Int32Array, lasts: Int64Array) -> Int64Array:
+    """Return the ticks of the longest way down over each node's edge from its parent."""
+    longest = lasts.copy()
+    piece, node = np.nonzero(parent >= 0)
+    while True:
+        above = np.zeros_like(longest)
+        np.maximum.at(above, (piece, parent[piece, node]), longest[piece, node])
+        better = lasts + above
+        if np.array_equal(better, longest):
+            return longest
+        longest = better
+
+
+def sums(parent: Int32Array, lasts: Int64Array) -> Int64Array:
+    """Return the ticks of the way up from each node."""
+    total = lasts.copy()
+    while True:
+        above = np.where(parent >= 0, np.take_along_axis(total, np.maximum(parent, 0), axis=1), 0)
+        better = lasts + above
+        if np.array_equal(better, total):
+            return total
+        total = better

@@ -1,0 +1,128 @@
+"""TACOS into a file: rounds between links of one cost, written as they are made.
+
+Only who has what is in memory, a bit for each rank and chunk. An interrupted synthesis is taken up by
+delivering the rounds that are in the file: random numbers depend on the seed and the round alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from heuristics.tacos import rounds
+from heuristics.tacos.bitsets import unlocked
+from heuristics.tacos.field import Field, deliver, starting_field, threads_for
+from heuristics.tacos.memory import check_state
+from heuristics.tacos.network import time_expanded
+from heuristics.tacos.options import SAMPLED, TacosOptions
+from schedules.collective import Kind
+from schedules.method import Problem
+from schedules.round_file import RoundWriter, read_rounds
+from schedules.round_table import Cells, RoundTable, nothing, parts_of, width_of
+from schedules.schedule import Chunks
+from topologies.errors import Unsupported
+from topologies.exact import Int32Array, Int64Array
+from topologies.transforms import transpose
+
+Progress = Callable[[int, float], None]
+
+TOLD = 2**24
+"""Entries of the array between two reports."""
+
+
+def _silent(turn: int, share: float) -> None:
+    """Tell nobody."""
+
+
+def synthesize_to(
+    path: Path, problem: Problem, options: TacosOptions, rng: np.random.Generator, tell: Progress = _silent
+) -> RoundTable:
+    """Write a schedule to a file and return it, read through a memory map.
+
+    Parameters
+    ----------
+    path
+        Of the file; an interrupted synthesis of the same is continued.
+    problem
+        An allgather, reduce-scatter or allreduce among all ranks, with shards of one size, on a network of
+        like links without switches.
+    options
+        Chunks a shard and the memory allowed; the pick is ``"sampled"``, of one try.
+    rng
+        Source of the seed.
+    tell
+        Is told, now and then, how many rounds are made and what share of all transfers.
+
+    Raises
+    ------
+    Unsupported
+        If the problem is another.
+    InputError
+        If the state outgrows the memory, or the file can't be written.
+    """
+    _check(problem, options)
+    per_item, what = options.chunks, problem.collective
+    chunks = Chunks.even(what, per_item)
+    where = transpose(problem.topology) if what.kind is Kind.REDUCE_SCATTER else problem.topology
+    check_state(where, len(chunks), options)
+    seed = rng.integers(2**64, dtype=np.uint64)
+    none = np.zeros((0, where.num_links), width_of(len(chunks)))
+    writer = RoundWriter(path, RoundTable(problem.topology, what, chunks, none), {"seed": int(seed)})
+    network, _ = time_expanded(where, Fraction(1), 1)
+    field = starting_field(network, np.repeat(what.items.owner, per_item).astype(np.int64))
+    whole = False
+    try:
+        _play(field, network.in_links, writer, seed, tell)
+        whole = True
+    finally:
+        writer.close(whole=whole)
+    return read_rounds(path)
+
+
+def _check(problem: Problem, options: TacosOptions) -> None:
+    what, where = problem.collective, problem.topology
+    parts_of(what)
+    if what.groups is not None or not what.items.share.uniform:
+        raise Unsupported("tacos into a file needs one group of all ranks and shards of one size")
+    if where.num_switches or not where.homogeneous:
+        raise Unsupported(f"tacos into a file needs links of one cost; those of {where.name} differ")
+    if options.tries != 1 or options.pick not in ("auto", SAMPLED):
+        raise Unsupported("tacos into a file makes one try, with pick 'sampled'")
+
+
+def _play(field: Field, in_links: Int64Array, writer: RoundWriter, seed: np.uint64, tell: Progress) -> None:
+    """Make the rounds that the file does not have yet."""
+    for cells in writer.done():
+        _pick_again(field, np.asarray(cells), in_links, nothing(writer.width))
+        deliver(field)
+    total = float(len(field.spread)) * (len(field.missing) - 1)
+    row = np.empty(len(in_links), writer.width)
+    every = max(1, TOLD // len(row))
+    for turn in rounds.played(field, seed, threads_for(len(field.missing)), turn=writer.rounds):
+        row[:] = nothing(writer.width)
+        _write_links(field.picked, in_links, row)
+        writer.append(row)
+        if turn % every == 0:
+            tell(turn, 1 - float(field.missing.sum()) / total)
+
+
+@unlocked
+def _write_links(picked: Int32Array, in_links: Int64Array, row: Cells) -> None:
+    for slot in range(len(picked)):
+        if picked[slot] >= 0:
+            row[in_links[slot]] = picked[slot]
+
+
+@njit(cache=True)
+def _pick_again(field: Field, row: Cells, in_links: Int64Array, none: np.unsignedinteger[Any]) -> None:
+    """Set what the links of a round brought."""
+    for node in range(len(field.missing)):
+        for slot in range(field.in_first[node], field.in_first[node + 1]):
+            chunk = row[in_links[slot]]
+            field.picked[slot] = -1 if chunk == none else chunk
+            field.missing[node] -= chunk != none

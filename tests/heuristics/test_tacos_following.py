@@ -1,0 +1,163 @@
+"""TACOS guided by trees: the least load by brute force over cuts, gaps at 1 GB, every collective it does."""
+
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from heuristics.tacos import METHOD, TacosOptions
+from heuristics.tacos.following import Sparse, networks, plan
+from heuristics.tacos.forests import forest, laid, least_time, parents_of
+from models.bounds import best_bound
+from schedules import Problem, collective
+from schedules.schedule import Chunks
+from schedules.simulate import simulate
+from schedules.verify import verify
+from topologies import InputError, Link, Topology, Unsupported
+from topologies.text import parse_topology
+
+GB = 10**9
+SWITCHED = {
+    "dgx1": 24,
+    "dragonfly:4x5?bandwidth=400GB/s,200GB/s": 8,
+    "switch2d:8x4?bandwidth=300GB/s,25GB/s": 12,
+    "rfs:2x4x2?bandwidth=200GB/s,100GB/s,50GB/s": 24,
+    "rfs:2x4x4?bandwidth=200GB/s,100GB/s,50GB/s": 12,
+}
+
+
+def tacos(text, kind="allgather", size=GB, seed=0, **options):
+    topology = parse_topology(text)
+    problem = Problem(topology, collective(kind, topology.num_ranks), Fraction(size))
+    METHOD.supports(problem, TacosOptions(**options))
+    return METHOD.synthesize(problem, TacosOptions(**options), np.random.default_rng(seed))
+
+
+def random_network(rng):
+    """A ring and some links more, the links of unlike bandwidths."""
+    ranks = int(rng.integers(3, 6))
+    pairs = [(i, (i + 1) % ranks) for i in range(ranks)]
+    pairs += [tuple(rng.permutation(ranks)[:2].tolist()) for _ in range(int(rng.integers(0, 6)))]
+    return Topology.from_links("random", ranks, [Link(a, b, Fraction(GB)) for a, b in pairs])
+
+
+def fits(topology, trees, capacity):
+    """Edmonds: every set of ranks but all lets out a unit for each tree that starts in it."""
+    ranks = range(topology.num_ranks)
+    for count in range(1, topology.num_ranks):
+        for inside in combinations(ranks, count):
+            leaves = np.isin(topology.source, inside) & ~np.isin(topology.target, inside)
+            if capacity[leaves].sum() < trees[list(inside)].sum():
+                return False
+    return True
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_the_least_time_is_that_of_the_tightest_cut(seed):
+    rng = np.random.default_rng(seed)
+    topology = random_network(rng)
+    trees = rng.integers(0, 4, topology.num_ranks)
+    trees[0] += 1
+    cost = rng.choice([2, 3, 7], topology.num_links)
+    time, capacity = least_time(topology, trees, cost)
+    assert capacity.tolist() == (time // cost).tolist()
+    assert next(t for t in range(10**4) if fits(topology, trees, t // cost)) == time
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_trees_span_from_their_roots_within_the_capacities(seed):
+    rng = np.random.default_rng(seed)
+    topology = random_network(rng)
+    start = np.repeat(np.arange(topology.num_ranks), 2)
+    trees = np.bincount(start)
+    _, capacity = least_time(topology, trees, rng.choice([2, 3, 7], topology.num_links))
+    parent = parents_of(forest(topology, trees, capacity), start)
+    link = laid(parent, np.stack([topology.source, topology.target]), capacity)
+    assert (np.bincount(link[link >= 0], minlength=topology.num_links) <= capacity).all()
+    for root, row, over in zip(start, parent, link, strict=True):
+        assert row[root] == -1
+        for rank in range(topology.num_ranks):
+            if rank != root:
+                assert (topology.source[over[rank]], topology.target[over[rank]]) == (row[rank], rank)
+            for _ in range(topology.num_ranks):
+                rank = row[rank] if row[rank] >= 0 else rank
+            assert rank == root
+
+
+def test_roots_may_have_unlike_numbers_of_trees():
+    topology = parse_topology("mesh:2x3")
+    start = np.array([0, 0, 0, 5, 2])
+    trees = np.bincount(start, minlength=6)
+    _, capacity = least_time(topology, trees, np.full(topology.num_links, 5))
+    parent = parents_of(forest(topology, trees, capacity), start)
+    assert [int(np.flatnonzero(row < 0)[0]) for row in parent] == start.tolist()
+
+
+@pytest.mark.parametrize("text", SWITCHED)
+def test_uneven_networks_are_within_five_percent_at_a_gigabyte(text):
+    # Issue's aim: at least 95 % of the proven bound.
+    made = tacos(text, chunks=SWITCHED[text], degree=1 if "switch" in text or "rfs" in text else None)
+    verify(made)
+    bound = best_bound(made.topology, made.collective, GB).time(GB)
+    assert float(bound) / simulate(made, GB).time >= 0.95
+
+
+@pytest.mark.parametrize(
+    "text", ["switch2d:3x2", "rfs:2x2x3", "mesh:2x3?bandwidth=25GB/s,100GB/s", "dgx_a100:1"]
+)
+@pytest.mark.parametrize("kind", ["allgather", "reduce-scatter", "allreduce", "broadcast", "reduce"])
+def test_every_collective_that_has_trees_is_legal(text, kind):
+    made = tacos(text, kind, 10**6, chunks=2, guide="trees")
+    verify(made)
+
+
+@pytest.mark.parametrize("text", ["switch2d:3x3", "rfs:2x2x3", "mesh:3x3?bandwidth=25GB/s,100GB/s"])
+def test_auto_is_the_better_of_both(text):
+    both = {
+        guide: simulate(tacos(text, chunks=3, guide=guide), GB).time for guide in ("nothing", "trees", "auto")
+    }
+    assert both["auto"] == min(both["nothing"], both["trees"])
+
+
+def test_no_chunk_enters_a_box_twice():
+    # 4 boxes of 4: what crosses the slow links of a box is what the others own, once each, and no less.
+    topology = parse_topology("switch2d:4x4?bandwidth=300GB/s,25GB/s")
+    what = collective("allgather", 16)
+    chunks = Chunks.even(what, 4)
+    start = np.repeat(np.arange(16), 4)
+    blank, network, cost = next(networks(Problem(topology, what, Fraction(GB)), chunks, Fraction(GB), 1))
+    made = plan(Sparse(blank, network, *least_time(network, np.bincount(start), cost)), start)
+    box = topology.hosts[:16]
+    crossing = (made.parent >= 0) & (box[np.maximum(made.parent, 0)] != box[None, :])
+    for inside in range(4):
+        assert (crossing[:, box == inside].sum(axis=1) == (box[start] != inside)).all()
+
+
+def test_what_does_not_go_to_all_ranks_has_no_trees():
+    with pytest.raises(Unsupported, match="guide 'trees' does what goes to or comes from all ranks"):
+        tacos("ring:4", "all-to-all", guide="trees")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"guide": "tree"}, "unknown guide 'tree'"),
+        ({"allreduce": "halfs"}, "unknown allreduce 'halfs'"),
+        ({"time_limit": 0}, "time_limit is 0; allowed: a positive number of seconds"),
+        ({"time_limit": -1.5}, "time_limit is -1.5"),
+        ({"time_limit": float("inf")}, "time_limit is inf"),
+    ],
+)
+def test_options_out_of_range_are_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        TacosOptions(**options)
+
+
+def test_a_time_limit_adds_tries_and_says_how_many():
+    few = tacos("mesh:4x4", chunks=3, tries=2)
+    assert few.stats["tries"] == 2
+    more = tacos("mesh:4x4", chunks=3, tries=2, time_limit=0.2)
+    assert more.stats["tries"] > 2
+    assert simulate(more, GB).time <= simulate(few, GB).time
+    verify(more)
