@@ -13,7 +13,6 @@ from topologies.errors import InputError
 from topologies.exact import Int32Array, Int64Array, offsets_of
 from topologies.topology import Topology
 
-
 _UNIT = 2**16
 
 
@@ -24,8 +23,9 @@ def shortest_routes(
 
     Pairs are routed by target, then in the order given. Among the shortest routes of a pair the one is taken
     whose links, this route included, carry the fewest routes for their bandwidth, all links together; among
-    those, the one with the lowest next node at each hop. So parallel links take turns, and a network that equals its transpose but for the
-    numbering of links has routes over the same nodes both ways. Ranks and switches forward alike.
+    those, the one with the lowest next node at each hop. So parallel links take turns, and a network that
+    equals its transpose but for the numbering of links has routes over the same nodes both ways. Ranks and
+    switches forward alike.
 
     Parameters
     ----------

@@ -57,9 +57,9 @@ def seconds(value: float | None) -> str:
         return ""
     if value == 0:
         return "0 s"
-    for least, scale, unit in _LONG:
+    for least, long, unit in _LONG:
         if abs(value) >= least:
-            return f"{number(value / scale, 3)} {unit}"
+            return f"{number(value / long, 3)} {unit}"
     scale, unit = next((pair for pair in _TIME_UNITS if abs(value) >= 0.9995 * pair[0]), _TIME_UNITS[-1])
     return f"{number(value / scale, 3)} {unit}"
 

@@ -54,7 +54,7 @@ def links_of_paths(topology, paths):
 
 @pytest.mark.parametrize("topology", NETWORKS, ids=lambda t: t.name)
 def test_a_route_is_the_cheapest_so_far_of_all_shortest_ones_then_the_first_by_nodes(topology):
-    """A link's price: (routes over it, this one included) / bandwidth; the bandwidths here have few digits."""
+    """A link's price is (routes over it, this one included) / bandwidth; bandwidths here have few digits."""
     graph = nx.DiGraph(zip(topology.source.tolist(), topology.target.tolist(), strict=True))
     used = [1] * topology.num_links
     fastest = max(topology.bandwidth)

@@ -1,0 +1,207 @@
+"""What sends cost in the routing stage: latencies of links, time on ports, and least latencies."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from models.taccl.demand import Demand
+from topologies.exact import BoolArray, FloatArray
+
+ROUNDING = 1e-12
+"""Relative error of numbers that are equal."""
+
+
+class Use(NamedTuple):
+    """How a chunk on a link uses a port of its route.
+
+    Parameters
+    ----------
+    hold
+        For how long.
+    enter
+        How long after it was sent.
+    lag
+        How long after it has left the port it is at the destination.
+    """
+
+    hold: float
+    enter: float
+    lag: float
+
+
+@dataclass(frozen=True, eq=False)
+class Costs:
+    """The numbers of the model, in units of the shortest transfer of one chunk.
+
+    Parameters
+    ----------
+    demand
+        What is routed.
+    """
+
+    demand: Demand
+
+    @cached_property
+    def unit(self) -> float:
+        """Seconds."""
+        logical = self.demand.logical
+        return min(float(logical.latency(k, self.demand.bytes)) for k in range(len(logical.links)))
+
+    @cached_property
+    def lat(self) -> FloatArray:
+        """float64 (links,): lat(l) of one chunk."""
+        logical, size = self.demand.logical, self.demand.bytes
+        return np.array([float(logical.latency(k, size)) / self.unit for k in range(len(logical.links))])
+
+    @cached_property
+    def latency(self) -> list[float]:
+        """`lat` as plain numbers."""
+        numbers: list[float] = self.lat.tolist()
+        return numbers
+
+    @cached_property
+    def alike(self) -> bool:
+        """Whether all sends take and hold the same: then every time is a whole number of them."""
+        holds = [hold for port in self.ports for hold in port.values()]
+        return bool(np.allclose([*self.latency, *holds], 1.0, rtol=ROUNDING, atol=0.0))
+
+    @cached_property
+    def uses(self) -> list[dict[int, Use]]:
+        """For each port, its logical links and how a chunk on each uses it.
+
+        Of ports with the same links those that never bind are left out.
+        """
+        found = {
+            tuple((k, self._use(k, port)) for k in users): None
+            for port, users in self.demand.logical.ports.items()
+        }
+        return [dict(row) for row in found if not any(_less(row, other) for other in found)]
+
+    def _use(self, k: int, port: int) -> Use:
+        logical, size = self.demand.logical, self.demand.bytes
+        where, route = logical.topology, logical.links[k].lanes[0]
+        alphas = [where.alpha[hop] for hop in route]
+        enter = sum(alphas[: route.index(port)], Fraction(0))
+        hold = logical.hold(k, port, size)
+        slowest = size / min(where.bandwidth[hop] for hop in route) / len(logical.links[k].lanes)
+        lag = sum(alphas, Fraction(0)) + slowest - enter - hold
+        return Use(*(float(seconds) / self.unit for seconds in (hold, enter, lag)))
+
+    @cached_property
+    def ports(self) -> list[dict[int, float]]:
+        """For each port, its logical links and for how long a chunk on each holds it."""
+        return [{k: use.hold for k, use in port.items()} for port in self.uses]
+
+    @cached_property
+    def ports_of(self) -> list[list[tuple[int, float]]]:
+        """For each link, its ports and for how long a chunk holds each."""
+        table: list[list[tuple[int, float]]] = [[] for _ in self.demand.logical.links]
+        for port, held in enumerate(self.ports):
+            for k, hold in held.items():
+                table[k].append((port, hold))
+        return table
+
+    @cached_property
+    def head(self) -> FloatArray:
+        """float64 (chunks, ranks): L, the least latency from each chunk's start; inf out of reach."""
+        return self._latencies(backwards=False)
+
+    @property
+    def least(self) -> float:
+        """The latency of the farthest end of a chunk."""
+        return max(
+            float(row[list(ends)].max()) for row, ends in zip(self.head, self.demand.ends, strict=True)
+        )
+
+    @property
+    def receiving(self) -> float:
+        """The least time in which a rank can receive all it must over its links, whatever the routing."""
+        demand, logical = self.demand, self.demand.logical
+        times = [self.least]
+        for rank, into in enumerate(logical.in_links):
+            missing = sum(rank in ends for ends in demand.ends)
+            rate = sum(1 / max(hold for _, hold in self.ports_of[k]) for k in into)
+            times.append(missing / rate if missing else 0.0)
+        return float(np.ceil(max(times) - ROUNDING)) if self.alike else max(times)
+
+    @cached_property
+    def tail(self) -> FloatArray:
+        """float64 (chunks, ranks): the least latency from each rank to an end of each chunk."""
+        return self._latencies(backwards=True)
+
+    @cached_property
+    def beyond(self) -> FloatArray:
+        """float64 (chunks, links): the least latency from each link's target to an end that needs the link.
+
+        `tail` of the target, or more where some ends can be reached by no other link between nodes.
+        """
+        links, demand = self.demand.logical.links, self.demand
+        beyond = self.tail[:, [link.target for link in links]]
+        between = np.array([link.between for link in links])
+        known: dict[tuple[int, bytes], dict[int, float]] = {}
+        for c in range(len(demand)):
+            key = (int(demand.start[c]), demand.allowed[c].tobytes() + bytes(demand.ends[c]))
+            if key not in known:
+                used = np.flatnonzero(between & demand.allowed[c]).tolist()
+                known[key] = {k: self._only_by(c, k) for k in used}
+            for k, latency in known[key].items():
+                beyond[c, k] = max(beyond[c, k], latency)
+        return beyond
+
+    def _only_by(self, c: int, k: int) -> float:
+        """Return the latency from a link to the farthest end that no other link leads to; 0: none."""
+        without = self.demand.allowed[c].copy()
+        without[k] = False
+        origin = (int(self.demand.start[c]),)
+        ends = list(self.demand.ends[c])
+        reached = self._from(origin, without, backwards=False)
+        lost = [end for end in ends if reached[end] == np.inf]
+        if not lost:
+            return 0.0
+        target = (self.demand.logical.links[k].target,)
+        return float(self._from(target, self.demand.allowed[c], backwards=False)[lost].max())
+
+    def _latencies(self, *, backwards: bool) -> FloatArray:
+        demand = self.demand
+        known: dict[tuple[Any, ...], FloatArray] = {}
+        rows = []
+        for c in range(len(demand)):
+            origins = demand.ends[c] if backwards else (int(demand.start[c]),)
+            key = (origins, demand.allowed[c].tobytes())
+            if key not in known:
+                known[key] = self._from(origins, demand.allowed[c], backwards=backwards)
+            rows.append(known[key])
+        return np.array(rows)
+
+    def _from(self, origins: tuple[int, ...], within: BoolArray, *, backwards: bool) -> FloatArray:
+        """Return the least latency between some ranks and each rank over the links `within`."""
+        logical, allowed = self.demand.logical, within.tolist()
+        distance = np.full(logical.topology.num_ranks, np.inf)
+        distance[list(origins)] = 0.0
+        incident = logical.in_links if backwards else logical.out_links
+        queue = [(0.0, rank) for rank in origins]
+        while queue:
+            so_far, here = heapq.heappop(queue)
+            if so_far > distance[here]:
+                continue
+            for k in incident[here]:
+                there = logical.links[k].source if backwards else logical.links[k].target
+                if allowed[k] and so_far + self.latency[k] < distance[there]:
+                    distance[there] = so_far + self.latency[k]
+                    heapq.heappush(queue, (distance[there], there))
+        return distance
+
+
+def _less(row: tuple[tuple[int, Use], ...], other: tuple[tuple[int, Use], ...]) -> bool:
+    """Whether two ports have the same links, and the second always binds where the first does."""
+    return (
+        row != other
+        and [k for k, _ in row] == [k for k, _ in other]
+        and all(x <= y for (_, a), (_, b) in zip(row, other, strict=True) for x, y in zip(a, b, strict=True))
+    )

@@ -1,0 +1,271 @@
+"""The logical topology: links between ranks, each a route of the network (TACCL, sections 3.1 and 3.2).
+
+Switches and adapters are abstracted away, but what links have in common is kept: a *port* is a link of the
+network that several logical links pass, such as a GPU's link into NVSwitch or an adapter's into InfiniBand.
+One transfer at a time is on a port, which is what equations 7, 8, 20 and 21 say of switches.
+
+Equal parallel links of the network (the NVLinks of a pair of GPUs) are the *lanes* of one logical link: a
+chunk goes over all of them in equal parts at once.
+
+A transfer of s bytes over a logical link takes α + β·s, with α the sum over its route and β the inverse of
+the narrowest bandwidth (times n where the sketch gives a sender 1/n of it); it holds link j of the route
+for α_j + s / bandwidth_j, as the simulator counts it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from models.taccl.sketch import Connection, Policy, Sketch
+from topologies.errors import InputError, Unsupported
+from topologies.topology import Topology
+
+NO_HYPEREDGE = Policy.FREE
+
+
+@dataclass(frozen=True)
+class LogicalLink:
+    """A way from one rank to another.
+
+    Parameters
+    ----------
+    source, target
+        Ranks.
+    lanes
+        Routes of the network (link numbers), alike and used at once.
+    split
+        n: the routing stage counts n times its β.
+    between
+        Whether it joins two nodes (boxes).
+    policy
+        Of the switch-hyperedge that it is in.
+    """
+
+    source: int
+    target: int
+    lanes: tuple[tuple[int, ...], ...]
+    split: int = 1
+    between: bool = False
+    policy: Policy = NO_HYPEREDGE
+
+
+@dataclass(frozen=True, eq=False)
+class LogicalTopology:
+    """Logical links over a network.
+
+    Parameters
+    ----------
+    topology
+        The network.
+    name
+        Of the sketch, or of the network where there is none.
+    links
+        The logical links.
+    node
+        The node (box) of each rank.
+    """
+
+    topology: Topology
+    name: str
+    links: tuple[LogicalLink, ...]
+    node: tuple[int, ...]
+
+    @cached_property
+    def out_links(self) -> tuple[tuple[int, ...], ...]:
+        """The logical links out of each rank."""
+        return self._by_rank([link.source for link in self.links])
+
+    @cached_property
+    def in_links(self) -> tuple[tuple[int, ...], ...]:
+        """The logical links into each rank."""
+        return self._by_rank([link.target for link in self.links])
+
+    def _by_rank(self, ends: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+        table: list[list[int]] = [[] for _ in range(self.topology.num_ranks)]
+        for number, end in enumerate(ends):
+            table[end].append(number)
+        return tuple(map(tuple, table))
+
+    @cached_property
+    def number_of(self) -> dict[tuple[int, int], int]:
+        """The link from one rank to another."""
+        return {(link.source, link.target): number for number, link in enumerate(self.links)}
+
+    @cached_property
+    def ports(self) -> dict[int, tuple[int, ...]]:
+        """For each link of the network, the logical links that pass it."""
+        users: defaultdict[int, list[int]] = defaultdict(list)
+        for number, link in enumerate(self.links):
+            for port in link.lanes[0]:
+                users[port].append(number)
+        return {port: tuple(links) for port, links in users.items()}
+
+    def latency(self, number: int, size: Fraction) -> Fraction:
+        """Return lat: the seconds that `size` bytes take, with the sketch's share of the bandwidth."""
+        link, where = self.links[number], self.topology
+        beta = max(1 / where.bandwidth[hop] for hop in link.lanes[0])
+        alpha = sum((where.alpha[hop] for hop in link.lanes[0]), Fraction(0))
+        return alpha + link.split * beta * size / len(link.lanes)
+
+    def hold(self, number: int, port: int, size: Fraction) -> Fraction:
+        """Return for how many seconds `size` bytes on a logical link hold a link of its route."""
+        where, lanes = self.topology, len(self.links[number].lanes)
+        return where.alpha[port] + size / where.bandwidth[port] / lanes
+
+    def link_name(self, number: int) -> str:
+        """Return ``"a->b"`` by the ranks' labels."""
+        link, labels = self.links[number], self.topology.labels
+        return f"{labels[link.source]}->{labels[link.target]}"
+
+
+def direct_links(topology: Topology) -> LogicalTopology:
+    """Return all links between ranks of a network without switches.
+
+    Raises
+    ------
+    Unsupported
+        If it has switches.
+    """
+    if topology.num_switches:
+        raise Unsupported(
+            f"taccl needs a sketch where there are switches; {topology.name} has {topology.num_switches}: "
+            "give one with the option sketch"
+        )
+    node = _nodes(topology)
+    return LogicalTopology(topology, topology.name, tuple(_own_links(topology, node)), node)
+
+
+def sketched_links(topology: Topology, sketch: Sketch) -> LogicalTopology:
+    """Return the links that a sketch keeps.
+
+    Raises
+    ------
+    InputError
+        If the sketch names ranks that a node lacks, or joins ranks that the network does not.
+    """
+    node = _nodes(topology)
+    members = _members(node, sketch)
+    links = [
+        *(
+            _switched(topology, sketch, members)
+            if sketch.hyperedges
+            else _own_links(topology, node, within=True)
+        ),
+        *_between_nodes(topology, sketch, members),
+    ]
+    ends = [(link.source, link.target) for link in links]
+    if len(set(ends)) < len(ends):
+        twice = next(pair for i, pair in enumerate(ends) if pair in ends[:i])
+        raise InputError(f"{sketch.name}: ranks {twice[0]} and {twice[1]} are on two of its switches")
+    return LogicalTopology(topology, sketch.name, tuple(links), node)
+
+
+def _nodes(topology: Topology) -> tuple[int, ...]:
+    """Return the box of each rank; all are in one where the network tells none."""
+    if topology.hosts is None:
+        return (0,) * topology.num_ranks
+    return tuple(topology.hosts[: topology.num_ranks].tolist())
+
+
+def _members(node: Sequence[int], sketch: Sketch) -> list[list[int]]:
+    """Return the ranks of each node; they must be equally many."""
+    members: defaultdict[int, list[int]] = defaultdict(list)
+    for rank, where in enumerate(node):
+        members[where].append(rank)
+    lists = list(members.values())
+    if len({len(ranks) for ranks in lists}) > 1:
+        sizes = ", ".join(str(len(ranks)) for ranks in lists)
+        raise InputError(f"{sketch.name}: a sketch is for equal nodes; these have {sizes} ranks")
+    _check_ranks(sketch, len(lists[0]))
+    return lists
+
+
+def _check_ranks(sketch: Sketch, size: int) -> None:
+    """Raise `InputError` if the sketch names a rank that a node of `size` ranks lacks."""
+    named = [("intranode_sketch.switches", edge.ranks) for edge in sketch.hyperedges]
+    if isinstance(sketch.connections, dict):
+        pairs = sketch.connections.items()
+        named += [("internode_sketch.internode_conn", (sender, *to)) for sender, to in pairs]
+    named.append(("internode_sketch.beta_split", tuple(sketch.beta_split or ())))
+    for key, ranks in named:
+        for rank in ranks:
+            if rank >= size:
+                raise InputError(f"{sketch.name}: {key} names rank {rank}; a node has ranks 0 to {size - 1}")
+
+
+def _own_links(topology: Topology, node: Sequence[int], *, within: bool = False) -> Iterator[LogicalLink]:
+    """Yield the network's links between ranks, equal parallel ones as lanes of one."""
+    lanes: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+    ends = zip(topology.source.tolist(), topology.target.tolist(), strict=True)
+    for number, (source, target) in enumerate(ends):
+        if max(source, target) < topology.num_ranks and not (within and node[source] != node[target]):
+            lanes[source, target].append(number)
+    for (source, target), numbers in lanes.items():
+        alike = {(topology.bandwidth[n], topology.alpha[n]) for n in numbers}
+        kept = numbers if len(alike) == 1 else [max(numbers, key=lambda n: topology.bandwidth[n])]
+        yield LogicalLink(source, target, tuple((n,) for n in kept), between=node[source] != node[target])
+
+
+def _switched(topology: Topology, sketch: Sketch, members: Iterable[list[int]]) -> Iterator[LogicalLink]:
+    for ranks in members:
+        for edge in sketch.hyperedges:
+            for source in edge.ranks:
+                for target in edge.ranks:
+                    if source != target:
+                        route = _route(topology, sketch, ranks[source], ranks[target])
+                        yield LogicalLink(ranks[source], ranks[target], (route,), policy=edge.policy)
+
+
+def _between_nodes(topology: Topology, sketch: Sketch, members: list[list[int]]) -> Iterator[LogicalLink]:
+    split = sketch.beta_split or {}
+    for ranks in members:
+        for others in members:
+            if ranks is others:
+                continue
+            for sender, receivers in _connections(sketch, len(ranks)).items():
+                for receiver in receivers:
+                    route = _route(topology, sketch, ranks[sender], others[receiver])
+                    yield LogicalLink(
+                        ranks[sender], others[receiver], (route,), split.get(sender, 1), between=True
+                    )
+
+
+def _connections(sketch: Sketch, size: int) -> dict[int, tuple[int, ...]]:
+    if sketch.connections is Connection.DIRECT:
+        return {rank: (rank,) for rank in range(size)}
+    if sketch.connections is Connection.FULL:
+        return {rank: tuple(range(size)) for rank in range(size)}
+    return dict(sketch.connections)
+
+
+def _route(topology: Topology, sketch: Sketch, source: int, target: int) -> tuple[int, ...]:
+    """Return the route through switches with the fewest links, the widest of those.
+
+    Raises
+    ------
+    InputError
+        If switches alone do not join the two ranks.
+    """
+    offsets, links = topology.out_links
+    frontier: dict[int, tuple[Fraction | float, tuple[int, ...]]] = {source: (float("inf"), ())}
+    seen = {source}
+    while frontier and target not in frontier:
+        following: dict[int, tuple[Fraction | float, tuple[int, ...]]] = {}
+        for node, (width, route) in frontier.items():
+            for link in links[offsets[node] : offsets[node + 1]].tolist():
+                head = int(topology.target[link])
+                if head in seen or (head < topology.num_ranks and head != target):
+                    continue
+                wide = min(width, topology.bandwidth[link])
+                if head not in following or wide > following[head][0]:
+                    following[head] = (wide, (*route, link))
+        seen |= following.keys()
+        frontier = following
+    if target not in frontier:
+        ends = f"{topology.labels[source]} and {topology.labels[target]}"
+        raise InputError(f"{sketch.name}: no switches of {topology.name} join ranks {ends}")
+    return frontier[target][1]

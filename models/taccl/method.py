@@ -1,0 +1,104 @@
+"""TACCL: routing, heuristic ordering, contiguity and exact scheduling (NSDI 2023, section 5 and Appendix B).
+
+Without a sketch every link of a network without switches may be used, and the symmetry is found among the
+network's automorphisms. If no order meets the time of the routing, which is a lower bound as long as chunks
+go one by one, routing is solved again, with the same time allowed but other paths asked for, and then without
+the symmetry; the schedule that ends first is kept.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from models.taccl.options import TacclOptions
+from schedules.collective import Kind
+from schedules.method import Method, Problem
+from schedules.schedule import Schedule
+from topologies.errors import InputError
+
+if TYPE_CHECKING:
+    from models.taccl.sketch import Sketch
+
+DEFAULT_SIZE = Fraction(2**20)
+"""M where none is given and none matters: between like links a send is a send."""
+
+
+def synthesize(problem: Problem, options: TacclOptions, rng: np.random.Generator) -> Schedule:
+    """Return a schedule in the time clock, with the solver's gap in its stats.
+
+    Raises
+    ------
+    Unsupported
+        As `supports`.
+    InputError
+        If the sketch does not fit the network, or a size is needed and missing.
+    NoSchedule
+        If the sketch leaves a chunk no path, or the solver stops without a routing.
+    """
+    from models.taccl.combining import combined
+    from models.taccl.stages import copied
+
+    supports(problem, options)
+    sized = Problem(problem.topology, problem.collective, _size(problem, options))
+    make = combined if problem.collective.is_combining else copied
+    return make(sized, options, rng)
+
+
+def _size(problem: Problem, options: TacclOptions) -> Fraction:
+    sketch = options.read()
+    if sketch is not None and sketch.size is not None:
+        return sketch.size
+    if problem.size is None and size_dependent(problem, options):
+        raise InputError(
+            f"taccl needs a size on {problem.topology.name}: its links differ or chunks are joined"
+        )
+    size = DEFAULT_SIZE if problem.size is None else Fraction(problem.size)
+    if size <= 0:
+        raise InputError(f"taccl: the size is {size} bytes; it must be positive")
+    return size
+
+
+def supports(problem: Problem, options: TacclOptions) -> None:
+    """Raise `Unsupported` for uneven shards, and without a sketch where there are switches.
+
+    Raises
+    ------
+    Unsupported
+        Naming what is missing.
+    """
+    what, where = problem.collective, problem.topology
+    if not what.items.share.uniform:
+        own = "gives its own" if what.shards is not None else "has groups of several sizes"
+        raise METHOD.unsupported(f"needs shards of one size; this {what.kind} {own}")
+    if what.kind is Kind.ALLREDUCE and what.groups is not None and len(what.groups) > 1:
+        METHOD.check_one_group(what)
+    if where.num_switches and options.sketch is None:
+        raise METHOD.unsupported(
+            f"needs a sketch where there are switches, and {where.name} has {where.num_switches}: "
+            "give one with the option sketch"
+        )
+
+
+def size_dependent(problem: Problem, options: TacclOptions) -> bool:
+    """Return whether links differ or chunks are joined, and no sketch sets the size."""
+    sketch: Sketch | None = options.read()
+    if sketch is not None:
+        return sketch.size is None
+    hosts = problem.topology.hosts
+    between = options.contiguity == "between" and hosts is not None and len(np.unique(hosts)) > 1
+    return not problem.topology.homogeneous or between or options.contiguity == "all"
+
+
+METHOD = Method(
+    name="taccl",
+    kind="heuristic",
+    synthesize=synthesize,
+    options=TacclOptions,
+    supports=supports,
+    size_dependent=size_dependent,
+    seeded=True,
+    summary="routing, ordering and scheduling as mixed-integer programs, guided by a sketch (TACCL)",
+)

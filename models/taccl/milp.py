@@ -1,0 +1,92 @@
+"""How both stages' mixed-integer programs are solved, and what is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from models.solvers import Feature, SolverResult, find_backend
+
+HALF = 0.5
+"""A binary above it is 1."""
+SLACK = 1e-4
+"""More than rounding, and less than solvers' gaps."""
+GRID_STEPS = 100
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How a model is solved.
+
+    Parameters
+    ----------
+    solver
+        A back-end that does mixed-integer programs.
+    seconds
+        Of the solver; None: as long as it takes.
+    gap
+        Relative gap at which it may stop.
+    seed
+        Of the solver.
+    """
+
+    solver: str = "highs"
+    seconds: float | None = None
+    gap: float = 1e-4
+    seed: int = 0
+
+
+def mip_options(limits: Limits) -> Any:
+    """Return a back-end's options for a mixed-integer program.
+
+    Raises
+    ------
+    InputError
+        If there is no such solver, or it is not installed.
+    Unsupported
+        If it does no mixed-integer programs.
+    """
+    backend = find_backend(limits.solver, {Feature.MILP})
+    options: Any = backend.options
+    return options(time_limit=limits.seconds, relative_gap=limits.gap, seed=limits.seed)
+
+
+def slack(limits: Limits) -> float:
+    """Return by which an upper bound must exceed a time of about 1 to 100 that is known to be reached.
+
+    A solver on a grid rounds each time on the way up to it.
+    """
+    grid = getattr(mip_options(limits), "grid", None)
+    return SLACK if grid is None else GRID_STEPS / grid
+
+
+def takes_start(limits: Limits) -> bool:
+    """Whether the solver begins from values."""
+    return Feature.START in find_backend(limits.solver).features
+
+
+def stats_of(result: SolverResult, build_s: float) -> dict[str, Any]:
+    """Return the columns of a result row that a solve gives."""
+    return {
+        "build_s": build_s,
+        "solve_s": result.solve_s,
+        "variables": result.columns,
+        "constraints": result.rows,
+        "solver": f"{result.solver} {result.version}",
+        "solver_gap": result.gap,
+    }
+
+
+def added(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what two solves took together, with the size and gap of the first."""
+    return {**one, **{key: one[key] + other[key] for key in ("build_s", "solve_s")}}
+
+
+def joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what two stages took together: sums, and the larger gap; the second may be empty."""
+    if not other:
+        return dict(one)
+    sums = {key: one[key] + other[key] for key in ("build_s", "solve_s", "variables", "constraints")}
+    gaps = [stats["solver_gap"] for stats in (one, other)]
+    return {**one, **sums, "solver_gap": None if None in gaps else max(gaps)}

@@ -1,0 +1,109 @@
+"""The options of TACCL."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from models.taccl.demand import Paths
+from models.taccl.sketch import Sketch, read_sketch
+from topologies.errors import InputError
+
+
+class Contiguity(StrEnum):
+    """Which links may send several chunks as one message."""
+
+    BETWEEN = "between"
+    """Those between nodes."""
+
+    ALL = "all"
+    NONE = "none"
+
+
+@dataclass(frozen=True)
+class TacclOptions:
+    """The options of TACCL.
+
+    Parameters
+    ----------
+    sketch
+        A shipped sketch (``dgx2-sk-1``, ...) or a file, ``.toml`` or ``.json``; None: all links of a network
+        without switches.
+    chunks
+        Equal chunks a shard; None: the sketch's, or 1.
+    symmetry
+        Whether sends are alike under the sketch's symmetry or, without a sketch, under automorphisms.
+    paths
+        Which ranks a chunk may pass: ``"sketch"``, ``"logical"`` or ``"all"`` (`models.taccl.demand`).
+    contiguity
+        Which links may send several chunks as one message: those ``"between"`` nodes, ``"all"``, ``"none"``.
+    together
+        Whether a rank may receive several parts of a chunk that it reduces at once.
+    again
+        How often routing is solved again where no order meets its time.
+    tries
+        How many disturbed orders of a routing are tried; None: as many as its size allows.
+    solver
+        Of both mixed-integer programs: ``"highs"``, ``"scip"``, ``"cp-sat"`` or ``"gurobi"``.
+    time_limit
+        Seconds of one solve; None for no limit.
+    relative_gap
+        At which a solve may stop.
+
+    Raises
+    ------
+    InputError
+        If a value is out of range, or a sketch can't be read.
+    Unsupported
+        If the solver does no mixed-integer programs.
+    """
+
+    sketch: str | None = None
+    chunks: int | None = None
+    symmetry: bool = True
+    paths: Paths = Paths.SKETCH
+    contiguity: Contiguity = Contiguity.BETWEEN
+    together: bool = False
+    again: int = 2
+    tries: int | None = None
+    solver: str = "highs"
+    time_limit: float | None = 60.0
+    relative_gap: float = 1e-4
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        self._check_number("chunks", self.chunks, 1)
+        self._check_number("again", self.again, 0)
+        self._check_number("tries", self.tries, 0)
+        for name, kind in (("paths", Paths), ("contiguity", Contiguity)):
+            if getattr(self, name) not in list(kind):
+                allowed = ", ".join(kind)
+                raise InputError(f"taccl option {name} is '{getattr(self, name)}'; allowed: {allowed}")
+        for name in ("time_limit", "relative_gap"):
+            value = getattr(self, name)
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not (number and 0 < value < float("inf")) and not (name == "time_limit" and value is None):
+                raise InputError(f"taccl option {name} is {value!r}; it must be a positive number")
+        if self.sketch is not None:
+            read_sketch(self.sketch)
+        if self.solver != "highs":
+            from models.taccl.milp import Limits, mip_options  # Pyomo is slow to import
+
+            mip_options(Limits(self.solver))
+
+    def _check_number(self, name: str, value: int | None, least: int) -> None:
+        if value is None and name != "again":
+            return
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise InputError(f"taccl option {name} is {value!r}; it must be a whole number, at least {least}")
+
+    def read(self) -> Sketch | None:
+        """Return the sketch, if any."""
+        return None if self.sketch is None else read_sketch(self.sketch)
+
+    def per_item(self) -> int:
+        """Return the chunks a shard."""
+        sketch = self.read()
+        if self.chunks is not None:
+            return self.chunks
+        return 1 if sketch is None else sketch.chunks
