@@ -26,17 +26,17 @@ DEFAULT_SECONDS = "60s"
 ORDER = (
     *("torus_rings", "shifted_ring", "ring", "recursive_doubling", "rhd", "swing", "bruck", "direct", "dbt"),
     *(
+        "nccl_like",
         "bfb",
         "expansion",
         "blueconnect",
         "themis",
         "ccube",
-        "tto",
-        "multitree",
-        "forestcoll",
         "allreduce_trees",
+        "forestcoll",
+        "multitree",
     ),
-    *("mcf", "tacos", "blink", "allreduce_lp", "taccl"),
+    *("mcf", "tacos", "blink", "allreduce_lp", "tto", "taccl"),
 )
 """Quick ones and those that are often best first."""
 

@@ -85,9 +85,9 @@ def grid_of(topology: Topology) -> Grid | None:
     >>> grid_of(torus(4, 3)).lines == (Line.RING, Line.RING), grid_of(mesh(2, 2, 2)).shape
     (True, (2, 2, 2))
     """
-    boxes = _boxes(topology)
-    if boxes is not None:
-        return Grid(boxes, (Line.SWITCH, Line.SWITCH))
+    machines = machines_of(topology)
+    if machines is not None:
+        return Grid(machines, (Line.SWITCH, Line.SWITCH))
     joined = _joined(topology)
     if joined is None:
         return None
@@ -106,8 +106,17 @@ def grid_of(topology: Topology) -> Grid | None:
     return Grid(tuple(shape), tuple(lines))
 
 
-def _boxes(topology: Topology) -> tuple[int, int] | None:
-    """Return how many machines there are and how many ranks each has, if several that follow one another."""
+def machines_of(topology: Topology) -> tuple[int, int] | None:
+    """Return how many machines there are and how many ranks each has; None if these differ.
+
+    None also if there is one machine, or one rank in each, or the ranks of one do not follow one another.
+
+    Examples
+    --------
+    >>> from topologies.text import parse_topology
+    >>> machines_of(parse_topology("dgx_a100:2"))
+    (2, 8)
+    """
     if topology.hosts is None:
         return None
     hosts = topology.hosts[: topology.num_ranks]

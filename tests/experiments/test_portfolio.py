@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from experiments.pipelining import best_slices
-from experiments.portfolio import portfolio
+from experiments.portfolio import ORDER, portfolio
 from experiments.registry import METHODS
 from models.bounds import best_bound
 from schedules import Problem, collective
@@ -100,3 +100,17 @@ def test_a_portfolio_of_other_methods_has_only_those():
     only = portfolio({"ring": METHODS["ring"]})
     schedule = only.synthesize(problem("ring:5", "allgather", 9), only.options(), np.random.default_rng(0))
     assert [one.method for one in schedule.stats["tried"]] == ["ring"]
+
+
+def test_what_it_tries_by_default_are_methods_each_once():
+    assert set(ORDER) <= set(METHODS)
+    assert len(set(ORDER)) == len(ORDER)
+
+
+def test_channels_of_machines_are_within_a_twentieth_of_the_bound_of_allreduce():
+    """2 boxes of 8 A100 at 1 GB: every adapter carries an eighth each way, the inside 28/16 of M."""
+    task = problem("dgx_a100:2", "allreduce", 10**9)
+    chosen = best(task, methods=("ring", "dbt", "nccl_like"))
+    assert chosen.stats["algorithm"] == "nccl_like"
+    bound = best_bound(task.topology, task.collective, task.size)
+    assert best_slices(chosen, task.size)[1] <= 1.05 * float(bound.time(task.size))
