@@ -28,6 +28,10 @@ from models.allreduce_lp import METHOD as ALLREDUCE_LP
 from models.allreduce_trees import METHOD as ALLREDUCE_TREES
 from models.bfb import METHOD as BFB
 from models.forestcoll import METHOD as FORESTCOLL
+from models.optimum import METHOD as OPTIMUM
+from models.sccl import METHOD as SCCL
+from models.taccl import METHOD as TACCL
+from models.teccl import METHOD as TECCL
 from schedules.method import Method
 from topologies.errors import InputError, suggestion
 
@@ -62,6 +66,10 @@ _SINGLE = by_name(
         MCF,
         ALLREDUCE_TREES,
         ALLREDUCE_LP,
+        SCCL,
+        OPTIMUM,
+        TACCL,
+        TECCL,
     ]
 )
 METHODS = {**_SINGLE, "best": portfolio(_SINGLE)}

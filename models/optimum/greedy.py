@@ -53,7 +53,9 @@ def _greedy(clocked: Clocked, rng: np.random.Generator, *, whole: bool) -> tuple
             if later < clocked.horizon:
                 heapq.heappush(free, (later, float(rng.random()), link))
             elif not coming[:, b].all():
-                heapq.heappush(free, (now + 1 + clocked.alpha[link], float(rng.random()), link))
+                coming_in = held[(held > now) & (held < clocked.horizon)]  # nothing changes before
+                later = int(coming_in.min()) if len(coming_in) else now + 1 + clocked.alpha[link]
+                heapq.heappush(free, (later, float(rng.random()), link))
             continue
         value = weights @ np.stack([coming[ready].sum(axis=1), earliest[ready, b], rng.random(len(ready))])
         chosen = ready if whole else ready[[int(np.argmin(value))]]
@@ -63,6 +65,28 @@ def _greedy(clocked: Clocked, rng: np.random.Generator, *, whole: bool) -> tuple
         rows += [(now, link, int(c)) for c in chosen]
         heapq.heappush(free, (end, float(rng.random()), link))
     return rows, int(held[instance.wanters[items]].max())
+
+
+def replayed(clocked: Clocked, messages: list[tuple[int, list[int]]]) -> tuple[list[Row], int]:
+    """Return the rows and the ticks of messages (link, chunks), each as early as its link and chunks allow.
+
+    Parameters
+    ----------
+    clocked
+        The instance.
+    messages
+        In an order in which every chunk comes before it goes on.
+    """
+    at = np.where(clocked.instance.holders[clocked.instance.item], 0, clocked.horizon).astype(np.int64)
+    free = [0] * len(clocked.ends)
+    rows: list[Row] = []
+    for link, chunks in messages:
+        a, b = clocked.ends[link]
+        start = max(free[link], int(at[chunks, a].max()))
+        free[link] = start + clocked.alpha[link] + clocked.move[link] * len(chunks)
+        at[chunks, b] = free[link]
+        rows += [(start, link, c) for c in chunks]
+    return rows, max(free)
 
 
 def _next_arrival(at_source: Int64Array, coming: np.ndarray, now: int) -> int:

@@ -8,13 +8,15 @@ from functools import partial
 import numpy as np
 
 from models.optimum.clocked import Clocked
+from models.optimum.greedy import Row, replayed
 from models.optimum.program import least_time
 from models.sccl.instance import Instance
 from schedules.collective import Kind
 from schedules.method import Method, Problem
 from schedules.reverse import reverse
 from schedules.schedule import Chunks, Clock, Schedule
-from topologies.errors import InputError
+from topologies.errors import InputError, NoSchedule
+from topologies.exact import Int64Array
 from topologies.transforms import transpose
 from topologies.units import parse_time
 
@@ -81,7 +83,8 @@ def _forward(problem: Problem, options: OptimumOptions, seed: int) -> Schedule:
     what = problem.collective
     instance = Instance(problem.topology, what, options.chunks)
     clocked = Clocked(instance, problem.size or problem.collective.items.share[0])
-    found = least_time(clocked, float(parse_time(options.time_limit)), seed=seed)
+    start = partial(_by_epochs, clocked, options, seed)
+    found = least_time(clocked, float(parse_time(options.time_limit)), seed=seed, start=start)
     start, link, number = found.rows
     place = (number % instance.chunks).astype(np.int32)
     return Schedule(
@@ -100,6 +103,32 @@ def _forward(problem: Problem, options: OptimumOptions, seed: int) -> Schedule:
             "solver_gap": (found.ticks - found.proven) / found.ticks,
         },
     )
+
+
+def _by_epochs(clocked: Clocked, options: OptimumOptions, seed: int) -> tuple[list[Row], int] | None:
+    """Return TE-CCL's schedule without its epochs: every message as early as can be."""
+    from models.teccl import METHOD as TECCL  # Pyomo is slow to import, and seldom needed here
+    from models.teccl import TecclOptions
+
+    instance = clocked.instance
+    problem = Problem(instance.topology, instance.collective, clocked.size)
+    chosen = TecclOptions(chunks=options.chunks, epoch="best", time_limit=options.time_limit)
+    try:
+        schedule = TECCL.synthesize(problem, chosen, np.random.default_rng(seed))
+    except NoSchedule:
+        return None
+    number = {chunk: c for c, chunk in enumerate(_places(instance).tolist())}
+    messages: dict[tuple[int, int], list[int]] = {}
+    columns = (np.asarray(column).tolist() for column in (schedule.order, schedule.route, schedule.chunk))
+    for start, link, chunk in zip(*columns, strict=True):
+        messages.setdefault((start, link), []).append(number[chunk])
+    return replayed(clocked, [(link, chunks) for (_, link), chunks in messages.items()])
+
+
+def _places(instance: Instance) -> Int64Array:
+    """Return the row of each of the instance's chunks in the schedule's table."""
+    count = instance.chunks
+    return instance.item.astype(np.int64) * count + np.arange(len(instance.item)) % count
 
 
 def supports(problem: Problem, options: OptimumOptions) -> None:

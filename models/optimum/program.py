@@ -19,6 +19,7 @@ proof.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +27,7 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from models.optimum.clocked import Clocked
-from models.optimum.greedy import best_greedy
+from models.optimum.greedy import Row, best_greedy
 from topologies.errors import NoSchedule
 from topologies.exact import Int64Array
 
@@ -120,8 +121,24 @@ class _Program:
         return [(c, int(n)) for c, item in enumerate(instance.item) for n in np.flatnonzero(wanted[item])]
 
 
-def least_time(clocked: Clocked, seconds: float, *, threads: int = 1, seed: int = 0) -> Optimum:
+def least_time(
+    clocked: Clocked,
+    seconds: float,
+    *,
+    threads: int = 1,
+    seed: int = 0,
+    start: Callable[[], tuple[list[Row], int] | None] | None = None,
+) -> Optimum:
     """Return the schedule of least time, or the best one found in so many seconds with what is proven.
+
+    Parameters
+    ----------
+    clocked
+        The instance.
+    seconds, threads, seed
+        Of CP-SAT.
+    start
+        Another first schedule than the greedy one, asked for where that is not proven to be optimal.
 
     Raises
     ------
@@ -136,7 +153,12 @@ def least_time(clocked: Clocked, seconds: float, *, threads: int = 1, seed: int 
         )
     rows, ticks = best_greedy(clocked, seed)
     if ticks == clocked.least:
-        return Optimum(np.array(sorted(rows), dtype=np.int64).reshape(-1, 3).T, ticks, ticks, 0.0)
+        return Optimum(_columns(rows), ticks, ticks, 0.0)
+    other = start() if start is not None else None
+    if other is not None and other[1] < ticks:
+        rows, ticks = other
+    if ticks == clocked.least:
+        return Optimum(_columns(rows), ticks, ticks, 0.0)
     program = _Program(clocked, ticks - 1)
     solver = cp_model.CpSolver()
     solver.parameters.max_time_in_seconds = seconds
@@ -156,4 +178,8 @@ def least_time(clocked: Clocked, seconds: float, *, threads: int = 1, seed: int 
         proven = max(proven, math.ceil(solver.best_objective_bound - ROUNDING))
     else:
         proven = max(proven, math.ceil(solver.best_objective_bound - ROUNDING))
-    return Optimum(np.array(sorted(rows), dtype=np.int64).reshape(-1, 3).T, ticks, proven, solver.wall_time)
+    return Optimum(_columns(rows), ticks, proven, solver.wall_time)
+
+
+def _columns(rows: list[Row]) -> Int64Array:
+    return np.array(sorted(rows), dtype=np.int64).reshape(-1, 3).T

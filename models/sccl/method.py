@@ -10,7 +10,7 @@ import numpy as np
 
 from models.sccl.frontier import Point, frontier
 from models.sccl.instance import Instance
-from models.sccl.program import Answer, fewest_rounds
+from models.sccl.program import Answer, Limits, fewest_rounds
 from models.solvers import Feature, find_backend
 from schedules.collective import Kind
 from schedules.compose import BY_ALLGATHER, from_allgather
@@ -35,10 +35,14 @@ class ScclOptions:
         C, into which every item is cut.
     steps
         S; 0: the frontier from the fewest steps on, of which the fastest schedule at the size is taken.
+    frontier
+        Whether more than the fewest steps are looked at where `steps` is 0.
     solver
         A back-end for mixed-integer programs.
     time_limit
         For each number of steps, a time with its unit.
+    start
+        Whether to begin with a breadth-first schedule; where it meets the lower bound nothing is solved.
 
     Raises
     ------
@@ -48,8 +52,10 @@ class ScclOptions:
 
     chunks: int = 1
     steps: int = 0
+    frontier: bool = True
     solver: str = "cp-sat"
     time_limit: str = "600s"
+    start: bool = True
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -63,6 +69,9 @@ class ScclOptions:
             raise InputError(
                 f"sccl option time_limit is {self.time_limit!r}; it must be positive, such as 600s"
             )
+        for name in ("frontier", "start"):
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(f"sccl option {name} is {getattr(self, name)!r}; it must be true or false")
         find_backend(self.solver, {Feature.MILP})
 
 
@@ -90,11 +99,10 @@ def synthesize(problem: Problem, options: ScclOptions, rng: np.random.Generator)
 def _forward(problem: Problem, options: ScclOptions, seed: int) -> Schedule:
     """Return the schedule of a collective that does not combine."""
     instance = Instance(problem.topology, problem.collective, options.chunks)
-    ask = partial(
-        fewest_rounds, solver=options.solver, seconds=float(parse_time(options.time_limit)), seed=seed
-    )
-    if options.steps:
-        points = [Point(options.chunks, ask(instance, options.steps))]
+    limits = Limits(options.solver, float(parse_time(options.time_limit)), seed, options.start)
+    ask = partial(fewest_rounds, limits=limits)
+    if options.steps or not options.frontier:
+        points = [Point(options.chunks, ask(instance, options.steps or instance.least_steps))]
     else:
         points = list(frontier(instance, ask))
     best = min(points, key=lambda point: _seconds(problem, instance, point))
@@ -132,7 +140,7 @@ def supports(problem: Problem, options: ScclOptions) -> None:
 
 
 def _depends_on_size(problem: Problem, options: Any) -> bool:
-    return bool(options.steps == 0)
+    return bool(options.steps == 0 and options.frontier)
 
 
 METHOD = Method(

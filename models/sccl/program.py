@@ -1,18 +1,21 @@
 r"""SCCL's encoding as an integer program: S steps, C chunks, as few rounds as can be.
 
-With x[e, c, s] = 1 where chunk c crosses link e = (a, b) in step s, and r_s the rounds of step s,
+With x[e, c, s] = 1 where chunk c crosses link e = (a, b) in step s, h[n, c, s] = 1 where rank n has c after
+step s, and r_s the rounds of step s,
 
 .. math::
 
     \min \sum_s r_s, \qquad
-    \sum_{e \to n, s} x_{e c s} = 1 \;(n \text{ must have } c), \qquad
-    x_{(a, b) c s} \le \sum_{f \to a, q < s} x_{f c q}, \qquad
+    h_{n c s} = h_{n c, s-1} + \sum_{e \to n} x_{e c s}, \qquad
+    h_{n c S} = 1 \;(n \text{ must have } c), \qquad
+    x_{(a, b) c s} \le h_{a c, s-1}, \qquad
     \sum_c x_{e c s} \le b_e r_s, \; r_s \ge 1.
 
 SCCL (Cai et al., Synthesizing Optimal Collective Algorithms, PPoPP 2021, section 3.2, C1 to C6) asks an SMT
-solver whether R rounds will do; here the least R is found at once, and the solver's bound is the proof that
-fewer will not. A variable exists only where c can have come to a within s - 1 steps and can still be of use
-at b.
+solver whether R rounds will do. So does this first, with the R that the lower bounds allow: an answer is
+optimal, and R + 1 is the next. What is undecided in time goes to the program that looks for the least R,
+with the R ruled out as a bound. A variable exists only where c can have come to a within s - 1 steps and can
+still be of use at b.
 """
 
 from __future__ import annotations
@@ -25,12 +28,17 @@ from typing import Any
 import numpy as np
 import pyomo.environ as pyo
 
+from models.sccl.breadth_first import breadth_first
 from models.sccl.instance import Instance
-from models.solvers import Feature, SolutionStatus, Termination, find_backend, solve
+from models.solvers import Feature, SolutionStatus, SolverResult, Termination, find_backend, solve
 from topologies.errors import InputError, NoSchedule
 from topologies.exact import Int64Array
 
 HALF = 0.5
+BREADTH_FIRST = "none: breadth first meets the bound"
+"""Stands for the solver where nothing had to be solved."""
+ROUNDING = 1e-6
+"""Of a solver's bound, a float."""
 EXACT = 1e-9
 """Relative gap at which an optimum of whole numbers is proven."""
 
@@ -78,36 +86,62 @@ def build(instance: Instance, steps: int) -> pyo.ConcreteModel:
     m.step = pyo.RangeSet(steps)
     m.x = pyo.Var(moves, domain=pyo.Binary)
     m.rounds = pyo.Var(m.step, domain=pyo.Integers, bounds=(1, len(items)))
-    m.total = pyo.Objective(expr=pyo.quicksum(m.rounds.values()))
 
-    arrivals: dict[tuple[int, int], list[Any]] = {}
+    arriving: dict[tuple[int, int, int], list[Any]] = {}
     carried: dict[tuple[int, int], list[Any]] = {}
     for e, c, s in moves:
-        arrivals.setdefault((ends[e][1], c), []).append((s, m.x[e, c, s]))
+        arriving.setdefault((ends[e][1], c, s), []).append(m.x[e, c, s])
         carried.setdefault((e, s), []).append(m.x[e, c, s])
-
-    m.once = pyo.ConstraintList()
-    for c, item in enumerate(items):
-        for n in np.flatnonzero(~instance.holders[item]).tolist():
-            arriving = pyo.quicksum(x for _, x in arrivals.get((n, c), []))
-            if instance.wanters[item, n]:
-                m.once.add(arriving == 1)
-            elif (n, c) in arrivals:
-                m.once.add(arriving <= 1)
+    _add_holding(m, instance, steps, arriving)
     m.held = pyo.ConstraintList()
     for e, c, s in moves:
         a = ends[e][0]
         if not instance.holders[items[c], a]:
-            m.held.add(m.x[e, c, s] <= pyo.quicksum(x for q, x in arrivals[a, c] if q < s))
+            m.held.add(m.x[e, c, s] <= m.has[a, c, s - 1])
     m.fits = pyo.ConstraintList()
     for (e, s), sent in carried.items():
         m.fits.add(pyo.quicksum(sent) <= int(instance.capacity[e]) * m.rounds[s])
     return m
 
 
-def fewest_rounds(
-    instance: Instance, steps: int, solver: str = "cp-sat", seconds: float | None = None, seed: int = 0
-) -> Answer:
+def _add_holding(
+    m: pyo.ConcreteModel, instance: Instance, steps: int, arriving: dict[tuple[int, int, int], list[Any]]
+) -> None:
+    """Add h from the first arrival that can be to the last step, and that it is 1 there where it must."""
+    first: dict[tuple[int, int], int] = {}
+    for n, c, s in arriving:
+        first[n, c] = min(s, first.get((n, c), s))
+    m.has = pyo.Var(
+        [(n, c, s) for (n, c), f in first.items() for s in range(f, steps + 1)], domain=pyo.Binary
+    )
+    m.holding = pyo.ConstraintList()
+    for n, c, s in m.has:
+        before = m.has[n, c, s - 1] if s > first[n, c] else 0
+        m.holding.add(m.has[n, c, s] == before + pyo.quicksum(arriving.get((n, c, s), [])))
+    for c, item in enumerate(instance.item.tolist()):
+        for n in np.flatnonzero(instance.wanters[item] & ~instance.holders[item]).tolist():
+            m.holding.add(m.has[n, c, steps] == 1)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How the program is solved.
+
+    Parameters
+    ----------
+    solver, seconds, seed
+        A back-end for mixed-integer programs, its time limit and seed.
+    start
+        Whether to begin with a breadth-first schedule, which is the answer where it meets the lower bound.
+    """
+
+    solver: str = "cp-sat"
+    seconds: float | None = None
+    seed: int = 0
+    start: bool = True
+
+
+def fewest_rounds(instance: Instance, steps: int, limits: Limits = Limits()) -> Answer:
     """Return the schedule of S steps with the fewest rounds.
 
     Parameters
@@ -116,8 +150,8 @@ def fewest_rounds(
         What is asked.
     steps
         S.
-    solver, seconds, seed
-        A back-end for mixed-integer programs, its time limit and seed.
+    limits
+        How to solve.
 
     Raises
     ------
@@ -128,30 +162,82 @@ def fewest_rounds(
     what = f"{kind} of {instance.chunks} chunks a shard in {steps} steps on {network}"
     if steps < instance.least_steps:
         raise NoSchedule(f"sccl: no {what}: a chunk must go over {instance.least_steps} links")
-    backend: Any = find_backend(solver, {Feature.MILP})
-    begin = time.perf_counter()
-    model = build(instance, steps)
-    built = time.perf_counter() - begin
-    result = solve(model, solver, backend.options(time_limit=seconds, seed=seed, relative_gap=EXACT))
-    if result.termination is Termination.INFEASIBLE:
-        raise NoSchedule(f"sccl: there is no {what}")
-    if result.status is SolutionStatus.NONE:
-        limit = "" if seconds is None else f" in {seconds:g} s"
-        raise NoSchedule(f"sccl: {solver} found no {what}{limit}; give it more time or fewer chunks")
-    moved = [(s, e, c) for (e, c, s), x in model.x.items() if result.value(x) > HALF]
-    rows = np.array(sorted(moved), dtype=np.int64).reshape(-1, 3).T
+    proven = max(instance.least_rounds, steps)
+    first = breadth_first(instance) if limits.start and steps == instance.least_steps else None
+    most = None if first is None else _rounds(instance, first, steps)
+    if first is not None and most == proven:
+        return Answer(steps, most, proven, first, {"solver": BREADTH_FIRST, "solver_gap": 0.0})
+    search = _Search((instance, steps), limits)
+    proven, result = search.fewest(proven, most)
+    if result is not None and result.status is not SolutionStatus.NONE:
+        moved = [(s, e, c) for (e, c, s), x in search.model.x.items() if result.value(x) > HALF]
+        rows = np.array(sorted(moved), dtype=np.int64).reshape(-1, 3).T
+    elif first is not None:
+        rows = first
+    else:
+        limit = "" if limits.seconds is None else f" in {limits.seconds:g} s"
+        raise NoSchedule(f"sccl: {limits.solver} found no {what}{limit}; give it more time or fewer chunks")
     rounds = _rounds(instance, rows, steps)
-    bound = result.bound if result.bound is not None else -math.inf
-    proven = max(math.ceil(bound - 1e-6), instance.least_rounds, steps)
-    stats = {
-        "build_s": built + result.compile_s,
-        "solve_s": result.solve_s,
-        "variables": result.columns,
-        "constraints": result.rows,
-        "solver": f"{result.solver} {result.version}",
-        "solver_gap": (rounds - proven) / rounds,
-    }
+    if most is not None and first is not None and most < rounds:
+        rows, rounds = first, most
+    stats = {**search.stats, "solver_gap": (rounds - proven) / rounds}
     return Answer(steps, rounds, proven, rows, stats)
+
+
+class _Search:
+    """The questions asked of one model, and what they took together."""
+
+    def __init__(self, what: tuple[Instance, int], limits: Limits) -> None:
+        begin = time.perf_counter()
+        self.until = None if limits.seconds is None else begin + limits.seconds
+        self.model, self.limits = build(*what), limits
+        self.stats: dict[str, Any] = {"build_s": time.perf_counter() - begin, "solve_s": 0.0}
+
+    def fewest(self, proven: int, most: int | None) -> tuple[int, SolverResult | None]:
+        """Return what is proven at last, and the last answer; None if `most` is proven to be the least."""
+        result = None
+        while most is None or proven < most:
+            result = self.exactly(proven)
+            if result.termination is not Termination.INFEASIBLE:
+                break
+            proven, result = proven + 1, None
+        if result is not None and result.status is SolutionStatus.NONE:
+            result = self.least(proven)
+            if result.bound is not None:
+                proven = max(proven, math.ceil(result.bound - ROUNDING))
+        return proven, result
+
+    def exactly(self, rounds: int) -> SolverResult:
+        """Ask for any schedule of at most so many rounds, in half of the time that is left."""
+        total = pyo.quicksum(self.model.rounds.values())
+        self._replace(pyo.Constraint(expr=total <= rounds), pyo.Objective(expr=0.0))
+        return self._solved(2)
+
+    def least(self, rounds: int) -> SolverResult:
+        """Ask for the schedule of fewest rounds, at least so many."""
+        total = pyo.quicksum(self.model.rounds.values())
+        self._replace(pyo.Constraint(expr=total >= rounds), pyo.Objective(expr=total))
+        return self._solved(1)
+
+    def _replace(self, limit: pyo.Constraint, objective: pyo.Objective) -> None:
+        for name, component in (("limit", limit), ("objective", objective)):
+            self.model.del_component(name)
+            self.model.add_component(name, component)
+
+    def _solved(self, share: int) -> SolverResult:
+        solver = self.limits.solver
+        backend: Any = find_backend(solver, {Feature.MILP})
+        left = None if self.until is None else max(self.until - time.perf_counter(), 0.01) / share
+        options = backend.options(time_limit=left, seed=self.limits.seed, relative_gap=EXACT)
+        result = solve(self.model, solver, options)
+        self.stats |= {
+            "build_s": self.stats["build_s"] + result.compile_s,
+            "solve_s": self.stats["solve_s"] + result.solve_s,
+            "variables": result.columns,
+            "constraints": result.rows,
+            "solver": f"{result.solver} {result.version}",
+        }
+        return result
 
 
 def _rounds(instance: Instance, rows: Int64Array, steps: int) -> int:

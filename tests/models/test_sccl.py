@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from models.bfb import METHOD as BFB
-from models.sccl import Instance, fewest_rounds, frontier
+from models.sccl import Instance, Limits, fewest_rounds, frontier
+from models.sccl.breadth_first import assigned
 from models.sccl.method import METHOD, schedule_of
 from schedules import Problem, collective
 from schedules.cost import step_cost
@@ -106,7 +107,7 @@ def test_the_fewest_rounds_are_those_of_an_exhaustive_search(text, chunks, steps
 def test_every_back_end_finds_the_published_optimum_of_fewest_steps(solver, text, steps, rounds):
     task = instance(text)
     assert task.least_steps == steps
-    answer = fewest_rounds(task, steps, solver)
+    answer = fewest_rounds(task, steps, Limits(solver, start=False))
     assert (answer.rounds, answer.proven) == (rounds, rounds)
     verify(schedule_of(task, answer))
 
@@ -119,6 +120,51 @@ def test_as_many_chunks_as_links_reach_the_bandwidth_of_bfb(text):
     expected = step_cost(BFB.synthesize(problem, BFB.options(), np.random.default_rng(0)))
     cost = step_cost(made(text, chunks=topology.degree))
     assert (cost.tl_steps, cost.tb) == (expected.tl_steps, expected.tb)
+
+
+@pytest.mark.parametrize("chunks", [1, 2, 3])
+@pytest.mark.parametrize("text", ["ring:4", "mesh:2x3", "gen_kautz:2,5", "mesh:3x3?drop_nodes=8"])
+def test_a_start_changes_nothing_but_the_time(text, chunks):
+    task = instance(text, chunks)
+    begun, alone = (fewest_rounds(task, task.least_steps, Limits(seconds=20, start=s)) for s in (True, False))
+    verify(schedule_of(task, begun))
+    assert begun.optimal
+    assert alone.optimal
+    assert begun.rounds == alone.rounds
+
+
+def test_without_time_the_start_is_the_answer_with_what_is_proven():
+    """On a hypercube of 16, 15 chunks over 4 links need 4 rounds; by distance, 4, 6, 4 and 1, they take 5."""
+    task = instance("hypercube:4")
+    answer = fewest_rounds(task, 4, Limits(seconds=0.01))
+    verify(schedule_of(task, answer))
+    assert (answer.rounds, answer.proven) == (5, 4)
+    assert answer.stats["solver_gap"] == 0.2
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_assigned_loads_are_least_of_all_assignments(seed):
+    rng = np.random.default_rng(seed)
+    weights = rng.integers(1, 3, rng.integers(1, 4)).tolist()
+    choices = [
+        np.flatnonzero(rng.random(len(weights)) < 0.6).tolist() or [int(rng.integers(len(weights)))]
+        for _ in range(rng.integers(1, 7))
+    ]
+
+    def rounds(chosen):
+        return max(-(-chosen.count(place) // weight) for place, weight in enumerate(weights))
+
+    found = assigned(choices, weights)
+    assert all(place in allowed for place, allowed in zip(found, choices, strict=True))
+    assert rounds(found) == min(rounds(list(each)) for each in product(*choices))
+
+
+@pytest.mark.parametrize("text", ["hypercube:5", "torus:5x5"])
+def test_where_breadth_first_meets_the_bound_nothing_is_solved(text):
+    """Dissertation, section 3.5: BFB is optimal on tori and hypercubes; here for whole chunks too."""
+    schedule = made(text, chunks=2)
+    assert schedule.stats["solver"] == "none: breadth first meets the bound"
+    assert schedule.stats["solver_gap"] == 0
 
 
 def test_the_frontier_trades_steps_for_rounds():
@@ -157,6 +203,13 @@ def test_the_size_chooses_between_steps_and_rounds():
     assert small.stats["frontier"][0][0] == small.order.max() == 3
 
 
+def test_without_the_frontier_there_are_the_fewest_steps():
+    """At a large size more steps may be faster, and are not looked at."""
+    schedule = made("mesh:4x1", chunks=3, size=10**9, frontier=False)
+    assert [steps for steps, _, _ in schedule.stats["frontier"]] == [3]
+    assert not METHOD.size_dependent(None, METHOD.options(frontier=False))
+
+
 def test_fewer_steps_than_the_longest_way_are_impossible():
     with pytest.raises(
         NoSchedule, match=r"^sccl: no allgather of 1 chunks a shard in 1 steps on ring:5: .* over 2 links"
@@ -183,6 +236,8 @@ def test_what_rounds_can_not_count_is_not_supported(text, kind, details, message
         ({"chunks": 0}, "sccl option chunks is 0; it must be an integer of at least 1"),
         ({"steps": -1}, "sccl option steps is -1; it must be an integer of at least 0"),
         ({"time_limit": "0s"}, "sccl option time_limit is '0s'; it must be positive"),
+        ({"frontier": 0}, "sccl option frontier is 0; it must be true or false"),
+        ({"start": "bfb"}, "sccl option start is 'bfb'; it must be true or false"),
         ({"solver": "z3"}, "z3"),
     ],
 )
@@ -195,4 +250,4 @@ def test_no_schedule_in_time_says_so():
     with pytest.raises(
         NoSchedule, match=r"found no allgather of 4 chunks a shard in 4 steps on torus:4x4 in 0.01 s"
     ):
-        made("torus:4x4", chunks=4, steps=4, time_limit="10ms")
+        made("torus:4x4", chunks=4, steps=4, time_limit="10ms", start=False)
