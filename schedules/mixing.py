@@ -16,7 +16,7 @@ import numpy as np
 from schedules.collective import Collective
 from schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
 from topologies.errors import InputError
-from topologies.exact import BoolArray, Int32Array, Int64Array, IntArray, common_divisor
+from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, IntArray, common_divisor
 
 
 def side_by_side(what: Collective, parts: Sequence[Schedule]) -> Schedule:
@@ -33,7 +33,8 @@ def side_by_side(what: Collective, parts: Sequence[Schedule]) -> Schedule:
     Raises
     ------
     InputError
-        If they do not fit each other, or the common denominator of their chunks does not fit 64 bits.
+        If they do not fit each other, or their chunks have no common denominator, or their starts no common
+        tick, that fits 64 bits.
     """
     _check(what, parts)
     first = parts[0]
@@ -96,6 +97,8 @@ def _joined_order(parts: Sequence[Schedule]) -> tuple[IntArray | None, Fraction 
         return step_numbers(np.concatenate(orders)), None
     tick = common_divisor(ticks)
     factors = [int(own / tick) for own in ticks]
+    if any(int(own.max(initial=0)) * by > INT64_MAX for own, by in zip(orders, factors, strict=True)):
+        raise InputError("the starts of the parts do not fit 64 bits in a common tick")
     scaled = [order.astype(np.int64) * factor for order, factor in zip(orders, factors, strict=True)]
     return np.concatenate(scaled), tick
 

@@ -1,9 +1,9 @@
 """Mixed collectives: unlike kinds at the same time, each over groups of its own (2023 version, VI-E).
 
 Each part is made by itself, in chunks of about the same size, and then all transfers are placed one after
-the other as early as their data and the links allow (`retimed`). Which goes first where two want a link
-matters: they are tried in the order of their planned starts, and in the order of how much must still follow
-in their part, the end of which is then aligned with the others'.
+the other, in a tick that suits all, as early as their data and the links allow (`retimed`). Which goes first
+where two want a link matters: they are tried in the order of their planned starts, and in the order of how
+much must still follow in their part, the end of which is then aligned with the others'.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from fractions import Fraction
 
 import numpy as np
 
+from heuristics.tacos.copying import bytes_of_chunk
 from heuristics.tacos.options import TacosOptions
 from heuristics.tacos.retiming import retimed
+from heuristics.tacos.switches import tick_of
 from schedules.collective import Collective
 from schedules.method import Problem
 from schedules.mixing import side_by_side
@@ -45,7 +47,9 @@ def at_once(
         make(Problem(problem.topology, part, size), replace(own, chunks=chunks))
         for part, chunks in zip(what.parts, _chunks(what, options.chunks), strict=True)
     ]
-    together = side_by_side(what, parts)
+    sizes = {bytes_of_chunk(part.chunks, size) for part in parts}
+    tick = tick_of(problem.topology, sizes, sum(map(len, parts)))
+    together = side_by_side(what, [_in_ticks(part, tick) for part in parts])
     placed = (retimed(turn) for turn in _turns(together))
     return min(placed, key=lambda schedule: schedule.stats["ticks"])
 
@@ -54,6 +58,16 @@ def _chunks(what: Collective, chunks: int) -> list[int]:
     """Return the chunks a shard of each part, for sizes as alike as they can be."""
     shards = [part.items.share[0] for part in what.parts]
     return [chunks * math.ceil(shard / min(shards)) for shard in shards]
+
+
+def _in_ticks(part: Schedule, tick: Fraction) -> Schedule:
+    """Return a part with its starts in other ticks, rounded down: only their order is of use."""
+    start = np.zeros(0, np.int64) if part.order is None else part.order.astype(np.int64)
+    ratio = (part.tick or tick) / tick
+    if ratio.denominator == 1:
+        return part.replace(order=start * int(ratio), tick=tick)
+    floors = [moment * ratio.numerator // ratio.denominator for moment in start.tolist()]
+    return part.replace(order=np.array(floors, np.int64), tick=tick)
 
 
 def _turns(schedule: Schedule) -> Iterator[Schedule]:

@@ -63,12 +63,12 @@ def copies(problem: Problem, size: Fraction, options: TacosOptions, rng: np.rand
     InputError
         If the state and the table outgrow the memory of the machine.
     """
+    check_table(problem, options)
     chunks = Chunks.even(problem.collective, options.chunks)
     owner = np.repeat(problem.collective.items.start, options.chunks).astype(np.int64)
     transfers = len(owner) * (problem.topology.num_ranks - 1)
     network, tick = time_expanded(problem.topology, bytes_of_chunk(chunks, size), transfers)
     if problem.collective.groups is None and (problem.collective.items.end == EVERYONE).all():
-        check_table(problem.topology, len(owner), options)
         make = _to_all(network, owner, options)
     else:
         make = _to_goals(network, owner, goals_of(problem.collective, options.chunks))

@@ -17,6 +17,7 @@ import numpy as np
 
 from heuristics.tacos.copying import bytes_of_chunk
 from heuristics.tacos.forests import forest, laid, least_time, parents_of
+from heuristics.tacos.memory import check_trees
 from heuristics.tacos.options import AUTO, TREES, TacosOptions
 from heuristics.tacos.placing import THOROUGH, Effort, improved
 from heuristics.tacos.retiming import ends
@@ -55,6 +56,11 @@ def follows(problem: Problem, options: TacosOptions) -> bool:
 
 ROUGH = Effort(passes=1, detours=1)
 """Enough to choose between degrees."""
+
+ONCE = Effort(passes=0, detours=0)
+"""Enough to choose those that are worth more, for over `FEW` transfers."""
+
+FEW, CLOSE = 2**14, 2
 
 
 class Sparse(NamedTuple):
@@ -96,7 +102,14 @@ def followed(problem: Problem, size: Fraction, options: TacosOptions) -> Schedul
         M in bytes.
     options
         Chunks a shard, the degree.
+
+    Raises
+    ------
+    InputError
+        If trees that were asked for outgrow the memory.
     """
+    if options.guide == TREES:
+        check_trees(problem, options)
     chunks = Chunks.even(problem.collective, options.chunks)
     start = np.repeat(problem.collective.items.start, options.chunks).astype(np.int64)
     found = [
@@ -105,9 +118,17 @@ def followed(problem: Problem, size: Fraction, options: TacosOptions) -> Schedul
     ]
     least = min(each.ticks for each in found)
     worth = [(each.blank, plan(each, start)) for each in found if each.ticks <= WORTH_PLACING * least]
-    if len(worth) > 1:
-        worth.sort(key=lambda each: ends(placed(each[0], each[1], ROUGH)))
-    return placed(worth[0][0], worth[0][1], THOROUGH)
+    if len(worth) > CLOSE and len(start) * problem.topology.num_ranks > FEW:
+        worth = _first_to_end(worth, ONCE)[:CLOSE]
+    blank, made = _first_to_end(worth, ROUGH)[0]
+    return placed(blank, made, THOROUGH)
+
+
+def _first_to_end(plans: list[tuple[Schedule, Plan]], effort: Effort) -> list[tuple[Schedule, Plan]]:
+    """Return plans by when they end if so much is done for them."""
+    if len(plans) == 1:
+        return plans
+    return sorted(plans, key=lambda each: ends(placed(each[0], each[1], effort)))
 
 
 def networks(
@@ -127,7 +148,7 @@ def networks(
 def blank_of(problem: Problem, chunks: Chunks, size: Fraction) -> Schedule:
     """Return a schedule without transfers, for chunks of one size, in ticks that suit any."""
     where, nothing = problem.topology, np.zeros(0, np.int32)
-    tick = tick_of(where, bytes_of_chunk(chunks, size), 2 * len(chunks) * where.num_ranks)
+    tick = tick_of(where, [bytes_of_chunk(chunks, size)], 2 * len(chunks) * where.num_ranks)
     return Schedule(
         where,
         problem.collective,

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 
+import numpy as np
+
 from heuristics.tacos.options import TacosOptions
+from schedules.collective import EVERYONE
+from schedules.method import Problem
 from topologies.errors import InputError
 from topologies.topology import Topology
 from topologies.units import parse_size
@@ -16,12 +20,24 @@ LINK_BYTES = 128
 """Of a link in the network, its copies and the room to work in, rounded up."""
 
 
-def check_table(topology: Topology, chunks: int, options: TacosOptions) -> None:
-    """Raise `InputError` if what all ranks have and lack, and the transfers, need more than there is."""
-    transfers = chunks * (topology.num_ranks - 1)
-    _check(
-        topology, f"{transfers} transfers", ROW_BYTES * transfers + chunks * topology.num_ranks // 4, options
-    )
+TREE_BYTES = 400
+"""Of a rank in a tree, with the times of its hops, while they are placed; measured, rounded up."""
+
+
+def check_table(problem: Problem, options: TacosOptions) -> None:
+    """Raise `InputError` if what ranks have and lack, and the transfers at least, need more than there is."""
+    items = problem.collective.items
+    reached = np.array([len(members) - 1 for members in problem.collective.members])[items.group]
+    transfers = options.chunks * int(np.where(items.end == EVERYONE, reached, items.end != items.start).sum())
+    state = options.chunks * len(items) * problem.topology.num_ranks // 4
+    _check(problem.topology, f"{transfers} transfers", ROW_BYTES * transfers + state, options)
+
+
+def check_trees(problem: Problem, options: TacosOptions) -> None:
+    """Raise `InputError` if a tree for each chunk needs more than there is."""
+    trees = options.chunks * len(problem.collective.items)
+    needed = TREE_BYTES * trees * problem.topology.num_ranks
+    _check(problem.topology, f"{trees} trees", needed, options)
 
 
 def check_state(topology: Topology, chunks: int, options: TacosOptions) -> None:

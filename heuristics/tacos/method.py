@@ -28,7 +28,7 @@ from heuristics.tacos.copying import bytes_of_chunk, copies
 from heuristics.tacos.following import followed, follows, goes_to_all
 from heuristics.tacos.on_disk import synthesize_to
 from heuristics.tacos.options import AUTO, NOTHING, OVERLAPPED, SAMPLED, TREES, TacosOptions
-from heuristics.tacos.overlapped import can_overlap, overlapped
+from heuristics.tacos.overlapped import can_overlap, overlapped, worth_overlapping
 from heuristics.tacos.retiming import ends, retimed
 from heuristics.tacos.switches import check_degree, degrees, on_ports, unwind
 from schedules.collective import Kind
@@ -81,7 +81,7 @@ def _made(problem: Problem, size: Fraction, options: TacosOptions, rng: np.rando
     ways = [_through_switches if problem.topology.num_switches else _between_ranks]
     if problem.collective.kind is Kind.ALLREDUCE and options.allreduce == OVERLAPPED:
         ways = [overlapped]
-    elif options.allreduce == AUTO and can_overlap(problem.topology, problem.collective):
+    elif options.allreduce == AUTO and worth_overlapping(problem, options):
         ways.append(overlapped)
     made = [way(problem, size, options.shared(len(ways)), rng) for way in ways]
     return min(made, key=ends) if len(made) > 1 else made[0]

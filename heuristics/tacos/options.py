@@ -77,11 +77,12 @@ class TacosOptions:
         ``"halves"``: a reduce-scatter, and when it ends an allgather. ``"overlapped"``: every chunk is
         reduced up a tree and broadcast down it, all at once and balanced over the links
         (`heuristics.tacos.overlapped`); without switches, where links that lead both ways join all ranks.
-        ``"auto"``: where it can be overlapped both are made, and the one that ends first is kept.
+        ``"auto"``: where it can be overlapped, for up to `heuristics.tacos.overlapped.MANY` transfers, both
+        are made, and the one that ends first is kept.
     time_limit
         Seconds in which tries are added, past `tries`, by as many threads as there are cores; what is begun
-        is ended. ``stats["tries"]`` says how many there were. None: `tries`, and the result depends on the
-        seed alone.
+        is ended, and schedules along trees are made once. ``stats["tries"]`` says how many there were. None:
+        `tries`, and the result depends on the seed alone.
     memory
         How much memory may be used, such as ``"16GB"``; None: all of the machine. What needs more is refused.
 

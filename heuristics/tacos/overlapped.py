@@ -14,6 +14,7 @@ import numpy as np
 
 from heuristics.tacos.balanced import Edges, Shape, edges_of, grown, hung, joined
 from heuristics.tacos.following import blank_of, sums, timed, ways_of
+from heuristics.tacos.memory import check_trees
 from heuristics.tacos.options import TacosOptions
 from heuristics.tacos.placing import THOROUGH
 from heuristics.tacos.retiming import ends
@@ -26,6 +27,16 @@ from topologies.topology import Topology
 
 SHAPE = Shape(hop=0.25, sweeps=3)
 """A hop is worth a quarter of a tree: low trees, but of even load before all."""
+
+
+MANY = 2**20
+"""Transfers of a half up to which reducing and broadcasting at once is tried unasked."""
+
+
+def worth_overlapping(problem: Problem, options: TacosOptions) -> bool:
+    """Return whether a schedule that reduces and broadcasts at once is tried unasked."""
+    what, where = problem.collective, problem.topology
+    return options.chunks * len(what.items) * where.num_ranks <= MANY and can_overlap(where, what)
 
 
 def can_overlap(topology: Topology, what: Collective) -> bool:
@@ -47,7 +58,13 @@ def overlapped(problem: Problem, size: Fraction, options: TacosOptions, rng: np.
         Chunks a shard: of so many times the number of ranks each has a tree.
     rng
         For the roots, and ties.
+
+    Raises
+    ------
+    InputError
+        If the trees outgrow the memory.
     """
+    check_trees(problem, options)
     blank = blank_of(problem, Chunks.even(problem.collective, options.chunks), size)
     edges, ways = edges_of(problem.topology), ways_of(blank)
     cost = ways.hold[edges.links].max(axis=0) / ways.hold.max()

@@ -14,7 +14,7 @@ plan each starts as soon as its data is there and all links of its route are fre
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -85,15 +85,23 @@ def unwind(topology: Topology, degree: int) -> Unwound:
 
 def on_ports(schedule: Schedule, topology: Topology, routes: Routes, chunk_bytes: Fraction) -> Schedule:
     """Return a schedule of the unwound network on the one with switches, with times of its own."""
-    tick = tick_of(topology, chunk_bytes, len(schedule))
+    tick = tick_of(topology, [chunk_bytes], len(schedule))
     return retimed(schedule.replace(topology=topology, routes=routes, tick=tick))
 
 
-def tick_of(topology: Topology, chunk_bytes: Fraction, transfers: int) -> Fraction:
-    """Return the tick of which all times are multiples, or one so short that rounding hardly matters."""
+def tick_of(topology: Topology, chunk_sizes: Iterable[Fraction], transfers: int) -> Fraction:
+    """Return the tick of which all times are multiples, or one so short that rounding hardly matters.
+
+    Parameters
+    ----------
+    chunk_sizes
+        In bytes.
+    transfers
+        How many there are: all of them, one after the other, last no more ticks than 64 bits hold.
+    """
     alphas = {topology.alpha[link] for link in range(topology.num_links)}
     bandwidths = {topology.bandwidth[link] for link in range(topology.num_links)}
-    seconds = [*(alpha for alpha in alphas if alpha), *(chunk_bytes / b for b in bandwidths)]
+    seconds = [*(alpha for alpha in alphas if alpha), *(n / b for n in chunk_sizes for b in bandwidths)]
     horizon = 2 * topology.num_nodes * max(seconds) * transfers
     tick = common_divisor(seconds)
     if horizon / tick > MAX_HORIZON:
@@ -149,9 +157,14 @@ def _unwound_links(topology: Topology, switches: list[int], degree: int) -> Iter
     heads = (tails + np.tile(steps, count)) % count
     offsets, used = shortest_routes(part, tails, heads)
     sharing = np.bincount(used, minlength=len(own))
+    costs = topology.alpha.numerators[own], topology.bandwidth.numerators[own], sharing
+    kinds = list(zip(*(column.tolist() for column in costs), strict=True))
+    known: dict[tuple[tuple[int, int, int], ...], tuple[Fraction, Fraction]] = {}
     for pair in range(len(tails)):
         taken = used[offsets[pair] : offsets[pair + 1]].tolist()
         route = [own[link] for link in taken]
-        share = min(topology.bandwidth[own[link]] / int(sharing[link]) for link in taken)
-        alpha = sum((topology.alpha[link] for link in route), Fraction(0))
-        yield Link(ranks[tails[pair]], ranks[heads[pair]], share, alpha), route
+        alike = tuple(kinds[link] for link in taken)
+        if alike not in known:
+            share = min(topology.bandwidth[own[link]] / int(sharing[link]) for link in taken)
+            known[alike] = share, sum((topology.alpha[link] for link in route), Fraction(0))
+        yield Link(ranks[tails[pair]], ranks[heads[pair]], *known[alike]), route

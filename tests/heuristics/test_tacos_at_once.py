@@ -93,3 +93,15 @@ def test_uneven_shards_of_a_part_are_refused():
     ]
     with pytest.raises(Unsupported, match="tacos needs shards of one size; this allgather gives its own"):
         synthesize("mesh:2x3", concurrent(parts))
+
+
+@pytest.mark.parametrize("kind", ["allgather", "all-to-all", "broadcast"])
+def test_parts_whose_ticks_have_no_common_one_in_64_bits(kind):
+    """Bandwidths without a common divisor: each part rounds to a tick of its own, all then to another."""
+    what = mixed(8, (kind, (0, 1, 4)), ("allreduce", (2, 3, 5, 6, 7)))
+    odd = "mesh:2x4?bandwidth=123456789GB/s,7GB/s&alpha=0.5us,0.7us"
+    schedule = synthesize(odd, what, size=Fraction(10**13), chunks=5)
+    verify(schedule)
+    time = simulate(schedule, schedule.size).time
+    parts = [synthesize(odd, part, size=Fraction(10**13), chunks=5) for part in what.parts]
+    assert time <= sum(simulate(part, part.size).time for part in parts) * (1 + 1e-6)

@@ -204,3 +204,18 @@ def test_it_has_no_reverse_as_a_whole():
         Unsupported, match="reverse of a mixed collective: reverse the schedules of its parts"
     ):
         reverse(direct(two("broadcast", "reduce")))
+
+
+def test_starts_without_a_common_tick_in_64_bits_are_refused():
+    what = two("broadcast", "allgather")
+    parts = [direct(part) for part in what.parts]
+    late = [np.full(len(part), 2**40) for part in parts]
+    ticks = [Fraction(1, 2**20 + 7), Fraction(1, 2**20 + 9)]
+    timed = [
+        part.replace(clock=Clock.TIME, order=order, tick=tick, size=MEGABYTE)
+        for part, order, tick in zip(parts, late, ticks, strict=True)
+    ]
+    assert len(side_by_side(what, [part.replace(tick=ticks[0]) for part in timed])) == sum(map(len, parts))
+    late[0][-1] = 2**62
+    with pytest.raises(InputError, match="starts of the parts do not fit 64 bits"):
+        side_by_side(what, [part.replace(order=order) for part, order in zip(timed, late, strict=True)])
