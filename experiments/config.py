@@ -201,6 +201,8 @@ def read_table(kind: type[T], values: Mapping[str, Any], where: str) -> T:
 def _reason(kind: type[Table], error: str, place: tuple[int | str, ...], details: Mapping[str, Any]) -> str:
     """Say what is wrong with one key."""
     key = str(place[0])
+    if error == "extra_forbidden" and len(place) > 1:
+        return f"'{key}': unknown key '{place[-1]}'"
     if error == "extra_forbidden":
         return f"unknown key '{key}'{suggestion(key, [*kind.model_fields, 'sweep'])}"
     if error == "missing":

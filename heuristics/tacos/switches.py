@@ -30,6 +30,8 @@ from topologies.topology import Link, Topology
 
 FIRST_DEGREES = 4
 """Of the degrees up to here each is tried, then powers of two, then the largest."""
+MOST_LINKS = 2**17
+"""Higher degrees that would make more links, degree times ranks, are tried only if asked for."""
 
 
 class Unwound(NamedTuple):
@@ -53,10 +55,11 @@ def largest_degree(topology: Topology) -> int:
 
 
 def degrees(topology: Topology) -> list[int]:
-    """Return the degrees worth a try."""
+    """Return the degrees worth a try: 1 and those that make at most `MOST_LINKS` links."""
     most = largest_degree(topology)
     powers = (2**k for k in range(most.bit_length()))
-    return sorted({1, *range(1, min(most, FIRST_DEGREES) + 1), *powers, most} - {0})
+    tried = {*range(1, min(most, FIRST_DEGREES) + 1), *powers, most} - {0}
+    return sorted({1, *(degree for degree in tried if degree * topology.num_ranks <= MOST_LINKS)})
 
 
 def check_degree(topology: Topology, degree: int | None) -> None:

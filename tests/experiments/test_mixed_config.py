@@ -40,6 +40,7 @@ def test_parts_run_at_the_same_time():
             "a mixed collective has no root, shards and groups; its parts have",
         ),
         ('kind = "mixed"\nparts = [{kind = "reduce"}]', "mixed: 1 part(s); at least 2 are needed"),
+        ('kind = "mixed"\nparts = [{kind = "reduce", rot = 1}]', "'parts': unknown key 'rot'"),
         (
             'kind = "mixed"\nparts = [{kind = "reduce"}, {kind = "gather", groups = [[0, 1]]}]',
             "mixed: rank 0 occurs twice in the groups; groups must be disjoint",

@@ -103,6 +103,7 @@ def test_small_data_wants_a_higher_degree():
 def test_the_degrees_tried_reach_the_largest():
     assert degrees(star(4)) == [1, 2, 3]
     assert degrees(star(20)) == [1, 2, 3, 4, 8, 16, 19]
+    assert degrees(star(513)) == [1, 2, 3, 4, 8, 16, 32, 64, 128]  # 256 would make over 2^17 links
 
 
 def test_rows_are_put_where_they_fit_first():
