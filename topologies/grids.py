@@ -120,10 +120,9 @@ def machines_of(topology: Topology) -> tuple[int, int] | None:
     if topology.hosts is None:
         return None
     hosts = topology.hosts[: topology.num_ranks]
-    changes = np.flatnonzero(np.diff(hosts, prepend=-2))
-    size = topology.num_ranks // len(changes)
-    alike = len(np.unique(hosts)) == len(changes) > 1 and (changes == size * np.arange(len(changes))).all()
-    return (len(changes), size) if alike and size > 1 and hosts.min() >= 0 else None
+    sizes = np.diff(np.flatnonzero(np.diff(hosts, prepend=-2, append=-2)))
+    alike = len(np.unique(hosts)) == len(sizes) > 1 and (sizes == sizes[0]).all()
+    return (len(sizes), int(sizes[0])) if alike and sizes[0] > 1 and hosts.min() >= 0 else None
 
 
 def _joined(topology: Topology) -> Int64Array | None:

@@ -23,6 +23,7 @@ GRIDS = (
     "rfs:2x4x4",
     "switch2d:3x4",
     "dgx_a100:2",
+    "dgx_a100:2?drop_nodes=0",
 )
 
 
@@ -70,7 +71,12 @@ def test_a_shard_arrives_in_the_phase_of_the_last_dimension_in_which_it_is_away(
 @pytest.mark.parametrize("text", GRIDS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_schedules_are_legal_on_every_grid(made, name, text, kind):
-    if name == "torus_rings" and text in {"rfs:2x4x4", "switch2d:3x4", "dgx_a100:2"}:
+    if name == "torus_rings" and text in {
+        "rfs:2x4x4",
+        "switch2d:3x4",
+        "dgx_a100:2",
+        "dgx_a100:2?drop_nodes=0",
+    }:
         with pytest.raises(Unsupported, match="torus_rings needs a torus or mesh"):
             made(METHODS[name], text, kind)
         return

@@ -30,6 +30,7 @@ R, P, C, S = Line.RING, Line.PATH, Line.COMPLETE, Line.SWITCH
         ("dgx_a100:1", (8,), (S,)),
         ("dgx_a100:2", (2, 8), (S, S)),
         ("mi250:3", (3, 16), (S, S)),
+        ("dgx_a100:2?drop_nodes=0", (15,), (S,)),  # machines of 7 and 8: no dimension
         ("fat_tree:4,8,2,3", (4, 8), (S, S)),
     ],
 )
