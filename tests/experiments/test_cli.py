@@ -276,7 +276,11 @@ BAD = [
     ([*SYNTH, "--shards", "1,x"], 2, r"--shards '1,x': 'x' is not a number"),
     ([*SYNTH, "-o", "/nowhere/x.json"], 2, r"/nowhere/x\.json"),
     ([*SYNTH, "-o", "x.txt"], 2, r"x\.txt: a schedule file's name ends in"),
-    ([*TACOS, "--chunks", "99999999999999999999"], 2, r"99999999999999999999 chunks a shard are too many"),
+    (
+        [*TACOS, "--chunks", "99999999999999999999"],
+        2,
+        r"transfers on ring:4 need .* GB of memory; this machine has",
+    ),
     ([*TACOS, "--option", "chunks=2020-01-01"], 2, r"option 'chunks': .*, not \"2020-01-01\""),
     ([*TACOS, "--option", "chunks=1\nb=2"], 2, r"option 'chunks': input should be a valid integer"),
     ([*TACOS, "--option", "chunks=" + "9" * 5000], 2, r"option 'chunks': input should be a valid integer"),
