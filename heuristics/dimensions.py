@@ -10,15 +10,18 @@ On a line of d ranks all d blocks spread at once: on a *ring* they go round in d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
 from heuristics.steps import Rows, step_schedule, supports_allgathers
+from schedules.compose import from_allgather
 from schedules.method import Method, Problem
 from schedules.schedule import Chunks, Schedule
+from topologies.errors import InputError
 from topologies.exact import Int64Array
 from topologies.grids import Grid, Line, grid_of, machines_of
 from topologies.topology import Topology
@@ -135,6 +138,65 @@ def chunked_spread(problem: Problem, grid: Grid, travel: Sequence[Sequence[Part]
             rows.append(whole._replace(step=step, chunk=(whole.chunk * len(travel) + number) * parts + i))
     what = problem.collective
     return step_schedule(problem.topology, what, Chunks.even(what, len(travel) * parts), Rows.joined(rows))
+
+
+@dataclass(frozen=True)
+class ByDimensionOptions:
+    """Options of the algorithms that send chunks through dimensions.
+
+    Parameters
+    ----------
+    chunks
+        Into how many equal chunks each shard is cut that follow each other.
+
+    Raises
+    ------
+    InputError
+        If it is no positive integer.
+    """
+
+    chunks: int = 4
+
+    def __post_init__(self) -> None:
+        """Check the value."""
+        if isinstance(self.chunks, bool) or not isinstance(self.chunks, int) or self.chunks < 1:
+            raise InputError(f"chunks is {self.chunks!r}; it must be an integer of at least 1")
+
+
+def by_dimension(
+    name: str, summary: str, orders: Callable[[Topology, Grid, int], Sequence[tuple[int, ...]]]
+) -> Method:
+    """Return the method whose chunks are reduced dimension by dimension and gathered back, in the step clock.
+
+    Parameters
+    ----------
+    name, summary
+        Of the method.
+    orders
+        (network, its dimensions, number of chunks) to the order in which each chunk is reduced.
+    """
+
+    def supports(problem: Problem, options: ByDimensionOptions) -> None:
+        grid_for(method, problem)
+
+    def synthesize(problem: Problem, options: ByDimensionOptions, rng: np.random.Generator) -> Schedule:
+        supports(problem, options)
+        return from_allgather(problem, partial(allgather, chunks=options.chunks))
+
+    def allgather(problem: Problem, chunks: int) -> Schedule:
+        grid = grid_for(method, problem)
+        reduced = orders(problem.topology, grid, chunks)
+        return chunked_spread(problem, grid, [both_ways(grid, [order[::-1]]) for order in reduced])
+
+    method = Method(
+        name=name,
+        kind="heuristic",
+        synthesize=synthesize,
+        options=ByDimensionOptions,
+        supports=supports,
+        summary=summary,
+    )
+    return method
 
 
 def innermost_first(topology: Topology, grid: Grid) -> tuple[int, ...]:

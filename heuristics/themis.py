@@ -18,35 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import partial
 
-import numpy as np
-
-from heuristics.blueconnect import ByDimensionOptions
-from heuristics.dimensions import both_ways, chunked_spread, grid_for, innermost_first, line_bandwidths
-from schedules.compose import from_allgather
-from schedules.method import Method, Problem
-from schedules.schedule import Schedule
+from heuristics.dimensions import by_dimension, innermost_first, line_bandwidths
 from topologies.grids import Grid
+from topologies.topology import Topology
 
 
-def synthesize(problem: Problem, options: ByDimensionOptions, rng: np.random.Generator) -> Schedule:
-    """Return Themis's schedule, in the step clock; each chunk has steps of its own.
-
-    Raises
-    ------
-    Unsupported
-        As `supports`.
-    """
-    supports(problem, options)
-    return from_allgather(problem, partial(_allgather, chunks=options.chunks))
-
-
-def _allgather(problem: Problem, chunks: int) -> Schedule:
-    grid = grid_for(METHOD, problem)
-    bandwidth, innermost = line_bandwidths(problem.topology, grid), innermost_first(problem.topology, grid)
-    orders = reduction_orders(grid, bandwidth, chunks, innermost)
-    return chunked_spread(problem, grid, [both_ways(grid, [order[::-1]]) for order in orders])
+def _orders(topology: Topology, grid: Grid, chunks: int) -> list[tuple[int, ...]]:
+    return reduction_orders(grid, line_bandwidths(topology, grid), chunks, innermost_first(topology, grid))
 
 
 def reduction_orders(
@@ -85,16 +64,6 @@ def reduction_orders(
     return orders
 
 
-def supports(problem: Problem, options: ByDimensionOptions) -> None:
-    """Raise `Unsupported` unless the network has dimensions and the collective is made of allgathers."""
-    grid_for(METHOD, problem)
-
-
-METHOD = Method(
-    name="themis",
-    kind="heuristic",
-    synthesize=synthesize,
-    options=ByDimensionOptions,
-    supports=supports,
-    summary="as blueconnect, each chunk in the order of dimensions that balances their loads",
+METHOD = by_dimension(
+    "themis", "as blueconnect, each chunk in the order of dimensions that balances their loads", _orders
 )

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from itertools import chain, groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -95,16 +96,19 @@ def times_both_ways(rows: Sequence[FrontierRow], workload: Workload) -> Iterator
         yield Time(nodes, float(workload.size), BOTH, best.topology, allreduce, None, None)
 
 
+def _known(
+    workload: Workload, nodes: int, name: str, text: str, allreduce: float, *factors: float | Fraction
+) -> Time:
+    """Return the times of one network; `factors`: of an all-to-all, one if exact, else an interval."""
+    low, high = ([workload.all_to_all_us(f) for f in factors] * 2)[:2] if factors else (None, None)
+    return Time(nodes, float(workload.size), name, text, allreduce, low, high)
+
+
 def times_of(rows: Sequence[FrontierRow], degree: int, workload: Workload) -> Iterator[Time]:
     """Yield the times of every N: the finder's best, first and last networks, the baselines, the bound."""
-    size = float(workload.size)
     for nodes, group in groupby(rows, key=lambda row: row.nodes):
         front = [row for row in group if row.points]
-
-        def known(name: str, text: str, allreduce: float, *factors: float | Fraction) -> Time:
-            low, high = ([workload.all_to_all_us(f) for f in factors] * 2)[:2] if factors else (None, None)
-            return Time(nodes, size, name, text, allreduce, low, high)  # noqa: B023
-
+        known = partial(_known, workload, nodes)
         if front:
             best = min(front, key=lambda row: workload.allreduce_us(row.tl_steps, row.tb_factor))
             ends = {"best": best, "least T_L": front[0], "least T_B": front[-1]}

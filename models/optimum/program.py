@@ -165,19 +165,16 @@ def least_time(
     solver.parameters.num_workers = threads
     solver.parameters.random_seed = seed
     status = solver.solve(program.model)
-    proven = clocked.least
     if status == cp_model.INFEASIBLE:
-        proven = ticks
-    elif status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return Optimum(_columns(rows), ticks, ticks, solver.wall_time)
+    if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         rows = [
             (solver.value(program.start[link, k]), link, c)
             for (link, k, c), send in program.sends.items()
             if solver.value(send)
         ]
         ticks = solver.value(program.last)
-        proven = max(proven, math.ceil(solver.best_objective_bound - ROUNDING))
-    else:
-        proven = max(proven, math.ceil(solver.best_objective_bound - ROUNDING))
+    proven = max(clocked.least, math.ceil(solver.best_objective_bound - ROUNDING))
     return Optimum(_columns(rows), ticks, proven, solver.wall_time)
 
 

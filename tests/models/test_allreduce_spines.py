@@ -16,6 +16,7 @@ from schedules.cost import congestion
 from schedules.method import Problem
 from schedules.simulate import simulate
 from schedules.verify import verify
+from tests.models.random_trees import random_trees
 from topologies.text import parse_topology
 
 GBPS = 50 * 10**9
@@ -95,14 +96,8 @@ def test_combs_leave_links_without_leaves():
 def random_pieces(seed):
     """Trees on a complete graph, and pieces of them with amounts and priorities."""
     rng = np.random.default_rng(seed)
-    nodes, trees, pieces = int(rng.integers(2, 7)), int(rng.integers(1, 4)), int(rng.integers(1, 8))
-    parent = np.full((trees, nodes), -1, dtype=np.int32)
-    for row in parent:
-        order = rng.permutation(nodes)
-        for place in range(1, nodes):
-            row[order[place]] = order[rng.integers(place)]
-    pairs = [(a, b) for a in range(nodes) for b in range(nodes) if a != b]
-    links = {pair: link for link, pair in enumerate(pairs)}
+    parent, links, pieces = random_trees(rng, 7)
+    trees, nodes = parent.shape
     load = Load(rng.integers(0, trees, pieces), rng.integers(1, 4, pieces), int(rng.integers(1, 7)))
     return parent, links, load, rng.integers(0, 4, (2, pieces, nodes))
 

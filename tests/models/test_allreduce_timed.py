@@ -18,6 +18,7 @@ from schedules.method import Problem
 from schedules.schedule import Clock
 from schedules.simulate import simulate
 from schedules.verify import verify
+from tests.models.random_trees import random_trees
 from topologies import Link, Topology
 from topologies.text import parse_topology
 
@@ -25,17 +26,11 @@ GBPS = 50 * 10**9
 SEEDS = range(20)
 
 
-def random_trees(seed):
+def random_events(seed):
     """Trees on a complete graph whose links are numbered by pairs, pieces of them, ticks and priorities."""
     rng = np.random.default_rng(seed)
-    nodes, trees, pieces = int(rng.integers(2, 7)), int(rng.integers(1, 4)), int(rng.integers(1, 6))
-    parent = np.full((trees, nodes), -1, dtype=np.int32)
-    for row in parent:
-        order = rng.permutation(nodes)
-        for place in range(1, nodes):
-            row[order[place]] = order[rng.integers(place)]
-    pairs = [(a, b) for a in range(nodes) for b in range(nodes) if a != b]
-    links = {pair: link for link, pair in enumerate(pairs)}
+    parent, links, pieces = random_trees(rng, 5)
+    trees, nodes = parent.shape
     shape = (2, pieces, nodes)
     ticks, priority = rng.integers(1, 5, shape), rng.integers(0, 4, shape)
     return parent, links, Events(rng.integers(0, trees, pieces), ticks, priority)
@@ -80,7 +75,7 @@ def plain(waits, events):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_list_schedule_is_that_of_the_plain_twin(seed):
-    parent, links, events = random_trees(seed)
+    parent, links, events = random_events(seed)
     found = listed(hung(parent, links), events.tree, events.ticks, events.priority, len(links))
     assert {event: found[event] for event in waits_for(parent, links, events)} == plain(
         waits_for(parent, links, events), events
@@ -89,7 +84,7 @@ def test_a_list_schedule_is_that_of_the_plain_twin(seed):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_best_of_all_passes_is_legal_and_not_longer_than_the_first(seed):
-    parent, links, events = random_trees(seed)
+    parent, links, events = random_events(seed)
     found = list_schedule(hung(parent, links), events, len(links), 3)
     waits = waits_for(parent, links, events)
     over = {event: int(found[event] + events.ticks[event]) for event in waits}
