@@ -162,7 +162,7 @@ class RoundTable:
         )
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _rows(
     cells: Cells,
     links: Int64Array,

@@ -32,6 +32,7 @@ from schedules.cost import link_loads
 from schedules.dependencies import dependencies
 from schedules.durations import Messages, messages, transfer_ticks
 from schedules.events import EDGE, HOP, LINK, MESSAGE, NONE, TURN, WAITER, Table, link_turns, run
+from schedules.in_order import in_order
 from schedules.schedule import Clock, Schedule
 from topologies.errors import InputError
 from topologies.exact import FloatArray, Int32Array, Int64Array, offsets_of
@@ -122,7 +123,7 @@ def simulate(schedule: Schedule, size: Fraction | int, options: SimulationOption
         If the size is not positive, if slices are asked for in another clock than flow, if there are 2^31
         hops or more, or if messages wait for each other in a circle (which no legal schedule does).
     """
-    return _run(schedule, size, options)[0]
+    return _in_order(schedule, size, options) or _run(schedule, size, options)[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,12 +182,7 @@ def _run(
     schedule: Schedule, size: Fraction | int, options: SimulationOptions
 ) -> tuple[Simulation, Table, Table, Table]:
     """Return the simulation, and the tables of hops, messages and links as they then are."""
-    if size <= 0:
-        raise InputError(f"size {size} B; it must be positive")
-    if options.slices > 1 and schedule.clock is not Clock.FLOW:
-        raise InputError(
-            f"{options.slices} slices in the {schedule.clock} clock; only flow schedules are pipelined"
-        )
+    _check(schedule, size, options)
     grouped = messages(schedule)
     links = _links(schedule, Fraction(size) / options.slices)
     hops, sent, turns = _hops_and_messages(schedule, grouped, options.slices, links)
@@ -206,9 +202,42 @@ def _run(
         finish=finish,
         message=grouped.of_row * np.int32(options.slices),
         busy=links["busy"].copy(),
-        bytes=np.multiply(link_loads(schedule), float(Fraction(size) / schedule.chunks.denominator)),
+        bytes=_bytes(schedule, size),
     )
     return simulation, hops, sent, links
+
+
+def _check(schedule: Schedule, size: Fraction | int, options: SimulationOptions) -> None:
+    if size <= 0:
+        raise InputError(f"size {size} B; it must be positive")
+    if options.slices > 1 and schedule.clock is not Clock.FLOW:
+        raise InputError(
+            f"{options.slices} slices in the {schedule.clock} clock; only flow schedules are pipelined"
+        )
+
+
+def _in_order(schedule: Schedule, size: Fraction | int, options: SimulationOptions) -> Simulation | None:
+    """Return the simulation of a schedule that needs no event loop (`in_order`), or None."""
+    _check(schedule, size, options)
+    links = _links(schedule, Fraction(size))
+    times = in_order(
+        schedule, links["alpha"].copy(), links["seconds"].copy(), overlap_alpha=options.overlap_alpha
+    )
+    if times is None:
+        return None
+    return Simulation(
+        time=float(times.finish.max(initial=0.0)),
+        start=times.start,
+        finish=times.finish,
+        message=np.arange(len(schedule), dtype=np.int32),
+        busy=times.busy,
+        bytes=_bytes(schedule, size),
+    )
+
+
+def _bytes(schedule: Schedule, size: Fraction | int) -> FloatArray:
+    """Return what crosses each link, shape (links,)."""
+    return np.multiply(link_loads(schedule), float(Fraction(size) / schedule.chunks.denominator))
 
 
 def _links(schedule: Schedule, size: Fraction) -> Table:

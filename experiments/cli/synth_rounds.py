@@ -35,8 +35,10 @@ def execute(arguments: argparse.Namespace, method: Method, problem: Problem, opt
     with Stopwatch() as watch:
         rng = np.random.default_rng(0)
         table = method.to_file(arguments.output, problem, options, rng, _teller())
+    _say(f"made in {watch.seconds:.3g} s; now verifying")
     with Stopwatch() as verification:
         verify(table)
+    _say(f"{table.transfers} transfers verified in {verification.seconds:.3g} s; now the bound")
     document = {**_document(table, problem), "method": method.name, "seed": 0, "verified": True}
     document |= {"synth_s": watch.seconds, "verify_s": verification.seconds, "file": str(arguments.output)}
     if arguments.json:
@@ -54,9 +56,13 @@ def _teller() -> Callable[[int, float], None]:
         nonlocal spoke
         if time.monotonic() - spoke > SPOKEN_SECONDS:
             spoke = time.monotonic()
-            print(f"tutti: round {turn}, {share:.2%} of all transfers", file=sys.stderr, flush=True)
+            _say(f"round {turn}, {share:.2%} of all transfers")
 
     return tell
+
+
+def _say(text: str) -> None:
+    print(f"tutti: {text}", file=sys.stderr, flush=True)
 
 
 def _document(table: RoundTable, problem: Problem) -> dict[str, Any]:

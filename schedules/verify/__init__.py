@@ -18,6 +18,8 @@ chunk must hold exactly what it should: each contribution once. Chunks of size 0
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
 import numpy as np
@@ -27,13 +29,25 @@ from schedules.schedule import Clock, Schedule
 from schedules.verify.blame import reduction_error
 from schedules.verify.claims import check_claims
 from schedules.verify.errors import VerificationError, chunk_name, wrong_transfer
-from schedules.verify.replay import MISSING, NOT_HELD, TWICE, UNEVEN, Fault, Replay, first_fault, replays
+from schedules.verify.replay import (
+    MISSING,
+    NOT_HELD,
+    TWICE,
+    UNEVEN,
+    Fault,
+    Replay,
+    first_fault,
+    parts_of_state,
+)
 from schedules.verify.table import check_table
 from schedules.verify.timing import Clash, first_clash, timing
 from schedules.verify.turns import Spans, spans
 from topologies.exact import Int64Array
 
 __all__ = ["VerificationError", "verify"]
+
+THREADS = 2
+"""Replays of parts of a state at once, each of which takes its room in memory."""
 
 
 def verify(schedule: Schedule | RoundTable) -> None:
@@ -74,16 +88,17 @@ def _verify_blocks(table: RoundTable) -> None:
     """Check a table block by block: all rows by themselves, then replays of some chunks after others."""
     for block in table.blocks():
         check_table(block)
-    found = [_first_of_blocks(table, replay) for replay in replays(table)]
+    with ThreadPoolExecutor(min(THREADS, os.cpu_count() or 1)) as pool:
+        found = list(pool.map(lambda part: _first_of_blocks(table, *part), parts_of_state(table)))
     faults = [fault for fault in found if fault is not None]
     if faults:
         place, fault = min(faults, key=lambda pair: (pair[0], pair[1][:2]))
         raise _block_error(table, place, fault)
 
 
-def _first_of_blocks(table: RoundTable, replay: Replay) -> tuple[int, Fault] | None:
+def _first_of_blocks(table: RoundTable, low: int, high: int) -> tuple[int, Fault] | None:
     """Return the first thing that goes wrong in a replay, and in which block; in the end: the one after."""
-    place = 0
+    replay, place = Replay(table, low, high), 0
     for block in table.blocks():
         fault = replay.play(block, spans(block, None))
         if fault is not None:

@@ -8,7 +8,6 @@ a probability of 2^-61.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -123,13 +122,12 @@ def _or_none(found: tuple[int, int, int, int, int]) -> Fault | None:
     return None if fault.reason == NONE else fault
 
 
-def replays(whole: Schedule | RoundTable) -> Iterator[Replay]:
-    """Yield replays of all chunks, as many at a time as the state has room for."""
+def parts_of_state(whole: Schedule | RoundTable) -> list[tuple[int, int]]:
+    """Return the spans of chunks that are replayed at a time: as many as the state has room for."""
     nodes, chunks = whole.topology.num_nodes, len(whole.chunks)
     combining = whole.collective.is_combining
     width = max(1, STATE_BYTES // nodes // 8 if combining else STATE_BYTES // nodes * 8)
-    for low in range(0, chunks, width):
-        yield Replay(whole, low, min(low + width, chunks))
+    return [(low, min(low + width, chunks)) for low in range(0, chunks, width)]
 
 
 def first_fault(schedule: Schedule, turns: Spans) -> Fault | None:
@@ -139,7 +137,8 @@ def first_fault(schedule: Schedule, turns: Spans) -> Fault | None:
     """
     worst: Fault | None = None
     after = len(turns.first), len(schedule)
-    for replay in replays(schedule):
+    for low, high in parts_of_state(schedule):
+        replay = Replay(schedule, low, high)
         fault = replay.play(schedule, turns) or replay.lacking(after)
         if fault is not None and (worst is None or fault[:2] < worst[:2]):
             worst = fault
@@ -169,7 +168,7 @@ def _initial_bits(conditions: _Conditions, low: int, high: int, nodes: int) -> B
     return held
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _play_bits(
     turns: Spans, table: _Table, held: ByteArray, low: int, high: int
 ) -> tuple[int, int, int, int, int]:
@@ -242,29 +241,97 @@ def _set(bits: ByteArray, index: int) -> None:
     bits[index >> 3] |= 1 << (index & 7)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _play_words(
     turns: Spans, table: _Table, held: UInt64Array, low: int, high: int
 ) -> tuple[int, int, int, int, int]:
     """Replay chunks low..high-1 of a collective that combines; `held`: fingerprints of (node, chunk)."""
-    read = np.empty(turns.under_way, dtype=np.uint64)
+    ring = 1
+    while ring < turns.under_way:
+        ring *= 2
+    read = np.empty(ring, dtype=np.uint64)
+    singles = len(table.runs) == 0 and not turns.each
     for span in range(len(turns.first)):
         delivers = turns.first[span] < 0
-        for row in range(~turns.first[span] if delivers else turns.first[span], turns.last[span]):
-            first, length = _run(table, row, low, high)
-            unit = unit_at(table.units, row) + low + first - table.chunk[row]
-            if not delivers:
-                node = table.source[table.route[row]]
-                place = _take(held[node, first : first + length], read, unit)
-                if place >= 0:
-                    return span, row, low + first + place, node, NOT_HELD
-            if delivers or turns.each:
-                node = table.target[table.route[row]]
-                reduces = len(table.reduce) > 0 and table.reduce[row]
-                place = _give(held[node, first : first + length], read, unit, reduces)
-                if place >= 0:
-                    return span, row, low + first + place, node, TWICE
+        rows = ~turns.first[span] if delivers else turns.first[span], turns.last[span]
+        if not singles:
+            row, chunk = _play_runs(rows, (delivers, turns.each), table, (held, read), low)
+        elif delivers:
+            row, chunk = _give_singles(rows, table, held, read, low)
+        else:
+            row, chunk = _read_singles(rows, table, held, read, low)
+        if row >= 0:
+            reads = not delivers and held[table.source[table.route[row]], chunk - low] == _EMPTY
+            nodes, reason = (table.source, NOT_HELD) if reads else (table.target, TWICE)
+            return span, row, chunk, nodes[table.route[row]], reason
     return 0, 0, 0, 0, NONE
+
+
+@njit(cache=True)
+def _read_singles(
+    rows: tuple[int, int], table: _Table, held: UInt64Array, read: UInt64Array, low: int
+) -> tuple[int, int]:
+    """Read the sources of rows of one chunk each; stop at one that is empty and return it with its chunk.
+
+    Apart from `_play_runs`, which could do it too: in a loop this tight the processor has many rows under way
+    while it waits for memory, which makes it four times faster.
+    """
+    chunks, routes, mask = table.chunk[rows[0] : rows[1]], table.route[rows[0] : rows[1]], len(read) - 1
+    for place in range(len(chunks)):
+        chunk = chunks[place] - low
+        if 0 <= chunk < held.shape[1]:
+            word = held[table.source[routes[place]], chunk]
+            if word == _EMPTY:
+                return rows[0] + place, low + chunk
+            read[(rows[0] + place) & mask] = word
+    return NONE, NONE
+
+
+@njit(cache=True)
+def _give_singles(
+    rows: tuple[int, int], table: _Table, held: UInt64Array, read: UInt64Array, low: int
+) -> tuple[int, int]:
+    """Deliver rows of one chunk each; stop at one whose value is there already, as `_read_singles`."""
+    chunks, routes, mask = table.chunk[rows[0] : rows[1]], table.route[rows[0] : rows[1]], len(read) - 1
+    reduce = table.reduce[rows[0] : rows[1]]
+    for place in range(len(chunks)):
+        chunk = chunks[place] - low
+        if 0 <= chunk < held.shape[1]:
+            node = table.target[routes[place]]
+            word, before = read[(rows[0] + place) & mask], held[node, chunk]
+            if len(reduce) > 0 and reduce[place]:
+                word = _sum(before, word)
+            elif word == before:
+                return rows[0] + place, low + chunk
+            held[node, chunk] = word
+    return NONE, NONE
+
+
+@njit(cache=True)
+def _play_runs(
+    rows: tuple[int, int],
+    does: tuple[bool, bool],
+    table: _Table,
+    state: tuple[UInt64Array, UInt64Array],
+    low: int,
+) -> tuple[int, int]:
+    """Read or deliver rows, or (`does`: delivers, each) both; stop as `_play_singles`."""
+    held, read = state
+    for row in range(rows[0], rows[1]):
+        first, length = _run(table, row, low, low + held.shape[1])
+        unit = unit_at(table.units, row) + low + first - table.chunk[row]
+        if not does[0]:
+            node = table.source[table.route[row]]
+            place = _take(held[node, first : first + length], read, unit)
+            if place >= 0:
+                return row, low + first + place
+        if does[0] or does[1]:
+            node = table.target[table.route[row]]
+            reduces = len(table.reduce) > 0 and table.reduce[row]
+            place = _give(held[node, first : first + length], read, unit, reduces)
+            if place >= 0:
+                return row, low + first + place
+    return NONE, NONE
 
 
 @njit(cache=True)
@@ -273,7 +340,7 @@ def _take(held: UInt64Array, read: UInt64Array, unit: int) -> int:
     for place in range(len(held)):
         if held[place] == _EMPTY:
             return place
-        read[(unit + place) % len(read)] = held[place]
+        read[(unit + place) & (len(read) - 1)] = held[place]
     return NONE
 
 
@@ -281,7 +348,7 @@ def _take(held: UInt64Array, read: UInt64Array, unit: int) -> int:
 def _give(held: UInt64Array, read: UInt64Array, unit: int, reduces: bool) -> int:
     """Deliver words from the ring; stop at one that is held already and return which, else -1."""
     for place in range(len(held)):
-        word = read[(unit + place) % len(read)]
+        word = read[(unit + place) & (len(read) - 1)]
         if reduces:
             held[place] = _sum(held[place], word)
         elif held[place] == word:
