@@ -50,10 +50,13 @@ class CollectiveTable(PartTable):
 class MethodTable(Table):
     """``[[method]]``: how to make the schedules.
 
-    ``seeds = n`` keeps the best of the seeds 0..n-1; a list of seeds keeps each.
+    ``seeds = n`` keeps the best of the seeds 0..n-1; a list of seeds keeps each. `topologies` and
+    `collectives` are shell patterns of those that it is for; without, all.
     """
 
     name: str
+    topologies: list[str] | None = Field(default=None, min_length=1)
+    collectives: list[str] | None = Field(default=None, min_length=1)
     seeds: int | list[int] | None = None
     options: dict[str, Any] = {}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from fractions import Fraction
@@ -33,13 +33,19 @@ MOST_SEEDS = 10**6
 
 @dataclass(frozen=True)
 class Approach:
-    """A method with its options, and the seeds of each of its tasks."""
+    """A method with its options, the seeds of each of its tasks, and what it is for (None: everything)."""
 
     where: str
     method: Method
     given: Mapping[str, Any]
     options: Any
     seeds: tuple[tuple[int, ...], ...]
+    topologies: list[str] | None = None
+    collectives: list[str] | None = None
+
+    def is_for(self, topology: str, collective: str) -> bool:
+        """Whether a pattern matches each."""
+        return _matches(topology, self.topologies) and _matches(collective, self.collectives)
 
 
 def make_plan(config: Config, methods: Mapping[str, Method]) -> list[Task]:
@@ -62,7 +68,9 @@ def make_plan(config: Config, methods: Mapping[str, Method]) -> list[Task]:
             what = _at(f"{asked.where} on {text}", _collective, asked.table, topology.num_ranks)
             problem = Problem(topology, what)
             for approach in approaches:
-                tasks += _tasks(text, digest, problem, approach, sizes[asked.where])
+                if approach.is_for(text, str(what)):
+                    tasks += _tasks(text, digest, problem, approach, sizes[asked.where])
+    _refuse_idle(approaches, tasks)
     _refuse_duplicates(tasks, config.path)
     return tasks
 
@@ -124,7 +132,23 @@ def _approach(placed: Placed[MethodTable], methods: Mapping[str, Method]) -> App
     table = placed.table
     method = _at(placed.where, find_method, table.name, methods)
     options = _at(placed.where, build_options, method, table.options)
-    return Approach(placed.where, method, table.options, options, _at(placed.where, _seeds, method, table))
+    seeds = _at(placed.where, _seeds, method, table)
+    return Approach(placed.where, method, table.options, options, seeds, table.topologies, table.collectives)
+
+
+def _matches(text: str, patterns: Sequence[str] | None) -> bool:
+    return patterns is None or any(fnmatchcase(text, pattern) for pattern in patterns)
+
+
+def _refuse_idle(approaches: Iterable[Approach], tasks: Iterable[Task]) -> None:
+    """Refuse patterns that leave a method nothing to do: a slip of the hand."""
+    cases = {(task.topology, str(task.collective)) for task in tasks}
+    idle = next((a for a in approaches if not any(a.is_for(*case) for case in cases)), None)
+    if idle is not None:
+        raise InputError(
+            f"{idle.where}: nothing in the config matches both "
+            f"topologies = {idle.topologies or ['*']} and collectives = {idle.collectives or ['*']}"
+        )
 
 
 def _refuse_merging(approaches: Iterable[Approach]) -> None:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -23,17 +24,21 @@ from topologies.errors import InputError, NoSchedule, Unsupported, suggestion
 from topologies.units import parse_time
 
 DEFAULT_SECONDS = "60s"
+LEAST_SECONDS = 0.1
+"""A method with a time limit of its own gets so much in any case."""
 ORDER = (
     *("torus_rings", "shifted_ring", "ring", "recursive_doubling", "rhd", "swing", "bruck", "direct", "dbt"),
     *(
         "nccl_like",
         "bfb",
+        "postal",
         "expansion",
         "blueconnect",
         "themis",
         "ccube",
         "allreduce_trees",
         "forestcoll",
+        "listed",
         "multitree",
     ),
     *("mcf", "tacos", "blink", "allreduce_lp", "tto", "taccl"),
@@ -123,7 +128,8 @@ def fastest(problem: Problem, methods: Sequence[Method], budget: float, rng: np.
         if tried and time.monotonic() - began > budget:
             tried.append(Tried(method.name, math.inf, 0.0, "no time left"))
             continue
-        attempt, schedule = _attempt(problem, method, rng)
+        left = budget - (time.monotonic() - began)
+        attempt, schedule = _attempt(problem, method, rng, max(left, LEAST_SECONDS))
         if schedule is not None and attempt.seconds < min((one.seconds for one in tried), default=math.inf):
             best = schedule.replace(stats={**schedule.stats, "algorithm": method.name})
         tried.append(attempt)
@@ -133,10 +139,12 @@ def fastest(problem: Problem, methods: Sequence[Method], budget: float, rng: np.
     return best.replace(stats={**best.stats, "tried": tuple(tried)})
 
 
-def _attempt(problem: Problem, method: Method, rng: np.random.Generator) -> tuple[Tried, Schedule | None]:
-    """Return what became of a method, and its schedule if it has one."""
+def _attempt(
+    problem: Problem, method: Method, rng: np.random.Generator, left: float
+) -> tuple[Tried, Schedule | None]:
+    """Return what became of a method in the seconds left, and its schedule if it has one."""
     began = time.monotonic()
-    options = method.options()
+    options = _limited(method.options(), left)
     try:
         method.supports(problem, options)
         schedule = method.synthesize(problem, options, rng)
@@ -145,6 +153,16 @@ def _attempt(problem: Problem, method: Method, rng: np.random.Generator) -> tupl
     verify(schedule)
     _, seconds = best_slices(schedule, problem.size or Fraction(1))
     return Tried(method.name, seconds, time.monotonic() - began), schedule
+
+
+def _limited(options: Any, left: float) -> Any:
+    """Return a method's options with its own ``time_limit``, if it has one, not beyond the seconds left."""
+    if not hasattr(options, "time_limit"):
+        return options
+    own = options.time_limit
+    if isinstance(own, str):
+        return replace(options, time_limit=f"{min(float(parse_time(own)), left):.3f}s")
+    return replace(options, time_limit=left if own is None else min(own, left))
 
 
 def _chosen(methods: Mapping[str, Method], options: BestOptions) -> list[Method]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from expansions import METHOD as EXPANSION
+from experiments.listed import listed
 from experiments.portfolio import portfolio
 from heuristics.blink import METHOD as BLINK
 from heuristics.blueconnect import METHOD as BLUECONNECT
@@ -14,6 +15,7 @@ from heuristics.direct import METHOD as DIRECT
 from heuristics.double_binary_tree import METHOD as DBT
 from heuristics.multitree import METHOD as MULTITREE
 from heuristics.nccl_like import METHOD as NCCL_LIKE
+from heuristics.postal import METHOD as POSTAL
 from heuristics.recursive_doubling import METHOD as RECURSIVE_DOUBLING
 from heuristics.rhd import METHOD as RHD
 from heuristics.ring import METHOD as RING
@@ -28,10 +30,10 @@ from models.allreduce_lp import METHOD as ALLREDUCE_LP
 from models.allreduce_trees import METHOD as ALLREDUCE_TREES
 from models.bfb import METHOD as BFB
 from models.forestcoll import METHOD as FORESTCOLL
-from models.optimum import METHOD as OPTIMUM
+from models.optimum import optimum
 from models.sccl import METHOD as SCCL
 from models.taccl import METHOD as TACCL
-from models.teccl import METHOD as TECCL
+from models.teccl import teccl
 from schedules.method import Method
 from topologies.errors import InputError, suggestion
 
@@ -41,6 +43,7 @@ def by_name(methods: Iterable[Method]) -> dict[str, Method]:
     return {method.name: method for method in methods}
 
 
+_STARTS = by_name([TACOS, BFB, FORESTCOLL, MULTITREE, RING, DIRECT])
 _SINGLE = by_name(
     [
         RING,
@@ -59,6 +62,7 @@ _SINGLE = by_name(
         TTO,
         MULTITREE,
         BLINK,
+        POSTAL,
         TACOS,
         BFB,
         EXPANSION,
@@ -67,12 +71,13 @@ _SINGLE = by_name(
         ALLREDUCE_TREES,
         ALLREDUCE_LP,
         SCCL,
-        OPTIMUM,
+        optimum(_STARTS),
         TACCL,
-        TECCL,
+        teccl(_STARTS),
     ]
 )
-METHODS = {**_SINGLE, "best": portfolio(_SINGLE)}
+_MADE = {**_SINGLE, "listed": listed(_SINGLE)}
+METHODS = {**_MADE, "best": portfolio(_MADE)}
 """The methods of this project, by the name used in configs and on the command line."""
 
 

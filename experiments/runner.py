@@ -17,6 +17,7 @@ from experiments.manifest import describe, now
 from experiments.plan import make_plan, select, time_limit
 from experiments.pool import KEPT, DiskError, Pool
 from experiments.progress import Reporter
+from experiments.rejudging import rejudge
 from experiments.store import Store, in_config_order
 from experiments.tasks import Outcome, Row, Task
 from experiments.worker import Setting, load_methods, one_line
@@ -37,6 +38,8 @@ class RunOptions:
         Processes; None: as in the config, or one a core.
     fresh
         Start over.
+    rejudge
+        Take over what other code made, with this code's bounds (`experiments.rejudging`).
     only
         A shell pattern: run only the tasks it matches.
     quiet
@@ -50,6 +53,7 @@ class RunOptions:
     out: Path | None = None
     workers: int | None = None
     fresh: bool = False
+    rejudge: bool = False
     only: str | None = None
     quiet: bool = False
     scheduler: str | None = None
@@ -108,6 +112,8 @@ def run(config_path: Path | str, options: RunOptions, console: Console) -> Summa
     with Store(options.out or Path("results") / config.name) as store:
         if options.fresh:
             store.forget(chosen)
+        if options.rejudge:
+            rejudge(store, chosen)
         session = {"started": now()}
         todo = [task for task in chosen if not _settled(store, task, limit, config.run.keep_schedules)]
         interrupted = not _perform(store, tasks, todo, _Terms(config, options, workers, limit), console)

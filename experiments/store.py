@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, TextIO
@@ -77,6 +77,13 @@ class Store:
         bounds = {key: ProvenBound(Fraction(s), kind) for key, (s, kind) in document["bounds"].items()}
         return Outcome(document["status"], document["rows"], bounds, document["trace"])
 
+    def documents(self) -> Iterator[tuple[float, dict[str, Any]]]:
+        """Yield the time and the content of every file of a task, of this code or of other, that is whole."""
+        for path in (self.directory / TASKS).glob("*.json"):
+            document = _read(path)
+            if document is not None:
+                yield path.stat().st_mtime, document
+
     def settled(self, task: Task, limit: float | None) -> bool:
         """Whether a task needs no (other) try: it is done, and not by failing or under another limit."""
         document = self._document(task)
@@ -127,25 +134,36 @@ class Store:
         return self.directory / TASKS / f"{task.key}.json"
 
     def _document(self, task: Task) -> dict[str, Any] | None:
-        try:
-            document: dict[str, Any] = json.loads(self._path(task).read_text())
-        except (FileNotFoundError, ValueError, RecursionError):
-            return None
-        return document if _is_whole(document, task) else None
+        document = _read(self._path(task))
+        return document if document is not None and _is_of(document, task) else None
 
 
-def _is_whole(document: Any, task: Task) -> bool:
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        document = json.loads(path.read_text())
+    except (FileNotFoundError, ValueError, RecursionError):
+        return None
+    return document if _is_whole(document) else None
+
+
+def _is_of(document: Mapping[str, Any], task: Task) -> bool:
+    asked = [(row["topology"], row["method"], row["size_bytes"]) for row in document["rows"]]
+    return asked == [(task.topology, task.method, size) for size in task.sizes]
+
+
+def _is_whole(document: Any) -> bool:
     """Whether a task's file says all that `Store.save` writes: it may be damaged, or of another hand."""
     if not isinstance(document, dict) or not document.keys() >= SAVED:
         return False
     rows, bounds = document["rows"], document["bounds"]
     try:
-        asked = [(row["topology"], row["method"], row["size_bytes"]) for row in rows]
+        for row in rows:
+            _ = row["topology"], row["method"], row["size_bytes"]
         for seconds, _ in bounds.values():
             Fraction(seconds)
     except (AttributeError, KeyError, TypeError, ValueError):
         return False
-    return asked == [(task.topology, task.method, size) for size in task.sizes]
+    return True
 
 
 def in_config_order(tasks: Sequence[Task], outcomes: Mapping[str, Outcome]) -> list[Row]:

@@ -26,6 +26,7 @@ from schedules.collective import KINDS, Kind, collective
 from schedules.compose import BY_ALLGATHER
 from schedules.cost import congestion
 from schedules.files import read_schedule, write_schedule
+from schedules.listing import Rules, can_be_listed, list_schedule
 from schedules.method import Problem
 from schedules.schedule import Clock, Schedule
 from schedules.simulate import simulate
@@ -37,8 +38,8 @@ from topologies.topology import Topology
 NETWORKS = ("hypercube:2", "mesh:2x3?bandwidth=50GB/s,25GB/s", "dgx_a100:2?drop_nodes=0", "dgx_h100:1")
 """Even and uneven links, switches, and switches that can multicast and aggregate."""
 SIZE = Fraction(10**6)
-WITHOUT_KERNELS = ("best", "optimum", "sccl", "teccl")
-"""Not run: the portfolio runs the others again, and solvers have nothing to compile."""
+WITHOUT_KERNELS = ("best", "listed", "optimum", "sccl", "teccl")
+"""Not run: the portfolio and `listed` run the others again, and solvers have nothing to compile."""
 
 
 def warm() -> None:
@@ -104,6 +105,8 @@ def _use(schedule: Schedule) -> None:
     verify(schedule)
     congestion(schedule)
     simulate(schedule, SIZE)
+    if can_be_listed(schedule):
+        list_schedule(schedule, SIZE, Rules(8))
     if schedule.clock is Clock.STEP and schedule.collective.kind is not Kind.ALLREDUCE:
         # in an allreduce two ranks may swap sums within a step, which a flow can't
         flow = schedule.replace(clock=Clock.FLOW, order=None, claims={})

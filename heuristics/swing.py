@@ -12,23 +12,65 @@ distances 1, 1, 3, 5, 11, ... On a torus the steps go through the dimensions in 
 rank, M is cut into 2k parts: part j starts with dimension j mod k, and the second half of the parts swings
 the other way first (section 4 of the paper). Where one dimension is done before others (sides that differ),
 the rest go on in turn. Allgathers are the reduce-scatters reversed: what a rank has is doubled in each step.
+
+That is the paper's *bandwidth*-optimal version, whose allreduce has 2 log2 N steps. In its *latency*-optimal
+one partners send each other all that they have of a part and add it, in log2 N steps: after each a rank has
+the sum of twice as many ranks. Where every step is between neighbours, with B of a rank's 2k links,
+
+.. math::
+
+    T_L = 2 \log_2 N, \quad T_B = 2 \frac{N - 1}{N} \frac{M}{B}
+    \qquad\text{and}\qquad
+    T_L = \log_2 N, \quad T_B = \log_2 N \frac{M}{B},
+
+so that the latter is faster below M = B α log2 N / (log2 N - 2 (N - 1)/N), 200 KB on ``ring:4``; partners
+further apart pay the α of each link, and share links.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
 from heuristics.dimensions import grid_for
 from heuristics.steps import Rows, step_schedule
+from schedules.collective import Kind
 from schedules.compose import from_allgather
-from schedules.method import Method, NoOptions, Problem
+from schedules.method import Method, Problem
 from schedules.schedule import Chunks, Schedule
+from topologies.errors import InputError
 from topologies.exact import Int64Array
 from topologies.grids import Grid, Line
 
+BANDWIDTH, LATENCY = "bandwidth", "latency"
 
-def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -> Schedule:
-    """Return Swing's schedule over shortest routes, in the step clock: log2 N steps each way.
+
+@dataclass(frozen=True)
+class SwingOptions:
+    """Options of Swing.
+
+    Parameters
+    ----------
+    version
+        What it is optimal in: ``bandwidth``, or ``latency``, which is for allreduces.
+
+    Raises
+    ------
+    InputError
+        If it is neither.
+    """
+
+    version: str = BANDWIDTH
+
+    def __post_init__(self) -> None:
+        """Check the value."""
+        if self.version not in (BANDWIDTH, LATENCY):
+            raise InputError(f"swing option version is {self.version!r}; allowed: {BANDWIDTH}, {LATENCY}")
+
+
+def synthesize(problem: Problem, options: SwingOptions, rng: np.random.Generator) -> Schedule:
+    """Return Swing's schedule over shortest routes, in the step clock: log2 N steps, each way or in all.
 
     Raises
     ------
@@ -36,17 +78,30 @@ def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -
         As `supports`.
     """
     supports(problem, options)
-    return from_allgather(problem, _allgather)
+    return _exchanges(problem) if options.version == LATENCY else from_allgather(problem, _allgather)
 
 
 def _allgather(problem: Problem) -> Schedule:
-    what, grid = problem.collective, grid_for(METHOD, problem)
-    k = len(grid.shape)
-    parts = [
-        _doubling(_partners(grid, first, way)[::-1], i, 2 * k)
-        for i, (way, first) in enumerate((way, first) for way in (1, -1) for first in range(k))
+    what, swings = problem.collective, _swings(grid_for(METHOD, problem))
+    parts = [_doubling(partners[::-1], i, len(swings)) for i, partners in enumerate(swings)]
+    return step_schedule(problem.topology, what, Chunks.even(what, len(swings)), Rows.joined(parts))
+
+
+def _exchanges(problem: Problem) -> Schedule:
+    """Return the allreduce in which partners send each other all that they have of a part, and add."""
+    what, swings = problem.collective, _swings(grid_for(METHOD, problem))
+    rank, item = np.arange(problem.topology.num_ranks)[:, None], np.arange(len(what.items)) * len(swings)
+    rows = [
+        Rows.of(step, rank, partner[:, None], item + part)
+        for part, partners in enumerate(swings)
+        for step, partner in enumerate(partners, start=1)
     ]
-    return step_schedule(problem.topology, what, Chunks.even(what, 2 * k), Rows.joined(parts))
+    return step_schedule(problem.topology, what, Chunks.even(what, len(swings)), Rows.joined(rows))
+
+
+def _swings(grid: Grid) -> list[list[Int64Array]]:
+    """Return, for each part, all ranks' partners in each step of its reduce-scatter."""
+    return [_partners(grid, first, way) for way in (1, -1) for first in range(len(grid.shape))]
 
 
 def _partners(grid: Grid, first: int, way: int) -> list[Int64Array]:
@@ -76,8 +131,15 @@ def _doubling(partners: list[Int64Array], part: int, parts: int) -> Rows:
     return Rows.joined(rows)
 
 
-def supports(problem: Problem, options: NoOptions) -> None:
-    """Raise `Unsupported` unless the network is a ring or torus whose sides are powers of two."""
+def supports(problem: Problem, options: SwingOptions) -> None:
+    """Raise `Unsupported` unless the network is a ring or torus whose sides are powers of two.
+
+    And unless the problem is an allreduce, for the latency-optimal version.
+    """
+    if options.version == LATENCY and problem.collective.kind is not Kind.ALLREDUCE:
+        raise METHOD.unsupported(
+            f"has version latency for allreduces; this is {problem.collective.kind}: version bandwidth"
+        )
     grid = grid_for(METHOD, problem)
     allowed = {Line.RING, Line.PATH}
     for size, line in zip(grid.shape, grid.lines, strict=True):
@@ -91,6 +153,7 @@ METHOD = Method(
     name="swing",
     kind="heuristic",
     synthesize=synthesize,
+    options=SwingOptions,
     supports=supports,
     summary="Swing: halving and doubling between partners that swing from side to side; tori, powers of two",
 )

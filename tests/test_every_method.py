@@ -22,6 +22,8 @@ REFERENCE = Path(__file__).parent / "data" / "reference" / "instances.csv"
 SIZE = Fraction(2**20)
 KINDS = ("allgather", "reduce-scatter", "allreduce")
 SINGLE = [name for name in METHODS if name != "best"]  # that one returns a schedule of another
+QUICK = {"teccl": {"start": "multitree", "gap": 0.25}}
+"""Options of those that search long with their defaults."""
 LATE = 1e-9
 """Relative: a simulated time is a float, a bound is exact."""
 
@@ -35,9 +37,9 @@ TOPOLOGIES = {text: parse_topology(text) for text in [*tiny(), "dgx_a100:2"]}
 
 
 def synthesize(name: str, topology, what) -> Schedule | None:
-    """Return the method's schedule with its default options and seed 0, None where it is unsupported."""
+    """Return the method's schedule with seed 0, None where it is unsupported."""
     method = METHODS[name]
-    problem, options = Problem(topology, what, SIZE), method.options()
+    problem, options = Problem(topology, what, SIZE), method.options(**QUICK.get(name, {}))
     try:
         method.supports(problem, options)
     except Unsupported:

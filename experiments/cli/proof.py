@@ -34,6 +34,8 @@ def sentence(kind: str, certificate: Certificate, topology: Topology) -> str:
     """
     if kind == "distance":
         return _distance(certificate)
+    if kind == "growth":
+        return _growth(certificate)
     if kind == "partition":
         return _partition(certificate, topology)
     if kind == "mcf":
@@ -90,6 +92,15 @@ def _distance(certificate: Certificate) -> str:
     alpha = format_time(Fraction(certificate["alpha"]))
     return (
         f"from rank {certificate['from']} to {certificate['to']} no path has less alpha than {shown}: {alpha}"
+    )
+
+
+def _growth(certificate: Certificate) -> str:
+    time = format_time(int(certificate["ticks"]) * Fraction(certificate["tick"]))
+    whom = "can be heard of by" if certificate["direction"] == "out" else "can have heard of"
+    return (
+        f"rank {certificate['node']} {whom} all {certificate['needed']} not before {time}, "
+        "as a message holds each link for its alpha"
     )
 
 

@@ -12,12 +12,15 @@ from experiments.cli.output import console, print_table
 from experiments.gaps import INSTANCE, REFERENCE, gap_table
 from experiments.runner import RunOptions, Summary, run
 from experiments.study import is_study, run_study
-from experiments.study.statistics import standings
+from experiments.study.statistics import shift_of, standings
+from topologies.errors import InputError
 from topologies.units import format_size
 
 OK, FAILED, INTERRUPTED = 0, 1, 130
 MOST_INSTANCES = 40
 """More lines than this are for the report."""
+MOST_METHODS = 12
+"""Of more methods than this, a line names the best only."""
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -26,11 +29,14 @@ def execute(arguments: argparse.Namespace) -> int:
         out=arguments.out,
         workers=arguments.workers,
         fresh=arguments.fresh,
+        rejudge=arguments.rejudge,
         only=arguments.only,
         quiet=arguments.quiet,
         scheduler=arguments.scheduler,
     )
     study = is_study(arguments.config)
+    if study and arguments.rejudge:
+        raise InputError(f"--rejudge: {arguments.config} is a study of solvers, which has no bounds")
     summary = (run_study if study else run)(arguments.config, options, console(sys.stderr))
     if summary.interrupted:
         print(_stopped(summary), file=sys.stderr)
@@ -49,11 +55,13 @@ def _print_summary(summary: Summary) -> None:
     gaps = gap_table(_largest(summary))
     if 0 < len(gaps) <= MOST_INSTANCES:
         methods = list(gaps.columns[len(INSTANCE) + len(REFERENCE) :])
+        columns = methods if len(methods) <= MOST_METHODS else ["best_method", "best_gap"]
         lines = [
-            [*_instance(line), *(_gap(line[name]) for name in methods)] for line in gaps.to_dict("records")
+            [*_instance(line), *(_gap(line[name]) for name in columns)] for line in gaps.to_dict("records")
         ]
         title = "gap to the proven bound, at the largest size"
-        print_table(title, ["topology", "collective", "size", *methods], lines)
+        heads = [name.replace("_", " ") if len(methods) > MOST_METHODS else name for name in columns]
+        print_table(title, ["topology", "collective", "size", *heads], lines)
         print("gap: time over the proven lower bound, less one, in %; -: no gap, results.csv says why")
     _print_counts(summary)
 
@@ -64,7 +72,8 @@ def _print_study(summary: Summary) -> None:
         for s in standings(summary.rows)
     ]
     title = (
-        "shifted geometric mean of the seconds (shift 1 s; a time-out or wrong answer counts as the limit)"
+        f"shifted geometric mean of the seconds (shift {shift_of(summary.rows):g} s; "
+        "what is not solved, or wrong, counts as the limit)"
     )
     print_table(title, ["solver", "right", "time-outs", "wrong", "failed", "mean (s)"], lines)
     _print_counts(summary)
@@ -92,5 +101,8 @@ def _instance(line: Mapping[Hashable, Any]) -> list[str]:
     return [topology, what, format_size(size)]
 
 
-def _gap(gap: float | None) -> str | None:
+def _gap(gap: float | str | None) -> str | None:
+    """Return a gap in percent; a method's name as it is."""
+    if isinstance(gap, str):
+        return gap
     return None if gap is None or gap != gap else f"{gap:.2%}"

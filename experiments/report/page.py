@@ -17,6 +17,7 @@ from experiments.report.bottleneck_panels import Bottlenecks, bottlenecks
 from experiments.report.broadcast import broadcast_panels
 from experiments.report.course import course_panels
 from experiments.report.frontiers import frontier_panels
+from experiments.report.glance import SHADES, glance
 from experiments.report.ideal import ideal_table
 from experiments.report.least import least_tb
 from experiments.report.panels import Panel, algbw_panel, effort_panel, pareto_panel
@@ -24,9 +25,10 @@ from experiments.report.results import Results, Row, read_results
 from experiments.report.seeds import seeds
 from experiments.report.series import DARK, LIGHT, Series
 from experiments.report.svg import tag
+from experiments.report.switch_over import FOLDED_FROM, switch_overs
 from experiments.report.tables import GapTable, LeastTB, gap_table, is_wrong, overview, standings, states
 from experiments.report.templating import source, template
-from experiments.report.text import number, size
+from experiments.report.text import number, percent, seconds, size
 from experiments.report.traffic import traffic_panels
 from experiments.report.utilisation import (
     LEVELS,
@@ -89,11 +91,17 @@ def render(results: Results) -> str:
         wrong=sum(is_wrong(row) for row in results.rows),
         standings=standings(results, least),
         summaries=summaries(results),
+        glance=glance(results),
+        shades=SHADES,
+        percent=percent,
+        seconds=seconds,
         overview=overview(results),
         frontiers=frontier_panels(results),
         seeds=seeds(results),
         ideal=ideal_table(results),
         yardstick=yardstick(results),
+        switch_overs=switch_overs(results),
+        folded_from=FOLDED_FROM,
         sections=[_section(results, topology, used, least) for topology in results.topologies],
         swatch=swatch,
         levels=[(level, level_name(level)) for level in range(LEVELS + 1)],

@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 
+from experiments.report.labels import short_names
 from experiments.report.series import Series, make_series
 from topologies.errors import InputError
 
@@ -126,6 +127,11 @@ class Results:
     def topologies(self) -> list[str]:
         """Names, in order of appearance."""
         return list(dict.fromkeys(row.topology for row in self.rows))
+
+    @cached_property
+    def short(self) -> Mapping[str, str]:
+        """For each topology a short name, for tables."""
+        return short_names(self.topologies)
 
     @property
     def collectives(self) -> list[str]:

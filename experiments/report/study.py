@@ -10,6 +10,7 @@ from typing import Any
 
 from experiments.manifest import MANIFEST
 from experiments.replacing import replacing
+from experiments.report.milp_study import render_mixed
 from experiments.report.page import REPORT, manifest_lines, palette, swatch
 from experiments.report.series import Series
 from experiments.report.study_charts import error_chart, profile_chart, scaling_chart
@@ -17,6 +18,7 @@ from experiments.report.templating import source, template
 from experiments.report.text import seconds
 from experiments.results import read_results
 from experiments.study.instances import MODELS
+from experiments.study.models import is_mixed
 from experiments.study.statistics import (
     SHIFT,
     SIZES,
@@ -63,6 +65,8 @@ def write_study_report(directory: Path) -> Path:
 def render_study(rows: Sequence[Row], manifest: Mapping[str, Any]) -> str:
     """Return the page of a study as HTML."""
     looks = _looks(rows)
+    if any(is_mixed(row["model"]) for row in rows):
+        return render_mixed(rows, manifest, looks)
     models = list(dict.fromkeys(row["model"] for row in rows))
     of_model = {model: [row for row in rows if row["model"] == model] for model in models}
     known = {model: own for model, own in of_model.items() if any(map(size_class, own))}

@@ -61,11 +61,11 @@ def profile_chart(rows: Sequence[Row], looks: Look, title: str) -> Markup:
         points, tips = _steps(own, total, furthest)
         places = [(x.place(ratio), y.place(share)) for ratio, share in points]
         line = polyline(
-            places, class_="line", stroke_dasharray=_dash(looks[solver]), data_tip=f"{solver}: {tips}"
+            places, class_="line", stroke_dasharray=dash_of(looks[solver]), data_tip=f"{solver}: {tips}"
         )
         parts.append(group([line], class_=series_class(looks[solver])))
         ends.append((looks[solver], places[-1]))
-    parts.append(_names(ends, frame))
+    parts.append(names_beside(ends, frame))
     return frame.chart(parts, f"performance profiles, {title}")
 
 
@@ -106,10 +106,10 @@ def scaling_chart(rows: Sequence[Row], looks: Look, title: str) -> Markup:
         marks = [
             marker(looks[solver], p, f"{solver}\n{tip}") for p, (*_, tip) in zip(places, line, strict=True)
         ]
-        path = polyline(places, class_="line", stroke_dasharray=_dash(looks[solver]))
+        path = polyline(places, class_="line", stroke_dasharray=dash_of(looks[solver]))
         parts.append(group([path, *marks], class_=series_class(looks[solver])))
         ends.append((looks[solver], places[-1]))
-    parts.append(_names(ends, frame))
+    parts.append(names_beside(ends, frame))
     return frame.chart(parts, f"time against size, {title}")
 
 
@@ -172,11 +172,12 @@ def _error_tip(solver: str, row: Row) -> str:
     )
 
 
-def _dash(series: Series) -> str | None:
+def dash_of(series: Series) -> str | None:
+    """Return a series' line pattern as SVG has it."""
     return " ".join(f"{length:g}" for length in series.dash) or None
 
 
-def _names(ends: Sequence[tuple[Series, Point]], frame: Frame) -> Markup:
+def names_beside(ends: Sequence[tuple[Series, Point]], frame: Frame) -> Markup:
     """Return the names right of the lines' ends, moved apart where they would touch."""
     foot, head = frame.up
     places = spread([at[1] for _, at in ends], head, foot)

@@ -1,7 +1,8 @@
-"""Studies of solvers: linear programs, solved by every back-end and judged by certified values."""
+"""Studies of solvers: linear and mixed-integer programs, solved by all back-ends, judged by proven bounds."""
 
 from experiments.study.config import StudyConfig, is_study, read_study
-from experiments.study.instances import MODELS, Instance, LinearModel, find_model
+from experiments.study.instances import MODELS, Instance, LinearModel
+from experiments.study.models import find_model
 from experiments.study.runner import run_study
 
 __all__ = [

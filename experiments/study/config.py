@@ -8,26 +8,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
 from experiments.config import Placed, Table, parse_toml, read_table, read_tables, read_text
+from experiments.study.models import is_mixed, model_text
 from models.solvers import SolverOptions
 from models.solvers.registry import BACKENDS
 from topologies.errors import InputError, suggestion
 from topologies.units import parse_size, parse_time
 
-OF_THE_RUN = {"time_limit", "memory_limit", "seed", "log", "own_process"}
+OF_THE_RUN = {"time_limit", "memory_limit", "seed", "log", "own_process", "relative_gap"}
 """Options of solvers that the study sets for all alike."""
 GIGABYTE = 10**9
 
 
 class InstanceTable(Table):
-    """``[[instance]]``: a linear program; the limit and the seeds are those of ``[study]`` if absent."""
+    """``[[instance]]``: a program; the limit and the seeds are those of ``[study]`` if absent."""
 
     model: str
     topology: str
+    options: dict[str, Any] = Field(default_factory=dict)
     time_limit: str | None = None
     seeds: list[int] | None = Field(default=None, min_length=1)
 
@@ -48,6 +50,8 @@ class StudyTable(Table):
     seeds: list[int] = Field(default=[0], min_length=1)
     workers: int | None = None
     keep_logs: bool = True
+    clock: Literal["wall", "cpu"] = "wall"
+    relative_gap: Decimal = Field(default=Decimal("1e-6"), gt=0, lt=1)
 
 
 class StudyDocument(Table):
@@ -85,14 +89,14 @@ class Entrant:
 
 @dataclass(frozen=True)
 class Program:
-    """A linear program of the study.
+    """A program of the study.
 
     Parameters
     ----------
     where
         Its place in the config.
     model, topology
-        What it is.
+        What it is; the model with its options (`experiments.study.models`).
     seeds
         Orders of rows and columns, and the solver's own seed where it has one.
     time_limit
@@ -124,6 +128,10 @@ class StudyConfig:
         Processes; None: one a core.
     keep_logs
         Whether each row has its solver's log.
+    clock
+        What means and profiles count: ``"wall"`` or, where others use the machine, ``"cpu"``.
+    relative_gap
+        At which branch and cut stops.
     """
 
     path: str
@@ -134,6 +142,13 @@ class StudyConfig:
     memory_limit: float | None
     workers: int | None
     keep_logs: bool
+    clock: str
+    relative_gap: float
+
+    @property
+    def mixed(self) -> bool:
+        """Whether it is about mixed-integer programs."""
+        return any(is_mixed(program.model) for program in self.programs)
 
 
 def is_study(path: Path | str) -> bool:
@@ -155,15 +170,18 @@ def read_study(path: Path | str) -> StudyConfig:
     if not re.fullmatch(r"\w[\w.-]*", document.name):
         raise InputError(f"{where}: name '{document.name}' must be letters, digits, '_', '.' and '-'")
     table = read_table(StudyTable, document.study, f"{where}: [study]")
+    programs = _programs(read_tables(InstanceTable, document.instance, where, "instance"), table, where)
     return StudyConfig(
         path=where,
         text=text,
         name=document.name,
-        programs=_programs(read_tables(InstanceTable, document.instance, where, "instance"), table, where),
+        programs=programs,
         solvers=_entrants(read_tables(SolverTable, document.solver, where, "solver")),
         memory_limit=_memory(table.memory_limit, where),
         workers=table.workers,
         keep_logs=table.keep_logs,
+        clock=table.clock,
+        relative_gap=float(table.relative_gap),
     )
 
 
@@ -174,7 +192,7 @@ def _programs(tables: tuple[Placed[InstanceTable], ...], study: StudyTable, path
     return tuple(
         Program(
             placed.where,
-            table.model,
+            model_text(table.model, table.options),
             table.topology.strip(),
             seeds if table.seeds is None else _seeds(table.seeds, placed.where),
             limit

@@ -19,7 +19,6 @@ import numpy as np
 
 from models.solvers import CompiledModel, SolverResult, compile_model
 from schedules.collective import Kind, collective
-from topologies.errors import InputError, suggestion
 from topologies.exact import FloatArray, Int64Array
 from topologies.topology import Topology
 
@@ -40,7 +39,7 @@ def _nothing(values: FloatArray | None, duals: FloatArray | None) -> Bounds:
 
 @dataclass(frozen=True, eq=False)
 class Instance:
-    """A linear program, ready to be solved.
+    """A linear or mixed-integer program, ready to be solved.
 
     Parameters
     ----------
@@ -71,7 +70,7 @@ class Instance:
 
 @dataclass(frozen=True)
 class LinearModel:
-    """A kind of linear program.
+    """A kind of linear program, or of mixed-integer program with its options.
 
     Parameters
     ----------
@@ -99,20 +98,8 @@ class LinearModel:
         return self.entries(topology) * BYTES_AN_ENTRY[self.builder]
 
 
-def find_model(name: str) -> LinearModel:
-    """Return the model of that name.
-
-    Raises
-    ------
-    InputError
-        If there is none; the message suggests one.
-    """
-    if name not in MODELS:
-        raise InputError(f"unknown model '{name}'{suggestion(name, MODELS)}")
-    return MODELS[name]
-
-
-def _timed(build: Callable[[], Any]) -> tuple[Any, float]:
+def timed(build: Callable[[], Any]) -> tuple[Any, float]:
+    """Return what is made and the seconds that it took."""
     begin = time.perf_counter()
     made = build()
     return made, time.perf_counter() - begin
@@ -137,14 +124,14 @@ def _counted(topology: Topology, build: Callable[[], CompiledModel]) -> Instance
 
     METHOD.supports(Problem(topology, collective(Kind.ALLGATHER, topology.num_ranks)), METHOD.options())
     whole_optimum(topology)  # its kernels compile here, if they must, and not in the measured time
-    compiled, seconds = _timed(build)
+    compiled, seconds = timed(build)
     return Instance(compiled, seconds, whole_optimum(topology), "counting, exact")
 
 
 def _routing(topology: Topology) -> Instance:
     from models.routing import routing_matrices, routing_optimum
 
-    compiled, seconds = _timed(lambda: routing_matrices(topology))
+    compiled, seconds = timed(lambda: routing_matrices(topology))
     return Instance(compiled, seconds, routing_optimum(topology), "bottleneck cut, exact")
 
 
@@ -152,7 +139,7 @@ def _all_to_all(topology: Topology) -> Instance:
     from models.all_to_all.matrices import flow_matrices
 
     demand = _everyone(topology)
-    matrices, seconds = _timed(lambda: flow_matrices(demand))
+    matrices, seconds = timed(lambda: flow_matrices(demand))
     return _flow_instance(matrices, matrices.model, seconds)
 
 
@@ -161,7 +148,7 @@ def _all_to_all_pyomo(topology: Topology) -> Instance:
     from models.all_to_all.matrices import flow_matrices
 
     demand = _everyone(topology)
-    compiled, seconds = _timed(lambda: compile_model(flow_model(demand)))
+    compiled, seconds = timed(lambda: compile_model(flow_model(demand)))
     return _flow_instance(flow_matrices(demand), compiled, seconds)
 
 
@@ -224,7 +211,7 @@ def _allreduce(topology: Topology) -> Instance:
     from models.allreduce_flows import allreduce_matrices
     from models.allreduce_lp import allreduce_optimum
 
-    compiled, seconds = _timed(lambda: allreduce_matrices(topology))
+    compiled, seconds = timed(lambda: allreduce_matrices(topology))
 
     @cache
     def proven() -> Bounds:

@@ -23,7 +23,8 @@ from experiments.runner import RunOptions, Summary, available_workers, written_r
 from experiments.store import Store
 from experiments.study.columns import COLUMNS
 from experiments.study.config import Entrant, Program, StudyConfig, read_study
-from experiments.study.instances import find_model
+from experiments.study.milp_statistics import scored
+from experiments.study.models import find_model, is_mixed
 from experiments.study.tasks import StudyTask, judged
 from experiments.tasks import Row
 from experiments.worker import Setting, one_line
@@ -78,7 +79,7 @@ def make_tasks(config: StudyConfig, logs: Path | None) -> list[StudyTask]:
     Raises
     ------
     InputError
-        If a model or topology is unknown, or an instance is asked for twice.
+        If a model or topology is unknown, an instance is asked for twice, or the models are of both kinds.
     """
     tasks: list[StudyTask] = []
     seen: dict[tuple[str, str], str] = {}
@@ -88,7 +89,18 @@ def make_tasks(config: StudyConfig, logs: Path | None) -> list[StudyTask]:
             raise InputError(f"{program.where}: {' '.join(name)} is also {seen[name]}; remove one of them")
         seen[name] = program.where.partition(": ")[2] or program.where
         tasks += _tasks_of(program, config, logs)
+    _check_kinds(config.programs)
     return tasks
+
+
+def _check_kinds(programs: Sequence[Program]) -> None:
+    """Refuse a study of both kinds of programs: their means have other shifts, their reports other charts."""
+    kinds = {is_mixed(program.model): program for program in programs}
+    if len(kinds) > 1:
+        raise InputError(
+            f"{kinds[True].where}: model '{kinds[True].model}' is a mixed-integer program and "
+            f"'{kinds[False].model}' is not; make two studies"
+        )
 
 
 def _tasks_of(program: Program, config: StudyConfig, logs: Path | None) -> Iterator[StudyTask]:
@@ -99,7 +111,7 @@ def _tasks_of(program: Program, config: StudyConfig, logs: Path | None) -> Itera
         raise InputError(f"{program.where}: {error}") from error
     for entrant in config.solvers:
         for seed in program.seeds:
-            key = _key(program, topology, entrant, (seed, config.memory_limit))
+            key = _key(program, topology, entrant, (seed, config.memory_limit, *_of_mixed(config)))
             log = None if logs is None else logs / f"{key[:16]}.log"
             yield StudyTask(
                 topology=program.topology,
@@ -122,7 +134,13 @@ def _tasks_of(program: Program, config: StudyConfig, logs: Path | None) -> Itera
                 time_limit=program.time_limit,
                 memory_limit=config.memory_limit,
                 log=log,
+                clock=config.clock,
+                relative_gap=config.relative_gap,
             )
+
+
+def _of_mixed(config: StudyConfig) -> tuple[Any, ...]:
+    return (config.clock, config.relative_gap) if config.mixed else ()
 
 
 def _key(program: Program, topology: Topology, entrant: Entrant, more: tuple[Any, ...]) -> str:
@@ -174,7 +192,7 @@ def _perform(
 
 def _judged_rows(store: Store, tasks: Sequence[StudyTask]) -> list[Row]:
     outcomes = [outcome for task in tasks if (outcome := store.load(task)) is not None]
-    return judged([row for outcome in outcomes for row in outcome.rows])
+    return scored(judged([row for outcome in outcomes for row in outcome.rows]))
 
 
 def _manifest(
@@ -187,6 +205,8 @@ def _manifest(
     settings = {
         "workers": workers,
         "memory_limit_bytes": config.memory_limit,
+        "clock": config.clock,
+        **({"relative_gap": config.relative_gap} if config.mixed else {}),
         "solvers": {e.label: f"{e.solver} {options_text(e.given)}".strip() for e in config.solvers},
         "answers": dict(Counter(row.get("answer") or "none" for row in rows)),
     }

@@ -2,30 +2,48 @@
 
 from __future__ import annotations
 
+import json
 import time
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from experiments.study.config import Entrant
-from experiments.study.instances import Instance, find_model
+from experiments.study.instances import Instance
+from experiments.study.models import find_model, is_mixed
 from experiments.tasks import Outcome, Row, Task, Workplace, failure
-from models.solvers import Feature, SolverOptions, SolverResult, Termination, find_backend, solve
+from models.solvers import (
+    CompiledModel,
+    Feature,
+    Progress,
+    SolutionStatus,
+    SolverOptions,
+    SolverResult,
+    Termination,
+    find_backend,
+    solve,
+)
 from models.solvers.registry import BACKENDS
 from topologies.errors import InputError, TuttiError, Unsupported
 from topologies.text import parse_topology
 
 MEGABYTE = 10**6
 LIMITS = frozenset({Termination.TIME_LIMIT, Termination.MEMORY_LIMIT, Termination.ITERATION_LIMIT})
-RIGHT, WRONG, UNPROVEN = "right", "wrong", "unproven"
+NO_ANSWER = frozenset({Termination.INFEASIBLE, Termination.UNBOUNDED, Termination.INFEASIBLE_OR_UNBOUNDED})
+RIGHT, WRONG, UNPROVEN, AGREED = "right", "wrong", "unproven", "agreed"
 TOLERANCE = 1e-6
 """How far outside the proven interval, relatively, an objective may lie and be right."""
+MIXED_TOLERANCE = 1e-5
+"""The same for mixed-integer programs, whose solvers keep rows and whole numbers to 1e-6."""
+MOST_POINTS = 300
+"""Of a trace that is kept, besides better incumbents."""
 TINY = Fraction(1, 10**12)
 """An optimum below this is judged absolutely."""
 EXACT = ("lower_exact", "upper_exact")
@@ -48,6 +66,8 @@ class StudyTask(Task):
         Seconds and bytes.
     log
         The file of the solver's log, None for none.
+    clock, relative_gap
+        As the study's.
 
     The others are those of any task; `sizes` is one 0, as a linear program has no size of M.
     """
@@ -59,6 +79,8 @@ class StudyTask(Task):
     time_limit: float
     memory_limit: float | None
     log: Path | None
+    clock: str = "wall"
+    relative_gap: float = 1e-6
 
     def __str__(self) -> str:
         return f"{self.model} {self.topology} {self.entrant.label} seed={self.order}"
@@ -98,7 +120,8 @@ def _solve(task: StudyTask) -> Outcome:
     except InputError as error:  # not installed: the study goes on without it
         return Outcome("unsupported", task.rows("unsupported", str(error)))
     instance = _instance(task.model, task.topology)
-    result = solve(instance.compiled.permuted(task.order), backend.name, options)
+    points: list[Progress] = []
+    result = solve(instance.compiled.permuted(task.order), backend.name, options, trace=points.append)
     result = _in_own_order(result, instance, task.order)
     begin = time.perf_counter()
     lower, upper = instance.bounds(result)
@@ -106,6 +129,9 @@ def _solve(task: StudyTask) -> Outcome:
     status, message = _status(result)
     (row,) = task.rows(status, message)
     row |= _measured(instance, result) | {"certify_s": certify_s}
+    row["timed_s"] = result.cpu_s if task.clock == "cpu" else result.solve_s
+    if instance.compiled.integer.any():
+        row |= _mixed(instance.compiled, result, points, lower if instance.compiled.maximize else upper)
     row |= {name: str(value) for name, value in zip(EXACT, (lower, upper), strict=True) if value is not None}
     row["log"] = None if task.log is None else f"{task.log.parent.name}/{task.log.name}"
     return Outcome(status, [row])
@@ -113,8 +139,10 @@ def _solve(task: StudyTask) -> Outcome:
 
 def _options(task: StudyTask) -> SolverOptions:
     limits = {"time_limit": task.time_limit, "memory_limit": task.memory_limit}
-    seeded = Feature.SEED in BACKENDS[task.entrant.solver].features
-    own = {"seed": task.order} if seeded else {}
+    backend = BACKENDS[task.entrant.solver]
+    own: dict[str, Any] = {"seed": task.order} if Feature.SEED in backend.features else {}
+    if is_mixed(task.model) and Feature.MILP in backend.features:
+        own["relative_gap"] = task.relative_gap
     return task.entrant.options(**limits, **own, log=task.log, own_process=True)
 
 
@@ -137,8 +165,10 @@ def _in_own_order(result: SolverResult, instance: Instance, order: int) -> Solve
 
 def _status(result: SolverResult) -> tuple[str, str]:
     how = f" ({result.outcome.stopped})" if result.outcome.stopped else ""
-    if result.termination is Termination.OPTIMAL:
+    if result.termination is Termination.OPTIMAL and result.status is SolutionStatus.OPTIMAL:
         return "ok", ""
+    if result.termination is Termination.OPTIMAL:
+        return "grid", "optimal on the solver's own grid only"
     text = f"stopped with '{result.termination}'{how}"
     return ("timeout" if result.termination in LIMITS else "failed"), text
 
@@ -156,8 +186,37 @@ def _measured(instance: Instance, result: SolverResult) -> dict[str, Any]:
         "iterations": result.outcome.iterations,
         "build_s": instance.build_s,
         "solve_s": result.solve_s,
+        "cpu_s": result.cpu_s,
         "peak_rss_mb": result.peak_rss_mb,
     }
+
+
+def _mixed(
+    model: CompiledModel, result: SolverResult, points: Sequence[Progress], worth: Fraction | None
+) -> dict[str, Any]:
+    """Return the columns that only a mixed-integer program has."""
+    last = Progress(result.solve_s, result.objective, result.bound)
+    trace = [[point.seconds, point.incumbent, point.bound] for point in (*_thinned(points), last)]
+    return {
+        "integers": int(model.integer.sum()),
+        "maximize": model.maximize,
+        "bound": result.bound,
+        "worth": None if worth is None else float(worth),
+        "feasible": None if result.values is None else worth is not None,
+        "trace": json.dumps(trace),
+    }
+
+
+def _thinned(points: Sequence[Progress]) -> Sequence[Progress]:
+    """Return at most `MOST_POINTS` points: all better incumbents, and bounds with even steps between."""
+    kept = [point for before, point in pairwise([None, *points]) if point is not None and _new(before, point)]
+    better = {i for i in range(len(kept)) if not i or kept[i].incumbent != kept[i - 1].incumbent}
+    step = len(kept) // MOST_POINTS + 1
+    return [point for i, point in enumerate(kept) if i in better or i % step == 0]
+
+
+def _new(before: Progress | None, point: Progress) -> bool:
+    return before is None or (before.incumbent, before.bound) != (point.incumbent, point.bound)
 
 
 def judged(rows: Sequence[Row]) -> list[Row]:
@@ -169,7 +228,21 @@ def judged(rows: Sequence[Row]) -> list[Row]:
         If two proofs contradict each other.
     """
     proven = {key: _intersection(key, group) for key, group in _by_instance(rows).items()}
-    return [_judged(row, *proven[_key(row)]) for row in rows]
+    return _agreed([_judged(row, *proven[_key(row)]) for row in rows])
+
+
+def _agreed(rows: list[Row]) -> list[Row]:
+    """Return the rows, 'agreed' where two back-ends claim the same optimum of a mixed-integer program."""
+    claims = [row for row in rows if row.get("answer") == UNPROVEN and row.get("integers") is not None]
+    by_instance = _by_instance(claims)
+
+    def seconded(row: Row) -> bool:
+        others = [other for other in by_instance.get(_key(row), []) if other["solver"] != row["solver"]]
+        near = _room(row["objective"])
+        return any(abs(other["objective"] - row["objective"]) <= near for other in others)
+
+    unproven = {id(row) for row in claims}
+    return [row | {"answer": AGREED} if id(row) in unproven and seconded(row) else row for row in rows]
 
 
 def _key(row: Row) -> tuple[str, str]:
@@ -193,6 +266,11 @@ def _intersection(key: tuple[str, str], rows: Sequence[Row]) -> tuple[Fraction |
 
 
 def _judged(row: Row, lower: Fraction | None, upper: Fraction | None) -> Row:
+    """Return the row with what is proven of its instance, and whether its answer is wrong.
+
+    Of a mixed-integer program an answer is wrong, too, if the incumbent breaks a row or is worth less than
+    it is said to be, or if the bound, or being called infeasible, excludes an incumbent that was checked.
+    """
     exact = str(lower) if lower is not None and lower == upper else None
     certified = {"certified_lower": lower, "certified_upper": upper}
     more: Row = {name: None if bound is None else float(bound) for name, bound in certified.items()}
@@ -201,8 +279,40 @@ def _judged(row: Row, lower: Fraction | None, upper: Fraction | None) -> Row:
         error = _error(row["objective"], lower, upper)
         known = lower is not None and upper is not None
         more["relative_error"] = error if known else None
-        more["answer"] = WRONG if error > TOLERANCE else RIGHT if known else UNPROVEN
+        right = known and (row.get("integers") is None or _meet(lower, upper))
+        more["answer"] = WRONG if error > _tolerance(row) else RIGHT if right else UNPROVEN
+    if row.get("integers") is not None and _false(row, lower, upper):
+        more["answer"] = WRONG
     return {name: value for name, value in row.items() if name not in EXACT} | more
+
+
+def _meet(lower: Fraction | None, upper: Fraction | None) -> bool:
+    """Whether the bounds leave one value, but for tolerances."""
+    return lower is not None and upper is not None and float(upper - lower) <= _room(float(upper))
+
+
+def _tolerance(row: Row) -> float:
+    return TOLERANCE if row.get("integers") is None else MIXED_TOLERANCE
+
+
+def _false(row: Row, lower: Fraction | None, upper: Fraction | None) -> bool:
+    """Whether a mixed-integer program's row claims what own arithmetic refutes."""
+    objective, bound, worth = row["objective"], row["bound"], row["worth"]
+    sign = -1 if row["maximize"] else 1
+    if row["feasible"] is False:
+        return True
+    if objective is not None and worth is not None and sign * (worth - objective) > _room(objective):
+        return True
+    reached = lower if row["maximize"] else upper
+    if row["termination"] in NO_ANSWER and reached is not None:
+        return True
+    return (
+        bound is not None and reached is not None and sign * (bound - float(reached)) > _room(float(reached))
+    )
+
+
+def _room(value: float) -> float:
+    return MIXED_TOLERANCE * max(1.0, abs(value))
 
 
 def _error(objective: float, lower: Fraction | None, upper: Fraction | None) -> float:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 from numba.extending import intrinsic
+from numba.types import boolean
 
 WORD_BITS = 64
 
@@ -45,6 +46,16 @@ def _count_ones(context: Any, word: Any) -> Any:
     return word(word), lambda context, builder, signature, arguments: builder.ctpop(arguments[0])
 
 
+@intrinsic
+def _trailing_zeros(context: Any, word: Any) -> Any:
+    """Return how many bits of a 64-bit word stand below its lowest set bit, as an unsigned one; of 0, 64."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], context.get_constant(boolean, False))
+
+    return word(word), generate
+
+
 @leaf
 def popcount(word: np.uint64) -> np.int64:
     """Return how many bits of a word are set."""
@@ -54,7 +65,7 @@ def popcount(word: np.uint64) -> np.int64:
 @leaf
 def first_element(word: np.uint64) -> np.int64:
     """Return the number of the lowest set bit of a word that is not 0."""
-    return popcount((word & (~word + _ONE)) - _ONE)
+    return np.int64(_trailing_zeros(word))
 
 
 @leaf

@@ -73,6 +73,8 @@ def copies(problem: Problem, size: Fraction, options: TacosOptions, rng: np.rand
     else:
         make = _to_goals(network, owner, goals_of(problem.collective, options.chunks))
     best, tried = first_to_end(make, options, rng)
+    for column in (best.chunk, best.link, best.start):
+        column.flags.writeable = False  # nobody else has them: the schedule need not copy
     return Schedule(
         topology=problem.topology,
         collective=problem.collective,
@@ -143,8 +145,8 @@ def _to_all(network: Network, owner: Int64Array, options: TacosOptions) -> Calla
 
     def by_round(seed: np.uint64) -> Table:
         chunk, link, first = rounds.synthesize(network, owner, seed, threads)
-        start = np.arange(len(first)) * network.duration[0]
-        return Table(chunk, link, np.repeat(start[:-1], np.diff(first)), int(start[-1]))
+        duration = int(network.duration[0])
+        return Table(chunk, link, rounds.starts(first, duration, threads), (len(first) - 1) * duration)
 
     def by_matching(seed: np.uint64) -> Table:
         return by_start(network, matching.synthesize(network, owner, options.wait, seed))

@@ -10,6 +10,7 @@ kind            unit      what no schedule can beat
 ``lp``          s/B of M  allreduce over trees: weighted cuts, over what links offer
 ``distance``    s         the α's on the way from a start to an end
 ``combined``    s         distance and bandwidth at once, at one size
+``growth``      s         how fast data spreads if a message holds each link for α
 ==============  ========  ===================================================================
 
 `models.bounds.check` states and proves each, and recomputes a bound from its certificate.

@@ -29,7 +29,8 @@ class Bound:
     Parameters
     ----------
     kind
-        ``cut``, ``degree``, ``partition``, ``mcf``, ``lp`` (bandwidth), ``distance`` or ``combined``.
+        ``cut``, ``degree``, ``partition``, ``mcf``, ``lp`` (bandwidth), ``distance``, ``combined`` or
+        ``growth``.
     value
         Exact, in `unit`.
     unit

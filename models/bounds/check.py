@@ -40,6 +40,24 @@ lp
     by l, then m M ≤ Σ w x ≤ Σ over links of l · load ≤ T Σ l b. (The dual of linear program (B.5).) It
     bounds other schedules too, scope ``any schedule``, only where the partition bound, which comes with
     it, is as large.
+growth
+    A message holds each link e of its route for at least α(e), one message at a time, and its head is at the
+    end of the link α(e) after it entered. Fix a rank s. A rank, or a switch that copies or adds, *hears* of s
+    when the first head of a message with data that depends on s's reaches it, s itself at 0; other switches
+    only forward: what came with one message goes on over one link. Each hearing but the first was brought by
+    a message; the last node on its way that had heard before is the *parent*, so that these are a tree.
+    Count in X(u, t) the ends of s's items (and s) that hear of s through u, u included, within t after u
+    did. None is farther from u than t. They are u itself and those that hear through its children. A child w
+    that u has a link to counts once, at most X(w, t - α), with the least α of those links; and it is no
+    parent of u, so that u may be left out of its sum: X(w, t - α | u). Each other child has a message of its
+    own, which enters some link e = (u, w) to a w that only forwards: the j-th, j = 0, 1, ..., not before
+    j α(e) after u heard, so that X(w, t - j α(e) - α(e)) at most hear through it. Here X(w, t) of a w that
+    only forwards is the largest of X(w', t - α(e')) over the links e' = (w, w') out of it. No X is too small
+    if X(u, t) = min(ends within α-distance t of u, [u is one] + Σ over neighbours + Σ over e and j).
+    If X(s, t) is less than the number of ends for all t < T, then T is a bound (``out``). For all starts
+    that the data of one end depends on, reverse links and time (``in``). α may be rounded down to whole
+    ticks, which only makes X larger, and X then changes at whole ticks only. A node with a link of no
+    ticks out of it gets all the ends within the distance, which is rounded down too.
 """
 
 from __future__ import annotations
@@ -53,6 +71,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from models.bounds.hearing import Hearing
 from schedules.collective import EVERYONE, Collective
 from topologies.errors import InputError
 from topologies.exact import INT64_MAX, IntArray
@@ -66,7 +85,7 @@ _STARTS_AT_ONCE = 64
 
 
 def proven(kind: str, certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
-    """Return what the certificate proves: s per byte of M, or s for distance and combined.
+    """Return what the certificate proves: s per byte of M, or s for distance, combined and growth.
 
     Raises
     ------
@@ -257,6 +276,23 @@ def _lp(certificate: Certificate, topology: Topology, collective: Collective) ->
     return value
 
 
+def _growth(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
+    node, outward, ticks = certificate["node"], certificate["direction"] == "out", int(certificate["ticks"])
+    tick = Fraction(certificate["tick"])
+    if tick <= 0:
+        raise InputError(f"growth bound: a tick of {tick} s; it must be positive")
+    counted = {node}
+    for item in _items(collective):
+        near, far = (item.starts, item.ends) if outward else (item.ends, item.starts)
+        if item.share and node in near:
+            counted |= far
+    distances = [_dijkstra(topology, v, backwards=not outward)[0] for v in range(topology.num_nodes)]
+    hearing = Hearing.of(topology, distances, counted, tick, outward)
+    if ticks > 0 and hearing.until(ticks)[node] >= len(counted):
+        raise InputError(f"growth bound: all {len(counted)} may be reached before {ticks} ticks of {tick} s")
+    return ticks * tick
+
+
 def _between(sides: Iterable[tuple[str, int, frozenset[int]]], tail: int, head: int) -> tuple[int, int]:
     """Return the weight of the cuts ``out`` that (tail, head) leaves, and of those ``in`` that it enters."""
     out = sum(w for way, w, side in sides if way == "out" and tail in side and head not in side)
@@ -294,4 +330,5 @@ _PROOFS: dict[str, Callable[[Certificate, Topology, Collective], Fraction]] = {
     "lp": _lp,
     "distance": _distance,
     "combined": _combined,
+    "growth": _growth,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -13,14 +14,57 @@ from models.bounds.bandwidth import cut_nodes, exit_bandwidth
 from models.bounds.bound import SECONDS, Bound
 from models.bounds.check import shortest_path
 from models.bounds.traffic import Pairs, Traffic
+from topologies.distances import alpha_distances
 from topologies.exact import BoolArray, Int64Array, json_number
 from topologies.topology import Topology
+from topologies.transforms import transpose
+
+BLOCK_CELLS = 2**24
+"""Distances that are held at a time."""
 
 FLOAT_SLACK = 1e-12
 """Values this close (relatively) in floats are compared exactly; doubles err by less than 1e-14 here."""
 
 
-def distance_bound(topology: Topology, traffic: Traffic, distance: Int64Array) -> Bound | None:
+@dataclass(frozen=True, eq=False)
+class Ways:
+    """The α-distances between ranks, a block of rows at a time where all together need much memory.
+
+    Parameters
+    ----------
+    topology
+        The network.
+    """
+
+    topology: Topology
+
+    def blocks(self, *, towards: bool = False) -> Iterator[tuple[int, Int64Array]]:
+        """Yield blocks of rows: the first rank of each, and the distances from its ranks to every rank.
+
+        They are over the denominator of `topology.alpha`; with `towards`, those to the ranks of the block.
+        """
+        ranks = self.topology.num_ranks
+        if ranks**2 <= BLOCK_CELLS:
+            yield 0, self._all.T if towards else self._all
+            return
+        where = transpose(self.topology) if towards else self.topology
+        height = max(1, BLOCK_CELLS // self.topology.num_nodes)
+        for first in range(0, ranks, height):
+            rows = np.arange(first, min(first + height, ranks))
+            yield first, alpha_distances(where, rows)[:, :ranks]
+
+    @cached_property
+    def nodes(self) -> Int64Array:
+        """Shape (nodes, nodes): all at once, switches included; `UNREACHABLE` where there is no path."""
+        return alpha_distances(self.topology)
+
+    @property
+    def _all(self) -> Int64Array:
+        ranks = self.topology.num_ranks
+        return self.nodes[:ranks, :ranks]
+
+
+def distance_bound(topology: Topology, traffic: Traffic, ways: Ways) -> Bound | None:
     """Return the largest α-distance from a start to an end of one item; None if nothing moves.
 
     The certificate has both ranks and the nodes of a path.
@@ -29,10 +73,10 @@ def distance_bound(topology: Topology, traffic: Traffic, distance: Int64Array) -
     ----------
     topology, traffic
         The problem.
-    distance
-        int64, shape (ranks, ranks): α-distances over the denominator of `topology.alpha`.
+    ways
+        The network's α-distances.
     """
-    found = [(int(distance[pair]), pair) for pair in _farthest_pairs(traffic, distance)]
+    found = [pair for first, rows in ways.blocks() for pair in _farthest_pairs(traffic, first, rows)]
     if not found:
         return None
     units, (origin, goal) = max(found, key=lambda row: row[0])
@@ -44,7 +88,7 @@ def distance_bound(topology: Topology, traffic: Traffic, distance: Int64Array) -
 
 
 def combined_bound(
-    topology: Topology, traffic: Traffic, distance: Int64Array, size: Fraction, bottleneck: BoolArray
+    topology: Topology, traffic: Traffic, ways: Ways, size: Fraction, bottleneck: BoolArray
 ) -> Bound | None:
     """Return the best α-β bound around each rank and over one cut; None if nothing moves.
 
@@ -53,57 +97,63 @@ def combined_bound(
 
     Parameters
     ----------
-    topology, traffic, distance
+    topology, traffic, ways
         As `distance_bound`.
     size
         M, bytes.
     bottleneck
         bool, shape (nodes,): the cut.
     """
-    search = _Search(Fraction(size), topology.alpha.denominator, traffic.denominator)
+    search, across = (
+        _Search(Fraction(size), topology.alpha.denominator, traffic.denominator) for _ in range(2)
+    )
     over, inside = exit_bandwidth(topology, bottleneck), bottleneck[: topology.num_ranks]
     sides = (
-        ("in", _Arrivals.of(traffic, distance), topology.ingress, inside),
-        ("out", _Arrivals.of(traffic.reverse, distance.T), topology.egress, ~inside),
+        ("in", _Arrivals.of(traffic), topology.ingress, inside),
+        ("out", _Arrivals.of(traffic.reverse), topology.egress, ~inside),
     )
-    for direction, arrivals, bandwidth, _ in sides:
-        for node in range(topology.num_ranks):
-            search.offer(arrivals.at(node), bandwidth[node], _Place(node, direction))
-    for direction, arrivals, _, near in sides:
-        for node in np.flatnonzero(~near).tolist():
-            search.offer(arrivals.at(node, near), over, _Place(node, direction, over_cut=True))
-    _offer_whole_cut(search, topology, traffic, distance, bottleneck)
-    return search.bound(topology, bottleneck)
+    for direction, arrivals, bandwidth, near in sides:
+        for first, rows in ways.blocks(towards=direction == "in"):
+            for node, way in enumerate(rows, first):
+                search.offer(arrivals.at(node, way), bandwidth[node], _Place(node, direction))
+                if not near[node]:
+                    across.offer(arrivals.at(node, way, near), over, _Place(node, direction, over_cut=True))
+    _offer_whole_cut(across, traffic, ways, bottleneck, over)
+    return max(search, across, key=lambda side: side.value).bound(topology, bottleneck)
 
 
-def _farthest_pairs(traffic: Traffic, distance: Int64Array) -> Iterator[tuple[int, int]]:
-    """Yield, for each shape of item, the start and end that are farthest apart."""
-    pairs = traffic.pairs
-    if len(pairs.start):
-        farthest = int(np.argmax(distance[pairs.start, pairs.end]))
-        yield int(pairs.start[farthest]), int(pairs.end[farthest])
+def _farthest_pairs(traffic: Traffic, first: int, rows: Int64Array) -> Iterator[tuple[int, tuple[int, int]]]:
+    """Yield, for each shape of item that starts in the block, the start and end that are farthest apart."""
+    pairs, last = traffic.pairs, first + len(rows)
+    here = np.flatnonzero((pairs.start >= first) & (pairs.start < last))
+    if len(here):
+        farthest = here[np.argmax(rows[pairs.start[here] - first, pairs.end[here]])]
+        pair = int(pairs.start[farthest]), int(pairs.end[farthest])
+        yield int(rows[pair[0] - first, pair[1]]), pair
     for members, both in zip(traffic.members, traffic.both, strict=True):
+        near = members[(members >= first) & (members < last)]
         for starts, ends in (
-            (members[traffic.spread[members] > 0], members),
-            (members, members[traffic.collect[members] > 0]),
-            (members[: len(members) * bool(both)], members),
+            (near[traffic.spread[near] > 0], members),
+            (near, members[traffic.collect[members] > 0]),
+            (near[: len(near) * bool(both)], members),
         ):
             if len(starts) and len(ends):
-                apart = distance[np.ix_(starts, ends)]
+                apart = rows[np.ix_(starts - first, ends)]
                 row, column = np.unravel_index(int(np.argmax(apart)), apart.shape)
-                yield int(starts[row]), int(ends[column])
+                yield int(apart[row, column]), (int(starts[row]), int(ends[column]))
 
 
 def _offer_whole_cut(
-    search: _Search, topology: Topology, traffic: Traffic, distance: Int64Array, inside: BoolArray
+    search: _Search, traffic: Traffic, ways: Ways, inside: BoolArray, bandwidth: Fraction
 ) -> None:
     """Offer the cut with the least distance across it, which all items that cross have to cover."""
-    ranks = inside[: topology.num_ranks]
+    ranks = inside[: len(traffic.group)]
     share = traffic.crossing(inside)
     if share:
-        least = np.array([distance[np.ix_(ranks, ~ranks)].min()])
+        crossings = (rows[ranks[first : first + len(rows)]][:, ~ranks] for first, rows in ways.blocks())
+        least = np.array([min(block.min() for block in crossings if block.size)])
         units = np.array([share.numerator * (traffic.denominator // share.denominator)])
-        search.offer((least, units), exit_bandwidth(topology, inside), _Place(over_cut=True))
+        search.offer((least, units), bandwidth, _Place(over_cut=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,19 +161,20 @@ class _Arrivals:
     """What must arrive at each rank, and from how far."""
 
     traffic: Traffic
-    distance: Int64Array
     pairs: Pairs
     first: Int64Array
 
     @classmethod
-    def of(cls, traffic: Traffic, distance: Int64Array) -> _Arrivals:
+    def of(cls, traffic: Traffic) -> _Arrivals:
         pairs, order = traffic.pairs, np.argsort(traffic.pairs.end, kind="stable")
         ordered = Pairs(pairs.start[order], pairs.end[order], pairs.share[order])
         first = np.searchsorted(ordered.end, np.arange(len(traffic.group) + 1))
-        return cls(traffic, distance, ordered, first)
+        return cls(traffic, ordered, first)
 
-    def at(self, node: int, near: BoolArray | None = None) -> tuple[Int64Array, Int64Array]:
+    def at(self, node: int, way: Int64Array, near: BoolArray | None = None) -> tuple[Int64Array, Int64Array]:
         """Return distances and shares of the items that end at `node` (and start in the mask `near`).
+
+        `way` has the distance from every rank to it.
 
         An item of everyone's counts with its farthest contributor.
         """
@@ -134,7 +185,7 @@ class _Arrivals:
         others = others[others != node]
         if near is not None:
             starts, shares, others = starts[near[starts]], shares[near[starts]], others[near[others]]
-        way, spread = self.distance[:, node], self.traffic.spread[others]
+        spread = self.traffic.spread[others]
         distances, sizes = [way[starts], way[others[spread > 0]]], [shares, spread[spread > 0]]
         summed = self.traffic.collect[node] + self.traffic.both[group]
         if len(others) and summed:

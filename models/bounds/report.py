@@ -12,11 +12,11 @@ from models.all_to_all.bound import mcf_bound
 from models.allreduce_lp.bound import lp_bound
 from models.bounds.bandwidth import cut_bound, degree_bound
 from models.bounds.bound import SECONDS_PER_BYTE, Bound
-from models.bounds.latency import combined_bound, distance_bound
+from models.bounds.growth import growth_bound
+from models.bounds.latency import Ways, combined_bound, distance_bound
 from models.bounds.partition import partition_bound
 from models.bounds.traffic import Traffic
 from schedules.collective import Collective
-from topologies.distances import alpha_distances
 from topologies.errors import InputError
 from topologies.exact import json_number
 from topologies.topology import Topology
@@ -44,7 +44,7 @@ def lower_bounds(
     -------
     list of Bound
         ``cut``, ``degree``, for allreduce ``partition``, for all-to-all ``mcf``, and with a size
-        ``distance`` and ``combined``.
+        ``distance``, ``combined`` and, where switches only forward, ``growth``.
 
     Raises
     ------
@@ -66,11 +66,11 @@ def lower_bounds(
         return bounds
     inside = np.zeros(topology.num_nodes, dtype=bool)
     inside[[*cut.certificate["ranks"], *cut.certificate["switches"]]] = True
-    ranks = topology.num_ranks
-    distance = alpha_distances(topology)[:ranks, :ranks]
+    ways = Ways(topology)
     timed = (
-        distance_bound(topology, traffic, distance),
-        combined_bound(topology, traffic, distance, Fraction(size), inside),
+        distance_bound(topology, traffic, ways),
+        combined_bound(topology, traffic, ways, Fraction(size), inside),
+        growth_bound(topology, traffic, ways),
     )
     return [*bounds, *(bound for bound in timed if bound)]
 

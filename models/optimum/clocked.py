@@ -59,7 +59,12 @@ class Clocked:
         instance = self.instance
         bounds = lower_bounds(instance.topology, instance.collective, self.size)
         proven = max(math.ceil(Fraction(bound.time(self.size)) / self.tick) for bound in bounds)
-        return max(proven, int(self.earliest[instance.wanters].max()))
+        return max(proven, self.farthest)
+
+    @cached_property
+    def farthest(self) -> int:
+        """Ticks of the longest way that a chunk must go, alone on the network."""
+        return int(self.earliest[self.instance.wanters].max())
 
     @cached_property
     def ends(self) -> list[tuple[int, int]]:

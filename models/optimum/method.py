@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
+from models.bfb import METHOD as BFB
+from models.forestcoll import METHOD as FORESTCOLL
 from models.optimum.clocked import Clocked
-from models.optimum.greedy import Row, replayed
-from models.optimum.program import least_time
+from models.optimum.greedy import Row, best_greedy, replayed
+from models.optimum.program import Known, Limits, least_time
 from models.sccl.instance import Instance
 from schedules.collective import Kind
 from schedules.method import Method, Problem
 from schedules.reverse import reverse
 from schedules.schedule import Chunks, Clock, Schedule
-from topologies.errors import InputError, NoSchedule
+from topologies.errors import InputError, NoSchedule, Unsupported, suggestion
 from topologies.exact import Int64Array
 from topologies.transforms import transpose
 from topologies.units import parse_time
 
 REVERSED = (Kind.REDUCE_SCATTER, Kind.REDUCE)
 KINDS = (Kind.ALLGATHER, Kind.BROADCAST, Kind.SCATTER, Kind.GATHER, Kind.ALL_TO_ALL, *REVERSED)
+AUTO, NO_START = "auto", "none"
 MOST_PLACES = 2000
 """Chunks times links: beyond, the program is not tiny any more."""
 
@@ -34,57 +38,111 @@ class OptimumOptions:
     ----------
     chunks
         Into how many equal chunks every item is cut.
+    start
+        ``"auto"``: a greedy schedule, and TE-CCL's where that is not good enough; a method, whose schedule
+        is replayed in whole chunks; or ``"none"``.
+    cuts
+        Whether the project's lower bounds are constraints of the program, and not only the longest way.
+    gap
+        Relative to the time found, at which to stop early.
     time_limit
         Of CP-SAT, a time with its unit; then the best schedule so far is returned, and what is proven.
 
     Raises
     ------
     InputError
-        If `chunks` is no positive integer, or the time none.
+        If `chunks` is no positive integer, the gap out of range, or the time none.
     """
 
     chunks: int = 1
+    start: str = AUTO
+    cuts: bool = True
+    gap: float = 0.0
     time_limit: str = "60s"
 
     def __post_init__(self) -> None:
         """Check the values."""
         if isinstance(self.chunks, bool) or not isinstance(self.chunks, int) or self.chunks < 1:
             raise InputError(f"optimum option chunks is {self.chunks!r}; it must be an integer of at least 1")
+        if not isinstance(self.cuts, bool):
+            raise InputError(f"optimum option cuts is {self.cuts!r}; it must be true or false")
+        if isinstance(self.gap, bool) or not isinstance(self.gap, int | float) or not 0 <= self.gap < 1:
+            raise InputError(f"optimum option gap is {self.gap!r}; it must be at least 0 and below 1")
         if parse_time(self.time_limit) <= 0:
             raise InputError(
                 f"optimum option time_limit is {self.time_limit!r}; it must be positive, such as 60s"
             )
 
 
-def synthesize(problem: Problem, options: OptimumOptions, rng: np.random.Generator) -> Schedule:
+def optimum(starts: Mapping[str, Method]) -> Method:
+    """Return the method, with these to start from under their names."""
+
+    def make(problem: Problem, options: OptimumOptions, rng: np.random.Generator) -> Schedule:
+        supported(problem, options)
+        return synthesize(problem, options, rng, starts.get(options.start))
+
+    def supported(problem: Problem, options: OptimumOptions) -> None:
+        names = [AUTO, NO_START, *starts]
+        if options.start not in names:
+            raise InputError(f"optimum option start is '{options.start}'{suggestion(options.start, names)}")
+        supports(problem, options)
+
+    return Method(
+        name="optimum",
+        kind="exact",
+        synthesize=make,
+        options=OptimumOptions,
+        supports=supported,
+        size_dependent=lambda problem, options: True,
+        seeded=True,
+        summary="the least time of all schedules of given chunks, by CP-SAT; tiny networks",
+    )
+
+
+def synthesize(
+    problem: Problem, options: OptimumOptions, rng: np.random.Generator, first: Method | None = None
+) -> Schedule:
     """Return the schedule of least time; ``stats["solver_gap"]`` is 0 where that is proven.
+
+    Parameters
+    ----------
+    problem, options, rng
+        As every method has them.
+    first
+        Makes the schedule to start from, if the options name one.
 
     Raises
     ------
     Unsupported
         As `supports`.
     NoSchedule
-        If times do not fit the solver's integers.
+        If times do not fit the solver's integers, or none was found in time without a start.
     InputError
         If the problem has no size.
     """
-    supports(problem, options)
     if problem.size is None:
         raise InputError("optimum needs a size: its schedule depends on it")
-    find = partial(_forward, options=options, seed=int(rng.integers(2**31)))
+    find = partial(_forward, options=options, seed=int(rng.integers(2**31)), first=first)
     if problem.collective.kind not in REVERSED:
         return find(problem)
     turned = Problem(transpose(problem.topology), problem.collective.reverse, problem.size)
     return reverse(find(turned), problem.topology)
 
 
-def _forward(problem: Problem, options: OptimumOptions, seed: int) -> Schedule:
+def _forward(problem: Problem, options: OptimumOptions, seed: int, first: Method | None) -> Schedule:
     """Return the schedule of a collective that does not combine."""
     what = problem.collective
     instance = Instance(problem.topology, what, options.chunks)
     clocked = Clocked(instance, problem.size or problem.collective.items.share[0])
-    start = partial(_by_epochs, clocked, options, seed)
-    found = least_time(clocked, float(parse_time(options.time_limit)), seed=seed, start=start)
+    limits = Limits(float(parse_time(options.time_limit)), seed=seed, cuts=options.cuts, gap=options.gap)
+    starts: list[Known] = []
+    note = ""
+    if options.start == AUTO:
+        starts = [partial(best_greedy, clocked, seed), partial(_by_epochs, clocked, options, seed)]
+    elif first is not None:
+        given, note = _by_method(clocked, first, seed)
+        starts = [lambda: given]
+    found = least_time(clocked, limits, starts)
     start, link, number = found.rows
     place = (number % instance.chunks).astype(np.int32)
     return Schedule(
@@ -101,6 +159,7 @@ def _forward(problem: Problem, options: OptimumOptions, seed: int) -> Schedule:
             "solver": "cp-sat",
             "solve_s": found.seconds,
             "solver_gap": (found.ticks - found.proven) / found.ticks,
+            **({"note": note} if note else {}),
         },
     )
 
@@ -125,6 +184,25 @@ def _by_epochs(clocked: Clocked, options: OptimumOptions, seed: int) -> tuple[li
     return replayed(clocked, [(link, chunks) for (_, link), chunks in messages.items()])
 
 
+def _by_method(clocked: Clocked, first: Method, seed: int) -> tuple[tuple[list[Row], int] | None, str]:
+    """Return another method's schedule, every message as early as can be, and a note on it."""
+    from models.teccl.epochs import Epochs  # Pyomo is slow to import, and seldom needed here
+    from models.teccl.known import Known as Schedules
+
+    instance = clocked.instance
+    problem = Problem(instance.topology, instance.collective, clocked.size)
+    sends, note = Schedules.of(first, problem, instance.chunks, seed).sends(
+        Epochs(instance, clocked.size), 0, buffers=True
+    )
+    if sends is None:
+        return None, note
+    messages: dict[tuple[int, int], list[int]] = {}
+    for link, chunk, epoch in sends:
+        messages.setdefault((epoch, link), []).append(chunk)
+    rows, ticks = replayed(clocked, [(link, chunks) for (_, link), chunks in messages.items()])
+    return (rows, ticks), f"start {first.name}: {float(ticks * clocked.tick) * 1e6:g} us"
+
+
 def _places(instance: Instance) -> Int64Array:
     """Return the row of each of the instance's chunks in the schedule's table."""
     count = instance.chunks
@@ -133,23 +211,15 @@ def _places(instance: Instance) -> Int64Array:
 
 def supports(problem: Problem, options: OptimumOptions) -> None:
     """Raise `Unsupported` for switches, uneven shards, and networks that are not tiny."""
-    METHOD.check_kind(problem.collective, KINDS)
+    if problem.collective.kind not in KINDS:
+        raise Unsupported(f"optimum does {', '.join(KINDS)}; not {problem.collective.kind}")
     instance = Instance(problem.topology, problem.collective, options.chunks, method="optimum")
     places = len(instance.item) * problem.topology.num_links
     if places > MOST_PLACES:
-        raise METHOD.unsupported(
-            f"is for tiny networks: {len(instance.item)} chunks times {problem.topology.num_links} links are "
-            f"{places}; at most {MOST_PLACES}"
+        raise Unsupported(
+            f"optimum is for tiny networks: {len(instance.item)} chunks times {problem.topology.num_links} "
+            f"links are {places}; at most {MOST_PLACES}"
         )
 
 
-METHOD = Method(
-    name="optimum",
-    kind="exact",
-    synthesize=synthesize,
-    options=OptimumOptions,
-    supports=supports,
-    size_dependent=lambda problem, options: True,
-    seeded=True,
-    summary="the least time of all schedules of given chunks, by CP-SAT; tiny networks",
-)
+METHOD = optimum({method.name: method for method in (BFB, FORESTCOLL)})

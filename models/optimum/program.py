@@ -13,13 +13,13 @@ starts when all of them are at a, lasts α_e + Σ_c s / b_e, and all of them are
 All times are whole ticks, the largest in which α and s/b are whole, so nothing is rounded. A link has as many
 messages as chunks could ever use it, so nothing is left out either, but that a message is not cut through a
 rank: ranks pass on what they hold. The project's lower bounds are constraints, which are often all of the
-proof.
+proof; what is known already is a deadline, and only shorter schedules are looked for.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +37,31 @@ ROUNDING = 1e-6
 """Of CP-SAT's bound, a float."""
 
 
+Known = Callable[[], tuple[list[Row], int] | None]
+"""Makes a first schedule, and says how many ticks it takes; None if it has none."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How the search is done.
+
+    Parameters
+    ----------
+    seconds, threads, seed
+        Of CP-SAT.
+    cuts
+        Whether the project's lower bounds are constraints, and not only the longest way.
+    gap
+        Relative to the time found, at which to stop.
+    """
+
+    seconds: float
+    threads: int = 1
+    seed: int = 0
+    cuts: bool = True
+    gap: float = 0.0
+
+
 @dataclass(frozen=True)
 class Optimum:
     """The schedule found: rows (start, link, chunk), its ticks, and what is proven."""
@@ -50,7 +75,7 @@ class Optimum:
 class _Program:
     """The model of what ends by a deadline, and its variables."""
 
-    def __init__(self, clocked: Clocked, deadline: int) -> None:
+    def __init__(self, clocked: Clocked, deadline: int, least: int) -> None:
         self.clocked, self.deadline = clocked, deadline
         self.instance, self.ends = clocked.instance, clocked.ends
         self.model = cp_model.CpModel()
@@ -65,7 +90,7 @@ class _Program:
         for link in range(len(self.ends)):
             self._add_link(link)
         self._deliver()
-        self.last = self.model.new_int_var(clocked.least, deadline, "last")
+        self.last = self.model.new_int_var(least, deadline, "last")
         self.model.add_max_equality(self.last, [self.at[pair] for pair in self._wanted()])
         self.model.minimize(self.last)
 
@@ -115,30 +140,32 @@ class _Program:
                     if other == c and self.ends[link][0] == n:
                         self.model.add_bool_or([*sends, send.negated()])
 
+    def found(self, solver: cp_model.CpSolver) -> tuple[list[Row], int]:
+        """Return the rows and the ticks of a solution."""
+        rows = [
+            (solver.value(self.start[link, k]), link, c)
+            for (link, k, c), send in self.sends.items()
+            if solver.value(send)
+        ]
+        return rows, solver.value(self.last)
+
     def _wanted(self) -> list[tuple[int, int]]:
         instance = self.instance
         wanted = instance.wanters & ~instance.holders
         return [(c, int(n)) for c, item in enumerate(instance.item) for n in np.flatnonzero(wanted[item])]
 
 
-def least_time(
-    clocked: Clocked,
-    seconds: float,
-    *,
-    threads: int = 1,
-    seed: int = 0,
-    start: Callable[[], tuple[list[Row], int] | None] | None = None,
-) -> Optimum:
-    """Return the schedule of least time, or the best one found in so many seconds with what is proven.
+def least_time(clocked: Clocked, limits: Limits, starts: Sequence[Known] | None = None) -> Optimum:
+    """Return the schedule of least time, or the best one found in time with what is proven.
 
     Parameters
     ----------
     clocked
         The instance.
-    seconds, threads, seed
-        Of CP-SAT.
-    start
-        Another first schedule than the greedy one, asked for where that is not proven to be optimal.
+    limits
+        How to search.
+    starts
+        First schedules, each asked for where those before are not good enough; None: the greedy one.
 
     Raises
     ------
@@ -151,31 +178,46 @@ def least_time(
             f"optimum on {name}: α and chunk times have no common tick above 1/{MOST_TICKS} of the whole; "
             "choose a size whose chunks take times with fewer digits"
         )
-    rows, ticks = best_greedy(clocked, seed)
-    if ticks == clocked.least:
-        return Optimum(_columns(rows), ticks, ticks, 0.0)
-    other = start() if start is not None else None
-    if other is not None and other[1] < ticks:
-        rows, ticks = other
-    if ticks == clocked.least:
-        return Optimum(_columns(rows), ticks, ticks, 0.0)
-    program = _Program(clocked, ticks - 1)
-    solver = cp_model.CpSolver()
-    solver.parameters.max_time_in_seconds = seconds
-    solver.parameters.num_workers = threads
-    solver.parameters.random_seed = seed
+    least = clocked.least if limits.cuts else clocked.farthest
+    known = best_known(clocked, limits, least, starts)
+    if known is not None and known[1] - least <= limits.gap * known[1]:
+        return Optimum(_columns(known[0]), known[1], least, 0.0)
+    program = _Program(clocked, clocked.horizon if known is None else known[1] - 1, least)
+    solver = _solver(limits)
     status = solver.solve(program.model)
-    if status == cp_model.INFEASIBLE:
-        return Optimum(_columns(rows), ticks, ticks, solver.wall_time)
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        rows = [
-            (solver.value(program.start[link, k]), link, c)
-            for (link, k, c), send in program.sends.items()
-            if solver.value(send)
-        ]
-        ticks = solver.value(program.last)
-    proven = max(clocked.least, math.ceil(solver.best_objective_bound - ROUNDING))
+        known = program.found(solver)
+    if known is None:
+        raise NoSchedule(
+            f"optimum on {name}: found none in {limits.seconds:g} s; give it a start or more time"
+        )
+    rows, ticks = known
+    proven = max(least, math.ceil(solver.best_objective_bound - ROUNDING))
+    proven = ticks if status == cp_model.INFEASIBLE else min(proven, ticks)
     return Optimum(_columns(rows), ticks, proven, solver.wall_time)
+
+
+def best_known(
+    clocked: Clocked, limits: Limits, least: int, starts: Sequence[Known] | None = None
+) -> tuple[list[Row], int] | None:
+    """Return the shortest of the first schedules, or the first that is within the gap of `least` ticks."""
+    known = None
+    for start in [lambda: best_greedy(clocked, limits.seed)] if starts is None else starts:
+        other = start()
+        if other is not None and (known is None or other[1] < known[1]):
+            known = other
+        if known is not None and known[1] - least <= limits.gap * known[1]:
+            break
+    return known
+
+
+def _solver(limits: Limits) -> cp_model.CpSolver:
+    solver = cp_model.CpSolver()
+    solver.parameters.max_time_in_seconds = limits.seconds
+    solver.parameters.num_workers = limits.threads
+    solver.parameters.random_seed = limits.seed
+    solver.parameters.relative_gap_limit = limits.gap
+    return solver
 
 
 def _columns(rows: list[Row]) -> Int64Array:

@@ -29,23 +29,26 @@ class Instance:
         C, of each item.
     method
         The one that asks, for messages.
+    switches
+        Whether it can do with switches; only `hops` and what follows from it can not.
 
     Raises
     ------
     Unsupported
-        If there are switches or items of several sizes; by `capacity`, if bandwidths are no multiples of
-        the least one.
+        If there are switches (unless allowed) or items of several sizes; by `capacity`, if bandwidths are
+        no multiples of the least one.
     """
 
     topology: Topology
     collective: Collective
     chunks: int
     method: str = "sccl"
+    switches: bool = False
 
     def __post_init__(self) -> None:
         """Check that rounds can be counted."""
         name = self.topology.name
-        if self.topology.num_switches:
+        if self.topology.num_switches and not self.switches:
             raise Unsupported(
                 f"{self.method} needs a network without switches; {name} has {self.topology.num_switches}"
             )
@@ -60,16 +63,16 @@ class Instance:
 
     @cached_property
     def holders(self) -> BoolArray:
-        """Shape (items, ranks): who has each item before."""
+        """Shape (items, nodes): who has each item before."""
         return self._ranks(self.collective.items.start)
 
     @cached_property
     def wanters(self) -> BoolArray:
-        """Shape (items, ranks): who must have it after."""
+        """Shape (items, nodes): who must have it after."""
         return self._ranks(self.collective.items.end)
 
     def _ranks(self, ends: Int32Array) -> BoolArray:
-        table = np.zeros((len(ends), self.topology.num_ranks), dtype=np.bool_)
+        table = np.zeros((len(ends), self.topology.num_nodes), dtype=np.bool_)
         for row, (end, group) in enumerate(
             zip(ends.tolist(), self.collective.items.group.tolist(), strict=True)
         ):

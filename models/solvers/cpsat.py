@@ -10,15 +10,17 @@ columns alone it has both.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 from models.solvers.backend import Backend
 from models.solvers.compiled import CompiledModel
 from models.solvers.features import Feature
 from models.solvers.options import NUMBER, SolverOptions, check_count, check_positive
-from models.solvers.ortools_models import read_whole, run_native
+from models.solvers.ortools_models import read_whole, run_native, telling
 from models.solvers.outcome import Outcome, SolutionStatus
 from models.solvers.start import NOTHING, Extras
+from models.solvers.traces import cpsat_trace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,14 +58,16 @@ class CpsatOptions(SolverOptions):
 
 
 def run(model: CompiledModel, options: CpsatOptions, extras: Extras = NOTHING) -> Outcome:
-    """Hand the arrays to CP-SAT, solve and read the answer.
+    """Hand the arrays to CP-SAT, solve and read the answer; its log is the source of a trace.
 
     Raises
     ------
     InputError
         If CP-SAT refuses the model or an option.
     """
-    outcome = read_whole(run_native("sat", model, options, _parameters(options), extras), options)
+    read = partial(cpsat_trace, maximize=model.maximize)
+    with telling(options, extras, read) as logged:
+        outcome = read_whole(run_native("sat", model, logged, _parameters(logged), extras), options)
     if model.integer.all() or outcome.status is SolutionStatus.NONE:
         return outcome
     return replace(outcome, status=SolutionStatus.FEASIBLE, bound=None)

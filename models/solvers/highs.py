@@ -237,19 +237,19 @@ def _accept(highspy: Any, status: Any, model: CompiledModel, what: str) -> None:
 
 
 def _tell(highs: Any, model: CompiledModel, trace: Trace) -> None:
-    """Report each better solution with the bound at that time."""
+    """Report incumbent and bound at each better solution, each line of the log and now and then between."""
+    sign = _sign(model)
+    known: list[tuple[float | None, float | None]] = [(None, None)]
 
     def report(event: Any) -> None:
         data = event.data_out
-        trace(
-            Progress(
-                float(data.running_time),
-                _finite(_sign(model) * data.objective_function_value),
-                _finite(_sign(model) * data.mip_dual_bound),
-            )
-        )
+        now = _finite(sign * data.mip_primal_bound), _finite(sign * data.mip_dual_bound)
+        if now != known[0]:
+            known[0] = now
+            trace(Progress(float(data.running_time), *now))
 
-    highs.cbMipImprovingSolution.subscribe(report)
+    for told in (highs.cbMipImprovingSolution, highs.cbMipLogging, highs.cbMipInterrupt):
+        told.subscribe(report)
 
 
 def _finite(value: float) -> float | None:

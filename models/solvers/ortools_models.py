@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -13,7 +17,7 @@ from models.solvers.compiled import CompiledModel
 from models.solvers.options import SolverOptions
 from models.solvers.outcome import Outcome, SolutionStatus, Termination
 from models.solvers.printing import printing_to
-from models.solvers.start import Extras
+from models.solvers.start import Extras, Progress
 from topologies.errors import InputError
 
 # ortools/linear_solver/python/model_builder_helper: SolveStatus. FEASIBLE and NOT_SOLVED mean some limit.
@@ -29,6 +33,8 @@ TERMINATIONS = {
     "SOLVER_TYPE_UNAVAILABLE": Termination.ERROR,
 }
 
+LIMITED = frozenset({"FEASIBLE", "NOT_SOLVED"})
+_Options = TypeVar("_Options", bound=SolverOptions)
 ALMOST = 0.99
 """Of its time limit: who stops then, GLOP with ABNORMAL too, has reached it."""
 
@@ -54,7 +60,8 @@ class Run:
         late = options.time_limit is not None and self.seconds >= ALMOST * options.time_limit
         if native in TERMINATIONS and not (late and native == "ABNORMAL"):
             return TERMINATIONS[native]
-        if late:
+        # CP-SAT stops earlier where its next step might take it past the limit.
+        if late or (native in LIMITED and options.time_limit is not None and options.iteration_limit is None):
             return Termination.TIME_LIMIT
         return Termination.UNKNOWN if options.iteration_limit is None else Termination.ITERATION_LIMIT
 
@@ -105,6 +112,32 @@ def run_native(
         why = solver.status_string()
         raise InputError(f"{options.SOLVER} does not accept model {model.name} or its options: {why}")
     return Run(solver, time.perf_counter() - begin)
+
+
+@contextmanager
+def telling(
+    options: _Options, extras: Extras, read: Callable[[str], Iterable[Progress]]
+) -> Iterator[_Options]:
+    """Give options with a log where a trace is asked for, and tell afterwards what the log says.
+
+    Parameters
+    ----------
+    options, extras
+        As a back-end's.
+    read
+        From a log's text to what it tells.
+    """
+    if extras.trace is None:
+        yield options
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder, "log") if options.log is None else Path(options.log)
+        begin = log.stat().st_size if log.exists() else 0  # logs are appended to
+        yield replace(options, log=log)
+        with log.open("rb") as file:
+            file.seek(begin)
+            for progress in read(file.read().decode(errors="replace")):
+                extras.trace(progress)
 
 
 def read_whole(run: Run, options: SolverOptions) -> Outcome:

@@ -91,6 +91,8 @@ class SolverResult:
         Seconds to make the matrices, and to hand them over, solve and read the answer.
     peak_rss_mb
         Most memory resident, in MB; known where it was solved in a process of its own.
+    cpu_s
+        Seconds of processors, all threads; not known of a solver that was killed.
     """
 
     outcome: Outcome
@@ -100,6 +102,7 @@ class SolverResult:
     compile_s: float
     solve_s: float
     peak_rss_mb: float | None = None
+    cpu_s: float | None = None
 
     @property
     def termination(self) -> Termination:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 from collections.abc import Iterator
@@ -33,6 +34,7 @@ def printing_to(log: Path | str | None) -> Iterator[None]:
                 os.dup2(file.fileno(), descriptor)
             yield
         finally:
+            ctypes.CDLL(None).fflush(None)  # what C libraries hold back would be printed elsewhere
             for descriptor, old in zip(STREAMS, kept, strict=True):
                 os.dup2(old, descriptor)
                 os.close(old)

@@ -63,11 +63,14 @@ class Measured:
         To hand the arrays over, solve and read the answer; of a solver that was killed, until then.
     peak_rss_mb
         The most memory resident meanwhile, in MB, the helper's own included.
+    cpu_s
+        Seconds of processors; None of a solver that was killed.
     """
 
     outcome: Outcome
     seconds: float
     peak_rss_mb: float
+    cpu_s: float | None = None
 
 
 @dataclass(eq=False)
@@ -162,8 +165,8 @@ def _watch(helper: _Helper, options: SolverOptions, extras: Extras) -> Measured:
             if helper.pipe.poll(POLL_SECONDS):
                 what, value = helper.pipe.recv()
                 if what == DONE:
-                    outcome, seconds, own_peak = value
-                    return _within(options, Measured(outcome, seconds, max(peak, own_peak)))
+                    outcome, seconds, own_peak, cpu_s = value
+                    return _within(options, Measured(outcome, seconds, max(peak, own_peak), cpu_s))
                 _hear(what, value, extras)
         except (EOFError, OSError):
             return Measured(_death(helper), time.monotonic() - begin, peak)
@@ -240,7 +243,7 @@ def _told(pipe: Connection, extras: Extras) -> Extras:
 
 
 def _answer(backend: Backend, model: CompiledModel, options: Any, extras: Extras) -> tuple[str, Any]:
-    begin = time.perf_counter()
+    begin, cpu = time.perf_counter(), time.process_time()
     try:
         outcome = backend.run(model, options, extras)
     except TuttiError as error:
@@ -249,7 +252,7 @@ def _answer(backend: Backend, model: CompiledModel, options: Any, extras: Extras
         outcome = Outcome(Termination.MEMORY_LIMIT, SolutionStatus.NONE, stopped="out of memory")
     except Exception as error:  # noqa: BLE001 (a solver's fault is told to who asked)
         return FAULT, f"solver {backend.name}: {type(error).__name__}: {error}"
-    return DONE, (outcome, time.perf_counter() - begin, _own_peak())
+    return DONE, (outcome, time.perf_counter() - begin, _own_peak(), time.process_time() - cpu)
 
 
 def _reset_peak() -> None:

@@ -9,9 +9,13 @@ from models.solvers.backend import Backend
 from models.solvers.compiled import CompiledModel
 from models.solvers.features import Feature
 from models.solvers.options import NUMBER, SolverOptions, check_count, check_positive
-from models.solvers.ortools_models import read_whole, run_native
+from models.solvers.ortools_models import read_whole, run_native, telling
 from models.solvers.outcome import Outcome
 from models.solvers.start import NOTHING, Extras
+from models.solvers.traces import scip_trace
+
+NODES = 10
+"""After so many nodes a traced SCIP writes a line of its table; otherwise after 100."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,19 +45,23 @@ class ScipOptions(SolverOptions):
 
 
 def run(model: CompiledModel, options: ScipOptions, extras: Extras = NOTHING) -> Outcome:
-    """Hand the arrays to SCIP, solve and read the answer.
+    """Hand the arrays to SCIP, solve and read the answer; its log is the source of a trace.
 
     Raises
     ------
     InputError
         If SCIP refuses the model or an option.
     """
-    return read_whole(run_native("scip", model, options, _parameters(options), extras), options)
+    frequency = None if extras.trace is None else NODES
+    with telling(options, extras, scip_trace) as logged:
+        settings = _parameters(logged, frequency)
+        return read_whole(run_native("scip", model, logged, settings, extras), options)
 
 
-def _parameters(options: ScipOptions) -> str:
+def _parameters(options: ScipOptions, frequency: int | None) -> str:
     """Return SCIP's settings, one a line."""
     native = {
+        "display/freq": frequency,
         "limits/gap": options.relative_gap,
         "limits/totalnodes": options.iteration_limit,
         "randomization/randomseedshift": options.seed,

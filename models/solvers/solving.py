@@ -75,8 +75,8 @@ def solve(
         return SolverResult(nothing, None, solver, backend.version, time.perf_counter() - begin, 0.0)
     if start is not None:
         start.check(compiled.name, compiled.num_columns, compiled.num_rows)
-    outcome, seconds, peak = _run(compiled, backend, chosen, Extras(start, trace))
-    return SolverResult(outcome, compiled, solver, backend.version, compiled.compile_s, seconds, peak)
+    outcome, wall, peak, cpu = _run(compiled, backend, chosen, Extras(start, trace))
+    return SolverResult(outcome, compiled, solver, backend.version, compiled.compile_s, wall, peak, cpu)
 
 
 def _compiled(model: Any) -> CompiledModel | None:
@@ -99,12 +99,12 @@ def _options(backend: Backend, options: Any) -> SolverOptions:
 
 def _run(
     model: CompiledModel, backend: Backend, options: SolverOptions, extras: Extras
-) -> tuple[Outcome, float, float | None]:
-    """Return the outcome, the seconds and, of a process of its own, the peak memory in MB."""
+) -> tuple[Outcome, float, float | None, float | None]:
+    """Return the outcome, seconds, peak memory in MB (of a process of its own), and processor seconds."""
     if options.apart:
         measured = solve_apart(model, backend, options, extras)
-        return measured.outcome, measured.seconds, measured.peak_rss_mb
+        return measured.outcome, measured.seconds, measured.peak_rss_mb, measured.cpu_s
     backend.load()
-    begin = time.perf_counter()
+    begin, cpu = time.perf_counter(), time.process_time()
     outcome = backend.run(model, options, extras)
-    return outcome, time.perf_counter() - begin, None
+    return outcome, time.perf_counter() - begin, None, time.process_time() - cpu

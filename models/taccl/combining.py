@@ -14,13 +14,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from models.taccl.deadline import Deadline
 from models.taccl.demand import Demand
 from models.taccl.jobs import Jobs
 from models.taccl.logical import LogicalTopology
 from models.taccl.milp import joined
 from models.taccl.options import TacclOptions
 from models.taccl.ordering import timed
-from models.taccl.stages import Plan, best_plan, scheduled
+from models.taccl.stages import HALF, Plan, best_plan, planning, scheduled
 from models.taccl.table import schedule_of
 from schedules.collective import Kind
 from schedules.method import Problem
@@ -34,19 +35,20 @@ def combined(problem: Problem, options: TacclOptions, rng: np.random.Generator) 
     """Return a reduce-scatter, reduce or allreduce."""
     if problem.collective.kind is Kind.ALLREDUCE:
         return _allreduce(problem, options, rng)
-    plan, stats = _reduction(problem, options, rng)
+    plan, stats = _reduction(problem, options, Deadline.after(options.time_limit), rng)
     number = plan.routing.demand.number
     made = schedule_of(problem, plan.times, options.per_item(), number, [True] * len(plan.times.jobs))
     return made.replace(stats=stats)
 
 
 def _reduction(
-    problem: Problem, options: TacclOptions, rng: np.random.Generator
+    problem: Problem, options: TacclOptions, deadline: Deadline, rng: np.random.Generator
 ) -> tuple[Plan, dict[str, object]]:
     """Return the inverse of what copies on the transposed network."""
     opposite = Problem(transpose(problem.topology), problem.collective.reverse, problem.size)
-    plan = best_plan(opposite, options, rng, _reducing(problem.topology, options))
-    return scheduled(plan, options)
+    how = (rng, _reducing(problem.topology, options))
+    plan = best_plan(opposite, options, planning(problem, options, deadline), how)
+    return scheduled(plan, options, deadline)
 
 
 def _reducing(topology: Topology, options: TacclOptions) -> Callable[[Demand, BoolArray], Jobs]:
@@ -71,8 +73,10 @@ def _allreduce(problem: Problem, options: TacclOptions, rng: np.random.Generator
         Problem(problem.topology, problem.collective.with_kind(kind), problem.size)
         for kind in (Kind.REDUCE_SCATTER, Kind.ALLGATHER)
     ]
-    first, told = _reduction(halves[0], options, rng)
-    second, also = scheduled(best_plan(halves[1], options, rng, Jobs.spreading), options)
+    deadline = Deadline.after(options.time_limit)
+    first, told = _reduction(halves[0], options, deadline.share(HALF), rng)
+    spread = best_plan(halves[1], options, planning(problem, options, deadline), (rng, Jobs.spreading))
+    second, also = scheduled(spread, options, deadline)
     one, other = first.times, second.times
     both = one.jobs.then(other.jobs)
     base = len(one.jobs)

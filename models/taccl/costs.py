@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections import defaultdict
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -81,7 +82,10 @@ class Costs:
             tuple((k, self._use(k, port)) for k in users): None
             for port, users in self.demand.logical.ports.items()
         }
-        return [dict(row) for row in found if not any(_less(row, other) for other in found)]
+        alike: defaultdict[tuple[int, ...], list[tuple[tuple[int, Use], ...]]] = defaultdict(list)
+        for row in found:
+            alike[tuple(k for k, _ in row)].append(row)
+        return [dict(row) for rows in alike.values() for row in rows if not any(_less(row, o) for o in rows)]
 
     def _use(self, k: int, port: int) -> Use:
         logical, size = self.demand.logical, self.demand.bytes
@@ -124,10 +128,11 @@ class Costs:
         """The least time in which a rank can receive all it must over its links, whatever the routing."""
         demand, logical = self.demand, self.demand.logical
         times = [self.least]
+        ends = [end for there in demand.ends for end in there]
+        missing = np.bincount(ends, minlength=len(logical.in_links))
         for rank, into in enumerate(logical.in_links):
-            missing = sum(rank in ends for ends in demand.ends)
             rate = sum(1 / max(hold for _, hold in self.ports_of[k]) for k in into)
-            times.append(missing / rate if missing else 0.0)
+            times.append(int(missing[rank]) / rate if missing[rank] else 0.0)
         return float(np.ceil(max(times) - ROUNDING)) if self.alike else max(times)
 
     @cached_property
@@ -199,9 +204,7 @@ class Costs:
 
 
 def _less(row: tuple[tuple[int, Use], ...], other: tuple[tuple[int, Use], ...]) -> bool:
-    """Whether two ports have the same links, and the second always binds where the first does."""
-    return (
-        row != other
-        and [k for k, _ in row] == [k for k, _ in other]
-        and all(x <= y for (_, a), (_, b) in zip(row, other, strict=True) for x, y in zip(a, b, strict=True))
+    """Whether of two ports with the same links the second always binds where the first does."""
+    return row != other and all(
+        x <= y for (_, a), (_, b) in zip(row, other, strict=True) for x, y in zip(a, b, strict=True)
     )

@@ -141,19 +141,21 @@ def _allowed(
     """Return which links may carry a chunk, bool (links,)."""
     sketch, paths = rules
     links = logical.links
-    mapped = np.array([link.target != start for link in links])
+    mapped = logical.targets != start
     relay = relay_of(logical, sketch, start)
     if relay is not None:
         node = logical.node
         leaves = [link.between and node[link.source] == node[start] for link in links]
         mapped &= ~np.array(leaves) | np.array([link.source == relay for link in links])
     if len(ends) == 1:
-        mapped &= np.array([link.source != ends[0] for link in links])
-    if paths is Paths.ALL:
+        mapped &= logical.sources != ends[0]
+    if paths == Paths.ALL:
         return mapped
-    within = mapped if paths is Paths.SKETCH else np.ones(len(links), np.bool_)
-    passed = _on_shortest_paths(logical, start, ends, within)
-    return mapped & np.array([passed[link.source] and passed[link.target] for link in links])
+    if relay is None or paths == Paths.LOGICAL:
+        passed = _between(logical, start, ends)
+    else:
+        passed = _on_shortest_paths(logical, start, ends, mapped)
+    return mapped & passed[logical.sources] & passed[logical.targets]
 
 
 def relay_of(logical: LogicalTopology, sketch: Sketch | None, start: int) -> int | None:
@@ -163,6 +165,18 @@ def relay_of(logical: LogicalTopology, sketch: Sketch | None, start: int) -> int
     ranks = [rank for rank, node in enumerate(logical.node) if node == logical.node[start]]
     width, place = sketch.relay_map
     return ranks[ranks.index(start) // width * width + place]
+
+
+def _between(logical: LogicalTopology, start: int, ends: tuple[int, ...]) -> BoolArray:
+    """Return the ranks on a shortest path from the start to an end, over any links, bool (ranks,).
+
+    No shortest path goes back to its start or on from its end, so links that do are left in.
+    """
+    hops, far = logical.hops, logical.topology.num_ranks
+    there = [end for end in ends if hops[start, end] < far]
+    via = hops[start][:, None] + hops[:, there] == hops[start, there]
+    passed: BoolArray = np.asarray(via.any(axis=1))
+    return passed
 
 
 def _on_shortest_paths(
@@ -205,13 +219,15 @@ def _check_reached(
 ) -> None:
     """Raise `NoSchedule` if the rules cut a chunk off from one of its ends."""
     number, start, ends = chunk
+    if relay_of(logical, rules[0], start) is None and (logical.hops[start, ends] < len(logical.hops)).all():
+        return
     distance = _hops(logical, start, allowed, backwards=False)
     far = logical.topology.num_ranks
     for end in ends:
         if distance[end] == far:
             relay = relay_of(logical, rules[0], start)
             by = "" if relay is None else f"; chunk_to_relay_map sends it by rank {relay}"
-            via = "" if rules[1] is Paths.ALL else f" within the ranks on shortest paths ({rules[1]})"
+            via = "" if rules[1] == Paths.ALL else f" within the ranks on shortest paths ({rules[1]})"
             raise NoSchedule(
                 f"taccl: {logical.name} leaves chunk {number} no way from rank {start} to rank {end}{via}{by}"
             )

@@ -11,17 +11,19 @@ import heapq
 import numpy as np
 
 from models.taccl.costs import Costs, Use
-from models.taccl.orbits import Orbits
+from models.taccl.deadline import Deadline
 from topologies.exact import BoolArray, FloatArray, Int64Array
 
+NEVER = Deadline()
 ROUNDS = 3
 """How often each chunk is routed again."""
 
 
-def greedy_routing(costs: Costs) -> tuple[BoolArray, float] | None:
+def greedy_routing(costs: Costs, deadline: Deadline = NEVER) -> tuple[BoolArray, float] | None:
     """Return is_sent, bool (chunks, links), and its time; None if its symmetry contradicts it.
 
-    Of a chunk that is its own image the tree may not be; that is the contradiction.
+    Of a chunk that is its own image the tree may not be; that is the contradiction. After the deadline no
+    chunk is routed again.
     """
     demand = costs.demand
     count = len(demand.logical.links)
@@ -30,6 +32,8 @@ def greedy_routing(costs: Costs) -> tuple[BoolArray, float] | None:
     images = _images(costs)
     for turn in range(1 + ROUNDS):
         for c, copies in images:
+            if turn and deadline.over:
+                break
             if turn:
                 _count(costs, load, sent, copies, -1.0)
             tree = _tree(costs, load, c)
@@ -37,8 +41,7 @@ def greedy_routing(costs: Costs) -> tuple[BoolArray, float] | None:
                 sent[chunk] = False
                 sent[chunk, links[tree]] = True
             _count(costs, load, sent, copies, 1.0)
-    orbits = Orbits(demand).sent
-    if (sent.ravel()[orbits.ravel()] != sent.ravel()).any():
+    if any((sent[np.ix_(chunks, links)] != sent).any() for chunks, links, _ in demand.symmetry):
         return None
     return sent, routed_time(costs, sent)
 

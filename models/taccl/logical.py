@@ -20,8 +20,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
+import numpy as np
+
 from models.taccl.sketch import Connection, Policy, Sketch
 from topologies.errors import InputError, Unsupported
+from topologies.exact import Int64Array
 from topologies.topology import Topology
 
 NO_HYPEREDGE = Policy.FREE
@@ -89,6 +92,34 @@ class LogicalTopology:
         for number, end in enumerate(ends):
             table[end].append(number)
         return tuple(map(tuple, table))
+
+    @cached_property
+    def hops(self) -> Int64Array:
+        """int64 (ranks, ranks): links from one rank to another; as many as ranks where out of reach."""
+        return np.array([self._hops_from(rank) for rank in range(self.topology.num_ranks)])
+
+    def _hops_from(self, origin: int) -> list[int]:
+        ranks = self.topology.num_ranks
+        distance = [ranks] * ranks
+        distance[origin] = 0
+        queue = [origin]
+        for here in queue:
+            for number in self.out_links[here]:
+                there = self.links[number].target
+                if distance[there] == ranks:
+                    distance[there] = distance[here] + 1
+                    queue.append(there)
+        return distance
+
+    @cached_property
+    def sources(self) -> Int64Array:
+        """int64 (links,)."""
+        return np.array([link.source for link in self.links], np.int64)
+
+    @cached_property
+    def targets(self) -> Int64Array:
+        """int64 (links,)."""
+        return np.array([link.target for link in self.links], np.int64)
 
     @cached_property
     def number_of(self) -> dict[tuple[int, int], int]:

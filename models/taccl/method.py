@@ -9,7 +9,6 @@ the symmetry; the schedule that ends first is kept.
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,9 +17,6 @@ from schedules.collective import Kind
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from topologies.errors import InputError
-
-if TYPE_CHECKING:
-    from models.taccl.sketch import Sketch
 
 DEFAULT_SIZE = Fraction(2**20)
 """M where none is given and none matters: between like links a send is a send."""
@@ -48,9 +44,9 @@ def synthesize(problem: Problem, options: TacclOptions, rng: np.random.Generator
 
 
 def _size(problem: Problem, options: TacclOptions) -> Fraction:
-    sketch = options.read()
-    if sketch is not None and sketch.size is not None:
-        return sketch.size
+    fixed = options.size()
+    if fixed is not None:
+        return fixed
     if problem.size is None and size_dependent(problem, options):
         raise InputError(
             f"taccl needs a size on {problem.topology.name}: its links differ or chunks are joined"
@@ -83,10 +79,11 @@ def supports(problem: Problem, options: TacclOptions) -> None:
 
 
 def size_dependent(problem: Problem, options: TacclOptions) -> bool:
-    """Return whether links differ or chunks are joined, and no sketch sets the size."""
-    sketch: Sketch | None = options.read()
-    if sketch is not None:
-        return sketch.size is None
+    """Return whether links differ or chunks are joined, and neither an option nor a sketch sets the size."""
+    if options.size() is not None:
+        return False
+    if options.sketch is not None:
+        return True
     hosts = problem.topology.hosts
     between = options.contiguity == "between" and hosts is not None and len(np.unique(hosts)) > 1
     return not problem.topology.homogeneous or between or options.contiguity == "all"

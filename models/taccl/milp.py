@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from models.solvers import Feature, SolverResult, find_backend
+from models.taccl.deadline import Deadline
 
 HALF = 0.5
 """A binary above it is 1."""
 SLACK = 1e-4
 """More than rounding, and less than solvers' gaps."""
 GRID_STEPS = 100
+LEAST_SECONDS = 1e-9
+"""Of a solver whose time is over: its limit must be positive."""
 
 
 @dataclass(frozen=True)
@@ -23,8 +27,8 @@ class Limits:
     ----------
     solver
         A back-end that does mixed-integer programs.
-    seconds
-        Of the solver; None: as long as it takes.
+    deadline
+        Of the whole stage: model and solver.
     gap
         Relative gap at which it may stop.
     seed
@@ -32,7 +36,7 @@ class Limits:
     """
 
     solver: str = "highs"
-    seconds: float | None = None
+    deadline: Deadline = field(default_factory=Deadline)
     gap: float = 1e-4
     seed: int = 0
 
@@ -49,7 +53,9 @@ def mip_options(limits: Limits) -> Any:
     """
     backend = find_backend(limits.solver, {Feature.MILP})
     options: Any = backend.options
-    return options(time_limit=limits.seconds, relative_gap=limits.gap, seed=limits.seed)
+    left = limits.deadline.left
+    seconds = None if math.isinf(left) else max(left, LEAST_SECONDS)
+    return options(time_limit=seconds, relative_gap=limits.gap, seed=limits.seed)
 
 
 def slack(limits: Limits) -> float:
@@ -76,6 +82,11 @@ def stats_of(result: SolverResult, build_s: float) -> dict[str, Any]:
         "solver": f"{result.solver} {result.version}",
         "solver_gap": result.gap,
     }
+
+
+def unsolved(build_s: float) -> dict[str, Any]:
+    """Return those columns where the time was over before the solver could begin."""
+    return {"build_s": build_s, "solve_s": 0.0, "variables": 0, "constraints": 0, "solver_gap": None}
 
 
 def added(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:

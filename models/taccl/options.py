@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from fractions import Fraction
 
 from models.taccl.demand import Paths
 from models.taccl.sketch import Sketch, read_sketch
 from topologies.errors import InputError
+from topologies.units import parse_size
 
 
 class Contiguity(StrEnum):
@@ -31,6 +33,9 @@ class TacclOptions:
         without switches.
     chunks
         Equal chunks a shard; None: the sketch's, or 1.
+    input_size
+        M, such as ``"16MB"``, that the schedule is made for; it is run at all others. None: the sketch's, or
+        each size of its own.
     symmetry
         Whether sends are alike under the sketch's symmetry or, without a sketch, under automorphisms.
     paths
@@ -46,7 +51,7 @@ class TacclOptions:
     solver
         Of both mixed-integer programs: ``"highs"``, ``"scip"``, ``"cp-sat"`` or ``"gurobi"``.
     time_limit
-        Seconds of one solve; None for no limit.
+        Seconds of the whole synthesis; None for no limit. After it the best schedule so far is returned.
     relative_gap
         At which a solve may stop.
 
@@ -60,6 +65,7 @@ class TacclOptions:
 
     sketch: str | None = None
     chunks: int | None = None
+    input_size: str | None = None
     symmetry: bool = True
     paths: Paths = Paths.SKETCH
     contiguity: Contiguity = Contiguity.BETWEEN
@@ -84,6 +90,8 @@ class TacclOptions:
             number = isinstance(value, int | float) and not isinstance(value, bool)
             if not (number and 0 < value < float("inf")) and not (name == "time_limit" and value is None):
                 raise InputError(f"taccl option {name} is {value!r}; it must be a positive number")
+        if self.input_size is not None:
+            self._made_for(self.input_size)
         if self.sketch is not None:
             read_sketch(self.sketch)
         if self.solver != "highs":
@@ -96,6 +104,20 @@ class TacclOptions:
             return
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise InputError(f"taccl option {name} is {value!r}; it must be a whole number, at least {least}")
+
+    @staticmethod
+    def _made_for(text: str) -> Fraction:
+        try:
+            return parse_size(text)
+        except InputError as error:
+            raise InputError(f"taccl option input_size: {error}") from None
+
+    def size(self) -> Fraction | None:
+        """Return M in bytes that the schedule is made for whatever is asked, if that is fixed."""
+        if self.input_size is not None:
+            return self._made_for(self.input_size)
+        sketch = self.read()
+        return None if sketch is None else sketch.size
 
     def read(self) -> Sketch | None:
         """Return the sketch, if any."""

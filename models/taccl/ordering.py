@@ -18,10 +18,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models.taccl.deadline import Deadline
 from models.taccl.jobs import Jobs
 from models.taccl.kernel import NOWHERE, Work, choose, earliest
 from topologies.exact import FloatArray, Int64Array, offsets_of
 
+NEVER = Deadline()
 NOISE = (0.25, 1.0, 4.0)
 """Spread of disturbances, in lengths of a send; taken in turn."""
 
@@ -48,7 +50,9 @@ class Timed:
     end: int
 
 
-def ordered(jobs: Jobs, bound: int, tries: int, rng: np.random.Generator) -> Timed:
+def ordered(
+    jobs: Jobs, bound: int, tries: int, rng: np.random.Generator, deadline: Deadline = NEVER
+) -> Timed:
     """Return the best order found.
 
     Parameters
@@ -61,12 +65,14 @@ def ordered(jobs: Jobs, bound: int, tries: int, rng: np.random.Generator) -> Tim
         How many disturbed orders are tried at most.
     rng
         Disturbs.
+    deadline
+        After it no other order is tried.
     """
     search = _Search(jobs)
     start, end = min((search.tried(backwards) for backwards in (False, True)), key=lambda found: found[1])
     unit = max(jobs.message(link).arrival for link in set(jobs.link))
     for turn in range(tries):
-        if end <= bound:
+        if end <= bound or deadline.over:
             break
         spread = NOISE[turn // 2 % len(NOISE)] * unit
         other, time = search.tried(bool(turn % 2), rng.normal(0.0, spread, len(jobs)))

@@ -14,15 +14,15 @@ from models.solvers import CompiledModel, SolverResult, Start, Termination, comp
 from models.taccl.costs import Costs
 from models.taccl.demand import Demand
 from models.taccl.greedy import arrivals, greedy_routing, routed_time
-from models.taccl.milp import HALF, Limits, added, mip_options, slack, stats_of, takes_start
+from models.taccl.milp import HALF, Limits, added, mip_options, slack, stats_of, takes_start, unsolved
 from models.taccl.orbits import Orbits
 from models.taccl.routing_model import WEIGHT, RoutingModel
 from models.taccl.sketch import Policy
 from topologies.errors import NoSchedule
 from topologies.exact import BoolArray
 
-SHARE = 4
-"""It gets one of so many parts of the time."""
+GREEDY = 1 / 4
+"""Of the time left that the greedy routing gets to become better."""
 ENOUGH = 0.05
 """Relative gap at which a search for another routing stops."""
 
@@ -60,23 +60,37 @@ def route(demand: Demand, limits: Limits) -> Routing:
     """
     begin = time.perf_counter()
     costs = Costs(demand)
-    first = greedy_routing(costs)
-    most = float(costs.lat.max()) * len(demand) * demand.logical.topology.num_ranks
-    horizon = most if first is None else first[1] + slack(limits)
-    model = RoutingModel.of(costs, horizon)
-    m = model.m
+    first = greedy_routing(costs, limits.deadline.share(GREEDY))
+    if first is None:
+        most = float(costs.lat.max()) * len(demand) * demand.logical.topology.num_ranks
+        return _solved(RoutingModel.of(costs, most), None, limits, begin)
+    model = RoutingModel.within(costs, first[1] + slack(limits), limits.deadline)
+    if model is None:
+        return _unproven(costs, first[0], time.perf_counter() - begin)
+    return _solved(model, first[0], limits, begin)
+
+
+def _solved(model: RoutingModel, first: BoolArray | None, limits: Limits, begin: float) -> Routing:
+    """Return what the solver makes of a model, from the first routing on if there is one."""
+    costs, m = model.costs, model.m
     compiled = compile_model(m)
-    start = _start(costs, m, compiled, first[0]) if first is not None and takes_start(limits) else None
+    start = _start(costs, m, compiled, first) if first is not None and takes_start(limits) else None
     build_s = time.perf_counter() - begin
+    if first is not None and limits.deadline.over:
+        return _unproven(costs, first, build_s)
     result = solve(compiled, limits.solver, mip_options(limits), start=start)
-    sent = _is_sent(costs, m, result, None if first is None else first[0])
-    needed = _needed(demand, sent)
-    policies = any(link.policy is Policy.MIN for link in demand.logical.links)
-    bound = (result.bound or 0.0) - (WEIGHT if policies else 0.0)
+    needed = _needed(costs.demand, _is_sent(costs, m, result, first))
+    policies = any(link.policy is Policy.MIN for link in costs.demand.logical.links)
+    bound = max((result.bound or 0.0) - (WEIGHT if policies else 0.0), costs.least)
     reached = routed_time(costs, needed)
-    return Routing(
-        demand, needed, reached * costs.unit, max(bound, costs.least) * costs.unit, stats_of(result, build_s)
-    )
+    return Routing(costs.demand, needed, reached * costs.unit, bound * costs.unit, stats_of(result, build_s))
+
+
+def _unproven(costs: Costs, first: BoolArray, build_s: float) -> Routing:
+    """Return the first routing where there is no time for a better one."""
+    sent = _needed(costs.demand, first)
+    reached, least = routed_time(costs, sent) * costs.unit, costs.receiving * costs.unit
+    return Routing(costs.demand, sent, reached, least, unsolved(build_s))
 
 
 def _start(costs: Costs, m: pyo.ConcreteModel, compiled: CompiledModel, sent: BoolArray) -> Start:
@@ -130,19 +144,24 @@ def _needed(demand: Demand, sent: BoolArray) -> BoolArray:
 def reroute(found: Routing, limits: Limits, rng: np.random.Generator) -> Routing | None:
     """Return another routing that takes no longer: chunks early at ranks, these weighed at random.
 
-    None if the solver stops without.
+    None if the solver stops without, or the time is over before.
     """
     begin = time.perf_counter()
     costs = Costs(found.demand)
-    m = RoutingModel.of(costs, found.time / costs.unit + slack(limits)).m
+    model = RoutingModel.within(costs, found.time / costs.unit + slack(limits), limits.deadline)
+    if model is None:
+        return None
+    m = model.m
     m.duration.deactivate()
     m.early = pyo.Objective(expr=sum(float(rng.random()) * m.start[c, r] for c, r in m.STARTS))
     compiled = compile_model(m)
     build_s = time.perf_counter() - begin
+    if limits.deadline.over:
+        return None
     result = solve(
         compiled,
         limits.solver,
-        mip_options(replace(limits, gap=ENOUGH, seconds=limits.seconds and limits.seconds / SHARE)),
+        mip_options(replace(limits, gap=ENOUGH)),
     )
     if result.values is None:
         return None

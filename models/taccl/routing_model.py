@@ -36,18 +36,22 @@ How it is written here:
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyomo.environ as pyo
 
 from models.taccl.costs import Costs
+from models.taccl.deadline import Deadline
 from models.taccl.demand import Demand
 from models.taccl.orbits import Orbits
 from models.taccl.sketch import Policy
 
+SECONDS_A_SEND = 2e-4
+"""About what the model takes to build and hand over, for each of its sends."""
 WEIGHT = 0.01
 """γ Σ is_util stays below this share of the shortest transfer, so it only decides between equal times."""
 
@@ -83,18 +87,37 @@ class RoutingModel:
             U: a routing that takes no longer is known.
         """
         model = cls(costs, Orbits(costs.demand), horizon, pyo.ConcreteModel(name="taccl routing"))
-        model.add_variables()
-        model.add_times()
-        model.add_paths()
-        model.add_ports()
-        model.add_nodes()
-        model.add_policies()
+        for add in model.parts:
+            add()
         return model
+
+    @classmethod
+    def within(cls, costs: Costs, horizon: float, deadline: Deadline) -> RoutingModel | None:
+        """Return the model, or None if it is too large for the time left or not built by then."""
+        model = cls(costs, Orbits(costs.demand), horizon, pyo.ConcreteModel(name="taccl routing"))
+        if deadline.over or len(model.sends) * SECONDS_A_SEND > deadline.left:
+            return None
+        for add in model.parts:
+            add()
+            if deadline.over:
+                return None
+        return model
+
+    @property
+    def parts(self) -> tuple[Callable[[], None], ...]:
+        """What adds to the model, in order."""
+        first = (self.add_variables, self.add_times, self.add_paths, self.add_ports)
+        return (*first, self.add_nodes, self.add_policies)
 
     @property
     def demand(self) -> Demand:
         """What is routed."""
         return self.costs.demand
+
+    @cached_property
+    def sends(self) -> list[tuple[int, int]]:
+        """The representatives of the sends."""
+        return _representatives(self.orbits.sent, self.demand.allowed)
 
     def start(self, c: int, r: int) -> Any:
         """Return start[c, r] (12)."""
@@ -112,7 +135,7 @@ class RoutingModel:
     def add_variables(self) -> None:
         """Add a variable for each orbit; (3) fixes starts of chunks where they are before."""
         m, head = self.m, self.costs.head.tolist()
-        m.SENDS = pyo.Set(initialize=_representatives(self.orbits.sent, self.demand.allowed))
+        m.SENDS = pyo.Set(initialize=self.sends)
         m.STARTS = pyo.Set(initialize=_representatives(self.orbits.started, np.isfinite(self.costs.head)))
         kind = pyo.Integers if self.costs.alike else pyo.Reals
         m.time = pyo.Var(bounds=(self.costs.least, self.horizon), domain=kind)

@@ -45,7 +45,7 @@ import pyomo.environ as pyo
 
 from models.solvers import CompiledModel, SolverResult, Start, compile_model, solve
 from models.taccl.jobs import Jobs
-from models.taccl.milp import HALF, Limits, mip_options, slack, stats_of, takes_start
+from models.taccl.milp import HALF, Limits, mip_options, slack, stats_of, takes_start, unsolved
 from models.taccl.options import Contiguity
 from models.taccl.ordering import Timed, timed
 
@@ -82,9 +82,9 @@ class Order:
 
     def joinable(self, link: int) -> bool:
         """Whether a link may join chunks."""
-        if self.contiguity is Contiguity.BETWEEN:
+        if self.contiguity == Contiguity.BETWEEN:
             return self.jobs.logical.links[link].between
-        return self.contiguity is Contiguity.ALL
+        return self.contiguity == Contiguity.ALL
 
     @cached_property
     def follows(self) -> dict[int, int]:
@@ -282,6 +282,8 @@ def exactly_scheduled(first: Timed, contiguity: Contiguity, limits: Limits) -> t
     if not order.follows:
         return first, {}
     begin = time.perf_counter()
+    if limits.deadline.over:
+        return first, unsolved(0.0)
     m = SchedulingModel.of(order, slack(limits)).m
     compiled = compile_model(m)
     start = _start(order, m, compiled) if takes_start(limits) else None

@@ -1,6 +1,7 @@
-r"""An instance in epochs of a fixed length τ: how long links are held, and how much they carry meanwhile.
+r"""An instance in epochs of a fixed length τ: how long ways are held, and how much they carry meanwhile.
 
-A message of n chunks of s bytes over link e is a send of
+A message of n chunks of s bytes over way e (`models.teccl.ways`: a link, or a route through switches), of
+latency α_e, the sum over its links, and bandwidth b_e, that of the slowest, is a send of
 
 .. math::
 
@@ -9,6 +10,8 @@ A message of n chunks of s bytes over link e is a send of
 
 The paper (TE-CCL, SIGCOMM 2024, section 3.1) has a capacity in every epoch and a delay of ⌈α/τ⌉ epochs in
 which the link is free again; in this project a link is held while α is in flight, so both are one duration.
+On a route the j-th link is held from the epoch in which the message enters it, for what it takes there, each
+rounded up, as the time clock has it (`schedules.durations`).
 """
 
 from __future__ import annotations
@@ -20,8 +23,9 @@ from functools import cached_property
 
 import numpy as np
 
-from models.bounds import lower_bounds
+from models.bounds import Bound, lower_bounds
 from models.sccl.instance import Instance
+from models.teccl.ways import Ways, ways_of
 from topologies.errors import InputError
 from topologies.exact import Int64Array
 
@@ -41,7 +45,10 @@ class Epochs:
     size
         M in bytes.
     length
-        Seconds of an epoch; or of which link it is what one chunk takes, ``"fastest"`` or ``"slowest"``.
+        Seconds of an epoch; or of which way it is what one chunk takes, ``"fastest"`` or ``"slowest"``.
+    backwards
+        Whether the schedule is for being reversed: links of a route are then held as the reverse holds
+        them, which differs by what is rounded.
 
     Raises
     ------
@@ -52,6 +59,7 @@ class Epochs:
     instance: Instance
     size: Fraction
     length: Fraction | str = FASTEST
+    backwards: bool = False
 
     def __post_init__(self) -> None:
         """Check the length."""
@@ -64,51 +72,77 @@ class Epochs:
         return self.size * self.instance.collective.items.share[0] / self.instance.chunks
 
     @cached_property
+    def ways(self) -> Ways:
+        """What chunks are sent over."""
+        return ways_of(self.instance.topology)
+
+    @cached_property
+    def rates(self) -> list[tuple[Fraction, Fraction]]:
+        """α in seconds and bandwidth in bytes/s of each way."""
+        topology = self.instance.topology
+        alpha, bandwidth = list(topology.alpha), list(topology.bandwidth)
+        return [
+            (sum((alpha[link] for link in links), Fraction(0)), min(bandwidth[link] for link in links))
+            for links in self.ways.links
+        ]
+
+    @cached_property
     def epoch(self) -> Fraction:
         """τ in seconds."""
         if not isinstance(self.length, str):
             return self.length
-        topology = self.instance.topology
-        times = [a + self.chunk_bytes / b for a, b in zip(topology.alpha, topology.bandwidth, strict=True)]
+        times = [alpha + self.chunk_bytes / bandwidth for alpha, bandwidth in self.rates]
         return min(times) if self.length == FASTEST else max(times)
 
     def lengths(self) -> list[Fraction]:
-        """Return what messages of 1, 2, ... chunks take on the slowest link, while more may be of use."""
+        """Return what messages of 1, 2, ... chunks take on the slowest way, while more may be of use."""
         topology = self.instance.topology
-        need = np.bincount([n for _, n in self.wanted], minlength=topology.num_ranks)
-        links = np.bincount(topology.target, minlength=topology.num_ranks)
+        need = np.bincount([n for _, n in self.wanted], minlength=topology.num_nodes)
+        links = np.bincount(topology.target, minlength=topology.num_nodes)
         most = int((-(-need // np.maximum(links, 1))).max())
-        pairs = list(zip(topology.alpha, topology.bandwidth, strict=True))
+        pairs = set(self.rates)
         return [max(a + n * self.chunk_bytes / b for a, b in pairs) for n in range(1, most + 1)]
 
     @cached_property
     def lasts(self) -> list[int]:
-        """d, epochs that a send holds each link, and after which it has arrived."""
-        topology = self.instance.topology
+        """d, epochs from the start of a send over each way to its arrival."""
         return [
-            math.ceil((alpha + self.chunk_bytes / bandwidth) / self.epoch)
-            for alpha, bandwidth in zip(topology.alpha, topology.bandwidth, strict=True)
+            math.ceil((alpha + self.chunk_bytes / bandwidth) / self.epoch) for alpha, bandwidth in self.rates
         ]
 
     @cached_property
     def carries(self) -> list[int]:
-        """n, chunks that a send over each link may be."""
-        topology = self.instance.topology
+        """n, chunks that a send over each way may be."""
         return [
             math.floor((lasts * self.epoch - alpha) * bandwidth / self.chunk_bytes)
-            for lasts, alpha, bandwidth in zip(self.lasts, topology.alpha, topology.bandwidth, strict=True)
+            for lasts, (alpha, bandwidth) in zip(self.lasts, self.rates, strict=True)
         ]
 
     @cached_property
-    def ends(self) -> list[tuple[int, int]]:
-        """Source and target of each link."""
+    def holds(self) -> list[list[tuple[int, int, int]]]:
+        """Of each way its links, each with the epochs (from, until) of a send in which it is held."""
+        return [self._held(*way) for way in zip(self.ways.links, self.lasts, self.carries, strict=True)]
+
+    def _held(self, links: tuple[int, ...], lasts: int, carries: int) -> list[tuple[int, int, int]]:
         topology = self.instance.topology
-        return list(zip(topology.source.tolist(), topology.target.tolist(), strict=True))
+        held, passed = [], Fraction(0)
+        for link in reversed(links) if self.backwards else links:
+            enters = math.ceil(passed / self.epoch)
+            takes = topology.alpha[link] + carries * self.chunk_bytes / topology.bandwidth[link]
+            leaves = enters + math.ceil(takes / self.epoch)
+            held.append((link, lasts - leaves, lasts - enters) if self.backwards else (link, enters, leaves))
+            passed += topology.alpha[link]
+        return held[::-1] if self.backwards else held
+
+    @cached_property
+    def ends(self) -> tuple[tuple[int, int], ...]:
+        """Source and target of each way."""
+        return self.ways.ends
 
     @cached_property
     def between(self) -> Int64Array:
-        """int64, shape (ranks, ranks): epochs from one rank to another on the way of least epochs."""
-        count = self.instance.topology.num_ranks
+        """int64, shape (nodes, nodes): epochs from one node to another over the ways of least epochs."""
+        count = self.instance.topology.num_nodes
         time = np.where(np.eye(count, dtype=np.bool_), 0, FAR).astype(np.int64)
         for (a, b), lasts in zip(self.ends, self.lasts, strict=True):
             time[a, b] = min(time[a, b], lasts)
@@ -123,22 +157,47 @@ class Epochs:
         return tuple((int(c), int(n)) for c, n in np.argwhere(table))
 
     @cached_property
+    def farthest(self) -> int:
+        """Epochs of the longest way that a chunk must go, alone on the network."""
+        first = np.where(self.instance.holders[self.instance.item][:, :, None], self.between, FAR).min(axis=1)
+        return max((int(first[c, n]) for c, n in self.wanted), default=0)
+
+    @cached_property
+    def bounds(self) -> list[Bound]:
+        """The project's lower bounds at this size."""
+        return lower_bounds(self.instance.topology, self.instance.collective, self.size)
+
+    @cached_property
     def least(self) -> int:
         """Epochs below which no schedule can end: the project's bounds, the longest way, the links' room."""
-        instance = self.instance
-        bounds = lower_bounds(instance.topology, instance.collective, self.size)
-        proven = max(math.ceil(Fraction(bound.time(self.size)) / self.epoch) for bound in bounds)
-        first = np.where(instance.holders[instance.item][:, :, None], self.between, FAR).min(axis=1)
-        way = max((int(first[c, n]) for c, n in self.wanted), default=0)
-        least = max(proven, way)
+        proven = max(math.ceil(Fraction(bound.time(self.size)) / self.epoch) for bound in self.bounds)
+        least = max(proven, self.farthest)
         while not self._room(least):
             least += 1
         return least
 
     def _room(self, epochs: int) -> bool:
-        """Whether every rank's links can bring it what it must have in so many epochs."""
-        room = np.zeros(self.instance.topology.num_ranks, dtype=np.int64)
-        for (_, b), lasts, carries in zip(self.ends, self.lasts, self.carries, strict=True):
-            room[b] += epochs // lasts * carries
+        """Whether every rank's links can bring it what it must have in so many epochs.
+
+        The messages of a link come one after the other, and the last must begin early enough to arrive.
+        """
+        target = self.instance.topology.target
+        most = np.zeros(self.instance.topology.num_links, dtype=np.int64)
+        for held, lasts, carries in zip(self.holds, self.lasts, self.carries, strict=True):
+            link = held[-1][0]
+            if epochs >= lasts:
+                shortest, quickest = self._shortest[link]
+                most[link] = max(most[link], ((epochs - quickest) // shortest + 1) * carries)
+        room = np.bincount(target, weights=most, minlength=self.instance.topology.num_nodes)
         need = np.bincount([n for _, n in self.wanted], minlength=len(room))
         return bool((need <= room).all())
+
+    @cached_property
+    def _shortest(self) -> dict[int, tuple[int, int]]:
+        """Of each link that ways end with, the fewest epochs that one holds it and that one lasts."""
+        table: dict[int, tuple[int, int]] = {}
+        for held, lasts in zip(self.holds, self.lasts, strict=True):
+            link, first, until = held[-1]
+            holds, quick = table.get(link, (FAR, FAR))
+            table[link] = min(holds, until - first), min(quick, lasts)
+        return table

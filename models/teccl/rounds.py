@@ -15,7 +15,7 @@ from dataclasses import replace
 from models.solvers import SolutionStatus
 from models.teccl.epochs import Epochs
 from models.teccl.program import Program, Send, State
-from models.teccl.search import Cost, Found, Limits, finish_of, none, pruned, sends_of, solved
+from models.teccl.search import Cost, Found, Goal, Limits, finish_of, none, pruned, sends_of, solved
 
 CLOSER = 0.5
 """Weight of being nearer, of a whole demand met in the round's last epoch."""
@@ -72,7 +72,7 @@ def _last(
     best: list[Send] | None = None
     until = time.perf_counter() + seconds
     while horizon > 0 and time.perf_counter() < until:
-        program = Program(epochs, state, horizon, buffers=limits.buffers)
+        program = limits.program(epochs, horizon, state)
         result = solved(program, limits, until - time.perf_counter(), cost)
         if result.status is SolutionStatus.NONE:
             break
@@ -85,5 +85,5 @@ def _nearer(epochs: Epochs, limits: Limits, state: State, room: tuple[int, float
     """Return the sends of most reward."""
     program = Program(epochs, state, room[0], whole=False, buffers=limits.buffers)
     near = replace(limits, gap=max(limits.gap, ENOUGH))
-    result = solved(program, near, room[1], cost, CLOSER)
+    result = solved(program, near, room[1], cost, Goal(closer=CLOSER))
     return [] if result.status is SolutionStatus.NONE else sends_of(program, result)

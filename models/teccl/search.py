@@ -3,26 +3,46 @@
 The paper's objective, the sum of reads over epochs, each over k + 1, is not the finishing time: it gives up
 the last chunk for earlier others. So the default asks for each K in turn whether all demands can be met by
 epoch K, from the project's lower bounds on: an infeasible K is the proof that K + 1 is the least. What can be
-done in K epochs can be done in more, so with a gap allowed the search begins above the bound.
+done in K epochs can be done in more, so with a gap allowed the search begins above the bound, and it ends
+below the finish of a schedule that is known (`models.teccl.starts`). Or one program minimizes the finish: it
+has the epochs of the known schedule, which is where branch and cut begins, or as many as chunks need that
+all take shortest ways.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyomo.environ as pyo
 
-from models.solvers import Feature, SolutionStatus, SolverResult, Termination, find_backend, solve
+from models.solvers import (
+    Feature,
+    SolutionStatus,
+    SolverResult,
+    Start,
+    Termination,
+    compile_model,
+    find_backend,
+    solve,
+)
 from models.teccl.epochs import Epochs
 from models.teccl.program import Program, Send, State
+from models.teccl.starts import shortest
 from topologies.errors import NoSchedule
 
 HALF = 0.5
 GAP_DIGITS = 12
 """A reward is a sum of floats: beyond these digits is rounding."""
+ROUNDING = 1e-6
+"""Of a solver's bound, a float."""
+MOST_SENDS = 10**6
+"""A program of more would take gigabytes."""
+NOT_NEEDED = "none: the start meets the bound"
+"""Stands for the solver where nothing had to be solved."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +61,8 @@ class Limits:
         Of the solver.
     buffers
         Whether ranks store and forward.
+    cuts
+        Whether the project's lower bounds are used.
     """
 
     solver: str = "highs"
@@ -48,11 +70,56 @@ class Limits:
     gap: float = 0.0
     seed: int = 0
     buffers: bool = True
+    cuts: bool = True
+
+    def least(self, epochs: Epochs) -> int:
+        """Return the epochs to begin with: as many as the bounds say, or the longest way."""
+        return epochs.least if self.cuts else epochs.farthest
+
+    def enough(self, finish: int, least: int) -> bool:
+        """Return whether a schedule is within the gap of what is proven."""
+        return finish - least <= self.gap * finish
+
+    def program(self, epochs: Epochs, horizon: int, state: State | None = None) -> Program:
+        """Return the program in which all demands are met by an epoch."""
+        state = State.start(epochs) if state is None else state
+        return Program(epochs, state, horizon, buffers=self.buffers, cuts=self.cuts)
 
     def options(self, seconds: float, gap: float | None = None) -> Any:
         """Return a back-end's options."""
         backend: Any = find_backend(self.solver, {Feature.MILP})
         return backend.options(time_limit=max(seconds, 0.01), seed=self.seed, relative_gap=gap or None)
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What is asked of a program.
+
+    Parameters
+    ----------
+    closer
+        The most reward, with this term (`Program.add_reward`); None: not asked for.
+    least
+        The earliest finish, which is at least this; None: not asked for. Neither: any feasible point.
+    start
+        Sends that are a feasible point.
+    """
+
+    closer: float | None = None
+    least: int | None = None
+    start: list[Send] | None = None
+
+    def add_to(self, program: Program) -> None:
+        """Add the objective."""
+        if self.closer is not None:
+            program.add_reward(self.closer)
+        elif self.least is not None:
+            program.add_finish(self.least)
+        else:
+            program.m.nothing = pyo.Objective(expr=0.0)
+
+
+ANY = Goal()
 
 
 @dataclass
@@ -63,7 +130,7 @@ class Cost:
     solve_s: float = 0.0
     variables: int = 0
     constraints: int = 0
-    solver: str = ""
+    solver: str = NOT_NEEDED
 
     def add(self, result: SolverResult, build_s: float) -> None:
         """Count one more."""
@@ -81,7 +148,7 @@ class Found:
     Parameters
     ----------
     sends
-        (link, chunk, epoch), by epoch.
+        (way, chunk, epoch), by epoch.
     finish
         K, the last epoch's number: all has arrived when it ends.
     proven
@@ -99,11 +166,12 @@ class Found:
     stats: Mapping[str, Any] = field(default_factory=dict)
 
 
-def earliest_finish(epochs: Epochs, limits: Limits, most: int = 0) -> Found:
+def earliest_finish(epochs: Epochs, limits: Limits, most: int = 0, start: list[Send] | None = None) -> Found:
     """Return the schedule that meets all demands in the fewest epochs.
 
     Each number of epochs has half of the time that is left; one that is undecided then is left behind
-    unproven.
+    unproven. Where a start is known, no schedule is asked for that is no better, and it is the answer if
+    nothing else is found.
 
     Parameters
     ----------
@@ -111,6 +179,8 @@ def earliest_finish(epochs: Epochs, limits: Limits, most: int = 0) -> Found:
         The instance, and how to solve.
     most
         Epochs allowed; 0: as many as it takes.
+    start
+        Sends that meet all demands.
 
     Raises
     ------
@@ -118,18 +188,19 @@ def earliest_finish(epochs: Epochs, limits: Limits, most: int = 0) -> Found:
         If there is none in so many epochs, or none was found in time.
     """
     cost, begin = Cost(), time.perf_counter()
-    proven, finish = epochs.least, int(epochs.least / (1 - limits.gap))
+    proven = limits.least(epochs)
+    finish = int(proven / (1 - limits.gap))
     finish = min(finish, most) if most else finish
     while finish >= proven:
         left = limits.seconds - (time.perf_counter() - begin)
+        if start is not None and (finish >= finish_of(epochs, start) or left <= 0):
+            return _found(epochs, start, proven, cost)
         if left <= 0:
             raise none(epochs, f"found none in {limits.seconds:g} s; give it more time or a window")
-        program = Program(epochs, State.start(epochs), finish, buffers=limits.buffers)
+        program = limits.program(epochs, finish)
         result = solved(program, limits, left / 2, cost)
         if result.status is not SolutionStatus.NONE:
-            sends = pruned(epochs, sends_of(program, result))
-            ended = finish_of(epochs, sends)
-            return Found(sends, ended, min(proven, ended), cost)
+            return _found(epochs, pruned(epochs, sends_of(program, result)), proven, cost)
         if result.termination is Termination.INFEASIBLE and proven <= finish:
             proven = finish + 1
         if most and finish >= most:
@@ -140,7 +211,31 @@ def earliest_finish(epochs: Epochs, limits: Limits, most: int = 0) -> Found:
     raise none(epochs, f"found none in {most} epochs in {limits.seconds:g} s; give it more time")
 
 
-def most_reward(epochs: Epochs, limits: Limits, horizon: int) -> Found:
+def least_finish(epochs: Epochs, limits: Limits, most: int = 0, start: list[Send] | None = None) -> Found:
+    """Return the schedule that meets all demands in the fewest epochs, by one program.
+
+    Parameters and errors are those of `earliest_finish`.
+    """
+    cost, least = Cost(), limits.least(epochs)
+    if start is not None and limits.enough(finish_of(epochs, start), least):
+        return _found(epochs, start, least, cost)
+    horizon = finish_of(epochs, shortest(epochs) if start is None else start)
+    horizon = min(horizon, most) if most else horizon
+    if horizon < least:
+        raise none(epochs, f"there is none in {horizon} epochs, at least {least} are needed")
+    program = limits.program(epochs, horizon)
+    result = solved(program, limits, limits.seconds, cost, Goal(least=least, start=start))
+    if result.termination is Termination.INFEASIBLE:
+        raise none(epochs, f"there is none in {horizon} epochs")
+    proven = least if result.bound is None else max(least, math.ceil(result.bound - ROUNDING))
+    if result.status is not SolutionStatus.NONE:
+        start = pruned(epochs, sends_of(program, result))
+    if start is None:
+        raise none(epochs, f"found none in {limits.seconds:g} s; give it more time")
+    return _found(epochs, start, proven, cost)
+
+
+def most_reward(epochs: Epochs, limits: Limits, horizon: int, start: list[Send] | None = None) -> Found:
     """Return the schedule of at most K epochs with the largest reward: the paper's objective.
 
     Raises
@@ -149,24 +244,25 @@ def most_reward(epochs: Epochs, limits: Limits, horizon: int) -> Found:
         If there is none in so many epochs, or none was found in time.
     """
     cost = Cost()
-    program = Program(epochs, State.start(epochs), horizon, buffers=limits.buffers)
-    if horizon < epochs.least:
-        raise none(epochs, f"there is none in {horizon} epochs, at least {epochs.least} are needed")
-    result = solved(program, limits, limits.seconds, cost, closer=0.0)
+    if horizon < limits.least(epochs):
+        least = limits.least(epochs)
+        raise none(epochs, f"there is none in {horizon} epochs, at least {least} are needed")
+    program = limits.program(epochs, horizon)
+    result = solved(program, limits, limits.seconds, cost, Goal(closer=0.0, start=start))
     if result.termination is Termination.INFEASIBLE:
         raise none(epochs, f"there is none in {horizon} epochs")
     if result.status is SolutionStatus.NONE:
         raise none(epochs, f"found none in {limits.seconds:g} s; give it more time")
-    sends = pruned(epochs, sends_of(program, result))
+    found = _found(epochs, pruned(epochs, sends_of(program, result)), limits.least(epochs), cost)
+    return replace(found, stats={"solver_gap": round(result.gap or 0.0, GAP_DIGITS)})
+
+
+def _found(epochs: Epochs, sends: list[Send], proven: int, cost: Cost) -> Found:
     ended = finish_of(epochs, sends)
-    return Found(
-        sends, ended, min(epochs.least, ended), cost, {"solver_gap": round(result.gap or 0.0, GAP_DIGITS)}
-    )
+    return Found(sends, ended, min(proven, ended), cost)
 
 
-def solved(
-    program: Program, limits: Limits, seconds: float, cost: Cost, closer: float | None = None
-) -> SolverResult:
+def solved(program: Program, limits: Limits, seconds: float, cost: Cost, goal: Goal = ANY) -> SolverResult:
     """Return the answer to a program.
 
     Parameters
@@ -177,17 +273,27 @@ def solved(
         How to solve, and for how long.
     cost
         Is told.
-    closer
-        None: any feasible point will do. Else the most reward, with this term (`Program.add_reward`).
+    goal
+        The objective, and a start.
+
+    Raises
+    ------
+    NoSchedule
+        If the program would be too large.
     """
     begin = time.perf_counter()
-    model = program.build()
-    if closer is None:
-        model.nothing = pyo.Objective(expr=0.0)
-    else:
-        program.add_reward(closer)
+    if len(program.sends) > MOST_SENDS:
+        why = f"in {program.horizon} epochs there are over {MOST_SENDS} sends to decide; give it a window"
+        raise none(program.epochs, why)
+    model: Any = program.build()
+    goal.add_to(program)
+    start = None
+    if goal.start is not None:
+        model = compile_model(model)
+        start = Start(values=program.point(goal.start, model.variables))
     built = time.perf_counter() - begin
-    result = solve(model, limits.solver, limits.options(seconds, None if closer is None else limits.gap))
+    options = limits.options(seconds, None if goal == ANY else limits.gap)
+    result = solve(model, limits.solver, options, start=start)
     cost.add(result, built)
     return result
 
@@ -202,11 +308,11 @@ def pruned(epochs: Epochs, sends: list[Send]) -> list[Send]:
     """Return the sends without those whose chunk no rank needs that gets it so."""
     needed = set(epochs.wanted)
     kept = []
-    for link, chunk, epoch in sorted(sends, key=lambda send: send[2], reverse=True):
-        a, b = epochs.ends[link]
+    for way, chunk, epoch in sorted(sends, key=lambda send: send[2], reverse=True):
+        a, b = epochs.ends[way]
         if (chunk, b) in needed:
             needed.add((chunk, a))
-            kept.append((link, chunk, epoch))
+            kept.append((way, chunk, epoch))
     return sorted(kept, key=lambda send: (send[2], send[0], send[1]))
 
 

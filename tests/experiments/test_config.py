@@ -68,6 +68,21 @@ def test_a_sweep_inside_options_sets_options():
     assert [task.options for task in plan(text)] == [{"seconds": 1, "chunks": n} for n in (1, 2)]
 
 
+def test_a_method_may_be_for_some_topologies_and_collectives():
+    text = tables(
+        topology='spec = "ring:{n}"\nsweep = {n = [4, 5]}',
+        collective='sizes = ["1KB"]\nsweep = {kind = ["allgather", "allreduce"]}',
+        method='name = "good"\ntopologies = ["ring:5", "torus*"]\n'
+        '[[method]]\nname = "slow"\ncollectives = ["all?educe"]',
+    )
+    assert [(t.topology, str(t.collective), t.method) for t in plan(text)] == [
+        ("ring:4", "allreduce", "slow"),
+        ("ring:5", "allgather", "good"),
+        ("ring:5", "allreduce", "good"),
+        ("ring:5", "allreduce", "slow"),
+    ]
+
+
 def test_a_number_of_seeds_is_one_task_and_a_list_one_each():
     assert [t.seeds for t in plan(tables(method='name = "lucky"\nseeds = 3'))] == [(0, 1, 2)]
     assert [t.seeds for t in plan(tables(method='name = "lucky"\nseeds = [5, 7]'))] == [(5,), (7,)]
@@ -175,6 +190,18 @@ WRONG = {
     tables(method='name = "good"\n[[method]]\nname = "good"'): (
         r"x\.toml: ring:4 allgather good at 1000 B is asked for twice"
     ),
+    tables(method='name = "good"\ntopologies = ["torus*"]'): (
+        r"\[\[method\]\] 1: nothing in the config matches both topologies = \['torus\*'\] and collectives"
+    ),
+    tables(method='name = "good"\n[[method]]\nname = "slow"\ncollectives = ["allreduce"]'): (
+        r"\[\[method\]\] 2: nothing in the config matches both topologies = \['\*'\] and coll.*allreduce"
+    ),
+    tables(
+        method='name = "good"\ntopologies = []'
+    ): r"\[\[method\]\] 1: 'topologies' is empty; give at least",
+    tables(
+        method='name = "good"\ncollectives = "allgather"'
+    ): r"'collectives' must be a valid list, not 'allg",
     # one column of the gap table would hold both
     tables(method='name = "lucky"\n[[method]]\nname = "lucky"\nseeds = 4'): (
         r"\[\[method\]\] 2: method lucky has the same options in \[\[method\]\] 1, with other seeds; give all"

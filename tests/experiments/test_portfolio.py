@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from experiments.pipelining import best_slices
-from experiments.portfolio import ORDER, portfolio
+from experiments.portfolio import ORDER, _limited, portfolio
 from experiments.registry import METHODS
 from models.bounds import best_bound
 from schedules import Problem, collective
 from schedules.verify import verify
 from topologies import InputError, NoSchedule, Unsupported
 from topologies.text import parse_topology
+from topologies.units import parse_time
 
 QUICK = ("ring", "direct", "bfb", "rhd", "recursive_doubling")
 
@@ -75,6 +76,30 @@ def test_a_budget_that_is_over_tries_no_other_method():
         "tried"
     ]
     assert [one.why for one in tried] == ["", "no time left"]
+
+
+@pytest.mark.parametrize("name", ["listed", "allreduce_lp", "taccl"])
+@pytest.mark.parametrize(("left", "given"), [(0.5, 0.5), (10**6, None)])
+def test_a_method_with_a_time_limit_gets_no_more_than_is_left(name, left, given):
+    own = METHODS[name].options()
+    limit = _limited(own, left).time_limit
+    seconds = float(parse_time(limit)) if isinstance(limit, str) else limit
+    if given is not None:
+        assert seconds == given
+    elif own.time_limit is None:
+        assert seconds == left
+    else:
+        assert limit == own.time_limit or seconds == float(parse_time(own.time_limit))
+
+
+def test_trees_are_listed_where_that_is_faster():
+    """Slices of equal length take 2 sqrt(α T / 2) = 3.2 % longer than T there; a list schedule does not."""
+    task = problem("dragonfly:4x5?bandwidth=400GB/s,200GB/s", "allgather", 10**9)
+    chosen = best(task, methods=("multitree", "listed"))
+    verify(chosen)
+    assert chosen.stats["algorithm"] == "listed"
+    bound = best_bound(task.topology, task.collective, task.size)
+    assert best_slices(chosen, task.size)[1] <= 1.02 * float(bound.time(task.size))
 
 
 @pytest.mark.parametrize(

@@ -154,24 +154,3 @@ def test_a_rank_sends_along_a_dimension_what_its_links_there_have(text, expected
 def test_chunks_must_be_a_positive_integer(chunks):
     with pytest.raises(InputError, match=r"chunks is .*; it must be an integer of at least 1"):
         METHODS["themis"].options(chunks=chunks)
-
-
-def test_swing_on_a_ring_uses_all_distances_of_its_formula(made):
-    """rho: 1, -1, 3 (De Sensi et al., section 3.1): partners 1, 1 and 3 apart on a ring of 8."""
-    schedule = made(METHODS["swing"], "ring:8")
-    apart = [(schedule.target - schedule.source)[schedule.order == step] % 8 for step in (1, 2, 3)]
-    assert [set(np.minimum(d, 8 - d).tolist()) for d in apart] == [{3}, {1}, {1}]
-
-
-@pytest.mark.parametrize(
-    "text", ["ring:2", "ring:8", "torus:4x4", "torus:4x8", "torus:2x8", "torus:4x4x4", "hypercube:3"]
-)
-@pytest.mark.parametrize("kind", KINDS)
-def test_swing_is_legal_on_tori_of_powers_of_two(made, text, kind):
-    made(METHODS["swing"], text, kind)
-
-
-@pytest.mark.parametrize("text", ["torus:3x4", "mesh:4x4", "complete:4"])
-def test_swing_refuses_others(made, text):
-    with pytest.raises(Unsupported, match="swing needs a torus whose sides are powers of two"):
-        made(METHODS["swing"], text)

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from heuristics.tacos import METHOD, TacosOptions, bitsets, field, memory, rounds
+from heuristics.tacos import METHOD, TacosOptions, bitsets, field, meeting, memory, receivers, rounds
 from heuristics.tacos.network import time_expanded
 from schedules import Problem, collective
 from schedules.verify import verify
@@ -63,7 +63,7 @@ class Twin:
         missing, sources = self.chunks - self.have[node], self.sources[node]
         if not missing:
             return {}
-        care = rounds.CAREFUL if len(missing) <= self.careful else rounds.QUICK
+        care = receivers.CAREFUL if len(missing) <= self.careful else receivers.QUICK
         self.looked_at, self.searched = care
         seeded = self.seed ^ (turn * 0xD1342543DE82EF95 & MASK)
         random = mixed(seeded ^ (node * 0x9E3779B97F4A7C15 & MASK))
@@ -158,6 +158,41 @@ def test_threads_do_not_change_the_schedule(threads):
     one = rounds.synthesize(network, owner, np.uint64(5), 1)
     several = rounds.synthesize(network, owner, np.uint64(5), threads)
     assert all(np.array_equal(a, b) for a, b in zip(one, several, strict=True))
+
+
+class BrokenError(Exception):
+    """Stands for any error in a thread."""
+
+
+def test_a_thread_that_fails_stops_the_others(monkeypatch):
+    play = rounds.play
+
+    def broken(field, made, part, key):
+        if part.thread == 1:
+            raise BrokenError
+        return play(field, made, part, key)
+
+    monkeypatch.setattr(rounds, "play", broken)
+    with pytest.raises(BrokenError):
+        rounds.synthesize(network_of("ring:8"), np.arange(8), np.uint64(0), 3)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_the_transfers_of_a_round_start_together(threads):
+    first = np.array([0, 3, 3, 4])
+    assert rounds.starts(first, 7, threads).tolist() == [0, 0, 0, 14]
+
+
+def test_nobody_goes_on_before_all_have_arrived():
+    steps = meeting.meeting(3)
+    assert meeting.all_have(steps, 0)
+    for thread in (2, 0):
+        meeting.arrive(steps, thread, 1)
+        assert not meeting.all_have(steps, 1)
+    meeting.arrive(steps, 1, 2)
+    assert meeting.all_have(steps, 1)
+    assert not meeting.all_have(steps, 2)
+    assert steps[:, 0].tolist() == [1, 2, 1]
 
 
 def test_the_lowest_set_bit_is_found():

@@ -241,7 +241,7 @@ def test_every_certificate_proves_its_bound(kind, groups):
                 json.dumps(dict(bound.certificate))
 
 
-@pytest.mark.parametrize("kind", ["cut", "degree", "partition", "distance", "combined"])
+@pytest.mark.parametrize("kind", ["cut", "degree", "partition", "distance", "combined", "growth"])
 def test_a_bound_above_its_certificate_is_refused(kind):
     topology, what = parse_topology("dgx_a100:2"), collective("allreduce", 16)
     bound = by_kind(lower_bounds(topology, what, SIZE))[kind]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from experiments.registry import METHODS
-from models.optimum import METHOD, Clocked, least_time
+from models.optimum import Clocked, Limits, least_time
 from models.sccl import Instance
 from schedules import Problem, collective
 from schedules.schedule import Clock
@@ -18,6 +18,7 @@ from schedules.verify import verify
 from topologies import InputError, Unsupported
 from topologies.text import parse_topology
 
+METHOD = METHODS["optimum"]
 ALPHA, B = 0.5e-6, 50e9
 REFERENCE = Path(__file__).parents[1] / "data" / "reference" / "instances.csv"
 
@@ -137,7 +138,7 @@ def test_no_order_of_messages_is_faster(text, kind, details, size):
     """
     task = problem(text, size, kind, **details)
     if kind in {"scatter", "gather", "all-to-all"}:
-        found = least_time(Clocked(Instance(task.topology, task.collective, 1), task.size), 20.0)
+        found = least_time(Clocked(Instance(task.topology, task.collective, 1), task.size), Limits(20.0))
         assert found.ticks == found.proven
         return
     schedule = made(task)
@@ -216,3 +217,41 @@ def test_what_it_does_not_do_is_said(text, kind, message):
 def test_bad_options_are_one_line(options, message):
     with pytest.raises(InputError, match=message):
         METHOD.options(**options)
+
+
+@pytest.mark.parametrize("start", ["auto", "tacos", "bfb", "none"])
+@pytest.mark.parametrize("cuts", [True, False])
+@pytest.mark.parametrize("text", ["uniring:3", "mesh:3x1"])
+def test_neither_start_nor_cuts_change_the_optimum(text, cuts, start):
+    task = problem(text, 2**20)
+    schedule = made(task, start=start, cuts=cuts, time_limit="20s")
+    assert schedule.stats["solver_gap"] == 0
+    assert seconds(schedule, 2**20) == pytest.approx(float(exhaustive(task)), rel=1e-9)
+
+
+def test_a_start_within_the_gap_is_the_answer():
+    """Mesh 3x3: the ring takes 8 sends in a row, the optimum 4; with half of the time as gap it will do."""
+    schedule = made(problem("mesh:3x3", 2**20), start="ring", gap=0.5)
+    assert schedule.stats["solve_s"] == 0
+    assert schedule.stats["solver_gap"] == pytest.approx(0.5)
+    assert schedule.stats["note"].startswith("start ring: ")
+
+
+def test_a_start_that_there_is_not_is_said():
+    """ForestColl has no all-to-all: the search goes on without a start."""
+    schedule = made(problem("ring:3", 2**20, "all-to-all"), start="forestcoll")
+    assert schedule.stats["note"].startswith("start dropped: forestcoll ")
+    assert schedule.stats["solver_gap"] == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"start": "tacso"}, r"^optimum option start is 'tacso'; did you mean 'tacos'\?"),
+        ({"cuts": 1}, r"^optimum option cuts is 1; it must be true or false$"),
+        ({"gap": 1}, r"^optimum option gap is 1; it must be at least 0 and below 1$"),
+    ],
+)
+def test_bad_starts_and_gaps_are_one_line(options, message):
+    with pytest.raises(InputError, match=message):
+        made(problem("ring:3", 600), **options)

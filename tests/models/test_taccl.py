@@ -11,6 +11,7 @@ import pytest
 
 from experiments.options import build_options
 from models.taccl import METHOD, read_sketch, routing
+from models.taccl.deadline import Deadline
 from models.taccl.demand import Demand, Paths, demand_of, with_symmetry
 from models.taccl.jobs import Jobs
 from models.taccl.kernel import NOWHERE, choose, earliest
@@ -194,7 +195,7 @@ def twin(jobs: Jobs, rank, backwards):
 @pytest.mark.parametrize("reduces", [False, True])
 def test_the_kernel_chooses_as_its_twin(backwards, reduces):
     d = demand("ndv2:2", sketch="ndv2-sk-1")
-    sent = route(d, Limits(seconds=2)).sent
+    sent = route(d, Limits(deadline=Deadline.after(2))).sent
     jobs = Jobs.spreading(d, sent)
     if reduces:
         jobs = Jobs.reducing(d, sent, d.logical, together=False)
@@ -243,7 +244,7 @@ def test_contiguity_is_the_best_of_all_ways_to_join_neighbours():
     what = collective("gather", 16)
     logical = sketched_links(topology, read_sketch("ndv2-sk-1"))
     d = demand_of(logical, what, Chunks.even(what, 1), Fraction(16 * 1000), (None, Paths.SKETCH))
-    jobs = Jobs.spreading(d, route(d, Limits(seconds=2)).sent)
+    jobs = Jobs.spreading(d, route(d, Limits(deadline=Deadline.after(2))).sent)
     first = ordered(jobs, 0, 0, np.random.default_rng(0))
     sequence = [job for (job,) in first.messages]
     long = [job for job in sequence if logical.links[jobs.link[job]].between]
@@ -371,7 +372,7 @@ def test_switches_need_a_sketch():
 
 def test_a_limit_without_a_routing_is_said(monkeypatch):
     """A greedy routing is the first incumbent; where symmetry forbids it there may be none in time."""
-    monkeypatch.setattr(routing, "greedy_routing", lambda costs: None)
+    monkeypatch.setattr(routing, "greedy_routing", lambda costs, deadline: None)
     with pytest.raises(
         NoSchedule, match=r"^taccl: the routing stage of mesh:3x3: highs stopped with 'time limit'"
     ):

@@ -8,12 +8,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from models.taccl import read_sketch, shipped_sketches
+from models.taccl import METHOD, read_sketch, shipped_sketches
 from models.taccl.demand import Paths, demand_of, with_symmetry
 from models.taccl.logical import sketched_links
 from models.taccl.sketch import SHIPPED, Connection, Hyperedge, Policy
 from models.taccl.symmetry import sketched_symmetry
-from schedules import collective
+from schedules import Problem, collective
 from schedules.schedule import Chunks
 from topologies.errors import InputError, NoSchedule
 from topologies.text import parse_topology
@@ -217,3 +217,33 @@ def test_a_rooted_collective_drops_the_symmetry_that_moves_its_root():
     demand = demand_of(logical, what, Chunks.even(what), Fraction(10**6), (sketch, Paths.SKETCH))
     assert with_symmetry(demand, what, sketched_symmetry(logical, sketch)).symmetry == ()
     assert np.array_equal(demand.start, [0])
+
+
+def test_a_fixed_input_size_makes_one_schedule_for_all_sizes():
+    """Whatever size is asked for; it is the one that is made for that size without the option."""
+    network, what = parse_topology("ring:4"), collective("allgather", 4)
+
+    def made(size, **options):
+        chosen = METHOD.options(contiguity="all", **options)
+        problem = Problem(network, what, size)
+        assert METHOD.size_dependent(problem, chosen) == ("input_size" not in options)
+        return METHOD.synthesize(problem, chosen, np.random.default_rng(0))
+
+    fixed = [made(Fraction(size), input_size="4MB") for size in (10**3, 10**9)]
+    asked = made(Fraction(4 * 10**6))
+    for schedule in fixed:
+        assert schedule.size == 4 * 10**6
+        assert np.array_equal(schedule.chunk, asked.chunk)
+        assert np.array_equal(schedule.order, asked.order)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("16", r"taccl option input_size: size '16' has no unit"),
+        ("0B", r"taccl option input_size: size '0B' is zero"),
+    ],
+)
+def test_a_wrong_input_size_is_refused(value, message):
+    with pytest.raises(InputError, match=message):
+        METHOD.options(input_size=value)

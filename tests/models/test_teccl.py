@@ -236,7 +236,6 @@ def test_without_a_size_like_links_will_do_and_others_will_not():
 @pytest.mark.parametrize(
     ("text", "details", "message"),
     [
-        ("dgx_a100:1", {}, "^teccl needs a network without switches; dgx_a100:1 has"),
         ("ring:4", {"shards": [1, 2, 3, 4]}, "^teccl needs shards of one size"),
     ],
 )

@@ -1,0 +1,160 @@
+"""The method `listed`: trees of other methods, their pieces placed in time, link by link, for the size asked.
+
+Trees that meet the bottleneck cut carry no more than the bound, but as flows their slices wait for each other
+on links. Here each link's order and the size of every message are chosen (`schedules.listing`). An allreduce
+is listed as it is, and as a reduce-scatter and then an allgather; the shortest is kept.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from schedules.collective import Kind
+from schedules.compose import compose_allreduce
+from schedules.listing import can_be_listed, list_schedule
+from schedules.method import Method, Problem
+from schedules.schedule import Schedule
+from schedules.simulate import simulate
+from topologies.errors import InputError, NoSchedule, Unsupported, suggestion
+from topologies.units import parse_time
+
+DEFAULT_SECONDS = "20s"
+TREES = ("forestcoll", "allreduce_trees", "allreduce_lp")
+"""Whose flows are tried by default."""
+_AS_FLOWS: Mapping[str, Mapping[str, Any]] = {
+    "allreduce_trees": {"timed": False},
+    "allreduce_lp": {"time_limit": 10.0},
+}
+"""Options with which methods make flows, for all sizes, soon."""
+
+
+@dataclass(frozen=True)
+class ListedOptions:
+    """Options of the list schedules.
+
+    Parameters
+    ----------
+    of
+        Methods whose flows are tried, one after the other.
+    time_limit
+        A time with its unit; when it is over, no other list schedule is begun.
+
+    Raises
+    ------
+    InputError
+        If the time is none, or a method is not a name.
+    """
+
+    of: tuple[str, ...] = TREES
+    time_limit: str = DEFAULT_SECONDS
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        if parse_time(self.time_limit) <= 0:
+            raise InputError(
+                f"listed option time_limit is {self.time_limit!r}; it must be positive, such as 20s"
+            )
+        if isinstance(self.of, str) or not self.of or not all(isinstance(name, str) for name in self.of):
+            raise InputError(f"listed option of is {self.of!r}; it must be a list of names")
+        object.__setattr__(self, "of", tuple(self.of))
+
+
+def listed(methods: Mapping[str, Method]) -> Method:
+    """Return the method `listed` over the flows of these methods."""
+
+    def synthesize(problem: Problem, options: ListedOptions, rng: np.random.Generator) -> Schedule:
+        return _shortest(problem, _chosen(methods, options), float(parse_time(options.time_limit)), rng)
+
+    def supports(problem: Problem, options: ListedOptions) -> None:
+        _check(problem, _chosen(methods, options))
+
+    return Method(
+        name="listed",
+        kind="heuristic",
+        synthesize=synthesize,
+        options=ListedOptions,
+        supports=supports,
+        size_dependent=lambda problem, options: True,
+        seeded=True,
+        summary="trees of other methods, with the order and the size of every link's messages chosen",
+    )
+
+
+def _chosen(methods: Mapping[str, Method], options: ListedOptions) -> list[tuple[Method, Any]]:
+    """Return the methods and their options."""
+    unknown = next((name for name in options.of if name not in methods), None)
+    if unknown is not None:
+        raise InputError(f"listed option of: unknown method '{unknown}'{suggestion(unknown, methods)}")
+    return [(methods[name], methods[name].options(**_AS_FLOWS.get(name, {}))) for name in options.of]
+
+
+def _check(problem: Problem, methods: Sequence[tuple[Method, Any]]) -> None:
+    """Refuse what no method makes."""
+    reasons = []
+    for method, options in methods:
+        try:
+            method.supports(problem, options)
+        except Unsupported as error:
+            reasons.append(str(error))
+        else:
+            return
+    raise Unsupported("listed: " + "; ".join(reasons))
+
+
+def _shortest(
+    problem: Problem, methods: Sequence[tuple[Method, Any]], budget: float, rng: np.random.Generator
+) -> Schedule:
+    """Return the list schedule of least simulated time.
+
+    Raises
+    ------
+    NoSchedule
+        If no method made a flow that can be listed.
+    """
+    size, until = problem.size or Fraction(1), time.monotonic() + budget
+    found: list[tuple[float, Schedule]] = []
+    for flows in _flows(problem, methods, rng):
+        left = until - time.monotonic()
+        if found and left <= 0:
+            break
+        parts = [list_schedule(flow, size, seconds=max(left, 0) / (2 * len(flows))) for flow in flows]
+        schedule = parts[0] if len(parts) == 1 else compose_allreduce(parts[0], parts[1])
+        found.append((simulate(schedule, size).time, schedule))
+    if not found:
+        raise NoSchedule(f"listed: no flow of {problem.collective} on {problem.topology.name} can be listed")
+    return min(found, key=lambda each: each[0])[1]
+
+
+def _flows(
+    problem: Problem, methods: Sequence[tuple[Method, Any]], rng: np.random.Generator
+) -> Iterator[tuple[Schedule, ...]]:
+    """Yield flows of each method: one, or a reduce-scatter and an allgather for an allreduce."""
+    what = problem.collective
+    halves = [what.with_kind(kind) for kind in (Kind.REDUCE_SCATTER, Kind.ALLGATHER)]
+    wholes = [(halves,), ([what],)] if what.kind is Kind.ALLREDUCE and not what.parts else [([what],)]
+    for method, options in methods:
+        for (parts,) in wholes:
+            flows = []
+            for part in parts:
+                made = _flow(Problem(problem.topology, part, problem.size), method, options, rng)
+                if made is None:
+                    break
+                flows.append(made)
+            else:
+                yield tuple(flows)
+
+
+def _flow(problem: Problem, method: Method, options: Any, rng: np.random.Generator) -> Schedule | None:
+    """Return the flow of a method, if it makes one that can be listed."""
+    try:
+        method.supports(problem, options)
+        schedule = method.synthesize(problem, options, rng)
+    except (Unsupported, NoSchedule):
+        return None
+    return schedule if can_be_listed(schedule) else None

@@ -1,0 +1,183 @@
+"""The tables of a run as Markdown, for pages that are read without running anything.
+
+A page marks where a table of the run goes, and ``python -m experiments.report.markdown DIR PAGE...`` fills it
+in; all else of the page stays::
+
+    <!-- results: least 1GB 1KB -->
+    ...
+    <!-- end -->
+
+===========================  ==========================================================================
+``rows``                     how many rows there are, by status, and of how much
+``least SIZE...``            the least gap and whose, a line a topology, of every collective
+``gaps COLLECTIVE``          the least gap and whose, a line a topology, of every size
+``map COLLECTIVE SIZE``      the gap of every method, a line each, on every topology
+``methods``                  what became of each method's cases, its mean gap, its synthesis time
+===========================  ==========================================================================
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from experiments.replacing import replacing
+from experiments.report.glance import Spot, heat_map, nearest, ranking
+from experiments.report.results import OK, Results, read_results
+from experiments.report.tables import states
+from experiments.report.text import percent, seconds, size
+from topologies.errors import InputError, TuttiError, suggestion
+from topologies.units import parse_size
+
+BLOCK = re.compile(r"(<!-- results: ([^>]*?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+OUTCOMES = (OK, "unsupported", "infeasible", "timeout", "failed")
+BAD_INPUT = 2
+
+
+def filled(text: str, results: Results) -> str:
+    """Return a page with every table that it asks for made anew.
+
+    Raises
+    ------
+    InputError
+        If it asks for something else, or for what is not in the run.
+    """
+    return BLOCK.sub(lambda match: f"{match[1]}{_block(match[2].split(), results)}\n{match[4]}", text)
+
+
+def counts(results: Results) -> str:
+    """Return a line on how much there is."""
+    told = ", ".join(f"{count:,} {status}" for status, count in states(results).items())
+    return (
+        f"Topologies: {len(results.topologies)}; collectives: {len(results.collectives)}; "
+        f"methods: {len(results.series)}; rows: {len(results.rows):,} ({told})."
+    )
+
+
+def least(results: Results, *sizes: str) -> str:
+    """Return the least gaps of every collective at some sizes, in percent."""
+    wanted = [_size(text) for text in sizes]
+    tables = [
+        (bytes_, nearest(results, collective)) for bytes_ in wanted for collective in results.collectives
+    ]
+    head = ["topology", *(f"{table.collective} {size(bytes_)}" for bytes_, table in tables)]
+    places = [_place(table.sizes, size(bytes_), table.collective) for bytes_, table in tables]
+    lines = [
+        [
+            _code(short),
+            *(_spot(table.lines[at][1][place]) for (_, table), place in zip(tables, places, strict=True)),
+        ]
+        for at, short in enumerate(results.short.values())
+    ]
+    return _table(head, lines)
+
+
+def gaps(results: Results, collective: str) -> str:
+    """Return the least gaps of one collective at every size, in percent."""
+    table = nearest(results, _collective(results, collective))
+    names = list(results.short.values())
+    lines = [[_code(names[place]), *map(_spot, spots)] for place, spots in table.lines]
+    return _table(["topology", *table.sizes], lines)
+
+
+def gap_map(results: Results, collective: str, bytes_: str) -> str:
+    """Return the gap of every method on every topology, in percent."""
+    sizes = nearest(results, _collective(results, collective)).sizes
+    _place(sizes, size(_size(bytes_)), collective)
+    found = heat_map(results, collective, _size(bytes_))
+    lines = [[_code(series.label), *(spot.text for spot in spots)] for series, spots in found.lines]
+    return _table(["gap, %", *map(_code, results.short.values())], lines)
+
+
+def methods(results: Results) -> str:
+    """Return every method with its mean gap, the outcomes of its cases and the median of its syntheses."""
+    head = ["method", "mean gap, %", "smallest size", "largest size", "slower than the best", "best in"]
+    head += ["has a time", "not defined", "no schedule", "time limit", "failed", "synthesis, median"]
+    lines = [
+        [
+            _code(one.series.label),
+            *(percent(gap) for gap in (one.mean, one.smallest, one.largest)),
+            "" if one.slower is None else f"{one.slower:.2f}×",
+            str(one.best),
+            *(str(one.counts.get(status) or "") for status in OUTCOMES),
+            seconds(one.seconds),
+        ]
+        for one in ranking(results)
+    ]
+    return _table(head, lines)
+
+
+TABLES: dict[str, Callable[..., str]] = {
+    "rows": counts,
+    "least": least,
+    "gaps": gaps,
+    "map": gap_map,
+    "methods": methods,
+}
+
+
+def _block(words: Sequence[str], results: Results) -> str:
+    name, *arguments = words or [""]
+    if name not in TABLES:
+        raise InputError(f"results: unknown table '{name}'{suggestion(name, TABLES)}")
+    try:
+        return TABLES[name](results, *arguments)
+    except TypeError as error:
+        raise InputError(f"results: {' '.join(words)}: wrong number of words") from error
+
+
+def _collective(results: Results, name: str) -> str:
+    if name not in results.collectives:
+        raise InputError(
+            f"results: the run has no collective '{name}'{suggestion(name, results.collectives)}"
+        )
+    return name
+
+
+def _size(text: str) -> float:
+    return float(parse_size(text))
+
+
+def _place(sizes: list[str], wanted: str, collective: str) -> int:
+    if wanted not in sizes:
+        raise InputError(f"results: {collective} was not run at {wanted}; its sizes are {', '.join(sizes)}")
+    return sizes.index(wanted)
+
+
+def _spot(spot: Spot) -> str:
+    return f"{spot.text} {spot.name}".strip()
+
+
+def _code(text: str) -> str:
+    return f"`{text}`"
+
+
+def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    return "\n".join(_lines(head, lines))
+
+
+def _lines(head: Sequence[str], lines: Iterable[Sequence[str]]) -> Iterator[str]:
+    for cells in (head, ["---"] * len(head), *lines):
+        yield f"| {' | '.join(cells)} |"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Fill in pages from the directory of a run; return 0, or 2 where something is wrong."""
+    try:
+        if len(arguments) < 2:
+            raise InputError("usage: python -m experiments.report.markdown DIR PAGE...")
+        results = read_results(Path(arguments[0]))
+        for page in map(Path, arguments[1:]):
+            text = filled(page.read_text(encoding="utf-8"), results)
+            with replacing(page) as draft:
+                draft.write_text(text, encoding="utf-8")
+    except (TuttiError, OSError) as error:
+        sys.stderr.write(f"tutti: {error}\n")
+        return BAD_INPUT
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

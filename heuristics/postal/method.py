@@ -1,0 +1,199 @@
+"""Postal gossip: every free port sends all that is new to the rank that gains most.
+
+A message holds each link for α, however little it carries, so small allgathers are about the number of
+messages: what a rank knows should double with one port, triple with two, and more where messages follow
+each other before the first has arrived: the postal model (Bar-Noy and Kipnis, doi 10.1145/140901.140903).
+There the best gossip on one switch is translation-invariant: all ranks send over equal distances at equal
+times. So the greedy search (`heuristics.postal.kernel`) uses all images of a route under the network's
+translations together, or under those along one dimension, or none; it counts α alone, or α and bytes; its
+preferences are random. The schedule that is fastest when simulated is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+
+from heuristics.postal.kernel import NEVER, Found, Taste, Wires, gossip
+from heuristics.postal.routes import Network, translations
+from heuristics.steps import supports_allgathers
+from schedules.compose import from_allgather
+from schedules.method import Method, Problem
+from schedules.schedule import Chunks, Clock, Schedule, step_numbers
+from schedules.simulate import simulate
+from topologies.errors import InputError
+from topologies.exact import BoolArray, Int32Array, Int64Array, offsets_of
+
+MOST_RANKS = 256
+"""Every rank may send to every other at every moment."""
+DEFAULT_TRIES = 200
+WORK = 2**28
+"""Routes times chunks times tries: on larger networks there are fewer tries."""
+MOMENTS = 32
+"""So many moments have noise of their own; later ones use it again."""
+
+
+@dataclass(frozen=True)
+class PostalOptions:
+    """Options of postal gossip.
+
+    Parameters
+    ----------
+    tries
+        How often at most the search is run, in each of its ways; large networks get fewer.
+
+    Raises
+    ------
+    InputError
+        If it is not a whole number from 1.
+    """
+
+    tries: int = DEFAULT_TRIES
+
+    def __post_init__(self) -> None:
+        """Check the value."""
+        if isinstance(self.tries, bool) or not isinstance(self.tries, int) or self.tries < 1:
+            raise InputError(f"postal option tries is {self.tries!r}; it must be a whole number from 1")
+
+
+def synthesize(problem: Problem, options: PostalOptions, rng: np.random.Generator) -> Schedule:
+    """Return the fastest schedule found, in the step clock.
+
+    Raises
+    ------
+    Unsupported
+        As `supports`.
+    """
+    supports(problem, options)
+    return from_allgather(problem, partial(_allgather, tries=options.tries, rng=rng))
+
+
+def _allgather(problem: Problem, tries: int, rng: np.random.Generator) -> Schedule:
+    size = Fraction(1) if problem.size is None else problem.size
+    found = list(_candidates(problem, tries, rng))
+    times = [simulate(schedule, size).time for schedule in found]
+    return found[int(np.argmin(times))]
+
+
+def _candidates(problem: Problem, tries: int, rng: np.random.Generator) -> Iterator[Schedule]:
+    """Yield the best of every way to search: with symmetries or without, by α or by α and bytes."""
+    topology = problem.topology
+    symmetries = translations(topology)
+    for used in [symmetries, []] if symmetries else [[]]:
+        network = Network.of(topology, used)
+        for with_bytes in (False, True):
+            best = _search(problem, network, with_bytes, (tries, rng))
+            if best is not None:
+                yield _schedule(problem, network, best)
+
+
+def _search(
+    problem: Problem, network: Network, with_bytes: bool, effort: tuple[int, np.random.Generator]
+) -> Found | None:
+    """Return the fastest gossip of all tries, None if none reached everyone."""
+    wires = _wires(problem, network, with_bytes)
+    tries, rng = effort
+    cells = len(network.source) * problem.topology.num_ranks
+    best, fastest = None, NEVER
+    for number in range(max(1, min(tries, WORK // cells // MOMENTS))):
+        taste = _taste(wires, number, rng)
+        time, found = gossip(wires, problem.topology.num_nodes, taste, fastest)
+        if time < fastest:
+            best, fastest = found, time
+    return best
+
+
+def _wires(problem: Problem, network: Network, with_bytes: bool) -> Wires:
+    topology, chunks = problem.topology, Chunks.even(problem.collective)
+    size = Fraction(1) if problem.size is None else problem.size
+    alpha = topology.alpha.floats
+    bandwidth = topology.bandwidth.floats
+    return Wires(
+        network.routes.offsets,
+        network.routes.links,
+        network.source,
+        network.target,
+        network.classes,
+        alpha,
+        1 / bandwidth if with_bytes or not alpha.any() else np.zeros_like(bandwidth),
+        np.add.reduceat(alpha[network.routes.links], network.routes.offsets[:-1]),
+        np.multiply(chunks.size, float(size / chunks.denominator), dtype=np.float64),
+        *_neighbours(network, topology.num_nodes),
+    )
+
+
+def _neighbours(network: Network, nodes: int) -> tuple[Int64Array, Int32Array]:
+    """Return the nodes that each node has a link to, if these keep data, in CSR form."""
+    direct = np.diff(network.routes.offsets) == 1
+    pairs = np.unique(network.source[direct].astype(np.int64) * nodes + network.target[direct])
+    return offsets_of(np.bincount(pairs // nodes, minlength=nodes)), (pairs % nodes).astype(np.int32)
+
+
+def _taste(wires: Wires, number: int, rng: np.random.Generator) -> Taste:
+    """Return the preferences of one try: the first are greedy, the others less so and less."""
+    noise = rng.random((MOMENTS, len(wires.classes) - 1)) * (0.9, 0.9, 2, 4)[number % 4]
+    ranks, rare = len(wires.size), (0.0, 0.25, 1.0)[number % 3]
+    if number % 5:
+        return Taste(noise, rare, NEVER, 1)
+    long = float(rng.choice(np.unique(wires.latency)))
+    return Taste(noise, rare, long, int(rng.integers(1, max(3, ranks // 2 + 1))))
+
+
+def _schedule(problem: Problem, network: Network, found: Found) -> Schedule:
+    """Return the schedule of all that was sent; a step is a moment at which something left."""
+    node, chunk = np.nonzero(_used(found, network, problem.topology.num_ranks))
+    route, moment = found.route[node, chunk], found.moment[node, chunk]
+    order = np.lexsort((chunk, route, moment))
+    steps = np.unique(moment[order], return_inverse=True)[1] + 1
+    return Schedule(
+        topology=problem.topology,
+        collective=problem.collective,
+        clock=Clock.STEP,
+        chunks=Chunks.even(problem.collective),
+        chunk=chunk[order].astype(np.int32),
+        route=route[order],
+        order=step_numbers(steps),
+        routes=network.routes,
+    )
+
+
+def _used(found: Found, network: Network, ranks: int) -> BoolArray:
+    """Return what was sent, bool (nodes, chunks), but for what came to a switch that never passed it on."""
+    sent = found.route >= 0
+    while True:
+        node, chunk = np.nonzero(sent)
+        passed = np.zeros_like(sent)
+        passed[network.source[found.route[node, chunk]], chunk] = True
+        useless = sent & ~passed
+        useless[:ranks] = False
+        if not useless.any():
+            return sent
+        sent = sent & ~useless
+
+
+def supports(problem: Problem, options: PostalOptions) -> None:
+    """Raise `Unsupported` for groups, for what is not made of allgathers, and for over 256 ranks."""
+    supports_allgathers(METHOD, problem)
+    ranks = problem.topology.num_ranks
+    if ranks > MOST_RANKS:
+        raise METHOD.unsupported(f"takes at most {MOST_RANKS} ranks; {problem.topology.name} has {ranks}")
+
+
+def _by_size(problem: Problem, options: PostalOptions) -> bool:
+    return True
+
+
+METHOD = Method(
+    name="postal",
+    kind="heuristic",
+    synthesize=synthesize,
+    options=PostalOptions,
+    supports=supports,
+    size_dependent=_by_size,
+    seeded=True,
+    summary="greedy gossip for small messages: every free port sends all that is new to who gains most",
+)
