@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from experiments.pipelining import best_slices
+from models.bounds import best_bound
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from schedules.verify import verify
@@ -44,6 +45,10 @@ ORDER = (
     *("mcf", "tacos", "blink", "allreduce_lp", "tto", "taccl"),
 )
 """Quick ones and those that are often best first."""
+VARIANTS: Mapping[str, Sequence[Mapping[str, Any]]] = {"swing": ({"version": "latency"},)}
+"""Options besides a method's defaults that are tried after them."""
+ROUNDING = 1e-9
+"""A time this close (relatively) to the proven bound meets it."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,19 @@ class BestOptions:
 
 
 @dataclass(frozen=True)
+class Entry:
+    """A method with the options that are not its defaults."""
+
+    method: Method
+    given: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """The method's name and these options."""
+        return " ".join([self.method.name, *(f"{name}={value}" for name, value in self.given.items())])
+
+
+@dataclass(frozen=True)
 class Tried:
     """What became of one method: simulated seconds (infinite: no schedule), seconds it took, and why."""
 
@@ -104,15 +122,15 @@ def portfolio(methods: Mapping[str, Method]) -> Method:
     )
 
 
-def fastest(problem: Problem, methods: Sequence[Method], budget: float, rng: np.random.Generator) -> Schedule:
+def fastest(problem: Problem, entries: Sequence[Entry], budget: float, rng: np.random.Generator) -> Schedule:
     """Return the schedule of least simulated time at the problem's size, verified.
 
     Parameters
     ----------
     problem
         With a size.
-    methods
-        In the order in which they are tried.
+    entries
+        In the order in which they are tried, until one meets the proven bound.
     budget
         Seconds, after which none is begun; the first is always tried.
 
@@ -121,17 +139,22 @@ def fastest(problem: Problem, methods: Sequence[Method], budget: float, rng: np.
     NoSchedule
         If no method found one.
     """
+    size = problem.size or Fraction(1)
+    least = float(best_bound(problem.topology, problem.collective, size).time(size)) * (1 + ROUNDING)
     best: Schedule | None = None
+    fastest_so_far = math.inf
     tried: list[Tried] = []
     began = time.monotonic()
-    for method in methods:
-        if tried and time.monotonic() - began > budget:
-            tried.append(Tried(method.name, math.inf, 0.0, "no time left"))
-            continue
+    for entry in entries:
         left = budget - (time.monotonic() - began)
-        attempt, schedule = _attempt(problem, method, rng, max(left, LEAST_SECONDS))
-        if schedule is not None and attempt.seconds < min((one.seconds for one in tried), default=math.inf):
-            best = schedule.replace(stats={**schedule.stats, "algorithm": method.name})
+        if tried and (left < 0 or fastest_so_far <= least):
+            why = "no time left" if fastest_so_far > least else "the proven bound is met"
+            tried.append(Tried(entry.label, math.inf, 0.0, why))
+            continue
+        attempt, schedule = _attempt(problem, entry, rng, max(left, LEAST_SECONDS))
+        if schedule is not None and attempt.seconds < fastest_so_far:
+            fastest_so_far = attempt.seconds
+            best = schedule.replace(stats={**schedule.stats, "algorithm": entry.label})
         tried.append(attempt)
     if best is None:
         reasons = "; ".join(f"{one.method}: {one.why}" for one in tried)
@@ -140,19 +163,20 @@ def fastest(problem: Problem, methods: Sequence[Method], budget: float, rng: np.
 
 
 def _attempt(
-    problem: Problem, method: Method, rng: np.random.Generator, left: float
+    problem: Problem, entry: Entry, rng: np.random.Generator, left: float
 ) -> tuple[Tried, Schedule | None]:
     """Return what became of a method in the seconds left, and its schedule if it has one."""
     began = time.monotonic()
-    options = _limited(method.options(), left)
+    method, label = entry.method, entry.label
+    options = _limited(method.options(**entry.given), left)
     try:
         method.supports(problem, options)
         schedule = method.synthesize(problem, options, rng)
     except (Unsupported, NoSchedule) as error:
-        return Tried(method.name, math.inf, time.monotonic() - began, str(error)), None
+        return Tried(label, math.inf, time.monotonic() - began, str(error)), None
     verify(schedule)
     _, seconds = best_slices(schedule, problem.size or Fraction(1))
-    return Tried(method.name, seconds, time.monotonic() - began), schedule
+    return Tried(label, seconds, time.monotonic() - began), schedule
 
 
 def _limited(options: Any, left: float) -> Any:
@@ -165,10 +189,10 @@ def _limited(options: Any, left: float) -> Any:
     return replace(options, time_limit=left if own is None else min(own, left))
 
 
-def _chosen(methods: Mapping[str, Method], options: BestOptions) -> list[Method]:
-    """Return the methods to try, in order."""
+def _chosen(methods: Mapping[str, Method], options: BestOptions) -> list[Entry]:
+    """Return the methods to try, in order, each with its variants."""
     names = options.methods or [name for name in ORDER if name in methods]
     unknown = next((name for name in names if name not in methods), None)
     if unknown is not None:
         raise InputError(f"best option methods: unknown method '{unknown}'{suggestion(unknown, methods)}")
-    return [methods[name] for name in names]
+    return [Entry(methods[name], given) for name in names for given in ({}, *VARIANTS.get(name, ()))]

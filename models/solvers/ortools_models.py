@@ -35,6 +35,8 @@ TERMINATIONS = {
 
 LIMITED = frozenset({"FEASIBLE", "NOT_SOLVED"})
 _Options = TypeVar("_Options", bound=SolverOptions)
+MOST = 0.5
+"""Of its time limit: who stops then without a solution that is proven has given up for lack of time."""
 ALMOST = 0.99
 """Of its time limit: who stops then, GLOP with ABNORMAL too, has reached it."""
 
@@ -60,10 +62,19 @@ class Run:
         late = options.time_limit is not None and self.seconds >= ALMOST * options.time_limit
         if native in TERMINATIONS and not (late and native == "ABNORMAL"):
             return TERMINATIONS[native]
-        # CP-SAT stops earlier where its next step might take it past the limit.
-        if late or (native in LIMITED and options.time_limit is not None and options.iteration_limit is None):
+        if late or self._gave_up(native, options):
             return Termination.TIME_LIMIT
         return Termination.UNKNOWN if options.iteration_limit is None else Termination.ITERATION_LIMIT
+
+    def _gave_up(self, native: str, options: SolverOptions) -> bool:
+        """Whether it stopped before its time: CP-SAT does if its next step might take it past the limit."""
+        limit = options.time_limit
+        return (
+            limit is not None
+            and options.iteration_limit is None
+            and native in LIMITED
+            and self.seconds >= MOST * limit
+        )
 
 
 def run_native(

@@ -59,7 +59,19 @@ def test_sizes_switch_over():
 def test_allgather_of_a_kilobyte_is_within_a_tenth_of_its_bound(text):
     task = problem(text, "allgather", 2**10)
     bound = best_bound(task.topology, task.collective, task.size)
-    assert best_slices(best(task), task.size)[1] <= 1.1 * float(bound.time(task.size))
+    assert best_slices(best(task, time_limit="3s"), task.size)[1] <= 1.1 * float(bound.time(task.size))
+
+
+def test_variants_are_tried_too():
+    """On a 4x4 torus the whole vector is exchanged in 4 steps, two of them over two links."""
+    found = best(problem("torus:4x4", "allreduce", 2**10), methods=("ring", "swing"))
+    assert found.stats["algorithm"] == "swing version=latency"
+    assert [one.method for one in found.stats["tried"]] == ["ring", "swing", "swing version=latency"]
+
+
+def test_nothing_is_tried_once_the_bound_is_met():
+    found = best(problem("complete:8", "allgather", 2**30), methods=("direct", "ring", "tacos"))
+    assert [one.why for one in found.stats["tried"]] == ["", *["the proven bound is met"] * 2]
 
 
 def test_what_has_no_schedule_is_passed_over_and_named_if_nothing_is_left():

@@ -378,6 +378,7 @@ def test_a_helper_that_can_not_import_its_solver_says_so(odd_solver, monkeypatch
         ("ABNORMAL", 0.1, Termination.ERROR),
         ("ABNORMAL", 9.98, Termination.TIME_LIMIT),  # GLOP that runs into its limit says so
         ("NOT_SOLVED", 9.98, Termination.TIME_LIMIT),
+        ("NOT_SOLVED", 8.2, Termination.TIME_LIMIT),  # CP-SAT gives up before a step that may take too long
         ("NOT_SOLVED", 0.1, Termination.UNKNOWN),
         ("OPTIMAL", 10.2, Termination.OPTIMAL),
     ],
