@@ -1,6 +1,7 @@
-"""A binary heap of (key, node) in two arrays, the least key first: the queue of shortest-path searches.
+"""Binary heaps, the least first; keys are integers or floats, numba compiles either.
 
-Keys are integers or floats; numba compiles either.
+One of (key, node) in two arrays, the queue of shortest-path searches, and one of events whose keys stand in a
+table, so that many heaps may share it; of equal keys the event of least number comes first.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any
 import numpy.typing as npt
 from numba import njit
 
-from topologies.exact import Int32Array
+from topologies.exact import Int32Array, Int64Array
 
 
 @njit(cache=True)
@@ -35,3 +36,34 @@ def sift_down(keys: npt.NDArray[Any], nodes: Int32Array, size: int) -> None:
         keys[hole], nodes[hole] = keys[child], nodes[child]
         hole = child
     keys[hole], nodes[hole] = key, node
+
+
+@njit(cache=True)
+def push_event(heap: Int64Array, key: npt.NDArray[Any], size: int, event: int) -> None:
+    """Put an event into a binary heap by (key[event], event) of this size."""
+    place = size
+    while place > 0:
+        above = heap[(place - 1) // 2]
+        if key[above] < key[event] or (key[above] == key[event] and above < event):
+            break
+        heap[place] = above
+        place = (place - 1) // 2
+    heap[place] = event
+
+
+@njit(cache=True)
+def pop_event(heap: Int64Array, key: npt.NDArray[Any], size: int) -> int:
+    """Remove the first event of a heap of this size, and return it."""
+    first, event, place, size = heap[0], heap[size - 1], 0, size - 1
+    while 2 * place + 1 < size:
+        below = 2 * place + 1
+        if below + 1 < size:
+            one, other = heap[below], heap[below + 1]
+            if key[other] < key[one] or (key[other] == key[one] and other < one):
+                below += 1
+        if key[event] < key[heap[below]] or (key[event] == key[heap[below]] and event < heap[below]):
+            break
+        heap[place] = heap[below]
+        place = below
+    heap[place] = event
+    return first

@@ -18,6 +18,7 @@ import numpy as np
 from numba import njit
 
 from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array
+from topologies.heap import pop_event, push_event
 
 
 class Hung(NamedTuple):
@@ -123,13 +124,13 @@ def _listed(
             event = _first(on, queues, key, busy)
             if event >= 0:
                 start[event], finish[event] = now, now + span[event]
-                push(agenda, finish, due, event)
+                push_event(agenda, finish, due, event)
                 due += 1
         if due == 0:
             return start.reshape(ticks.shape)
         now, count, free = finish[agenda[0]], 0, 0
         while due > 0 and finish[agenda[0]] == now:
-            event = pop_first(agenda, finish, due)
+            event = pop_event(agenda, finish, due)
             due -= 1
             busy[link[event]] = False
             freed[free] = link[event]
@@ -166,7 +167,7 @@ def empty_queues(link: Int32Array, num_links: int) -> tuple[Int64Array, Int64Arr
 def wait(event: int, on: int, queues: tuple[Int64Array, Int64Array, Int64Array], key: Int64Array) -> None:
     """Add an event to those that wait for a link."""
     room, base, size = queues
-    push(room[base[on] : base[on + 1]], key, size[on], event)
+    push_event(room[base[on] : base[on + 1]], key, size[on], event)
     size[on] += 1
 
 
@@ -179,7 +180,7 @@ def _first(
     if busy[on] or size[on] == 0:
         return -1
     busy[on] = True
-    event = pop_first(room[base[on] : base[on + 1]], key, size[on])
+    event = pop_event(room[base[on] : base[on + 1]], key, size[on])
     size[on] -= 1
     return event
 
@@ -204,34 +205,3 @@ def tell(event: int, made: tuple[Hung, Int64Array], left: Int64Array, ready: Int
         ready[count] = pieces * nodes + at + child
         count += 1
     return count
-
-
-@njit(cache=True)
-def push(heap: Int64Array, key: Int64Array, size: int, event: int) -> None:
-    """Put an event into a binary heap by (key, event) of this size."""
-    place = size
-    while place > 0:
-        above = heap[(place - 1) // 2]
-        if key[above] < key[event] or (key[above] == key[event] and above < event):
-            break
-        heap[place] = above
-        place = (place - 1) // 2
-    heap[place] = event
-
-
-@njit(cache=True)
-def pop_first(heap: Int64Array, key: Int64Array, size: int) -> int:
-    """Remove the first event of a heap of this size, and return it."""
-    first, event, place, size = heap[0], heap[size - 1], 0, size - 1
-    while 2 * place + 1 < size:
-        below = 2 * place + 1
-        if below + 1 < size:
-            one, other = heap[below], heap[below + 1]
-            if key[other] < key[one] or (key[other] == key[one] and other < one):
-                below += 1
-        if key[event] < key[heap[below]] or (key[event] == key[heap[below]] and event < heap[below]):
-            break
-        heap[place] = heap[below]
-        place = below
-    heap[place] = event
-    return first

@@ -16,8 +16,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from models.allreduce_trees.listing import Hung, empty_queues, pop_first, prepared, tell, wait
+from models.allreduce_trees.listing import Hung, empty_queues, prepared, tell, wait
 from topologies.exact import Int32Array, Int64Array, offsets_of
+from topologies.heap import pop_event
 
 
 class Load(NamedTuple):
@@ -156,7 +157,7 @@ def _rounds(trees: Hung, load: Load, priority: Int64Array, num_links: int) -> In
                 more = load.amount[heap[0] // trees.parent.shape[1] % len(load.tree)]
                 if amount > 0 and load.room < amount + more:
                     break
-                sent[done] = pop_first(heap, key, size[on])
+                sent[done] = pop_event(heap, key, size[on])
                 found[sent[done]] = now
                 size[on], amount, done = size[on] - 1, amount + more, done + 1
         count, now = 0, now + 1

@@ -15,6 +15,7 @@ import numpy as np
 from numba import njit
 
 from topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array
+from topologies.heap import pop_event, push_event
 
 
 class Jobs(NamedTuple):
@@ -120,7 +121,7 @@ def send(jobs: Jobs, net: Net, priority: FloatArray, limits: Limits) -> tuple[Se
             return Sent(sent.first[: count + 1].copy(), sent.job, sent.route[:count].copy()), end
         now = state.when[state.agenda[0]]
         while state.counts[_EVENTS] > 0 and state.when[state.agenda[0]] <= now:
-            event = _pop(state.agenda, state.when, state.counts[_EVENTS])
+            event = pop_event(state.agenda, state.when, state.counts[_EVENTS])
             state.counts[_EVENTS] -= 1
             message = event // 2
             if event % 2 == 0:
@@ -158,7 +159,7 @@ def _empty(jobs: Jobs, net: Net) -> _State:
 def _wait(job: int, jobs: Jobs, net: Net, priority: FloatArray, state: _State) -> None:
     """Let a job wait for its route."""
     route = jobs.route[state.edge[job]]
-    _push(state.heap[state.room[route] : state.room[route + 1]], priority, state.size[route], job)
+    push_event(state.heap[state.room[route] : state.room[route + 1]], priority, state.size[route], job)
     state.size[route] += 1
     _touch(net.links[net.offsets[route]], state)
 
@@ -225,7 +226,7 @@ def _go(
     sent.first[message + 1] = state.counts[_SENT]
     state.when[2 * message], state.when[2 * message + 1] = state.free[links[0]], tail
     for event in (2 * message, 2 * message + 1):
-        _push(state.agenda, state.when, state.counts[_EVENTS], event)
+        push_event(state.agenda, state.when, state.counts[_EVENTS], event)
         state.counts[_EVENTS] += 1
     return tail
 
@@ -253,7 +254,7 @@ def _fill(
         most = max(limits.least, limits.share * room / (1 + limits.weight * hops))
         if amount > 0 and (amount + jobs.amount[edge]) * seconds > most:
             break
-        sent.job[state.counts[_SENT]] = _pop(heap, priority, state.size[route])
+        sent.job[state.counts[_SENT]] = pop_event(heap, priority, state.size[route])
         state.size[route] -= 1
         state.counts[_SENT] += 1
         amount += jobs.amount[edge]
@@ -270,35 +271,3 @@ def _tell(done: Int64Array, jobs: Jobs, net: Net, priority: FloatArray, state: _
             state.left[other] -= 1
             if state.left[other] == 0:
                 _wait(other, jobs, net, priority, state)
-
-
-@njit(cache=True)
-def _push(heap: Int64Array, key: FloatArray, size: int, entry: int) -> None:
-    """Put an entry into a binary heap by (key, entry) of this size."""
-    place = size
-    while place > 0:
-        above = heap[(place - 1) // 2]
-        if key[above] < key[entry] or (key[above] == key[entry] and above < entry):
-            break
-        heap[place] = above
-        place = (place - 1) // 2
-    heap[place] = entry
-
-
-@njit(cache=True)
-def _pop(heap: Int64Array, key: FloatArray, size: int) -> int:
-    """Remove the first entry of a heap of this size, and return it."""
-    first, entry, place, size = heap[0], heap[size - 1], 0, size - 1
-    while 2 * place + 1 < size:
-        below = 2 * place + 1
-        if below + 1 < size:
-            one, other = heap[below], heap[below + 1]
-            if key[other] < key[one] or (key[other] == key[one] and other < one):
-                below += 1
-        under = heap[below]
-        if key[entry] < key[under] or (key[entry] == key[under] and entry < under):
-            break
-        heap[place] = under
-        place = below
-    heap[place] = entry
-    return first
