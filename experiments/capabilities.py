@@ -15,6 +15,8 @@ from topologies.topology import Topology
 PLAIN = "BiRing(2,4)"
 """Four ranks, like links, no switch, in the papers' notation: what every method should take."""
 NOTATION = "a network in the papers' notation"
+SPECIAL = ("mesh:3x3", "dgx1")
+"""For methods that take nothing like `PLAIN`, being made for one sort of network."""
 PROBES = {
     NOTATION: "ring:4",
     "no switches": "dgx_a100:1",
@@ -31,9 +33,9 @@ class Capabilities:
     Parameters
     ----------
     collectives
-        The kinds that it does on `PLAIN`.
+        The kinds that it does on `PLAIN`, or else on one of `SPECIAL`.
     needs
-        The keys of `PROBES` whose network it refuses, whatever the collective.
+        The keys of `PROBES` whose network it refuses, whatever the collective; or the special network.
     """
 
     collectives: tuple[Kind, ...]
@@ -42,10 +44,15 @@ class Capabilities:
 
 def capabilities(method: Method) -> Capabilities:
     """Return what the method does and needs."""
+    plain = tuple(_kinds(method, PLAIN))
+    if not plain:
+        for text in SPECIAL:
+            if kinds := tuple(_kinds(method, text)):
+                return Capabilities(kinds, (f"a network such as {text}",))
     refused = {need: _network(text) for need, text in PROBES.items() if not any(_kinds(method, text))}
     if NOTATION in refused:  # what else it needs, only networks in the notation can tell
         refused = {n: t for n, t in refused.items() if n == NOTATION or t.expression is not None}
-    return Capabilities(tuple(_kinds(method, PLAIN)), tuple(refused))
+    return Capabilities(plain, tuple(refused))
 
 
 @lru_cache

@@ -33,6 +33,7 @@ ORDER = (
         "nccl_like",
         "bfb",
         "postal",
+        "rails",
         "expansion",
         "blueconnect",
         "themis",
@@ -172,7 +173,7 @@ def _attempt(
     try:
         method.supports(problem, options)
         schedule = method.synthesize(problem, options, rng)
-    except (Unsupported, NoSchedule) as error:
+    except (Unsupported, NoSchedule, InputError) as error:  # the last: numbers that outgrow a method
         return Tried(label, math.inf, time.monotonic() - began, str(error)), None
     verify(schedule)
     _, seconds = best_slices(schedule, problem.size or Fraction(1))

@@ -16,6 +16,7 @@ from heuristics.double_binary_tree import METHOD as DBT
 from heuristics.multitree import METHOD as MULTITREE
 from heuristics.nccl_like import METHOD as NCCL_LIKE
 from heuristics.postal import METHOD as POSTAL
+from heuristics.rails import METHOD as RAILS
 from heuristics.recursive_doubling import METHOD as RECURSIVE_DOUBLING
 from heuristics.rhd import METHOD as RHD
 from heuristics.ring import METHOD as RING
@@ -63,6 +64,7 @@ _SINGLE = by_name(
         MULTITREE,
         BLINK,
         POSTAL,
+        RAILS,
         TACOS,
         BFB,
         EXPANSION,

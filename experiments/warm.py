@@ -35,8 +35,14 @@ from topologies.errors import Unsupported
 from topologies.text import parse_topology
 from topologies.topology import Topology
 
-NETWORKS = ("hypercube:2", "mesh:2x3?bandwidth=50GB/s,25GB/s", "dgx_a100:2?drop_nodes=0", "dgx_h100:1")
-"""Even and uneven links, switches, and switches that can multicast and aggregate."""
+NETWORKS = (
+    "hypercube:2",
+    "mesh:2x3?bandwidth=50GB/s,25GB/s",
+    "dgx_a100:2?drop_nodes=0",
+    "dgx_h100:1",
+    "switch2d:2x2",
+)
+"""Even and uneven links, switches, those that can multicast and aggregate, machines that are alike."""
 SIZE = Fraction(10**6)
 WITHOUT_KERNELS = ("best", "listed", "optimum", "sccl", "teccl")
 """Not run: the portfolio and `listed` run the others again, and solvers have nothing to compile."""

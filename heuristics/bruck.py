@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from heuristics.steps import Rows, step_schedule, supports_allgathers
+from heuristics.steps import Rows, check_rows, step_schedule, supports_allgathers
 from schedules.collective import Kind
 from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.method import Method, NoOptions, Problem
@@ -60,6 +60,8 @@ def supports(problem: Problem, options: NoOptions) -> None:
     """Raise `Unsupported` for groups and for what is neither an all-to-all nor made of allgathers."""
     if problem.collective.kind is Kind.ALL_TO_ALL:
         METHOD.check_one_group(problem.collective)
+        ranks = problem.topology.num_ranks
+        check_rows(METHOD, problem, ranks * sum(far.bit_count() for far in range(ranks)))
     elif problem.collective.kind in BY_ALLGATHER:
         supports_allgathers(METHOD, problem)
     else:

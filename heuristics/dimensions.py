@@ -177,7 +177,8 @@ def by_dimension(
     """
 
     def supports(problem: Problem, options: ByDimensionOptions) -> None:
-        grid_for(method, problem)
+        grid = grid_for(method, problem)
+        supports_allgathers(method, problem, options.chunks * len(both_ways(grid, [()])))
 
     def synthesize(problem: Problem, options: ByDimensionOptions, rng: np.random.Generator) -> Schedule:
         supports(problem, options)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from heuristics.pipelined_trees import MOST_SLICES, pipelined_trees
+from heuristics.pipelined_trees import MOST_SLICES, check_pipeline, pipelined_trees
 from schedules.collective import Kind
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
@@ -115,6 +115,7 @@ def supports(problem: Problem, options: PipelineOptions) -> None:
     """Raise `Unsupported` for groups, and for what is neither allreduce, broadcast nor reduce."""
     METHOD.check_kind(problem.collective, KINDS)
     METHOD.check_one_group(problem.collective)
+    check_pipeline(METHOD, problem, 2 * options.slices)
 
 
 METHOD = Method(

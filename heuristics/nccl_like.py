@@ -104,7 +104,8 @@ def channel_trees(machines: int, ranks: int) -> Int32Array:
 
 def supports(problem: Problem, options: NoOptions) -> None:
     """Raise `Unsupported` for collectives over groups and those that are not made of allgathers."""
-    supports_allgathers(METHOD, problem)
+    machines = machines_of(problem.topology)
+    supports_allgathers(METHOD, problem, 2 if machines is None else max(2, machines[1]))
 
 
 METHOD = Method(

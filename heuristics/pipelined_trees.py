@@ -12,19 +12,23 @@ import math
 
 import numpy as np
 
-from heuristics.steps import Rows, step_schedule
+from heuristics.steps import Rows, check_rows, step_schedule
 from schedules.collective import Collective, Kind
-from schedules.method import Problem
+from schedules.method import Method, Problem
 from schedules.schedule import Chunks, Schedule
 from schedules.simulate import simulate
 from topologies.exact import Int32Array, Int64Array, offsets_of
 from topologies.heights import depths
 
 MOST_SLICES = 1024
+MOST_TRIED = 2**24
+"""Messages of the largest schedule that is simulated to choose a number of slices."""
 
 
 def best_slices(problem: Problem, parents: Int32Array) -> int:
     """Return the number of slices, a power of two, after which twice as many do not help; 1 without a size.
+
+    Nor are there more than whose simulation has `MOST_TRIED` messages.
 
     Parameters
     ----------
@@ -32,12 +36,21 @@ def best_slices(problem: Problem, parents: Int32Array) -> int:
         As in `pipelined_trees`.
     """
     best, slices, least = 1, 1, math.inf
-    while problem.size is not None and slices <= MOST_SLICES:
+    ways = 2 if problem.collective.kind is Kind.ALLREDUCE else 1
+    most = min(MOST_SLICES, max(1, MOST_TRIED // (ways * parents.size)))
+    while problem.size is not None and slices <= most:
         time = simulate(_alone(problem, parents, slices), problem.size).time
         if time >= least:
             break
         best, least, slices = slices, time, slices * 2
     return best
+
+
+def check_pipeline(method: Method, problem: Problem, pieces: int) -> None:
+    """Raise `Unsupported` if trees that cut M into so many pieces would have too many transfers."""
+    ranks = problem.topology.num_ranks
+    shares, ways = (ranks, 2) if problem.collective.kind is Kind.ALLREDUCE else (1, 1)
+    check_rows(method, problem, ways * (ranks - 1) * (shares + pieces))
 
 
 def _alone(problem: Problem, parents: Int32Array, slices: int) -> Schedule:

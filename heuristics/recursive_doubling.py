@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from heuristics.steps import Rows, needs_power_of_two, step_schedule
+from heuristics.steps import Rows, check_rows, needs_power_of_two, step_schedule
 from schedules.collective import Kind
 from schedules.method import Method, NoOptions, Problem
 from schedules.schedule import Chunks, Schedule
@@ -36,6 +36,8 @@ def supports(problem: Problem, options: NoOptions) -> None:
     METHOD.check_kind(problem.collective, (Kind.ALLREDUCE,))
     METHOD.check_one_group(problem.collective)
     needs_power_of_two(METHOD, problem)
+    ranks = problem.topology.num_ranks
+    check_rows(METHOD, problem, ranks * ranks * (ranks.bit_length() - 1))
 
 
 METHOD = Method(

@@ -80,8 +80,8 @@ def rings_allgather(problem: Problem, rings: Int64Array) -> Schedule:
 
 
 def supports(problem: Problem, options: RingOptions) -> None:
-    """Raise `Unsupported` for collectives over groups and those that are not made of allgathers."""
-    supports_allgathers(METHOD, problem)
+    """Raise `Unsupported` for groups, for what is not made of allgathers, and for too many transfers."""
+    supports_allgathers(METHOD, problem, 1 if options.one_way else 2)
 
 
 METHOD = Method(

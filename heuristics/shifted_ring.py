@@ -68,6 +68,7 @@ def supports(problem: Problem, options: NoOptions) -> None:
             f"needs offsets that each make one ring; in {topology.name} offset {broken} makes "
             f"{math.gcd(broken, topology.num_ranks)} of {topology.num_ranks} ranks"
         )
+    supports_allgathers(METHOD, problem, len(offsets))
 
 
 METHOD = Method(

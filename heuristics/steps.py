@@ -7,13 +7,16 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from schedules.collective import Collective
+from schedules.collective import Collective, Kind
 from schedules.compose import BY_ALLGATHER
 from schedules.method import Method, Problem
 from schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
 from topologies.exact import BoolArray, Int32Array, Int64Array
 from topologies.routes import shortest_routes
 from topologies.topology import Topology
+
+MOST_ROWS = 10**8
+"""Transfers of a schedule made here: some ten gigabytes while it is."""
 
 
 class Rows(NamedTuple):
@@ -87,10 +90,29 @@ def routes_between(topology: Topology, sources: npt.ArrayLike, targets: npt.Arra
     return Routes(*shortest_routes(topology, sources, targets))
 
 
-def supports_allgathers(method: Method, problem: Problem) -> None:
-    """Raise `Unsupported` unless the problem is made of allgathers of all ranks."""
+def supports_allgathers(method: Method, problem: Problem, parts: int = 1) -> None:
+    """Raise `Unsupported` unless the problem is made of allgathers of all ranks, in at most `MOST_ROWS` rows.
+
+    Parameters
+    ----------
+    method, problem
+        Who asks, and for what.
+    parts
+        Into how many chunks each shard is cut; every rank must be sent each.
+    """
     method.check_kind(problem.collective, BY_ALLGATHER)
     method.check_one_group(problem.collective)
+    halves = 2 if problem.collective.kind is Kind.ALLREDUCE else 1
+    ranks = problem.topology.num_ranks
+    check_rows(method, problem, halves * parts * ranks * (ranks - 1))
+
+
+def check_rows(method: Method, problem: Problem, rows: int) -> None:
+    """Raise `Unsupported` if a schedule would have more transfers than `MOST_ROWS`."""
+    if rows > MOST_ROWS:
+        raise method.unsupported(
+            f"makes at most {MOST_ROWS} transfers; on {problem.topology.name} there would be {rows}"
+        )
 
 
 def needs_power_of_two(method: Method, problem: Problem) -> None:

@@ -34,7 +34,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from heuristics.dimensions import grid_for
-from heuristics.steps import Rows, step_schedule
+from heuristics.steps import Rows, check_rows, step_schedule, supports_allgathers
 from schedules.collective import Kind
 from schedules.compose import from_allgather
 from schedules.method import Method, Problem
@@ -147,6 +147,11 @@ def supports(problem: Problem, options: SwingOptions) -> None:
             raise METHOD.unsupported(
                 f"needs a torus whose sides are powers of two; {problem.topology.name} is {grid}"
             )
+    parts, steps = 2 * len(grid.shape), problem.topology.num_ranks.bit_length() - 1
+    if options.version == LATENCY:
+        check_rows(METHOD, problem, parts * steps * problem.topology.num_ranks**2)
+    else:
+        supports_allgathers(METHOD, problem, parts)
 
 
 METHOD = Method(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from heuristics.dimensions import both_ways, chunked_spread, grid_for
+from heuristics.steps import supports_allgathers
 from schedules.compose import from_allgather
 from schedules.method import Method, NoOptions, Problem
 from schedules.schedule import Schedule
@@ -39,6 +40,7 @@ def _allgather(problem: Problem) -> Schedule:
 def supports(problem: Problem, options: NoOptions) -> None:
     """Raise `Unsupported` unless the network is a torus or mesh and the collective made of allgathers."""
     grid = grid_for(METHOD, problem)
+    supports_allgathers(METHOD, problem, 2 * len(grid.shape))
     if not set(grid.lines) <= {Line.RING, Line.PATH}:
         raise METHOD.unsupported(f"needs a torus or mesh; {problem.topology.name} is {grid}")
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from heuristics.double_binary_tree import PipelineOptions
-from heuristics.pipelined_trees import pipelined_trees
+from heuristics.pipelined_trees import check_pipeline, pipelined_trees
 from schedules.collective import Kind
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
@@ -67,6 +67,7 @@ def supports(problem: Problem, options: PipelineOptions) -> None:
     grid = grid_of(problem.topology)
     if grid is None or grid.lines != (Line.PATH, Line.PATH) or min(grid.shape) < TREES:
         raise METHOD.unsupported(f"needs a 2D mesh of at least 3x3; {problem.topology.name} is none")
+    check_pipeline(METHOD, problem, TREES * COPIES * options.slices)
 
 
 METHOD = Method(

@@ -28,6 +28,8 @@ BY_ALLGATHER = (Kind.ALLGATHER, Kind.REDUCE_SCATTER, Kind.ALLREDUCE)
 
 ADDITIVE_CLAIMS = ("tl_steps", "tb")
 """What a composition claims if both parts do; the congestion of the whole is less than the sum."""
+SOLVER_GAP = "solver_gap"
+"""Of `Schedule.stats`: how far a model's answer may be from its optimum; None: nothing is proven."""
 
 
 def from_allgather(problem: Problem, make: Callable[[Problem], Schedule]) -> Schedule:
@@ -64,8 +66,9 @@ def from_allgather(problem: Problem, make: Callable[[Problem], Schedule]) -> Sch
 def compose_allreduce(reduce_scatter: Schedule, allgather: Schedule) -> Schedule:
     """Return the allreduce that does one schedule and then the other, over their common refinement.
 
-    Steps and ticks of the second start where the first ends (its last step, its last arrival); in the
-    flow clock its rows follow. Ticks of different length are first made multiples of a common one.
+    Steps and ticks of the second start where the first ends: after its last step, or when all has arrived
+    and no link is held; in the flow clock its rows follow. Ticks of different length are first made multiples
+    of a common one.
 
     Raises
     ------
@@ -211,13 +214,18 @@ def _joined_order(first: Schedule, second: Schedule) -> IntArray | None:
 
 
 def _end(schedule: Schedule) -> int:
-    """Return the last step, or the tick of the last arrival."""
+    """Return the last step, or the tick at which all has arrived and no link is held.
+
+    A link at the end of a route may be held for a tick longer: what it is entered after is rounded up, too.
+    """
     if schedule.order is None or len(schedule) == 0:
         return 0
     if schedule.clock is Clock.STEP:
         return int(schedule.order[-1])
     grouped = messages(schedule)
-    return int((grouped.order + transfer_ticks(schedule, grouped).until_arrival).max())
+    lasts = transfer_ticks(schedule, grouped)
+    free = np.maximum.reduceat(lasts.enter + lasts.hold, lasts.offsets[:-1])[lasts.kind]
+    return int((grouped.order + np.maximum(free, lasts.until_arrival)).max())
 
 
 def _joined_column(first: Schedule, second: Schedule, name: str, default: Any) -> npt.NDArray[Any] | None:
@@ -246,9 +254,12 @@ def _shared_claims(first: Schedule, second: Schedule) -> list[str]:
 
 
 def _joined_stats(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the statistics of both; numbers that both have are added."""
+    """Return the statistics of both; numbers that both have are added, of gaps the larger counts."""
     joined = {**first, **second}
     for name in first.keys() & second.keys():
         if isinstance(first[name], int | float) and isinstance(second[name], int | float):
             joined[name] = first[name] + second[name]
+    if SOLVER_GAP in first and SOLVER_GAP in second:
+        gaps = [first[SOLVER_GAP], second[SOLVER_GAP]]
+        joined[SOLVER_GAP] = None if None in gaps else max(gaps)
     return joined

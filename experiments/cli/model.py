@@ -1,4 +1,4 @@
-"""``tutti model``: a linear program as a file, for other solvers."""
+"""``tutti model``: a linear or mixed-integer program as a file, for other solvers."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ def execute(arguments: argparse.Namespace) -> int:
         "summary": model.summary,
         "sense": "maximize" if instance.compiled.maximize else "minimize",
         "variables": instance.compiled.num_columns,
+        "integers": int(instance.compiled.integer.sum()),
         "constraints": instance.compiled.num_rows,
         "nonzeros": instance.compiled.num_nonzeros,
         "optimum": optimum,

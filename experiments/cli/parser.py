@@ -195,8 +195,12 @@ def _find(commands: Any) -> None:
 
 
 def _model(commands: Any) -> None:
-    parser = _command(commands, "model", "model", "write a linear program of this project as MPS or LP")
-    parser.add_argument("model", help="such as all-to-all or allreduce; an unknown one lists them")
+    summary = "write a linear or mixed-integer program of this project as MPS or LP"
+    parser = _command(commands, "model", "model", summary)
+    parser.add_argument(
+        "model",
+        help='such as all-to-all or "sccl chunks=2", with options in the text; an unknown one lists them',
+    )
     _topology(parser)
     parser.add_argument(
         "-o", "--output", type=Path, metavar="FILE", required=True, help="ends in .mps or .lp"

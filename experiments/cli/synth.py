@@ -16,6 +16,7 @@ from experiments.judge import Cost, ProvenBound, notes, own_bounds, time_columns
 from experiments.options import build_options, options_text, parse_assignments
 from experiments.registry import find_method
 from experiments.synthesis import Made, synthesize_best
+from schedules.collective import Kind
 from schedules.files import check_target, is_round_file, write_schedule
 from schedules.method import Method, Problem
 from topologies.errors import InputError
@@ -105,8 +106,45 @@ def _document(method: Method, made: Made, size: Fraction) -> dict[str, Any]:
         "synth_s": made.synth_s,
         "transfers": len(schedule),
         "clock": str(schedule.clock),
+        **_model(schedule.stats, schedule.collective.kind is Kind.ALLREDUCE),
         **_trees(schedule.stats),
     }
+
+
+def _model(stats: Mapping[str, Any], in_halves: bool) -> dict[str, Any]:
+    """Return what is said of a solved program; SCCL's and TE-CCL's own counts unless of a half."""
+    if "solver_gap" not in stats:
+        return {}
+    names = ("solver", "variables", "constraints", *(() if in_halves else ("epochs",)))
+    document: dict[str, Any] = {name: stats[name] for name in names if stats.get(name) is not None}
+    if "frontier" in stats and not in_halves:
+        keys = ("steps", "rounds", "least_rounds")
+        document["frontier"] = [dict(zip(keys, point, strict=True)) for point in stats["frontier"]]
+    return document
+
+
+def _solver(document: Mapping[str, Any]) -> str | None:
+    """Return by whom the method's model was solved, and how far from its optimum the answer may be."""
+    if "solver" not in document:
+        return None
+    gap = document["solver_gap"]
+    proven = "optimal" if gap == 0 else "nothing proven"
+    if gap:
+        proven = f"within {100 * gap:.2g} % of optimal"
+    size = [f"{document[name]:,} {name}" for name in ("variables", "constraints") if document.get(name)]
+    return ", ".join([document["solver"], f"{proven} for the method's model", *size])
+
+
+def _rounds(document: Mapping[str, Any]) -> str | None:
+    """Return SCCL's frontier: rounds and steps, and what is proven where that is less."""
+    if "frontier" not in document:
+        return None
+    points = [
+        f"{point['rounds']} in {point['steps']} steps"
+        + (f" (at least {point['least_rounds']})" if point["least_rounds"] < point["rounds"] else "")
+        for point in document["frontier"]
+    ]
+    return ", ".join(points)
 
 
 def _trees(stats: Mapping[str, Any]) -> dict[str, Any]:
@@ -139,6 +177,9 @@ def _print(document: dict[str, Any], options: str) -> None:
             "T_L": document["tl_steps"],
             "T_B": document["tb_factor"] and f"{document['tb_factor']} M/B",
             "congestion": f"{document['congestion']} s/GB",
+            "rounds": _rounds(document),
+            "epochs": document.get("epochs"),
+            "solver": _solver(document),
             "trees": document.get("trees") and f"{document['trees']} a root",
             "heights": heights and f"{heights['max']} at most, {short(heights['mean'])} on average",
             "synthesis": f"{document['synth_s']:.3g} s",

@@ -71,7 +71,7 @@ def synthesize(problem: Problem, options: BlinkOptions, rng: np.random.Generator
     ------
     Unsupported
         As `supports`.
-    InputError
+    NoSchedule
         If a packing needs more trees than `topologies.scaling` allows.
     """
     supports(problem, options)

@@ -46,7 +46,7 @@ class OptimumOptions:
     gap
         Relative to the time found, at which to stop early.
     time_limit
-        Of CP-SAT, a time with its unit; then the best schedule so far is returned, and what is proven.
+        Of the whole, a time with its unit; then the best schedule so far is returned, and what is proven.
 
     Raises
     ------
@@ -171,7 +171,8 @@ def _by_epochs(clocked: Clocked, options: OptimumOptions, seed: int) -> tuple[li
 
     instance = clocked.instance
     problem = Problem(instance.topology, instance.collective, clocked.size)
-    chosen = TecclOptions(chunks=options.chunks, epoch="best", time_limit=options.time_limit)
+    half = float(parse_time(options.time_limit)) / 2  # the rest is for the exact search
+    chosen = TecclOptions(chunks=options.chunks, epoch="best", time_limit=f"{max(half, 1e-3):.9f}s")
     try:
         schedule = TECCL.synthesize(problem, chosen, np.random.default_rng(seed))
     except NoSchedule:

@@ -19,6 +19,7 @@ proof; what is known already is a deadline, and only shorter schedules are looke
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +34,8 @@ from topologies.exact import Int64Array
 
 MOST_TICKS = 2**40
 """CP-SAT adds in 64 bits; longer horizons are refused."""
+LEAST_SECONDS = 0.01
+"""Of CP-SAT where the start and the model took all the time."""
 ROUNDING = 1e-6
 """Of CP-SAT's bound, a float."""
 
@@ -47,7 +50,9 @@ class Limits:
 
     Parameters
     ----------
-    seconds, threads, seed
+    seconds
+        Of first schedules, model and CP-SAT together.
+    threads, seed
         Of CP-SAT.
     cuts
         Whether the project's lower bounds are constraints, and not only the longest way.
@@ -129,16 +134,17 @@ class _Program:
         """Bring each chunk once to all that must have it, and at most once to others."""
         instance = self.instance
         arriving: dict[tuple[int, int], list[Any]] = {}
+        leaving: dict[tuple[int, int], list[Any]] = {}
         for (link, _, c), send in self.sends.items():
+            leaving.setdefault((c, self.ends[link][0]), []).append(send)
             arriving.setdefault((c, self.ends[link][1]), []).append(send)
         for (c, n), sends in arriving.items():
             if instance.wanters[instance.item[c], n]:
                 self.model.add_exactly_one(sends)
             else:
                 self.model.add_at_most_one(sends)
-                for (link, _, other), send in self.sends.items():
-                    if other == c and self.ends[link][0] == n:
-                        self.model.add_bool_or([*sends, send.negated()])
+                for send in leaving.get((c, n), ()):
+                    self.model.add_bool_or([*sends, send.negated()])
 
     def found(self, solver: cp_model.CpSolver) -> tuple[list[Row], int]:
         """Return the rows and the ticks of a solution."""
@@ -172,7 +178,7 @@ def least_time(clocked: Clocked, limits: Limits, starts: Sequence[Known] | None 
     NoSchedule
         If none was found in time, or times do not fit CP-SAT's integers.
     """
-    name = clocked.instance.topology.name
+    begin, name = time.perf_counter(), clocked.instance.topology.name
     if clocked.horizon > MOST_TICKS:
         raise NoSchedule(
             f"optimum on {name}: α and chunk times have no common tick above 1/{MOST_TICKS} of the whole; "
@@ -183,7 +189,7 @@ def least_time(clocked: Clocked, limits: Limits, starts: Sequence[Known] | None 
     if known is not None and known[1] - least <= limits.gap * known[1]:
         return Optimum(_columns(known[0]), known[1], least, 0.0)
     program = _Program(clocked, clocked.horizon if known is None else known[1] - 1, least)
-    solver = _solver(limits)
+    solver = _solver(limits, limits.seconds - (time.perf_counter() - begin))
     status = solver.solve(program.model)
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         known = program.found(solver)
@@ -211,9 +217,9 @@ def best_known(
     return known
 
 
-def _solver(limits: Limits) -> cp_model.CpSolver:
+def _solver(limits: Limits, seconds: float) -> cp_model.CpSolver:
     solver = cp_model.CpSolver()
-    solver.parameters.max_time_in_seconds = limits.seconds
+    solver.parameters.max_time_in_seconds = max(seconds, LEAST_SECONDS)
     solver.parameters.num_workers = limits.threads
     solver.parameters.random_seed = limits.seed
     solver.parameters.relative_gap_limit = limits.gap

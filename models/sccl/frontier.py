@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from models.sccl.instance import Instance
 from models.sccl.program import Answer
+from topologies.errors import NoSchedule
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,9 @@ def frontier(
     """Yield the schedules of more and more steps that each have fewer rounds than all before.
 
     It begins at the least number of steps that any schedule has (the longest way of a chunk) and ends when
-    the rounds are as few as the bandwidth allows, or at `most_steps`. Between the points there is nothing
-    better: each answer is the fewest rounds of its steps, where it is proven.
+    the rounds are as few as the bandwidth allows, at `most_steps`, or after the first number of steps for
+    which none is found in time. Between the points there is nothing better: each answer is the fewest rounds
+    of its steps, where it is proven.
 
     Parameters
     ----------
@@ -48,10 +50,20 @@ def frontier(
         As `models.sccl.program.fewest_rounds`.
     most_steps
         Where to end; None: no limit.
+
+    Raises
+    ------
+    NoSchedule
+        If there is none of the least number of steps in time.
     """
     steps, least = instance.least_steps, None
     while most_steps is None or steps <= most_steps:
-        answer = ask(instance, steps)
+        try:
+            answer = ask(instance, steps)
+        except NoSchedule:
+            if least is None:
+                raise
+            return  # what was found before stays
         if least is None or answer.rounds < least:
             least = answer.rounds
             yield Point(instance.chunks, answer)

@@ -16,6 +16,9 @@ from topologies.errors import Unsupported
 from topologies.exact import BoolArray, Int32Array, Int64Array
 from topologies.topology import Topology
 
+MOST_CHUNKS = 2**20
+"""Of all items together: each is a variable a link and more."""
+
 
 @dataclass(frozen=True, eq=False)
 class Instance:
@@ -54,6 +57,10 @@ class Instance:
             )
         if not self.collective.items.share.uniform:
             raise Unsupported(f"{self.method} needs shards of one size, as it moves whole chunks")
+        if self.chunks * len(self.collective.items.start) > MOST_CHUNKS:
+            raise Unsupported(
+                f"{self.method}: {self.chunks} chunks a shard are too many, over {MOST_CHUNKS} in all"
+            )
 
     @cached_property
     def item(self) -> Int32Array:

@@ -10,7 +10,7 @@ import numpy as np
 
 from models.sccl.frontier import Point, frontier
 from models.sccl.instance import Instance
-from models.sccl.program import Answer, Limits, fewest_rounds
+from models.sccl.program import Answer, Limits, fewest_rounds, in_rounds
 from models.solvers import Feature, find_backend
 from schedules.collective import Kind
 from schedules.compose import BY_ALLGATHER, from_allgather
@@ -35,6 +35,9 @@ class ScclOptions:
         C, into which every item is cut.
     steps
         S; 0: the frontier from the fewest steps on, of which the fastest schedule at the size is taken.
+    rounds
+        R, which goes with `steps`: any schedule of at most so many, or the proof that there is none; 0: the
+        fewest.
     frontier
         Whether more than the fewest steps are looked at where `steps` is 0.
     solver
@@ -52,6 +55,7 @@ class ScclOptions:
 
     chunks: int = 1
     steps: int = 0
+    rounds: int = 0
     frontier: bool = True
     solver: str = "cp-sat"
     time_limit: str = "600s"
@@ -59,12 +63,14 @@ class ScclOptions:
 
     def __post_init__(self) -> None:
         """Check the values."""
-        for name, least in (("chunks", 1), ("steps", 0)):
+        for name, least in (("chunks", 1), ("steps", 0), ("rounds", 0)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise InputError(
                     f"sccl option {name} is {value!r}; it must be an integer of at least {least}"
                 )
+        if self.rounds and not self.steps:
+            raise InputError(f"sccl option rounds is {self.rounds} without steps; give both, or steps alone")
         if parse_time(self.time_limit) <= 0:
             raise InputError(
                 f"sccl option time_limit is {self.time_limit!r}; it must be positive, such as 600s"
@@ -76,14 +82,14 @@ class ScclOptions:
 
 
 def synthesize(problem: Problem, options: ScclOptions, rng: np.random.Generator) -> Schedule:
-    """Return the schedule with the fewest rounds of its steps, over C chunks of every item.
+    """Return the schedule with the fewest, or the given, rounds of its steps, over C chunks of every item.
 
     Raises
     ------
     Unsupported
         As `supports`.
     NoSchedule
-        If there is none of so many steps, or none was found in time.
+        If there is none of so many steps and rounds, or none was found in time.
     """
     supports(problem, options)
     forward = partial(_forward, options=options, seed=int(rng.integers(2**31)))
@@ -101,7 +107,9 @@ def _forward(problem: Problem, options: ScclOptions, seed: int) -> Schedule:
     instance = Instance(problem.topology, problem.collective, options.chunks)
     limits = Limits(options.solver, float(parse_time(options.time_limit)), seed, options.start)
     ask = partial(fewest_rounds, limits=limits)
-    if options.steps or not options.frontier:
+    if options.rounds:
+        points = [Point(options.chunks, in_rounds(instance, options.steps, options.rounds, limits))]
+    elif options.steps or not options.frontier:
         points = [Point(options.chunks, ask(instance, options.steps or instance.least_steps))]
     else:
         points = list(frontier(instance, ask))

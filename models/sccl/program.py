@@ -12,10 +12,10 @@ step s, and r_s the rounds of step s,
     \sum_c x_{e c s} \le b_e r_s, \; r_s \ge 1.
 
 SCCL (Cai et al., Synthesizing Optimal Collective Algorithms, PPoPP 2021, section 3.2, C1 to C6) asks an SMT
-solver whether R rounds will do. So does this first, with the R that the lower bounds allow: an answer is
-optimal, and R + 1 is the next. What is undecided in time goes to the program that looks for the least R,
-with the R ruled out as a bound. A variable exists only where c can have come to a within s - 1 steps and can
-still be of use at b.
+solver whether R rounds will do: `in_rounds`. So does `fewest_rounds` first, with the R that the lower bounds
+allow: an answer is optimal, and R + 1 is the next. What is undecided in time goes to the program that looks
+for the least R, with the R ruled out as a bound. A variable exists only where c can have come to a within
+s - 1 steps and can still be of use at b.
 """
 
 from __future__ import annotations
@@ -37,6 +37,9 @@ from topologies.exact import Int64Array
 HALF = 0.5
 BREADTH_FIRST = "none: breadth first meets the bound"
 """Stands for the solver where nothing had to be solved."""
+WITHIN = "none: breadth first has no more rounds"
+MOST_PLACES = 10**7
+"""Steps times chunks times links: a program of more would take gigabytes."""
 ROUNDING = 1e-6
 """Of a solver's bound, a float."""
 EXACT = 1e-9
@@ -73,6 +76,10 @@ class Answer:
 
 def build(instance: Instance, steps: int) -> pyo.ConcreteModel:
     """Return the program above; r_s is at most what sends everything at once."""
+    places = instance.topology.num_links * len(instance.item) * steps
+    if places > MOST_PLACES:
+        why = f"{steps} steps of {len(instance.item)} chunks on {instance.topology.num_links} links"
+        raise NoSchedule(f"sccl: {why} are {places} to decide, over {MOST_PLACES}; ask for fewer")
     m = pyo.ConcreteModel(name="sccl")
     ends = list(zip(instance.topology.source.tolist(), instance.topology.target.tolist(), strict=True))
     items, hops, left = instance.item.tolist(), instance.hops, instance.hops_left
@@ -158,20 +165,15 @@ def fewest_rounds(instance: Instance, steps: int, limits: Limits = Limits()) -> 
     NoSchedule
         If there is none (S is less than the longest way), or none was found in time.
     """
-    kind, network = instance.collective.kind, instance.topology.name
-    what = f"{kind} of {instance.chunks} chunks a shard in {steps} steps on {network}"
-    if steps < instance.least_steps:
-        raise NoSchedule(f"sccl: no {what}: a chunk must go over {instance.least_steps} links")
+    what = _described(instance, steps)
     proven = max(instance.least_rounds, steps)
-    first = breadth_first(instance) if limits.start and steps == instance.least_steps else None
-    most = None if first is None else _rounds(instance, first, steps)
+    first, most = _begun(instance, steps, limits)
     if first is not None and most == proven:
         return Answer(steps, most, proven, first, {"solver": BREADTH_FIRST, "solver_gap": 0.0})
     search = _Search((instance, steps), limits)
     proven, result = search.fewest(proven, most)
     if result is not None and result.status is not SolutionStatus.NONE:
-        moved = [(s, e, c) for (e, c, s), x in search.model.x.items() if result.value(x) > HALF]
-        rows = np.array(sorted(moved), dtype=np.int64).reshape(-1, 3).T
+        rows = search.rows(result)
     elif first is not None:
         rows = first
     else:
@@ -182,6 +184,61 @@ def fewest_rounds(instance: Instance, steps: int, limits: Limits = Limits()) -> 
         rows, rounds = first, most
     stats = {**search.stats, "solver_gap": (rounds - proven) / rounds}
     return Answer(steps, rounds, proven, rows, stats)
+
+
+def in_rounds(instance: Instance, steps: int, rounds: int, limits: Limits = Limits()) -> Answer:
+    """Return a schedule of S steps and at most R rounds: SCCL's own question.
+
+    Parameters
+    ----------
+    instance
+        What is asked, C included.
+    steps, rounds
+        S and R.
+    limits
+        How to solve.
+
+    Raises
+    ------
+    NoSchedule
+        If there is none, with what proves that, or if that is undecided in time.
+    """
+    what = _described(instance, steps, rounds)
+    proven = max(instance.least_rounds, steps)
+    if rounds < proven:
+        why = f"the lower bounds are {proven}" if proven > steps else "each step has one at least"
+        raise NoSchedule(f"sccl: no {what}: {why}")
+    first, most = _begun(instance, steps, limits)
+    if first is not None and most is not None and most <= rounds:
+        return Answer(steps, most, proven, first, {"solver": WITHIN, "solver_gap": (most - proven) / most})
+    search = _Search((instance, steps), limits)
+    result = search.exactly(rounds, 1)
+    if result.termination is Termination.INFEASIBLE:
+        raise NoSchedule(f"sccl: no {what}: {limits.solver} has proven it")
+    if result.status is SolutionStatus.NONE:
+        limit = "" if limits.seconds is None else f" in {limits.seconds:g} s"
+        raise NoSchedule(f"sccl: {limits.solver} found no {what}{limit}, nor that there is none")
+    rows = search.rows(result)
+    reached = _rounds(instance, rows, steps)
+    return Answer(steps, reached, proven, rows, {**search.stats, "solver_gap": (reached - proven) / reached})
+
+
+def _described(instance: Instance, steps: int, rounds: int = 0) -> str:
+    """Return what is asked, in words; raises where S is less than the longest way."""
+    kind, network = instance.collective.kind, instance.topology.name
+    many = f"{steps} steps and {rounds} rounds" if rounds else f"{steps} steps"
+    what = f"{kind} of {instance.chunks} chunks a shard in {many} on {network}"
+    if steps < instance.least_steps:
+        raise NoSchedule(f"sccl: no {what}: a chunk must go over {instance.least_steps} links")
+    return what
+
+
+def _begun(instance: Instance, steps: int, limits: Limits) -> tuple[Int64Array | None, int | None]:
+    """Return the breadth-first schedule and its rounds, where it is asked for and has so many steps."""
+    if not limits.start or steps != instance.least_steps:
+        return None, None
+    first = breadth_first(instance)
+    return first, None if first is None else _rounds(instance, first, steps)
 
 
 class _Search:
@@ -207,11 +264,16 @@ class _Search:
                 proven = max(proven, math.ceil(result.bound - ROUNDING))
         return proven, result
 
-    def exactly(self, rounds: int) -> SolverResult:
-        """Ask for any schedule of at most so many rounds, in half of the time that is left."""
+    def rows(self, result: SolverResult) -> Int64Array:
+        """Return the transfers of an answer: step, link and chunk, in order of step."""
+        moved = [(s, e, c) for (e, c, s), x in self.model.x.items() if result.value(x) > HALF]
+        return np.array(sorted(moved), dtype=np.int64).reshape(-1, 3).T
+
+    def exactly(self, rounds: int, share: int = 2) -> SolverResult:
+        """Ask for any schedule of at most so many rounds, in 1/`share` of the time that is left."""
         total = pyo.quicksum(self.model.rounds.values())
         self._replace(pyo.Constraint(expr=total <= rounds), pyo.Objective(expr=0.0))
-        return self._solved(2)
+        return self._solved(share)
 
     def least(self, rounds: int) -> SolverResult:
         """Ask for the schedule of fewest rounds, at least so many."""

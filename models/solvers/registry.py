@@ -64,6 +64,8 @@ def find_backend(solver: str, needs: Iterable[Feature] = ()) -> Backend:
     Unsupported
         If it lacks a feature; the message names a solver that has all.
     """
+    if not isinstance(solver, str):  # a config may hold anything
+        raise InputError(f"solver is {solver!r}; it must be one of {', '.join(sorted(BACKENDS))}")
     if solver not in BACKENDS:
         raise InputError(f"unknown solver '{solver}'{suggestion(solver, BACKENDS)}")
     backend, wanted = BACKENDS[solver], frozenset(needs)

@@ -17,6 +17,8 @@ SLACK = 1e-4
 GRID_STEPS = 100
 LEAST_SECONDS = 1e-9
 """Of a solver whose time is over: its limit must be positive."""
+UNSOLVED = "none: no time for a program"
+"""Stands for the solver where the greedy routing and the heuristic order are the answer."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,8 @@ def stats_of(result: SolverResult, build_s: float) -> dict[str, Any]:
 
 def unsolved(build_s: float) -> dict[str, Any]:
     """Return those columns where the time was over before the solver could begin."""
-    return {"build_s": build_s, "solve_s": 0.0, "variables": 0, "constraints": 0, "solver_gap": None}
+    sizes = {"variables": 0, "constraints": 0, "solver": UNSOLVED, "solver_gap": None}
+    return {"build_s": build_s, "solve_s": 0.0, **sizes}
 
 
 def added(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,4 +103,5 @@ def joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
         return dict(one)
     sums = {key: one[key] + other[key] for key in ("build_s", "solve_s", "variables", "constraints")}
     gaps = [stats["solver_gap"] for stats in (one, other)]
-    return {**one, **sums, "solver_gap": None if None in gaps else max(gaps)}
+    solver = (one if one["variables"] else other)["solver"]
+    return {**one, **sums, "solver": solver, "solver_gap": None if None in gaps else max(gaps)}

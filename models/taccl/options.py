@@ -92,12 +92,20 @@ class TacclOptions:
                 raise InputError(f"taccl option {name} is {value!r}; it must be a positive number")
         if self.input_size is not None:
             self._made_for(self.input_size)
+        self._check_types()
         if self.sketch is not None:
             read_sketch(self.sketch)
         if self.solver != "highs":
             from models.taccl.milp import Limits, mip_options  # Pyomo is slow to import
 
             mip_options(Limits(self.solver))
+
+    def _check_types(self) -> None:
+        for name in ("symmetry", "together"):
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(f"taccl option {name} is {getattr(self, name)!r}; it must be true or false")
+        if self.sketch is not None and not isinstance(self.sketch, str):
+            raise InputError(f"taccl option sketch is {self.sketch!r}; it must be a name or a file")
 
     def _check_number(self, name: str, value: int | None, least: int) -> None:
         if value is None and name != "again":

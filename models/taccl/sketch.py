@@ -204,11 +204,11 @@ class _Reader:
         key = "intranode_sketch"
         strategy = self.choice(table.get("strategy", "none"), f"{key}.strategy", ("switch", "none"))
         switches = table.get("switches", [])
-        policies = table.get("switch_hyperedge_strategy", [Policy.FREE] * len(switches))
         if strategy == "none":
             return ()
         if not isinstance(switches, list) or not switches:
             raise self.wrong(f"{key}.switches", switches, "a list with the ranks of each switch")
+        policies = table.get("switch_hyperedge_strategy", [Policy.FREE] * len(switches))
         if not isinstance(policies, list) or len(policies) != len(switches):
             raise self.wrong(f"{key}.switch_hyperedge_strategy", policies, "a list with one policy a switch")
         return tuple(

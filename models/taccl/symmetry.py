@@ -47,7 +47,7 @@ def sketched_symmetry(logical: LogicalTopology, sketch: Sketch) -> list[Int64Arr
                 f"{sketch.name}: symmetry_offsets [{offset}, {size}]: the {len(ranks)} ranks of "
                 f"{logical.topology.name} are not groups of {size}"
             )
-        image = ranks // size * size + (ranks % size + offset) % size
+        image = ranks // size * size + (ranks % size + offset % size) % size
         _check(logical, image, f"{sketch.name}: symmetry_offsets [{offset}, {size}]")
         found.append(image)
     return found

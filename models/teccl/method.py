@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -87,21 +88,33 @@ def synthesize(
     sized = Problem(problem.topology, problem.collective, problem.size or DEFAULT_SIZE)
     task = _Task(sized, options, int(rng.integers(2**31)), first)
     if problem.collective.kind in BY_ALLGATHER:
-        return from_allgather(sized, task.forward)
+        return from_allgather(sized, partial(_half, task, []))
     if problem.collective.kind is Kind.REDUCE:
         turned = Problem(transpose(problem.topology), problem.collective.reverse, sized.size)
         return reverse(task.forward(turned), problem.topology)
     return task.forward(sized)
 
 
+def _half(task: _Task, made: list[Schedule], problem: Problem) -> Schedule:
+    """Return a half of an allreduce: where there are switches, the second is in the first one's epochs.
+
+    In ticks of another length a message would enter the later links of its route at other moments.
+    """
+    alike = bool(made and problem.topology.num_switches)
+    half = replace(task, epoch=made[0].tick if alike else None).forward(problem)
+    made.append(half)
+    return half
+
+
 @dataclass(frozen=True, eq=False)
 class _Task:
-    """What is asked, and how; its parts do not combine."""
+    """What is asked, and how; its parts do not combine; `epoch`: seconds, if that is not free any more."""
 
     problem: Problem
     options: TecclOptions
     seed: int
     first: Method | None
+    epoch: Fraction | None = None
 
     def forward(self, problem: Problem) -> Schedule:
         """Return the schedule of a collective that does not combine."""
@@ -112,10 +125,11 @@ class _Task:
         seconds = float(parse_time(options.time_limit))
         limits = Limits(options.solver, seconds, options.gap, self.seed, options.buffers, options.cuts)
         backwards = problem.topology is not self.problem.topology
-        length = FASTEST if options.length == BEST else options.length
+        best = options.length == BEST and self.epoch is None
+        length = self.epoch or (FASTEST if best else options.length)
         epochs = Epochs(instance, Fraction(problem.size or DEFAULT_SIZE), length, backwards)
         known = None if self.first is None else Known.of(self.first, problem, options.chunks, self.seed)
-        if options.length == BEST:
+        if best:
             return _of_all_lengths(epochs, options, limits, known)
         return schedule_of(epochs, _found(epochs, options, limits, known))
 

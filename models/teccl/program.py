@@ -27,9 +27,10 @@ for S the chunk's holders, and for S the bottleneck cut.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,8 @@ from topologies.exact import FloatArray, Int64Array
 
 Send = tuple[int, int, int]
 """Way, chunk, epoch."""
+TERMS = 10
+"""Of capacities, that take as long to write as a send."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,16 +127,25 @@ class Program:
         return np.where(waits[:, None, :], self.epochs.between, FAR).min(axis=2)
 
     @cached_property
+    def size(self) -> int:
+        """How many sends there are, without listing them; what holds links for long counts for more."""
+        holds = [sum(until - first for _, first, until in held) for held in self.epochs.holds]
+        return sum(
+            len(starts) * (TERMS + min(holds[e], len(starts))) // TERMS for e, _, starts in self._starts()
+        )
+
+    @cached_property
     def sends(self) -> list[Send]:
         """All that may be sent."""
-        found: list[Send] = []
+        return [(e, c, k) for e, c, starts in self._starts() for k in starts]
+
+    def _starts(self) -> Iterator[tuple[int, int, range]]:
+        """Yield the epochs in which each chunk may start over each way."""
         for e, ((a, b), lasts) in enumerate(zip(self.epochs.ends, self.epochs.lasts, strict=True)):
             free = max(int(self.state.free[link]) - first for link, first, _ in self.epochs.holds[e])
             for c in np.flatnonzero((self.state.at[:, b] >= FAR) & (self.left[:, b] < FAR)).tolist():
                 last = self.horizon - lasts - int(self.left[c, b]) if self.whole else self.horizon - 1
-                begin = max(int(self.earliest[c, a]), free)
-                found += [(e, c, k) for k in range(begin, last + 1)]
-        return found
+                yield e, c, range(max(int(self.earliest[c, a]), free), last + 1)
 
     @cached_property
     def arrivals(self) -> dict[tuple[int, int, int], list[Any]]:
@@ -220,9 +232,11 @@ class Program:
         """One message at a time: where one enters, no other is there; `uses`: by (enters, way) until when."""
         alone = self._users[link]
         room = 1 if len(alone) > 1 or self._bundles[alone[0]] else self.epochs.carries[alone[0]]
-        for now in sorted({enters for enters, _ in uses}):
-            there = [begun for (enters, _), (until, begun) in uses.items() if enters <= now < until]
-            self.m.capacity.add(pyo.quicksum(there) <= room)
+        held: list[tuple[int, Any]] = []
+        for now, entering in groupby(sorted(uses), key=lambda use: use[0]):
+            held = [(until, begun) for until, begun in held if until > now]
+            held += [uses[use] for use in entering]
+            self.m.capacity.add(pyo.quicksum(begun for _, begun in held) <= room)
 
     @cached_property
     def _users(self) -> list[list[int]]:

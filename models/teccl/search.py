@@ -41,6 +41,8 @@ ROUNDING = 1e-6
 """Of a solver's bound, a float."""
 MOST_SENDS = 10**6
 """A program of more would take gigabytes."""
+SENDS_A_SECOND = 20_000
+"""That a program is built of: one that would take longer than there is time is not begun."""
 NOT_NEEDED = "none: the start meets the bound"
 """Stands for the solver where nothing had to be solved."""
 
@@ -198,6 +200,8 @@ def earliest_finish(epochs: Epochs, limits: Limits, most: int = 0, start: list[S
         if left <= 0:
             raise none(epochs, f"found none in {limits.seconds:g} s; give it more time or a window")
         program = limits.program(epochs, finish)
+        if start is not None and program.size > _most_sends(left):
+            return _found(epochs, start, proven, cost)
         result = solved(program, limits, left / 2, cost)
         if result.status is not SolutionStatus.NONE:
             return _found(epochs, pruned(epochs, sends_of(program, result)), proven, cost)
@@ -224,6 +228,8 @@ def least_finish(epochs: Epochs, limits: Limits, most: int = 0, start: list[Send
     if horizon < least:
         raise none(epochs, f"there is none in {horizon} epochs, at least {least} are needed")
     program = limits.program(epochs, horizon)
+    if start is not None and program.size > _most_sends(limits.seconds):
+        return _found(epochs, start, least, cost)
     result = solved(program, limits, limits.seconds, cost, Goal(least=least, start=start))
     if result.termination is Termination.INFEASIBLE:
         raise none(epochs, f"there is none in {horizon} epochs")
@@ -279,12 +285,14 @@ def solved(program: Program, limits: Limits, seconds: float, cost: Cost, goal: G
     Raises
     ------
     NoSchedule
-        If the program would be too large.
+        If the program would be too large, or takes longer to build than there is time.
     """
     begin = time.perf_counter()
-    if len(program.sends) > MOST_SENDS:
-        why = f"in {program.horizon} epochs there are over {MOST_SENDS} sends to decide; give it a window"
-        raise none(program.epochs, why)
+    if program.size > _most_sends(seconds):
+        why = f"in {program.horizon} epochs there are {program.size} sends to decide"
+        if program.size <= MOST_SENDS:
+            why += f", too many for {seconds:.3g} s"
+        raise none(program.epochs, f"{why}; give it a window, longer epochs or more time")
     model: Any = program.build()
     goal.add_to(program)
     start = None
@@ -292,10 +300,15 @@ def solved(program: Program, limits: Limits, seconds: float, cost: Cost, goal: G
         model = compile_model(model)
         start = Start(values=program.point(goal.start, model.variables))
     built = time.perf_counter() - begin
-    options = limits.options(seconds, None if goal == ANY else limits.gap)
+    options = limits.options(seconds - built, None if goal == ANY else limits.gap)
     result = solve(model, limits.solver, options, start=start)
     cost.add(result, built)
     return result
+
+
+def _most_sends(seconds: float) -> int:
+    """Return of how many sends a program may be, if it is to be built in so many seconds."""
+    return min(MOST_SENDS, max(SENDS_A_SECOND, int(seconds * SENDS_A_SECOND)))
 
 
 def sends_of(program: Program, result: SolverResult) -> list[Send]:

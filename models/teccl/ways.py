@@ -31,7 +31,7 @@ class Ways:
     Parameters
     ----------
     links
-        Of each way, in order; without switches way e is link e.
+        Of each way, in order; where all links are ways and nothing else is, way e is link e.
     ends
         The nodes that it leaves and enters.
     """
@@ -41,8 +41,8 @@ class Ways:
 
     @property
     def are_links(self) -> bool:
-        """Whether every way is one link."""
-        return all(len(links) == 1 for links in self.links)
+        """Whether every way is the link of its number; links to switches that only forward are none."""
+        return all(links == (way,) for way, links in enumerate(self.links))
 
     @cached_property
     def number(self) -> dict[tuple[int, ...], int]:

@@ -19,7 +19,7 @@ from experiments.registry import METHODS
 from experiments.results import read_results
 from experiments.store import Store
 from models.bounds import lower_bounds
-from schedules.collective import KINDS, collective
+from schedules.collective import KINDS, Kind, collective
 from topologies import InputError, parse_topology
 
 ROOT = Path(__file__).parents[2]
@@ -64,6 +64,32 @@ def test_synth_for_people_names_the_gap(tutti):
     assert code == 0
     assert "allgather on ring:4, step clock" in out
     assert "3/4 M/B" in out
+
+
+def test_synth_says_what_a_solver_has_proven(tutti):
+    """SCCL on a line of 3, a broadcast of 2 chunks in 2 steps: 4 rounds, of which the bounds know 2."""
+    line = ["synth", "mesh:3x1", "--method", "sccl", "--collective", "broadcast", "--size", "1MB"]
+    options = ["--option", "chunks=2", "--option", "steps=2", "--option", "start=false"]
+    code, out, _ = tutti(*line, *options)
+    assert code == 0
+    assert re.search(r"^rounds +4 in 2 steps *$", out, re.M)
+    assert re.search(
+        r"^solver +cp-sat \S+, optimal for the method's model, \d+ variables, \d+ const", out, re.M
+    )
+    _, out, _ = tutti(*line, *options, "--option", "rounds=4", "--json")
+    document = json.loads(out)
+    assert document["frontier"] == [{"steps": 2, "rounds": 4, "least_rounds": 2}]
+    assert document["solver_gap"] == 0.5
+    assert document["variables"] > 0
+    assert "solver" not in tutti(*SYNTH)[1]  # BFB counts
+
+
+def test_synth_gives_no_rounds_of_a_half_for_an_allreduce(tutti):
+    """On a ring of 4 each half has 2 steps, the allreduce 4."""
+    sccl = ["synth", "ring:4", "--method", "sccl", "--collective", "allreduce", "--size", "1MB"]
+    _, out, _ = tutti(*sccl)
+    assert re.search(r"^T_L +4 *$", out, re.M)
+    assert "rounds" not in out.replace("no more rounds", "")
 
 
 EMPTY = (
@@ -221,6 +247,19 @@ def test_what_each_method_needs_is_probed_on_networks_that_lack_just_that():
 def test_expansion_needs_the_notation_and_nothing_else():
     needs = capabilities.capabilities(METHODS["expansion"]).needs
     assert needs == (capabilities.NOTATION,)
+
+
+@pytest.mark.parametrize(("name", "network"), [("ccube", "dgx1"), ("tto", "mesh:3x3")])
+def test_a_method_for_one_sort_of_network_names_it(name, network):
+    """C-Cube is for a DGX-1, TTO for 2D meshes; both are allreduces (docs/baselines.md)."""
+    found = capabilities.capabilities(METHODS[name])
+    assert found.needs == (f"a network such as {network}",)
+    assert found.collectives == (Kind.ALLREDUCE,)
+
+
+@pytest.mark.parametrize("name", list(METHODS))
+def test_every_method_does_something(name):
+    assert capabilities.capabilities(METHODS[name]).collectives
 
 
 def test_a_list_of_nothing_says_the_choices(tutti):

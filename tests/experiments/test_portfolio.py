@@ -151,3 +151,13 @@ def test_channels_of_machines_are_within_a_twentieth_of_the_bound_of_allreduce()
     assert chosen.stats["algorithm"] == "nccl_like"
     bound = best_bound(task.topology, task.collective, task.size)
     assert best_slices(chosen, task.size)[1] <= 1.05 * float(bound.time(task.size))
+
+
+def test_a_method_whose_trees_would_be_too_many_is_passed_over():
+    """ForestColl refuses bandwidths that would take 10^6 trees a root as wrong input."""
+    topology = parse_topology("mesh:2x4?bandwidth=1GiB/s,123456789B/s")
+    problem = Problem(topology, collective("allgather", 8), Fraction(10**6))
+    options = METHODS["best"].options(methods=("forestcoll", "blink", "direct"))
+    found = METHODS["best"].synthesize(problem, options, np.random.default_rng(0))
+    assert found.stats["algorithm"] == "direct"
+    assert [one.method for one in found.stats["tried"] if "trees" in one.why] == ["forestcoll", "blink"]

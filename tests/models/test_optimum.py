@@ -1,6 +1,7 @@
 """True optima: by hand, against an exhaustive search on the smallest networks, and against TACOS."""
 
 import csv
+import time
 from fractions import Fraction
 from itertools import permutations
 from pathlib import Path
@@ -15,7 +16,7 @@ from schedules import Problem, collective
 from schedules.schedule import Clock
 from schedules.simulate import simulate
 from schedules.verify import verify
-from topologies import InputError, Unsupported
+from topologies import InputError, Link, Topology, Unsupported
 from topologies.text import parse_topology
 
 METHOD = METHODS["optimum"]
@@ -255,3 +256,14 @@ def test_a_start_that_there_is_not_is_said():
 def test_bad_starts_and_gaps_are_one_line(options, message):
     with pytest.raises(InputError, match=message):
         made(problem("ring:3", 600), **options)
+
+
+def test_the_time_limit_is_of_the_whole():
+    """A chunk takes a 12,000th of an α: TE-CCL's programs of such epochs would take a minute to write."""
+    ends = [(0, 1, 2, 2), (0, 2, 1, 0), (2, 1, 3, 3), (2, 1, 3, 2), (0, 1, 3, 1), (1, 0, 3, 1)]
+    links = [Link(a, b, Fraction(gb * 10**9), Fraction(us, 10**6)) for a, b, gb, us in ends]
+    topology = Topology.from_links("instant", 3, links)
+    task = Problem(topology, collective("broadcast", 3, root=2), Fraction(1))
+    begin = time.process_time()
+    made(task, chunks=2, time_limit="2s")
+    assert time.process_time() - begin < 8

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from models.bfb import METHOD as BFB
-from models.sccl import Instance, Limits, fewest_rounds, frontier
+from models.sccl import Answer, Instance, Limits, fewest_rounds, frontier, in_rounds
 from models.sccl.breadth_first import assigned
 from models.sccl.method import METHOD, schedule_of
 from schedules import Problem, collective
@@ -112,6 +112,40 @@ def test_every_back_end_finds_the_published_optimum_of_fewest_steps(solver, text
     verify(schedule_of(task, answer))
 
 
+@pytest.mark.parametrize("solver", ["cp-sat", "highs", "scip"])
+@pytest.mark.parametrize("start", [True, False])
+def test_given_rounds_are_met_or_proven_impossible(solver, start):
+    """A broadcast of 2 chunks along a line of 3 in 2 steps: in each both cross a link, so 4 rounds."""
+    task, limits = instance("mesh:3x1", 2, "broadcast"), Limits(solver, start=start)
+    assert max(task.least_rounds, 2) == 2  # no lower bound knows it
+    for rounds in (2, 3):
+        with pytest.raises(
+            NoSchedule, match=f"in 2 steps and {rounds} rounds on mesh:3x1: {solver} has proven"
+        ):
+            in_rounds(task, 2, rounds, limits)
+    answer = in_rounds(task, 2, 4, limits)
+    verify(schedule_of(task, answer))
+    assert answer.rounds == brute_force(task, 2, 5) == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "chunks", "steps", "rounds", "why"),
+    [
+        ("hypercube:3", 2, 3, 4, "the lower bounds are 5"),  # 14 chunks over 3 links
+        ("ring:5", 1, 3, 2, "each step has one at least"),
+        ("ring:5", 1, 1, 1, "a chunk must go over 2 links"),
+    ],
+)
+def test_rounds_below_the_lower_bounds_are_refused_with_the_bound(text, chunks, steps, rounds, why):
+    with pytest.raises(NoSchedule, match=why):
+        made(text, chunks=chunks, steps=steps, rounds=rounds)
+
+
+def test_rounds_undecided_in_time_are_no_proof():
+    with pytest.raises(NoSchedule, match=r"15 rounds on torus:4x4 in 0.01 s, nor that there is none"):
+        made("torus:4x4", chunks=4, steps=4, rounds=15, time_limit="10ms", start=False)
+
+
 @pytest.mark.parametrize("text", ["hypercube:2", "torus:3x3", "complete:5"])
 def test_as_many_chunks_as_links_reach_the_bandwidth_of_bfb(text):
     """BFB is bandwidth-optimal there and has the fewest steps; with d chunks SCCL finds its T_L and T_B."""
@@ -175,6 +209,20 @@ def test_the_frontier_trades_steps_for_rounds():
     assert points[-1][1] >= task.least_rounds
 
 
+def test_the_frontier_keeps_what_it_has_when_time_runs_out():
+    task = instance("mesh:4x1", 1)
+
+    def ask(instance, steps):
+        if steps > task.least_steps:
+            raise NoSchedule("none in time")
+        found = fewest_rounds(instance, steps)
+        return Answer(steps, task.least_rounds + 2, found.proven, found.rows, {})
+
+    assert [point.answer.steps for point in frontier(task, ask)] == [3]
+    with pytest.raises(NoSchedule, match="none in time"):
+        list(frontier(task, lambda instance, steps: ask(instance, 99)))
+
+
 @pytest.mark.parametrize("kind", ["allgather", "reduce-scatter", "allreduce", "all-to-all"])
 @pytest.mark.parametrize("text", ["ring:4", "uniring:3", "mesh:2x3", "gen_kautz:2,5"])
 def test_every_collective_is_legal(kind, text):
@@ -235,6 +283,8 @@ def test_what_rounds_can_not_count_is_not_supported(text, kind, details, message
     [
         ({"chunks": 0}, "sccl option chunks is 0; it must be an integer of at least 1"),
         ({"steps": -1}, "sccl option steps is -1; it must be an integer of at least 0"),
+        ({"rounds": -1}, "sccl option rounds is -1; it must be an integer of at least 0"),
+        ({"rounds": 3}, "sccl option rounds is 3 without steps; give both, or steps alone"),
         ({"time_limit": "0s"}, "sccl option time_limit is '0s'; it must be positive"),
         ({"frontier": 0}, "sccl option frontier is 0; it must be true or false"),
         ({"start": "bfb"}, "sccl option start is 'bfb'; it must be true or false"),
@@ -251,3 +301,10 @@ def test_no_schedule_in_time_says_so():
         NoSchedule, match=r"found no allgather of 4 chunks a shard in 4 steps on torus:4x4 in 0.01 s"
     ):
         made("torus:4x4", chunks=4, steps=4, time_limit="10ms", start=False)
+
+
+def test_what_would_not_fit_into_memory_is_refused():
+    with pytest.raises(Unsupported, match=r"^sccl: 10{30} chunks a shard are too many, over 1048576 in all$"):
+        made("mesh:2x2", chunks=10**30)
+    with pytest.raises(NoSchedule, match=r"^sccl: 10{30} steps of 4 chunks on 8 links are 320{30} to decide"):
+        made("mesh:2x2", steps=10**30)

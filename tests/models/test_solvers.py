@@ -318,6 +318,12 @@ def test_an_unknown_solver_gets_a_suggestion():
         solve(diet(), "higs")
 
 
+@pytest.mark.parametrize("solver", [None, 5, ["highs"], {}])
+def test_a_solver_that_is_no_text_is_refused(solver):
+    with pytest.raises(InputError, match=r"^solver is .*; it must be one of cp-sat, glop, gurobi, highs,"):
+        solve(diet(), solver)
+
+
 @pytest.fixture
 def ghost(monkeypatch):
     """A known solver that is not installed."""

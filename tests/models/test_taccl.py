@@ -345,6 +345,10 @@ def test_the_cost_model_is_table_1():
     ("options", "message"),
     [
         ({"chunks": 0}, r"^taccl option chunks is 0; it must be a whole number, at least 1$"),
+        ({"sketch": 5}, r"^taccl option sketch is 5; it must be a name or a file$"),
+        ({"sketch": ["ndv2-sk-1"]}, r"^taccl option sketch is \['ndv2-sk-1'\]; it must be a name or a file$"),
+        ({"symmetry": "no"}, r"^taccl option symmetry is 'no'; it must be true or false$"),
+        ({"together": 1}, r"^taccl option together is 1; it must be true or false$"),
         ({"again": -1}, r"^taccl option again is -1; it must be a whole number, at least 0$"),
         ({"paths": "short"}, r"^taccl option paths is 'short'; allowed: sketch, logical, all$"),
         ({"contiguity": "some"}, r"^taccl option contiguity is 'some'; allowed: between, all, none$"),

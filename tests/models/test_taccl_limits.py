@@ -86,6 +86,7 @@ def test_all_solves_together_keep_the_limit(clock, monkeypatch, kind):
 @pytest.mark.parametrize("kind", ["allgather", "all-to-all", "reduce-scatter", "allreduce", "gather"])
 def test_without_time_there_is_a_schedule_and_nothing_is_called_proven(kind):
     schedule = made("torus:4x4", kind, time_limit=1e-3)
+    assert schedule.stats["solver"] == "none: no time for a program"
     assert schedule.stats["variables"] == 0
     assert schedule.stats["solver_gap"] is None
 

@@ -247,3 +247,13 @@ def test_a_fixed_input_size_makes_one_schedule_for_all_sizes():
 def test_a_wrong_input_size_is_refused(value, message):
     with pytest.raises(InputError, match=message):
         METHOD.options(input_size=value)
+
+
+@pytest.mark.parametrize("switches", [7, True, float("inf"), "all"])
+def test_switches_that_are_no_list_are_refused(tmp_path, switches):
+    path = tmp_path / "s.json"
+    path.write_text(json.dumps({"intranode_sketch": {"strategy": "switch", "switches": switches}}))
+    with pytest.raises(
+        InputError, match=r"intranode_sketch.switches is .*; it must be a list with the ranks"
+    ):
+        read_sketch(str(path))

@@ -1,6 +1,7 @@
 """TE-CCL: earliest finishes against searches that share no code, every schedule through the verifier."""
 
 import math
+import time
 from fractions import Fraction
 from itertools import product
 
@@ -288,3 +289,12 @@ def test_bad_options_are_one_line(options, message):
 def test_no_schedule_says_why(text, options, message):
     with pytest.raises(NoSchedule, match=rf"^teccl: allgather of 1 chunks a shard on {text}: {message}"):
         made(problem(text), **options)
+
+
+def test_a_program_too_large_for_its_time_is_not_begun():
+    """Epochs of a millionth of a microsecond: counted, not listed."""
+    task = problem("ring:4", size=2**20)
+    begin = time.process_time()
+    with pytest.raises(NoSchedule, match=r"sends to decide; give it a window, longer epochs or more time"):
+        made(task, epoch="0.000001us")
+    assert time.process_time() - begin < 5

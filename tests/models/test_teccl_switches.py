@@ -29,15 +29,15 @@ def star(ranks, *, copies=False):
     return Topology.from_links(name, ranks, links, num_switches=1, multicast=[ranks] if copies else [])
 
 
-def made(topology, kind="allgather", details=None, **options):
+def made(topology, kind="allgather", details=None, size=SIZE, **options):
     what = collective(kind, topology.num_ranks, **(details or {}))
-    task, chosen = Problem(topology, what, Fraction(SIZE)), METHOD.options(**options)
+    task, chosen = Problem(topology, what, Fraction(size)), METHOD.options(**options)
     METHOD.supports(task, chosen)
     schedule = METHOD.synthesize(task, chosen, np.random.default_rng(0))
     verify(schedule)
     assert (schedule.topology, schedule.collective) == (topology, what)
-    for bound in lower_bounds(topology, what, SIZE):
-        assert simulate(schedule, SIZE).time >= float(bound.time(SIZE)) * (1 - 1e-9), bound.kind
+    for bound in lower_bounds(topology, what, size):
+        assert simulate(schedule, size).time >= float(bound.time(size)) * (1 - 1e-9), bound.kind
     return schedule
 
 
@@ -166,3 +166,31 @@ def test_a_way_through_too_many_switches_is_not_supported():
     task = Problem(topology, collective("allgather", topology.num_ranks), Fraction(SIZE))
     with pytest.raises(Unsupported, match=r"^teccl: dgx_a100:32 has over 16384 ways through switches$"):
         METHOD.supports(task, METHOD.options())
+
+
+def network(ranks, ends, **switches):
+    """Links (source, target, GB/s, α in us)."""
+    links = [Link(a, b, Fraction(gb * 10**9), Fraction(us, 10**6)) for a, b, gb, us in ends]
+    return Topology.from_links("mixed", ranks, links, **switches)
+
+
+@pytest.mark.parametrize("kind", ["broadcast", "allreduce"])
+def test_links_to_a_switch_that_no_way_passes_do_not_shift_the_others(kind):
+    """Both ranks are joined directly, so nothing goes over the switch, whose links come first."""
+    where = network(2, [(0, 2, 1, 1), (2, 1, 1, 1), (0, 1, 1, 1), (1, 0, 1, 1)], num_switches=1)
+    schedule = made(where, kind)
+    table = schedule.route_table
+    assert set(table.links[table.offsets[schedule.route]].tolist()) <= {2, 3}
+
+
+def test_the_halves_of_an_allreduce_do_not_meet_where_what_is_rounded_up_holds_a_link_longer():
+    ends = [(0, 4, 2, 0), (4, 0, 1, 1), (1, 4, 3, 2), (4, 1, 1, 3), (2, 4, 1, 2), (4, 2, 1, 0), (3, 4, 2, 1)]
+    where = network(4, [*ends, (4, 3, 2, 0), (0, 4, 1, 1)], num_switches=1)
+    made(where, "allreduce", size=1000, chunks=2, epoch="best", solver="cp-sat")
+
+
+def test_halves_of_an_allreduce_have_epochs_of_one_length_where_there_are_switches():
+    """The switch copies but can't add: only the allgather's ways may end at it."""
+    ends = [(0, 3, 1, 3), (3, 0, 2, 1), (1, 3, 3, 2), (3, 1, 1, 1), (2, 3, 1, 0), (3, 2, 3, 2)]
+    for epoch in ("fastest", "slowest", "best"):
+        made(network(3, ends, num_switches=1, multicast=[3]), "allreduce", size=3000, epoch=epoch)

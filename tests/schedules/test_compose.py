@@ -145,6 +145,17 @@ def test_statistics_of_both_are_kept_and_numbers_added():
 
 
 @pytest.mark.parametrize(
+    ("one", "other", "whole"), [(0.1, 0.2, 0.2), (0.0, 0.0, 0.0), (None, 0.0, None), (0.0, None, None)]
+)
+def test_two_halves_are_as_far_from_optimal_as_the_worse(one, other, whole):
+    """Halves within 10 and 20 % of their optima take at most 20 % more than both; unproven stays unproven."""
+    first, second = (
+        half.replace(stats={"solver_gap": gap}) for half, gap in zip(halves(), (one, other), strict=True)
+    )
+    assert compose_allreduce(first, second).stats["solver_gap"] == whole
+
+
+@pytest.mark.parametrize(
     ("one", "other", "sizes"),
     [
         ((1,), (1,), [1]),

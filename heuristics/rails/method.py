@@ -1,0 +1,134 @@
+"""Rails: an allgather on machines, its ports and adapters busy with as few messages as that takes.
+
+A rank is told of (N - 1)/N M by its port to the machine's switch, at v bytes/s, and by its adapter, at n: no
+allgather is faster than (N - 1)/N M/(v + n). Ports that send K messages and adapters that send L, never
+waiting and done together, take α (v (K + 1) + n (L + 1))/(v + n) longer. Adapters carry each shard to the
+ranks of its place in the other machines; ports spread it there. All ranks do alike, so one rank's *timeline*
+(`heuristics.rails.timeline`) is the whole schedule. The best is kept of many: by distances 1, 2, 4, ...
+what a rank passes on doubles (Bruck et al., TPDS 1997); by distances 1, ..., G - 1 none waits for another.
+How small an adapter's messages get is tried out, and the end of what ports spread is where ports and adapters
+are done together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+
+from heuristics.rails.machines import Machines, machines
+from heuristics.rails.table import schedule_of
+from heuristics.rails.timeline import Line, Load, Rule, play
+from heuristics.steps import supports_allgathers
+from schedules.compose import from_allgather
+from schedules.method import Method, NoOptions, Problem
+from schedules.schedule import Schedule
+from topologies.topology import Topology
+
+DEFAULT_SIZE = Fraction(10**9)
+"""Where no size is asked."""
+UNITS = 2**16
+"""In a shard; fewer where that is less than a byte."""
+LEAST = (0.0, 4.0, 8.0, 16.0, 32.0)
+SHARES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 1.0)
+"""What is tried: the units that an adapter sends in so many α, and shares of what is left."""
+
+
+def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -> Schedule:
+    """Return the fastest schedule found, in the step clock.
+
+    Raises
+    ------
+    Unsupported
+        As `supports`.
+    """
+    supports(problem, options)
+    return from_allgather(problem, _allgather)
+
+
+def _allgather(problem: Problem) -> Schedule:
+    found = _checked(problem.topology)
+    line, load = fastest(problem.topology, found, problem.size or DEFAULT_SIZE)
+    return schedule_of(problem, found, load, line)
+
+
+def fastest(topology: Topology, found: Machines, size: Fraction) -> tuple[Line, Load]:
+    """Return the timeline that is done first, of those tried, and the load it is for."""
+    load = load_of(topology, found, size)
+    every = (_balanced(load, rule) for rule in _rules(load))
+    return min(every, key=lambda line: max(line.seconds)), load
+
+
+def load_of(topology: Topology, found: Machines, size: Fraction) -> Load:
+    """Return the load of an allgather of `size` bytes."""
+    boxes, ranks = found.rank.shape
+    shard = size / topology.num_ranks
+    units = max(1, min(UNITS, int(shard)))
+    port, adapter = int(found.port[0, 0]), int(found.adapter[0, 0])
+    return Load(
+        boxes,
+        ranks,
+        units,
+        float(shard / units / topology.bandwidth[port]),
+        float(topology.alpha[port]),
+        float(shard / units / topology.bandwidth[adapter]),
+        float(topology.alpha[adapter]),
+    )
+
+
+def _rules(load: Load) -> Iterator[Rule]:
+    """Yield the rules that are tried."""
+    whole = load.machines * load.shard
+    powers = 2 ** np.arange((load.ranks - 1).bit_length(), dtype=np.int64)
+    for distances in (powers, np.arange(1, load.ranks, dtype=np.int64)):
+        for least in LEAST:
+            units = min(whole, int(least * load.adapter_alpha / load.adapter))
+            for share in SHARES:
+                for doubling in (False, True)[: load.machines - 1]:
+                    yield Rule(distances, units, share, doubling)
+
+
+def _balanced(load: Load, rule: Rule) -> Line:
+    """Return the timeline with the best end: ports done first with an early one, adapters with a late one."""
+    least, most = load.shard, load.machines * load.shard
+    best = play(load, rule, most)
+    if best.seconds[0] <= best.seconds[1]:
+        return best
+    while most - least > 1:
+        middle = (least + most) // 2
+        line = play(load, rule, middle)
+        if max(line.seconds) < max(best.seconds):
+            best = line
+        if line.seconds[0] > line.seconds[1]:
+            most = middle
+        else:
+            least = middle
+    return best
+
+
+def _checked(topology: Topology) -> Machines:
+    found = machines(topology)
+    if isinstance(found, str):
+        raise METHOD.unsupported(
+            f"needs machines whose ranks have a port to a switch and an adapter; {topology.name} {found}"
+        )
+    return found
+
+
+def supports(problem: Problem, options: NoOptions) -> None:
+    """Raise `Unsupported` for other networks, collectives not made of allgathers, groups, uneven shards."""
+    supports_allgathers(METHOD, problem)
+    if problem.collective.shards is not None and len(set(problem.collective.shards)) > 1:
+        raise METHOD.unsupported("needs equal shards")
+    _checked(problem.topology)
+
+
+METHOD = Method(
+    name="rails",
+    kind="heuristic",
+    synthesize=synthesize,
+    supports=supports,
+    size_dependent=lambda problem, options: True,
+    summary="machines on a switch with an adapter a rank: portions over rails, spread inside meanwhile",
+)

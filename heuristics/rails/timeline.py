@@ -1,0 +1,263 @@
+"""What one rank does, as all do the same at the same time: a timeline of its port and its adapter.
+
+Each rank of a machine has a *stream*, B shards long: first its own shard, which it has, then those of the
+ranks of its place in the other machines, of the machine before it first, which its adapter brings, cut into
+messages. All ranks of the machine need all its G streams. So each knows a prefix of every stream, of its own
+(distance 0) and of that of the rank at distance j before it, and by symmetry the lengths depend on j alone.
+A message by the port goes to the rank at a distance d and carries what its receiver has not yet been told of
+all streams; distances follow each other in a cycle. A message by an adapter is cut so that it arrives just
+when the port becomes free.
+
+The streams are so spread up to an *end*; what is left of them reaches every rank by adapters alone, from the
+rank of its place in the machine whose shards these are. The earlier the end, the less the port has to do.
+
+A message of b bytes holds a port for α + b/v; it has arrived α after that, as its route is two links.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from topologies.exact import FloatArray, Int64Array
+
+MOST = 512
+"""Messages of a port or an adapter; a timeline with more is given up."""
+SLACK = 1e-6
+"""Of a unit: what is that late is in time."""
+_SENT, _HEARD, _PIECES, _LANDED, _CUT, _NEED = range(6)
+_NOW, _FREE, _LOCAL = range(3)
+
+
+class Load(NamedTuple):
+    """B machines of G ranks, shards of so many units; seconds a unit and α of port and adapter."""
+
+    machines: int
+    ranks: int
+    shard: int
+    port: float
+    port_alpha: float
+    adapter: float
+    adapter_alpha: float
+
+
+class Rule(NamedTuple):
+    """Whom to send to and how much.
+
+    The `distances` of the port's messages follow each other in a cycle. A message of the adapter has at least
+    `least` units and this `share` of what is left up to the end, or all that its sender has for it. Adapters
+    bring each shard from its owner or, if `doubling`, as many as the receiver has from the machine as far
+    away (Bruck et al., TPDS 1997).
+    """
+
+    distances: Int64Array
+    least: int
+    share: float
+    doubling: bool
+
+
+class Port(NamedTuple):
+    """A port's messages, shapes (MOST,) and (MOST, G): when each starts and arrives, to which distance.
+
+    It carries of each stream the units from `low` to `high`, by its distance from the receiver.
+    """
+
+    start: FloatArray
+    arrive: FloatArray
+    distance: Int64Array
+    low: Int64Array
+    high: Int64Array
+
+
+class Adapter(NamedTuple):
+    """An adapter's messages, shape (MOST,): when each starts and arrives, from how many machines before.
+
+    It carries the units from `low` to `high` of one stream; of all G, if it is one of the last, the tails.
+    """
+
+    start: FloatArray
+    arrive: FloatArray
+    hop: Int64Array
+    low: Int64Array
+    high: Int64Array
+
+
+class Line(NamedTuple):
+    """A timeline: messages, how many of port, adapter, and tails; seconds until port and adapter are done."""
+
+    port: Port
+    adapter: Adapter
+    counts: tuple[int, int, int]
+    seconds: tuple[float, float]
+
+
+@njit(cache=True)
+def play(load: Load, rule: Rule, end: int) -> Line:
+    """Return the timeline; invariant: until now all is decided, `told` is `known` and what is on its way."""
+    port = Port(
+        np.zeros(MOST),
+        np.zeros(MOST),
+        np.zeros(MOST, np.int64),
+        np.zeros((MOST, load.ranks), np.int64),
+        np.zeros((MOST, load.ranks), np.int64),
+    )
+    adapter = Adapter(
+        np.zeros(MOST),
+        np.zeros(MOST),
+        np.zeros(MOST, np.int64),
+        np.zeros(MOST, np.int64),
+        np.zeros(MOST, np.int64),
+    )
+    count, clock = np.zeros(6, np.int64), np.zeros(3)
+    known, told = np.zeros(load.ranks, np.int64), np.zeros(load.ranks, np.int64)
+    known[0] = told[0] = count[_CUT] = load.shard
+    turn = skipped = 0
+    while told.min() < end:
+        _bring(load, rule, end, (adapter, count, clock))
+        _learn((port, adapter, count), (known, told), clock[_NOW] + SLACK * min(load.port, load.adapter))
+        if max(count[_SENT], count[_PIECES]) == MOST:
+            break
+        far = rule.distances[turn]
+        total = _news(known, told, far)
+        if total == 0 and skipped < len(rule.distances) - 1:
+            skipped, turn = skipped + 1, (turn + 1) % len(rule.distances)
+            continue
+        skipped = 0
+        later = _later(load, end, (port, adapter, count, clock))
+        if total == 0 and clock[_NOW] < later < np.inf:
+            clock[_NOW] = later
+            continue
+        if total == 0:
+            break
+        _send(load, (port, count, clock), (known, told), (far, total))
+        turn = (turn + 1) % len(rule.distances)
+    tails, done = _tails(load, end, (adapter, count, clock))
+    over = port.arrive[count[_SENT] - 1] if told.min() >= end else np.inf
+    return Line(port, adapter, (count[_SENT], count[_PIECES], tails), (over, done))
+
+
+@njit(cache=True)
+def _bring(load: Load, rule: Rule, end: int, state: tuple[Adapter, Int64Array, FloatArray]) -> None:
+    """Cut the adapter's messages that have arrived by now; invariant: they follow each other without a gap.
+
+    One that needs what only just came to its sender waits for it.
+    """
+    adapter, count, clock = state
+    while count[_CUT] < end and count[_PIECES] < MOST:
+        place, cut = count[_PIECES], count[_CUT]
+        hop = cut // load.shard
+        until = hop + 1
+        if rule.doubling:
+            hop = 1
+            while 2 * hop * load.shard <= cut:
+                hop *= 2
+            until = 2 * hop
+        until = min(end, until * load.shard)
+        count[_NEED] = min(until - cut, max(rule.least, int(rule.share * (end - cut)), 1))
+        came = int((clock[_NOW] - clock[_FREE] - 2 * load.adapter_alpha) / load.adapter + SLACK)
+        last = min(cut + came, until)
+        start = clock[_FREE]
+        if came >= count[_NEED] and place and last - hop * load.shard > adapter.low[place - 1]:
+            start = max(start, adapter.arrive[place - 1])
+            came = int((clock[_NOW] - start - 2 * load.adapter_alpha) / load.adapter + SLACK)
+            last = min(cut + came, until)
+        if came < count[_NEED]:
+            return
+        size = (last - cut) * load.adapter
+        adapter.start[place], adapter.hop[place] = start, hop
+        adapter.low[place], adapter.high[place] = cut, last
+        adapter.arrive[place] = start + 2 * load.adapter_alpha + size
+        clock[_FREE] = start + load.adapter_alpha + size
+        count[_CUT], count[_PIECES] = last, place + 1
+
+
+@njit(cache=True)
+def _learn(
+    sent: tuple[Port, Adapter, Int64Array], lengths: tuple[Int64Array, Int64Array], until: float
+) -> None:
+    """Lengthen the known prefixes by what has arrived; messages arrive in order."""
+    port, adapter, count = sent
+    known, told = lengths
+    while count[_HEARD] < count[_SENT] and port.arrive[count[_HEARD]] <= until:
+        for j in range(len(known)):
+            known[j] = max(known[j], port.high[count[_HEARD], j])
+        count[_HEARD] += 1
+    while count[_LANDED] < count[_PIECES] and adapter.arrive[count[_LANDED]] <= until:
+        known[0] = told[0] = adapter.high[count[_LANDED]]
+        count[_LANDED] += 1
+
+
+@njit(cache=True)
+def _news(known: Int64Array, told: Int64Array, far: int) -> int:
+    """Return how many units the rank at this distance has not been told; its own stream it is not told."""
+    total = 0
+    for j in range(len(known) - far):
+        total += max(known[j] - told[j + far], 0)
+    for j in range(len(known) - far + 1, len(known)):
+        total += max(known[j] - told[j + far - len(known)], 0)
+    return total
+
+
+@njit(cache=True)
+def _later(load: Load, end: int, state: tuple[Port, Adapter, Int64Array, FloatArray]) -> float:
+    """Return when something arrives next, or enough does by the adapter; infinite if nothing will."""
+    port, adapter, count, clock = state
+    later = np.inf
+    if count[_HEARD] < count[_SENT]:
+        later = port.arrive[count[_HEARD]]
+    if count[_LANDED] < count[_PIECES]:
+        later = min(later, adapter.arrive[count[_LANDED]])
+    elif count[_CUT] < end:
+        arrival = 2 * load.adapter_alpha + count[_NEED] * load.adapter
+        enough = clock[_FREE] + arrival
+        if enough <= clock[_NOW]:
+            enough = clock[_FREE] + load.adapter_alpha + arrival  # the sender waits for what it got last
+        later = min(later, enough)
+    return later
+
+
+@njit(cache=True)
+def _send(
+    load: Load,
+    state: tuple[Port, Int64Array, FloatArray],
+    lengths: tuple[Int64Array, Int64Array],
+    message: tuple[int, int],
+) -> None:
+    """Send all news to the rank at a distance, and take those of the rank as far the other way."""
+    port, count, clock = state
+    known, told = lengths
+    place, (far, total) = count[_SENT], message
+    for j in range(load.ranks):
+        other = (j + far) % load.ranks
+        if other > 0 and known[j] > told[other]:
+            port.low[place, other], port.high[place, other] = told[other], known[j]
+    told[:] = np.maximum(told, port.high[place])
+    port.start[place], port.distance[place] = clock[_NOW], far
+    clock[_NOW] += load.port_alpha + total * load.port
+    port.arrive[place] = clock[_NOW] + load.port_alpha
+    count[_SENT] = place + 1
+    if clock[_LOCAL] == 0.0 and told.min() >= load.shard:
+        clock[_LOCAL] = port.arrive[place]
+
+
+@njit(cache=True)
+def _tails(load: Load, end: int, state: tuple[Adapter, Int64Array, FloatArray]) -> tuple[int, float]:
+    """Let adapters carry the rest of all streams, once machines know their own; return number and end.
+
+    Shard by shard, each from the machine whose it is.
+    """
+    adapter, count, clock = state
+    place, cut, whole = count[_PIECES], end, load.machines * load.shard
+    while cut < whole and place < MOST:
+        start, hop = max(clock[_FREE], clock[_LOCAL]), cut // load.shard
+        last = min(whole, (hop + 1) * load.shard)
+        adapter.start[place], adapter.hop[place] = start, hop
+        adapter.low[place], adapter.high[place] = cut, last
+        clock[_FREE] = start + load.adapter_alpha + load.ranks * (last - cut) * load.adapter
+        adapter.arrive[place] = clock[_FREE] + load.adapter_alpha
+        cut, place = last, place + 1
+    if cut < whole or place == 0:
+        return 0, np.inf
+    return place - count[_PIECES], adapter.arrive[place - 1]
