@@ -6,6 +6,7 @@ alpha = 0.5 us and b = 50 GB/s a link, the defaults; N ranks, M bytes.
 import pytest
 
 from experiments.registry import METHODS
+from schedules.cost import step_cost
 
 ALPHA, B = 0.5e-6, 50e9
 SIZES = (1000, 2**20, 10**9)
@@ -41,6 +42,14 @@ def test_a_method_on_its_own_network_takes_the_time_of_its_closed_form(
 ):
     schedule = made(METHODS[name], text, kind, size)
     assert seconds(schedule, size) == pytest.approx(expected(size), rel=1e-9)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_brucks_last_message_waits_only_for_what_it_carries(made, seconds, size):
+    """N = 12: messages of 1, 2, 4 and 4 shards on links of their own; the last has what two steps brought."""
+    schedule = made(METHODS["bruck"], "complete:12", "allgather", size)
+    assert step_cost(schedule).tl_steps == 4
+    assert seconds(schedule, size) == pytest.approx(3 * ALPHA + (1 + 2 + 4) / 12 * size / B, rel=1e-9)
 
 
 @pytest.mark.parametrize("slices", [1, 4, 32])
