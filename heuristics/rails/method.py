@@ -29,7 +29,7 @@ from topologies.topology import Topology
 DEFAULT_SIZE = Fraction(10**9)
 """Where no size is asked."""
 UNITS = 2**16
-"""In a shard; fewer where that is less than a byte."""
+"""In a shard at most; fewer where that is less than a byte."""
 LEAST = (0.0, 4.0, 8.0, 16.0, 32.0)
 SHARES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 1.0)
 """What is tried: the units that an adapter sends in so many α, and shares of what is left."""
@@ -64,7 +64,7 @@ def load_of(topology: Topology, found: Machines, size: Fraction) -> Load:
     """Return the load of an allgather of `size` bytes."""
     boxes, ranks = found.rank.shape
     shard = size / topology.num_ranks
-    units = max(1, min(UNITS, int(shard)))
+    units = _units(shard)
     port, adapter = int(found.port[0, 0]), int(found.adapter[0, 0])
     return Load(
         boxes,
@@ -75,6 +75,12 @@ def load_of(topology: Topology, found: Machines, size: Fraction) -> Load:
         float(shard / units / topology.bandwidth[adapter]),
         float(topology.alpha[adapter]),
     )
+
+
+def _units(shard: Fraction) -> int:
+    """Return how many units a shard of so many bytes has: whole bytes each, if half of the most do."""
+    most = max(1, min(UNITS, int(shard)))
+    return next((units for units in range(most, most // 2, -1) if (shard / units).denominator == 1), most)
 
 
 def _rules(load: Load) -> Iterator[Rule]:

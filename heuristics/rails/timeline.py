@@ -125,12 +125,12 @@ def play(load: Load, rule: Rule, end: int) -> Line:
             skipped, turn = skipped + 1, (turn + 1) % len(rule.distances)
             continue
         skipped = 0
-        later = _later(load, end, (port, adapter, count, clock))
-        if total == 0 and clock[_NOW] < later < np.inf:
+        if total == 0:
+            later = _later(load, end, (port, adapter, count, clock))
+            if not clock[_NOW] < later < np.inf:
+                break
             clock[_NOW] = later
             continue
-        if total == 0:
-            break
         _send(load, (port, count, clock), (known, told), (far, total))
         turn = (turn + 1) % len(rule.distances)
     tails, done = _tails(load, end, (adapter, count, clock))
