@@ -15,7 +15,7 @@ from topologies.topology import Topology
 PLAIN = "BiRing(2,4)"
 """Four ranks, like links, no switch, in the papers' notation: what every method should take."""
 NOTATION = "a network in the papers' notation"
-SPECIAL = ("mesh:3x3", "dgx1")
+SPECIAL = ("mesh:3x3", "dgx1", "dgx_a100:2")
 """For methods that take nothing like `PLAIN`, being made for one sort of network."""
 PROBES = {
     NOTATION: "ring:4",

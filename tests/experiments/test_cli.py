@@ -249,12 +249,19 @@ def test_expansion_needs_the_notation_and_nothing_else():
     assert needs == (capabilities.NOTATION,)
 
 
-@pytest.mark.parametrize(("name", "network"), [("ccube", "dgx1"), ("tto", "mesh:3x3")])
-def test_a_method_for_one_sort_of_network_names_it(name, network):
-    """C-Cube is for a DGX-1, TTO for 2D meshes; both are allreduces (docs/baselines.md)."""
+@pytest.mark.parametrize(
+    ("name", "network", "kinds"),
+    [
+        ("ccube", "dgx1", {Kind.ALLREDUCE}),
+        ("tto", "mesh:3x3", {Kind.ALLREDUCE}),
+        ("rails", "dgx_a100:2", {Kind.ALLGATHER, Kind.REDUCE_SCATTER, Kind.ALLREDUCE}),
+    ],
+)
+def test_a_method_for_one_sort_of_network_names_it(name, network, kinds):
+    """C-Cube is for a DGX-1, TTO for 2D meshes, rails for machines (docs/baselines.md)."""
     found = capabilities.capabilities(METHODS[name])
     assert found.needs == (f"a network such as {network}",)
-    assert found.collectives == (Kind.ALLREDUCE,)
+    assert set(found.collectives) == kinds
 
 
 @pytest.mark.parametrize("name", list(METHODS))
