@@ -17,7 +17,7 @@ Blocks = npt.NDArray[np.uint64]
 
 NOTHING = np.int64(-1)
 
-SHARE = 512
+SHARE = 1024
 """With fewer nodes a thread, a round is too short to be shared out."""
 
 WIDTH = 8
