@@ -140,12 +140,12 @@ def fastest(problem: Problem, entries: Sequence[Entry], budget: float, rng: np.r
     NoSchedule
         If no method found one.
     """
+    began = time.monotonic()
     size = problem.size or Fraction(1)
     least = float(best_bound(problem.topology, problem.collective, size).time(size)) * (1 + ROUNDING)
     best: Schedule | None = None
     fastest_so_far = math.inf
     tried: list[Tried] = []
-    began = time.monotonic()
     for entry in entries:
         left = budget - (time.monotonic() - began)
         if tried and (left < 0 or fastest_so_far <= least):

@@ -10,10 +10,10 @@ from typing import Any
 from markupsafe import Markup
 
 from experiments.report.milp_charts import integral_chart, trace_chart
-from experiments.report.page import manifest_lines, palette, swatch
 from experiments.report.series import Series
+from experiments.report.solvers_page import page_values, programs_of
 from experiments.report.study_charts import profile_chart
-from experiments.report.templating import source, template
+from experiments.report.templating import template
 from experiments.report.text import number, seconds
 from experiments.study.milp_models import MIXED
 from experiments.study.milp_statistics import (
@@ -26,9 +26,6 @@ from experiments.study.milp_statistics import (
 from experiments.study.statistics import (
     MIXED_SHIFT,
     NOT_RUN,
-    disagreements,
-    problems_of,
-    profile,
     solved,
     taken,
 )
@@ -44,21 +41,12 @@ def render_mixed(rows: Sequence[Row], manifest: Mapping[str, Any], looks: Mappin
     """Return the page of a study of mixed-integer programs as HTML."""
     ran = [row for row in rows if row["status"] != NOT_RUN]
     families = {family: [row for row in ran if _family(row) == family] for family in map(_family, ran)}
-    programs = _programs(rows)
+    programs = programs_of(rows)
     tried = [row for row in ran if is_mixed_row(row)]
     return template("milp.html").render(
-        style=source("report.css") + palette(),
-        script=source("report.js"),
-        name=str(manifest.get("name", "study")),
-        instances=len(programs),
-        seeds=sorted({int(row["seed"]) for row in rows}),
-        limit=seconds(max((float(row["limit_s"]) for row in rows), default=0.0)),
-        problems=problems_of(rows),
-        looks=looks,
-        swatch=swatch,
+        **page_values(rows, manifest, looks),
         standings=mixed_standings(ran),
-        fastest={solver: sum(r <= 1.0 for r in own) for solver, own in profile(rows).items()},
-        families=[(family, len(_programs(own)), mixed_standings(own)) for family, own in families.items()],
+        families=[(family, len(programs_of(own)), mixed_standings(own)) for family, own in families.items()],
         summaries={family: MIXED[family].summary for family in families if family in MIXED},
         not_run=sorted({(row["method"], row["message"]) for row in rows if row["status"] == NOT_RUN}),
         profiles=[
@@ -67,9 +55,6 @@ def render_mixed(rows: Sequence[Row], manifest: Mapping[str, Any], looks: Mappin
         ],
         courses=list(_courses(programs, looks)),
         soon=SOON,
-        wrong=[row for row in rows if row.get("answer") == "wrong"],
-        failed=[row for row in rows if row["status"] == "failed"],
-        pairs=disagreements(rows),
         table=[_line(own, list(looks)) for own in programs.values()],
         shift=MIXED_SHIFT,
         tolerance=MIXED_TOLERANCE,
@@ -77,20 +62,11 @@ def render_mixed(rows: Sequence[Row], manifest: Mapping[str, Any], looks: Mappin
         if tried
         else 1,
         clock=str(dict(manifest.get("settings", {})).get("clock", "wall")),
-        seconds=seconds,
-        manifest=list(manifest_lines(manifest)),
     )
 
 
 def _family(row: Row) -> str:
     return str(row["model"]).partition(" ")[0]
-
-
-def _programs(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
-    programs: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        programs.setdefault((row["model"], row["topology"]), []).append(row)
-    return programs
 
 
 def _courses(

@@ -11,10 +11,11 @@ from typing import Any
 from experiments.manifest import MANIFEST
 from experiments.replacing import replacing
 from experiments.report.milp_study import render_mixed
-from experiments.report.page import REPORT, manifest_lines, palette, swatch
+from experiments.report.page import REPORT
 from experiments.report.series import Series
+from experiments.report.solvers_page import page_values, programs_of
 from experiments.report.study_charts import error_chart, profile_chart, scaling_chart
-from experiments.report.templating import source, template
+from experiments.report.templating import template
 from experiments.report.text import seconds
 from experiments.results import read_results
 from experiments.study.instances import MODELS
@@ -29,9 +30,6 @@ from experiments.study.statistics import (
     by_solver,
     charged,
     choices,
-    disagreements,
-    problems_of,
-    profile,
     shifted_geometric_mean,
     size_class,
     solved,
@@ -70,39 +68,24 @@ def render_study(rows: Sequence[Row], manifest: Mapping[str, Any]) -> str:
     models = list(dict.fromkeys(row["model"] for row in rows))
     of_model = {model: [row for row in rows if row["model"] == model] for model in models}
     known = {model: own for model, own in of_model.items() if any(map(size_class, own))}
-    ratios = profile(rows)
     return template("study.html").render(
-        style=source("report.css") + palette(),
-        script=source("report.js"),
-        name=str(manifest.get("name", "study")),
-        instances=len({(row["model"], row["topology"]) for row in rows}),
-        seeds=sorted({int(row["seed"]) for row in rows}),
-        limit=seconds(max((float(row["limit_s"]) for row in rows), default=0.0)),
-        problems=problems_of(rows),
-        looks=looks,
-        swatch=swatch,
+        **page_values(rows, manifest, looks),
         standings=standings(rows),
-        fastest={solver: sum(r <= 1.0 for r in own) for solver, own in ratios.items()},
         not_run=dict(_not_run(rows)),
         choices=[(choice, advice(choice)) for choice in choices(rows)],
         profiles=[("all models", profile_chart(rows, looks, "all models"))]
         + [(model, profile_chart(own, looks, model)) for model, own in known.items() if len(known) > 1],
         scaling=[(model, scaling_chart(own, looks, model)) for model, own in known.items()],
         errors=error_chart(rows, looks),
-        wrong=[row for row in rows if row.get("answer") == "wrong"],
-        failed=[row for row in rows if row["status"] == "failed"],
         unproven=sorted(
             {f"{row['model']} {row['topology']}" for row in rows if row.get("answer") == "unproven"}
         ),
-        pairs=disagreements(rows),
         table=list(_lines(rows, list(by_solver(rows)))),
         building=building(rows),
         models={model: MODELS[model].summary for model in models if model in MODELS},
         sizes=SIZES,
         shift=SHIFT,
         tolerance=TOLERANCE,
-        seconds=seconds,
-        manifest=list(manifest_lines(manifest)),
     )
 
 
@@ -164,10 +147,7 @@ class Line:
 
 
 def _lines(rows: Sequence[Row], solvers: Sequence[str]) -> Iterator[Line]:
-    groups: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        groups.setdefault((row["model"], row["topology"]), []).append(row)
-    for (model, topology), own in groups.items():
+    for (model, topology), own in programs_of(rows).items():
         sizes = [row["nonzeros"] for row in own if size_class(row)]
         cells = [_cell([row for row in own if row["method"] == solver]) for solver in solvers]
         solved_means = [mean for mean, *_ in cells if mean is not None]

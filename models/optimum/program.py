@@ -18,7 +18,6 @@ proof; what is known already is a deadline, and only shorter schedules are looke
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from ortools.sat.python import cp_model
 
 from models.optimum.clocked import Clocked
 from models.optimum.greedy import Row, best_greedy
+from models.solvers.outcome import least_whole
 from topologies.errors import NoSchedule
 from topologies.exact import Int64Array
 
@@ -36,8 +36,6 @@ MOST_TICKS = 2**40
 """CP-SAT adds in 64 bits; longer horizons are refused."""
 LEAST_SECONDS = 0.01
 """Of CP-SAT where the start and the model took all the time."""
-ROUNDING = 1e-6
-"""Of CP-SAT's bound, a float."""
 
 
 Known = Callable[[], tuple[list[Row], int] | None]
@@ -198,7 +196,7 @@ def least_time(clocked: Clocked, limits: Limits, starts: Sequence[Known] | None 
             f"optimum on {name}: found none in {limits.seconds:g} s; give it a start or more time"
         )
     rows, ticks = known
-    proven = max(least, math.ceil(solver.best_objective_bound - ROUNDING))
+    proven = max(least, least_whole(solver.best_objective_bound))
     proven = ticks if status == cp_model.INFEASIBLE else min(proven, ticks)
     return Optimum(_columns(rows), ticks, proven, solver.wall_time)
 

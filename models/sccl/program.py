@@ -20,7 +20,6 @@ s - 1 steps and can still be of use at b.
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +30,7 @@ import pyomo.environ as pyo
 from models.sccl.breadth_first import breadth_first
 from models.sccl.instance import Instance
 from models.solvers import Feature, SolutionStatus, SolverResult, Termination, find_backend, solve
+from models.solvers.outcome import least_whole
 from topologies.errors import InputError, NoSchedule
 from topologies.exact import Int64Array
 
@@ -40,8 +40,6 @@ BREADTH_FIRST = "none: breadth first meets the bound"
 WITHIN = "none: breadth first has no more rounds"
 MOST_PLACES = 10**7
 """Steps times chunks times links: a program of more would take gigabytes."""
-ROUNDING = 1e-6
-"""Of a solver's bound, a float."""
 EXACT = 1e-9
 """Relative gap at which an optimum of whole numbers is proven."""
 
@@ -261,7 +259,7 @@ class _Search:
         if result is not None and result.status is SolutionStatus.NONE:
             result = self.least(proven)
             if result.bound is not None:
-                proven = max(proven, math.ceil(result.bound - ROUNDING))
+                proven = max(proven, least_whole(result.bound))
         return proven, result
 
     def rows(self, result: SolverResult) -> Int64Array:

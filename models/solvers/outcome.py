@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -10,6 +11,14 @@ from models.solvers.compiled import CompiledModel
 from models.solvers.start import Basis
 from topologies.errors import InputError
 from topologies.exact import FloatArray
+
+ROUNDING = 1e-6
+"""Of a solver's bound, a float."""
+
+
+def least_whole(bound: float) -> int:
+    """Return the least whole number that a solver's bound allows."""
+    return math.ceil(bound - ROUNDING)
 
 
 class Termination(StrEnum):

@@ -11,7 +11,6 @@ all take shortest ways.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -29,6 +28,7 @@ from models.solvers import (
     find_backend,
     solve,
 )
+from models.solvers.outcome import least_whole
 from models.teccl.epochs import Epochs
 from models.teccl.program import Program, Send, State
 from models.teccl.starts import shortest
@@ -37,8 +37,6 @@ from topologies.errors import NoSchedule
 HALF = 0.5
 GAP_DIGITS = 12
 """A reward is a sum of floats: beyond these digits is rounding."""
-ROUNDING = 1e-6
-"""Of a solver's bound, a float."""
 MOST_SENDS = 10**6
 """A program of more would take gigabytes."""
 SENDS_A_SECOND = 20_000
@@ -233,7 +231,7 @@ def least_finish(epochs: Epochs, limits: Limits, most: int = 0, start: list[Send
     result = solved(program, limits, limits.seconds, cost, Goal(least=least, start=start))
     if result.termination is Termination.INFEASIBLE:
         raise none(epochs, f"there is none in {horizon} epochs")
-    proven = least if result.bound is None else max(least, math.ceil(result.bound - ROUNDING))
+    proven = least if result.bound is None else max(least, least_whole(result.bound))
     if result.status is not SolutionStatus.NONE:
         start = pruned(epochs, sends_of(program, result))
     if start is None:

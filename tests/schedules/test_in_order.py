@@ -75,6 +75,16 @@ def test_others_are_left_to_the_event_loop(text, method, kind):
     assert not passes(made(text, method, kind))
 
 
+def test_where_chunks_come_to_few_nodes_the_event_loop_needs_less_memory(monkeypatch):
+    """12 nodes times 132 chunks is more than 4 a row: a chunk goes over one or two links."""
+    schedule = made("circulant:12,2,3", "tacos", "all_to_all")
+    assert 4 * len(schedule) < 12 * 132
+    assert passes(schedule)
+    monkeypatch.setattr("schedules.in_order.FEW_CELLS", 0)
+    assert not passes(schedule)
+    assert passes(made("mesh:4x5", "tacos", "allgather"))
+
+
 def test_two_messages_of_one_step_on_one_link_are_left_to_the_event_loop():
     topology = parse_topology("ring:3")
     what = collective("broadcast", 3, root=0)
