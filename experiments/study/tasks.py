@@ -196,7 +196,8 @@ def _mixed(
 ) -> dict[str, Any]:
     """Return the columns that only a mixed-integer program has."""
     last = Progress(result.solve_s, result.objective, result.bound)
-    trace = [[point.seconds, point.incumbent, point.bound] for point in (*_thinned(points), last)]
+    # Solvers' logs round their seconds, and no point is later than the end.
+    trace = [[min(p.seconds, last.seconds), p.incumbent, p.bound] for p in (*_thinned(points), last)]
     return {
         "integers": int(model.integer.sum()),
         "maximize": model.maximize,

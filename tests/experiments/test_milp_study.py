@@ -28,7 +28,7 @@ from experiments.study.milp_statistics import (
 )
 from experiments.study.runner import make_tasks
 from experiments.study.statistics import charged, shift_of, shifted_geometric_mean
-from experiments.study.tasks import judged
+from experiments.study.tasks import MIXED_TOLERANCE, judged
 from models.solvers import compile_model, solve
 from topologies.errors import InputError, Unsupported
 from topologies.text import parse_topology
@@ -289,7 +289,10 @@ def test_a_study_of_mixed_integer_programs_has_traces_bounds_and_primal_integral
     for line in frame.to_dict("records"):
         points = json.loads(line["trace"])
         assert points[-1][1:] == [line["objective"], line["bound"]]
-        assert 0 <= line["primal_integral"] <= line["timed_s"] + 1e-9
+        # A course is by the wall clock, whatever clock the study's means count.
+        assert points[-1][0] == line["solve_s"] == max(seconds for seconds, _, _ in points)
+        # An answer that is right to the tolerance leaves at most that share of the limit's 20 s.
+        assert 0 <= line["primal_integral"] <= line["solve_s"] + MIXED_TOLERANCE * 20
     rounds = frame[frame.model == "sccl chunks=2"]
     assert set(rounds.objective.round(6)) == {3.0}
     assert set(rounds.certified_exact) == {"3"}
