@@ -84,6 +84,17 @@ def parse_assignments(texts: Iterable[str]) -> dict[str, Any]:
     return result
 
 
+def with_lists(method: Method, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options with ``a,b`` made a list where the method has one: no quotes in a shell."""
+    lists = {name for name, hint in _fields(method).items() if typing.get_origin(hint) is tuple}
+    return {
+        name: [part.strip() for part in value.split(",")]
+        if name in lists and isinstance(value, str)
+        else value
+        for name, value in given.items()
+    }
+
+
 def _toml_value(text: str) -> Any:
     try:
         table = tomllib.loads(f"value = {text}", parse_float=Decimal)

@@ -1,8 +1,8 @@
 """The portfolio `best`: many methods on one problem, the fastest verified schedule at its size.
 
-Methods are tried one after the other, the quick ones first, as long as time is left: those that make steps,
-then trees and matching, then the exact ones. One that does not handle the problem, or finds nothing, is
-passed over; what each did is kept in ``stats["tried"]``.
+Methods are tried one after the other, the quick ones first, as long as time is left and the fastest is not
+near enough to the proven bound: those that make steps, then trees and matching, then the exact ones. One that
+does not handle the problem, or finds nothing, is passed over; what each did is kept in ``stats["tried"]``.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from experiments.judge import own_bounds
 from experiments.pipelining import best_slices
-from models.bounds import best_bound
+from models.bounds import Bound, best_bound
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from schedules.verify import verify
@@ -25,6 +26,8 @@ from topologies.errors import InputError, NoSchedule, Unsupported, suggestion
 from topologies.units import parse_time
 
 DEFAULT_SECONDS = "60s"
+SHARE = 0.5
+"""Of the time left, what a method with a time limit of its own gets at most."""
 LEAST_SECONDS = 0.1
 """A method with a time limit of its own gets so much in any case."""
 ORDER = (
@@ -43,11 +46,16 @@ ORDER = (
         "listed",
         "multitree",
     ),
-    *("mcf", "tacos", "blink", "allreduce_lp", "tto", "taccl"),
+    *("mcf", "tacos", "blink", "allreduce_lp", "tto", "sccl", "taccl"),
 )
 """Quick ones and those that are often best first."""
-VARIANTS: Mapping[str, Sequence[Mapping[str, Any]]] = {"swing": ({"version": "latency"},)}
+VARIANTS: Mapping[str, Sequence[Mapping[str, Any]]] = {
+    "swing": ({"version": "latency"},),
+    "tacos": ({"chunks": 4},),
+    "taccl": ({"sketch": "ndv2-sk-1"}, {"sketch": "dgx2-sk-1"}),
+}
 """Options besides a method's defaults that are tried after them."""
+DEFAULT_GAP = 1e-3
 ROUNDING = 1e-9
 """A time this close (relatively) to the proven bound meets it."""
 
@@ -62,18 +70,23 @@ class BestOptions:
         A time with its unit; when it is over, no other method is begun.
     methods
         Which are tried, in this order; empty: all that are sensible.
+    gap
+        A time beyond the proven bound by no more than this part of it is near enough: no other is tried.
 
     Raises
     ------
     InputError
-        If the time is none, or a method is not a name.
+        If the time is none, a method is not a name, or the gap is negative.
     """
 
     time_limit: str = DEFAULT_SECONDS
     methods: tuple[str, ...] = ()
+    gap: float = DEFAULT_GAP
 
     def __post_init__(self) -> None:
         """Check the values."""
+        if not 0 <= self.gap < math.inf:
+            raise InputError(f"best option gap is {self.gap:g}; it must be 0 or more, such as 0.001")
         if parse_time(self.time_limit) <= 0:
             raise InputError(
                 f"best option time_limit is {self.time_limit!r}; it must be positive, such as 60s"
@@ -105,12 +118,18 @@ class Tried:
     took: float
     why: str = ""
 
+    @property
+    def document(self) -> dict[str, Any]:
+        """The same in plain words, times in microseconds and seconds."""
+        known: dict[str, Any] = {"method": self.method, "took_s": self.took}
+        return known | ({"why": self.why} if self.why else {"time_us": self.seconds * 1e6})
+
 
 def portfolio(methods: Mapping[str, Method]) -> Method:
     """Return the method `best` over these methods."""
 
     def synthesize(problem: Problem, options: BestOptions, rng: np.random.Generator) -> Schedule:
-        return fastest(problem, _chosen(methods, options), float(parse_time(options.time_limit)), rng)
+        return fastest(problem, _chosen(methods, options), options, rng)
 
     return Method(
         name="best",
@@ -123,7 +142,9 @@ def portfolio(methods: Mapping[str, Method]) -> Method:
     )
 
 
-def fastest(problem: Problem, entries: Sequence[Entry], budget: float, rng: np.random.Generator) -> Schedule:
+def fastest(
+    problem: Problem, entries: Sequence[Entry], options: BestOptions, rng: np.random.Generator
+) -> Schedule:
     """Return the schedule of least simulated time at the problem's size, verified.
 
     Parameters
@@ -131,57 +152,82 @@ def fastest(problem: Problem, entries: Sequence[Entry], budget: float, rng: np.r
     problem
         With a size.
     entries
-        In the order in which they are tried, until one meets the proven bound.
-    budget
-        Seconds, after which none is begun; the first is always tried.
+        In the order in which they are tried; the first always.
+    options
+        For how long, and how near to the proven bound is near enough.
 
     Raises
     ------
     NoSchedule
         If no method found one.
     """
-    began = time.monotonic()
-    size = problem.size or Fraction(1)
-    least = float(best_bound(problem.topology, problem.collective, size).time(size)) * (1 + ROUNDING)
-    best: Schedule | None = None
-    fastest_so_far = math.inf
-    tried: list[Tried] = []
+    search = _Search(problem, options.gap, float(parse_time(options.time_limit)))
     for entry in entries:
-        left = budget - (time.monotonic() - began)
-        if tried and (left < 0 or fastest_so_far <= least):
-            why = "no time left" if fastest_so_far > least else "the proven bound is met"
-            tried.append(Tried(entry.label, math.inf, 0.0, why))
-            continue
-        attempt, schedule = _attempt(problem, entry, rng, max(left, LEAST_SECONDS))
-        if schedule is not None and attempt.seconds < fastest_so_far:
-            fastest_so_far = attempt.seconds
-            best = schedule.replace(stats={**schedule.stats, "algorithm": entry.label})
-        tried.append(attempt)
-    if best is None:
-        reasons = "; ".join(f"{one.method}: {one.why}" for one in tried)
+        search.attempt(entry, rng)
+    if search.best is None:
+        reasons = "; ".join(f"{one.method}: {one.why}" for one in search.tried)
         raise NoSchedule(f"best: no method has a schedule of this ({reasons})")
-    return best.replace(stats={**best.stats, "tried": tuple(tried)})
+    found = {"tried": tuple(search.tried), "bounds": tuple(search.bounds)}
+    return search.best.replace(stats={**search.best.stats, **found})
 
 
-def _attempt(
-    problem: Problem, entry: Entry, rng: np.random.Generator, left: float
-) -> tuple[Tried, Schedule | None]:
-    """Return what became of a method in the seconds left, and its schedule if it has one."""
-    began = time.monotonic()
-    method, label = entry.method, entry.label
-    options = _limited(method.options(**entry.given), left)
-    try:
-        method.supports(problem, options)
-        schedule = method.synthesize(problem, options, rng)
-    except (Unsupported, NoSchedule, InputError) as error:  # the last: numbers that outgrow a method
-        return Tried(label, math.inf, time.monotonic() - began, str(error)), None
-    verify(schedule)
-    _, seconds = best_slices(schedule, problem.size or Fraction(1))
-    return Tried(label, seconds, time.monotonic() - began), schedule
+class _Search:
+    """The fastest schedule so far, all bounds that methods proved on the way, and what became of each."""
+
+    def __init__(self, problem: Problem, gap: float, budget: float) -> None:
+        self.until = time.monotonic() + budget
+        self.problem = problem
+        self.size = problem.size or Fraction(1)
+        self.enough = 1 + max(gap, ROUNDING)
+        self.bound = float(best_bound(problem.topology, problem.collective, self.size).time(self.size))
+        self.best: Schedule | None = None
+        self.seconds = math.inf
+        self.bounds: list[Bound] = []
+        self.tried: list[Tried] = []
+
+    def attempt(self, entry: Entry, rng: np.random.Generator) -> None:
+        """Try a method, unless the time is over or the fastest schedule near enough."""
+        why = self._over()
+        if why:
+            self.tried.append(Tried(entry.label, math.inf, 0.0, why))
+            return
+        began = time.monotonic()
+        try:
+            schedule = self._made(entry, rng)
+        except (Unsupported, NoSchedule, InputError) as error:  # the last: numbers that outgrow a method
+            self.tried.append(Tried(entry.label, math.inf, time.monotonic() - began, str(error)))
+            return
+        seconds = self._judged(entry, schedule)
+        self.tried.append(Tried(entry.label, seconds, time.monotonic() - began))
+
+    def _over(self) -> str:
+        """Return why no other method is tried; empty: one is."""
+        if self.seconds <= self.bound * self.enough:
+            met = self.seconds <= self.bound * (1 + ROUNDING)
+            return "the proven bound is met" if met else "near enough to the proven bound"
+        return "no time left" if self.tried and time.monotonic() > self.until else ""
+
+    def _made(self, entry: Entry, rng: np.random.Generator) -> Schedule:
+        left = self.until - time.monotonic()
+        options = _limited(entry.method.options(**entry.given), max(SHARE * left, LEAST_SECONDS))
+        entry.method.supports(self.problem, options)
+        return entry.method.synthesize(self.problem, options, rng)
+
+    def _judged(self, entry: Entry, schedule: Schedule) -> float:
+        """Verify a schedule, keep it if it is the fastest, and what it proves; return its seconds."""
+        verify(schedule)
+        _, seconds = best_slices(schedule, self.size)
+        proven = own_bounds(schedule)
+        self.bounds += proven
+        self.bound = max([self.bound, *(float(bound.time(self.size)) for bound in proven)])
+        if seconds < self.seconds:
+            self.seconds = seconds
+            self.best = schedule.replace(stats={**schedule.stats, "algorithm": entry.label})
+        return seconds
 
 
 def _limited(options: Any, left: float) -> Any:
-    """Return a method's options with its own ``time_limit``, if it has one, not beyond the seconds left."""
+    """Return a method's options with its own ``time_limit``, if it has one, not beyond these seconds."""
     if not hasattr(options, "time_limit"):
         return options
     own = options.time_limit

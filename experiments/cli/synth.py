@@ -13,7 +13,7 @@ from experiments.cli import synth_rounds
 from experiments.cli.output import duration, print_fields, print_json, short, throughput
 from experiments.cli.problem import parse_collective
 from experiments.judge import Cost, ProvenBound, notes, own_bounds, time_columns
-from experiments.options import build_options, options_text, parse_assignments
+from experiments.options import build_options, options_text, parse_assignments, with_lists
 from experiments.registry import find_method
 from experiments.synthesis import Made, synthesize_best
 from schedules.collective import Kind
@@ -66,7 +66,7 @@ def _say(arguments: argparse.Namespace, method: Method, made: Made, size: Fracti
 
 
 def _given(method: Method, arguments: argparse.Namespace) -> dict[str, Any]:
-    given = parse_assignments(arguments.option)
+    given = with_lists(method, parse_assignments(arguments.option))
     if arguments.chunks is not None:
         if "chunks" in given:
             raise InputError("--chunks and --option chunks=... say the same; give one of them")
@@ -106,9 +106,27 @@ def _document(method: Method, made: Made, size: Fraction) -> dict[str, Any]:
         "synth_s": made.synth_s,
         "transfers": len(schedule),
         "clock": str(schedule.clock),
+        **_chosen(schedule.stats),
         **_model(schedule.stats, schedule.collective.kind is Kind.ALLREDUCE),
         **_trees(schedule.stats),
     }
+
+
+def _chosen(stats: Mapping[str, Any]) -> dict[str, Any]:
+    """Return whose schedule the portfolio chose, and what became of all that it tried."""
+    if "tried" not in stats:
+        return {}
+    return {"algorithm": stats["algorithm"], "tried": [one.document for one in stats["tried"]]}
+
+
+def _tried(document: Mapping[str, Any]) -> str | None:
+    """Return the times of the portfolio's other methods, the fastest first, and how many have none."""
+    if "tried" not in document:
+        return None
+    timed = sorted((one for one in document["tried"] if "why" not in one), key=lambda one: one["time_us"])
+    others = [f"{one['method']} {duration(one['time_us'])}" for one in timed[1:]]
+    without = len(document["tried"]) - len(timed)
+    return "; ".join([*others, f"{without} without a schedule or not tried: --json says why"])
 
 
 def _model(stats: Mapping[str, Any], in_halves: bool) -> dict[str, Any]:
@@ -169,6 +187,7 @@ def _print(document: dict[str, Any], options: str) -> None:
         {
             "schedule": f"{document['collective']} on {document['topology']}, {document['clock']} clock",
             "method": " ".join(filter(None, [document["method"], options])) + seed,
+            "fastest": document.get("algorithm"),
             "verified": f"{document['transfers']} transfers, all legal",
             "time": f"{duration(document['time_us'])} at {size}{pipelined}",
             "algbw": None if document["algbw_gbps"] is None else throughput(document["algbw_gbps"]),
@@ -183,5 +202,6 @@ def _print(document: dict[str, Any], options: str) -> None:
             "trees": document.get("trees") and f"{document['trees']} a root",
             "heights": heights and f"{heights['max']} at most, {short(heights['mean'])} on average",
             "synthesis": f"{document['synth_s']:.3g} s",
+            "slower": _tried(document),
         }
     )

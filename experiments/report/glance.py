@@ -192,7 +192,12 @@ def _best_spot(results: Results, cells: Mapping[int, Row]) -> Spot:
     if found is None:
         return Spot("–" if cells else "", looks="none")
     series, row, gap = found
-    return Spot(percent(gap) or "?", series.label, _shade(gap), describe(series.label, row))
+    return Spot(percent(gap) or "?", _whose(series, row), _shade(gap), describe(series.label, row))
+
+
+def _whose(series: Series, row: Row) -> str:
+    """Return the method's label; of the portfolio, whose schedule it chose."""
+    return row.algorithm or series.label
 
 
 def _spot(series: Series, cells: Mapping[int, Row]) -> Spot:

@@ -55,6 +55,7 @@ class Row:
     status: str = OK
     message: str = ""
     note: str = ""
+    algorithm: str = ""
     nodes: float | None = None
     switches: float | None = None
     links: float | None = None

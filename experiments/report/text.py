@@ -79,7 +79,7 @@ def describe(label: str, row: Row) -> str:
     head = f"{label}: {row.collective}, {size(row.size_bytes)}"
     if not row.ok:
         return f"{head}\n{row.status}: {row.message}" if row.message else f"{head}\n{row.status}"
-    lines = [head, f"time {microseconds(row.time_us)}"]
+    lines = [head, *filter(None, [row.algorithm]), f"time {microseconds(row.time_us)}"]
     if row.algbw_gbps is not None:
         lines.append(f"algbw {number(row.algbw_gbps)} GB/s")
     if row.gap is not None:

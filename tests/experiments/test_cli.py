@@ -124,6 +124,19 @@ def test_chunks_and_options_reach_the_method(tutti):
     assert chunked["transfers"] == optioned["transfers"] >= plain["transfers"]
 
 
+def test_the_portfolio_says_whose_schedule_it_is_and_what_the_others_take(tutti):
+    """A third to both others at once takes 0.5 + 20 us; a ring's half thirds twice 0.5 + 10 us each way."""
+    asked = ["synth", "complete:3", "--collective", "allgather", "--size", "3MB", "--method", "best"]
+    asked += ["--option", "methods=ring,rhd,direct"]
+    _, out, _ = tutti(*asked)
+    assert re.search(r"fastest +direct *\n", out)
+    assert re.search(r"slower +ring 21 us; 1 without a schedule or not tried: --json says why", out)
+    document = json.loads(tutti(*asked, "--json")[1])
+    assert document["algorithm"] == "direct"
+    assert [one["method"] for one in document["tried"]] == ["ring", "rhd", "direct"]
+    assert "power of two" in document["tried"][1]["why"]
+
+
 def test_the_best_of_several_seeds_is_no_worse_than_the_first(tutti):
     command = ["synth", "mesh:3x3", "--method", "tacos", "--size", "1GB", "--json"]
     one, many = (json.loads(tutti(*command, "--seeds", n)[1]) for n in (1, 8))

@@ -33,7 +33,7 @@ def best(task, **options):
 @pytest.mark.parametrize("size", [2**10, 2**30])
 def test_it_is_as_fast_as_the_fastest_of_its_methods(text, size):
     task = problem(text, "allreduce", size)
-    chosen = best(task, methods=QUICK)
+    chosen = best(task, methods=QUICK, gap=0)
     verify(chosen)
     times = {}
     for name in QUICK:
@@ -71,7 +71,27 @@ def test_variants_are_tried_too():
 
 def test_nothing_is_tried_once_the_bound_is_met():
     found = best(problem("complete:8", "allgather", 2**30), methods=("direct", "ring", "tacos"))
-    assert [one.why for one in found.stats["tried"]] == ["", *["the proven bound is met"] * 2]
+    assert [one.why for one in found.stats["tried"]] == ["", *["the proven bound is met"] * 3]
+
+
+def test_nothing_is_tried_once_the_bound_is_near_enough():
+    """Rings of 8: 7 α + 7/16 of M/B, and the bound has one α less for each of the 6 steps after the first."""
+    task = problem("ring:8", "allgather", 2**30)
+    methods = ("ring", "direct", "bfb")
+    assert [one.why for one in best(task, methods=methods, gap=2.0).stats["tried"][1:]] == [
+        "near enough to the proven bound"
+    ] * 2
+    assert [one.why for one in best(task, methods=methods, gap=0).stats["tried"]] == [""] * 3
+
+
+def test_bounds_that_methods_prove_are_those_of_its_schedule():
+    """What lengths of links prove of an all-to-all comes from `mcf`, and Bruck's is the fastest of little."""
+    task = problem("mesh:4x4", "all-to-all", 2**10)
+    found = best(task, methods=("bruck", "mcf"), gap=0)
+    assert found.stats["algorithm"] == "bruck"
+    alone = METHODS["mcf"].synthesize(task, METHODS["mcf"].options(), np.random.default_rng(0))
+    (own,) = alone.stats["bounds"]
+    assert [bound.time(task.size) for bound in found.stats["bounds"]] == [own.time(task.size)]
 
 
 def test_what_has_no_schedule_is_passed_over_and_named_if_nothing_is_left():
@@ -119,6 +139,7 @@ def test_trees_are_listed_where_that_is_faster():
     [
         ({"time_limit": "0s"}, "best option time_limit is '0s'; it must be positive"),
         ({"time_limit": "soon"}, "soon"),
+        ({"gap": -0.1}, "best option gap is -0.1; it must be 0 or more, such as 0.001"),
         ({"methods": "ring"}, "best option methods is 'ring'; it must be a list of names"),
         ({"methods": [1]}, r"best option methods is \[1\]; it must be a list of names"),
     ],

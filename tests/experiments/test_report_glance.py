@@ -55,6 +55,12 @@ def test_each_case_names_its_fastest_method(results):
     assert told == {0: [("0", "b"), ("0", "a")], 1: [("100", "a"), ("100", "a")]}
 
 
+def test_the_portfolio_is_named_by_whose_schedule_it_chose(tmp_path):
+    rows = [row(topology, "best", LARGE, 2.0, 1.0, algorithm="swing") for topology in ("ring:4", "ring:5")]
+    table = nearest(Results(tmp_path, tuple(rows), {}), "allgather")
+    assert [spot.name for _, (spot,) in table.lines] == ["swing", "swing"]
+
+
 def test_a_map_has_a_sign_where_there_is_no_time_and_leaves_out_who_has_none(results):
     found = heat_map(results, "allgather", LARGE)
     cells = {series.label: [spot.text for spot in spots] for series, spots in found.lines}
