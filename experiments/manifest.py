@@ -19,6 +19,8 @@ import psutil
 MANIFEST = "manifest.json"
 FORMAT = "tutti.run/1"
 DISTRIBUTION = "tutti"
+NOT_RUN = "not run"
+"""Stands for the status of rows that a run leaves for another, such as with ``--only``."""
 CODE = ("topologies", "schedules", "models", "heuristics")
 """The packages that results depend on; the runner and the report only arrange them."""
 

@@ -1,17 +1,33 @@
-"""How far a run is: a bar on a terminal, a few plain lines elsewhere."""
+"""How far a run is: a bar on a terminal, a few plain lines elsewhere. And that one synthesis goes on."""
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from experiments.tasks import Outcome, Task
 
 PLAIN_SECONDS = 10.0
 """Between two lines where there is no terminal."""
+
+SILENT_SECONDS = 1.0
+"""What takes less needs no word on it."""
+
+BESIDE = 12
+"""Columns of a terminal that a wait takes beside its text: what turns, and the time."""
 
 WIDE = 120
 """Columns of a terminal on which the present task has room beside the bar."""
@@ -94,3 +110,42 @@ def _bar(console: Console) -> Progress:
     if console.width >= WIDE:
         columns.append(TextColumn("{task.description}", markup=False))
     return Progress(*columns, console=console, transient=True)
+
+
+@contextmanager
+def waiting(console: Console, text: str, *, quiet: bool = False) -> Iterator[None]:
+    """Show that something goes on and for how long, while it lasts; nothing before `SILENT_SECONDS`.
+
+    Parameters
+    ----------
+    console
+        Where to write, if it is a terminal that can erase a line.
+    text
+        What goes on; cut where a line has no room for it.
+    quiet
+        Write nothing.
+    """
+    if quiet or not console.is_interactive:
+        yield
+        return
+    room = console.width - BESIDE
+    line = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        TimeElapsedColumn(),
+        console=console,
+        refresh_per_second=4,
+        transient=True,
+        redirect_stdout=False,  # what a command prints is none of this line's business
+        redirect_stderr=False,
+    )
+    line.add_task(text if len(text) <= room else f"{text[: room - 1]}…", total=None)
+    begin = threading.Timer(SILENT_SECONDS, line.start)
+    begin.daemon = True
+    begin.start()
+    try:
+        yield
+    finally:
+        begin.cancel()
+        begin.join()
+        line.stop()

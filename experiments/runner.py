@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 
 from experiments.config import Config, read_config
-from experiments.manifest import describe, now
+from experiments.manifest import NOT_RUN, describe, now
 from experiments.plan import make_plan, select, time_limit
 from experiments.pool import KEPT, DiskError, Pool
 from experiments.progress import Reporter
@@ -122,11 +122,13 @@ def run(config_path: Path | str, options: RunOptions, console: Console) -> Summa
         missing = sum(len(task.sizes) for task in tasks if task.key not in outcomes)
         sessions = [*store.sessions(), {**session, "ended": now()}]
         store.write_tables(rows)
-        store.write_manifest(_manifest(config, tasks, rows, sessions, workers=workers, time_limit_s=limit))
-        report = None
+        statuses = [*(row["status"] for row in rows), *[NOT_RUN] * missing]
+        store.write_manifest(
+            _manifest(config, tasks, statuses, sessions, workers=workers, time_limit_s=limit)
+        )
         if not missing:
             store.prune_schedules(rows, config.run.keep_schedules)
-            report = written_report(_write_report, store.directory, console)
+        report = None if interrupted else written_report(_write_report, store.directory, console)
         return Summary(store.directory, rows, missing, interrupted, report, store.holds_others(tasks))
 
 
@@ -208,7 +210,7 @@ def _save(store: Store, task: Task, outcome: Outcome, limit: float | None) -> No
 def _manifest(
     config: Config,
     tasks: Sequence[Task],
-    rows: Sequence[Row],
+    statuses: Sequence[str],
     sessions: Sequence[Mapping[str, str]],
     **settings: Any,
 ) -> dict[str, Any]:
@@ -219,7 +221,7 @@ def _manifest(
             config.text,
             seeds=[seed for task in tasks if task.seeded for seed in task.seeds],
             settings={**settings, "keep_schedules": config.run.keep_schedules},
-            statuses=[row["status"] for row in rows],
+            statuses=statuses,
             sessions=sessions,
         ),
     }

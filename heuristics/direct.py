@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from heuristics.steps import Rows, step_schedule
+from heuristics.steps import Rows, check_rows, step_schedule
 from schedules.collective import EVERYONE, Collective, Items, Kind
 from schedules.compose import compose_allreduce
 from schedules.method import Method, NoOptions, Problem
@@ -17,8 +17,25 @@ from topologies.exact import Int64Array
 from topologies.topology import Topology
 
 
+def supports(problem: Problem, options: NoOptions) -> None:
+    """Accept what takes at most `heuristics.steps.MOST_ROWS` transfers.
+
+    Raises
+    ------
+    Unsupported
+        If there would be more.
+    """
+    check_rows(METHOD, problem, _transfers(problem.collective))
+
+
 def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -> Schedule:
-    """Return the direct schedule over shortest routes, in the step clock; it does every collective."""
+    """Return the direct schedule over shortest routes, in the step clock; it does every collective.
+
+    Raises
+    ------
+    NoSchedule
+        If the routes are too long (`topologies.routes.MOST_HOPS`).
+    """
     what = problem.collective
     if what.parts:
         parts = [synthesize(Problem(problem.topology, part), options, rng) for part in what.parts]
@@ -27,6 +44,17 @@ def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -
         halves = (what.with_kind(kind) for kind in (Kind.REDUCE_SCATTER, Kind.ALLGATHER))
         return compose_allreduce(*(_one_step(problem.topology, half) for half in halves))
     return _one_step(problem.topology, what)
+
+
+def _transfers(what: Collective) -> int:
+    """Return how many there will be, without the items: those of an all-to-all are as many."""
+    if what.parts:
+        return sum(map(_transfers, what.parts))
+    sizes = [len(members) for members in what.members]
+    if what.kind.rooted:
+        return sum(size - 1 for size in sizes)
+    steps = 2 if what.kind is Kind.ALLREDUCE else 1
+    return steps * sum(size * (size - 1) for size in sizes)
 
 
 def _one_step(topology: Topology, what: Collective) -> Schedule:
@@ -59,5 +87,6 @@ METHOD = Method(
     name="direct",
     kind="heuristic",
     synthesize=synthesize,
+    supports=supports,
     summary="everything straight to where it must be in one step, over shortest routes",
 )

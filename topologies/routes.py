@@ -9,9 +9,12 @@ import numpy.typing as npt
 from numba import njit
 
 from topologies.distances import breadth_first
-from topologies.errors import InputError
+from topologies.errors import InputError, NoSchedule
 from topologies.exact import Int32Array, Int64Array, offsets_of
 from topologies.topology import Topology
+
+MOST_HOPS = 10**8
+"""Links of all routes together: a simulation of a message on each keeps some sixty bytes a hop."""
 
 _UNIT = 2**16
 
@@ -46,6 +49,8 @@ def shortest_routes(
     ------
     InputError
         If the ends of a pair are one node, or there is no path (possible only from or to switches).
+    NoSchedule
+        If the routes have more than `MOST_HOPS` links in all.
 
     Examples
     --------
@@ -71,6 +76,11 @@ def shortest_routes(
             f"to {topology.labels[ends[pair]]}"
         )
     offsets = offsets_of(lengths)
+    if offsets[-1] > MOST_HOPS:
+        raise NoSchedule(
+            f"topology {topology.name}: the shortest routes of {len(lengths)} pairs have {offsets[-1]} links "
+            f"in all; at most {MOST_HOPS}"
+        )
     out_offsets = topology.out_links[0]
     out_links = np.lexsort((topology.target, topology.source)).astype(np.int32)
     links = _route_links(

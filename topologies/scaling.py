@@ -15,7 +15,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from topologies.errors import InputError
+from topologies.errors import InputError, NoSchedule
 from topologies.exact import INT64_MAX, Int32Array, Int64Array, Rationals, frozen
 from topologies.maxflow import DinicNetwork
 from topologies.topology import Topology
@@ -49,7 +49,9 @@ def tree_capacities(
     Raises
     ------
     InputError
-        If the ratio or the weights are wrong, or if a root would need more than `MOST_TREES` trees.
+        If the ratio or the weights are wrong.
+    NoSchedule
+        If a root would need more than `MOST_TREES` trees, or capacities in trees do not fit 64 bits.
 
     Examples
     --------
@@ -71,7 +73,7 @@ def tree_capacities(
         remedy = "fix the number of trees (--option trees=4) or give bandwidths a larger common divisor"
         if most // k > MOST_TREES:  # weights alone: as many at k = 1
             remedy = "give shards a larger common divisor"
-        raise InputError(
+        raise NoSchedule(
             f"trees of {topology.name}: the optimum needs {most} trees at a root, at most {MOST_TREES} are "
             f"allowed; {remedy}"
         )
@@ -79,7 +81,7 @@ def tree_capacities(
     steps = (topology.bandwidth.numerators // common).tolist()
     capacity = [step * int(scale) for step in steps]
     if sum(capacity) + topology.num_ranks * most > _MOST_CAPACITY:
-        raise InputError(
+        raise NoSchedule(
             f"trees of {topology.name}: capacities in trees add up to {sum(capacity)}, which does not fit "
             f"64 bits (at most {_MOST_CAPACITY}); fix the number of trees (--option trees=4)"
         )

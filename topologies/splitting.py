@@ -31,7 +31,7 @@ from numba import njit
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from topologies.errors import InputError
+from topologies.errors import InputError, NoSchedule
 from topologies.exact import INT64_MAX, Int32Array, Int64Array
 from topologies.forest import LogicalNetwork
 from topologies.maxflow import arc_slots, push_flow
@@ -67,8 +67,9 @@ def remove_switches(
     Raises
     ------
     InputError
-        If the network is not Eulerian, if the trees don't fit the capacities, or if capacities that are not
-        balanced at every node leave a switch that can't be split.
+        If the network is not Eulerian, or if the trees don't fit the capacities.
+    NoSchedule
+        If capacities that are not balanced at every node leave a switch that can't be split.
     """
     units = np.asarray(capacity, dtype=np.int64)
     trees = trees_by_root(topology.num_ranks, k, weights)
@@ -178,7 +179,7 @@ class _Splitting:
             units = network.units(switch, head)
             if units:
                 name, labels = self.topology.name, self.topology.labels
-                raise InputError(
+                raise NoSchedule(
                     f"switch removal in {name}: {units} trees from {labels[switch]} to {labels[head]} can't "
                     "be split off: capacities were rounded and are not Eulerian; try another number of trees"
                 )

@@ -136,6 +136,7 @@ def _synth(commands: Any) -> None:
         metavar="FILE",
         help=".json, .json.gz or .npz; .rounds: written as it is made (tacos), resumed if it was interrupted",
     )
+    parser.add_argument("--quiet", action="store_true", help="no line on a terminal while it lasts")
     _json(parser)
 
 

@@ -6,14 +6,16 @@ import argparse
 import dataclasses
 import sys
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from fractions import Fraction
 from typing import Any
 
 from experiments.cli import synth_rounds
-from experiments.cli.output import duration, print_fields, print_json, short, throughput
+from experiments.cli.output import console, duration, print_fields, print_json, short, throughput
 from experiments.cli.problem import parse_collective
 from experiments.judge import Cost, ProvenBound, notes, own_bounds, time_columns
 from experiments.options import build_options, options_text, parse_assignments, with_lists
+from experiments.progress import waiting
 from experiments.registry import find_method
 from experiments.synthesis import Made, synthesize_best
 from schedules.collective import Kind
@@ -45,7 +47,8 @@ def execute(arguments: argparse.Namespace) -> int:
         check_target(arguments.output)  # before hours of synthesis rather than after
         if is_round_file(arguments.output):
             return synth_rounds.execute(arguments, method, Problem(topology, what, size), options)
-    made = synthesize_best(method, problem, options, _seeds(method, arguments.seeds), size)
+    with _waiting(f"{method.name} on {topology.name}", arguments):
+        made = synthesize_best(method, problem, options, _seeds(method, arguments.seeds), size)
     try:
         if arguments.output is not None:
             write_schedule(made.schedule, arguments.output)
@@ -55,7 +58,8 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _say(arguments: argparse.Namespace, method: Method, made: Made, size: Fraction, options: str) -> None:
-    document = _document(method, made, size)
+    with _waiting("bounds and simulation", arguments):
+        document = _document(method, made, size)
     for note in (_seeds_note(method, arguments.seeds), notes(made.schedule, size)):
         if note:
             print(f"tutti: note: {note}", file=sys.stderr)
@@ -63,6 +67,10 @@ def _say(arguments: argparse.Namespace, method: Method, made: Made, size: Fracti
         print_json(document)
     else:
         _print(document, options)
+
+
+def _waiting(text: str, arguments: argparse.Namespace) -> AbstractContextManager[None]:
+    return waiting(console(sys.stderr), text, quiet=arguments.quiet)
 
 
 def _given(method: Method, arguments: argparse.Namespace) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from markupsafe import Markup
@@ -10,6 +11,7 @@ from markupsafe import Markup
 from experiments.report.series import Series
 from experiments.report.study_charts import dash_of, names_beside
 from experiments.report.svg import (
+    CHARACTER,
     Frame,
     Point,
     Scale,
@@ -28,6 +30,10 @@ from experiments.study.statistics import by_solver, problems_of, taken
 Row = Mapping[str, Any]
 Look = Mapping[str, Series]
 
+CLOSE = 1e-5
+"""Relative: values that differ by less are drawn as one, which solvers' tolerances may be all of."""
+BESIDE = 25.0
+"""Pixels beside the ticks' labels of the y axis, for its title."""
 NAMES = 112.0
 """Pixels beside a chart for the names of its lines."""
 EARLIEST = 0.01
@@ -58,9 +64,10 @@ def trace_chart(rows: Sequence[Row], looks: Look, title: str) -> Markup:
         return Markup("")
     frame = Frame(width=430, height=270, left=56, right=NAMES)
     latest = max(seconds for pair in lines.values() for steps in pair for seconds, _ in steps)
+    y, name = _objectives([*values, *([] if best is None else [best])], frame.up)
+    frame = replace(frame, left=max(frame.left, CHARACTER * max(len(text) for _, text in y.ticks) + BESIDE))
     x = logarithmic([EARLIEST, max(latest, 10 * EARLIEST)], frame.across, _short)
-    y = from_zero([*values, *([] if best is None else [best])], frame.up)
-    parts = [frame.axes(x, y, "seconds", "objective")]
+    parts = [frame.axes(x, y, "seconds", name)]
     if best is not None:
         at = y.place(best)
         parts.append(
@@ -79,6 +86,15 @@ def trace_chart(rows: Sequence[Row], looks: Look, title: str) -> Markup:
             ends.append((look, (x.place(last[0]), y.place(last[1]))))
     parts.append(names_beside(ends, frame))
     return frame.chart(parts, title)
+
+
+def _objectives(values: Sequence[float], pixels: Point) -> tuple[Scale, str]:
+    """Return a scale and its title, which says that the axis is cut: where over half of it were empty."""
+    least, largest = min(values), max(values)
+    if not largest / 2 < least < largest * (1 - CLOSE):
+        return from_zero(values, pixels), "objective"
+    scale = linear(values, pixels, low=least)
+    return scale, f"objective (axis cut below {scale.ticks[0][1]})"
 
 
 def _short(value: float) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from experiments.manifest import NOT_RUN
 from experiments.registry import METHODS
 from experiments.replacing import replacing
 from experiments.report.bottleneck_panels import Bottlenecks, bottlenecks
@@ -88,6 +89,7 @@ def render(results: Results) -> str:
         name=str(results.manifest.get("name") or results.directory.resolve().name),
         results=results,
         states=states(results),
+        not_run=_not_run(results.manifest),
         wrong=sum(is_wrong(row) for row in results.rows),
         standings=standings(results, least),
         summaries=summaries(results),
@@ -109,6 +111,13 @@ def render(results: Results) -> str:
         open_pictures=OPEN_PICTURES,
         manifest=list(manifest_lines(results.manifest)),
     )
+
+
+def _not_run(manifest: Mapping[str, Any]) -> int:
+    """Return how many rows of the config are not among the results."""
+    rows = manifest.get("rows")
+    count = rows.get(NOT_RUN) if isinstance(rows, Mapping) else None
+    return count if isinstance(count, int) else 0
 
 
 def summaries(results: Results) -> dict[str, str]:

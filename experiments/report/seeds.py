@@ -34,7 +34,7 @@ from experiments.report.svg import (
     series_class,
     tag,
 )
-from experiments.report.text import number, seconds, size
+from experiments.report.text import seconds, size
 
 FEWEST = 3
 """With fewer seeds there is no interval to speak of."""
@@ -230,7 +230,7 @@ def _lines(results: Results, gaps: Mapping[int, Values]) -> Iterable[tuple[str, 
 def _name(series: Series, standings: Sequence[Standing]) -> str:
     """Return a series' label; where all are of one method, only the options that tell them apart."""
     alone = len({standing.series.method for standing in standings}) == 1
-    return (series.label.partition(" ")[2] if alone else "") or series.label
+    return (series.telling if alone else "") or series.label
 
 
 def _chart(standings: Sequence[Standing]) -> Markup:
@@ -267,19 +267,7 @@ def _apart(standing: Standing) -> Interval:
 
 def _signed(values: Sequence[float], pixels: Point) -> Scale:
     """Return a linear scale over values of both signs, 0 among its ticks."""
-    low, high = min([0.0, *values]), max([0.0, *values])
-    if low == high:
-        high = 1.0
-    marks = linear([high - low], (0.0, 1.0)).ticks
-    step = marks[1][0]
-    first, last = math.floor(low / step), math.ceil(high / step)
-    start, end = pixels
-    ticks = tuple((k * step, number(k * step)) for k in range(first, last + 1))
-
-    def place(value: float) -> float:
-        return start + (end - start) * (value / step - first) / (last - first)
-
-    return Scale(place, ticks)
+    return linear([0.0, *values], pixels, low=min([0.0, *values]))
 
 
 def _whisker(standing: Standing, interval: Interval, pixel: Callable[[float], float], y: float) -> Markup:

@@ -29,6 +29,10 @@ DASHES = ((), (6, 2.5), (2, 2.5))
 """Line patterns, in pixels on and off."""
 
 
+LIMITS = frozenset({"time_limit", "memory"})
+"""Options that name no other algorithm: where all of a method have one, it is left out of their labels."""
+
+
 @dataclass(frozen=True)
 class Series:
     """A method with one set of options.
@@ -38,7 +42,9 @@ class Series:
     number
         Its place, from 0; its look follows from it.
     label
-        The method's name, with the options that tell it from its siblings.
+        The method's name with its options, `telling` first; without `LIMITS` that its siblings have too.
+    telling
+        The options that tell it from its siblings, which are of the same method.
     """
 
     number: int
@@ -46,6 +52,7 @@ class Series:
     options: str
     kind: str
     label: str
+    telling: str = ""
 
     @property
     def colour(self) -> int:
@@ -78,12 +85,14 @@ def make_series(kinds: Mapping[tuple[str, str], str]) -> tuple[Series, ...]:
     ['tacos chunks=1', 'tacos chunks=4']
     """
     return tuple(
-        Series(number, method, options, kind, _label(method, options, kinds))
+        Series(number, method, options, kind, *_names(method, options, kinds))
         for number, ((method, options), kind) in enumerate(kinds.items())
     )
 
 
-def _label(method: str, options: str, kinds: Mapping[tuple[str, str], str]) -> str:
-    siblings = [set(text.split()) for name, text in kinds if name == method]
-    common = set.intersection(*siblings)
-    return " ".join([method, *(word for word in options.split() if word not in common)])
+def _names(method: str, options: str, kinds: Mapping[tuple[str, str], str]) -> tuple[str, str]:
+    """Return the label of a series, and the options that tell it from its siblings."""
+    common = set.intersection(*(set(text.split()) for name, text in kinds if name == method))
+    telling = [word for word in options.split() if word not in common]
+    shared = [w for w in options.split() if w in common and w.partition("=")[0] not in LIMITS]
+    return " ".join([method, *telling, *shared]), " ".join(telling)

@@ -78,16 +78,18 @@ class Scale:
     ticks: tuple[tuple[float, str], ...]
 
 
-def linear(values: Sequence[float], pixels: Point, count: int = 5) -> Scale:
-    """Return a scale from 0 to a tick not below the largest value, with about `count` ticks."""
-    largest = max([*values, 0.0]) or 1.0
-    raw = largest / count
+def linear(values: Sequence[float], pixels: Point, count: int = 5, low: float = 0.0) -> Scale:
+    """Return a scale of about `count` ticks, from one not above `low` to one not below the largest value."""
+    largest = max(values, default=low)
+    largest = largest if largest > low else low + 1.0
+    raw = (largest - low) / count
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= raw * 0.999)
-    marks = [step * i for i in range(math.ceil(largest / step - 1e-9) + 1)]
-    top = marks[-1]
+    first, last = math.floor(low / step + 1e-9), math.ceil(largest / step - 1e-9)
     start, end = pixels
-    return Scale(lambda v: start + (end - start) * v / top, tuple((m, number(m)) for m in marks))
+    digits = max(4, math.floor(math.log10(max(abs(first), abs(last)))) + 3)  # such that ticks differ
+    ticks = tuple((step * i, number(step * i, digits)) for i in range(first, last + 1))
+    return Scale(lambda v: start + (end - start) * (v / step - first) / (last - first), ticks)
 
 
 def logarithmic(values: Sequence[float], pixels: Point, unit: Callable[[float], str] = number) -> Scale:

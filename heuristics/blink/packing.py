@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from heuristics.blink.line import Leg
-from topologies.errors import InputError, NoSchedule
+from topologies.errors import NoSchedule
 from topologies.exact import Int64Array
 from topologies.forest import Forest, LogicalNetwork
 from topologies.maxflow import DinicNetwork
@@ -52,7 +52,7 @@ def broadcast_leg(topology: Topology, root: int) -> Leg:
     weights = [int(rank == root) for rank in range(topology.num_ranks)]
     try:
         k, capacity = tree_capacities(topology, 1 / broadcast_rate(topology, root), weights)
-    except InputError as error:
+    except NoSchedule as error:
         needs = str(error).partition(";")[0]  # what follows is advice on an option that is not here
         raise NoSchedule(f"blink: {needs}; give bandwidths a larger common divisor") from error
     network = remove_switches(topology, capacity, k, weights)

@@ -30,7 +30,7 @@ from heuristics.tacos.on_disk import synthesize_to
 from heuristics.tacos.options import AUTO, NOTHING, OVERLAPPED, SAMPLED, TREES, TacosOptions
 from heuristics.tacos.overlapped import can_overlap, overlapped, worth_overlapping
 from heuristics.tacos.retiming import ends, retimed
-from heuristics.tacos.switches import check_degree, degrees, on_ports, unwind
+from heuristics.tacos.switches import check_degree, check_unwinding, degrees, on_ports, unwind
 from schedules.collective import Kind
 from schedules.compose import BY_ALLGATHER, compose_allreduce, from_allgather
 from schedules.method import Method, Problem
@@ -149,7 +149,7 @@ def _size(problem: Problem, options: TacosOptions) -> Fraction:
 
 
 def supports(problem: Problem, options: TacosOptions) -> None:
-    """Raise `Unsupported` for uneven shards and for samples between unlike links.
+    """Raise `Unsupported` for uneven shards, for samples between unlike links and for some one-way switches.
 
     Raises
     ------
@@ -166,6 +166,7 @@ def supports(problem: Problem, options: TacosOptions) -> None:
         raise METHOD.unsupported(f"with pick 'sampled' needs links of one cost; those of {where.name} differ")
     if where.num_switches:
         check_degree(where, options.degree)
+        check_unwinding(where)
     if options.guide == TREES and not what.parts and not goes_to_all(what):
         raise METHOD.unsupported(f"with guide 'trees' does what goes to or comes from all ranks; not {what}")
     if what.kind is Kind.ALLREDUCE and options.allreduce == OVERLAPPED:

@@ -23,7 +23,7 @@ import numpy as np
 from heuristics.tacos.network import MAX_HORIZON, RESOLUTION
 from heuristics.tacos.retiming import retimed
 from schedules.schedule import Routes, Schedule
-from topologies.errors import InputError
+from topologies.errors import InputError, Unsupported
 from topologies.exact import common_divisor
 from topologies.routes import shortest_routes
 from topologies.topology import Link, Topology
@@ -50,8 +50,9 @@ class Unwound(NamedTuple):
 
 
 def largest_degree(topology: Topology) -> int:
-    """Return the highest degree that some switch can be unwound to: one less than the ranks on it."""
-    return max((len(_ranks_on(topology, switches)) - 1 for switches in _joined_switches(topology)), default=0)
+    """Return the highest degree of any switch, at least 1: one less than the ranks on it."""
+    most = (len(_ranks_on(topology, switches)) - 1 for switches in _joined_switches(topology))
+    return max([1, *most])
 
 
 def degrees(topology: Topology) -> list[int]:
@@ -72,8 +73,28 @@ def check_degree(topology: Topology, degree: int | None) -> None:
         )
 
 
+def check_unwinding(topology: Topology) -> None:
+    """Raise `Unsupported` if links between the ranks on each switch do not join all ranks both ways.
+
+    If those of degree 1 do, which go round them, so do those of any other.
+    """
+    try:
+        unwind(topology, 1)
+    except InputError as error:
+        raise Unsupported(
+            f"tacos can't unwind the switches of {topology.name}, each into links between the ranks that "
+            f"both send to it and receive from it: {error}"
+        ) from error
+
+
 def unwind(topology: Topology, degree: int) -> Unwound:
-    """Return the network with every switch unwound, where it joins fewer ranks to a lower degree."""
+    """Return the network with every switch unwound, where it joins fewer ranks to a lower degree.
+
+    Raises
+    ------
+    InputError
+        As `check_unwinding`.
+    """
     ranks = topology.num_ranks
     own = np.flatnonzero((topology.source < ranks) & (topology.target < ranks)).tolist()
     links = [topology.link(link) for link in own]
@@ -82,7 +103,7 @@ def unwind(topology: Topology, degree: int) -> Unwound:
         for link, route in _unwound_links(topology, switches, degree):
             links.append(link)
             routes.append(route)
-    name = f"{topology.name} unwound to {degree}"
+    name = f"{topology.name} without its switches"
     return Unwound(Topology.from_links(name, ranks, links, labels=topology.labels[:ranks]), Routes.of(routes))
 
 
@@ -153,6 +174,7 @@ def _unwound_links(topology: Topology, switches: list[int], degree: int) -> Iter
         f"switches of {topology.name}",
         count,
         [Link(nodes[int(topology.source[link])], nodes[int(topology.target[link])]) for link in own],
+        labels=[topology.labels[node] for node in nodes],
         num_switches=len(switches),
     )
     steps = np.arange(1, min(degree, count - 1) + 1)

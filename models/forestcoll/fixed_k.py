@@ -28,7 +28,7 @@ from fractions import Fraction
 import numpy as np
 
 from models.cut import node_cut
-from topologies.errors import InputError
+from topologies.errors import NoSchedule
 from topologies.exact import INT64_MAX, BoolArray, Int64Array, Rationals
 from topologies.maxflow import DinicNetwork
 from topologies.scaling import MOST_TREES, sustains, trees_by_root
@@ -70,11 +70,13 @@ def fixed_k_ratio(topology: Topology, k: int, weights: Iterable[Fraction | int] 
     ------
     InputError
         If k or the weights are out of range.
+    NoSchedule
+        If a root would have more than `topologies.scaling.MOST_TREES` trees, or a link more than fit 64 bits.
     """
     shares = Rationals.of([1] * topology.num_ranks if weights is None else weights)
     trees = trees_by_root(topology.num_ranks, k, shares)
     if int(trees.max()) > MOST_TREES:
-        raise InputError(
+        raise NoSchedule(
             f"{topology.name} with a fixed number of trees: {int(trees.max())} at a root; "
             f"at most {MOST_TREES}"
         )
@@ -88,7 +90,9 @@ def fixed_k_capacities(topology: Topology, k: int, weights: Iterable[Fraction | 
     Raises
     ------
     InputError
-        If k or the weights are out of range, or if rounding leaves a switch unbalanced beyond repair.
+        If k or the weights are out of range.
+    NoSchedule
+        As `fixed_k_ratio`, and if rounding leaves a switch unbalanced beyond repair.
 
     Examples
     --------
@@ -158,7 +162,7 @@ class _ByBandwidth:
         units = [int(density * b) for b in self.values]
         most = INT64_MAX // len(self.of_link)
         if max(units) > most:
-            raise InputError(
+            raise NoSchedule(
                 f"{self.name} with a fixed number of trees: a link can carry {max(units)}, at most {most} "
                 "are allowed; its bandwidths are too far apart"
             )
@@ -192,7 +196,7 @@ def _balance(topology: Topology, capacity: Int64Array, trees: Int64Array) -> Non
             node = int(uneven[0])
             label, units = topology.labels[node], abs(excess[node])
             more, less = ("in", "out") if excess[node] > 0 else ("out", "in")
-            raise InputError(
+            raise NoSchedule(
                 f"{topology.name} with a fixed number of trees: rounding leaves switch {label} with room for "
                 f"{units} more {more} than {less}; try another number, or leave it open"
             )

@@ -29,7 +29,7 @@ from schedules.method import Method, Problem
 from schedules.reverse import reverse
 from schedules.schedule import Schedule
 from topologies.aligning import align_trees
-from topologies.errors import InputError
+from topologies.errors import InputError, NoSchedule
 from topologies.exact import Int64Array
 from topologies.forest import Forest, LogicalNetwork
 from topologies.growing import grow_trees
@@ -108,10 +108,9 @@ def synthesize(problem: Problem, options: ForestcollOptions, rng: np.random.Gene
 
     Raises
     ------
-    InputError
-        If the optimum needs more trees than are allowed.
     NoSchedule
-        If the table would be too large.
+        If the optimum needs more trees than are allowed, if numbers are too far apart for 64 bits, if `trees`
+        leaves a switch that can't be removed, or if the table would be too large.
     """
     schedule, traffic = _made(options, problem)
     columns = [each.columns(suffix) for suffix, each in traffic.items()]
@@ -172,7 +171,10 @@ def _capacities(demand: Demand, trees: int | None) -> tuple[int, Fraction, Int64
     if trees is not None:
         fixed = fixed_k_capacities(demand.topology, trees, demand.weights)
         return trees, fixed.ratio, fixed.capacity
-    ratio = bottleneck_cut(demand.topology, demand.weights).ratio
+    try:
+        ratio = bottleneck_cut(demand.topology, demand.weights).ratio
+    except InputError as error:  # weights are right, so these are numbers that 64 bits do not hold
+        raise NoSchedule(str(error)) from error
     k, capacity = tree_capacities(demand.topology, ratio, demand.weights)
     return k, ratio, capacity
 

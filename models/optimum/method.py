@@ -14,18 +14,19 @@ from models.optimum.clocked import Clocked
 from models.optimum.greedy import Row, best_greedy, replayed
 from models.optimum.program import Known, Limits, least_time
 from models.sccl.instance import Instance
+from models.starts import NO_START, check_start
 from schedules.collective import Kind
 from schedules.method import Method, Problem
 from schedules.reverse import reverse
 from schedules.schedule import Chunks, Clock, Schedule
-from topologies.errors import InputError, NoSchedule, Unsupported, suggestion
+from topologies.errors import InputError, NoSchedule, Unsupported
 from topologies.exact import Int64Array
 from topologies.transforms import transpose
 from topologies.units import parse_time
 
 REVERSED = (Kind.REDUCE_SCATTER, Kind.REDUCE)
 KINDS = (Kind.ALLGATHER, Kind.BROADCAST, Kind.SCATTER, Kind.GATHER, Kind.ALL_TO_ALL, *REVERSED)
-AUTO, NO_START = "auto", "none"
+AUTO = "auto"
 MOST_PLACES = 2000
 """Chunks times links: beyond, the program is not tiny any more."""
 
@@ -82,9 +83,7 @@ def optimum(starts: Mapping[str, Method]) -> Method:
         return synthesize(problem, options, rng, starts.get(options.start))
 
     def supported(problem: Problem, options: OptimumOptions) -> None:
-        names = [AUTO, NO_START, *starts]
-        if options.start not in names:
-            raise InputError(f"optimum option start is '{options.start}'{suggestion(options.start, names)}")
+        check_start("optimum", options.start, [AUTO, NO_START, *starts])
         supports(problem, options)
 
     return Method(

@@ -14,16 +14,17 @@ import numpy as np
 from models.bfb import METHOD as BFB
 from models.forestcoll import METHOD as FORESTCOLL
 from models.sccl.instance import Instance
+from models.starts import NO_START, check_start
 from models.teccl.epochs import BEST, FASTEST, SLOWEST, Epochs
 from models.teccl.known import Known
-from models.teccl.options import FINISH, NO_START, UPWARD, TecclOptions
+from models.teccl.options import FINISH, UPWARD, TecclOptions
 from models.teccl.ways import ways_of
 from schedules.collective import Kind
 from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.method import Method, Problem
 from schedules.reverse import reverse
 from schedules.schedule import Chunks, Clock, Routes, Schedule
-from topologies.errors import InputError, NoSchedule, Unsupported, suggestion
+from topologies.errors import InputError, NoSchedule, Unsupported
 from topologies.transforms import transpose
 from topologies.units import parse_time
 
@@ -45,9 +46,7 @@ def teccl(starts: Mapping[str, Method]) -> Method:
         return synthesize(problem, options, rng, starts.get(options.start))
 
     def supported(problem: Problem, options: TecclOptions) -> None:
-        if options.start != NO_START and options.start not in starts:
-            known = suggestion(options.start, [NO_START, *starts])
-            raise InputError(f"teccl option start is '{options.start}'{known}")
+        check_start("teccl", options.start, [NO_START, *starts])
         supports(problem, options)
 
     return Method(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from models.solvers import Feature, find_backend
+from models.starts import NO_START
 from models.teccl.epochs import BEST, FASTEST, SLOWEST
 from topologies.errors import InputError
 from topologies.units import parse_time
@@ -13,7 +14,6 @@ from topologies.units import parse_time
 NAMED = (FASTEST, SLOWEST, BEST)
 FINISH, REWARD = "finish", "reward"
 UPWARD, ONCE = "upward", "once"
-NO_START = "none"
 CHOICES = {"objective": (FINISH, REWARD), "search": (UPWARD, ONCE)}
 
 

@@ -323,6 +323,49 @@ def test_a_course_is_drawn_as_steps_with_a_mark_at_each_better_incumbent():
     assert incumbent[-1] == bound[-1]
 
 
+def course_chart(*points):
+    """Return the chart of a solver that was stopped at the last of these (seconds, incumbent, bound)."""
+    _, value, bound = points[-1]
+    own = {"objective": value, "bound": bound, "worth": value, "upper_exact": str(value)}
+    own |= {"termination": "time limit", "trace": json.dumps(points), "solve_s": 4.0, "timed_s": 4.0}
+    rows = scored(judged([row("a", **own)]))
+    return str(trace_chart(rows, {"a": Series(0, "a", "", "", "a")}, "x"))
+
+
+def ticks_up(chart):
+    """Return the values of the y axis' ticks by their heights in pixels."""
+    found = re.findall(r'<text class="tick end" x="[^"]*" y="([^"]*)">([^<]*)<', chart)
+    return {float(y) - 3.5: float(text.replace(",", "")) for y, text in found}
+
+
+def test_a_course_far_from_zero_is_drawn_from_near_the_least_bound_and_says_so():
+    """Bounds from 800 and incumbents down to 860: the ticks from 800 on tell their heights right."""
+    chart = course_chart([0.1, None, 800.0], [1.0, 1000.0, 820.0], [4.0, 860.0, 840.0])
+    assert ">objective (axis cut below 800)<" in chart
+    marks = ticks_up(chart)
+    assert min(marks.values()) == 800
+    assert len(set(marks.values())) == len(marks) >= 4
+    (low, first), (high, last) = max(marks.items()), min(marks.items())  # the foot has the largest y
+    starts = [float(y) for y in re.findall(r'd="M[0-9.]* ([0-9.]*)L[^"]*" class="line"', chart)]
+    drawn = [first + (y - low) / (high - low) * (last - first) for y in starts]
+    assert drawn == pytest.approx([1000, 800], abs=1)
+
+
+def test_ticks_far_from_zero_differ_however_close_they_are():
+    marks = ticks_up(course_chart([0.1, 8000.4, 8000.1], [4.0, 8000.3, 8000.2]))
+    assert len(set(marks.values())) == len(marks) >= 4
+    assert min(marks.values()) == pytest.approx(8000.1, abs=0.06)
+
+
+@pytest.mark.parametrize(
+    "points", [[[0.1, 12.0, 2.0]], [[0.1, 8.0, 8.0]], [[0.1, 12.0, 0.0]], [[0.1, 8.0, 8.0 - 1e-6]]]
+)
+def test_a_course_near_zero_is_drawn_from_zero(points):
+    chart = course_chart(*points)
+    assert ">objective<" in chart
+    assert min(ticks_up(chart).values()) == 0
+
+
 def changed(old, new):
     return STUDY.replace(old, new, 1)
 

@@ -1,9 +1,15 @@
-"""Short names of topologies say what tells them apart, and nothing that changes the network is left out."""
+"""Short names of topologies say what tells them apart, and nothing that changes the network is left out.
+
+So do the names of methods, and nothing that changes the algorithm is left out.
+"""
 
 import csv
 from pathlib import Path
 
+import pytest
+
 from experiments.report.labels import short_names
+from experiments.report.series import make_series
 
 INSTANCES = Path(__file__).parents[1] / "data" / "reference" / "instances.csv"
 
@@ -45,3 +51,28 @@ def test_no_two_of_all_instances_get_one_name():
     assert set(short) == names
     assert len(set(short.values())) == len(names)
     assert all(name.startswith(short[name].partition("?")[0]) for name in names)
+
+
+@pytest.mark.parametrize(
+    ("given", "labels"),
+    [
+        (["swing|version=latency"], ["swing version=latency"]),
+        (["swing|", "swing|version=latency"], ["swing", "swing version=latency"]),
+        (["forestcoll|", "forestcoll|trees=1"], ["forestcoll", "forestcoll trees=1"]),
+        # what tells them apart comes first: charts have room for few characters
+        (
+            ["tacos|chunks=4 pick=paper", "tacos|chunks=4 pick=rarest"],
+            ["tacos pick=paper chunks=4", "tacos pick=rarest chunks=4"],
+        ),
+        (["listed|time_limit=5s", "sccl|time_limit=5s"], ["listed", "sccl"]),
+        (["tacos|chunks=4 memory=16GB time_limit=9"], ["tacos chunks=4"]),
+        (
+            ["taccl|time_limit=5.0", "taccl|sketch=ndv2-sk-1 time_limit=5.0"],
+            ["taccl", "taccl sketch=ndv2-sk-1"],
+        ),
+        (["sccl|time_limit=5s", "sccl|time_limit=60s"], ["sccl time_limit=5s", "sccl time_limit=60s"]),
+    ],
+)
+def test_a_method_is_named_with_its_options_but_for_limits_that_all_have(given, labels):
+    kinds = {tuple(text.split("|")): "heuristic" for text in given}
+    assert [series.label for series in make_series(kinds)] == labels

@@ -197,11 +197,16 @@ def test_several_seeds_are_several_rows(plain):
 
 
 def test_a_pattern_runs_a_part_and_a_second_run_the_rest(plain, tmp_path):
+    part = "This is a part of the run: 6 more rows were not run."
     summary, _ = go(plain[0], tmp_path, only="ring:4")
     assert (len(summary.rows), summary.missing) == (6, 6)
+    assert json.loads((tmp_path / "manifest.json").read_text())["rows"] == {"not run": 6, "ok": 6}
+    assert part in summary.report.read_text()
     summary, _ = go(plain[0], tmp_path)
     assert (len(summary.rows), summary.missing) == (12, 0)
     assert comparable(tmp_path) == comparable(plain[1])
+    assert json.loads((tmp_path / "manifest.json").read_text())["rows"] == {"ok": 12}
+    assert part not in summary.report.read_text()
 
 
 SLOW = 'name = "slow"\noptions = {sweep = {chunks = [1, 2, 3, 4]}, seconds = 0.2}'
@@ -262,6 +267,7 @@ def test_ctrl_c_keeps_what_is_done_and_leaves_no_process(tmp_path):
     assert process.returncode == 130
     assert "Traceback" not in error
     assert len(comparable(tmp_path / "out")) >= 4
+    assert not (tmp_path / "out" / "report.html").exists()
     deadline = time.monotonic() + 10
     while any(alive_in_group(process.pid)) and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from heuristics.direct import METHOD
-from schedules import KINDS, NoOptions, Problem, collective
+from schedules import KINDS, NoOptions, Problem, collective, concurrent
 from schedules.cost import step_cost
 from schedules.verify import verify
+from topologies import NoSchedule, Unsupported
 from topologies.text import parse_topology
 
 
@@ -41,6 +42,33 @@ def test_an_allreduce_takes_two_steps():
 @pytest.mark.parametrize("text", ["mesh:4x1", "torus:3x3", "gen_kautz:2,5", "dgx_a100:1", "mi250:1"])
 def test_every_collective_is_legal(text, kind):
     verify(direct(text, kind))
+
+
+@pytest.mark.parametrize("groups", [None, [[0, 4, 8], [1, 2, 3, 5]]])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_schedule_of_one_transfer_too_many_is_unsupported(monkeypatch, kind, groups):
+    rows = len(direct("torus:3x3", kind, groups=groups))
+    monkeypatch.setattr("heuristics.steps.MOST_ROWS", rows)
+    direct("torus:3x3", kind, groups=groups)
+    monkeypatch.setattr("heuristics.steps.MOST_ROWS", rows - 1)
+    with pytest.raises(Unsupported, match=f"direct makes at most {rows - 1} transfers; .* would be {rows}$"):
+        direct("torus:3x3", kind, groups=groups)
+
+
+def test_the_transfers_of_mixed_collectives_are_counted_together(monkeypatch):
+    topology = parse_topology("torus:3x3")
+    parts = [collective("broadcast", 9, groups=[[0, 1, 2]]), collective("all-to-all", 9, groups=[[3, 4, 5]])]
+    monkeypatch.setattr("heuristics.steps.MOST_ROWS", 2 + 6 - 1)
+    with pytest.raises(Unsupported, match=r"there would be 8$"):
+        METHOD.supports(Problem(topology, concurrent(parts)), NoOptions())
+
+
+def test_routes_too_long_for_a_table_are_refused_before_they_are_made():
+    """From each of n ranks the others are 1 + 1 + 2 + 2 + ... + n/2 = n^2/4 hops away."""
+    with pytest.raises(
+        NoSchedule, match=rf"^topology ring:1024: .* of {1024 * 1023} pairs have {1024**3 // 4} links in all"
+    ):
+        direct("ring:1024", "allgather")
 
 
 @pytest.mark.parametrize("kind", KINDS)

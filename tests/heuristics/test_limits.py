@@ -21,6 +21,8 @@ NO_COMMON_DIVISOR = "mesh:2x4?bandwidth=1GiB/s,123456789B/s"
         # by hand: 2 halves, each shard's parts to N - 1 ranks
         ("ring", "ring:8192", "allreduce", {}, 2 * 2 * 8192 * 8191),
         ("ring", "ring:16384", "allgather", {"one_way": True}, 16384 * 16383),
+        ("direct", "ring:16384", "all-to-all", {}, 16384 * 16383),
+        ("direct", "ring:8192", "allreduce", {}, 2 * 8192 * 8191),
         ("rhd", "hypercube:14", "allgather", {}, 16384 * 16383),
         ("torus_rings", "torus:64x128", "allgather", {}, 4 * 8192 * 8191),
         ("shifted_ring", "circulant:8192,1,3", "allgather", {}, 4 * 8192 * 8191),

@@ -104,6 +104,70 @@ def test_the_degrees_tried_reach_the_largest():
     assert degrees(star(4)) == [1, 2, 3]
     assert degrees(star(20)) == [1, 2, 3, 4, 8, 16, 19]
     assert degrees(star(513)) == [1, 2, 3, 4, 8, 16, 32, 64, 128]  # 256 would make over 2^17 links
+    assert degrees(one_way("as sb ab bc ca")) == [1]  # no rank is on its switch both ways
+
+
+def one_way(ends, switches=1):
+    """The network of three ranks a, b, c and switches s, t with these links."""
+    nodes = "abcst"
+    links = [Link(nodes.index(tail), nodes.index(head)) for tail, head in ends.split()]
+    return Topology.from_links("one-way", 3, links, labels=list(nodes[: 3 + switches]), num_switches=switches)
+
+
+@pytest.mark.parametrize("kind", ["allgather", "reduce-scatter", "allreduce", "all-to-all"])
+@pytest.mark.parametrize("guide", ["auto", "nothing"])
+@pytest.mark.parametrize(
+    ("topology", "reason"),
+    [
+        (
+            one_way("as sb bc ca"),
+            "topology one-way without its switches is not strongly connected: rank a can't reach b, c",
+        ),
+        (
+            one_way("as sa st tb bt bc ca", switches=2),
+            "topology switches of one-way is not strongly connected: rank a can't be reached from b",
+        ),
+    ],
+)
+def test_switches_that_no_rank_can_go_round_are_said_of_the_network_as_given(topology, reason, kind, guide):
+    with pytest.raises(Unsupported) as refusal:
+        tacos(topology, kind, guide=guide)
+    assert str(refusal.value) == (
+        "tacos can't unwind the switches of one-way, each into links between the ranks that both send to it "
+        f"and receive from it: {reason}"
+    )
+
+
+def test_random_networks_of_one_way_links_are_done_or_refused_before_anything_is_made():
+    refused = 0
+    for seed in range(40):
+        topology = random_circles(seed)
+        problem = Problem(topology, collective("allgather", topology.num_ranks), Fraction(10**6))
+        try:
+            METHOD.supports(problem, TacosOptions())
+        except Unsupported:
+            refused += 1
+            continue
+        for kind in ("allgather", "reduce-scatter"):
+            schedule = tacos(topology, kind, size=10**6)
+            assert schedule.topology is topology
+            verify(schedule)
+    assert 5 <= refused <= 35
+
+
+def random_circles(seed):
+    """A circle through all ranks and switches, and others through some of them, perhaps both ways."""
+    rng = np.random.default_rng(seed)
+    ranks, switches = int(rng.integers(2, 6)), int(rng.integers(1, 4))
+    ends = []
+    for number in range(int(rng.integers(1, 4))):
+        circle = rng.permutation(ranks + switches)
+        circle = circle if number == 0 else circle[: rng.integers(2, len(circle) + 1)]
+        ends += zip(circle.tolist(), np.roll(circle, 1).tolist(), strict=True)
+    if rng.random() < 0.5:
+        ends += [(head, tail) for tail, head in ends]
+    links = [Link(tail, head) for tail, head in dict.fromkeys(ends)]
+    return Topology.from_links(f"circles {seed}", ranks, links, num_switches=switches)
 
 
 def test_rows_are_put_where_they_fit_first():

@@ -8,7 +8,7 @@ import pytest
 
 from models.forestcoll.fixed_k import fixed_k_capacities, fixed_k_ratio
 from tests.topologies.eulerian import congestion, node_sets, platform, random_eulerian, worst_ratio
-from topologies import InputError, Link, Topology
+from topologies import InputError, Link, NoSchedule, Topology
 from topologies.forest import check_forest
 from topologies.packing import pack_trees
 from topologies.scaling import trees_by_root
@@ -113,7 +113,7 @@ def test_a_forest_of_this_congestion_exists_where_rounding_leaves_switches_uneve
 
 def test_rounding_beyond_repair_is_refused():
     with pytest.raises(
-        InputError,
+        NoSchedule,
         match=r"^random 333 with a fixed number of trees: rounding leaves switch s1 with room for 3 more out "
         r"than in; try another number, or leave it open$",
     ):
@@ -144,6 +144,6 @@ def test_less_than_one_tree_is_refused(k):
 
 def test_too_many_trees_are_refused():
     with pytest.raises(
-        InputError, match=r"^halves with a fixed number of trees: 1000001 at a root; at most 1000000$"
+        NoSchedule, match=r"^halves with a fixed number of trees: 1000001 at a root; at most 1000000$"
     ):
         fixed_k_capacities(two_way_by_halves(), 1_000_001)

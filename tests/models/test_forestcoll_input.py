@@ -8,6 +8,10 @@ import numpy as np
 import pytest
 
 from experiments.cli import main
+from experiments.config import read_config
+from experiments.plan import make_plan
+from experiments.registry import METHODS
+from experiments.tasks import Workplace, perform
 from models.cut import bottleneck_cut, node_cut
 from models.forestcoll import METHOD, ForestcollOptions
 from models.forestcoll.fixed_k import fixed_k_ratio
@@ -15,7 +19,7 @@ from schedules import Problem, collective
 from schedules.cost import congestion
 from schedules.verify import verify
 from tests.topologies.eulerian import random_eulerian, worst_ratio
-from topologies import InputError, Link, Topology, Unsupported
+from topologies import InputError, Link, NoSchedule, Topology, Unsupported
 from topologies.files import write_topology
 
 GB = 10**9
@@ -78,15 +82,28 @@ def test_too_many_trees_for_the_optimum_suggests_a_number_that_works(tutti, tmp_
     words = (
         "the optimum needs 500000000 trees at a root, at most 1000000 are allowed; fix the number of trees"
     )
-    with pytest.raises(InputError, match=f"^trees of crooked: {words} "):
+    with pytest.raises(NoSchedule, match=f"^trees of crooked: {words} "):
         make(topology)
     file = tmp_path / "crooked.json"
     write_topology(topology, file)
     code, err = tutti(*synth(file))
-    assert code == 2
+    assert code == 3
     assert f"trees of {file}: {words} (--option trees=4)" in err
     assert tutti(*synth(file, "--option", "trees=4"))[0] == 0
     assert make(topology, trees=4).stats["trees"] == 4
+
+
+def test_in_a_run_too_many_trees_are_an_infeasible_row_and_no_fault(tmp_path):
+    write_topology(path(Fraction(GB + 7), Fraction(GB)), tmp_path / "crooked.json")
+    config = tmp_path / "x.toml"
+    config.write_text(
+        f'name = "x"\n[[topology]]\nspec = "{tmp_path / "crooked.json"}"\n'
+        '[[collective]]\nkind = "allgather"\nsizes = ["1MB"]\n[[method]]\nname = "forestcoll"\n'
+    )
+    (task,) = make_plan(read_config(config), METHODS)
+    outcome = perform(task, Workplace(METHODS, None, {}, lambda stage: None))
+    assert outcome.status == outcome.rows[0]["status"] == "infeasible"
+    assert "at most 1000000 are allowed; fix the number of trees" in outcome.rows[0]["message"]
 
 
 # Bandwidths that fit 64 bits, though not the flows of the bottleneck cut.
@@ -97,12 +114,12 @@ def test_bandwidths_too_close_for_an_exact_cut_suggest_a_fixed_number_of_trees(t
     topology = path(*CLOSE)
     what = collective("allgather", 3, shards=[31, 17, 11])
     words = r"does not fit 64 bits \(at most 9223372036854775807\); give them a larger common divisor, or"
-    with pytest.raises(InputError, match=f"^bottleneck cut of crooked: .* {words} ForestColl a fixed number"):
+    with pytest.raises(NoSchedule, match=f"^bottleneck cut of crooked: .* {words} ForestColl a fixed number"):
         make(topology, what)
     file = tmp_path / "close.json"
     write_topology(topology, file)
     code, err = tutti(*synth(file, "--shards", "31,17,11"))
-    assert code == 2
+    assert code == 3
     assert f"bottleneck cut of {file}: " in err
     assert "--option trees=4" in err
     assert tutti(*synth(file, "--shards", "31,17,11", "--option", "trees=4"))[0] == 0

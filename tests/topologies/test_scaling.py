@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.topologies.eulerian import flows_by_networkx, platform, random_eulerian, rescaled, worst_ratio
-from topologies import InputError, Link, Topology
+from topologies import InputError, Link, NoSchedule, Topology
 from topologies.scaling import MOST_TREES, sustains, tree_capacities, trees_by_root
 
 
@@ -105,7 +105,7 @@ def uneven(bandwidth):
 def test_too_many_trees_are_refused_with_what_to_do():
     prime = Fraction(MOST_TREES + 3, MOST_TREES)
     with pytest.raises(
-        InputError,
+        NoSchedule,
         match=r"^trees of uneven: the optimum needs \d+ trees at a root, at most 1000000 "
         r"are allowed; fix the number of trees \(--option trees=4\) or give bandwidths a larger common "
         r"divisor$",
@@ -115,7 +115,7 @@ def test_too_many_trees_are_refused_with_what_to_do():
 
 def test_capacities_beyond_64_bits_are_refused_with_what_to_do():
     with pytest.raises(
-        InputError,
+        NoSchedule,
         match=r"^trees of uneven: .* does not fit 64 bits \(at most \d+\); fix the number of trees "
         r"\(--option trees=4\)$",
     ):
@@ -124,7 +124,7 @@ def test_capacities_beyond_64_bits_are_refused_with_what_to_do():
 
 def test_weights_that_need_too_many_trees_by_themselves_get_another_remedy():
     weights = [1, 1, 1_000_003]
-    with pytest.raises(InputError, match=r"^trees of uneven: .*; give shards a larger common divisor$"):
+    with pytest.raises(NoSchedule, match=r"^trees of uneven: .*; give shards a larger common divisor$"):
         tree_capacities(uneven(Fraction(1)), worst_ratio(uneven(Fraction(1)), weights), weights)
 
 
