@@ -38,8 +38,11 @@ HALF = 0.5
 BREADTH_FIRST = "none: breadth first meets the bound"
 """Stands for the solver where nothing had to be solved."""
 WITHIN = "none: breadth first has no more rounds"
+TOO_LARGE = "none: the program takes longer to write than is given"
 MOST_PLACES = 10**7
 """Steps times chunks times links: a program of more would take gigabytes."""
+PER_SECOND = 20_000
+"""Of the program's x: what takes longer to write than is given is not begun, unless it is only so many."""
 EXACT = 1e-9
 """Relative gap at which an optimum of whole numbers is proven."""
 
@@ -70,6 +73,14 @@ class Answer:
     def optimal(self) -> bool:
         """Whether the schedule has as few rounds as can be."""
         return self.rounds == self.proven
+
+
+def crossings(instance: Instance, steps: int) -> int:
+    """Return how many x the program of S steps has, without making it."""
+    a, b = instance.topology.source, instance.topology.target
+    first, last = instance.hops[:, a].astype(np.int64), steps - instance.hops_left[:, b].astype(np.int64)
+    each = np.where(instance.holders[:, b], 0, np.maximum(last - first, 0)).sum(axis=1)
+    return int(each[instance.item].sum())
 
 
 def build(instance: Instance, steps: int) -> pyo.ConcreteModel:
@@ -168,6 +179,10 @@ def fewest_rounds(instance: Instance, steps: int, limits: Limits = Limits()) -> 
     first, most = _begun(instance, steps, limits)
     if first is not None and most == proven:
         return Answer(steps, most, proven, first, {"solver": BREADTH_FIRST, "solver_gap": 0.0})
+    if _too_large(instance, steps, limits):
+        if first is None or most is None:
+            raise _none_in_time(what, limits)
+        return Answer(steps, most, proven, first, {"solver": TOO_LARGE, "solver_gap": (most - proven) / most})
     search = _Search((instance, steps), limits)
     proven, result = search.fewest(proven, most)
     if result is not None and result.status is not SolutionStatus.NONE:
@@ -175,8 +190,7 @@ def fewest_rounds(instance: Instance, steps: int, limits: Limits = Limits()) -> 
     elif first is not None:
         rows = first
     else:
-        limit = "" if limits.seconds is None else f" in {limits.seconds:g} s"
-        raise NoSchedule(f"sccl: {limits.solver} found no {what}{limit}; give it more time or fewer chunks")
+        raise _none_in_time(what, limits)
     rounds = _rounds(instance, rows, steps)
     if most is not None and first is not None and most < rounds:
         rows, rounds = first, most
@@ -209,6 +223,8 @@ def in_rounds(instance: Instance, steps: int, rounds: int, limits: Limits = Limi
     first, most = _begun(instance, steps, limits)
     if first is not None and most is not None and most <= rounds:
         return Answer(steps, most, proven, first, {"solver": WITHIN, "solver_gap": (most - proven) / most})
+    if _too_large(instance, steps, limits):
+        raise _none_in_time(what, limits)
     search = _Search((instance, steps), limits)
     result = search.exactly(rounds, 1)
     if result.termination is Termination.INFEASIBLE:
@@ -219,6 +235,18 @@ def in_rounds(instance: Instance, steps: int, rounds: int, limits: Limits = Limi
     rows = search.rows(result)
     reached = _rounds(instance, rows, steps)
     return Answer(steps, reached, proven, rows, {**search.stats, "solver_gap": (reached - proven) / reached})
+
+
+def _too_large(instance: Instance, steps: int, limits: Limits) -> bool:
+    """Whether the program would take longer to write than it may; what `build` refuses is not counted."""
+    if limits.seconds is None or instance.topology.num_links * len(instance.item) * steps > MOST_PLACES:
+        return False
+    return crossings(instance, steps) > PER_SECOND * max(1.0, limits.seconds)
+
+
+def _none_in_time(what: str, limits: Limits) -> NoSchedule:
+    limit = "" if limits.seconds is None else f" in {limits.seconds:g} s"
+    return NoSchedule(f"sccl: {limits.solver} found no {what}{limit}; give it more time or fewer chunks")
 
 
 def _described(instance: Instance, steps: int, rounds: int = 0) -> str:

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from models.bfb import METHOD as BFB
-from models.sccl import Answer, Instance, Limits, fewest_rounds, frontier, in_rounds
+from models.sccl import Answer, Instance, Limits, fewest_rounds, frontier, in_rounds, program
 from models.sccl.breadth_first import assigned
 from models.sccl.method import METHOD, schedule_of
+from models.sccl.program import build, crossings
 from schedules import Problem, collective
 from schedules.cost import step_cost
 from schedules.verify import verify
@@ -301,6 +302,28 @@ def test_no_schedule_in_time_says_so():
         NoSchedule, match=r"found no allgather of 4 chunks a shard in 4 steps on torus:4x4 in 0.01 s"
     ):
         made("torus:4x4", chunks=4, steps=4, time_limit="10ms", start=False)
+
+
+def test_a_program_that_takes_longer_to_write_than_is_given_is_not_begun(monkeypatch):
+    """4,032 shards on a 4x4x4 torus: over two minutes of writing."""
+    instance = Instance(parse_topology("torus:4x4x4"), collective("all-to-all", 64), 1)
+    monkeypatch.setattr(program, "build", None)
+    with pytest.raises(NoSchedule, match=r"found no all-to-all of 1 chunks a shard in 6 steps on .* in 7 s"):
+        fewest_rounds(instance, 6, Limits(seconds=7.0))
+    with pytest.raises(NoSchedule, match=r"found no all-to-all .* in 6 steps and 33 rounds on .* in 7 s"):
+        in_rounds(instance, 6, 33, Limits(seconds=7.0))
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "chunks", "more"),
+    [("torus:3x3", "allgather", 2, 1), ("mesh:2x3", "all-to-all", 1, 0), ("ring:5", "broadcast", 1, 3)],
+)
+def test_places_are_counted_without_writing_the_program(text, kind, chunks, more):
+    topology = parse_topology(text)
+    rooted = {"root": 1} if kind == "broadcast" else {}
+    instance = Instance(topology, collective(kind, topology.num_ranks, **rooted), chunks)
+    steps = instance.least_steps + more
+    assert crossings(instance, steps) == len(build(instance, steps).x)
 
 
 def test_what_would_not_fit_into_memory_is_refused():
