@@ -1,4 +1,4 @@
-"""Rails: allgathers on machines of ranks on a switch with an adapter each, timed so that no port waits."""
+"""Rails: allgathers on machines, or planes, joined place by place, timed so that no port or rail waits."""
 
 from heuristics.rails.method import METHOD
 

@@ -1,13 +1,17 @@
-"""Rails: an allgather on machines, its ports and adapters busy with as few messages as that takes.
+"""Rails: an allgather on machines or planes, its ports and adapters busy with as few messages as that takes.
 
-A rank is told of (N - 1)/N M by its port to the machine's switch, at v bytes/s, and by its adapter, at n: no
-allgather is faster than (N - 1)/N M/(v + n). Ports that send K messages and adapters that send L, never
-waiting and done together, take α (v (K + 1) + n (L + 1))/(v + n) longer. Adapters carry each shard to the
-ranks of its place in the other machines; ports spread it there. All ranks do alike, so one rank's *timeline*
-(`heuristics.rails.timeline`) is the whole schedule. The best is kept of many: by distances 1, 2, 4, ...
-what a rank passes on doubles (Bruck et al., TPDS 1997); by distances 1, ..., G - 1 none waits for another.
-How small an adapter's messages get is tried out, and the end of what ports spread is where ports and adapters
-are done together.
+On machines of ranks on a switch a rank is told of (N - 1)/N M by its port to the machine's switch, at v
+bytes/s, and by its adapter, at n: no allgather is faster than (N - 1)/N M/(v + n). Ports that send K messages
+and adapters that send L, never waiting and done together, take α (v (K + 1) + n (L + 1))/(v + n) longer.
+Adapters carry each shard to the ranks of its place in the other machines; ports spread it there. All ranks do
+alike, so one rank's *timeline* (`heuristics.rails.timeline`) is the whole schedule. The best is kept of many:
+by distances 1, 2, 4, ... what a rank passes on doubles (Bruck et al., TPDS 1997); by distances 1, ..., G - 1
+none waits for another. How small an adapter's messages get is tried out, and the end of what ports spread is
+where ports and adapters are done together.
+
+Where ranks have links or other networks inside, and to those of their place in other *planes* a switch or
+links (`heuristics.rails.planes`), the rails are all that counts: `heuristics.rails.planned`. An allreduce on
+machines whose switches add and multicast is made at once, too: `heuristics.rails.aggregated`.
 """
 
 from __future__ import annotations
@@ -17,13 +21,18 @@ from fractions import Fraction
 
 import numpy as np
 
+from heuristics.rails.aggregated import allreduce, can_aggregate
 from heuristics.rails.machines import Machines, machines
+from heuristics.rails.plane_table import schedule_of_planes
+from heuristics.rails.planned import fastest_plan, planes_in_reach
 from heuristics.rails.table import schedule_of
 from heuristics.rails.timeline import Line, Load, Rule, play
 from heuristics.steps import supports_allgathers
+from schedules.collective import Kind
 from schedules.compose import from_allgather
 from schedules.method import Method, NoOptions, Problem
 from schedules.schedule import Schedule
+from schedules.simulate import simulate
 from topologies.topology import Topology
 
 DEFAULT_SIZE = Fraction(10**9)
@@ -44,13 +53,24 @@ def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -
         As `supports`.
     """
     supports(problem, options)
-    return from_allgather(problem, _allgather)
+    composed = from_allgather(problem, _allgather)
+    found, size = machines(problem.topology), problem.size or DEFAULT_SIZE
+    if problem.collective.kind is not Kind.ALLREDUCE or isinstance(found, str):
+        return composed
+    if not can_aggregate(problem.topology, found):
+        return composed
+    aggregated = allreduce(problem, found, load_of(problem.topology, found, size))
+    return min(aggregated, composed, key=lambda schedule: simulate(schedule, size).time)
 
 
 def _allgather(problem: Problem) -> Schedule:
-    found = _checked(problem.topology)
-    line, load = fastest(problem.topology, found, problem.size or DEFAULT_SIZE)
-    return schedule_of(problem, found, load, line)
+    found, size = machines(problem.topology), problem.size or DEFAULT_SIZE
+    if isinstance(found, Machines):
+        line, load = fastest(problem.topology, found, size)
+        return schedule_of(problem, found, load, line)
+    shard = size / problem.topology.num_ranks
+    ways = planes_in_reach(problem.topology)
+    return schedule_of_planes(problem, *fastest_plan(problem.topology, ways, shard, _units(shard)))
 
 
 def fastest(topology: Topology, found: Machines, size: Fraction) -> tuple[Line, Load]:
@@ -113,13 +133,14 @@ def _balanced(load: Load, rule: Rule) -> Line:
     return best
 
 
-def _checked(topology: Topology) -> Machines:
+def _check(topology: Topology) -> None:
+    """Raise `Unsupported` for a network that is neither machines nor planes."""
     found = machines(topology)
-    if isinstance(found, str):
+    if isinstance(found, str) and not planes_in_reach(topology):
         raise METHOD.unsupported(
-            f"needs machines whose ranks have a port to a switch and an adapter; {topology.name} {found}"
+            "needs machines whose ranks have a port to a switch and an adapter, or planes joined place by "
+            f"place; {topology.name} has no such planes and {found}"
         )
-    return found
 
 
 def supports(problem: Problem, options: NoOptions) -> None:
@@ -127,7 +148,7 @@ def supports(problem: Problem, options: NoOptions) -> None:
     supports_allgathers(METHOD, problem)
     if problem.collective.shards is not None and len(set(problem.collective.shards)) > 1:
         raise METHOD.unsupported("needs equal shards")
-    _checked(problem.topology)
+    _check(problem.topology)
 
 
 METHOD = Method(
@@ -136,5 +157,5 @@ METHOD = Method(
     synthesize=synthesize,
     supports=supports,
     size_dependent=lambda problem, options: True,
-    summary="machines on a switch with an adapter a rank: portions over rails, spread inside meanwhile",
+    summary="machines or planes joined place by place: portions over rails, spread inside meanwhile",
 )

@@ -1,0 +1,247 @@
+"""Allreduce on machines whose switches add and multicast: what only adapters bound.
+
+Rank (b, g), of B machines of G ranks, looks after a shard. Its *hop-h* job is the shard of (b + h, g):
+
+* *gather* ranks of its machine send theirs *up* to the switch, which adds them; the sum comes *down* to it,
+* which sends it *across* to (b + h, g), for h > 0. So a shard is summed at its owner.
+* *spread* the owner sends the sum across to (b + h, g), which sends it up to the switch; it multicasts it
+  down to the others. For h = 0 the owner itself does.
+
+By its adapter, at n bytes/s, a rank so sends 2 (B - 1)/N M, and by its port, at v, M: where n is slow the
+time is 2 (B - 1)/N M/n, what the partition bound says of machines, and an α a message, if the adapter never
+waits. Its messages across grow from small ones when sums are gathered, and shrink to small ones when they are
+spread, so that it begins soon and ports are soon done. Each shard has two halves: the first is summed before
+the second, so that it is spread first, while the second is. Ports do first what adapters wait for or brought,
+and jobs of hop 0 when there is nothing else. Of small shards all is one part.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from heuristics.rails.machines import Machines
+from heuristics.rails.timeline import Load
+from schedules.method import Problem
+from schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
+from topologies.exact import Int64Array, offsets_of
+from topologies.topology import Topology
+
+SHARES, LEAST, PARTS = (0.15, 0.2, 0.25, 0.3, 0.4, 1.0), (4.0, 6.0, 8.0, 12.0), (1, 4, 8)
+"""What is tried: shares of what has been or is still to be sent, the α of the least message, and in how many
+parts jobs of hop 0 are done; if in one, shards have no halves."""
+MOST_MACHINES = 16
+
+
+class Way(IntEnum):
+    """Up to the switch, down from it, across to another machine."""
+
+    UP = 0
+    DOWN = 1
+    ACROSS = 2
+
+
+class Job(NamedTuple):
+    """A message of every rank: units `low` to `high` of shards by their hop; whether it adds."""
+
+    way: Way
+    adds: bool
+    hop: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
+class Course:
+    """Jobs in the order in which they start, when, and when all is over."""
+
+    jobs: list[Job]
+    start: list[float]
+    end: float
+
+
+def can_aggregate(topology: Topology, found: Machines) -> bool:
+    """Whether the machines' switches add and multicast; not of too many machines."""
+    if len(found.rank) > MOST_MACHINES:
+        return False
+    switches = set(topology.target[found.port[0]].tolist())
+    return switches <= topology.aggregate and switches <= topology.multicast
+
+
+def allreduce(problem: Problem, found: Machines, load: Load) -> Schedule:
+    """Return the fastest allreduce found, in the step clock."""
+    return _schedule(problem, found, load.shard, fastest_course(load))
+
+
+def fastest_course(load: Load) -> Course:
+    """Return the course that is over first, of those tried."""
+    alphas = load.adapter_alpha / load.adapter
+    tried = itertools.product(SHARES, LEAST, PARTS)
+    courses = (play(load, share, int(least * alphas), parts) for share, least, parts in tried)
+    return min(courses, key=lambda course: course.end)
+
+
+def play(load: Load, share: float, least: int, parts: int) -> Course:
+    """Return the course with messages across of at least so many units.
+
+    Whenever a port or an adapter is free it does the first of its jobs that may be done; an adapter's follow
+    a fixed order.
+    """
+    jobs = _jobs(load, share, least, parts)
+    waiting = _waiting(jobs)
+    line = [number for number, job in enumerate(jobs) if job.way is Way.ACROSS][::-1]
+    ready = {number for number, before in enumerate(waiting) if not before}
+    free, start, over = dict.fromkeys(Way, 0.0), [0.0] * len(jobs), [0.0] * len(jobs)
+    may = [0.0] * len(jobs)
+    followers: list[list[int]] = [[] for _ in jobs]
+    for number, before in enumerate(waiting):
+        for other in before:
+            followers[other].append(number)
+    order = []
+    while ready:
+        able = [number for number in ready if jobs[number].way is not Way.ACROSS or number == line[-1]]
+        now, _, chosen = min((max(free[jobs[n].way], may[n]), _rank(jobs[n]), n) for n in able)
+        job = jobs[chosen]
+        held, late = _lasts(load, job)
+        start[chosen], free[job.way], over[chosen] = now, now + held, now + held + late
+        ready.discard(chosen)
+        order.append(chosen)
+        if job.way is Way.ACROSS:
+            line.pop()
+        for other in followers[chosen]:
+            waiting[other].discard(chosen)
+            may[other] = max(may[other], over[chosen])
+            if not waiting[other]:
+                ready.add(other)
+    return Course([jobs[n] for n in order], [start[n] for n in order], max(over))
+
+
+def _jobs(load: Load, share: float, least: int, parts: int) -> list[Job]:
+    """Return all jobs."""
+    middle = load.shard // 2 if parts > 1 else 0
+    halves = [(0, middle), (middle, load.shard)]
+    # Gathering is spreading backwards, so that the half that is spread last is gathered first.
+    gathered = list(_across(load, share, least, halves[::-1]))[::-1]
+    spread = list(_across(load, share, least, halves))
+    cuts = np.unique(np.linspace(0, load.shard, parts + 1).astype(np.int64)).tolist()
+    own = [(0, low, high) for low, high in itertools.pairwise(cuts)]
+    return [
+        *(Job(way, True, *part) for part in gathered for way in Way),
+        *(Job(way, False, *part) for part in spread for way in Way),
+        *(Job(way, adds, *part) for part in own for adds in (True, False) for way in (Way.UP, Way.DOWN)),
+    ]
+
+
+def _across(
+    load: Load, share: float, least: int, halves: list[tuple[int, int]]
+) -> Iterator[tuple[int, int, int]]:
+    """Yield hop, low and high of what is sent across when sums are spread: less and less."""
+    left = (load.machines - 1) * load.shard
+    for cut, high in halves:
+        for hop in range(1, load.machines):
+            low = cut
+            while low < high:
+                end = min(high, low + max(least, int(share * left), 1))
+                yield hop, low, end
+                left, low = left - (end - low), end
+
+
+def _waiting(jobs: list[Job]) -> list[set[int]]:
+    """Return for each job those that must be over before."""
+    number = {job: place for place, job in enumerate(jobs)}
+    last = {False: Way.ACROSS, True: Way.DOWN}
+    sums = [
+        (job.low, job.high, place)
+        for place, job in enumerate(jobs)
+        if job.adds and job.way is last[job.hop == 0]
+    ]
+    waiting: list[set[int]] = []
+    for job in jobs:
+        if job.adds:
+            before = {Way.UP: None, Way.DOWN: Way.UP, Way.ACROSS: Way.DOWN}[job.way]
+        else:
+            before = {Way.UP: Way.ACROSS, Way.DOWN: Way.UP, Way.ACROSS: None}[job.way]
+        if not job.adds and job.way is (Way.ACROSS if job.hop else Way.UP):
+            waiting.append({place for low, high, place in sums if low < job.high and job.low < high})
+        else:
+            waiting.append(set() if before is None else {number[job._replace(way=before)]})
+    return waiting
+
+
+def _rank(job: Job) -> tuple[bool, bool]:
+    """Return what goes first on a port: what is sent across, and of that what is spread."""
+    return job.hop == 0, job.adds
+
+
+def _lasts(load: Load, job: Job) -> tuple[float, float]:
+    """Return for how long a job holds its first link, and how much later it is over."""
+    units = job.high - job.low
+    if job.way is Way.ACROSS:
+        return load.adapter_alpha + units * load.adapter, load.adapter_alpha
+    others = load.ranks - 1 if (job.way is Way.UP) == job.adds else 1
+    return load.port_alpha + others * units * load.port, 0.0
+
+
+def _schedule(problem: Problem, found: Machines, shard: int, course: Course) -> Schedule:
+    """Return the allreduce in which all ranks do what the course says."""
+    cuts = np.unique([0, shard, *(end for job in course.jobs for end in (job.low, job.high))])
+    ranks = problem.topology.num_ranks
+    rows = [_rows(found, job) for job in course.jobs]
+    lengths = np.array([len(row) for row in rows])
+    item, route = np.concatenate(rows).T
+    low, high = (
+        np.repeat(np.searchsorted(cuts, [job[place] for job in course.jobs]), lengths) for place in (3, 4)
+    )
+    step = np.unique(course.start, return_inverse=True)[1].ravel() + 1
+    return Schedule(
+        topology=problem.topology,
+        collective=problem.collective,
+        clock=Clock.STEP,
+        chunks=Chunks(
+            np.repeat(np.arange(ranks, dtype=np.int32), len(cuts) - 1),
+            np.tile(np.diff(cuts), ranks),
+            ranks * shard,
+        ),
+        chunk=(item * (len(cuts) - 1) + low).astype(np.int32),
+        count=(high - low).astype(np.int32),
+        route=route.astype(np.int32),
+        order=step_numbers(np.repeat(step, lengths)),
+        reduce=np.repeat([job.adds for job in course.jobs], lengths),
+        routes=_routes(found),
+    )
+
+
+def _rows(found: Machines, job: Job) -> Int64Array:
+    """Return item and route of what all ranks send or are sent, (rows, 2). Routes: see `_routes`."""
+    boxes, ranks = found.rank.shape
+    shape = (boxes, ranks, ranks)
+    box, at, other = (axis.ravel() for axis in np.indices(shape))
+    # Up from `at` (or down to it) goes the shard of `other`, or of `at` itself, looked after by that place.
+    shared = (job.way is Way.UP) == job.adds and job.way is not Way.ACROSS
+    kept = at != other if shared else at == other
+    box, at, other = box[kept], at[kept], other[kept]
+    whose = box + job.hop if job.adds else box - job.hop
+    if job.way is Way.ACROSS:
+        whose = box + job.hop if job.adds else box
+    item = found.rank[whose % boxes, other]
+    here = found.rank[box, at]
+    route = {Way.UP: 0, Way.DOWN: 1, Way.ACROSS: 1 + job.hop}[job.way] * found.rank.size + here
+    return np.stack([item, route], axis=1)
+
+
+def _routes(found: Machines) -> Routes:
+    """Return the routes, each by rank: up, down, and across from it by 1, 2, ... machines."""
+    boxes = len(found.rank)
+    across = []
+    for hop in range(1, boxes):
+        target = np.empty(found.rank.size, dtype=np.int64)
+        target[found.rank.ravel()] = np.roll(found.rank, -hop, axis=0).ravel()
+        across.append(np.stack([found.adapter[0], found.adapter[1, target]], axis=1))
+    lengths = [1] * (2 * found.rank.size) + [2] * ((boxes - 1) * found.rank.size)
+    flat = np.concatenate([found.port.ravel(), *(part.ravel() for part in across)])
+    return Routes(offsets_of(lengths), flat.astype(np.int32))

@@ -1,0 +1,209 @@
+"""Planes joined by rails: P copies of one local network, and for each place in it what joins its copies.
+
+Rank (p, x) is at place x of plane p. The ranks of one place are a *rail*: all on one switch by a link each
+way, or joined by links, one each way between any two. All else is local: links inside a plane, and switches
+that only its ranks are on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from topologies.exact import BoolArray, Int64Array
+from topologies.grids import grid_of
+from topologies.topology import Topology
+
+NONE = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Local:
+    """The routes between the places of a plane, alike in all planes.
+
+    Parameters
+    ----------
+    source, target
+        int64, shape (routes,): places.
+    links
+        int64, shape (planes, routes, 2): one link, and -1, or two, through a switch.
+    """
+
+    source: Int64Array
+    target: Int64Array
+    links: Int64Array
+
+
+@dataclass(frozen=True, eq=False)
+class Planes:
+    """A network of planes and rails.
+
+    Parameters
+    ----------
+    rank
+        int64, shape (P, L): who is at each place of each plane.
+    rail
+        int64, shape (P - 1, P, L, 2): the links from (p - g, x) to (p, x) are rail[g - 1, p, x], as in
+        `Local.links`.
+    local
+        The network of a plane.
+    """
+
+    rank: Int64Array
+    rail: Int64Array
+    local: Local
+
+    @property
+    def switched(self) -> bool:
+        """Whether rails are switches, so that a rank has one link for all of its rail."""
+        return bool(self.rail[0, 0, 0, 1] != NONE)
+
+
+def planes_of(topology: Topology) -> list[Planes]:
+    """Return the ways in which a network is planes joined by rails: its machines, or a dimension's."""
+    found = (_planes(topology, rank) for rank in _ranks(topology))
+    return [planes for planes in found if planes is not None]
+
+
+def _ranks(topology: Topology) -> Iterator[Int64Array]:
+    """Yield what could be the ranks by plane and place, each once."""
+    seen = set()
+    for rank in _candidates(topology):
+        if min(rank.shape) > 1 and rank.tobytes() not in seen:
+            seen.add(rank.tobytes())
+            yield rank
+
+
+def _candidates(topology: Topology) -> Iterator[Int64Array]:
+    ranks = topology.num_ranks
+    if topology.hosts is not None and (topology.hosts[:ranks] >= 0).all():
+        size = np.unique(topology.hosts[:ranks], return_counts=True)[1]
+        if (size == size[0]).all():
+            yield np.argsort(topology.hosts[:ranks], kind="stable").reshape(len(size), -1).astype(np.int64)
+    grid = grid_of(topology)
+    if grid is None:
+        return
+    cells = np.arange(ranks, dtype=np.int64).reshape(grid.shape)
+    for dimension, length in enumerate(grid.shape):
+        yield np.ascontiguousarray(np.moveaxis(cells, dimension, 0)).reshape(length, -1)
+
+
+def _planes(topology: Topology, rank: Int64Array) -> Planes | None:
+    """Return the planes with these ranks, if all is as it should be."""
+    planes, places = rank.shape
+    plane, place = np.full((2, topology.num_nodes), NONE, dtype=np.int64)
+    plane[rank.ravel()], place[rank.ravel()] = np.divmod(np.arange(rank.size), places)
+    ways = _ways(topology)
+    if ways is None:
+        return None
+    ends = topology.source[ways[:, 0]], topology.target[np.where(ways[:, 1] < 0, ways[:, 0], ways[:, 1])]
+    inside, along = (at[ends[0]] == at[ends[1]] for at in (plane, place))
+    # A switch that ranks of two planes are on is none of a plane's: two of them cannot meet there.
+    across = np.zeros(topology.num_nodes, dtype=np.bool_)
+    across[topology.target[ways[~inside, 0]]] = True
+    meeting = (ways[:, 1] >= 0) & across[topology.target[ways[:, 0]]]
+    rail = _rail(topology, rank, (plane, place), ways[~inside & along])
+    local = _local((plane, place), planes, ways[inside & ~meeting], topology)
+    # What joins other places of other planes is a switch of several rails, or else this is no product.
+    stray = ~inside & ~along & ~meeting
+    if rail is None or local is None or stray.any() or not _reaches_all(local, places):
+        return None
+    return Planes(rank, rail, local)
+
+
+def _ways(topology: Topology) -> Int64Array | None:
+    """Return the links (link, -1) and pairs of links through a switch by which ranks are joined.
+
+    None if a switch is linked to a switch.
+    """
+    ranks, source, target = topology.num_ranks, topology.source, topology.target
+    if ((source >= ranks) & (target >= ranks)).any():
+        return None
+    direct = np.flatnonzero((source < ranks) & (target < ranks))
+    parts = [np.stack([direct, np.full(len(direct), NONE)], axis=1)]
+    for switch in range(ranks, topology.num_nodes):
+        into, out = np.flatnonzero(target == switch), np.flatnonzero(source == switch)
+        pairs = np.stack([np.repeat(into, len(out)), np.tile(out, len(into))], axis=1)
+        parts.append(pairs[source[pairs[:, 0]] != target[pairs[:, 1]]])
+    return np.concatenate(parts).astype(np.int64)
+
+
+def _rail(
+    topology: Topology, rank: Int64Array, at: tuple[Int64Array, Int64Array], ways: Int64Array
+) -> Int64Array | None:
+    """Return `Planes.rail`; None if there is not one way for each pair, or they are unlike."""
+    plane, place = at
+    planes, places = rank.shape
+    last = np.where(ways[:, 1] < 0, ways[:, 0], ways[:, 1])
+    source, target = topology.source[ways[:, 0]], topology.target[last]
+    shift = (plane[target] - plane[source]) % planes
+    cell = ((shift - 1) * planes + plane[target]) * places + place[target]
+    if not np.array_equal(np.sort(cell), np.arange((planes - 1) * rank.size)):
+        return None
+    rail = ways[np.argsort(cell)]
+    if not _alike(topology, rail):
+        return None
+    return rail.reshape(planes - 1, planes, places, 2)
+
+
+def _alike(topology: Topology, ways: Int64Array) -> bool:
+    """Whether all have the same bandwidth and α, link by link."""
+    if ((ways[:, 1] < 0) != (ways[0, 1] < 0)).any():
+        return False
+    links = ways[:, : 1 if ways[0, 1] < 0 else 2]
+    return all(
+        (values[links] == values[links[0, 0]]).all()
+        for values in (topology.bandwidth.numerators, topology.alpha.numerators)
+    )
+
+
+def _local(
+    at: tuple[Int64Array, Int64Array], planes: int, ways: Int64Array, topology: Topology
+) -> Local | None:
+    """Return the routes of a plane; None if planes differ."""
+    plane, place = at
+    last = np.where(ways[:, 1] < 0, ways[:, 0], ways[:, 1])
+    source, target = topology.source[ways[:, 0]], topology.target[last]
+    if len(ways) == 0 or len(ways) % planes:
+        return None
+    kind = _kinds(topology)[ways] * (ways >= 0)
+    order = np.lexsort((*ways.T, *kind.T, place[target], place[source], plane[source]))
+    if not np.array_equal(plane[source[order]], np.repeat(np.arange(planes), len(ways) // planes)):
+        return None
+    columns = np.stack([place[source], place[target], *kind.T])[:, order].reshape(4, planes, -1)
+    links = ways[order].reshape(planes, -1, 2)
+    if (columns != columns[:, :1]).any() or not _joined_alike(links):
+        return None
+    return Local(columns[0, 0], columns[1, 0], links)
+
+
+def _kinds(topology: Topology) -> Int64Array:
+    """Return a number for each link, from 1, equal if bandwidth and α are."""
+    values = np.stack([topology.bandwidth.numerators, topology.alpha.numerators])
+    return np.asarray(np.unique(values, axis=1, return_inverse=True)[1].ravel() + 1, dtype=np.int64)
+
+
+def _joined_alike(links: Int64Array) -> bool:
+    """Whether the same routes share links in all planes."""
+    flat = links.reshape(len(links), -1)
+    return all(np.array_equal(_by_first_use(plane), _by_first_use(flat[0])) for plane in flat)
+
+
+def _by_first_use(links: Int64Array) -> Int64Array:
+    """Return the links renumbered by the order in which they occur."""
+    _, first, which = np.unique(links, return_index=True, return_inverse=True)
+    return np.asarray(np.argsort(np.argsort(first))[which.ravel()], dtype=np.int64)
+
+
+def _reaches_all(local: Local, places: int) -> bool:
+    """Whether every place has routes on to every other."""
+    reached: BoolArray = np.eye(places, dtype=np.bool_)
+    for _ in range(places):
+        further = reached.copy()
+        np.logical_or.at(further.T, local.target, reached.T[local.source])
+        if (further == reached).all():
+            break
+        reached = further
+    return bool(reached.all())
