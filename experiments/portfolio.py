@@ -34,9 +34,9 @@ ORDER = (
     *("torus_rings", "shifted_ring", "ring", "recursive_doubling", "rhd", "swing", "bruck", "direct", "dbt"),
     *(
         "nccl_like",
+        "rails",
         "bfb",
         "postal",
-        "rails",
         "expansion",
         "blueconnect",
         "themis",
@@ -46,11 +46,13 @@ ORDER = (
         "listed",
         "multitree",
     ),
-    *("mcf", "tacos", "blink", "allreduce_lp", "tto", "sccl", "taccl"),
+    *("mcf", "tacos", "allreduce_lp", "blink", "tto", "sccl", "taccl"),
 )
 """Quick ones and those that are often best first."""
 VARIANTS: Mapping[str, Sequence[Mapping[str, Any]]] = {
+    "rhd": ({"distance": "halving"},),
     "swing": ({"version": "latency"},),
+    "forestcoll": ({"trees": 1},),
     "tacos": ({"chunks": 4},),
     "taccl": ({"sketch": "ndv2-sk-1"}, {"sketch": "dgx2-sk-1"}),
 }

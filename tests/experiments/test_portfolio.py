@@ -97,8 +97,8 @@ def test_bounds_that_methods_prove_are_those_of_its_schedule():
 def test_what_has_no_schedule_is_passed_over_and_named_if_nothing_is_left():
     task = problem("ring:5", "allreduce", 2**10)
     tried = best(task, methods=("rhd", "ring")).stats["tried"]
-    assert [one.method for one in tried] == ["rhd", "ring"]
-    assert "power of two" in tried[0].why
+    assert [one.method for one in tried] == ["rhd", "rhd distance=halving", "ring"]
+    assert all("power of two" in one.why for one in tried[:2])
     with pytest.raises(NoSchedule, match=r"^best: no method has a schedule of this \(rhd: rhd needs a power"):
         best(task, methods=("rhd",))
 
@@ -175,10 +175,10 @@ def test_channels_of_machines_are_within_a_twentieth_of_the_bound_of_allreduce()
 
 
 def test_a_method_whose_trees_would_be_too_many_is_passed_over():
-    """ForestColl refuses bandwidths that would take 10^6 trees a root as wrong input."""
+    """These bandwidths would take 10^6 trees a root at the optimum; one tree a root does with less."""
     topology = parse_topology("mesh:2x4?bandwidth=1GiB/s,123456789B/s")
     problem = Problem(topology, collective("allgather", 8), Fraction(10**6))
     options = METHODS["best"].options(methods=("forestcoll", "blink", "direct"))
     found = METHODS["best"].synthesize(problem, options, np.random.default_rng(0))
-    assert found.stats["algorithm"] == "direct"
+    assert found.stats["algorithm"] in ("direct", "forestcoll trees=1")
     assert [one.method for one in found.stats["tried"] if "trees" in one.why] == ["forestcoll", "blink"]
