@@ -16,10 +16,16 @@ from fractions import Fraction
 
 import numpy as np
 
-from models.allreduce_trees.network import tree_network
-from models.allreduce_trees.packing import pack, spine_packing
+from models.allreduce_trees.grids import cube_of, grid_packing
+from models.allreduce_trees.network import TreeNetwork, tree_network
+from models.allreduce_trees.packing import Packing, pack, spine_packing
 from models.allreduce_trees.schedule import trees_schedule
-from models.allreduce_trees.timed import can_be_timed, flow_is_shorter, timed_schedule
+from models.allreduce_trees.timed import (
+    can_be_timed,
+    flow_is_shorter,
+    rounds_are_worth_it,
+    timed_schedule,
+)
 from schedules.collective import Kind
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
@@ -114,8 +120,7 @@ def synthesize(problem: Problem, options: AllreduceTreesOptions, rng: np.random.
     packed = time.perf_counter()
     schedule = trees_schedule(topology, problem.collective, network.arcs, packing)
     if problem.size is not None and size_dependent(problem, options):
-        spines = spine_packing(network.graph) if options.products and not options.epsilon else None
-        timed = timed_schedule(problem, network, [packing] if spines is None else [packing, spines])
+        timed = timed_schedule(problem, network, *_candidates(problem, network, packing, options))
         if timed is not None and not flow_is_shorter(schedule, timed[0], problem.size):
             schedule, packing = timed
     stats = {
@@ -127,6 +132,19 @@ def synthesize(problem: Problem, options: AllreduceTreesOptions, rng: np.random.
     }
     claims = {"congestion": packing.ratio / network.unit} if network.symmetric else {}
     return schedule.replace(claims=claims, stats=stats)
+
+
+def _candidates(
+    problem: Problem, network: TreeNetwork, packing: Packing, options: AllreduceTreesOptions
+) -> tuple[list[Packing], Packing | None]:
+    """Return the trees that are tried: packings as good as the first, and those for large messages."""
+    if not options.products or options.epsilon:
+        return [packing], None
+    spines = spine_packing(network.graph)
+    even = None
+    if cube_of(network.graph) is not None and rounds_are_worth_it(problem, packing):
+        even = grid_packing(network.graph)
+    return [packing] if spines is None else [packing, spines], even
 
 
 METHOD = Method(

@@ -13,6 +13,10 @@ around that are tried, as long as they help. Trees with leaves towards all sides
 time: their time comes near to bound + α q P, and P may be smaller, as long as pieces come back from the roots
 in time.
 
+Where every link sends leaves' data long enough (`grids`), no link is idle if messages are so small that a
+piece is back before that ends. That takes a number of rounds that depends on the trees' heights alone, about
+`ROUNDS_A_HOP` for each hop up and down, and the time is bound + α times that number.
+
 The pieces of all trees take turns. A piece has its moment at the root, at even distances; an event at depth h
 is due h hops before it upwards, and after it downwards, and that is its priority in `listing`, where each
 piece is a message, and in `rounds`, where links that are alike send several pieces together.
@@ -36,7 +40,7 @@ from schedules.schedule import Clock, Schedule
 from schedules.simulate import SimulationOptions, simulate
 from topologies.exact import INT64_MAX, Int64Array, offsets_of
 from topologies.forest import Forest
-from topologies.heights import depths, largest_height
+from topologies.heights import depths, largest_height, mean_height
 from topologies.topology import Topology
 
 MOST_EVENTS = 2**21
@@ -49,6 +53,12 @@ MOST_TOGETHER = 4
 """Pieces in a message."""
 MOST_IN_SEVERAL = 2**19
 """Pieces times ranks up to which messages of two pieces and more are tried."""
+ROUNDS_A_HOP = 10
+"""About so many rounds for each hop of a tree, up and down, and few links are idle (measured: 8 to 11)."""
+MOST_A_TREE = 6
+"""Pieces of an alike tree's part, where it has several hundred like it."""
+LEAST_ROUNDS_GAIN = 4
+"""The bound is at least so many times what these rounds cost, for them to be worth trying."""
 MOST_COMPARED = 2**15
 """Guessed pieces times ranks up to which links that are alike are tried without rounds too."""
 _STEPS = 24
@@ -92,8 +102,7 @@ class _Parts(NamedTuple):
     @property
     def alike(self) -> bool:
         """Whether all links have the same α and bandwidth."""
-        topology = self.problem.topology
-        return all(len(np.unique(cost.numerators)) == 1 for cost in (topology.alpha, topology.bandwidth))
+        return _alike(self.problem.topology)
 
 
 class _Made(NamedTuple):
@@ -110,6 +119,10 @@ class _Made(NamedTuple):
     tried: tuple[int, int]
 
 
+def _alike(topology: Topology) -> bool:
+    return all(len(np.unique(cost.numerators)) == 1 for cost in (topology.alpha, topology.bandwidth))
+
+
 def can_be_timed(topology: Topology) -> bool:
     """Whether messages can be given places in time: no switches, and at most one link from a rank to another.
 
@@ -123,8 +136,21 @@ def can_be_timed(topology: Topology) -> bool:
     return not topology.num_switches and len(np.unique(pair)) == len(pair)
 
 
+def rounds_are_worth_it(problem: Problem, packing: Packing) -> bool:
+    """Whether so large messages that α hardly counts are still enough of them to keep all links busy."""
+    topology, rounds = problem.topology, 2 * ROUNDS_A_HOP * mean_height(packing.forest)
+    if not _alike(topology):
+        return False
+    pieces = MOST_IN_SEVERAL // topology.num_ranks
+    seconds = _size(problem) / topology.bandwidth[0]
+    return (
+        pieces * packing.ratio > 2 * rounds
+        and seconds * packing.ratio > LEAST_ROUNDS_GAIN * rounds * topology.alpha[0]
+    )
+
+
 def timed_schedule(
-    problem: Problem, network: TreeNetwork, packings: list[Packing]
+    problem: Problem, network: TreeNetwork, packings: list[Packing], even: Packing | None = None
 ) -> tuple[Schedule, Packing] | None:
     """Return the shortest schedule found in the time clock, and its trees; None if all would be too large.
 
@@ -137,8 +163,12 @@ def timed_schedule(
     packings
         The trees, one packing or another. Later ones have more trees, and are better where these have pieces
         enough; the search ends with the first one that has.
+    even
+        Trees with leaves towards all sides, for messages of many pieces, where links are alike.
     """
     found: list[tuple[_Parts, _Made, Packing]] = []
+    if even is not None and (parts := _parts(problem, even)) is not None:
+        found.append((parts, _in_large_messages(parts), even))
     for packing in reversed(packings):
         parts = _parts(problem, packing)
         if parts is None or (parts.scarce and packing is not packings[0]):
@@ -202,6 +232,38 @@ def _shortest(parts: _Parts, guess: float) -> _Made:
     if guess * parts.problem.topology.num_ranks > MOST_COMPARED and guess >= parts.num_trees:
         return made
     return min(made, _walk(parts, guess, _attempt(parts, guess, 0)), key=lambda either: either.seconds)
+
+
+def _in_large_messages(parts: _Parts) -> _Made:
+    """Search how many pieces go together, from a good number on, first more of them and then fewer."""
+    choices = _full_rounds(parts)
+    rounds = sorted(choices)
+    good = 2 * ROUNDS_A_HOP * mean_height(parts.forest)
+    first = min(range(len(rounds)), key=lambda place: abs(rounds[place] - good))
+    best = _attempt(parts, *choices[rounds[first]])
+    for others in (rounds[:first][::-1], rounds[first + 1 :]):
+        before = best
+        for number in others:
+            made = _attempt(parts, *choices[number])
+            if made.seconds >= best.seconds:
+                break
+            best = made
+        if best is not before:
+            break
+    return best
+
+
+def _full_rounds(parts: _Parts) -> dict[int, tuple[int, int]]:
+    """Return for numbers of rounds, all messages full, how many pieces are needed, and together."""
+    trees, ranks = parts.num_trees, parts.problem.topology.num_ranks
+    most = max(1, min(MOST_A_TREE, MOST_IN_SEVERAL // (ranks * trees)))
+    found = {}
+    for times in range((most + 1) // 2, most + 1):
+        share = math.ceil(trees * times * parts.ratio)
+        for together in range(1, share + 1):
+            if share % together == 0:
+                found[share // together] = (trees * times, together)
+    return found
 
 
 def _walk(parts: _Parts, guess: float, best: _Made, together: int | None = None) -> _Made:
