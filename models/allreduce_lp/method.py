@@ -5,7 +5,8 @@ root another number x_v of trees, and a link of bandwidth b serves both, c^RE + 
 maximizes Σx; the time is M / Σx. `models.allreduce_lp.optimum` solves it exactly, `rounding` makes whole
 trees of it, `trees` packs them, and `schedule` lays them out. Without a number of trees the schedule's
 congestion is the optimum's itself; it is optimal among tree schedules, and among all if the partition bound
-says so.
+says so. For a given size, on networks without switches, messages get their places in time (`timed`), on trees
+of an optimum that divides links evenly (`central`).
 """
 
 from __future__ import annotations
@@ -17,19 +18,24 @@ from typing import Any
 
 import numpy as np
 
+from models.allreduce_lp.central import central_shares
 from models.allreduce_lp.low import lowest
 from models.allreduce_lp.optimum import Optimum, allreduce_optimum
 from models.allreduce_lp.rounding import FEW, TreePlan, exact_plan, rounded_plan
 from models.allreduce_lp.schedule import Trees, allreduce_schedule
+from models.allreduce_lp.timed import can_be_timed, flow_seconds, timed_schedule
 from models.allreduce_lp.trees import packed_trees
 from schedules.collective import Kind
 from schedules.cost import congestion
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
+from schedules.simulate import simulate
 from topologies.errors import InputError
 from topologies.heights import largest_height, mean_height
 
 MOST_TREES = 10**9
+CLOSE = 1e-3
+"""A flow so near to the optimum, relatively, is not tried to be shortened."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,9 @@ class AllreduceLpOptions:
     low
         Whether lower trees of `allreduce_trees` or `forestcoll` are taken where they attain the exact optimum
         (if no number of trees is given); False: those of the program's own vertex.
+    timed
+        Whether messages get their places in time, for the size asked, where `can_be_timed` (if no number of
+        trees is given); else, or where no size is given, the schedule is a flow for any size.
 
     Raises
     ------
@@ -59,6 +68,7 @@ class AllreduceLpOptions:
     solver: str = "highs"
     time_limit: float | None = None
     low: bool = True
+    timed: bool = True
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -86,8 +96,15 @@ def supports(problem: Problem, options: AllreduceLpOptions) -> None:
     METHOD.check_one_group(problem.collective)
 
 
+def size_dependent(problem: Problem, options: AllreduceLpOptions) -> bool:
+    """Whether messages are given places in time, which depend on the size."""
+    return options.timed and options.trees is None and can_be_timed(problem.topology)
+
+
 def synthesize(problem: Problem, options: AllreduceLpOptions, rng: np.random.Generator) -> Schedule:
-    """Return a flow schedule that reduces up the in-trees of the optimum and broadcasts down its out-trees.
+    """Return a schedule that reduces up the in-trees of the optimum and broadcasts down its out-trees.
+
+    Without a size it is a flow; with one, where messages can be given places in time, the shorter of both.
 
     Raises
     ------
@@ -103,11 +120,30 @@ def synthesize(problem: Problem, options: AllreduceLpOptions, rng: np.random.Gen
     schedule = allreduce_schedule(topology, problem.collective, up, down).replace(stats=_heights(up, down))
     if options.low and options.trees is None and optimum.exact:
         schedule = lowest(problem, schedule, optimum.upper)
+    if problem.size is not None and size_dependent(problem, options):
+        schedule = _timed(problem, optimum, options.solver, schedule)
     heights = {name: schedule.stats[name] for name in ("trees", "height", "mean_height")}
     seconds = {"search_s": searched - begin, "packing_s": time.perf_counter() - searched}
     return schedule.replace(
         claims={"congestion": congestion(schedule)}, stats=_effort(optimum) | heights | seconds
     )
+
+
+def _timed(problem: Problem, optimum: Optimum, solver: str, flow: Schedule) -> Schedule:
+    """Return the schedule of the problem's size with places in time, if it is shorter than the flow."""
+    size = Fraction(0) if problem.size is None else Fraction(problem.size)
+    shortest = flow_seconds(flow, size)
+    if shortest <= optimum.upper * size * (1 + CLOSE):
+        return flow
+    shares = central_shares(optimum, solver) if optimum.exact else None
+    plan = None if shares is None else exact_plan(shares)
+    if plan is None:
+        plan = _plan(optimum, None)
+    up, down = packed_trees(optimum.arcs, plan)
+    made = timed_schedule(problem, optimum.arcs, up, down)
+    if made is None or shortest <= simulate(made, size).time:
+        return flow
+    return made.replace(stats={**_heights(up, down), **made.stats})
 
 
 def _plan(optimum: Optimum, trees: int | None) -> TreePlan:
@@ -143,5 +179,6 @@ METHOD = Method(
     synthesize=synthesize,
     options=AllreduceLpOptions,
     supports=supports,
+    size_dependent=size_dependent,
     summary="in-trees and out-trees that are optimal together, by a linear program; any network",
 )
