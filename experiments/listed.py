@@ -2,11 +2,13 @@
 
 Trees that meet the bottleneck cut carry no more than the bound, but as flows their slices wait for each other
 on links. Here each link's order and the size of every message are chosen (`schedules.listing`). An allreduce
-is listed as it is, and as a reduce-scatter and then an allgather; the shortest is kept.
+is listed as it is, and as a reduce-scatter and then an allgather; the shortest is kept. Where none is near
+to what its links carry, trees are made together with their times (`models.forestcoll.epochs`).
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from schedules.collective import Kind
+from models.forestcoll.epochs import planned_schedule
+from schedules.collective import Collective, Kind
 from schedules.compose import compose_allreduce
+from schedules.cost import congestion
 from schedules.listing import can_be_listed, list_schedule
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
@@ -24,14 +28,19 @@ from schedules.simulate import simulate
 from topologies.errors import InputError, NoSchedule, Unsupported, suggestion
 from topologies.units import parse_time
 
-DEFAULT_SECONDS = "20s"
+DEFAULT_SECONDS = "30s"
 TREES = ("forestcoll", "allreduce_trees", "allreduce_lp")
 """Whose flows are tried by default."""
 _AS_FLOWS: Mapping[str, Mapping[str, Any]] = {
     "allreduce_trees": {"timed": False},
-    "allreduce_lp": {"time_limit": 10.0},
+    "allreduce_lp": {"time_limit": 10.0, "timed": False},
 }
 """Options with which methods make flows, for all sizes, soon."""
+NEAR, FAR = 1.005, 1.5
+"""Within the first of the time that their links need, list schedules are near enough; beyond the second it is
+α that takes long, and few long messages would not help."""
+LISTS_PART = 0.4
+"""Of the time limit, what the lists have before trees in epochs are tried."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +52,7 @@ class ListedOptions:
     of
         Methods whose flows are tried, one after the other.
     time_limit
-        A time with its unit; when it is over, no other list schedule is begun.
+        A time with its unit; when it is over, nothing else is begun.
 
     Raises
     ------
@@ -117,29 +126,74 @@ def _shortest(
     NoSchedule
         If no method made a flow that can be listed.
     """
-    size, until = problem.size or Fraction(1), time.monotonic() + budget
-    found: list[tuple[float, Schedule]] = []
-    for flows in _flows(problem, methods, rng):
+    size, began = problem.size or Fraction(1), time.monotonic()
+    until = began + budget
+    lists = list(_lists(problem, methods, began + LISTS_PART * budget, rng))
+    found = [(seconds, schedule) for seconds, schedule, _ in lists]
+    first = min(lists, key=lambda each: each[0], default=None)
+    if first is None or NEAR < first[0] / _needed(problem, lists) < FAR:
+        found += _in_epochs(problem, until - time.monotonic(), rng)
         left = until - time.monotonic()
-        if found and left <= 0:
-            break
-        parts = [list_schedule(flow, size, seconds=max(left, 0) / (2 * len(flows))) for flow in flows]
-        schedule = parts[0] if len(parts) == 1 else compose_allreduce(parts[0], parts[1])
-        found.append((simulate(schedule, size).time, schedule))
+        if first is not None and left > LISTS_PART * budget:  # there are none: the nearest list has the time
+            found.append(_listed(first[2], size, left))
     if not found:
         raise NoSchedule(f"listed: no flow of {problem.collective} on {problem.topology.name} can be listed")
     return min(found, key=lambda each: each[0])[1]
+
+
+def _lists(
+    problem: Problem, methods: Sequence[tuple[Method, Any]], until: float, rng: np.random.Generator
+) -> Iterator[tuple[float, Schedule, tuple[Schedule, ...]]]:
+    """Yield simulated times and list schedules of flows, and these; none is begun when the time is over."""
+    for number, flows in enumerate(_flows(problem, methods, rng)):
+        left = until - time.monotonic()
+        if number and left <= 0:
+            return
+        yield *_listed(flows, problem.size or Fraction(1), max(left, 0) / 2), flows
+
+
+def _listed(flows: Sequence[Schedule], size: Fraction, seconds: float) -> tuple[float, Schedule]:
+    """Return the simulated time of the flows' list schedules one after the other, and these."""
+    return _timed([list_schedule(flow, size, seconds=seconds / len(flows)) for flow in flows], size)
+
+
+def _needed(problem: Problem, lists: Sequence[tuple[float, Schedule, tuple[Schedule, ...]]]) -> float:
+    """Return the least seconds that links need for flows that do as trees in epochs do: half by half."""
+    parts, size = len(_halves(problem)), problem.size or Fraction(1)
+    alike = [flows for _, _, flows in lists if len(flows) == parts]
+    return min((float(sum(map(congestion, flows)) * size) for flows in alike), default=math.inf)
+
+
+def _timed(parts: Sequence[Schedule], size: Fraction) -> tuple[float, Schedule]:
+    """Return the schedule of these parts, one after the other, and its simulated time."""
+    schedule = parts[0] if len(parts) == 1 else compose_allreduce(parts[0], parts[1])
+    return simulate(schedule, size).time, schedule
+
+
+def _halves(problem: Problem) -> list[Collective]:
+    """Return the collectives that one after the other do what is asked."""
+    what = problem.collective
+    if what.kind is not Kind.ALLREDUCE or what.parts:
+        return [what]
+    return [what.with_kind(kind) for kind in (Kind.REDUCE_SCATTER, Kind.ALLGATHER)]
+
+
+def _in_epochs(problem: Problem, seconds: float, rng: np.random.Generator) -> list[tuple[float, Schedule]]:
+    """Return the schedule by trees made for the size, if there is one, and its simulated time."""
+    try:
+        return [_timed([planned_schedule(problem, seconds, rng)], problem.size or Fraction(1))]
+    except (Unsupported, NoSchedule):
+        return []
 
 
 def _flows(
     problem: Problem, methods: Sequence[tuple[Method, Any]], rng: np.random.Generator
 ) -> Iterator[tuple[Schedule, ...]]:
     """Yield flows of each method: one, or a reduce-scatter and an allgather for an allreduce."""
-    what = problem.collective
-    halves = [what.with_kind(kind) for kind in (Kind.REDUCE_SCATTER, Kind.ALLGATHER)]
-    wholes = [(halves,), ([what],)] if what.kind is Kind.ALLREDUCE and not what.parts else [([what],)]
+    halves, whole = _halves(problem), [problem.collective]
+    ways = [whole] if halves == whole else [halves, whole]
     for method, options in methods:
-        for (parts,) in wholes:
+        for parts in ways:
             flows = []
             for part in parts:
                 made = _flow(Problem(problem.topology, part, problem.size), method, options, rng)

@@ -22,6 +22,7 @@ from models.allreduce_trees import pack, tree_network
 from models.bfb.kautz import kautz_cost
 from models.bfb.translations import balance, circulant_moves
 from models.bounds import lower_bounds
+from models.forestcoll.epochs import planned_schedule
 from schedules.collective import KINDS, Kind, collective
 from schedules.compose import BY_ALLGATHER
 from schedules.cost import congestion
@@ -41,8 +42,9 @@ NETWORKS = (
     "dgx_a100:2?drop_nodes=0",
     "dgx_h100:1",
     "switch2d:2x2",
+    "rfs:1x2x2",
 )
-"""Even and uneven links, switches, those that can multicast and aggregate, machines that are alike."""
+"""Even and uneven links, switches, those that can multicast and aggregate, machines alike, planes."""
 SIZE = Fraction(10**6)
 WITHOUT_KERNELS = ("best", "listed", "optimum", "sccl", "teccl")
 """Not run: the portfolio and `listed` run the others again, and solvers have nothing to compile."""
@@ -64,6 +66,8 @@ def warm() -> None:
         pack(network.graph, Fraction(1, 2), products=False)  # greedy trees, of large networks only
     _warm_flows()
     _warm_tacos()
+    ring = parse_topology("ring:4")
+    planned_schedule(Problem(ring, collective(Kind.ALLGATHER, 4), SIZE), 0.1, np.random.default_rng(0))
 
 
 def _warm_flows() -> None:

@@ -10,11 +10,12 @@ from experiments.registry import METHODS
 from models.bounds import best_bound
 from schedules import Clock, Problem, collective
 from schedules.durations import messages, transfer_ticks
-from schedules.listing import Rules, can_be_listed, list_schedule
+from schedules.listing import Rules, can_be_listed, in_messages, list_schedule
 from schedules.listing.kernel import Limits, send
 from schedules.listing.pieces import Cut, edges_of, net_of
 from schedules.listing.rules import First
 from schedules.reverse import reverse
+from schedules.schedule import Chunks, Schedule
 from schedules.simulate import simulate
 from schedules.verify import verify
 from topologies import InputError, Unsupported
@@ -268,3 +269,34 @@ def test_what_no_method_makes_is_unsupported():
     method = METHODS["listed"]
     with pytest.raises(Unsupported, match="listed: forestcoll does"):
         method.supports(problem, method.options())
+
+
+def test_trees_in_epochs_bring_a_network_nearer_to_its_bound_than_lists_do():
+    topology = parse_topology("dgx1")
+    problem = Problem(topology, collective("allgather", 8), GIGABYTE)
+    method = METHODS["listed"]
+    made = method.synthesize(
+        problem, method.options(of=("forestcoll",), time_limit="2s"), np.random.default_rng(0)
+    )
+    verify(made)
+    flow_alone = list_schedule(flow("dgx1", "allgather"), GIGABYTE, seconds=1.0)
+    bound = float(best_bound(topology, problem.collective, GIGABYTE).time(GIGABYTE))
+    assert simulate(made, GIGABYTE).time < simulate(flow_alone, GIGABYTE).time
+    assert simulate(made, GIGABYTE).time <= 1.005 * bound
+
+
+def test_given_messages_go_one_after_the_other():
+    """A ring of three, one way: 2 hops of a third of M each, all links busy in both."""
+    topology = parse_topology("uniring:3?bandwidth=50GB/s&alpha=1us")
+    link = {int(a): i for i, a in enumerate(topology.source)}
+    given = Schedule(
+        topology,
+        collective("allgather", 3),
+        Clock.FLOW,
+        Chunks.even(collective("allgather", 3)),
+        chunk=np.array([0, 1, 2, 0, 1, 2], np.int32),
+        route=np.array([link[0], link[1], link[2], link[1], link[2], link[0]], np.int32),
+    )
+    made = in_messages(given, np.array([0, 0, 0, 1, 1, 1]), Fraction(3 * 10**6))
+    verify(made)
+    assert simulate(made, Fraction(3 * 10**6)).time == pytest.approx(2 * (1e-6 + 10**6 / 50e9))

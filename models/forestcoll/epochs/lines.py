@@ -1,0 +1,218 @@
+"""What trees may use in each epoch: links between ranks, and routes through switches that only forward.
+
+A *line* is all parallel links from one rank to another, or from a rank into a switch and from there to
+another. In each epoch a switch joins every rank at it to one other (a matching), so that no two messages meet
+at a port. Lines and matchings are those of a group of automorphisms that moves every rank, so that a tree's
+images load all lines of an orbit alike, and one row of the linear program stands for an orbit in an epoch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from topologies.automorphisms import automorphisms
+from topologies.errors import Unsupported
+from topologies.exact import FloatArray, Int64Array
+from topologies.topology import Topology
+
+MOST_RANKS = 64
+MOST_ELEMENTS = 2048
+"""Of the automorphism group, to choose from."""
+MOST_CLOSURES = 256
+"""Elements that are tried as generators."""
+TRIES = 200
+"""Of a random matching."""
+
+
+def free_symmetries(topology: Topology) -> Int64Array:
+    """Return a group of automorphisms of which only the identity leaves a rank in its place.
+
+    Grown by one generator after the other, as far as that goes: int64, shape (elements, nodes).
+    """
+    ranks, group = topology.num_ranks, automorphisms(topology)
+    found = group.elements(MOST_ELEMENTS) or group.limited(MOST_ELEMENTS).elements(MOST_ELEMENTS)
+    own = np.arange(topology.num_nodes, dtype=np.int64)
+    best = own[None, :]
+    generators: list[Int64Array] = []
+    every = own[None, :] if found is None else found[0].astype(np.int64)
+    moving = every[(every[:, :ranks] != own[:ranks]).all(axis=1)]
+    for element in moving[:MOST_CLOSURES]:
+        if len(best) == ranks:
+            break
+        larger = _closure([*generators, element], ranks)
+        if larger is not None and len(larger) > len(best):
+            best, generators = larger, [*generators, element]
+    return best
+
+
+def _closure(generators: list[Int64Array], ranks: int) -> Int64Array | None:
+    """Return the group that these generate; None if an element but the identity leaves a rank in place."""
+    own = np.arange(len(generators[0]), dtype=np.int64)
+    elements, known = [own], {own.tobytes()}
+    for element in elements:
+        for generator in generators:
+            product = generator[element]
+            if product.tobytes() in known:
+                continue
+            if (product[:ranks] == own[:ranks]).any() or len(elements) == ranks:
+                return None
+            known.add(product.tobytes())
+            elements.append(product)
+    return np.array(elements)
+
+
+def links_between(topology: Topology) -> dict[tuple[int, int], list[int]]:
+    """Return the parallel links of each pair of nodes, in order."""
+    links: dict[tuple[int, int], list[int]] = {}
+    for link, ends in enumerate(zip(topology.source.tolist(), topology.target.tolist(), strict=True)):
+        links.setdefault(ends, []).append(link)
+    return links
+
+
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """Links and ports as orbits.
+
+    Parameters
+    ----------
+    topology
+        The network.
+    symmetries
+        As `free_symmetries`, the identity first.
+    links
+        Of each pair of nodes its parallel links.
+    orbit
+        Of each direct line, and each port (rank, switch), the number of its orbit.
+    bandwidth, alpha
+        float64 (orbits,): bytes/s of a line of each, and its α in seconds, over a switch of both links.
+
+    Raises
+    ------
+    Unsupported
+        If there are too many ranks, or a switch is joined to another or has ports of several kinds.
+    """
+
+    topology: Topology
+    symmetries: Int64Array
+    links: dict[tuple[int, int], list[int]]
+    orbit: dict[tuple[int, int], int]
+    bandwidth: FloatArray
+    alpha: FloatArray
+
+    @classmethod
+    def of(cls, topology: Topology) -> Lines:
+        """Return the lines of a network."""
+        if not 2 <= topology.num_ranks <= MOST_RANKS:
+            raise Unsupported(
+                f"trees in epochs: {topology.name} has {topology.num_ranks} ranks; 2 to {MOST_RANKS}"
+            )
+        links = links_between(topology)
+        _check_ports(topology, links)
+        symmetries, ranks = free_symmetries(topology), topology.num_ranks
+        orbit: dict[tuple[int, int], int] = {}
+        lines: list[tuple[int, int]] = []
+        for tail, head in sorted(ends for ends in links if ends[0] < ranks):
+            if (tail, head) not in orbit:
+                for image in symmetries:
+                    orbit[int(image[tail]), int(image[head])] = len(lines)
+                lines.append((tail, head))
+        bandwidth, alpha = topology.bandwidth.floats, topology.alpha.floats
+        return cls(
+            topology,
+            symmetries,
+            links,
+            orbit,
+            np.array([bandwidth[links[ends]].sum() for ends in lines]),
+            np.array([alpha[links[ends]].max() * (1 if ends[1] < ranks else 2) for ends in lines]),
+        )
+
+    @property
+    def roots(self) -> Int64Array:
+        """The least rank of each orbit of ranks."""
+        return np.unique(self.symmetries[:, : self.topology.num_ranks].min(axis=0))
+
+    def routes(self, tail: int, head: int) -> list[list[int]]:
+        """Return the parallel routes of a line: over links, or else through the first switch at both."""
+        if (tail, head) in self.links:
+            return [[link] for link in self.links[tail, head]]
+        for switch in range(self.topology.num_ranks, self.topology.num_nodes):
+            if (tail, switch) in self.links and (switch, head) in self.links:
+                ways = zip(self.links[tail, switch], self.links[switch, head], strict=True)
+                return [list(way) for way in ways]
+        return []
+
+    def matching(self, rng: np.random.Generator) -> dict[tuple[int, int], int]:
+        """Return for each port the rank that its switch joins it to: as often as can be over no other way."""
+        found = [self._drawn(rng) for _ in range(TRIES)] if self.topology.num_switches else [{}]
+        return max((drawn for drawn in found if drawn is not None), key=self._worth, default={})
+
+    def _worth(self, matching: dict[tuple[int, int], int]) -> int:
+        far = self._apart
+        return sum(int(far[port[0], head]) for port, head in matching.items())
+
+    @cached_property
+    def _apart(self) -> Int64Array:
+        """int64 (N, N): 2 for ranks that links alone do not join, 1 for those without a link, else 0."""
+        ranks = self.topology.num_ranks
+        near = np.eye(ranks, dtype=bool)
+        for tail, head in self.links:
+            if max(tail, head) < ranks:
+                near[tail, head] = True
+        joined = near
+        for _ in range(ranks.bit_length()):
+            joined = joined @ joined
+        return (~near).astype(np.int64) + ~joined
+
+    def _drawn(self, rng: np.random.Generator) -> dict[tuple[int, int], int] | None:
+        """Return a random matching that the symmetries keep; None if it joins a rank to itself."""
+        ranks = self.topology.num_ranks
+        matching: dict[tuple[int, int], int] = {}
+        for switch in range(ranks, self.topology.num_nodes):
+            around = [tail for tail, head in self.links if head == switch]
+            kinds = sorted({self.orbit[rank, switch] for rank in around})
+            goal = dict(zip(kinds, rng.permutation(kinds).tolist(), strict=True))
+            for rank in around:
+                if (rank, switch) in matching:
+                    continue
+                wanted = goal[self.orbit[rank, switch]]
+                heads = [r for r in around if r != rank and self.orbit[r, switch] == wanted]
+                if not heads:
+                    return None
+                head = heads[rng.integers(len(heads))]
+                for image in self.symmetries:
+                    matching[int(image[rank]), int(image[switch])] = int(image[head])
+        return matching
+
+    def rows(self, matchings: list[dict[tuple[int, int], int]]) -> Int64Array:
+        """Return the row (orbit times epochs plus epoch) from tail to head in each epoch, or -1.
+
+        int64, shape (N, N, epochs).
+        """
+        ranks, epochs = self.topology.num_ranks, len(matchings)
+        rows = np.full((ranks, ranks, epochs), -1, dtype=np.int64)
+        for epoch, matching in enumerate(matchings):
+            for port, head in matching.items():
+                first = self.routes(port[0], head)[0]
+                if int(self.topology.target[first[0]]) == port[1]:
+                    rows[port[0], head, epoch] = self.orbit[port] * epochs + epoch
+        for (tail, head), orbit in self.orbit.items():
+            if head < ranks:
+                rows[tail, head] = orbit * epochs + np.arange(epochs)
+        return rows
+
+
+def _check_ports(topology: Topology, links: dict[tuple[int, int], list[int]]) -> None:
+    """Raise unless each switch has only ranks around it, all joined to it alike, in and out."""
+    bandwidth, alpha = topology.bandwidth.numerators, topology.alpha.numerators
+    for switch in range(topology.num_ranks, topology.num_nodes):
+        out = {a for a, b in links if b == switch}
+        back = {b for a, b in links if a == switch}
+        joining = [ids for ends, ids in links.items() if switch in ends]
+        kinds = {(len(ids), *{(int(bandwidth[i]), int(alpha[i])) for i in ids}) for ids in joining}
+        if out != back or len(kinds) != 1 or max(out) >= topology.num_ranks:
+            raise Unsupported(
+                f"trees in epochs: switch {topology.labels[switch]} must have ranks around it, joined alike"
+            )

@@ -1,0 +1,184 @@
+"""Cheap trees: every rank gets the data once, in an epoch after the one in which its parent got it.
+
+A tree is given by the parent of each rank (-1: the root) and the epoch in which it sends (-1 at the root);
+its price is the sum of prices[parent, rank, epoch]. Trees begin by inserting the nearest rank and the way to
+it, one after the other (Takahashi, Matsuyama, Mathematica Japonica 1980, over ranks and epochs), and are
+improved by moving one branch at a time to its best parent, with the best epochs within it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from topologies.exact import BoolArray, FloatArray, Int64Array
+
+LEAST_GAIN = 1e-12
+"""Of a move, relative to the branch's price: less is rounding."""
+
+
+@njit(cache=True)
+def new_trees(
+    prices: FloatArray, root: int, count: int, spread: float, rng: np.random.Generator
+) -> tuple[Int64Array, Int64Array, FloatArray]:
+    """Return so many trees from a root: parents, epochs (count, N) and prices, infinite where none is found.
+
+    They are begun with prices times e to the `spread` times normal numbers, and improved with the true ones.
+    """
+    ranks = len(prices)
+    parent, epoch = np.full((count, ranks), -2), np.full((count, ranks), -1)
+    cost = np.full(count, np.inf)
+    for tree in range(count):
+        noisy = prices * np.exp(spread * rng.standard_normal(prices.shape))
+        if _inserted(noisy, root, parent[tree], epoch[tree]):
+            cost[tree] = improve(prices, parent[tree], epoch[tree], rng)
+    return parent, epoch, cost
+
+
+@njit(cache=True)
+def improve_all(
+    prices: FloatArray, parent: Int64Array, epoch: Int64Array, rng: np.random.Generator
+) -> FloatArray:
+    """Improve trees in place, shape (trees, N), and return their prices."""
+    cost = np.empty(len(parent))
+    for tree in range(len(parent)):
+        cost[tree] = improve(prices, parent[tree], epoch[tree], rng)
+    return cost
+
+
+@njit(cache=True)
+def improve(prices: FloatArray, parent: Int64Array, epoch: Int64Array, rng: np.random.Generator) -> float:
+    """Move branches as long as one gets cheaper; return the tree's price.
+
+    Invariant: each rank sends in later epochs than the one in which it gets the data.
+    """
+    ranks, epochs = len(prices), prices.shape[2]
+    below, choice = np.zeros((ranks, epochs)), np.zeros((ranks, epochs), np.int64)
+    branch, inside = np.empty(ranks, np.int64), np.zeros(ranks, np.bool_)
+    changed = True
+    while changed:
+        changed = False
+        for rank in rng.permutation(ranks):
+            if parent[rank] >= 0:
+                size = _branch(rank, parent, epoch, branch, inside)
+                _price_branch(prices, parent, branch[:size], below, choice)
+                changed |= _move(rank, prices, (parent, epoch), below, inside)
+                for other in branch[1:size]:
+                    epoch[other] = choice[other, epoch[parent[other]]]
+    cost = 0.0
+    for rank in range(ranks):
+        if parent[rank] >= 0:
+            cost += prices[parent[rank], rank, epoch[rank]]
+    return cost
+
+
+@njit(cache=True)
+def _branch(rank: int, parent: Int64Array, epoch: Int64Array, branch: Int64Array, inside: BoolArray) -> int:
+    """Write down a rank and all below it, those who get the data first before others; return how many."""
+    size = 0
+    for start in range(len(parent)):
+        other = start
+        while other != rank and parent[other] >= 0:
+            other = parent[other]
+        inside[start] = other == rank
+        if inside[start]:
+            place = size
+            while place > 0 and epoch[branch[place - 1]] > epoch[start]:
+                branch[place] = branch[place - 1]
+                place -= 1
+            branch[place] = start
+            size += 1
+    return size
+
+
+@njit(cache=True)
+def _price_branch(
+    prices: FloatArray, parent: Int64Array, branch: Int64Array, below: FloatArray, choice: Int64Array
+) -> None:
+    """Let below[r, k] be the least price of all under r, if it gets the data in epoch k; choice: when."""
+    for rank in branch:
+        below[rank] = 0.0
+    for place in range(len(branch) - 1, 0, -1):
+        rank = branch[place]
+        least, when = np.inf, -1
+        for epoch in range(below.shape[1] - 1, -1, -1):
+            below[parent[rank], epoch] += least
+            choice[rank, epoch] = when
+            price = prices[parent[rank], rank, epoch] + below[rank, epoch]
+            if price < least:
+                least, when = price, epoch
+
+
+@njit(cache=True)
+def _move(
+    rank: int,
+    prices: FloatArray,
+    tree: tuple[Int64Array, Int64Array],
+    below: FloatArray,
+    inside: BoolArray,
+) -> bool:
+    """Give a branch its best parent and epoch; return whether it got cheaper."""
+    parent, epoch = tree
+    least = prices[parent[rank], rank, epoch[rank]] + below[rank, epoch[rank]]
+    least -= LEAST_GAIN * abs(least)
+    moved = False
+    for other in range(len(prices)):
+        if inside[other]:
+            continue
+        for when in range(epoch[other] + 1, prices.shape[2]):
+            price = prices[other, rank, when] + below[rank, when]
+            if price < least:
+                least, moved = price, True
+                parent[rank], epoch[rank] = other, when
+    return moved
+
+
+@njit(cache=True)
+def _inserted(prices: FloatArray, root: int, parent: Int64Array, epoch: Int64Array) -> bool:
+    """Grow a tree by the nearest rank and all on the way to it; return whether it spans."""
+    ranks = len(prices)
+    parent[root] = -1
+    far, via = np.empty(prices.shape[1:]), np.empty(prices.shape[1:], np.int64)
+    for _ in range(ranks):
+        _distances(prices, parent, epoch, far, via)
+        nearest = -1
+        for rank in range(ranks):
+            if parent[rank] == -2 and (nearest < 0 or far[rank, -1] < far[nearest, -1]):
+                nearest = rank
+        if nearest < 0:
+            return True
+        if far[nearest, -1] == np.inf:
+            return False
+        rank, when = nearest, prices.shape[2] - 1
+        while parent[rank] == -2:
+            while via[rank, when] < 0:
+                when -= 1
+            parent[rank], epoch[rank] = via[rank, when], when
+            rank, when = parent[rank], when - 1
+    return True
+
+
+@njit(cache=True)
+def _distances(
+    prices: FloatArray, parent: Int64Array, epoch: Int64Array, far: FloatArray, via: Int64Array
+) -> None:
+    """Let far[r, k] be the least price for r to have the data after epoch k, via[r, k] who sends it then."""
+    ranks = len(prices)
+    for when in range(prices.shape[2]):
+        for rank in range(ranks):
+            far[rank, when], via[rank, when] = np.inf, -1
+            if parent[rank] > -2:
+                if when >= epoch[rank]:
+                    far[rank, when] = 0.0
+                continue
+            if when > 0:
+                far[rank, when] = far[rank, when - 1]
+            for other in range(ranks):
+                if when > 0:
+                    price = far[other, when - 1] + prices[other, rank, when]
+                elif parent[other] == -1:
+                    price = prices[other, rank, when]
+                else:
+                    price = np.inf
+                if price < far[rank, when]:
+                    far[rank, when], via[rank, when] = price, other

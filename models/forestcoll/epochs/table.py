@@ -1,0 +1,126 @@
+"""From trees in epochs to a schedule: what a line carries in an epoch is one message on each of its routes.
+
+A line of several parallel routes is loaded evenly: what it carries in an epoch is laid in a row and cut into
+as many equal parts, and what lies across a cut is cut in two.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from models.forestcoll.epochs.plan import Plan
+from schedules.collective import Collective
+from schedules.listing import in_messages
+from schedules.schedule import Chunks, Clock, Routes, Schedule
+from topologies.exact import Int64Array, offsets_of
+
+PARTS = 2**24
+"""Units of a shard, to which weights are rounded."""
+
+
+class _Edges(NamedTuple):
+    """Edges of trees: epoch, ranks, and which units of M they move, `start` to `stop` - 1; int64 each."""
+
+    epoch: Int64Array
+    tail: Int64Array
+    head: Int64Array
+    start: Int64Array
+    stop: Int64Array
+
+    def take(self, chosen: Int64Array) -> _Edges:
+        """Return some of them."""
+        return _Edges(*(column[chosen] for column in self))
+
+
+def schedule_of(plan: Plan, what: Collective, size: Fraction) -> Schedule:
+    """Return the time-clock schedule of an allgather by these trees, for M = `size` bytes.
+
+    A message goes as soon as its data is there and its links are free of those before it.
+    """
+    edges, item = _images(plan)
+    edges, route, routes = _laid(plan, edges)
+    cut, place = np.unique(np.concatenate([edges.start, edges.stop]), return_inverse=True)
+    first, last = place.reshape(2, -1)
+    order = np.lexsort((first, route, edges.epoch))
+    flow = Schedule(
+        topology=plan.lines.topology,
+        collective=what,
+        clock=Clock.FLOW,
+        chunks=Chunks(
+            item[np.searchsorted(item[:, 0], cut[:-1], "right") - 1, 1], np.diff(cut), int(cut[-1])
+        ),
+        chunk=first[order].astype(np.int32),
+        count=(last - first)[order].astype(np.int32),
+        route=route[order].astype(np.int32),
+        routes=routes,
+    )
+    return in_messages(flow, edges.epoch[order], size)
+
+
+def _images(plan: Plan) -> tuple[_Edges, Int64Array]:
+    """Return the edges of all trees' images, and the first unit and the root of each image.
+
+    The units of M are those of rank 0's shard, then those of rank 1's, and so on.
+    """
+    ranks, trees = plan.lines.topology.num_ranks, plan.trees
+    images = plan.lines.symmetries[:, :ranks]
+    units = _units(plan)
+    tree = np.repeat(np.arange(len(trees)), len(images))
+    image = np.tile(np.arange(len(images)), len(trees))
+    root = images[image, plan.lines.roots[trees.root[tree]]]
+    order = np.lexsort((tree, root))
+    order = order[units[tree[order]] > 0]
+    tree, image, root = tree[order], image[order], root[order]
+    start = offsets_of(units[tree])
+    which, rank = np.nonzero(trees.parent[tree] >= 0)
+    parent = trees.parent[tree[which], rank]
+    edges = _Edges(
+        trees.epoch[tree[which], rank],
+        images[image[which], parent],
+        images[image[which], rank],
+        start[which],
+        start[which + 1],
+    )
+    return edges, np.column_stack([start[:-1], root])
+
+
+def _units(plan: Plan) -> Int64Array:
+    """Return the weights in units, for each root `PARTS` in all, by largest remainders."""
+    units = np.zeros(len(plan.trees), dtype=np.int64)
+    for root in range(len(plan.lines.roots)):
+        own = np.flatnonzero(plan.trees.root == root)
+        exact = plan.weight[own] / plan.weight[own].sum() * PARTS
+        whole = np.floor(exact).astype(np.int64)
+        left = PARTS - int(whole.sum())
+        whole[np.argsort(whole - exact, kind="stable")[:left]] += 1
+        units[own] = whole
+    return units
+
+
+def _laid(plan: Plan, edges: _Edges) -> tuple[_Edges, Int64Array, Routes]:
+    """Return the edges in parts, the route of each part, and the routes."""
+    edges = edges.take(np.lexsort((edges.start, edges.head, edges.tail, edges.epoch)))
+    pairs, line = np.unique(np.column_stack([edges.tail, edges.head]), axis=0, return_inverse=True)
+    ways = [plan.lines.routes(tail, head) for tail, head in pairs.tolist()]
+    count, line = np.array([len(each) for each in ways]), line.ravel()
+    base = offsets_of(count)
+    new = np.ones(len(line), dtype=bool)
+    new[1:] = (np.diff(edges.epoch) != 0) | (np.diff(line) != 0)
+    message = np.cumsum(new) - 1
+    length = edges.stop - edges.start
+    begin = offsets_of(length)[:-1]
+    begin = begin - begin[np.flatnonzero(new)][message]
+    total = np.bincount(message, length).astype(np.int64)[message]
+    parts, routes = [], []
+    for way in range(int(count.max())):
+        low = np.maximum(begin, total * way // count[line])
+        high = np.minimum(begin + length, total * (way + 1) // count[line])
+        on = np.flatnonzero((low < high) & (way < count[line]))
+        start = edges.start[on] + (low - begin)[on]
+        parts.append(edges.take(on)._replace(start=start, stop=start + (high - low)[on]))
+        routes.append(base[line[on]] + way)
+    together = _Edges(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    return together, np.concatenate(routes), Routes.of([route for each in ways for route in each])
