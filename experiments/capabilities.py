@@ -24,6 +24,14 @@ PROBES = {
     "a power of two ranks": "BiRing(2,6)",
 }
 """What a method needs that refuses the network beside it."""
+SHAPES = {
+    "a torus": ("mesh:4x4", "torus:4x4"),
+    "a torus or mesh": ("complete:8", "torus:4x4"),
+    "a circulant network": ("torus:4x4", "circulant:8,1,3"),
+    "a network in dimensions, such as a torus or machines": ("circulant:8,1,3", "complete:8"),
+    "links both ways": ("gen_kautz:2,8", "circulant:8,1,3"),
+}
+"""What shape a method needs that refuses the first network beside it and takes the second; the first such."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +43,8 @@ class Capabilities:
     collectives
         The kinds that it does on `PLAIN`, or else on one of `SPECIAL`.
     needs
-        The keys of `PROBES` whose network it refuses, whatever the collective; or the special network.
+        The keys of `PROBES` whose network it refuses, whatever the collective, and one of `SHAPES`; or the
+        special network.
     """
 
     collectives: tuple[Kind, ...]
@@ -52,7 +61,12 @@ def capabilities(method: Method) -> Capabilities:
     refused = {need: _network(text) for need, text in PROBES.items() if not any(_kinds(method, text))}
     if NOTATION in refused:  # what else it needs, only networks in the notation can tell
         refused = {n: t for n, t in refused.items() if n == NOTATION or t.expression is not None}
-    return Capabilities(plain, tuple(refused))
+    shape = next((shape for shape in SHAPES if _needs_shape(method, *SHAPES[shape])), None)
+    return Capabilities(plain, (*refused, *([] if shape is None else [shape])))
+
+
+def _needs_shape(method: Method, without: str, having: str) -> bool:
+    return not any(_kinds(method, without)) and any(_kinds(method, having))
 
 
 @lru_cache

@@ -12,6 +12,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from experiments.options import TimeText
 from experiments.sweep import expand
 from topologies.errors import InputError, suggestion
 
@@ -65,7 +66,7 @@ class RunTable(Table):
     """``[run]``: how to run it; nothing here changes a result."""
 
     workers: int | None = None
-    time_limit: str | None = None
+    time_limit: TimeText | None = None
     keep_schedules: KeepSchedules = "all"
 
 

@@ -9,12 +9,16 @@ import typing
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
 from schedules.method import Method
 from topologies.errors import InputError, suggestion
+from topologies.units import parse_time
+
+TIME_LIMIT = "time_limit"
+"""The option that takes a number of seconds as well as a text with its unit, whatever its method holds."""
 
 
 def build_options(method: Method, given: Mapping[str, Any]) -> Any:
@@ -49,6 +53,18 @@ def describe_options(method: Method) -> dict[str, str]:
     }
 
 
+def time_text(value: Any) -> Any:
+    """Return a number, which is seconds, as a time with its unit, and anything else as it is.
+
+    Examples
+    --------
+    >>> time_text(15), time_text("2min")
+    ('15s', '2min')
+    """
+    number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+    return f"{value}s" if number else value
+
+
 def options_text(given: Mapping[str, Any]) -> str:
     """Return options as one short text, sorted by name: ``"chunks=4 pick=rarest"``; empty for none.
 
@@ -58,6 +74,10 @@ def options_text(given: Mapping[str, Any]) -> str:
     'chunks=4 pick=rarest'
     """
     return " ".join(f"{name}={_text(given[name])}" for name in sorted(given))
+
+
+TimeText = Annotated[str, BeforeValidator(time_text)]
+"""A time in a config's table, as text: numbers are seconds."""
 
 
 def parse_assignments(texts: Iterable[str]) -> dict[str, Any]:
@@ -114,6 +134,8 @@ def _fields(method: Method) -> dict[str, Any]:
 
 def _value(method: Method, name: str, hint: Any, value: Any) -> Any:
     """Check one value in JSON's strict mode, where an enum is its text and a tuple an array."""
+    if name == TIME_LIMIT:
+        value = _time(method, hint, value)
     exact = hint is Fraction or Fraction in typing.get_args(hint)
     plain = json.dumps(
         value, default=lambda odd: str(odd) if exact or not isinstance(odd, Decimal) else float(odd)
@@ -124,6 +146,18 @@ def _value(method: Method, name: str, hint: Any, value: Any) -> Any:
         wanted = error.errors()[0]["msg"]
         wanted = wanted[0].lower() + wanted[1:]
         raise InputError(f"method {method.name}, option '{name}': {wanted}, not {plain}") from error
+
+
+def _time(method: Method, hint: Any, value: Any) -> Any:
+    """Return a time limit as the method holds it: a text with its unit, or seconds."""
+    text = time_text(value)
+    if not isinstance(text, str):
+        return value
+    try:
+        seconds = parse_time(text)
+    except InputError as error:
+        raise InputError(f"method {method.name}, option '{TIME_LIMIT}': {error}") from error
+    return text if hint is str else float(seconds)
 
 
 def _text(value: Any) -> str:

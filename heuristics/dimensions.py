@@ -28,6 +28,11 @@ from topologies.topology import Topology
 
 LineRows = Rows
 """Rows on one line: sender and receiver are coordinates on it, the chunk is the coordinate of the owner."""
+LINES = (
+    "a network in dimensions whose lines are rings, paths, complete or on one switch, such as "
+    "torus, mesh, hypercube, switch2d or rfs"
+)
+"""What the methods need that take all of them."""
 
 
 @dataclass(frozen=True)
@@ -241,8 +246,15 @@ def _ranks_behind(topology: Topology, node: int) -> set[int]:
     return {one for one in found if one < topology.num_ranks}
 
 
-def grid_for(method: Method, problem: Problem) -> Grid:
+def grid_for(method: Method, problem: Problem, need: str = LINES) -> Grid:
     """Return the dimensions of the network.
+
+    Parameters
+    ----------
+    method, problem
+        Who asks for them, and of what.
+    need
+        What the method needs, for the message.
 
     Raises
     ------
@@ -252,8 +264,5 @@ def grid_for(method: Method, problem: Problem) -> Grid:
     supports_allgathers(method, problem)
     grid = grid_of(problem.topology)
     if grid is None:
-        raise method.unsupported(
-            "needs a network in dimensions whose lines are rings, paths, complete or on one switch, such as "
-            f"torus, mesh, hypercube, switch2d or rfs; {problem.topology.name} is none"
-        )
+        raise method.unsupported(f"needs {need}; {problem.topology.name} is none")
     return grid

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from heuristics.double_binary_tree import double_binary_trees
-from heuristics.pipelined_trees import pipelined_trees
+from heuristics.pipelined_trees import fastest_trees
 from heuristics.ring import METHOD as RING
 from heuristics.ring import rings_allgather
 from heuristics.steps import supports_allgathers
@@ -46,8 +46,7 @@ def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -
     if size is None:
         return min(every, key=congestion)
     if problem.collective.kind is Kind.ALLREDUCE:
-        parents = _trees(problem.topology)
-        every += [_named(pipelined_trees(problem, one, AUTOMATIC), "dbt") for one in parents]
+        every.append(_named(fastest_trees(problem, _trees(problem.topology), AUTOMATIC), "dbt"))
     return min(every, key=lambda one: simulate(one, size).time)
 
 
@@ -68,7 +67,7 @@ def _rings(problem: Problem, rng: np.random.Generator) -> list[Schedule]:
 def _trees(topology: Topology) -> list[Int32Array]:
     """Return the parents of the trees of all ranks, and of those of the channels."""
     machines = machines_of(topology)
-    every = [double_binary_trees(topology.num_ranks)]
+    every = double_binary_trees(topology.num_ranks)
     return every if machines is None else [channel_trees(*machines), *every]
 
 
@@ -91,12 +90,12 @@ def channel_trees(machines: int, ranks: int) -> Int32Array:
     Examples
     --------
     >>> channel_trees(2, 2).tolist()
-    [[-1, 0, 0, 2], [1, -1, 3, 1], [2, 0, -1, 2], [1, 3, 3, -1]]
+    [[2, 0, -1, 2], [1, 3, 3, -1], [-1, 0, 0, 2], [1, -1, 3, 1]]
     """
     channel, place = np.arange(ranks)[:, None, None], np.arange(ranks)
     chain = np.arange(machines)[:, None] * ranks + (place - 1) % ranks
     trees = []
-    for parent in double_binary_trees(machines)[:, :, None]:
+    for parent in double_binary_trees(machines)[0][:, :, None]:
         head = np.where(parent < 0, -1, parent * ranks + channel)
         trees.append(np.where(place == channel, head, chain).reshape(ranks, -1))
     return np.concatenate(trees).astype(np.int32)

@@ -9,11 +9,14 @@ this, a reduce the first.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from fractions import Fraction
 
 import numpy as np
 
 from heuristics.steps import Rows, check_rows, step_schedule
 from schedules.collective import Collective, Kind
+from schedules.cost import congestion
 from schedules.method import Method, Problem
 from schedules.schedule import Chunks, Schedule
 from schedules.simulate import simulate
@@ -73,6 +76,27 @@ def pipelined_trees(problem: Problem, parents: Int32Array, slices: int) -> Sched
     """
     slices = slices or best_slices(problem, parents)
     return _schedule(problem, parents, slices, problem.collective.kind)
+
+
+def fastest_trees(problem: Problem, every: Sequence[Int32Array], slices: int) -> Schedule:
+    """Return `pipelined_trees` over those that are the fastest at the size; without one, of least congestion.
+
+    Parameters
+    ----------
+    problem, slices
+        As in `pipelined_trees`.
+    every
+        The parents to choose from; the first of equal ones is taken.
+    """
+
+    def cost(parents: Int32Array) -> float | Fraction:
+        if problem.size is None:
+            return congestion(_alone(problem, parents, 1))
+        count = slices or best_slices(problem, parents)
+        return simulate(_alone(problem, parents, count), problem.size).time
+
+    chosen = every[0] if len(every) == 1 else min(every, key=cost)
+    return pipelined_trees(problem, chosen, slices)
 
 
 def _schedule(problem: Problem, parents: Int32Array, slices: int, kind: Kind) -> Schedule:

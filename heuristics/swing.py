@@ -44,6 +44,7 @@ from topologies.exact import Int64Array
 from topologies.grids import Grid, Line
 
 BANDWIDTH, LATENCY = "bandwidth", "latency"
+NEED = "a torus whose sides are powers of two"
 
 
 @dataclass(frozen=True)
@@ -140,13 +141,11 @@ def supports(problem: Problem, options: SwingOptions) -> None:
         raise METHOD.unsupported(
             f"has version latency for allreduces; this is {problem.collective.kind}: version bandwidth"
         )
-    grid = grid_for(METHOD, problem)
+    grid = grid_for(METHOD, problem, NEED)
     allowed = {Line.RING, Line.PATH}
     for size, line in zip(grid.shape, grid.lines, strict=True):
         if size & (size - 1) or line not in allowed or (line is Line.PATH and size > 2):
-            raise METHOD.unsupported(
-                f"needs a torus whose sides are powers of two; {problem.topology.name} is {grid}"
-            )
+            raise METHOD.unsupported(f"needs {NEED}; {problem.topology.name} is {grid}")
     parts, steps = 2 * len(grid.shape), problem.topology.num_ranks.bit_length() - 1
     if options.version == LATENCY:
         check_rows(METHOD, problem, parts * steps * problem.topology.num_ranks**2)

@@ -17,6 +17,8 @@ from schedules.method import Method, NoOptions, Problem
 from schedules.schedule import Schedule
 from topologies.grids import Line
 
+NEED = "a torus or mesh"
+
 
 def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -> Schedule:
     """Return the schedule by dimensions in all rotations, in the step clock.
@@ -39,10 +41,10 @@ def _allgather(problem: Problem) -> Schedule:
 
 def supports(problem: Problem, options: NoOptions) -> None:
     """Raise `Unsupported` unless the network is a torus or mesh and the collective made of allgathers."""
-    grid = grid_for(METHOD, problem)
+    grid = grid_for(METHOD, problem, NEED)
     supports_allgathers(METHOD, problem, 2 * len(grid.shape))
     if not set(grid.lines) <= {Line.RING, Line.PATH}:
-        raise METHOD.unsupported(f"needs a torus or mesh; {problem.topology.name} is {grid}")
+        raise METHOD.unsupported(f"needs {NEED}; {problem.topology.name} is {grid}")
 
 
 METHOD = Method(

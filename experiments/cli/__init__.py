@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments.cli.parser import make_parser
+from experiments.cli.parser import make_parser, with_negatives
 
 __all__ = ["main"]
 
@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     _open_closed_streams()
     try:
-        code = _execute(make_parser().parse_args(argv))
+        code = _execute(make_parser().parse_args(with_negatives(sys.argv[1:] if argv is None else argv)))
         sys.stdout.flush()
     except SystemExit as leave:  # argparse: help, version, or bad usage
         return leave.code if isinstance(leave.code, int) else BAD_INPUT

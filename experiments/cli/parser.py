@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -46,6 +48,26 @@ class OneLineParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print one line and exit with 2."""
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+def with_negatives(words: Sequence[str]) -> list[str]:
+    """Return the words of a command line with a negative value joined to its option.
+
+    A word that begins with a minus and a digit is no option of ours, though argparse takes ``-1MB`` for one.
+
+    Examples
+    --------
+    >>> with_negatives(["bound", "ring:4", "--size", "-1MB", "--json"])
+    ['bound', 'ring:4', '--size=-1MB', '--json']
+    """
+    joined: list[str] = []
+    for word in words:
+        option = joined and re.fullmatch("--[a-z][a-z-]*", joined[-1])
+        if option and re.match(r"-[.]?[0-9]", word):
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return joined
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from experiments.report.results import Row
 from experiments.report.series import Series
-from experiments.report.svg import Frame, Scale, group, linear, polyline, series_class, shorten, tag
+from experiments.report.svg import Frame, Scale, group, linear, polyline, series_class, tag
 from experiments.report.text import describe, number
 
 ROW = 22.0
@@ -51,7 +51,7 @@ def _bar(series: Series, row: Row, x: Scale, y: float) -> Markup:
     start, end = x.place(0.0), x.place(row.algbw_gbps or 0.0)
     tip = describe(series.label, row)
     parts = [
-        tag("text", shorten(series.label), class_="label end", x=start - 18, y=y + 3.5),
+        tag("text", series.brief, class_="label end", x=start - 18, y=y + 3.5),
         tag("path", class_="mark", d=series.marker, transform=f"translate({start - 9:.1f} {y:.1f})"),
         tag(
             "rect", class_="mark", x=start, y=y - THICK / 2, width=end - start, height=THICK, data_tip=tip

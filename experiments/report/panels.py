@@ -10,12 +10,12 @@ from itertools import pairwise
 from markupsafe import Markup
 
 from experiments.report.bars import bars
+from experiments.report.labels import LONGEST
 from experiments.report.least import is_tb_optimal
 from experiments.report.results import Results, Row
 from experiments.report.series import Series
 from experiments.report.svg import (
     LINE,
-    LONGEST,
     Frame,
     Point,
     Scale,
@@ -28,7 +28,6 @@ from experiments.report.svg import (
     place_labels,
     polyline,
     series_class,
-    shorten,
     sizes_scale,
     spread,
     tag,
@@ -165,7 +164,7 @@ def _end_labels(
     y: Scale,
 ) -> Markup:
     """Return the names right of the lines' last points, spread so that none overlap."""
-    names = [(shorten(s.label), s.marker, series_class(s), (x.place(v), y.place(w))) for s, v, w in ends]
+    names = [(s.brief, s.marker, series_class(s), (x.place(v), y.place(w))) for s, v, w in ends]
     if bound:
         last = (x.place(bound[-1][0]), y.place(bound[-1][1]))
         names.append(("limit", "", "bound-name", last))
@@ -239,7 +238,7 @@ def _pareto_chart(
 def _point_name(results: Results, rows: Mapping[int, Row], least: Fraction | None) -> str:
     """Return the names of the series at a point, with a check where its T_B is the least possible."""
     check = " ✓" if any(is_tb_optimal(row, least) for row in rows.values()) else ""
-    return _names([results.series[key].label for key in rows]) + check
+    return _names([results.series[key] for key in rows]) + check
 
 
 def _frontier(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -256,11 +255,11 @@ def _stairs(points: Sequence[Point]) -> list[Point]:
     return [points[0], *(p for pair in zip(corners, points[1:], strict=True) for p in pair)]
 
 
-def _names(labels: Sequence[str]) -> str:
-    whole = ", ".join(labels)
-    if len(labels) == 1 or len(whole) <= LONGEST:
-        return shorten(whole)
-    return f"{shorten(labels[0])} + {len(labels) - 1} more"
+def _names(every: Sequence[Series]) -> str:
+    whole = ", ".join(series.label for series in every)
+    if len(every) > 1 and len(whole) <= LONGEST:
+        return whole
+    return every[0].brief + (f" + {len(every) - 1} more" if len(every) > 1 else "")
 
 
 def _abreast(rows: Mapping[int, Row]) -> float:
@@ -299,7 +298,7 @@ def effort_panel(results: Results, topology: str, collective: str) -> Panel:
     spans = {key: _span(rows, y) for key, rows in runs.items()}
     parts += [_whisker(results.series[key], rows[-1], spots[key], spans[key]) for key, rows in runs.items()]
     lines = [(spots[key][0] - 1, low, spots[key][0] + 1, high) for key, (low, high) in spans.items()]
-    names = [shorten(results.series[key].label) for key in runs]
+    names = [results.series[key].brief for key in runs]
     looks = [series_class(results.series[key]) for key in runs]
     parts += place_labels(list(spots.values()), names, frame, lines, looks=looks)
     name = f"gap against synthesis time, {topology}, {collective}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from experiments.report.labels import brief_labels
+
 LIGHT = ("#0a3a86", "#be210f", "#17746c", "#8b30b9", "#ae8c19", "#418eff")
 """On white. Chosen by search: the least distance of two (OKLab) is as large as possible also for red-,
 green- and blue-blind eyes, each at least 3:1 against the page."""
@@ -45,6 +47,8 @@ class Series:
         The method's name with its options, `telling` first; without `LIMITS` that its siblings have too.
     telling
         The options that tell it from its siblings, which are of the same method.
+    brief
+        The label as charts have it (`brief_labels`); empty: that of the label alone.
     """
 
     number: int
@@ -53,6 +57,12 @@ class Series:
     kind: str
     label: str
     telling: str = ""
+    brief: str = ""
+
+    def __post_init__(self) -> None:
+        """Have a brief label."""
+        if not self.brief:
+            object.__setattr__(self, "brief", brief_labels([self.label])[0])
 
     @property
     def colour(self) -> int:
@@ -84,8 +94,10 @@ def make_series(kinds: Mapping[tuple[str, str], str]) -> tuple[Series, ...]:
     >>> [series.label for series in made]
     ['tacos chunks=1', 'tacos chunks=4']
     """
+    names = [_names(method, options, kinds) for method, options in kinds]
+    brief = brief_labels([label for label, _ in names])
     return tuple(
-        Series(number, method, options, kind, *_names(method, options, kinds))
+        Series(number, method, options, kind, *names[number], brief[number])
         for number, ((method, options), kind) in enumerate(kinds.items())
     )
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from experiments.manifest import MANIFEST
 from experiments.replacing import replacing
+from experiments.report.labels import brief_labels
 from experiments.report.milp_study import render_mixed
 from experiments.report.page import REPORT
 from experiments.report.series import Series
@@ -96,8 +97,9 @@ def _program(row: Row) -> str:
 def _looks(rows: Sequence[Row]) -> dict[str, Series]:
     """Return the series of each solver that ran; the label stands for all its options."""
     own = by_solver(rows)
+    brief = brief_labels(list(own))
     return {
-        solver: Series(number, solver, str(own[solver][0]["options"] or ""), "", solver)
+        solver: Series(number, solver, str(own[solver][0]["options"] or ""), "", solver, brief=brief[number])
         for number, solver in enumerate(own)
     }
 

@@ -19,7 +19,6 @@ from experiments.report.svg import (
     marker,
     polyline,
     series_class,
-    shorten,
     spread,
     tag,
 )
@@ -151,7 +150,7 @@ def error_chart(rows: Sequence[Row], looks: Look) -> Markup:
     parts.append(polyline([(at, frame.up[0]), (at, frame.top)], class_="bound", data_tip="wrong beyond 1e-6"))
     for place, (solver, own) in enumerate(groups.items()):
         y = frame.top + STEP * (place + 0.5)
-        name = tag("text", shorten(solver), class_="label end", x=frame.left - 10, y=y + 3.5)
+        name = tag("text", looks[solver].brief, class_="label end", x=frame.left - 10, y=y + 3.5)
         marks = [marker(looks[solver], (x.place(error), y), _error_tip(solver, row)) for error, row in own]
         parts.append(group([name, *marks], class_=series_class(looks[solver])))
     return frame.chart(parts, "errors against the certified values")
@@ -187,6 +186,6 @@ def names_beside(ends: Sequence[tuple[Series, Point]], frame: Frame) -> Markup:
         leader = polyline([(px + 4, py), (edge + 2, py), (edge + 11, place)], class_="leader")
         where = f"translate({edge + 17:.1f} {place:.1f}) scale(0.8)"
         mark = tag("path", class_="mark", d=series.marker, transform=where)
-        text = tag("text", shorten(series.label), class_="label", x=edge + 24, y=place + 3.5)
+        text = tag("text", series.brief, class_="label", x=edge + 24, y=place + 3.5)
         parts.append(group([leader, mark, text], class_=series_class(series)))
     return group(parts)

@@ -15,10 +15,6 @@ CHARACTER = 6.1
 """Width of a character of a label, in pixels; generous for the 11 px font."""
 LINE = 13.0
 """Height of a line of a label, in pixels."""
-LONGEST = 16
-"""Characters of a label; longer ones are cut, tooltips and legend have them whole."""
-LEAST_NAME = 3
-"""Characters left of a method's name where its options are shown whole."""
 WIDEST_LINEAR = 60.0
 """A scale from zero serves values whose ratio is at most this; beyond, it is logarithmic."""
 
@@ -223,21 +219,6 @@ def polyline(points: Sequence[Point], **attributes: object) -> Markup:
     """Return a line through points."""
     path = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
     return tag("path", d=path, **attributes)
-
-
-def shorten(text: str) -> str:
-    """Return a label that fits a chart's margin; rather the method's name is cut than its options.
-
-    Examples
-    --------
-    >>> shorten("forestcoll trees=4"), shorten("recursive_doubling")
-    ('forestc… trees=4', 'recursive_doubl…')
-    """
-    if len(text) <= LONGEST:
-        return text
-    name, _, options = text.partition(" ")
-    room = LONGEST - len(options) - 2
-    return f"{name[:room]}… {options}" if options and room >= LEAST_NAME else text[: LONGEST - 1] + "…"
 
 
 def spread(wanted: Sequence[float], low: float, high: float, distance: float = LINE) -> list[float]:

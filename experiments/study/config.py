@@ -13,6 +13,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from experiments.config import Placed, Table, parse_toml, read_table, read_tables, read_text
+from experiments.options import TimeText
 from experiments.study.models import is_mixed, model_text
 from models.solvers import SolverOptions
 from models.solvers.registry import BACKENDS
@@ -30,7 +31,7 @@ class InstanceTable(Table):
     model: str
     topology: str
     options: dict[str, Any] = Field(default_factory=dict)
-    time_limit: str | None = None
+    time_limit: TimeText | None = None
     seeds: list[int] | None = Field(default=None, min_length=1)
 
 
@@ -45,7 +46,7 @@ class SolverTable(Table):
 class StudyTable(Table):
     """``[study]``: what is the same for all solves."""
 
-    time_limit: str
+    time_limit: TimeText
     memory_limit: str | None = None
     seeds: list[int] = Field(default=[0], min_length=1)
     workers: int | None = None

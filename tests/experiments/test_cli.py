@@ -20,6 +20,7 @@ from experiments.results import read_results
 from experiments.store import Store
 from models.bounds import lower_bounds
 from schedules.collective import KINDS, Kind, collective
+from schedules.method import Problem
 from topologies import InputError, parse_topology
 
 ROOT = Path(__file__).parents[2]
@@ -257,6 +258,27 @@ def test_what_each_method_needs_is_probed_on_networks_that_lack_just_that():
     assert lacking == [*like_plain, (True, False, False), (False, True, False), (False, False, True)]
 
 
+def test_a_shape_that_a_method_needs_is_listed_and_what_lacks_it_refused():
+    """What is listed is compared with docs/baselines.md; a DragonFly's groups are joined in no dimension."""
+    shapes = {name: capabilities.capabilities(METHODS[name]).needs[-1:] for name in METHODS}
+    assert shapes["torus_rings"] == ("a torus or mesh",)
+    assert shapes["swing"] == ("a torus",)
+    assert shapes["shifted_ring"] == ("a circulant network",)
+    dimensions = "a network in dimensions, such as a torus or machines"
+    assert shapes["blueconnect"] == shapes["themis"] == (dimensions,)
+    assert shapes["allreduce_trees"] == ("links both ways",)
+
+
+@pytest.mark.parametrize("text", ["dragonfly:4x5", "complete:8", "torus:4x4", "gen_kautz:2,8", "dgx_a100:2"])
+@pytest.mark.parametrize("name", list(METHODS))
+def test_a_method_for_any_network_refuses_none(name, text):
+    method, topology = METHODS[name], parse_topology(text)
+    found = capabilities.capabilities(method)
+    if not found.needs:
+        for kind in found.collectives:
+            method.supports(Problem(topology, collective(kind, topology.num_ranks)), method.options())
+
+
 def test_expansion_needs_the_notation_and_nothing_else():
     needs = capabilities.capabilities(METHODS["expansion"]).needs
     assert needs == (capabilities.NOTATION,)
@@ -309,6 +331,7 @@ def test_help_and_version_succeed(tutti):
     assert tutti("--version")[1].startswith("tutti ")
 
 
+LIMITED = ["synth", "ring:4", "--method", "best", "--size", "1MB"]
 BAD = [
     (["frobnicate"], 2, r"invalid choice: 'frobnicate'"),
     (["synth", "ring:4"], 2, r"the following arguments are required: --method, --size"),
@@ -351,6 +374,14 @@ BAD = [
     (["bound", "ring:1"], 2, r"ring"),
     (["bound", "ring:4?bandwidth=-5GB/s"], 2, r"negative"),
     (["bound", "ring:4", "--size", "0B"], 2, r"zero"),
+    (["bound", "ring:4", "--size", "-1MB"], 2, r"size '-1MB' is negative; it must be positive"),
+    (["synth", "ring:4", "--method", "bfb", "--size", "-.5MB"], 2, r"size '-\.5MB' is negative; it must"),
+    (["synth", "ring:4", "--method", "bfb", "--size=-1MB"], 2, r"size '-1MB' is negative; it must"),
+    (["simulate", "none.json", "--size", "-x"], 2, r"argument --size: expected one argument"),
+    ([*SYNTH, "--shards", "-1,1,1,1"], 2, r"shard"),
+    (["find", "--nodes", "-5", "--degree", "2"], 2, r"-5"),
+    ([*LIMITED, "--option", "time_limit=15 parsecs"], 2, r"'time_limit': time '15 parsecs' has an unknown"),
+    ([*LIMITED, "--option", "time_limit=-15"], 2, r"option 'time_limit': time '-15s' is negative"),
     (["bound", "none.json"], 2, r"none\.json"),
     (["verify", "none.json"], 2, r"none\.json"),
     (["simulate", "none.json", "--size", "1MB"], 2, r"none\.json"),

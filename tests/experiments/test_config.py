@@ -1,5 +1,7 @@
 """Configs: what is right is read exactly, what is wrong is one line with its place."""
 
+import math
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 
@@ -7,12 +9,13 @@ import pytest
 import zoo
 
 from experiments.config import parse_config, read_config
-from experiments.options import build_options
+from experiments.options import build_options, describe_options
 from experiments.plan import make_plan, select, time_limit
 from experiments.registry import METHODS
 from experiments.study import is_study, read_study
 from experiments.study.runner import make_tasks
 from topologies import InputError
+from topologies.units import parse_time
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 
@@ -262,3 +265,55 @@ def test_a_file_that_is_not_there_or_no_text_is_one_line(tmp_path):
 
 def test_an_option_of_a_method_becomes_its_dataclass():
     assert build_options(zoo.METHODS["slow"], {"seconds": 1}) == zoo.Options(seconds=1.0)
+
+
+LIMITED = [name for name, method in METHODS.items() if "time_limit" in describe_options(method)]
+
+
+@pytest.mark.parametrize("name", LIMITED)
+def test_every_time_limit_is_a_number_of_seconds_or_a_text_with_its_unit(name):
+    """2.5 s in five ways; those of the config's TOML and of ``--option`` are `Decimal`."""
+    given = [2.5, Decimal("2.5"), "2.5s", "2500ms", "2500 ms"]
+    made = [build_options(METHODS[name], {"time_limit": value}).time_limit for value in given]
+    assert {float(one) if not isinstance(one, str) else float(parse_time(one)) for one in made} == {2.5}
+    assert len(set(map(type, made))) == 1
+    whole = [build_options(METHODS[name], {"time_limit": value}) for value in (15, "15s")]
+    assert whole[0] == whole[1]
+
+
+def test_there_are_methods_with_each_sort_of_time_limit():
+    """`best` holds a text, `taccl` seconds."""
+    assert {"best", "taccl", "tacos", "mcf", "sccl", "teccl", "optimum"} <= set(LIMITED)
+    given = {"time_limit": 15}
+    assert build_options(METHODS["best"], given).time_limit == "15s"
+    assert build_options(METHODS["taccl"], given).time_limit == 15.0
+
+
+@pytest.mark.parametrize("name", LIMITED)
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("15 parsecs", "time '15 parsecs' has an unknown unit 'parsecs'; write it like"),
+        ("15", "time '15' has no unit; write it like"),
+        (-1, "time '-1s' is negative"),
+        (math.inf, "time 'infs' is not a number with a unit"),
+        (True, "input should be a valid"),
+        ([1], "input should be a valid"),
+    ],
+)
+def test_a_wrong_time_limit_of_a_method_is_one_line_that_names_it(name, value, message):
+    with pytest.raises(InputError) as error:
+        build_options(METHODS[name], {"time_limit": value})
+    assert str(error.value).startswith(f"method {name}, option 'time_limit': {message}")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", LIMITED)
+def test_a_time_limit_of_zero_is_refused(name):
+    with pytest.raises(InputError, match=r"time_limit is .*positive"):
+        build_options(METHODS[name], {"time_limit": 0})
+
+
+@pytest.mark.parametrize("text", ["90", "90.0", '"90s"', '"1.5min"'])
+def test_the_time_limit_of_a_run_is_seconds_or_a_text_too(text):
+    assert time_limit(parse_config(GOOD + f"[run]\ntime_limit = {text}")) == 90.0

@@ -272,6 +272,27 @@ def test_a_method_with_two_sets_of_options_is_two_series_named_by_what_differs_f
     assert names == ["tacos pick=paper chunks=4", "tacos pick=rarest chunks=4"]
 
 
+def test_two_versions_of_a_method_can_be_told_apart_in_every_chart_and_touch_nowhere(tmp_path):
+    """Labels are 6.1 pixels a character at most, and 13 pixels high; charts are as wide as their view box."""
+    versions = ("version=bandwidth", "version=latency")
+    rows = [
+        row(method="swing", options=options, size_bytes=size, algbw_gbps=100.0 + i, tl_steps=2 + i, gap=i)
+        for i, options in enumerate(versions)
+        for size in (10**6, 10**9)
+    ]
+    page = report(tmp_path, rows)
+    for name in ("algbw", "T_B against", "gap against"):
+        chart = chart_of(page, name)
+        labels = [e for e in page.all("text", "label", chart) if e["text"].startswith("swing")]
+        assert [e["text"].removesuffix(" ✓") for e in labels] == ["swing bandwidth", "swing latency"]
+        width = float(chart["attrs"]["viewbox"].split()[2])
+        for e in labels:
+            before = "end" in e["attrs"]["class"].split()
+            assert before or float(e["attrs"]["x"]) + 6.1 * len(e["text"]) <= width
+        (x, y), (u, v) = [(float(e["attrs"]["x"]), float(e["attrs"]["y"])) for e in labels]
+        assert abs(y - v) >= 13 or abs(x - u) >= 6.1 * len("swing bandwidth")
+
+
 def test_the_summary_counts_who_is_best_and_names_the_worst_gap(tmp_path):
     rows = [*two_by_two(), row(gap=3.0, time_us=32.0, size_bytes=32_000)]
     page = report(tmp_path, rows)

@@ -83,14 +83,6 @@ def test_schedules_are_legal_on_every_grid(made, name, text, kind):
     made(METHODS[name], text, kind)
 
 
-@pytest.mark.parametrize("name", ["torus_rings", "blueconnect", "themis"])
-def test_networks_without_dimensions_are_not_supported(made, name):
-    with pytest.raises(
-        Unsupported, match=rf"^{name} needs a network in dimensions .*; gen_kautz:2,8 is none"
-    ):
-        made(METHODS[name], "gen_kautz:2,8")
-
-
 def test_the_traditional_torus_has_the_papers_steps(made):
     """The sum of d_i - 1, as the 62 α of row 32x32 in the dissertation's Table 3.4; T_B = (N - 1)/N."""
     schedule = METHODS["torus_rings"]
@@ -154,3 +146,27 @@ def test_a_rank_sends_along_a_dimension_what_its_links_there_have(text, expected
 def test_chunks_must_be_a_positive_integer(chunks):
     with pytest.raises(InputError, match=r"chunks is .*; it must be an integer of at least 1"):
         METHODS["themis"].options(chunks=chunks)
+
+
+DIMENSIONS = "a network in dimensions whose lines are .*, such as torus, mesh, hypercube, switch2d or rfs"
+
+
+@pytest.mark.parametrize("text", ["dragonfly:4x5", "circulant:8,1,3", "gen_kautz:2,8"])
+@pytest.mark.parametrize(
+    ("name", "need"),
+    [
+        ("torus_rings", "a torus or mesh"),
+        ("swing", "a torus whose sides are powers of two"),
+        ("blueconnect", DIMENSIONS),
+        ("themis", DIMENSIONS),
+    ],
+)
+def test_a_refusal_names_networks_that_the_method_takes(made, name, need, text):
+    with pytest.raises(Unsupported, match=rf"{name} needs {need}; {text} is none"):
+        made(METHODS[name], text)
+
+
+@pytest.mark.parametrize("text", ["torus:3x4", "mesh:2x3", "hypercube:3", "switch2d:2x3", "rfs:2x2x2"])
+@pytest.mark.parametrize("name", ["blueconnect", "themis"])
+def test_what_the_refusal_names_is_taken(made, name, text):
+    made(METHODS[name], text)

@@ -52,22 +52,41 @@ def test_brucks_last_message_waits_only_for_what_it_carries(made, seconds, size)
     assert seconds(schedule, size) == pytest.approx(3 * ALPHA + (1 + 2 + 4) / 12 * size / B, rel=1e-9)
 
 
-@pytest.mark.parametrize("slices", [1, 4, 32])
-@pytest.mark.parametrize("ranks", [8, 12])
+def broadcast_time(ranks, slices, size):
+    """S slices of M/2 each through h = ceil(log2 N) hops, the root above trees of N - 1 ranks."""
+    if ranks == 2:  # both halves over the only link, in S messages
+        return slices * ALPHA + size / B
+    height = next(h for h in range(1, 8) if 2**h >= ranks)
+    return (height + slices - 1) * (ALPHA + size / 2 / slices / B)
+
+
+def allreduce_time(ranks, slices, size):
+    """S slices of M/2 each up and down h = floor(log2 N) hops of trees of all ranks."""
+    if ranks <= 3:
+        # By hand: both trees join ranks 1 and 2 (or the only two). The link from one to the other carries the
+        # first slice of one tree up, then S - 1 times one up and one of the other tree down in one message,
+        # then the last down: S + 1 messages of 2 S slices of M/(2 S).
+        return (slices + 1) * ALPHA + size / B
+    height = next(h for h in range(8) if 2 ** (h + 1) > ranks)
+    return (2 * height + slices - 1) * (ALPHA + size / 2 / slices / B)
+
+
+@pytest.mark.parametrize("slices", [1, 4, 11])
+@pytest.mark.parametrize("ranks", range(2, 34))
 def test_a_pipelined_double_tree_takes_a_slice_for_each_hop_and_each_slice(made, seconds, ranks, slices):
-    """Broadcast, H hops and S slices: (H + S - 1)(alpha + M / (2 S b)), where edges share no link."""
-    size = 2**20
-    schedule = made(METHODS["dbt"], f"complete:{ranks}", "broadcast", size, {"slices": slices}, root=0)
-    height = {8: 4, 12: 5}[ranks]  # by hand: in-order trees of 7 and 11 ranks, and the root above
-    assert seconds(schedule, size) == pytest.approx(
-        (height + slices - 1) * (ALPHA + size / 2 / slices / B), rel=1e-9
-    )
+    """Broadcast and reduce (h + S - 1)(alpha + M/(2 S b)), allreduce (2 h + S - 1)(...): no shared links."""
+    size, dbt, text = 10**6, METHODS["dbt"], f"complete:{ranks}"
+    for kind, root in (("broadcast", ranks - 1), ("reduce", 1)):
+        schedule = made(dbt, text, kind, size, {"slices": slices}, root=root)
+        assert seconds(schedule, size) == pytest.approx(broadcast_time(ranks, slices, size), rel=1e-9)
+    schedule = made(dbt, text, "allreduce", size, {"slices": slices})
+    assert seconds(schedule, size) == pytest.approx(allreduce_time(ranks, slices, size), rel=1e-9)
 
 
 @pytest.mark.parametrize("size", [2**15, 2**20, 2**25])
 def test_the_number_of_slices_is_the_best_power_of_two(made, seconds, size):
     method = METHODS["dbt"]
     chosen = seconds(made(method, "complete:8", "broadcast", size, root=0), size)
-    height = 4
-    times = [(height + s - 1) * (ALPHA + size / 2 / s / B) for s in (2**i for i in range(11))]
-    assert chosen == pytest.approx(min(times), rel=1e-9)
+    assert chosen == pytest.approx(min(broadcast_time(8, 2**i, size) for i in range(11)), rel=1e-9)
+    chosen = seconds(made(method, "complete:9", "allreduce", size), size)
+    assert chosen == pytest.approx(min(allreduce_time(9, 2**i, size) for i in range(11)), rel=1e-9)

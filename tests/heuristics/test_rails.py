@@ -88,7 +88,8 @@ def test_a_reduce_scatter_takes_as_long_and_an_allreduce_at_most_twice(text, siz
 def test_where_neither_waits_the_time_is_that_of_the_bytes_and_an_alpha_a_message():
     """Ports bring V = G - 1 streams up to the end, adapters the rest W: V/v + (K + 1) α and W/n + (L + 1) α.
 
-    V + W is 15/16 M, so that (v, n)-weighted the time is the bound and (v (K + 1) + n (L + 1)) α/(v + n).
+    V + W is 15/16 M, so that (v, n)-weighted the time is the bound and (v (K + 1) + n (L + 1)) α/(v + n), to
+    1e-5: both are done together to that much only, and the later one is the time.
     """
     line, load = line_and_load("dgx_a100:2", GIGABYTE)
     sent, pieces, tails = line.counts

@@ -30,24 +30,52 @@ def reaches_all(parent):
     return (parent < 0).sum() == 1
 
 
-@pytest.mark.parametrize("ranks", range(2, 40))
-def test_both_trees_are_binary_spanning_and_low_and_inner_ranks_differ(ranks):
-    trees = double_binary_trees(ranks)
-    inner = [set(tree[tree >= 0].tolist()) for tree in trees]
-    for tree in trees:
-        assert reaches_all(tree)
-        assert np.bincount(tree[tree >= 0]).max() <= 2
-    shared = inner[0] & inner[1]
-    assert len(shared) <= ranks % 2, "an odd number of ranks has one that is inner twice"
+def hops(parent, node):
+    """How far a node is below the root."""
+    return 0 if parent[node] < 0 else 1 + hops(parent, int(parent[node]))
 
 
-@pytest.mark.parametrize("ranks", range(2, 20))
+def inner(parent):
+    return set(parent[parent >= 0].tolist())
+
+
+@pytest.mark.parametrize("ranks", [*range(2, 70), 127, 128, 129, 1000])
+def test_both_trees_are_binary_spanning_and_low_and_no_rank_is_inner_in_both(ranks):
+    for trees in double_binary_trees(ranks):
+        for tree in trees:
+            assert reaches_all(tree)
+            assert np.bincount(tree[tree >= 0]).max() <= 2
+            assert 2 ** max(hops(tree, node) for node in range(ranks)) <= ranks, "no binary tree is lower"
+        assert not inner(trees[0]) & inner(trees[1])
+
+
+@pytest.mark.parametrize("ranks", [*range(4, 70), 127, 128, 129, 1000])
+def test_an_allreduce_may_choose_trees_that_join_no_pair_of_ranks_twice(ranks):
+    near, apart = double_binary_trees(ranks)
+    edges = [{frozenset(edge) for edge in enumerate(tree.tolist()) if edge[1] >= 0} for tree in apart]
+    assert not edges[0] & edges[1]
+    assert (near[0] == apart[0]).all()
+    assert inner(near[1]) == inner(apart[1])
+
+
+@pytest.mark.parametrize("ranks", range(2, 34))
 @pytest.mark.parametrize("root", [0, 1])
 def test_a_root_stands_above_both_trees(ranks, root):
-    for tree in double_binary_trees(ranks, root):
+    (trees,) = double_binary_trees(ranks, root)
+    for tree in trees:
         assert reaches_all(tree)
         assert tree[root] == -1
         assert (tree == root).sum() == 1
+        assert 2 ** max(hops(tree, node) for node in range(ranks)) <= 2 * (ranks - 1)
+    assert inner(trees[0]) & inner(trees[1]) == {root}
+    assert ranks == 2 or not (trees[0] == trees[1])[np.arange(ranks) != root].any()
+
+
+def test_near_leaves_are_kept_where_ranks_have_few_neighbours(made):
+    """8 ranks in a ring, 1 KB: leaves, even in one tree and odd in the other, are beside their parents."""
+    schedule = made(METHODS["dbt"], "ring:8", "allreduce", 2**10)
+    ends = list(zip(schedule.source.tolist(), schedule.target.tolist(), strict=True))
+    assert {(a - b) % 8 for a, b in ends if (a - b) % 2} == {1, 7}
 
 
 @pytest.mark.parametrize("kind", ["allreduce", "broadcast", "reduce"])
