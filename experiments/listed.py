@@ -182,7 +182,7 @@ def _in_epochs(problem: Problem, seconds: float, rng: np.random.Generator) -> li
     """Return the schedule by trees made for the size, if there is one, and its simulated time."""
     try:
         return [_timed([planned_schedule(problem, seconds, rng)], problem.size or Fraction(1))]
-    except (Unsupported, NoSchedule):
+    except (Unsupported, NoSchedule, InputError):  # the last: a message longer than 64 bits of ticks
         return []
 
 
@@ -209,6 +209,6 @@ def _flow(problem: Problem, method: Method, options: Any, rng: np.random.Generat
     try:
         method.supports(problem, options)
         schedule = method.synthesize(problem, options, rng)
-    except (Unsupported, NoSchedule):
+    except (Unsupported, NoSchedule, InputError):  # the last: numbers that outgrow a method
         return None
     return schedule if can_be_listed(schedule) else None

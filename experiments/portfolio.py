@@ -199,6 +199,10 @@ class _Search:
         except (Unsupported, NoSchedule, InputError) as error:  # the last: numbers that outgrow a method
             self.tried.append(Tried(entry.label, math.inf, time.monotonic() - began, str(error)))
             return
+        except Exception as error:  # noqa: BLE001 (one method's fault is not the others')
+            why = f"a fault: {type(error).__name__}: {error}"
+            self.tried.append(Tried(entry.label, math.inf, time.monotonic() - began, why))
+            return
         seconds = self._judged(entry, schedule)
         self.tried.append(Tried(entry.label, seconds, time.monotonic() - began))
 

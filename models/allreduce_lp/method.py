@@ -23,8 +23,9 @@ from models.allreduce_lp.low import lowest
 from models.allreduce_lp.optimum import Optimum, allreduce_optimum
 from models.allreduce_lp.rounding import FEW, TreePlan, exact_plan, rounded_plan
 from models.allreduce_lp.schedule import Trees, allreduce_schedule
-from models.allreduce_lp.timed import can_be_timed, flow_seconds, timed_schedule
+from models.allreduce_lp.timed import can_be_timed, timed_schedule
 from models.allreduce_lp.trees import packed_trees
+from models.allreduce_trees.ticks import flow_seconds
 from schedules.collective import Kind
 from schedules.cost import congestion
 from schedules.method import Method, Problem

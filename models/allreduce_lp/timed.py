@@ -26,16 +26,14 @@ from models.allreduce_lp.branches import Branches, branches_of, height, levels, 
 from models.allreduce_lp.justified import Tables, Work, justified, tables_of
 from models.allreduce_lp.schedule import Trees
 from models.allreduce_trees.schedule import Legs, flow_of
+from models.allreduce_trees.ticks import FarApartError, check_reach, message_ticks
 from schedules.method import Problem
 from schedules.schedule import Clock, Schedule
-from schedules.simulate import SimulationOptions, simulate
 from topologies.exact import INT64_MAX, FloatArray, Int64Array, offsets_of
 from topologies.topology import Topology
 
 MOST_EVENTS = 2**17
 """Pieces times cells of the largest schedule that is tried: a few tenths of a second's worth."""
-MOST_HOPS = 2**17
-"""Transfers times slices of the largest flow that is simulated, a fraction of a second's worth."""
 MOST_RANKS, MOST_LINKS = 128, 2048
 """Networks that are tried."""
 ROWS, MOST_ROWS = 64, 512
@@ -50,8 +48,6 @@ PASSES = 12
 SEEDS = 3
 PATIENCE = 2
 """Numbers of pieces that do not help, after which no more are tried on that side of the guess."""
-RESOLUTION = 10**6
-"""Ticks in the shortest message: rounding up adds less than 1e-6 of it."""
 STEP = 2 ** (1 / 4)
 _STEPS = 24
 _FEW = 2**20
@@ -72,16 +68,6 @@ def can_be_timed(topology: Topology) -> bool:
         and 1 < topology.num_ranks <= MOST_RANKS
         and topology.num_links <= MOST_LINKS
     )
-
-
-def flow_seconds(flow: Schedule, size: Fraction) -> float:
-    """Return the least time of a flow in a power of 2 slices; not tried beyond `MOST_HOPS` hops."""
-    least, slices, worse = math.inf, 1, 0
-    while worse < PATIENCE and (slices == 1 or slices * len(flow) <= MOST_HOPS):
-        seconds = simulate(flow, size, SimulationOptions(slices=slices)).time
-        worse = worse + 1 if seconds >= least else 0
-        least, slices = min(least, seconds), 2 * slices
-    return least
 
 
 class Halves(NamedTuple):
@@ -150,7 +136,7 @@ class _Made(NamedTuple):
 
 
 def timed_schedule(problem: Problem, arcs: Arcs, up: Trees, down: Trees) -> Schedule | None:
-    """Return the shortest schedule found in the time clock; None if it would be too large.
+    """Return the shortest schedule found in the time clock; None if it would be too large, or too long.
 
     Parameters
     ----------
@@ -167,7 +153,10 @@ def timed_schedule(problem: Problem, arcs: Arcs, up: Trees, down: Trees) -> Sche
         shop = _Workshop.of(problem, halves)
         if shop is None:
             return None
-        made = _shortest(shop)
+        try:
+            made = _shortest(shop)
+        except FarApartError:
+            break
         if best is None or made.seconds < best[0]:
             best = made.seconds, shop.table(made).replace(stats=_heights(problem.topology, halves))
         if best[0] <= shop.bound * Fraction(1 + ENOUGH):
@@ -303,12 +292,13 @@ class _Workshop:
         """Return a schedule of about so many pieces."""
         pieces = self._cut(count, seed)
         amounts, which = np.unique(pieces.end - pieces.begin, return_inverse=True)
-        kind, table, tick = self._ticks(amounts, pieces.units)
+        kind, table, tick = message_ticks(self.problem.topology, amounts, self.size / pieces.units)
         link = self.tables.there.link[pieces.segment]
         ticks = np.where(link >= 0, table[kind[link], which[:, None]], 0)
         busy = np.bincount(link[link >= 0], weights=ticks[link >= 0].astype(np.float64))
         length, hop = int(busy.max()), float(ticks[link >= 0].mean())
         due = pieces.moment[:, None] * length + self.early[pieces.segment] * hop
+        check_reach(float(ticks.sum(dtype=np.float64)), float(np.abs(due).max()))  # no event starts later
         priority = np.rint(due).astype(np.int64)
         start = justified(self.tables, Work(pieces.segment, ticks), priority, PASSES, length)
         return _Made(pieces, start, tick, tick * int((start + ticks)[link >= 0].max()))
@@ -329,25 +319,6 @@ class _Workshop:
         end = before + (place + 1) * size[segment] // parts[segment]
         turn = (rng.permutation(segments) + 0.5) / segments
         return _Pieces(units, segment, begin, end, (place + turn[segment]) / parts[segment])
-
-    def _ticks(self, amounts: Int64Array, units: int) -> tuple[Int64Array, Int64Array, Fraction]:
-        """Return for how many ticks messages hold links, rounded up as in `schedules.durations`.
-
-        Returns
-        -------
-        tuple
-            The kind of each link; ticks, shape (kinds, amounts); the tick.
-        """
-        topology = self.problem.topology
-        costs = np.stack([topology.alpha.numerators, topology.bandwidth.numerators])
-        _, example, kind = np.unique(costs, axis=1, return_index=True, return_inverse=True)
-        unit = self.size / units
-        seconds = [
-            [topology.alpha[e] + int(n) * unit / topology.bandwidth[e] for n in amounts] for e in example
-        ]
-        tick = min(map(min, seconds)) / RESOLUTION
-        table = np.array([[math.ceil(value / tick) for value in row] for row in seconds], dtype=np.int64)
-        return kind.ravel(), table, tick
 
     def table(self, made: _Made) -> Schedule:
         """Return the rows of a schedule, by start."""

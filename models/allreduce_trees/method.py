@@ -20,18 +20,17 @@ from models.allreduce_trees.grids import cube_of, grid_packing
 from models.allreduce_trees.network import TreeNetwork, tree_network
 from models.allreduce_trees.packing import Packing, pack, spine_packing
 from models.allreduce_trees.schedule import trees_schedule
-from models.allreduce_trees.timed import (
-    can_be_timed,
-    flow_is_shorter,
-    rounds_are_worth_it,
-    timed_schedule,
-)
+from models.allreduce_trees.ticks import FarApartError, flow_seconds
+from models.allreduce_trees.timed import can_be_timed, rounds_are_worth_it, timed_schedule
 from schedules.collective import Kind
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
+from schedules.simulate import simulate
 from topologies.errors import InputError, NoSchedule
 from topologies.heights import largest_height, mean_height
 
+CLOSE = 1e-3
+"""A flow so near to its congestion, relatively, is not tried to be shortened."""
 LEAST_EPSILON = Fraction(1, 10**6)
 """Greedy trees come no nearer in floating point, in any time worth waiting."""
 
@@ -120,9 +119,7 @@ def synthesize(problem: Problem, options: AllreduceTreesOptions, rng: np.random.
     packed = time.perf_counter()
     schedule = trees_schedule(topology, problem.collective, network.arcs, packing)
     if problem.size is not None and size_dependent(problem, options):
-        timed = timed_schedule(problem, network, *_candidates(problem, network, packing, options))
-        if timed is not None and not flow_is_shorter(schedule, timed[0], problem.size):
-            schedule, packing = timed
+        schedule, packing = _timed(problem, network, (schedule, packing), options)
     stats = {
         "packing_s": packed - begin,
         "build_s": time.perf_counter() - packed,
@@ -132,6 +129,21 @@ def synthesize(problem: Problem, options: AllreduceTreesOptions, rng: np.random.
     }
     claims = {"congestion": packing.ratio / network.unit} if network.symmetric else {}
     return schedule.replace(claims=claims, stats=stats)
+
+
+def _timed(
+    problem: Problem, network: TreeNetwork, flow: tuple[Schedule, Packing], options: AllreduceTreesOptions
+) -> tuple[Schedule, Packing]:
+    """Return the schedule of the problem's size with places in time, if it is shorter than the flow."""
+    size, packing = Fraction(problem.size or 0), flow[1]
+    shortest = flow_seconds(flow[0], size)
+    if shortest <= packing.ratio / network.unit * size * (1 + CLOSE):
+        return flow
+    try:
+        found = timed_schedule(problem, network, *_candidates(problem, network, packing, options))
+    except FarApartError:
+        return flow
+    return flow if found is None or shortest < simulate(found[0], size).time else found
 
 
 def _candidates(

@@ -35,9 +35,9 @@ from models.allreduce_trees.network import TreeNetwork
 from models.allreduce_trees.packing import Packing
 from models.allreduce_trees.rounds import Load, batches, in_rounds, moving, starts
 from models.allreduce_trees.schedule import Legs, flow_of
+from models.allreduce_trees.ticks import check_reach, message_ticks
 from schedules.method import Problem
 from schedules.schedule import Clock, Schedule
-from schedules.simulate import SimulationOptions, simulate
 from topologies.exact import INT64_MAX, Int64Array, offsets_of
 from topologies.forest import Forest
 from topologies.heights import depths, largest_height, mean_height
@@ -47,8 +47,6 @@ MOST_EVENTS = 2**21
 """Pieces times ranks of the largest list schedule that is tried, a few seconds' worth."""
 
 PASSES = 2
-MOST_HOPS = 2**17
-"""Transfers times slices of the largest flow that is simulated, a fraction of a second's worth."""
 MOST_TOGETHER = 4
 """Pieces in a message."""
 MOST_IN_SEVERAL = 2**19
@@ -63,8 +61,6 @@ MOST_COMPARED = 2**15
 """Guessed pieces times ranks up to which links that are alike are tried without rounds too."""
 _STEPS = 24
 """Steps from the guess, at most: factors of the square root, or fourth root, of 2."""
-RESOLUTION = 10**6
-"""Ticks in the shortest message: rounding up adds less than 1e-6 of it."""
 _FEW = 2**20
 """M has so many units at least where pieces cannot be cut evenly: then they differ by one."""
 _MOMENTS = 2**20
@@ -165,6 +161,11 @@ def timed_schedule(
         enough; the search ends with the first one that has.
     even
         Trees with leaves towards all sides, for messages of many pieces, where links are alike.
+
+    Raises
+    ------
+    FarApartError
+        If one clock can't count both the shortest message and the whole.
     """
     found: list[tuple[_Parts, _Made, Packing]] = []
     if even is not None and (parts := _parts(problem, even)) is not None:
@@ -194,16 +195,6 @@ def _parts(problem: Problem, packing: Packing) -> _Parts | None:
     pairs = zip(topology.source.tolist(), topology.target.tolist(), strict=True)
     trees = hung(forest.parent, {pair: link for link, pair in enumerate(pairs)})
     return _Parts(problem, forest, packing.ratio, trees, units)
-
-
-def flow_is_shorter(flow: Schedule, timed: Schedule, size: Fraction) -> bool:
-    """Whether the flow, in a power of 2 slices, is done sooner; not tried beyond `MOST_HOPS` hops."""
-    least, slices = simulate(timed, size).time, 1
-    while slices * len(flow) <= MOST_HOPS:
-        if simulate(flow, size, SimulationOptions(slices=slices)).time < least:
-            return True
-        slices *= 2
-    return False
 
 
 def _good_number(problem: Problem, network: TreeNetwork, packing: Packing) -> float:
@@ -329,15 +320,17 @@ def _cut(parts: _Parts, count: int) -> _Pieces:
 
 def _listed(parts: _Parts, pieces: _Pieces) -> _Made:
     """Return the list schedule of these pieces, each a message of its own."""
-    trees, links = parts.trees, moving(parts.trees, pieces.tree)
+    topology, trees = parts.problem.topology, parts.trees
+    links = moving(trees, pieces.tree)
     amounts, amount = np.unique(pieces.end - pieces.begin, return_inverse=True)
-    kind, table, tick = _ticks(parts, amounts, pieces.units)
+    kind, table, tick = message_ticks(topology, amounts, _size(parts.problem) / pieces.units)
     ticks = table[kind[links], amount[None, :, None]]
     moves = links >= 0
     busy = np.bincount(links[moves], weights=ticks[moves])
+    check_reach(float(ticks[moves].sum(dtype=np.float64)))  # no event starts later
     priority = _priority(parts, pieces, int(busy.max()), int(ticks[moves].mean()))
     events = Events(pieces.tree, ticks, priority)
-    start = list_schedule(trees, events, parts.problem.topology.num_links, PASSES)
+    start = list_schedule(trees, events, topology.num_links, PASSES)
     return _Made(pieces, start, tick, tick * int((start + ticks)[moves].max()), (len(pieces.tree), 0))
 
 
@@ -352,35 +345,20 @@ def _rounds(parts: _Parts, pieces: _Pieces, together: int) -> _Made:
     found = in_rounds(trees, load, priority, topology.num_links, PASSES)
     made = batches(trees, load, found, topology.num_links)
     amounts, which = np.unique(made.amount, return_inverse=True)
-    kind, table, tick = _ticks(parts, amounts, pieces.units)
-    start, end = starts(trees, pieces.tree, made, table[kind[made.link], which])
+    kind, table, tick = message_ticks(topology, amounts, _size(parts.problem) / pieces.units)
+    held = table[kind[made.link], which]
+    check_reach(float(held.sum(dtype=np.float64)))
+    start, end = starts(trees, pieces.tree, made, held)
     return _Made(pieces, start, tick, tick * end, (len(pieces.tree), together))
 
 
 def _priority(parts: _Parts, pieces: _Pieces, length: int, hop: int) -> Int64Array:
     """Return when events are due, where all takes `length` and a hop takes `hop`, in `_MOMENTS`."""
+    check_reach(float(length) * _MOMENTS, float(hop) * _MOMENTS * parts.problem.topology.num_ranks)
     moment = pieces.moment * length
     depth = np.stack([depths(parent) for parent in parts.forest.parent])[pieces.tree]
     early = depth * hop * _MOMENTS
     return np.stack([moment[:, None] - early, moment[:, None] + early])
-
-
-def _ticks(parts: _Parts, amounts: Int64Array, units: int) -> tuple[Int64Array, Int64Array, Fraction]:
-    """Return for how many ticks messages hold links, rounded up as in `schedules.durations`.
-
-    Returns
-    -------
-    tuple
-        The kind of each link; ticks, shape (kinds, amounts); the tick.
-    """
-    topology = parts.problem.topology
-    costs = np.stack([topology.alpha.numerators, topology.bandwidth.numerators])
-    _, example, kind = np.unique(costs, axis=1, return_index=True, return_inverse=True)
-    unit = _size(parts.problem) / units
-    seconds = [[topology.alpha[e] + int(n) * unit / topology.bandwidth[e] for n in amounts] for e in example]
-    tick = min(map(min, seconds)) / RESOLUTION
-    table = np.array([[math.ceil(value / tick) for value in row] for row in seconds], dtype=np.int64)
-    return kind.ravel(), table, tick
 
 
 def _table(parts: _Parts, made: _Made) -> Schedule:

@@ -11,8 +11,9 @@ from models.allreduce_lp.branches import HIGHER, Branches, branches_of, height, 
 from models.allreduce_lp.central import central_shares
 from models.allreduce_lp.justified import Work, justified, listed, tables_of
 from models.allreduce_lp.rounding import exact_plan
-from models.allreduce_lp.timed import can_be_timed, flow_seconds, leafy
+from models.allreduce_lp.timed import can_be_timed, leafy
 from models.allreduce_lp.trees import packed_trees
+from models.allreduce_trees.ticks import flow_seconds
 from models.bounds import lower_bounds
 from schedules import Problem, collective
 from schedules.cost import congestion

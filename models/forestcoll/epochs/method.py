@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from models.forestcoll.epochs.lines import links_between
-from models.forestcoll.epochs.plan import Plan, planned
+from models.forestcoll.epochs.plan import planned
 from models.forestcoll.epochs.table import schedule_of
 from schedules.collective import Kind, collective
 from schedules.compose import compose_allreduce
@@ -40,6 +40,8 @@ def planned_schedule(problem: Problem, seconds: float, rng: np.random.Generator)
         If it is another collective, or the network is not as `models.forestcoll.epochs.lines` needs it.
     NoSchedule
         If no tree is found.
+    InputError
+        If a message lasts more ticks than 64 bits hold.
     """
     what, network, size = problem.collective, problem.topology, problem.size or Fraction(1)
     if what.kind not in KINDS or not what.plain:
@@ -52,20 +54,19 @@ def planned_schedule(problem: Problem, seconds: float, rng: np.random.Generator)
     turned = transpose(network)
     if what.kind is Kind.REDUCE_SCATTER:
         return reverse(schedule_of(planned(turned, size, seconds, rng), gather, size), network)
-    plan = planned(network, size, seconds, rng)
-    other = _moved(plan, turned) or planned(turned, size, seconds, rng)
+    if _alike(network, turned):
+        plan = planned(network, size, seconds, rng)
+        other = replace(plan, lines=replace(plan.lines, topology=turned, links=links_between(turned)))
+    else:
+        plan, other = (planned(each, size, seconds / 2, rng) for each in (network, turned))
     scattered = reverse(schedule_of(other, gather, size), network)
     return compose_allreduce(scattered, schedule_of(plan, gather, size))
 
 
-def _moved(plan: Plan, network: Topology) -> Plan | None:
-    """Return a plan for another network, if that has the same lines."""
-    lines, links = plan.lines, links_between(network)
-    if {ends: _kinds(lines.topology, ids) for ends, ids in lines.links.items()} != {
-        ends: _kinds(network, ids) for ends, ids in links.items()
-    }:
-        return None
-    return replace(plan, lines=replace(lines, topology=network, links=links))
+def _alike(one: Topology, other: Topology) -> bool:
+    """Whether two networks have the same lines, so that one's plan is the other's."""
+    kinds = [{ends: _kinds(each, ids) for ends, ids in links_between(each).items()} for each in (one, other)]
+    return kinds[0] == kinds[1]
 
 
 def _kinds(network: Topology, links: list[int]) -> list[tuple[Fraction, Fraction]]:
