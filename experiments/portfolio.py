@@ -57,7 +57,7 @@ VARIANTS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "taccl": ({"sketch": "ndv2-sk-1"}, {"sketch": "dgx2-sk-1"}),
 }
 """Options besides a method's defaults that are tried after them."""
-DEFAULT_GAP = 1e-3
+DEFAULT_GAP = 5e-3
 ROUNDING = 1e-9
 """A time this close (relatively) to the proven bound meets it."""
 
@@ -88,7 +88,7 @@ class BestOptions:
     def __post_init__(self) -> None:
         """Check the values."""
         if not 0 <= self.gap < math.inf:
-            raise InputError(f"best option gap is {self.gap:g}; it must be 0 or more, such as 0.001")
+            raise InputError(f"best option gap is {self.gap:g}; it must be 0 or more, such as 0.005")
         if parse_time(self.time_limit) <= 0:
             raise InputError(
                 f"best option time_limit is {self.time_limit!r}; it must be positive, such as 60s"

@@ -139,7 +139,7 @@ def test_trees_are_listed_where_that_is_faster():
     [
         ({"time_limit": "0s"}, "best option time_limit is '0s'; it must be positive"),
         ({"time_limit": "soon"}, "soon"),
-        ({"gap": -0.1}, "best option gap is -0.1; it must be 0 or more, such as 0.001"),
+        ({"gap": -0.1}, "best option gap is -0.1; it must be 0 or more, such as 0.005"),
         ({"methods": "ring"}, "best option methods is 'ring'; it must be a list of names"),
         ({"methods": [1]}, r"best option methods is \[1\]; it must be a list of names"),
     ],
