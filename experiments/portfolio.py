@@ -196,12 +196,8 @@ class _Search:
         began = time.monotonic()
         try:
             schedule = self._made(entry, rng)
-        except (Unsupported, NoSchedule, InputError) as error:  # the last: numbers that outgrow a method
-            self.tried.append(Tried(entry.label, math.inf, time.monotonic() - began, str(error)))
-            return
         except Exception as error:  # noqa: BLE001 (one method's fault is not the others')
-            why = f"a fault: {type(error).__name__}: {error}"
-            self.tried.append(Tried(entry.label, math.inf, time.monotonic() - began, why))
+            self.tried.append(Tried(entry.label, math.inf, time.monotonic() - began, _told(error)))
             return
         seconds = self._judged(entry, schedule)
         self.tried.append(Tried(entry.label, seconds, time.monotonic() - began))
@@ -230,6 +226,13 @@ class _Search:
             self.seconds = seconds
             self.best = schedule.replace(stats={**schedule.stats, "algorithm": entry.label})
         return seconds
+
+
+def _told(error: Exception) -> str:
+    """Return why a method made nothing: it refuses, numbers outgrow it, or it is at fault."""
+    if isinstance(error, Unsupported | NoSchedule | InputError):
+        return str(error)
+    return f"a fault: {type(error).__name__}: {error}"
 
 
 def _limited(options: Any, left: float) -> Any:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from topologies.exact import BoolArray, Int64Array
+from topologies.exact import BoolArray, Int32Array, Int64Array
 from topologies.grids import grid_of
 from topologies.topology import Topology
 
@@ -98,7 +98,7 @@ def _planes(topology: Topology, rank: Int64Array) -> Planes | None:
     ways = _ways(topology)
     if ways is None:
         return None
-    ends = topology.source[ways[:, 0]], topology.target[np.where(ways[:, 1] < 0, ways[:, 0], ways[:, 1])]
+    ends = _ends(topology, ways)
     inside, along = (at[ends[0]] == at[ends[1]] for at in (plane, place))
     # A switch that ranks of two planes are on is none of a plane's: two of them cannot meet there.
     across = np.zeros(topology.num_nodes, dtype=np.bool_)
@@ -130,14 +130,19 @@ def _ways(topology: Topology) -> Int64Array | None:
     return np.concatenate(parts).astype(np.int64)
 
 
+def _ends(topology: Topology, ways: Int64Array) -> tuple[Int32Array, Int32Array]:
+    """Return where ways begin and end."""
+    last = np.where(ways[:, 1] < 0, ways[:, 0], ways[:, 1])
+    return topology.source[ways[:, 0]], topology.target[last]
+
+
 def _rail(
     topology: Topology, rank: Int64Array, at: tuple[Int64Array, Int64Array], ways: Int64Array
 ) -> Int64Array | None:
     """Return `Planes.rail`; None if there is not one way for each pair, or they are unlike."""
     plane, place = at
     planes, places = rank.shape
-    last = np.where(ways[:, 1] < 0, ways[:, 0], ways[:, 1])
-    source, target = topology.source[ways[:, 0]], topology.target[last]
+    source, target = _ends(topology, ways)
     shift = (plane[target] - plane[source]) % planes
     cell = ((shift - 1) * planes + plane[target]) * places + place[target]
     if not np.array_equal(np.sort(cell), np.arange((planes - 1) * rank.size)):
@@ -164,8 +169,7 @@ def _local(
 ) -> Local | None:
     """Return the routes of a plane; None if planes differ."""
     plane, place = at
-    last = np.where(ways[:, 1] < 0, ways[:, 0], ways[:, 1])
-    source, target = topology.source[ways[:, 0]], topology.target[last]
+    source, target = _ends(topology, ways)
     if len(ways) == 0 or len(ways) % planes:
         return None
     kind = _kinds(topology)[ways] * (ways >= 0)

@@ -18,7 +18,7 @@ import numpy as np
 from heuristics.rails.feed import Feed, Rail, Sizes, feed
 from heuristics.rails.plane_table import Plan
 from heuristics.rails.planes import Planes, planes_of
-from heuristics.rails.spreading import Edges, Spread, amounts, edges_of, spread
+from heuristics.rails.spreading import Edges, amounts, edges_of, spread
 from heuristics.rails.trees import Net, Trees, net_of, trees_of
 from topologies.topology import Topology
 
@@ -85,25 +85,23 @@ class Workshop:
         alphas = self.rail.alpha / self.rail.seconds
         return feed(self.rail, Sizes(choice.share, int(choice.least * alphas)))
 
-    def spread(self, choice: Choice) -> tuple[Spread, float]:
-        """Return what planes do, and when all is done."""
+    def played(self, choice: Choice) -> tuple[Plan, float]:
+        """Return the plan, and when all is done."""
         trees, edges = self.forest(choice.forest)
         brought = self.feed(choice)
         total = amounts(trees, brought.size)
-        return spread(self.net, edges, brought.arrive, total, choice.patience * self.rail.alpha)
+        done, end = spread(self.net, edges, brought.arrive, total, choice.patience * self.rail.alpha)
+        return Plan(self.rail.shard, brought, trees, edges, total, done), end
 
     def end(self, choice: Choice) -> float:
         """Return when all is done."""
         if choice not in self._ends:
-            self._ends[choice] = self.spread(choice)[1]
+            self._ends[choice] = self.played(choice)[1]
         return self._ends[choice]
 
     def plan(self, choice: Choice) -> Plan:
         """Return the plan."""
-        trees, edges = self.forest(choice.forest)
-        brought = self.feed(choice)
-        total = amounts(trees, brought.size)
-        return Plan(self.rail.shard, brought, trees, edges, total, self.spread(choice)[0])
+        return self.played(choice)[0]
 
     def best(self) -> Choice:
         """Return the best choice found: neighbours of the best so far, as long as one is better."""

@@ -93,13 +93,18 @@ def leafy(arcs: Arcs, up: Trees, down: Trees, part: int) -> Halves:
     scale = -(-ROWS // total)
     quantum = 1 if scale * total <= MOST_ROWS else total // ROWS
     topology = arcs.topology
-    ends = (topology.source.astype(np.int64), topology.target.astype(np.int64))
+    ends = _ends(topology)
     forward = _of_links(branches_of(down, (down.arcs.tails, down.arcs.heads), scale, quantum), down)
     turned = _of_links(branches_of(up, (up.arcs.heads, up.arcs.tails), scale, quantum), up)
     load = _load(forward, topology) + _load(turned, topology)
     use = load / topology.bandwidth.floats
     need = np.where(use >= BUSY * use.max(), -(-load // part), 0)
     return Halves(with_leaves(turned, ends[::-1], need), with_leaves(forward, ends, need))
+
+
+def _ends(topology: Topology) -> tuple[Int64Array, Int64Array]:
+    """Return where each link begins and ends."""
+    return topology.source.astype(np.int64), topology.target.astype(np.int64)
 
 
 def _of_links(trees: Branches, half: Trees) -> Branches:
@@ -166,7 +171,7 @@ def timed_schedule(problem: Problem, arcs: Arcs, up: Trees, down: Trees) -> Sche
 
 def _heights(topology: Topology, halves: Halves) -> dict[str, float]:
     """Return hops up and down the highest trees, and on average."""
-    ends = (topology.source.astype(np.int64), topology.target.astype(np.int64))
+    ends = _ends(topology)
     ways = zip(halves, (ends[::-1], ends), strict=True)
     high = [levels(trees, way).max(axis=1) for trees, way in ways]
     mean = sum(
@@ -236,7 +241,7 @@ class _Workshop:
         rows = tuple(
             np.searchsorted(offsets_of(trees.weight), bounds[:-1], side="right") - 1 for trees in halves
         )
-        ends = (topology.source.astype(np.int64), topology.target.astype(np.int64))
+        ends = _ends(topology)
         turned = ends[::-1]
         parents = tuple(
             np.where(trees.via >= 0, end[trees.via], -1) for trees, end in ((up, turned[0]), (down, ends[0]))
