@@ -125,11 +125,9 @@ def grow_multitree(
     ([0, 1, 2, 0, 1, 2], [0, 1, 2, 1, 2, 0])
     """
     bandwidth = topology.bandwidth.numerators
-    out_offsets, out_links = topology.out_links
     root, lengths, routes = _grow_all(
         topology.num_ranks,
-        (out_offsets, out_links, topology.source, topology.target),
-        bandwidth // bandwidth.min(),
+        _links(topology, bandwidth // bandwidth.min()),
         lockstep,
     )
     offsets = np.concatenate([[0], np.cumsum(lengths)])
@@ -151,6 +149,12 @@ class _Links(NamedTuple):
     """Units taken in all steps."""
 
 
+def _links(topology: Topology, units: Int64Array) -> _Links:
+    """Return links that carry so many units a step and have carried none."""
+    unused = np.zeros(len(units), np.int64)
+    return _Links(*topology.out_links, topology.source, topology.target, units, units.copy(), unused)
+
+
 class _Search(NamedTuple):
     """Scratch of the breadth-first searches."""
 
@@ -168,13 +172,11 @@ class _Search(NamedTuple):
 @njit(cache=True)
 def _grow_all(
     ranks: int,
-    network: tuple[Int64Array, Int32Array, Int32Array, Int32Array],
-    units: Int64Array,
+    links: _Links,
     lockstep: bool,
 ) -> tuple[Int32Array, Int64Array, Int32Array]:
     """Return the root and the route's length of each edge, and the routes end to end."""
-    nodes = len(network[0]) - 1
-    links = _Links(*network, units, units.copy(), np.zeros(len(units), np.int64))
+    nodes = len(links.out_offsets) - 1
     search = _Search(
         np.empty(nodes, np.int32),
         np.empty(nodes, np.int32),
@@ -192,7 +194,7 @@ def _grow_all(
     routes = np.empty(2 * edges, np.int32)
     edge, end, step, count = 0, 0, 0, 0
     while edge < edges:
-        links.free[:] = units
+        links.free[:] = links.units
         senders = size.copy() if lockstep else size
         turn = np.zeros(ranks, np.int64)
         grown = True

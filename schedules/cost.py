@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
-from schedules.schedule import Clock, Schedule
+from schedules.schedule import Clock, Schedule, TransferColumns
 from topologies.errors import InputError
 from topologies.exact import Int32Array, Int64Array
 
@@ -40,8 +41,7 @@ class StepCost:
     tb: Fraction | None
 
 
-@dataclass(frozen=True, eq=False)
-class _Peaks:
+class _Peaks(NamedTuple):
     """Per period (a step, or the whole table): largest load of each class of links, longest route."""
 
     load: Int64Array
@@ -99,15 +99,20 @@ def _peaks(schedule: Schedule, begin: Int64Array) -> _Peaks:
     topology, table = schedule.topology, schedule.route_table
     bandwidth, link_class = np.unique(topology.bandwidth.numerators, return_inverse=True)
     periods = len(begin) - 1
-    load = np.zeros((periods, len(bandwidth)), dtype=np.int64)
-    longest = np.zeros(periods, dtype=np.int64)
-    totals = np.zeros(topology.num_links, dtype=np.int64)
+    peaks = _Peaks(
+        np.zeros((periods, len(bandwidth)), dtype=np.int64),
+        bandwidth,
+        np.zeros(periods, dtype=np.int64),
+        np.zeros(topology.num_links, dtype=np.int64),
+    )
     wrong = _accumulate(
         begin.astype(np.int64),
-        (schedule.chunk, schedule.count_or_empty, schedule.route),
+        schedule.columns,
         schedule.chunks.offset,
-        (table.offsets, table.links, link_class.astype(np.int32)),
-        (load, longest, totals),
+        table.offsets,
+        table.links,
+        link_class.astype(np.int32),
+        peaks,
     )
     if wrong >= 0:
         name = topology.link_name(wrong)
@@ -115,24 +120,25 @@ def _peaks(schedule: Schedule, begin: Int64Array) -> _Peaks:
             f"the load of link {name} does not fit 64 bits over {schedule.chunks.denominator}; "
             "give the chunks a smaller denominator"
         )
-    return _Peaks(load, bandwidth, longest, totals)
+    return peaks
 
 
 @njit(cache=True)
 def _accumulate(
     begin: Int64Array,
-    rows: tuple[Int32Array, Int32Array, Int32Array],
+    rows: TransferColumns,
     offset: Int64Array,
-    routes: tuple[Int64Array, Int32Array, Int32Array],
-    out: tuple[Int64Array, Int64Array, Int64Array],
+    route_offsets: Int64Array,
+    route_links: Int32Array,
+    link_class: Int32Array,
+    peaks: _Peaks,
 ) -> int:
     """Add every row to the links of its route, period by period; return a link that overflows, or -1.
 
     `totals` holds the loads of the last period in which each link was used, `stamp` which that was.
     """
     chunk, count, route = rows
-    route_offsets, route_links, link_class = routes
-    load, longest, totals = out
+    load, _, longest, totals = peaks
     stamp = np.full(len(totals), -1, dtype=np.int64)
     for period in range(len(begin) - 1):
         for row in range(begin[period], begin[period + 1]):

@@ -13,13 +13,13 @@ happens once the earlier event and the new message have, and that readers wait f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from schedules.durations import Messages, transfer_ticks
-from schedules.schedule import Clock, Schedule
+from schedules.schedule import Clock, Schedule, TransferColumns
 from topologies.exact import Int32Array, Int64Array
 
 _NONE = -1
@@ -28,8 +28,7 @@ _MOST_CELLS = 2**26
 """Pairs of node and chunk whose writers are kept all at once (256 MiB)."""
 
 
-@dataclass(frozen=True, eq=False)
-class Dependencies:
+class Dependencies(NamedTuple):
     """Events and who waits for them: the messages come first, then the joins.
 
     Parameters
@@ -50,6 +49,30 @@ class Dependencies:
     waiting: Int32Array
 
 
+class _Moments(NamedTuple):
+    """Of each row its message; of each message two moments: what is `done` by another's `start` is there."""
+
+    of_row: Int32Array
+    start: Int64Array
+    done: Int64Array
+
+
+class _ItemOrder(NamedTuple):
+    """Rows item by item, the offsets of each item in `begin`: as they read, and as their data arrives."""
+
+    begin: Int64Array
+    reads: Int32Array
+    writes: Int32Array
+
+
+class _Places(NamedTuple):
+    """Where each route leaves and enters, and each item's first chunk."""
+
+    source: Int32Array
+    target: Int32Array
+    first_chunk: Int64Array
+
+
 def dependencies(schedule: Schedule, grouped: Messages) -> Dependencies:
     """Return the dependencies between the messages of a schedule, in time linear in its table.
 
@@ -61,25 +84,24 @@ def dependencies(schedule: Schedule, grouped: Messages) -> Dependencies:
         Its `messages`.
     """
     chunks = schedule.chunks
-    rows = (schedule.chunk, schedule.count_or_empty, schedule.route)
-    places = (schedule.route_source, schedule.route_target)
-    start, done = _visibility(schedule, grouped)
-    moments, nodes = (grouped.of_row, start, done), schedule.topology.num_nodes
+    rows, nodes = schedule.columns, schedule.topology.num_nodes
+    places = _Places(schedule.route_source, schedule.route_target, chunks.first)
+    moments = _Moments(grouped.of_row, *_visibility(schedule, grouped))
     if not schedule.collective.is_combining and nodes * len(chunks) <= _MOST_CELLS:
         writer = np.full((nodes, len(chunks)), _NONE, dtype=np.int32)
-        if _note_writers(rows, places[1], grouped.of_row, writer):
-            return Dependencies(*_connect_single(rows, places[0], moments, writer))
+        if _note_writers(rows, places.target, grouped.of_row, writer):
+            return _connect_single(rows, places.source, moments, writer)
     item = chunks.item[schedule.chunk]
     begin, reads = _by_item(item, np.arange(len(schedule), dtype=np.int32), len(chunks.first) - 1)
     writes = reads
     if schedule.clock is Clock.TIME:
-        arriving = np.argsort(done[grouped.of_row], kind="stable").astype(np.int32)
+        arriving = np.argsort(moments.done[grouped.of_row], kind="stable").astype(np.int32)
         _, writes = _by_item(item, arriving, len(chunks.first) - 1)
-    return Dependencies(*_connect((begin, reads, writes), rows, (*places, chunks.first), moments, nodes))
+    return _connect(_ItemOrder(begin, reads, writes), rows, places, moments, nodes)
 
 
 def _visibility(schedule: Schedule, grouped: Messages) -> tuple[Int64Array, Int64Array]:
-    """Return per message two moments: what is done by the `start` of another is there for it."""
+    """Return start and done of each message, see `_Moments`."""
     if schedule.clock is Clock.TIME:
         return grouped.order, grouped.order + transfer_ticks(schedule, grouped).until_arrival
     done = grouped.order if schedule.clock is Clock.STEP else np.arange(len(grouped), dtype=np.int64)
@@ -105,7 +127,7 @@ def _by_item(item: Int32Array, rows: Int32Array, num_items: int) -> tuple[Int64A
 
 @njit(cache=True)
 def _note_writers(
-    rows: tuple[Int32Array, Int32Array, Int32Array],
+    rows: TransferColumns,
     target: Int32Array,
     of_row: Int32Array,
     writer: Int32Array,
@@ -123,11 +145,11 @@ def _note_writers(
 
 @njit(cache=True)
 def _connect_single(
-    rows: tuple[Int32Array, Int32Array, Int32Array],
+    rows: TransferColumns,
     source: Int32Array,
-    moments: tuple[Int32Array, Int64Array, Int64Array],
+    moments: _Moments,
     writer: Int32Array,
-) -> tuple[Int32Array, Int32Array, Int32Array, Int32Array]:
+) -> Dependencies:
     """Connect where each node receives each chunk at most once: a reader waits for the writer before it."""
     chunk, count, route = rows
     of_row, start, done = moments
@@ -143,19 +165,19 @@ def _connect_single(
         reader, previous = of_row[row], _NONE
         for event in writer[source[route[row]], chunk[row] : chunk[row] + run]:
             if event not in (_NONE, previous) and done[event] <= start[reader]:
-                _wait(event, reader, (pending, head, following, waiting), used)
+                _wait(event, reader, Dependencies(pending, head, following, waiting), used)
                 previous = event
-    return pending, head, following[: used[0]], waiting[: used[0]]
+    return Dependencies(pending, head, following[: used[0]], waiting[: used[0]])
 
 
 @njit(cache=True)
 def _connect(
-    order: tuple[Int64Array, Int32Array, Int32Array],
-    rows: tuple[Int32Array, Int32Array, Int32Array],
-    places: tuple[Int32Array, Int32Array, Int64Array],
-    moments: tuple[Int32Array, Int64Array, Int64Array],
+    order: _ItemOrder,
+    rows: TransferColumns,
+    places: _Places,
+    moments: _Moments,
     num_nodes: int,
-) -> tuple[Int32Array, Int32Array, Int32Array, Int32Array]:
+) -> Dependencies:
     """Replay item by item; `latest` holds, per node and chunk of the item, the event that completes it.
 
     Before a row reads, every write done by its start has been applied.
@@ -187,15 +209,20 @@ def _connect(
                 while used[1] + run > len(head):
                     head, pending = _doubled(head), _doubled(pending)
                 cell = target[route[row]] * width + chunk[row] - first_chunk[item]
-                _write(latest[cell : cell + run], of_row[row], (pending, head, following, waiting), used)
+                _write(
+                    latest[cell : cell + run],
+                    of_row[row],
+                    Dependencies(pending, head, following, waiting),
+                    used,
+                )
                 write += 1
             row = reads[position]
             run = count[row] if len(count) else 1
             while used[0] + run > len(waiting):
                 following, waiting = _doubled(following), _doubled(waiting)
             cell = source[route[row]] * width + chunk[row] - first_chunk[item]
-            _read(latest[cell : cell + run], reader, (pending, head, following, waiting), used)
-    return pending[: used[1]], head[: used[1]], following[: used[0]], waiting[: used[0]]
+            _read(latest[cell : cell + run], reader, Dependencies(pending, head, following, waiting), used)
+    return Dependencies(pending[: used[1]], head[: used[1]], following[: used[0]], waiting[: used[0]])
 
 
 @njit(cache=True)
@@ -209,7 +236,7 @@ def _doubled(array: Int32Array) -> Int32Array:
 def _wait(
     event: int,
     waiter: int,
-    edges: tuple[Int32Array, Int32Array, Int32Array, Int32Array],
+    edges: Dependencies,
     used: Int64Array,
 ) -> None:
     """Let `waiter` wait for `event`."""
@@ -225,7 +252,7 @@ def _wait(
 def _read(
     cells: Int32Array,
     reader: int,
-    edges: tuple[Int32Array, Int32Array, Int32Array, Int32Array],
+    edges: Dependencies,
     used: Int64Array,
 ) -> None:
     """Let `reader` wait for what completes each cell; equal neighbours count once."""
@@ -240,7 +267,7 @@ def _read(
 def _write(
     cells: Int32Array,
     writer: int,
-    edges: tuple[Int32Array, Int32Array, Int32Array, Int32Array],
+    edges: Dependencies,
     used: Int64Array,
 ) -> None:
     """Let the writer complete each cell: alone if it is the first, through a join otherwise."""

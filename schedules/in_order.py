@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from schedules.schedule import Clock, Schedule
+from schedules.schedule import Clock, Schedule, TransferColumns
 from topologies.exact import FloatArray, Int32Array, Int64Array
 
 _NONE = -1
@@ -60,8 +60,12 @@ def in_order(
     rows, topology = len(schedule), schedule.topology
     times = Pass(np.empty(rows), np.empty(rows), np.zeros(topology.num_links))
     _play(
-        (schedule.chunk, schedule.route, topology.source, topology.target),
-        (schedule.chunks.size, alpha, seconds),
+        schedule.columns,
+        topology.source,
+        topology.target,
+        schedule.chunks.size,
+        alpha,
+        seconds,
         np.full((topology.num_nodes, len(schedule.chunks)), _NONE, dtype=np.int32),
         times,
         overlap_alpha,
@@ -83,15 +87,18 @@ def _meet(order: Int64Array, route: Int32Array, num_links: int) -> bool:
 
 @njit(cache=True)
 def _play(
-    columns: tuple[Int32Array, Int32Array, Int32Array, Int32Array],
-    costs: tuple[Int64Array, FloatArray, FloatArray],
+    rows: TransferColumns,
+    source: Int32Array,
+    target: Int32Array,
+    size: Int64Array,
+    alpha: FloatArray,
+    seconds: FloatArray,
     bringer: Int32Array,
     times: Pass,
     overlap_alpha: bool,
 ) -> None:
     """Fill in the times. `bringer`: the row that brought the chunk to the node, -1 for none yet."""
-    chunk, route, source, target = columns
-    size, alpha, seconds = costs
+    chunk, _, route = rows
     free = np.zeros(len(alpha))
     for row in range(len(chunk)):
         link = route[row]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -122,6 +122,14 @@ class Routes:
         return len(self.links) == len(self) and np.array_equal(self.links, np.arange(len(self)))
 
 
+class TransferColumns(NamedTuple):
+    """What goes where, as kernels take it: three columns of the transfer table; `count` may be empty."""
+
+    chunk: Int32Array
+    count: Int32Array
+    route: Int32Array
+
+
 @dataclass(frozen=True, eq=False)
 class Schedule:
     """What moves when. Rows of the transfer table stand in replay order.
@@ -232,6 +240,11 @@ class Schedule:
     def count_or_empty(self) -> Int32Array:
         """`count`, empty where each row carries one chunk: kernels take one type."""
         return frozen([], np.int32) if self.count is None else self.count
+
+    @property
+    def columns(self) -> TransferColumns:
+        """Chunk, count and route of every row, for kernels."""
+        return TransferColumns(self.chunk, self.count_or_empty, self.route)
 
     @property
     def reduce_or_empty(self) -> BoolArray:

@@ -147,16 +147,17 @@ def _splits(pairs: Int64Array, size: int, inner: int) -> bool:
     within, across = from_outer == to_outer, from_inner == to_inner
     if not (within | across).all():
         return False
+    (kind_within, kind_across) = pairs[2, within], pairs[2, across]
     return _alike(
-        pairs[2, within], from_outer[within], (from_inner[within], to_inner[within]), size // inner
-    ) and (_alike(pairs[2, across], from_inner[across], (from_outer[across], to_outer[across]), inner))
+        kind_within, from_outer[within], from_inner[within], to_inner[within], size // inner
+    ) and _alike(kind_across, from_inner[across], from_outer[across], to_outer[across], inner)
 
 
-def _alike(kind: Int64Array, copy: Int64Array, ends: tuple[Int64Array, Int64Array], copies: int) -> bool:
+def _alike(kind: Int64Array, copy: Int64Array, tail: Int64Array, head: Int64Array, copies: int) -> bool:
     """Whether every copy has the same pairs of the same kind."""
     if len(kind) % copies:
         return False
-    table = np.stack([*ends, kind])[:, np.lexsort((kind, *ends, copy))].reshape(3, copies, -1)
+    table = np.stack([tail, head, kind])[:, np.lexsort((kind, tail, head, copy))].reshape(3, copies, -1)
     counts = np.bincount(copy, minlength=copies)
     return bool((counts == counts[0]).all() and (table == table[:, :1]).all())
 

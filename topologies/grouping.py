@@ -180,10 +180,10 @@ def lay(
     nodes: Int64Array,
     inside: Int32Array,
     rows: Int64Array,
-    ends: tuple[Int32Array, Int32Array],
+    entry: Int32Array,
+    sender: Int32Array,
 ) -> None:
-    """Write a group's trees into the whole ones; the rank entered receives from the sender (`ends`)."""
-    entry, sender = ends
+    """Write a group's trees into the whole ones; `entry` receives from `sender`."""
     for t in range(len(rows)):
         for i in range(len(nodes)):
             above = inside[rows[t], i]

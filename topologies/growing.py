@@ -199,8 +199,8 @@ class _Grower:
             inside = self.grow(part(pairs, nodes), np.bincount(local, minlength=len(nodes)))
             if inside is None:
                 return None
-            ends = (entry[:, group].copy(), sender[:, group].copy())
-            lay(parent, nodes, inside.parent, inside.in_turn(local), ends)
+            rows = inside.in_turn(local)
+            lay(parent, nodes, inside.parent, rows, entry[:, group].copy(), sender[:, group].copy())
         return _Units.of(root, parent, np.ones(len(root), dtype=np.int64))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,7 @@ from numba import njit
 from topologies.distances import breadth_first
 from topologies.errors import InputError, NoSchedule
 from topologies.exact import Int32Array, Int64Array, offsets_of
-from topologies.topology import Topology
+from topologies.topology import Incidence, Topology
 
 MOST_HOPS = 10**8
 """Links of all routes together: a simulation of a message on each keeps some sixty bytes a hop."""
@@ -81,16 +82,25 @@ def shortest_routes(
             f"topology {topology.name}: the shortest routes of {len(lengths)} pairs have {offsets[-1]} links "
             f"in all; at most {MOST_HOPS}"
         )
-    out_offsets = topology.out_links[0]
     out_links = np.lexsort((topology.target, topology.source)).astype(np.int32)
     links = _route_links(
-        (in_offsets, tails),
-        (out_offsets, out_links),
-        (topology.target, _slowness(topology)),
-        (starts, ends, by_target),
-        offsets,
+        in_offsets,
+        tails,
+        Incidence(topology.out_links.offsets, out_links),
+        topology.target,
+        _slowness(topology),
+        _Pairs(starts, ends, by_target, offsets),
     )
     return offsets, links
+
+
+class _Pairs(NamedTuple):
+    """The ends of each route, the pairs sorted by their ends, and where each route's links begin."""
+
+    starts: Int64Array
+    ends: Int64Array
+    by_target: Int64Array
+    offsets: Int64Array
 
 
 def _slowness(topology: Topology) -> Int64Array:
@@ -118,17 +128,15 @@ def _route_lengths(
 
 @njit(cache=True)
 def _route_links(
-    arriving: tuple[Int64Array, Int32Array],
-    leaving: tuple[Int64Array, Int32Array],
-    ways: tuple[Int32Array, Int64Array],
-    pairs: tuple[Int64Array, Int64Array, Int64Array],
-    offsets: Int64Array,
+    in_offsets: Int64Array,
+    tails: Int32Array,
+    leaving: Incidence,
+    heads: Int32Array,
+    slowness: Int64Array,
+    pairs: _Pairs,
 ) -> Int32Array:
     """Walk each route after the choices of `_cheapest_ways`, then add it to the prices of its links."""
-    in_offsets, tails = arriving
-    out_offsets, out_links = leaving
-    heads, slowness = ways
-    starts, ends, by_target = pairs
+    starts, ends, by_target, offsets = pairs
     num_nodes = len(in_offsets) - 1
     hops = np.empty(num_nodes, np.int32)
     queue = np.empty(num_nodes, np.int32)
@@ -143,7 +151,7 @@ def _route_links(
             searched = ends[pair]
             breadth_first(in_offsets, tails, searched, hops, queue)
         node = starts[pair]
-        _cheapest_ways(node, hops, out_offsets, out_links, heads, price, turn + 1, known, queue, cost, choice)
+        _cheapest_ways(node, hops, leaving, heads, price, turn + 1, known, queue, cost, choice)
         for place in range(offsets[pair], offsets[pair + 1]):
             routes[place] = choice[node]
             price[choice[node]] += slowness[choice[node]]
@@ -155,8 +163,7 @@ def _route_links(
 def _cheapest_ways(
     source: int,
     hops: Int32Array,
-    out_offsets: Int64Array,
-    out_links: Int32Array,
+    leaving: Incidence,
     heads: Int32Array,
     price: Int64Array,
     turn: int,
@@ -170,6 +177,7 @@ def _cheapest_ways(
     Nodes are found level by level and priced in the opposite order, so that a node is priced after all the
     nodes that it can go on to. `known` holds the turn in which a node was last found.
     """
+    out_offsets, out_links = leaving
     queue[0] = source
     known[source] = turn
     first, found = 0, 1

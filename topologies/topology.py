@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -35,6 +36,13 @@ class Link:
     target: int
     bandwidth: Fraction = DEFAULT_BANDWIDTH
     alpha: Fraction = DEFAULT_ALPHA
+
+
+class Incidence(NamedTuple):
+    """The links at each node in CSR form: those of node v are links[offsets[v] : offsets[v + 1]]."""
+
+    offsets: Int64Array
+    links: Int32Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,12 +166,12 @@ class Topology:
         return f"{self.labels[self.source[index]]}->{self.labels[self.target[index]]}"
 
     @cached_property
-    def out_links(self) -> tuple[Int64Array, Int32Array]:
+    def out_links(self) -> Incidence:
         """CSR of the links out of each node: offsets (nodes + 1,), link numbers, increasing."""
         return _incidence(self.source, self.num_nodes)
 
     @cached_property
-    def in_links(self) -> tuple[Int64Array, Int32Array]:
+    def in_links(self) -> Incidence:
         """CSR of the links into each node: offsets (nodes + 1,), link numbers, increasing."""
         return _incidence(self.target, self.num_nodes)
 
@@ -254,8 +262,9 @@ def _exact(name: str, labels: Sequence[str], links: Sequence[Link], what: str) -
         raise InputError(f"topology {name}: {what}: {error}; give them a larger common divisor") from None
 
 
-def _incidence(end: Int32Array, num_nodes: int) -> tuple[Int64Array, Int32Array]:
-    return offsets_of(np.bincount(end, minlength=num_nodes)), np.argsort(end, kind="stable").astype(np.int32)
+def _incidence(end: Int32Array, num_nodes: int) -> Incidence:
+    offsets = offsets_of(np.bincount(end, minlength=num_nodes))
+    return Incidence(offsets, np.argsort(end, kind="stable").astype(np.int32))
 
 
 def _check(topology: Topology) -> None:
@@ -309,7 +318,7 @@ def _check_connected(topology: Topology, where: str) -> None:
 
 
 @njit(cache=True)
-def _reached(incidence: tuple[Int64Array, Int32Array], other: Int32Array, num_nodes: int) -> BoolArray:
+def _reached(incidence: Incidence, other: Int32Array, num_nodes: int) -> BoolArray:
     """Return which nodes a search from node 0 reaches: over `incidence`, to the links' `other` ends."""
     offsets, links = incidence
     seen = np.zeros(num_nodes, np.bool_)

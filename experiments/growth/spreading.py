@@ -10,8 +10,8 @@ import numpy as np
 from numba import njit
 
 from topologies.distances import breadth_first
-from topologies.exact import FloatArray, Int32Array, Int64Array
-from topologies.topology import Topology
+from topologies.exact import FloatArray, Int32Array
+from topologies.topology import Incidence, Topology
 
 
 def cheap_interval(topology: Topology) -> tuple[float, float]:
@@ -33,8 +33,8 @@ def cheap_interval(topology: Topology) -> tuple[float, float]:
 
 @njit(cache=True)
 def _spread(
-    outgoing: tuple[Int64Array, Int32Array],
-    incoming: tuple[Int64Array, Int32Array],
+    outgoing: Incidence,
+    incoming: Incidence,
     tail: Int32Array,
     target: Int32Array,
     loads: FloatArray,
@@ -43,20 +43,20 @@ def _spread(
 
     From the farthest node inwards, what a node needs comes in equal parts over its links on shortest paths.
     """
-    num_nodes = len(outgoing[0]) - 1
-    heads = target[outgoing[1]]
+    num_nodes = len(outgoing.offsets) - 1
+    heads = target[outgoing.links]
     hops, queue = np.empty(num_nodes, np.int32), np.empty(num_nodes, np.int32)
     total = 0
     for source in range(num_nodes):
-        breadth_first(outgoing[0], heads, source, hops, queue)
+        breadth_first(outgoing.offsets, heads, source, hops, queue)
         total += hops.sum()
         need = np.ones(num_nodes)
         for place in range(num_nodes - 1, 0, -1):
             node, ways = queue[place], 0
-            for position in range(incoming[0][node], incoming[0][node + 1]):
-                ways += hops[tail[incoming[1][position]]] + 1 == hops[node]
-            for position in range(incoming[0][node], incoming[0][node + 1]):
-                link = incoming[1][position]
+            for position in range(incoming.offsets[node], incoming.offsets[node + 1]):
+                ways += hops[tail[incoming.links[position]]] + 1 == hops[node]
+            for position in range(incoming.offsets[node], incoming.offsets[node + 1]):
+                link = incoming.links[position]
                 if hops[tail[link]] + 1 == hops[node]:
                     loads[link] += need[node] / ways
                     need[tail[link]] += need[node] / ways

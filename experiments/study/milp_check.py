@@ -73,7 +73,7 @@ def _rows_hold(model: CompiledModel, values: FloatArray, tolerance: float) -> bo
     whole = bool((model.value == np.rint(model.value)).all() and (values == np.rint(values)).all())
     if whole and float(np.abs(model.value).sum()) * float(np.abs(values).max(initial=1)) < MOST:
         matrix = csr_array((model.value, model.index, model.starts), shape=shape)
-        return _within(matrix @ values, (model.row_lower, model.row_upper), tolerance)
+        return _within(matrix @ values, model.row_lower, model.row_upper, tolerance)
     exact = [Fraction(value) for value in values.tolist()]
     for row in range(model.num_rows):
         entries = slice(model.starts[row], model.starts[row + 1])
@@ -84,9 +84,10 @@ def _rows_hold(model: CompiledModel, values: FloatArray, tolerance: float) -> bo
     return True
 
 
-def _within(values: FloatArray, sides: tuple[FloatArray, FloatArray], tolerance: float) -> bool:
-    low, high = sides
-    room_low, room_high = (tolerance * np.maximum(1.0, np.abs(side)) if tolerance else 0.0 for side in sides)
+def _within(values: FloatArray, low: FloatArray, high: FloatArray, tolerance: float) -> bool:
+    room_low, room_high = (
+        tolerance * np.maximum(1.0, np.abs(side)) if tolerance else 0.0 for side in (low, high)
+    )
     below: BoolArray = values < low - room_low
     above: BoolArray = values > high + room_high
     return not (below.any() or above.any())

@@ -104,8 +104,8 @@ def _planes(topology: Topology, rank: Int64Array) -> Planes | None:
     across = np.zeros(topology.num_nodes, dtype=np.bool_)
     across[topology.target[ways[~inside, 0]]] = True
     meeting = (ways[:, 1] >= 0) & across[topology.target[ways[:, 0]]]
-    rail = _rail(topology, rank, (plane, place), ways[~inside & along])
-    local = _local((plane, place), planes, ways[inside & ~meeting], topology)
+    rail = _rail(topology, rank, plane, place, ways[~inside & along])
+    local = _local(plane, place, planes, ways[inside & ~meeting], topology)
     # What joins other places of other planes is a switch of several rails, or else this is no product.
     stray = ~inside & ~along & ~meeting
     if rail is None or local is None or stray.any() or not _reaches_all(local, places):
@@ -137,10 +137,9 @@ def _ends(topology: Topology, ways: Int64Array) -> tuple[Int32Array, Int32Array]
 
 
 def _rail(
-    topology: Topology, rank: Int64Array, at: tuple[Int64Array, Int64Array], ways: Int64Array
+    topology: Topology, rank: Int64Array, plane: Int64Array, place: Int64Array, ways: Int64Array
 ) -> Int64Array | None:
     """Return `Planes.rail`; None if there is not one way for each pair, or they are unlike."""
-    plane, place = at
     planes, places = rank.shape
     source, target = _ends(topology, ways)
     shift = (plane[target] - plane[source]) % planes
@@ -165,10 +164,9 @@ def _alike(topology: Topology, ways: Int64Array) -> bool:
 
 
 def _local(
-    at: tuple[Int64Array, Int64Array], planes: int, ways: Int64Array, topology: Topology
+    plane: Int64Array, place: Int64Array, planes: int, ways: Int64Array, topology: Topology
 ) -> Local | None:
     """Return the routes of a plane; None if planes differ."""
-    plane, place = at
     source, target = _ends(topology, ways)
     if len(ways) == 0 or len(ways) % planes:
         return None

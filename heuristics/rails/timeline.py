@@ -84,6 +84,17 @@ class Adapter(NamedTuple):
     high: Int64Array
 
 
+class _Progress(NamedTuple):
+    """Both sequences of messages as they grow, how many of each there are, and the times reached."""
+
+    port: Port
+    adapter: Adapter
+    count: Int64Array
+    clock: FloatArray
+    known: Int64Array
+    told: Int64Array
+
+
 class Line(NamedTuple):
     """A timeline: messages, how many of port, adapter, and tails; seconds until port and adapter are done."""
 
@@ -113,10 +124,11 @@ def play(load: Load, rule: Rule, end: int) -> Line:
     count, clock = np.zeros(6, np.int64), np.zeros(3)
     known, told = np.zeros(load.ranks, np.int64), np.zeros(load.ranks, np.int64)
     known[0] = told[0] = count[_CUT] = load.shard
+    state = _Progress(port, adapter, count, clock, known, told)
     turn = skipped = 0
     while told.min() < end:
-        _bring(load, rule, end, (adapter, count, clock))
-        _learn((port, adapter, count), (known, told), clock[_NOW] + SLACK * min(load.port, load.adapter))
+        _bring(load, rule, end, state)
+        _learn(state, clock[_NOW] + SLACK * min(load.port, load.adapter))
         if max(count[_SENT], count[_PIECES]) == MOST:
             break
         far = rule.distances[turn]
@@ -126,25 +138,25 @@ def play(load: Load, rule: Rule, end: int) -> Line:
             continue
         skipped = 0
         if total == 0:
-            later = _later(load, end, (port, adapter, count, clock))
+            later = _later(load, end, state)
             if not clock[_NOW] < later < np.inf:
                 break
             clock[_NOW] = later
             continue
-        _send(load, (port, count, clock), (known, told), (far, total))
+        _send(load, state, far, total)
         turn = (turn + 1) % len(rule.distances)
-    tails, done = _tails(load, end, (adapter, count, clock))
+    tails, done = _tails(load, end, state)
     over = port.arrive[count[_SENT] - 1] if told.min() >= end else np.inf
     return Line(port, adapter, (count[_SENT], count[_PIECES], tails), (over, done))
 
 
 @njit(cache=True)
-def _bring(load: Load, rule: Rule, end: int, state: tuple[Adapter, Int64Array, FloatArray]) -> None:
+def _bring(load: Load, rule: Rule, end: int, state: _Progress) -> None:
     """Cut the adapter's messages that have arrived by now; invariant: they follow each other without a gap.
 
     One that needs what only just came to its sender waits for it.
     """
-    adapter, count, clock = state
+    adapter, count, clock = state.adapter, state.count, state.clock
     while count[_CUT] < end and count[_PIECES] < MOST:
         place, cut = count[_PIECES], count[_CUT]
         hop = cut // load.shard
@@ -174,12 +186,9 @@ def _bring(load: Load, rule: Rule, end: int, state: tuple[Adapter, Int64Array, F
 
 
 @njit(cache=True)
-def _learn(
-    sent: tuple[Port, Adapter, Int64Array], lengths: tuple[Int64Array, Int64Array], until: float
-) -> None:
+def _learn(state: _Progress, until: float) -> None:
     """Lengthen the known prefixes by what has arrived; messages arrive in order."""
-    port, adapter, count = sent
-    known, told = lengths
+    port, adapter, count, _, known, told = state
     while count[_HEARD] < count[_SENT] and port.arrive[count[_HEARD]] <= until:
         for j in range(len(known)):
             known[j] = max(known[j], port.high[count[_HEARD], j])
@@ -201,9 +210,9 @@ def _news(known: Int64Array, told: Int64Array, far: int) -> int:
 
 
 @njit(cache=True)
-def _later(load: Load, end: int, state: tuple[Port, Adapter, Int64Array, FloatArray]) -> float:
+def _later(load: Load, end: int, state: _Progress) -> float:
     """Return when something arrives next, or enough does by the adapter; infinite if nothing will."""
-    port, adapter, count, clock = state
+    port, adapter, count, clock, _, _ = state
     later = np.inf
     if count[_HEARD] < count[_SENT]:
         later = port.arrive[count[_HEARD]]
@@ -219,16 +228,10 @@ def _later(load: Load, end: int, state: tuple[Port, Adapter, Int64Array, FloatAr
 
 
 @njit(cache=True)
-def _send(
-    load: Load,
-    state: tuple[Port, Int64Array, FloatArray],
-    lengths: tuple[Int64Array, Int64Array],
-    message: tuple[int, int],
-) -> None:
+def _send(load: Load, state: _Progress, far: int, total: int) -> None:
     """Send all news to the rank at a distance, and take those of the rank as far the other way."""
-    port, count, clock = state
-    known, told = lengths
-    place, (far, total) = count[_SENT], message
+    port, _, count, clock, known, told = state
+    place = count[_SENT]
     for j in range(load.ranks):
         other = (j + far) % load.ranks
         if other > 0 and known[j] > told[other]:
@@ -243,12 +246,12 @@ def _send(
 
 
 @njit(cache=True)
-def _tails(load: Load, end: int, state: tuple[Adapter, Int64Array, FloatArray]) -> tuple[int, float]:
+def _tails(load: Load, end: int, state: _Progress) -> tuple[int, float]:
     """Let adapters carry the rest of all streams, once machines know their own; return number and end.
 
     Shard by shard, each from the machine whose it is.
     """
-    adapter, count, clock = state
+    adapter, count, clock = state.adapter, state.count, state.clock
     place, cut, whole = count[_PIECES], end, load.machines * load.shard
     while cut < whole and place < MOST:
         start, hop = max(clock[_FREE], clock[_LOCAL]), cut // load.shard

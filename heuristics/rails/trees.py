@@ -106,7 +106,7 @@ def _grown(net: Net, hops: Int64Array, slack: int, rounds: int) -> Int64Array:
             for link in range(len(load)):
                 price[link] = net.seconds[link] * np.exp(STEEPNESS * load[link] / most)
             tree = routes[number, root]
-            _grow(net, price, hops[root], slack, (root, tree))
+            _grow(net, price, hops[root], slack, root, tree)
             for place in range(net.places):
                 if tree[place] >= 0:
                     load[net.first[tree[place]]] += net.seconds[net.first[tree[place]]]
@@ -116,9 +116,8 @@ def _grown(net: Net, hops: Int64Array, slack: int, rounds: int) -> Int64Array:
 
 
 @njit(cache=True)
-def _grow(net: Net, price: FloatArray, hops: Int64Array, slack: int, rooted: tuple[int, Int64Array]) -> None:
+def _grow(net: Net, price: FloatArray, hops: Int64Array, slack: int, root: int, tree: Int64Array) -> None:
     """Grow a tree: by the route of least price of those that lead on."""
-    root, tree = rooted
     depth = np.full(net.places, -1, np.int64)
     depth[root] = 0
     for _ in range(net.places - 1):

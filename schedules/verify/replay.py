@@ -255,7 +255,7 @@ def _play_words(
         delivers = turns.first[span] < 0
         rows = ~turns.first[span] if delivers else turns.first[span], turns.last[span]
         if not singles:
-            row, chunk = _play_runs(rows, (delivers, turns.each), table, (held, read), low)
+            row, chunk = _play_runs(rows, (delivers, turns.each), table, held, read, low)
         elif delivers:
             row, chunk = _give_singles(rows, table, held, read, low)
         else:
@@ -312,11 +312,11 @@ def _play_runs(
     rows: tuple[int, int],
     does: tuple[bool, bool],
     table: _Table,
-    state: tuple[UInt64Array, UInt64Array],
+    held: UInt64Array,
+    read: UInt64Array,
     low: int,
 ) -> tuple[int, int]:
     """Read or deliver rows, or (`does`: delivers, each) both; stop as `_play_singles`."""
-    held, read = state
     for row in range(rows[0], rows[1]):
         first, length = _run(table, row, low, low + held.shape[1])
         unit = unit_at(table.units, row) + low + first - table.chunk[row]

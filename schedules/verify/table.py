@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from schedules.schedule import Clock, Schedule
+from schedules.schedule import Clock, Schedule, TransferColumns
 from schedules.verify.errors import VerificationError, wrong_transfer
 from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, frozen
 
@@ -137,7 +137,8 @@ def _raise_route(schedule: Schedule, position: int, what: str) -> None:
 def _check_rows(schedule: Schedule) -> None:
     kinds = _end_kinds(schedule)
     row, code = _first_bad_row(
-        (schedule.chunk, schedule.count_or_empty, schedule.route, schedule.reduce_or_empty),
+        schedule.columns,
+        schedule.reduce_or_empty,
         schedule.chunks.item,
         schedule.route_source,
         schedule.route_target,
@@ -166,7 +167,8 @@ def _end_kinds(schedule: Schedule) -> BoolArray:
 
 @njit(cache=True)
 def _first_bad_row(
-    columns: tuple[Int32Array, Int32Array, Int32Array, BoolArray],
+    rows: TransferColumns,
+    reduce: BoolArray,
     item: Int32Array,
     source: Int32Array,
     target: Int32Array,
@@ -174,7 +176,7 @@ def _first_bad_row(
     combines: BoolArray,
 ) -> tuple[int, int]:
     """Return the first row with an entry out of range or not allowed, and which of the codes above it is."""
-    chunk, count, route, reduce = columns
+    chunk, count, route = rows
     for row in range(len(chunk)):
         first, run = chunk[row], 1 if len(count) == 0 else count[row]
         code = _FINE

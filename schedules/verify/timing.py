@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from schedules.durations import Messages, transfer_ticks
-from schedules.schedule import Schedule
+from schedules.schedule import Schedule, TransferColumns
 from schedules.verify.errors import VerificationError
 from topologies.errors import InputError
 from topologies.exact import INT64_MAX, Int32Array, Int64Array
@@ -53,7 +53,8 @@ def timing(schedule: Schedule) -> Timing:
     """
     order = np.zeros(0, np.int64) if schedule.order is None else schedule.order.astype(np.int64, copy=False)
     kind, route, load = _kinds(
-        (order, schedule.chunk, schedule.count_or_empty, schedule.route),
+        order,
+        schedule.columns,
         schedule.chunks.offset,
         len(schedule.route_table),
     )
@@ -82,14 +83,14 @@ def _largest(values: Int64Array) -> int:
 
 @njit(cache=True)
 def _kinds(
-    columns: tuple[Int64Array, Int32Array, Int32Array, Int32Array], offset: Int64Array, num_routes: int
+    order: Int64Array, rows: TransferColumns, offset: Int64Array, num_routes: int
 ) -> tuple[Int32Array, Int32Array, Int64Array]:
     """Number the (route, load) of messages as they first occur; a load beyond 64 bits becomes -1.
 
     Returns the number of each row (of a message's rows but the first, the complement), and of each number
     the route and the load.
     """
-    order, chunk, runs, route = columns
+    chunk, runs, route = rows
     of_row = np.empty(len(order), dtype=np.int32)
     total = np.zeros(num_routes, dtype=np.int64)
     begun = np.zeros(num_routes, dtype=np.bool_)
@@ -161,8 +162,10 @@ def first_clash(schedule: Schedule, when: Timing) -> Clash | None:
     """
     table = schedule.route_table
     row, other, link = _first_clash(
-        (when.order, when.kind, schedule.route),
-        (table.offsets, table.links, when.begin, when.enter, when.hold),
+        when,
+        schedule.route,
+        table.offsets,
+        table.links,
         schedule.topology.num_links,
     )
     return None if row == _NONE else Clash(row, other, link)
@@ -170,8 +173,10 @@ def first_clash(schedule: Schedule, when: Timing) -> Clash | None:
 
 @njit(cache=True)
 def _first_clash(
-    columns: tuple[Int64Array, Int32Array, Int32Array],
-    tables: tuple[Int64Array, Int32Array, Int64Array, Int64Array, Int64Array],
+    when: Timing,
+    route: Int32Array,
+    offsets: Int64Array,
+    links: Int32Array,
     num_links: int,
 ) -> tuple[int, int, int]:
     """Go through the messages by start; each link keeps a list of the uses that may still matter.
@@ -179,8 +184,7 @@ def _first_clash(
     A use is (enter, leave, first row, next use of the link); one that ends before the current
     start can't meet a later message.
     """
-    order, kind, route = columns
-    offsets, links, at, enter, hold = tables
+    order, kind, _, at, enter, hold = when
     head = np.full(num_links, _NONE, dtype=np.int64)
     uses = np.empty((_FIRST_CAPACITY, 4), dtype=np.int64)
     free, used = _NONE, 0
