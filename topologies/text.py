@@ -69,6 +69,9 @@ class Family:
         The least and the greatest number of arguments; None: any number.
     keys
         The keys of its own, whole numbers, that `build` takes by name.
+    notation
+        Takes the arguments as integers and returns the same network, link by link, in the papers' notation;
+        None where there is no such text. A network whose links are alike keeps it as its expression.
     """
 
     name: str
@@ -78,6 +81,7 @@ class Family:
     build: Callable[..., Topology]
     arguments: tuple[int, int | None] = (1, 1)
     keys: tuple[str, ...] = ()
+    notation: Callable[..., str | None] | None = None
 
     @property
     def separator(self) -> str:
@@ -85,12 +89,24 @@ class Family:
         return "x" if re.match("[A-Z]x[A-Z]", self.form) else ","
 
 
+def _product_of_rings(*lengths: int) -> str | None:
+    """Return a torus as a Cartesian product; None with a ring of two, which would have two links each way."""
+    if min(lengths) < 3:
+        return None
+    if len(set(lengths)) == 1:
+        return f"BiRing(2,{lengths[0]})^{len(lengths)}" if len(lengths) > 1 else f"BiRing(2,{lengths[0]})"
+    return " x ".join(f"BiRing(2,{length})" for length in lengths)
+
+
 # Adding a family: a function that returns a Topology, and one line here.
 # fmt: off
 FAMILIES: Mapping[str, Family] = {family.name: family for family in (
     Family("ring", "n", "ring:8", "bidirectional ring", families.ring),
     Family("uniring", "n", "uniring:8", "unidirectional ring", families.uniring),
-    Family("torus", "AxBx...", "torus:4x4", "torus of any dimensions", families.torus, (1, None)),
+    Family(
+        "torus", "AxBx...", "torus:4x4", "torus of any dimensions", families.torus, (1, None),
+        notation=_product_of_rings,
+    ),
     Family("mesh", "AxBx...", "mesh:5x5", "mesh of any dimensions", families.mesh, (1, None)),
     Family("hypercube", "d", "hypercube:10", "hypercube of 2^d ranks", families.hypercube),
     Family("complete", "n", "complete:8", "complete network K_n", families.complete),
@@ -265,7 +281,11 @@ def _build(text: str, family: Family, args: str | None, keys: Mapping[str, str])
         raise InputError(f"{_shown(text)}: {len(words)} arguments; {_expected(family)}")
     own = _own_keys(text, family.name, family.keys, keys)
     bandwidth, alpha = _rates(text, keys)
-    return family.build(*map(int, words), **own, bandwidth=bandwidth, alpha=alpha)
+    topology = family.build(*map(int, words), **own, bandwidth=bandwidth, alpha=alpha)
+    if family.notation is None or topology.node_bandwidth is None:
+        return topology
+    notation = family.notation(*map(int, words))
+    return topology if notation is None else replace(topology, expression=parse_notation(notation))
 
 
 def _from_notation(text: str, head: str, keys: Mapping[str, str]) -> Topology:

@@ -221,3 +221,22 @@ def test_a_file_says_its_own_bandwidths(tmp_path):
         parse_topology(f"{path}?bandwidth=1GB/s")
     with pytest.raises(InputError, match="rails= is for families"):
         parse_topology(f"{path}?rails=2")
+
+
+@pytest.mark.parametrize("text", ["torus:8", "torus:4x4", "torus:3x5", "torus:3x4x5", "torus:4x4x4"])
+def test_a_torus_is_the_cartesian_product_that_it_keeps_as_its_expression(text: str):
+    network = parse_topology(text)
+    product = network.expression.topology()
+    assert (product.source.tolist(), product.target.tolist()) == (
+        network.source.tolist(),
+        network.target.tolist(),
+    )
+    assert product.num_ranks == network.num_ranks
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["torus:2x4", "torus:4x4?bandwidth=50GB/s,25GB/s", "torus:4x4?drop_links=0-1", "torus:4x4?links=2"],
+)
+def test_a_torus_that_is_no_such_product_keeps_no_expression(text: str):
+    assert parse_topology(text).expression is None
