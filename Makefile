@@ -65,5 +65,5 @@ $(INSTALLED): requirements.txt pyproject.toml
 
 $(WARM): $(INSTALLED)
 	@echo "compiling the kernels (about a minute, once)"
-	@$(BIN)/python -m experiments.warm
+	@$(BIN)/python -m experiments.compile_kernels
 	@touch $@

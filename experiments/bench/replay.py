@@ -8,8 +8,8 @@ import numpy as np
 
 from experiments.bench.making import GIBIBYTE, MICRO, make
 from experiments.bench.measurement import Measurement, at_most, timed
-from experiments.measure import peak_memory, reset_peak_memory
 from experiments.registry import find_method
+from experiments.runner.tasks import peak_memory, reset_peak_memory
 from schedules.collective import collective
 from schedules.method import Problem
 from schedules.simulate import simulate

@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.judge import own_bounds
-from experiments.pipelining import best_slices
+from experiments.runner.judge import best_slices, own_bounds
 from models.bounds import Bound, best_bound
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule

@@ -1,4 +1,8 @@
-"""What is said of a verified schedule: exact cost, simulated time, and the gap to a proven bound."""
+"""What is said of a verified schedule: exact cost, simulated time, and the gap to a proven bound.
+
+The time of a flow depends on the number of slices in which its transfers travel (`best_slices`). The gap
+table compares the methods: one line for each network, collective and size.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +13,51 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from experiments.pipelining import best_slices
 from models.bounds import Bound, best_bound
 from schedules.collective import Collective
 from schedules.cost import StepCost, congestion, step_cost
 from schedules.schedule import Clock, Schedule
+from schedules.simulate import SimulationOptions, simulate
 from topologies.errors import TuttiError
 from topologies.topology import Topology
 from topologies.units import format_size
+
+MOST_HOPS = 2**22
+"""Hops (transfers times links times slices) of the largest simulation tried, a few seconds' worth."""
+PATIENCE = 2
+"""So many powers of two in a row that don't help end the search."""
+
+
+def best_slices(schedule: Schedule, size: Fraction, most_hops: int = MOST_HOPS) -> tuple[int, float]:
+    """Return a number of slices and the simulated time with it, in seconds.
+
+    Powers of two are tried upwards, as long as they help and their simulation has at most `most_hops` hops:
+    more slices follow each other sooner through a tree, but each pays every link's α. So the answer is the
+    same on every machine. Schedules of the other clocks have one slice.
+
+    Parameters
+    ----------
+    schedule
+        Verified.
+    size
+        M in bytes.
+    most_hops
+        The budget; one slice is always simulated.
+    """
+    best, least = 1, simulate(schedule, size).time
+    if schedule.clock is not Clock.FLOW:
+        return best, least
+    hops = int(np.diff(schedule.route_table.offsets)[schedule.route].sum())
+    slices = 2
+    while slices <= best << PATIENCE and slices * hops <= most_hops:
+        time = simulate(schedule, size, SimulationOptions(slices=slices)).time
+        if time < least:
+            best, least = slices, time
+        slices *= 2
+    return best, least
+
 
 GIGA = 10**9
 MICRO = 10**6
@@ -175,3 +215,59 @@ def rounding_note(schedule: Schedule, size: Fraction) -> str:
         return ""
     chunk = Fraction(broken) * size / denominator
     return f"{format_size(size)} does not divide into the chunks (one has {chunk} B): not rounded"
+
+
+Row = Mapping[str, Any]
+GAPS = "gaps.csv"
+INSTANCE = ("topology", "collective", "size_bytes")
+REFERENCE = ("bound_us", "bound_kind", "exact_us", "exact_method", "best_us", "best_method", "best_gap")
+
+
+def method_label(row: Row) -> str:
+    """Return what a method is called beside others: its name and its options."""
+    return " ".join(filter(None, [row["method"], row.get("options") or ""]))
+
+
+def gap_table(rows: Iterable[Row]) -> pd.DataFrame:
+    """Return the gap table.
+
+    Columns: ``topology, collective, size_bytes``; ``bound_us, bound_kind``, the largest proven lower bound;
+    ``exact_us, exact_method``, the best of the exact methods; ``best_us, best_method, best_gap``, the best of
+    all (equal ones: the first of the config); and one column a method, its gap to the bound, empty where it
+    has none. Several seeds of one method share a column, which holds the best.
+    """
+    table = list(rows)
+    labels = list(dict.fromkeys(method_label(row) for row in table))
+    instances: dict[tuple[Any, ...], list[Row]] = {}
+    for row in table:
+        instances.setdefault(tuple(row[name] for name in INSTANCE), []).append(row)
+    lines = [_line(instance, group, labels) for instance, group in instances.items()]
+    return pd.DataFrame(lines, columns=[*INSTANCE, *REFERENCE, *labels])
+
+
+def _line(instance: tuple[Any, ...], rows: list[Row], labels: list[str]) -> dict[str, Any]:
+    line = dict(zip(INSTANCE, instance, strict=True))
+    done = [row for row in rows if row["status"] == "ok"]
+    if not done:
+        return line
+    best, bound = min(done, key=_time), max(done, key=lambda row: float(row["bound_us"] or 0))
+    line |= {"bound_us": bound["bound_us"], "bound_kind": bound["bound_kind"]}
+    line |= {"best_us": best["time_us"], "best_method": method_label(best), "best_gap": _gap(best, bound)}
+    exact = min((row for row in done if row["kind"] == "exact"), key=_time, default=None)
+    if exact is not None:
+        line |= {"exact_us": exact["time_us"], "exact_method": method_label(exact)}
+    for label in labels:
+        gaps = [_gap(row, bound) for row in done if method_label(row) == label]
+        line[label] = min((gap for gap in gaps if gap is not None), default=None)
+    return line
+
+
+def _gap(row: Row, bound: Row) -> float | None:
+    """Return a row's gap to the largest bound of its instance, which another's method may have proven."""
+    if row["gap"] is None or row["bound_us"] == bound["bound_us"]:
+        return None if row["gap"] is None else float(row["gap"])
+    return float(row["time_us"]) / float(bound["bound_us"]) - 1
+
+
+def _time(row: Row) -> float:
+    return float(row["time_us"])

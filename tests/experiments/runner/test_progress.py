@@ -8,9 +8,9 @@ import time
 import pytest
 from rich.console import Console
 
-from experiments import progress
 from experiments.cli import main, synth
-from experiments.progress import waiting
+from experiments.runner import progress
+from experiments.runner.progress import waiting
 
 SYNTH = ["synth", "ring:4", "--method", "bfb", "--size", "1MB"]
 ERASED = "\x1b[2K"

@@ -18,9 +18,8 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from experiments.synthesis import SYNTHESIZE
-from experiments.tasks import Outcome, Task, failure
-from experiments.worker import DISK, DONE, PAUSE, READY, RESUME, STAGE, Setting, work
+from experiments.runner.tasks import SYNTHESIZE, Outcome, Task, failure
+from experiments.runner.worker import DISK, DONE, PAUSE, READY, RESUME, STAGE, Setting, work
 from topologies.errors import TuttiError
 
 LONGEST_WAIT = 3600.0
@@ -29,7 +28,7 @@ SHUTDOWN_SECONDS = 2.0
 """How long a worker may take to leave by itself."""
 
 
-PRELOADED = ["experiments.tasks"]
+PRELOADED = ["experiments.runner.tasks"]
 """Imported once, by a server that has run nothing and has no threads; workers are forked from it at once."""
 
 

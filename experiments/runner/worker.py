@@ -38,7 +38,7 @@ class Setting:
 
     registry: str = "experiments.registry:METHODS"
     schedules: Path | None = None
-    perform: str = "experiments.tasks:perform"
+    perform: str = "experiments.runner.tasks:perform"
 
 
 def load_methods(registry: str) -> Mapping[str, Method]:
@@ -57,8 +57,7 @@ def work(connection: Connection, setting: Setting) -> None:
     """Receive ``(task, bounds)``; send what is said above, each with its stage, outcome or message."""
     _obey_parent()
     # Imported here: this module is for both sides, and what follows is heavy.
-    from experiments.measure import CompilationListener
-    from experiments.tasks import Workplace
+    from experiments.runner.tasks import CompilationListener, Workplace
 
     perform = load(setting.perform)
     CompilationListener(lambda: connection.send((PAUSE, None)), lambda: connection.send((RESUME, None)))

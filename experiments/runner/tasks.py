@@ -1,28 +1,207 @@
-"""A task: one synthesis (the best of some seeds), and the result rows of all its sizes."""
+"""A task: one synthesis (the best of some seeds), verified, and the result rows of all its sizes."""
 
 from __future__ import annotations
 
+import resource
+import sys
+import time
 import traceback
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
-from experiments.judge import Cost, ProvenBound, notes, own_bounds, time_columns
-from experiments.measure import Stopwatch, peak_memory, reset_peak_memory
-from experiments.options import build_options, options_text
+import numpy as np
+from numba.core import event
+
 from experiments.registry import find_method
-from experiments.schedule_files import keep_schedule
-from experiments.synthesis import Made, synthesize_best
+from experiments.runner.judge import Cost, ProvenBound, notes, own_bounds, time_columns
+from experiments.runner.options import build_options, options_text
+from experiments.runner.results import keep_schedule
 from schedules.collective import Collective
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
-from schedules.verify import VerificationError
+from schedules.simulate import simulate
+from schedules.verify import VerificationError, verify
 from topologies.errors import NoSchedule, TuttiError, Unsupported
 from topologies.text import parse_topology
 from topologies.topology import Topology
+
+COMPILING = "numba:compiler_lock"
+"""Numba's event for compiling a kernel or loading a compiled one."""
+MEGABYTE = 10**6
+KIBIBYTE = 2**10
+STATUS = Path("/proc/self/status")
+CLEAR_REFS = Path("/proc/self/clear_refs")
+RESET_PEAK = "5"
+"""What, written to `CLEAR_REFS`, sets the peak back to what is resident now (proc(5))."""
+
+
+class Stopwatch:
+    """Seconds spent inside the ``with`` block, less those in which numba compiled or loaded kernels.
+
+    Attributes
+    ----------
+    seconds, compiling
+        The two parts.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = self.compiling = 0.0
+
+    def __enter__(self) -> Stopwatch:
+        self._listener: Any = event.TimingListener()
+        event.register(COMPILING, self._listener)
+        self._start = time.perf_counter()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        elapsed = time.perf_counter() - self._start
+        event.unregister(COMPILING, self._listener)
+        self.compiling = self._listener.duration if self._listener.done else 0.0
+        self.seconds = max(elapsed - self.compiling, 0.0)
+
+
+class CompilationListener(event.Listener):
+    """Calls `started` and `ended` around each stretch in which numba compiles or loads kernels."""
+
+    def __init__(self, started: Callable[[], None], ended: Callable[[], None]) -> None:
+        self._started, self._ended, self._depth = started, ended, 0
+        event.register(COMPILING, self)
+
+    def on_start(self, event: Any) -> None:
+        """Count one level more."""
+        self._depth += 1
+        if self._depth == 1:
+            self._started()
+
+    def on_end(self, event: Any) -> None:
+        """Count one level less."""
+        self._depth -= 1
+        if self._depth == 0:
+            self._ended()
+
+
+def reset_peak_memory() -> None:
+    """Forget the peak so far, where the system can; elsewhere it is that of the whole process."""
+    try:
+        CLEAR_REFS.write_text(RESET_PEAK)
+    except OSError:
+        return
+
+
+def peak_memory() -> float:
+    """Return the most memory resident since `reset_peak_memory`, in MB (10^6 bytes)."""
+    try:
+        lines = STATUS.read_text().splitlines()
+        kibibytes = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+    except (OSError, StopIteration):
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        kibibytes = peak // KIBIBYTE if sys.platform == "darwin" else peak
+    return kibibytes * KIBIBYTE / MEGABYTE
+
+
+SYNTHESIZE, JUDGE = "synthesize", "judge"
+"""The stages that are told; a time limit counts the first."""
+SHORT_SECONDS = 1.0
+"""A synthesis that took less is done again if compilation disturbed it."""
+
+
+@dataclass(frozen=True)
+class Synthesized:
+    """A verified schedule and what it took.
+
+    Parameters
+    ----------
+    schedule
+        The best one.
+    seed
+        That made it; None for a method without randomness.
+    seeds
+        How many were tried.
+    synth_s, verify_s
+        Seconds of synthesis and of verification over all seeds, compilation left out.
+    """
+
+    schedule: Schedule
+    seed: int | None
+    seeds: int
+    synth_s: float
+    verify_s: float
+
+
+def _silent(stage: str) -> None:
+    """Tell nobody."""
+
+
+def synthesize_best(
+    method: Method,
+    problem: Problem,
+    options: Any,
+    seeds: Sequence[int],
+    size: Fraction,
+    notify: Callable[[str], None] = _silent,
+) -> Synthesized:
+    """Return the schedule of least simulated time at `size` (bytes), the first of equal ones.
+
+    Every candidate is verified before it is compared.
+
+    Raises
+    ------
+    Unsupported
+        If the method does not handle the problem; nothing is built then.
+    NoSchedule
+        If it finds no schedule.
+    VerificationError
+        If a schedule is not legal.
+    """
+    synth_s = verify_s = 0.0
+    best: tuple[float, int, Schedule] | None = None
+    notify(SYNTHESIZE)
+    method.supports(problem, options)
+    for seed in seeds:
+        schedule, seconds = _synthesize_once(method, problem, options, seed, notify)
+        synth_s += seconds
+        notify(JUDGE)
+        with Stopwatch() as verification:
+            _check(method, problem, schedule)
+        verify_s += verification.seconds
+        time = simulate(schedule, size).time if len(seeds) > 1 else 0.0
+        if best is None or time < best[0]:
+            best = (time, seed, schedule)
+    if best is None:
+        raise TuttiError(f"{method.name}: no seed given; at least one is needed")
+    kept = best[1] if method.seeded else None
+    return Synthesized(best[2], kept, len(seeds), synth_s, verify_s)
+
+
+def _synthesize_once(
+    method: Method, problem: Problem, options: Any, seed: int, notify: Callable[[str], None]
+) -> tuple[Schedule, float]:
+    """Return a schedule and the seconds that it took.
+
+    The first time in a process, kernels are compiled or loaded, and that falls into the method's own times
+    too (``build_s``, ``solve_s``); a short synthesis is done again then.
+    """
+    for attempt in ("first", "again"):
+        notify(SYNTHESIZE)
+        with Stopwatch() as watch:
+            schedule = method.synthesize(problem, options, np.random.default_rng(seed))
+        if attempt == "again" or not watch.compiling or watch.seconds > SHORT_SECONDS:
+            break
+    return schedule, watch.seconds
+
+
+def _check(method: Method, problem: Problem, schedule: Schedule) -> None:
+    if schedule.collective != problem.collective or schedule.topology != problem.topology:
+        raise TuttiError(f"{method.name} answered another problem: {schedule.collective} on another network")
+    verify(schedule)
+
 
 Row = dict[str, Any]
 Bounds = MutableMapping[str, ProvenBound]
@@ -139,7 +318,7 @@ class Workplace:
     bounds
         Computed before, here or by other workers.
     notify
-        Is told each stage (`experiments.synthesis`).
+        Is told each stage (`experiments.runner.tasks`).
     """
 
     methods: Mapping[str, Method]
@@ -185,14 +364,14 @@ def _topology(text: str) -> Topology:
     return parse_topology(text)
 
 
-def _synthesize(task: Task, method: Method, topology: Topology, place: Workplace) -> Made:
+def _synthesize(task: Task, method: Method, topology: Topology, place: Workplace) -> Synthesized:
     largest = Fraction(max(task.sizes))
     problem = Problem(topology, task.collective, largest if task.size_dependent else None)
     options = build_options(method, task.options)
     return synthesize_best(method, problem, options, task.seeds, largest, place.notify)
 
 
-def _judge(task: Task, made: Made, bounds: Bounds) -> list[Row]:
+def _judge(task: Task, made: Synthesized, bounds: Bounds) -> list[Row]:
     """Return the rows of a verified schedule."""
     constant = {**Cost(made.schedule).columns(), "verified": True, "seed": made.seed, "seeds": made.seeds}
     constant |= {"synth_s": made.synth_s, "verify_s": made.verify_s}

@@ -1,4 +1,4 @@
-"""Compile the kernels: ``python -m experiments.warm`` runs everything once on tiny networks.
+"""Compile the kernels: ``python -m experiments.compile_kernels`` runs everything once on tiny networks.
 
 Numba keeps what it compiles on disk, so that the first run of a user, and every worker, starts at speed.
 """
@@ -50,7 +50,7 @@ WITHOUT_KERNELS = ("best", "listed", "optimum", "sccl", "teccl")
 """Not run: the portfolio and `listed` run the others again, and solvers have nothing to compile."""
 
 
-def warm() -> None:
+def compile_kernels() -> None:
     """Run every method, the verifier, the simulator and the bounds once."""
     parse_topology("least_circulant:6,16")  # searches its offsets
     balance(circulant_moves(7, np.array([1, 2])))
@@ -64,13 +64,13 @@ def warm() -> None:
     network = tree_network(parse_topology("ring:4"))
     if network is not None:
         pack(network.graph, Fraction(1, 2), products=False)  # greedy trees, of large networks only
-    _warm_flows()
-    _warm_tacos()
+    _compile_flows()
+    _compile_tacos()
     ring = parse_topology("ring:4")
     planned_schedule(Problem(ring, collective(Kind.ALLGATHER, 4), SIZE), 0.1, np.random.default_rng(0))
 
 
-def _warm_flows() -> None:
+def _compile_flows() -> None:
     """Solve an all-to-all by orbits, in both ways, and make its paths."""
     for text in ("ring:4", "mesh:2x3"):
         topology = parse_topology(text)
@@ -80,7 +80,7 @@ def _warm_flows() -> None:
             solve_by_orbits(Demand.uniform(topology), 0.5, by=by)
 
 
-def _warm_tacos() -> None:
+def _compile_tacos() -> None:
     """Match in rounds, along trees and overlapped, which small networks do only when asked to."""
     ring, rng = parse_topology("ring:4"), np.random.default_rng(0)
     for kind, options in (
@@ -131,7 +131,7 @@ def _use(schedule: Schedule) -> None:
 def main() -> int:
     """Warm everything and say how long it took."""
     start = time.perf_counter()
-    warm()
+    compile_kernels()
     print(f"kernels compiled in {time.perf_counter() - start:.0f} s")
     return 0
 

@@ -5,9 +5,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from experiments.pipelining import best_slices
-from experiments.portfolio import ORDER, _limited, portfolio
+from experiments.methods.best import ORDER, _limited, portfolio
 from experiments.registry import METHODS
+from experiments.runner.judge import best_slices
 from models.bounds import best_bound
 from schedules import Problem, collective
 from schedules.verify import verify

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 import zoo
 
-from experiments.config import parse_config, read_config
-from experiments.options import build_options, describe_options
-from experiments.plan import make_plan, select, time_limit
 from experiments.registry import METHODS
+from experiments.runner.config import parse_config, read_config
+from experiments.runner.options import build_options, describe_options
+from experiments.runner.plan import make_plan, select, time_limit
 from experiments.study import is_study, read_study
 from experiments.study.runner import make_tasks
 from topologies import InputError
 from topologies.units import parse_time
 
-CONFIGS = Path(__file__).parents[2] / "configs"
+CONFIGS = Path(__file__).parents[3] / "configs"
 
 GOOD = """
 name = "x"

@@ -1,8 +1,10 @@
-"""The tidy table of a run: its columns, and its files."""
+"""The files of a run: its table of results and its schedules; a file is there whole, or not at all."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,28 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from experiments.replacing import replacing
+from schedules.files import content_hash, write_schedule
+from schedules.schedule import Schedule
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give the path of a draft, which takes the place of `path` at the end of the ``with`` block.
+
+    Raises
+    ------
+    OSError
+        If it can't be written; it names `path` (a full disk does not), and no draft is left behind.
+    """
+    draft = path.with_name(f".{path.name}")
+    try:
+        yield draft
+        draft.replace(path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
+    finally:
+        draft.unlink(missing_ok=True)
+
 
 Row = Mapping[str, Any]
 
@@ -118,3 +141,39 @@ def write_csv(frame: pd.DataFrame, path: Path) -> None:
 def read_results(directory: Path) -> pd.DataFrame:
     """Return the results of a finished run, one row each."""
     return pd.read_parquet(directory / PARQUET)
+
+
+MANY_TRANSFERS = 10**6
+"""Above this a schedule is kept as arrays (.npz), up to it as readable JSON."""
+NAME = re.compile(r"([0-9a-f]{16,128})\.(json\.gz|npz)")
+
+
+def keep_schedule(schedule: Schedule, directory: Path) -> str:
+    """Write a schedule into `directory`, unless it is there, and return its content hash.
+
+    Raises
+    ------
+    InputError, OSError
+        If it can't be written; no half file is left behind.
+    """
+    digest = content_hash(schedule)
+    suffix = "npz" if len(schedule) > MANY_TRANSFERS else "json.gz"
+    path = directory / f"{digest}.{suffix}"
+    if not path.exists():
+        directory.mkdir(parents=True, exist_ok=True)
+        write_schedule(schedule, path)
+    return digest
+
+
+def schedule_path(directory: Path, digest: str) -> Path | None:
+    """Return the file of the schedule with that content hash, None if it was not kept."""
+    paths = (directory / f"{digest}.{suffix}" for suffix in ("json.gz", "npz"))
+    return next((path for path in paths if path.exists()), None)
+
+
+def drop_schedules(directory: Path, keep: Collection[str]) -> None:
+    """Remove the schedules whose content hash is not in `keep`; other files stay."""
+    for path in directory.glob("*") if directory.is_dir() else ():
+        name = NAME.fullmatch(path.name)
+        if name and name[1] not in keep:
+            path.unlink()

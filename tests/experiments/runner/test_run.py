@@ -18,10 +18,9 @@ import psutil
 import pytest
 from rich.console import Console
 
-from experiments.pool import DiskError
-from experiments.replacing import replacing
-from experiments.results import COLUMNS, MEASURED, read_results
-from experiments.runner import RunOptions, run
+from experiments.runner.pool import DiskError
+from experiments.runner.results import COLUMNS, MEASURED, read_results, replacing
+from experiments.runner.run import RunOptions, run
 from topologies import InputError
 
 DESIGNED = """
@@ -216,7 +215,7 @@ if __name__ == "__main__":
     sys.path[:0] = [{root!r}, {here!r}]
     from pathlib import Path
     from rich.console import Console
-    from experiments.runner import RunOptions, run
+    from experiments.runner.run import RunOptions, run
     options = RunOptions(out=Path(sys.argv[2]), workers=2, registry="zoo:METHODS")
     summary = run(sys.argv[1], options, Console(file=sys.stderr))
     sys.exit(130 if summary.interrupted else 0)
@@ -225,7 +224,7 @@ if __name__ == "__main__":
 
 def start(config: Path, out: Path) -> subprocess.Popen:
     """Start a run in a process of its own and wait until a part of it is done."""
-    root, here = str(Path(__file__).parents[2]), str(Path(__file__).parent)
+    root, here = str(Path(__file__).parents[3]), str(Path(__file__).parents[1])
     script = config.with_name("command.py")
     script.write_text(COMMAND.format(root=root, here=here))
     process = subprocess.Popen(
@@ -314,7 +313,7 @@ def test_a_schedule_that_cannot_be_written_stops_the_run_and_loses_nothing(tmp_p
 
 
 def test_two_runs_do_not_share_a_directory(tmp_path):
-    from experiments.store import Store
+    from experiments.runner.store import Store
 
     config = write_config(tmp_path, 'name = "good"')
     with Store(tmp_path / "out"), pytest.raises(InputError, match="another run is writing there"):
@@ -368,12 +367,12 @@ def test_a_file_that_does_not_fit_is_named_and_leaves_the_old_one(tmp_path):
 def test_ctrl_c_while_workers_start_is_quiet(tmp_path):
     """Python's resource tracker, started with the first worker, must not let Ctrl-C reach the others."""
     code = (
-        "import signal; from experiments.pool import _inherited\n"
+        "import signal; from experiments.runner.pool import _inherited\n"
         "from multiprocessing import resource_tracker\n"
         "with _inherited():\n"
         "    resource_tracker.ensure_running()\n"
         "    print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))"
     )
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
     assert done.stdout == "True\n"

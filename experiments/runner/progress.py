@@ -18,7 +18,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from experiments.tasks import Outcome, Task
+from experiments.runner.tasks import Outcome, Task
 
 PLAIN_SECONDS = 10.0
 """Between two lines where there is no terminal."""

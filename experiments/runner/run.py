@@ -12,15 +12,14 @@ from typing import Any
 
 from rich.console import Console
 
-from experiments.config import Config, read_config
-from experiments.manifest import NOT_RUN, describe, now
-from experiments.plan import make_plan, select, time_limit
-from experiments.pool import KEPT, DiskError, Pool
-from experiments.progress import Reporter
-from experiments.rejudging import rejudge
-from experiments.store import Store, in_config_order
-from experiments.tasks import Outcome, Row, Task
-from experiments.worker import Setting, load_methods, one_line
+from experiments.runner.config import Config, read_config
+from experiments.runner.plan import make_plan, select, time_limit
+from experiments.runner.pool import KEPT, DiskError, Pool
+from experiments.runner.progress import Reporter
+from experiments.runner.rejudging import rejudge
+from experiments.runner.store import NOT_RUN, Store, describe, in_config_order, now
+from experiments.runner.tasks import Outcome, Row, Task
+from experiments.runner.worker import Setting, load_methods, one_line
 from topologies.errors import InputError
 
 REGISTRY = Setting.registry
@@ -39,7 +38,7 @@ class RunOptions:
     fresh
         Start over.
     rejudge
-        Take over what other code made, with this code's bounds (`experiments.rejudging`).
+        Take over what other code made, with this code's bounds (`experiments.runner.rejudging`).
     only
         A shell pattern: run only the tasks it matches.
     quiet

@@ -1,8 +1,8 @@
 """Results of other code, judged again: times stay as they were simulated, bounds are this code's.
 
-A run's directory keeps what each version of the code made; a result of another version is normally made anew
-(`experiments.plan`). Where only the bounds have become better, that is a waste: a gap is a time over a bound,
-and the times are known. So a result is taken over if it is of the same task, with
+A run's directory keeps what each version of the code made; a result of another version is normally made
+anew (`experiments.runner.plan`). Where only the bounds have become better, that is a waste: a gap is a time
+over a bound, and the times are known. So a result is taken over if it is of the same task, with
 
 - status ok: its times, and for each size the larger of this code's bound and of the one that its own method
   proved (a certificate that was checked when it was made). A time below the bound is no result: that task is
@@ -19,9 +19,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from experiments.judge import GAP_DIGITS, MICRO, TOO_FAST, ProvenBound
-from experiments.store import Store
-from experiments.tasks import Outcome, Row, Task
+from experiments.runner.judge import GAP_DIGITS, MICRO, TOO_FAST, ProvenBound
+from experiments.runner.store import Store
+from experiments.runner.tasks import Outcome, Row, Task
 from topologies.text import parse_topology
 
 TAKEN = frozenset({"ok", "timeout", "infeasible"})

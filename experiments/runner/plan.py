@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from experiments.config import CollectiveTable, Config, MethodTable, PartTable, Placed
-from experiments.manifest import code_digest
-from experiments.options import build_options, options_text
 from experiments.registry import find_method
-from experiments.tasks import Task
+from experiments.runner.config import CollectiveTable, Config, MethodTable, PartTable, Placed
+from experiments.runner.options import build_options, options_text
+from experiments.runner.store import code_digest
+from experiments.runner.tasks import Task
 from schedules.collective import Collective, Kind, collective, concurrent
 from schedules.method import Method, Problem
 from topologies.errors import InputError, TuttiError
