@@ -1,11 +1,11 @@
 """Worker processes: each performs one call after another, its limits hold, and its death is an answer.
 
-A solver keeps neither its time limit nor a limit of memory always, and a fault in it ends its process. So what
-may misbehave runs in a `Worker`: this process watches the worker's clock and its resident memory, kills it
-beyond a limit, and learns how it died. The clock runs only where the call says so, and stands still while
-kernels are compiled. A worker ignores Ctrl-C, which is its parent's, and ends with its parent even if that was
-killed. The libraries for this do less: loky's executor has no limits and breaks when a worker dies, and
-pebble's has a time limit that can't pause, no limit of memory and no word from a call under way.
+A solver does not always keep its limits of time and memory, and a fault in it ends its process. So what may
+misbehave runs in a `Worker`: this process watches the worker's clock and its resident memory, kills it beyond
+a limit, and learns how it died. The clock runs only where the call says so, and stands still while kernels
+are compiled. A worker ignores Ctrl-C, which is its parent's, and ends with its parent even if that was
+killed. The libraries for this do less: loky's executor has no limits and breaks when a worker dies; pebble's
+has a time limit that can't pause, no limit of memory and no word from a call under way.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ POLL_SECONDS = 0.02
 """Between two looks at a watched worker's memory."""
 LONGEST_WAIT = 3600.0
 """Seconds; what the system waits for is bounded, and a time limit is not."""
+SHUTDOWN_SECONDS = 2.0
+"""How long a worker may take to leave by itself."""
 MEGABYTE = 10**6
 KIBIBYTE = 2**10
 PR_SET_PDEATHSIG = 1
@@ -131,7 +133,7 @@ class Worker:
 
     @classmethod
     def fresh(cls, entry: str) -> Worker:
-        """Start a new Python that imports and runs ``"module:NAME"``, with its pipe: watched, and soon ready."""
+        """Start a new Python that runs ``"module:NAME"`` with a `Caller`: watched, and ready soon."""
         mine, theirs = Pipe()
         with inherited():
             process = _FreshPython(theirs.fileno(), entry)
@@ -140,7 +142,7 @@ class Worker:
 
     @classmethod
     def forked(cls, entry: str, setting: Any, preload: Sequence[str]) -> Worker:
-        """Fork a process, from a server that has imported `preload`, which runs ``entry(pipe, setting)``."""
+        """Fork one that runs `entry` with a `Caller` and a setting, from a server that imported `preload`."""
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([*preload])
         mine, theirs = context.Pipe()
@@ -171,7 +173,8 @@ class Worker:
         self.busy, self._clock, self._peak = True, _Clock(seconds), 0.0
         self._memory = float("inf") if memory is None else memory / MEGABYTE
         self._notify = _ignore if notify is None else notify
-        self.pipe.send(call)
+        with contextlib.suppress(ConnectionError):  # a dead process is found by the next step
+            self.pipe.send(call)
 
     def finish(self) -> Ended:
         """Wait until the call has ended."""
@@ -199,12 +202,14 @@ class Worker:
         try:
             message = self.pipe.recv() if self.pipe.poll() else None
         except (EOFError, OSError):
-            self.process.join()
+            self.end(SHUTDOWN_SECONDS)
             if not self.ready:
                 raise TuttiError("a worker process could not start; what it printed stands above") from None
             return self._ended(End.DEATH)
-        if message is not None:
-            return self._hear(*message)
+        ended = None if message is None else self._hear(*message)
+        return self._over_limits() if ended is None else ended
+
+    def _over_limits(self) -> Ended | None:
         if self.busy and self.watched:
             self._peak = max(self._peak, resident_memory(self.process.pid))
         deadline = self._clock.deadline
@@ -323,7 +328,7 @@ class Caller:
         self.pipe.send((TELL, value))
 
     def serve(self, perform: Callable[[Any], Any]) -> None:
-        """Answer each call by ``perform(call)`` until the pipe closes; a `TuttiError` is raised over there."""
+        """Answer each call by ``perform(call)`` until the pipe closes; a `TuttiError` is raised there."""
         self.pipe.send((READY, None))
         while True:
             try:
@@ -351,13 +356,13 @@ def run_fresh() -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() == int(parent):  # else it died before we asked to be told
-        load(entry)(Connection(int(pipe)))
+        load(entry)(Caller(Connection(int(pipe))))
 
 
 def _run_forked(entry: str, pipe: Connection, setting: Any) -> None:
     _obey_parent()
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    load(entry)(pipe, setting)
+    load(entry)(Caller(pipe), setting)
 
 
 def _obey_parent() -> None:

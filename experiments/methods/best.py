@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from schedules.verify import verify
 from topologies.errors import InputError, NoSchedule, Unsupported, suggestion
+from topologies.ranges import Duration, Names, Number, Options
 from topologies.units import parse_time
 
 DEFAULT_SECONDS = "60s"
@@ -62,7 +63,7 @@ ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
-class BestOptions:
+class BestOptions(Options):
     """Options of the portfolio.
 
     Parameters
@@ -80,20 +81,15 @@ class BestOptions:
         If the time is none, a method is not a name, or the gap is negative.
     """
 
-    time_limit: str = DEFAULT_SECONDS
-    methods: tuple[str, ...] = ()
-    gap: float = DEFAULT_GAP
+    OWNER: ClassVar[str] = "best"
+
+    time_limit: Annotated[str, Duration("60s")] = DEFAULT_SECONDS
+    methods: Annotated[tuple[str, ...], Names()] = ()
+    gap: Annotated[float, Number(least=0, words="it must be 0 or more, such as 0.005")] = DEFAULT_GAP
 
     def __post_init__(self) -> None:
-        """Check the values."""
-        if not 0 <= self.gap < math.inf:
-            raise InputError(f"best option gap is {self.gap:g}; it must be 0 or more, such as 0.005")
-        if parse_time(self.time_limit) <= 0:
-            raise InputError(
-                f"best option time_limit is {self.time_limit!r}; it must be positive, such as 60s"
-            )
-        if isinstance(self.methods, str) or not all(isinstance(name, str) for name in self.methods):
-            raise InputError(f"best option methods is {self.methods!r}; it must be a list of names")
+        """Check the values; the names become a tuple."""
+        super().__post_init__()
         object.__setattr__(self, "methods", tuple(self.methods))
 
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from schedules.simulate import simulate
 from topologies.errors import InputError, NoSchedule, Unsupported, suggestion
+from topologies.ranges import Duration, Names, Options
 from topologies.units import parse_time
 
 DEFAULT_SECONDS = "30s"
@@ -44,7 +45,7 @@ LISTS_PART = 0.4
 
 
 @dataclass(frozen=True)
-class ListedOptions:
+class ListedOptions(Options):
     """Options of the list schedules.
 
     Parameters
@@ -60,17 +61,14 @@ class ListedOptions:
         If the time is none, or a method is not a name.
     """
 
-    of: tuple[str, ...] = TREES
-    time_limit: str = DEFAULT_SECONDS
+    OWNER: ClassVar[str] = "listed"
+
+    of: Annotated[tuple[str, ...], Names(1)] = TREES
+    time_limit: Annotated[str, Duration("20s")] = DEFAULT_SECONDS
 
     def __post_init__(self) -> None:
-        """Check the values."""
-        if parse_time(self.time_limit) <= 0:
-            raise InputError(
-                f"listed option time_limit is {self.time_limit!r}; it must be positive, such as 20s"
-            )
-        if isinstance(self.of, str) or not self.of or not all(isinstance(name, str) for name in self.of):
-            raise InputError(f"listed option of is {self.of!r}; it must be a list of names")
+        """Check the values; the names become a tuple."""
+        super().__post_init__()
         object.__setattr__(self, "of", tuple(self.of))
 
 

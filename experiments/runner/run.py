@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,12 +13,11 @@ from rich.console import Console
 
 from experiments.runner.config import Config, read_config
 from experiments.runner.plan import make_plan, select, time_limit
-from experiments.runner.pool import KEPT, DiskError, Pool
+from experiments.runner.pool import KEPT, DiskError, Pool, Setting, load_methods, one_line
 from experiments.runner.progress import Reporter
 from experiments.runner.rejudging import rejudge
 from experiments.runner.store import NOT_RUN, Store, describe, in_config_order, now
 from experiments.runner.tasks import Outcome, Row, Task
-from experiments.runner.worker import Setting, load_methods, one_line
 from topologies.errors import InputError
 
 REGISTRY = Setting.registry
@@ -157,11 +155,8 @@ def available_workers(given: int | None, configured: int | None, path: str, tabl
 
 
 def _refuse_scheduler(address: str | None) -> None:
-    if address is None:
-        return
-    if importlib.util.find_spec("distributed") is None:
-        raise InputError(f"--scheduler {address}: dask is not installed; pip install 'tutti[dask]'")
-    raise InputError(f"--scheduler {address}: not supported yet; leave it out to run on this machine")
+    if address is not None:
+        raise InputError(f"--scheduler {address}: not supported yet; leave it out to run on this machine")
 
 
 def _settled(store: Store, task: Task, limit: float | None, keep: str) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import resource
-import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
@@ -27,17 +25,12 @@ from schedules.schedule import Schedule
 from schedules.simulate import simulate
 from schedules.verify import VerificationError, verify
 from topologies.errors import NoSchedule, TuttiError, Unsupported
+from topologies.processes import peak_memory, reset_peak_memory
 from topologies.text import parse_topology
 from topologies.topology import Topology
 
 COMPILING = "numba:compiler_lock"
 """Numba's event for compiling a kernel or loading a compiled one."""
-MEGABYTE = 10**6
-KIBIBYTE = 2**10
-STATUS = Path("/proc/self/status")
-CLEAR_REFS = Path("/proc/self/clear_refs")
-RESET_PEAK = "5"
-"""What, written to `CLEAR_REFS`, sets the peak back to what is resident now (proc(5))."""
 
 
 class Stopwatch:
@@ -85,25 +78,6 @@ class CompilationListener(event.Listener):
         self._depth -= 1
         if self._depth == 0:
             self._ended()
-
-
-def reset_peak_memory() -> None:
-    """Forget the peak so far, where the system can; elsewhere it is that of the whole process."""
-    try:
-        CLEAR_REFS.write_text(RESET_PEAK)
-    except OSError:
-        return
-
-
-def peak_memory() -> float:
-    """Return the most memory resident since `reset_peak_memory`, in MB (10^6 bytes)."""
-    try:
-        lines = STATUS.read_text().splitlines()
-        kibibytes = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
-    except (OSError, StopIteration):
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        kibibytes = peak // KIBIBYTE if sys.platform == "darwin" else peak
-    return kibibytes * KIBIBYTE / MEGABYTE
 
 
 SYNTHESIZE, JUDGE = "synthesize", "judge"

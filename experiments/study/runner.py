@@ -15,13 +15,12 @@ from rich.console import Console
 
 from experiments.runner.options import options_text
 from experiments.runner.plan import topology_digest
-from experiments.runner.pool import KEPT, DiskError, Pool
+from experiments.runner.pool import KEPT, DiskError, Pool, Setting, one_line
 from experiments.runner.progress import Reporter
 from experiments.runner.results import write_results
 from experiments.runner.run import RunOptions, Summary, available_workers, written_report
 from experiments.runner.store import Store, code_digest, describe, now
 from experiments.runner.tasks import Row
-from experiments.runner.worker import Setting, one_line
 from experiments.study.columns import COLUMNS
 from experiments.study.config import Entrant, Program, StudyConfig, read_study
 from experiments.study.milp_statistics import scored

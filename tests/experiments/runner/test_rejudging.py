@@ -5,10 +5,10 @@ import shutil
 from fractions import Fraction
 
 import pytest
-from tests.experiments.test_runner import HEAD, comparable, go, write_config
 
 from experiments.cli import main
 from experiments.runner import plan
+from tests.experiments.runner.test_run import HEAD, comparable, go, write_config
 
 METHODS = ('name = "good"', 'name = "hopeless"')
 SMALL = HEAD.replace("[4, 5]", "[4]")

@@ -362,17 +362,3 @@ def test_a_file_that_does_not_fit_is_named_and_leaves_the_old_one(tmp_path):
     with pytest.raises(OSError, match=r"No space left on device: '.*/x\.json'"):
         _write_half(path)
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("x.json", "old")]
-
-
-def test_ctrl_c_while_workers_start_is_quiet(tmp_path):
-    """Python's resource tracker, started with the first worker, must not let Ctrl-C reach the others."""
-    code = (
-        "import signal; from experiments.runner.pool import _inherited\n"
-        "from multiprocessing import resource_tracker\n"
-        "with _inherited():\n"
-        "    resource_tracker.ensure_running()\n"
-        "    print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))"
-    )
-    root = Path(__file__).parents[3]
-    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
-    assert done.stdout == "True\n"

@@ -1,4 +1,4 @@
-"""Incumbents and bounds over time: what solvers tell on a small knapsack, and what their logs are read as."""
+"""GLOP, SCIP and CP-SAT: their statuses, and incumbents and bounds over time, read from their logs."""
 
 import itertools
 from types import SimpleNamespace
@@ -7,30 +7,37 @@ import numpy as np
 import pyomo.environ as pyo
 import pytest
 
-from models.solvers import CpsatOptions, HighsOptions, Progress, ScipOptions, Termination, solve
-from models.solvers.ortools_models import Run
-from models.solvers.traces import cpsat_trace, scip_trace
+from models.solvers import (
+    CpsatOptions,
+    GlopOptions,
+    HighsOptions,
+    Progress,
+    ScipOptions,
+    Termination,
+    ortools,
+    solve,
+)
+from models.solvers.ortools import Stopped, cpsat_trace, scip_trace
 
 THINGS, WEIGHTS = 16, 4
+
+
 RNG = np.random.default_rng(5)
+
+
 SIZES = RNG.integers(20, 60, (WEIGHTS, THINGS))
+
+
 VALUES = SIZES.sum(axis=0) + RNG.integers(-9, 10, THINGS)
+
+
 ROOM = SIZES.sum(axis=1) // 2
+
+
 OFFSET = 3
+
+
 OPTIONS = {"highs": HighsOptions, "scip": ScipOptions, "cp-sat": CpsatOptions}
-
-
-def knapsack(sense):
-    """The most valuable things that keep all weights, or their negative value made as small as can be."""
-    sign = 1 if sense == pyo.maximize else -1
-    m = pyo.ConcreteModel()
-    m.take = pyo.Var(range(THINGS), domain=pyo.Binary)
-    m.room = pyo.ConstraintList()
-    for sizes, room in zip(SIZES.tolist(), ROOM.tolist(), strict=True):
-        m.room.add(sum(s * m.take[i] for i, s in enumerate(sizes)) <= room)
-    value = sum(v * m.take[i] for i, v in enumerate(VALUES.tolist()))
-    m.value = pyo.Objective(expr=sign * value + OFFSET, sense=sense)
-    return m
 
 
 def most():
@@ -45,7 +52,7 @@ def most():
 def test_a_trace_of_a_knapsack_closes_in_on_the_optimum_from_both_sides(solver, sense, own_process):
     points = []
     options = OPTIONS[solver](own_process=own_process, time_limit=20)
-    result = solve(knapsack(sense), solver, options, trace=points.append)
+    result = solve(weighted_knapsack(sense), solver, options, trace=points.append)
     sign = 1 if sense == pyo.maximize else -1
     optimum = sign * most() + OFFSET
     assert result.objective == pytest.approx(optimum)
@@ -60,14 +67,14 @@ def test_a_trace_of_a_knapsack_closes_in_on_the_optimum_from_both_sides(solver, 
 def test_a_trace_leaves_the_log_that_was_asked_for(tmp_path):
     log, points = tmp_path / "scip.log", []
     log.write_text("  0.1s|     1 | dualbound | primalbound |\n  0.2s|     1 | 99 | 98 |\n")
-    solve(knapsack(pyo.maximize), "scip", ScipOptions(log=log), trace=points.append)
+    solve(weighted_knapsack(pyo.maximize), "scip", ScipOptions(log=log), trace=points.append)
     assert "SCIP Status" in log.read_text()
     assert all(point.bound != 99 for point in points)
 
 
 def test_a_solve_that_is_not_traced_has_processor_seconds_too():
-    assert solve(knapsack(pyo.maximize), "scip").cpu_s >= 0
-    assert solve(knapsack(pyo.maximize), "scip", ScipOptions(own_process=True)).cpu_s >= 0
+    assert solve(weighted_knapsack(pyo.maximize), "scip").cpu_s >= 0
+    assert solve(weighted_knapsack(pyo.maximize), "scip", ScipOptions(own_process=True)).cpu_s >= 0
 
 
 @pytest.mark.parametrize(
@@ -82,7 +89,7 @@ def test_a_solve_that_is_not_traced_has_processor_seconds_too():
 )
 def test_who_stops_a_little_before_the_only_limit_has_reached_it(native, limits, why):
     solver = SimpleNamespace(status=lambda: SimpleNamespace(name=native))
-    assert Run(solver, 8.8).termination(CpsatOptions(**limits)) is why
+    assert Stopped(solver, 8.8).termination(CpsatOptions(**limits)) is why
 
 
 def test_the_lines_of_cp_sat_are_read_as_its_manual_has_them():
@@ -111,3 +118,51 @@ def test_the_table_of_scip_is_read_by_its_head():
         "SCIP Status        : solving was interrupted [time limit reached]\n"
     )
     assert list(scip_trace(log)) == [Progress(3.3, None, 4.0), Progress(5.0, 16.0, 4.0)]
+
+
+def weighted_knapsack(sense):
+    """The most valuable things that keep all weights, or their negative value made as small as can be."""
+    sign = 1 if sense == pyo.maximize else -1
+    m = pyo.ConcreteModel()
+    m.take = pyo.Var(range(THINGS), domain=pyo.Binary)
+    m.room = pyo.ConstraintList()
+    for sizes, room in zip(SIZES.tolist(), ROOM.tolist(), strict=True):
+        m.room.add(sum(s * m.take[i] for i, s in enumerate(sizes)) <= room)
+    value = sum(v * m.take[i] for i, v in enumerate(VALUES.tolist()))
+    m.value = pyo.Objective(expr=sign * value + OFFSET, sense=sense)
+    return m
+
+
+def test_the_table_of_native_statuses_is_that_of_glop():
+    from ortools.linear_solver.python.model_builder_helper import SolveStatus
+
+    told_by_limit = {"FEASIBLE", "NOT_SOLVED", "MODEL_IS_VALID", "UNKNOWN_STATUS"}
+    assert set(SolveStatus.__members__) == set(ortools.TERMINATIONS) | told_by_limit
+
+
+def test_columns_of_cp_sat_that_are_not_whole_are_on_a_grid():
+    """The best is x = 2 / 3.1 = 0.645161..., of which 0.6 and 0.645 are the multiples below."""
+    m = pyo.ConcreteModel(name="mixture")
+    m.x, m.y, m.whole = pyo.Var(bounds=(0, 1)), pyo.Var(bounds=(0, 1)), pyo.Var(domain=pyo.Binary)
+    m.room = pyo.Constraint(expr=3.1 * m.x + 1.7 * m.y + m.whole <= 2)
+    m.gain = pyo.Objective(expr=m.x + 0.01 * m.whole, sense=pyo.maximize)
+    coarse, fine = (solve(m, "cp-sat", CpsatOptions(grid=grid, presolve=False)) for grid in (10, 1000))
+    assert coarse.objective == pytest.approx(0.6)
+    assert fine.objective == pytest.approx(0.645)
+    assert coarse.bound is None
+
+
+@pytest.mark.parametrize(
+    ("native", "seconds", "expected"),
+    [
+        ("ABNORMAL", 0.1, Termination.ERROR),
+        ("ABNORMAL", 9.98, Termination.TIME_LIMIT),  # GLOP that runs into its limit says so
+        ("NOT_SOLVED", 9.98, Termination.TIME_LIMIT),
+        ("NOT_SOLVED", 8.2, Termination.TIME_LIMIT),  # CP-SAT gives up before a step that may take too long
+        ("NOT_SOLVED", 0.1, Termination.UNKNOWN),
+        ("OPTIMAL", 10.2, Termination.OPTIMAL),
+    ],
+)
+def test_a_solver_of_or_tools_that_stops_at_its_limit_has_reached_it(native, seconds, expected):
+    stopped = SimpleNamespace(status=lambda: SimpleNamespace(name=native))
+    assert Stopped(stopped, seconds).termination(GlopOptions(time_limit=10.0)) is expected
