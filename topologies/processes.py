@@ -333,7 +333,7 @@ class Caller:
         while True:
             try:
                 call = self.pipe.recv()
-            except EOFError:
+            except (EOFError, ConnectionError):
                 return
             try:
                 self.pipe.send((DONE, perform(call)))

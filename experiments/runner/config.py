@@ -22,6 +22,10 @@ from topologies.errors import InputError, suggestion
 
 KeepSchedules = Literal["all", "best", "none"]
 SIZE_EXAMPLE = '"1MB"'
+Values = dict[str, Any]
+"""A table as TOML has it, not yet checked."""
+PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
+"""A name in braces; the papers' ``C(16,{3,4})`` is none."""
 
 
 class Table(BaseModel):
@@ -230,12 +234,6 @@ def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return str(value) if isinstance(value, Decimal) else repr(value)
-
-
-Values = dict[str, Any]
-"""A table as TOML has it, not yet checked."""
-PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
-"""A name in braces; the papers' ``C(16,{3,4})`` is none."""
 
 
 def expand(table: Mapping[str, Any], keys: Collection[str], where: str) -> Iterator[tuple[Values, str]]:

@@ -28,6 +28,25 @@ MOST_HOPS = 2**22
 """Hops (transfers times links times slices) of the largest simulation tried, a few seconds' worth."""
 PATIENCE = 2
 """So many powers of two in a row that don't help end the search."""
+GIGA = 10**9
+MICRO = 10**6
+GAP_DIGITS = 12
+"""A gap is the quotient of a float and an exact number: beyond these digits is rounding."""
+STATS = (
+    *("algorithm", "build_s", "solve_s", "variables", "constraints", "solver", "solver_gap"),
+    *("trees", "height", "mean_height", "search_s", "removal_s", "packing_s"),
+    *("rank_egress", "rank_egress_unicast", "rank_ingress", "rank_ingress_unicast"),
+    *("link_traffic", "link_traffic_unicast"),
+)
+"""What a method may say of its work that becomes columns (`Schedule.stats`)."""
+WIDE_GAP = 1e-3
+"""A solver's own gap above this is remarked."""
+TOO_FAST = -1e-9
+"""A gap below this is no rounding: the schedule, the simulator or the bound is wrong."""
+Row = Mapping[str, Any]
+GAPS = "gaps.csv"
+INSTANCE = ("topology", "collective", "size_bytes")
+REFERENCE = ("bound_us", "bound_kind", "exact_us", "exact_method", "best_us", "best_method", "best_gap")
 
 
 def best_slices(schedule: Schedule, size: Fraction, most_hops: int = MOST_HOPS) -> tuple[int, float]:
@@ -57,23 +76,6 @@ def best_slices(schedule: Schedule, size: Fraction, most_hops: int = MOST_HOPS) 
             best, least = slices, time
         slices *= 2
     return best, least
-
-
-GIGA = 10**9
-MICRO = 10**6
-GAP_DIGITS = 12
-"""A gap is the quotient of a float and an exact number: beyond these digits is rounding."""
-STATS = (
-    *("algorithm", "build_s", "solve_s", "variables", "constraints", "solver", "solver_gap"),
-    *("trees", "height", "mean_height", "search_s", "removal_s", "packing_s"),
-    *("rank_egress", "rank_egress_unicast", "rank_ingress", "rank_ingress_unicast"),
-    *("link_traffic", "link_traffic_unicast"),
-)
-"""What a method may say of its work that becomes columns (`Schedule.stats`)."""
-WIDE_GAP = 1e-3
-"""A solver's own gap above this is remarked."""
-TOO_FAST = -1e-9
-"""A gap below this is no rounding: the schedule, the simulator or the bound is wrong."""
 
 
 @dataclass(frozen=True)
@@ -215,12 +217,6 @@ def rounding_note(schedule: Schedule, size: Fraction) -> str:
         return ""
     chunk = Fraction(broken) * size / denominator
     return f"{format_size(size)} does not divide into the chunks (one has {chunk} B): not rounded"
-
-
-Row = Mapping[str, Any]
-GAPS = "gaps.csv"
-INSTANCE = ("topology", "collective", "size_bytes")
-REFERENCE = ("bound_us", "bound_kind", "exact_us", "exact_method", "best_us", "best_method", "best_gap")
 
 
 def method_label(row: Row) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from experiments.runner.tasks import SYNTHESIZE, CompilationListener, Outcome, Task, Workplace, failure
 from schedules.method import Method
@@ -68,13 +68,17 @@ def _set_clock(caller: Caller, stage: str) -> None:
         caller.stop_clock()
 
 
-def _perform(
-    perform: Callable[[Task, Workplace], Outcome], place: Workplace, given: tuple[Task, Mapping[str, Any]]
-) -> Outcome:
-    task, bounds = given
-    place.bounds.update(bounds)
+class _Call(NamedTuple):
+    """A task, and the bounds of its sizes that are known."""
+
+    task: Task
+    bounds: Mapping[str, Any]
+
+
+def _perform(perform: Callable[[Task, Workplace], Outcome], place: Workplace, call: _Call) -> Outcome:
+    place.bounds.update(call.bounds)
     try:
-        return perform(task, place)
+        return perform(call.task, place)
     except BrokenPipeError:
         raise
     except (OSError, TuttiError) as error:
@@ -157,7 +161,7 @@ class Pool:
                     task = self._tasks[worker] = waiting.pop()
                     started(task)
                     known = {key: bounds[key] for key in _bound_keys(task) if key in bounds}
-                    worker.give((task, known), self._limit)
+                    worker.give(_Call(task, known), self._limit)
 
     def _start(self) -> None:
         worker = Worker.forked("experiments.runner.pool:work", self._setting, PRELOADED)

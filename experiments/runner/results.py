@@ -15,28 +15,7 @@ import pyarrow.parquet as pq
 from schedules.files import content_hash, write_schedule
 from schedules.schedule import Schedule
 
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Give the path of a draft, which takes the place of `path` at the end of the ``with`` block.
-
-    Raises
-    ------
-    OSError
-        If it can't be written; it names `path` (a full disk does not), and no draft is left behind.
-    """
-    draft = path.with_name(f".{path.name}")
-    try:
-        yield draft
-        draft.replace(path)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
-    finally:
-        draft.unlink(missing_ok=True)
-
-
 Row = Mapping[str, Any]
-
 COLUMNS: dict[str, Any] = {
     "topology": pa.string(),
     "nodes": pa.int64(),
@@ -100,7 +79,6 @@ Of flow schedules: ``slices`` that pipeline it at this size; ``trees`` a root (k
 ``height`` in hops between ranks, and the seconds to find the bottleneck, remove the switches and pack the
 trees. In units of M, what the busiest rank sends (``rank_egress``) and receives (``rank_ingress``) and what
 crosses all links, with in-network multicast and aggregation and (``_unicast``) without."""
-
 MEASURED = frozenset(
     {
         *("synth_s", "build_s", "solve_s", "verify_s", "simulate_s", "peak_rss_mb"),
@@ -108,8 +86,29 @@ MEASURED = frozenset(
     }
 )
 """The columns that differ from run to run."""
-
 PARQUET, CSV = "results.parquet", "results.csv"
+MANY_TRANSFERS = 10**6
+"""Above this a schedule is kept as arrays (.npz), up to it as readable JSON."""
+NAME = re.compile(r"([0-9a-f]{16,128})\.(json\.gz|npz)")
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give the path of a draft, which takes the place of `path` at the end of the ``with`` block.
+
+    Raises
+    ------
+    OSError
+        If it can't be written; it names `path` (a full disk does not), and no draft is left behind.
+    """
+    draft = path.with_name(f".{path.name}")
+    try:
+        yield draft
+        draft.replace(path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def to_table(rows: Iterable[Row], columns: Mapping[str, Any] = COLUMNS) -> Any:
@@ -141,11 +140,6 @@ def write_csv(frame: pd.DataFrame, path: Path) -> None:
 def read_results(directory: Path) -> pd.DataFrame:
     """Return the results of a finished run, one row each."""
     return pd.read_parquet(directory / PARQUET)
-
-
-MANY_TRANSFERS = 10**6
-"""Above this a schedule is kept as arrays (.npz), up to it as readable JSON."""
-NAME = re.compile(r"([0-9a-f]{16,128})\.(json\.gz|npz)")
 
 
 def keep_schedule(schedule: Schedule, directory: Path) -> str:

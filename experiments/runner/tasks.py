@@ -31,6 +31,14 @@ from topologies.topology import Topology
 
 COMPILING = "numba:compiler_lock"
 """Numba's event for compiling a kernel or loading a compiled one."""
+SYNTHESIZE, JUDGE = "synthesize", "judge"
+"""The stages that are told; a time limit counts the first."""
+SHORT_SECONDS = 1.0
+"""A synthesis that took less is done again if compilation disturbed it."""
+Row = dict[str, Any]
+Bounds = MutableMapping[str, ProvenBound]
+STATUS_OF = {Unsupported: "unsupported", NoSchedule: "infeasible"}
+"""The outcomes of a method that are answers; everything else raised is a failure."""
 
 
 class Stopwatch:
@@ -78,12 +86,6 @@ class CompilationListener(event.Listener):
         self._depth -= 1
         if self._depth == 0:
             self._ended()
-
-
-SYNTHESIZE, JUDGE = "synthesize", "judge"
-"""The stages that are told; a time limit counts the first."""
-SHORT_SECONDS = 1.0
-"""A synthesis that took less is done again if compilation disturbed it."""
 
 
 @dataclass(frozen=True)
@@ -175,13 +177,6 @@ def _check(method: Method, problem: Problem, schedule: Schedule) -> None:
     if schedule.collective != problem.collective or schedule.topology != problem.topology:
         raise TuttiError(f"{method.name} answered another problem: {schedule.collective} on another network")
     verify(schedule)
-
-
-Row = dict[str, Any]
-Bounds = MutableMapping[str, ProvenBound]
-
-STATUS_OF = {Unsupported: "unsupported", NoSchedule: "infeasible"}
-"""The outcomes of a method that are answers; everything else raised is a failure."""
 
 
 @dataclass(frozen=True)

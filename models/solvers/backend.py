@@ -24,6 +24,8 @@ from models.solvers.features import Feature
 from models.solvers.options import SolverOptions
 from models.solvers.outcome import Extras, Outcome
 
+STREAMS = (1, 2)
+
 
 @dataclass(frozen=True)
 class Extra:
@@ -112,9 +114,6 @@ def _version(distribution: str) -> str:
         return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:
         return ""
-
-
-STREAMS = (1, 2)
 
 
 @contextmanager

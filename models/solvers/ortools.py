@@ -60,13 +60,23 @@ TERMINATIONS = {
     "SOLVER_TYPE_UNAVAILABLE": Termination.ERROR,
 }
 
-MODULES, INSTALL = ("ortools.linear_solver.python.model_builder_helper",), "pip install ortools"
+MODULES = ("ortools.linear_solver.python.model_builder_helper",)
+INSTALL = "pip install ortools"
 LIMITED = frozenset({"FEASIBLE", "NOT_SOLVED"})
 _Options = TypeVar("_Options", bound=SolverOptions)
 MOST = 0.5
 """Of its time limit: who stops then without a solution that is proven has given up for lack of time."""
 ALMOST = 0.99
 """Of its time limit: who stops then, GLOP with ABNORMAL too, has reached it."""
+GLOP_METHODS = ("primal", "dual")
+NODES = 10
+"""After so many nodes a traced SCIP writes a line of its table; otherwise after 100."""
+CPSAT_LINE = re.compile(
+    r"^#(?:\d+|Bound|Done)\s+([\d.]+)s (?:.*?best:(\S+)\s+next:\[([^\]]*)\])?", re.MULTILINE
+)
+SCIP_HEAD = "dualbound"
+INFINITE = 1e20
+"""SCIP's infinity."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,9 +205,6 @@ def read_whole(run: Stopped, options: SolverOptions) -> Outcome:
     )
 
 
-GLOP_METHODS = ("primal", "dual")
-
-
 @dataclass(frozen=True, kw_only=True)
 class GlopOptions(SolverOptions):
     """Options of GLOP (`ortools/glop/parameters.proto`). It runs on one thread.
@@ -268,10 +275,6 @@ GLOP = Backend(
 )
 
 
-NODES = 10
-"""After so many nodes a traced SCIP writes a line of its table; otherwise after 100."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class ScipOptions(SolverOptions):
     """Options of SCIP (https://www.scipopt.org/doc/html/PARAMETERS.php). It runs on one thread.
@@ -333,7 +336,7 @@ SCIP = Backend(
 
 @dataclass(frozen=True, kw_only=True)
 class CpsatOptions(SolverOptions):
-    """Options of CP-SAT (`ortools/sat/sat_cpsat_parameters.proto`).
+    """Options of CP-SAT (`ortools/sat/sat_parameters.proto`).
 
     Parameters
     ----------
@@ -398,14 +401,6 @@ CPSAT = Backend(
     install=INSTALL,
     modules=MODULES,
 )
-
-
-CPSAT_LINE = re.compile(
-    r"^#(?:\d+|Bound|Done)\s+([\d.]+)s (?:.*?best:(\S+)\s+next:\[([^\]]*)\])?", re.MULTILINE
-)
-SCIP_HEAD = "dualbound"
-INFINITE = 1e20
-"""SCIP's infinity."""
 
 
 def cpsat_trace(log: str, *, maximize: bool) -> Iterator[Progress]:

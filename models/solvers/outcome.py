@@ -15,6 +15,9 @@ from models.solvers.features import Feature
 from topologies.errors import InputError
 from topologies.exact import FloatArray
 
+ROUNDING = 1e-6
+"""Of a solver's bound, a float."""
+
 
 class Place(IntEnum):
     """Where a column or row stands in a basis."""
@@ -109,10 +112,6 @@ class Extras:
 
 
 NOTHING = Extras()
-
-
-ROUNDING = 1e-6
-"""Of a solver's bound, a float."""
 
 
 def least_whole(bound: float) -> int:
