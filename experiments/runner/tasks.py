@@ -32,7 +32,7 @@ from topologies.topology import Topology
 COMPILING = "numba:compiler_lock"
 """Numba's event for compiling a kernel or loading a compiled one."""
 SYNTHESIZE, JUDGE = "synthesize", "judge"
-"""The stages that are told; a time limit counts the first."""
+"""The stages that `notify` is given; a time limit counts the first."""
 SHORT_SECONDS = 1.0
 """A synthesis that took less is done again if compilation disturbed it."""
 Row = dict[str, Any]
@@ -287,7 +287,7 @@ class Workplace:
     bounds
         Computed before, here or by other workers.
     notify
-        Is told each stage (`experiments.runner.tasks`).
+        Is given each stage, `SYNTHESIZE` or `JUDGE`.
     """
 
     methods: Mapping[str, Method]
@@ -309,8 +309,8 @@ def perform(task: Task, place: Workplace) -> Outcome:
     known = set(place.bounds)
     try:
         topology = _topology(task.topology)
-        made = _synthesize(task, method, topology, place)
-        rows = _judge(task, made, place.bounds)
+        result = _synthesize(task, method, topology, place)
+        rows = _judge(task, result, place.bounds)
     except (Unsupported, NoSchedule) as outcome:
         status = next(status for kind, status in STATUS_OF.items() if isinstance(outcome, kind))
         return Outcome(status, task.rows(status, str(outcome)))
@@ -318,7 +318,7 @@ def perform(task: Task, place: Workplace) -> Outcome:
         return failure(task, _one_line(error), traceback.format_exc())
     new = {key: bound for key, bound in place.bounds.items() if key not in known}
     if place.schedules is not None:
-        digest = keep_schedule(made.schedule, place.schedules)
+        digest = keep_schedule(result.schedule, place.schedules)
         rows = [{**row, "schedule": digest} for row in rows]
     return Outcome("ok", rows, new)
 
@@ -340,17 +340,17 @@ def _synthesize(task: Task, method: Method, topology: Topology, place: Workplace
     return synthesize_best(method, problem, options, task.seeds, largest, place.notify)
 
 
-def _judge(task: Task, made: Synthesized, bounds: Bounds) -> list[Row]:
+def _judge(task: Task, result: Synthesized, bounds: Bounds) -> list[Row]:
     """Return the rows of a verified schedule."""
-    constant = {**Cost(made.schedule).columns(), "verified": True, "seed": made.seed, "seeds": made.seeds}
-    constant |= {"synth_s": made.synth_s, "verify_s": made.verify_s}
-    own, rows = own_bounds(made.schedule), []
+    constant = {**Cost(result.schedule).columns(), "verified": True}
+    constant |= {name: getattr(result, name) for name in ("seed", "seeds", "synth_s", "verify_s")}
+    own, rows = own_bounds(result.schedule), []
     for row in task.rows("ok"):
         size = Fraction(row["size_bytes"])
-        bound = _bound(task, made.schedule, row["size_bytes"], bounds).or_better(own, size)
+        bound = _bound(task, result.schedule, row["size_bytes"], bounds).or_better(own, size)
         with Stopwatch() as watch:
-            measured = time_columns(made.schedule, size, bound)
-        note = notes(made.schedule, size)
+            measured = time_columns(result.schedule, size, bound)
+        note = notes(result.schedule, size)
         rows.append({**row, **constant, **measured, "simulate_s": watch.seconds, "note": note})
     return [{**row, "peak_rss_mb": peak_memory()} for row in rows]
 

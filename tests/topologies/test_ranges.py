@@ -6,7 +6,6 @@ from typing import Annotated, ClassVar
 
 import pytest
 
-from experiments.registry import METHODS
 from topologies.errors import InputError
 from topologies.ranges import Choice, Duration, Names, Number, Options, Whole
 
@@ -67,8 +66,3 @@ def test_values_inside_their_ranges_pass():
 def test_a_text_that_is_no_time_says_so_itself():
     with pytest.raises(InputError, match="soon"):
         Demo(limit="soon")
-
-
-def test_the_defaults_of_every_method_are_inside_their_ranges():
-    for method in METHODS.values():
-        method.options()
