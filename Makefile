@@ -11,7 +11,7 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3.11 python3; do $$p -c '$(NEW_ENOUGH)' 2>/dev/null && echo $$p && break; done)
 
 INSTALLED := $(VENV)/.installed
-WARM      := $(VENV)/.warm
+COMPILED  := $(VENV)/.compiled
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test lint bench docs lock clean
@@ -19,13 +19,13 @@ WARM      := $(VENV)/.warm
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-6s %s\n", $$1, $$2}'
 
-setup: $(WARM) ## create .venv from the locked requirements, compile the kernels
+setup: $(COMPILED) ## create .venv from the locked requirements, compile the kernels
 	@:
 
-run: $(WARM) ## run the experiment CONFIG=configs/torus.toml (more options in ARGS)
+run: $(COMPILED) ## run the experiment CONFIG=configs/torus.toml (more options in ARGS)
 	@$(BIN)/python experiments/run.py $(CONFIG) $(ARGS)
 
-test: $(WARM) ## run the tests and the examples in docstrings
+test: $(COMPILED) ## run the tests and the examples in docstrings
 	@$(BIN)/python -m pytest -q -n 2 $(ARGS)
 
 lint: $(INSTALLED) ## check style, format, types and the direction of imports
@@ -34,10 +34,10 @@ lint: $(INSTALLED) ## check style, format, types and the direction of imports
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 
-bench: $(WARM) ## run the benchmarks
+bench: $(COMPILED) ## run the benchmarks
 	@$(BIN)/python -m experiments.bench $(ARGS)
 
-docs: $(WARM) ## build the reference of the public names in build/docs
+docs: $(COMPILED) ## build the reference of the public names in build/docs
 	@$(BIN)/python -m pdoc --docformat numpy --output-directory build/docs \
 	    topologies schedules models heuristics expansions experiments
 
@@ -46,7 +46,7 @@ lock: ## resolve requirements.txt again from pyproject.toml (needs uv)
 	    --no-emit-index-url --no-header --extra dev --extra docs --output-file requirements.txt pyproject.toml
 
 clean: ## remove caches and build products; keeps .venv and results
-	@rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache $(WARM)
+	@rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache $(COMPILED)
 	@find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 $(INSTALLED): requirements.txt pyproject.toml
@@ -63,7 +63,7 @@ $(INSTALLED): requirements.txt pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
 	@touch $@
 
-$(WARM): $(INSTALLED)
+$(COMPILED): $(INSTALLED)
 	@echo "compiling the kernels (about a minute, once)"
-	@$(BIN)/python -m experiments.warm
+	@$(BIN)/python -m experiments.compile_kernels
 	@touch $@

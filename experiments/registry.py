@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from expansions import METHOD as EXPANSION
-from experiments.listed import listed
-from experiments.portfolio import portfolio
+from experiments.methods.best import portfolio
+from experiments.methods.list_scheduled import listed
 from heuristics.blink import METHOD as BLINK
 from heuristics.blueconnect import METHOD as BLUECONNECT
 from heuristics.bruck import METHOD as BRUCK

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from typing import Annotated
 
 import numpy as np
 
@@ -21,9 +22,9 @@ from heuristics.steps import Rows, step_schedule, supports_allgathers
 from schedules.compose import from_allgather
 from schedules.method import Method, Problem
 from schedules.schedule import Chunks, Schedule
-from topologies.errors import InputError
 from topologies.exact import Int64Array
 from topologies.grids import Grid, Line, grid_of, machines_of
+from topologies.ranges import Options, Whole
 from topologies.topology import Topology
 
 LineRows = Rows
@@ -146,7 +147,7 @@ def chunked_spread(problem: Problem, grid: Grid, travel: Sequence[Sequence[Part]
 
 
 @dataclass(frozen=True)
-class ByDimensionOptions:
+class ByDimensionOptions(Options):
     """Options of the algorithms that send chunks through dimensions.
 
     Parameters
@@ -160,12 +161,7 @@ class ByDimensionOptions:
         If it is no positive integer.
     """
 
-    chunks: int = 4
-
-    def __post_init__(self) -> None:
-        """Check the value."""
-        if isinstance(self.chunks, bool) or not isinstance(self.chunks, int) or self.chunks < 1:
-            raise InputError(f"chunks is {self.chunks!r}; it must be an integer of at least 1")
+    chunks: Annotated[int, Whole(1, words="it must be an integer of at least 1")] = 4
 
 
 def by_dimension(

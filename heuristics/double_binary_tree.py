@@ -32,6 +32,7 @@ M/b.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
@@ -39,14 +40,14 @@ from heuristics.pipelined_trees import MOST_SLICES, check_pipeline, fastest_tree
 from schedules.collective import Kind
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
-from topologies.errors import InputError
 from topologies.exact import Int32Array
+from topologies.ranges import Options, Whole
 
 KINDS = (Kind.ALLREDUCE, Kind.BROADCAST, Kind.REDUCE)
 
 
 @dataclass(frozen=True)
-class PipelineOptions:
+class PipelineOptions(Options):
     """Options of pipelined trees.
 
     Parameters
@@ -60,15 +61,9 @@ class PipelineOptions:
         If it is no integer from 0 to `MOST_SLICES`.
     """
 
-    slices: int = 0
-
-    def __post_init__(self) -> None:
-        """Check the value."""
-        whole = isinstance(self.slices, int) and not isinstance(self.slices, bool)
-        if not whole or not 0 <= self.slices <= MOST_SLICES:
-            raise InputError(
-                f"slices is {self.slices!r}; it must be an integer from 0 (automatic) to {MOST_SLICES}"
-            )
+    slices: Annotated[
+        int, Whole(0, MOST_SLICES, words=f"it must be an integer from 0 (automatic) to {MOST_SLICES}")
+    ] = 0
 
 
 def synthesize(problem: Problem, options: PipelineOptions, rng: np.random.Generator) -> Schedule:

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -36,13 +36,13 @@ from heuristics.steps import supports_allgathers
 from schedules.compose import from_allgather
 from schedules.method import Method, Problem
 from schedules.schedule import Chunks, Clock, Routes, Schedule
-from topologies.errors import InputError
 from topologies.exact import BoolArray, Int32Array, Int64Array
+from topologies.ranges import Flag, Options
 from topologies.topology import Topology
 
 
 @dataclass(frozen=True)
-class MultiTreeOptions:
+class MultiTreeOptions(Options):
     """Options of MultiTree.
 
     Parameters
@@ -56,12 +56,9 @@ class MultiTreeOptions:
         If a value is none of these.
     """
 
-    lockstep: bool = False
+    OWNER: ClassVar[str] = "multitree"
 
-    def __post_init__(self) -> None:
-        """Check the values."""
-        if not isinstance(self.lockstep, bool):
-            raise InputError(f"multitree option lockstep is {self.lockstep!r}; allowed: true, false")
+    lockstep: Annotated[bool, Flag(words="allowed: true, false")] = False
 
 
 def synthesize(problem: Problem, options: MultiTreeOptions, rng: np.random.Generator) -> Schedule:

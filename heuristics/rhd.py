@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -18,13 +19,13 @@ from heuristics.steps import Rows, needs_power_of_two, step_schedule, supports_a
 from schedules.compose import from_allgather
 from schedules.method import Method, Problem
 from schedules.schedule import Chunks, Schedule
-from topologies.errors import InputError
+from topologies.ranges import Choice, Options
 
 DOUBLING, HALVING = "doubling", "halving"
 
 
 @dataclass(frozen=True)
-class RhdOptions:
+class RhdOptions(Options):
     """Options of recursive halving-doubling.
 
     Parameters
@@ -39,12 +40,9 @@ class RhdOptions:
         If it is neither.
     """
 
-    distance: str = DOUBLING
+    OWNER: ClassVar[str] = "rhd"
 
-    def __post_init__(self) -> None:
-        """Check the value."""
-        if self.distance not in (DOUBLING, HALVING):
-            raise InputError(f"rhd option distance is {self.distance!r}; allowed: {DOUBLING}, {HALVING}")
+    distance: Annotated[str, Choice((DOUBLING, HALVING))] = DOUBLING
 
 
 def synthesize(problem: Problem, options: RhdOptions, rng: np.random.Generator) -> Schedule:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 
@@ -16,12 +17,12 @@ from heuristics.steps import Rows, step_schedule, supports_allgathers
 from schedules.compose import from_allgather
 from schedules.method import Method, Problem
 from schedules.schedule import Chunks, Schedule
-from topologies.errors import InputError
 from topologies.exact import Int64Array
+from topologies.ranges import Options
 
 
 @dataclass(frozen=True)
-class RingOptions:
+class RingOptions(Options):
     """Options of the ring.
 
     Parameters
@@ -35,12 +36,9 @@ class RingOptions:
         If it is neither true nor false.
     """
 
-    one_way: bool = False
+    OWNER: ClassVar[str] = "ring"
 
-    def __post_init__(self) -> None:
-        """Check the value."""
-        if not isinstance(self.one_way, bool):
-            raise InputError(f"ring option one_way is {self.one_way!r}; allowed: true, false")
+    one_way: bool = False
 
 
 def synthesize(problem: Problem, options: RingOptions, rng: np.random.Generator) -> Schedule:

@@ -30,6 +30,7 @@ further apart pay the α of each link, and share links.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -39,16 +40,16 @@ from schedules.collective import Kind
 from schedules.compose import from_allgather
 from schedules.method import Method, Problem
 from schedules.schedule import Chunks, Schedule
-from topologies.errors import InputError
 from topologies.exact import Int64Array
 from topologies.grids import Grid, Line
+from topologies.ranges import Choice, Options
 
 BANDWIDTH, LATENCY = "bandwidth", "latency"
 NEED = "a torus whose sides are powers of two"
 
 
 @dataclass(frozen=True)
-class SwingOptions:
+class SwingOptions(Options):
     """Options of Swing.
 
     Parameters
@@ -62,12 +63,11 @@ class SwingOptions:
         If it is neither.
     """
 
-    version: str = BANDWIDTH
+    OWNER: ClassVar[str] = "swing"
 
-    def __post_init__(self) -> None:
-        """Check the value."""
-        if self.version not in (BANDWIDTH, LATENCY):
-            raise InputError(f"swing option version is {self.version!r}; allowed: {BANDWIDTH}, {LATENCY}")
+    version: Annotated[str, Choice((BANDWIDTH, LATENCY), words=f"allowed: {BANDWIDTH}, {LATENCY}")] = (
+        BANDWIDTH
+    )
 
 
 def synthesize(problem: Problem, options: SwingOptions, rng: np.random.Generator) -> Schedule:

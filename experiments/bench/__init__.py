@@ -24,7 +24,7 @@ from experiments.bench.measurement import Measurement, at_most, exactly
 from experiments.bench.replay import bench_simulate, bench_verify, bench_verify_large
 from experiments.bench.tacos import bench_tacos, bench_tacos_large
 from experiments.cli.output import print_table
-from experiments.manifest import machine, now, versions
+from experiments.runner.store import machine, now, versions
 from topologies.errors import suggestion
 
 __all__ = ["BENCHMARKS", "LARGE", "Measurement", "at_most", "exactly", "main", "run", "summary"]

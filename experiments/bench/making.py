@@ -5,9 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 from experiments.bench.measurement import best_of_three
-from experiments.options import build_options
 from experiments.registry import find_method
-from experiments.synthesis import Made, synthesize_best
+from experiments.runner.options import build_options
+from experiments.runner.tasks import Synthesized, synthesize_best
 from schedules.collective import collective
 from schedules.method import Problem
 from schedules.schedule import Schedule
@@ -17,7 +17,7 @@ GIGA, MICRO = 10**9, 10**6
 GIBIBYTE = Fraction(2**30)
 
 
-def make(text: str, method: str, **options: object) -> Made:
+def make(text: str, method: str, **options: object) -> Synthesized:
     """Return a method's verified allgather at 1 GiB."""
     topology, chosen = parse_topology(text), find_method(method)
     problem = Problem(topology, collective("allgather", topology.num_ranks), GIBIBYTE)

@@ -9,7 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar
 
-from experiments.measure import Stopwatch
+from experiments.runner.tasks import Stopwatch
 
 REFERENCE = Path(__file__).resolve().parents[2] / "tests" / "data" / "reference"
 SHORT_SECONDS = 2.0

@@ -8,12 +8,12 @@ import numpy as np
 
 from experiments.bench.making import GIBIBYTE, MICRO, make
 from experiments.bench.measurement import Measurement, at_most, timed
-from experiments.measure import peak_memory, reset_peak_memory
 from experiments.registry import find_method
 from schedules.collective import collective
 from schedules.method import Problem
 from schedules.simulate import simulate
 from schedules.verify import verify
+from topologies.processes import peak_memory, reset_peak_memory
 from topologies.text import parse_topology
 
 

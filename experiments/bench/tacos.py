@@ -11,16 +11,16 @@ import numpy as np
 
 from experiments.bench.making import GIBIBYTE, MICRO, make
 from experiments.bench.measurement import Measurement, at_most, exactly, reference
-from experiments.measure import Stopwatch, peak_memory, reset_peak_memory
-from experiments.options import build_options
 from experiments.registry import find_method
-from experiments.synthesis import synthesize_best
+from experiments.runner.options import build_options
+from experiments.runner.tasks import Stopwatch, synthesize_best
 from heuristics.tacos import TacosOptions
 from heuristics.tacos.on_disk import synthesize_to
 from schedules.collective import collective
 from schedules.method import Problem
 from schedules.simulate import simulate
 from schedules.verify import verify
+from topologies.processes import peak_memory, reset_peak_memory
 from topologies.text import parse_topology
 
 USUAL = "bandwidth=50GiB/s&alpha=0.5us"

@@ -26,8 +26,8 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _methods() -> Iterator[dict[str, Any]]:
     from experiments.capabilities import capabilities
-    from experiments.options import describe_options
     from experiments.registry import METHODS
+    from experiments.runner.options import describe_options
 
     for method in METHODS.values():
         found = capabilities(method)

@@ -6,7 +6,7 @@ import argparse
 
 from experiments.cli.output import print_fields, print_json
 from experiments.study import LinearModel, find_model
-from models.solvers.export import check_path
+from models.solvers.highs import check_path, write_model
 from topologies.errors import InputError
 from topologies.text import parse_topology
 from topologies.topology import Topology
@@ -23,7 +23,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if not arguments.large:
         _check_size(model, topology)
     instance = model.build(topology)
-    instance.compiled.write(arguments.output)
+    write_model(instance.compiled, arguments.output)
     optimum = None if instance.known is None else str(instance.known)
     fields = {
         "model": model.name,

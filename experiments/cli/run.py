@@ -9,8 +9,8 @@ from collections.abc import Hashable, Mapping
 from typing import Any
 
 from experiments.cli.output import console, print_table
-from experiments.gaps import INSTANCE, REFERENCE, gap_table
-from experiments.runner import RunOptions, Summary, run
+from experiments.runner.judge import INSTANCE, REFERENCE, gap_table
+from experiments.runner.run import RunOptions, Summary, run
 from experiments.study import is_study, run_study
 from experiments.study.statistics import shift_of, standings
 from topologies.errors import InputError

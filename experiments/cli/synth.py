@@ -13,11 +13,11 @@ from typing import Any
 from experiments.cli import synth_rounds
 from experiments.cli.output import console, duration, print_fields, print_json, short, throughput
 from experiments.cli.problem import parse_collective
-from experiments.judge import Cost, ProvenBound, notes, own_bounds, time_columns
-from experiments.options import build_options, options_text, parse_assignments, with_lists
-from experiments.progress import waiting
 from experiments.registry import find_method
-from experiments.synthesis import Made, synthesize_best
+from experiments.runner.judge import Cost, ProvenBound, notes, own_bounds, time_columns
+from experiments.runner.options import build_options, options_text, parse_assignments, with_lists
+from experiments.runner.progress import waiting
+from experiments.runner.tasks import Synthesized, synthesize_best
 from schedules.collective import Kind
 from schedules.files import check_target, is_round_file, write_schedule
 from schedules.method import Method, Problem
@@ -57,7 +57,9 @@ def execute(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _say(arguments: argparse.Namespace, method: Method, made: Made, size: Fraction, options: str) -> None:
+def _say(
+    arguments: argparse.Namespace, method: Method, made: Synthesized, size: Fraction, options: str
+) -> None:
     with _waiting("bounds and simulation", arguments):
         document = _document(method, made, size)
     for note in (_seeds_note(method, arguments.seeds), notes(made.schedule, size)):
@@ -94,7 +96,7 @@ def _seeds_note(method: Method, count: int | None) -> str:
     return f"{method.name} has no randomness, so --seeds {count} is one try"
 
 
-def _document(method: Method, made: Made, size: Fraction) -> dict[str, Any]:
+def _document(method: Method, made: Synthesized, size: Fraction) -> dict[str, Any]:
     schedule = made.schedule
     known = ProvenBound.of(schedule.topology, schedule.collective, size)
     bound = known.or_better(own_bounds(schedule), size)

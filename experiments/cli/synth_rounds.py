@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from experiments.cli.output import print_fields, print_json, short
-from experiments.judge import GAP_DIGITS, GIGA, MICRO, ProvenBound
-from experiments.measure import Stopwatch
+from experiments.runner.judge import GAP_DIGITS, GIGA, MICRO, ProvenBound
+from experiments.runner.tasks import Stopwatch
 from schedules.method import Method, Problem
 from schedules.round_cost import round_cost
 from schedules.round_table import RoundTable

@@ -18,7 +18,7 @@ from pathlib import Path
 from expansions.finder import MOST_DEGREE, MOST_NODES, Candidate, Finder
 from expansions.prediction import Prediction, predict
 from experiments.growth.spreading import cheap_interval
-from experiments.replacing import replacing
+from experiments.runner.results import replacing
 from topologies.errors import InputError, NoSchedule
 from topologies.expressions import Base, Both, Degree, Expression, Line, Power, Product
 

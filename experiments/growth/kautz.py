@@ -8,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
-from experiments.replacing import replacing
+from experiments.runner.results import replacing
 from models.bfb.kautz import kautz_cost
 from topologies.errors import InputError
 

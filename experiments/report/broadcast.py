@@ -13,7 +13,7 @@ from experiments.report.layout import NODE, curve, layout, ways
 from experiments.report.panels import Panel
 from experiments.report.results import Results
 from experiments.report.svg import Frame, Point, group, place_labels, tag
-from experiments.schedule_files import schedule_path
+from experiments.runner.results import schedule_path
 from schedules.collective import Kind
 from schedules.files import read_schedule
 from schedules.schedule import Clock, Schedule

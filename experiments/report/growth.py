@@ -27,11 +27,11 @@ from experiments.growth import (
     read_kautz,
 )
 from experiments.growth import baselines as plain
-from experiments.replacing import replacing
 from experiments.report.curves import Axes, Curve, curves_chart
 from experiments.report.page import palette
 from experiments.report.svg import Point
 from experiments.report.templating import source, template
+from experiments.runner.results import replacing
 from topologies.errors import InputError
 from topologies.expressions import Base, Expression, Line
 from topologies.notation import parse_notation

@@ -23,11 +23,11 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from experiments.replacing import replacing
 from experiments.report.glance import Spot, heat_map, nearest, ranking
 from experiments.report.results import OK, Results, read_results
 from experiments.report.tables import states
 from experiments.report.text import percent, seconds, size
+from experiments.runner.results import replacing
 from topologies.errors import InputError, TuttiError, suggestion
 from topologies.units import parse_size
 

@@ -11,9 +11,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from experiments.manifest import NOT_RUN
 from experiments.registry import METHODS
-from experiments.replacing import replacing
 from experiments.report.bottleneck_panels import Bottlenecks, bottlenecks
 from experiments.report.broadcast import broadcast_panels
 from experiments.report.course import course_panels
@@ -42,6 +40,8 @@ from experiments.report.utilisation import (
     usages,
 )
 from experiments.report.yardstick import yardstick
+from experiments.runner.results import replacing
+from experiments.runner.store import NOT_RUN
 from topologies.errors import InputError, TuttiError
 from topologies.text import parse_topology
 from topologies.topology import Topology

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.manifest import MANIFEST
-from experiments.replacing import replacing
 from experiments.report.labels import brief_labels
 from experiments.report.milp_study import render_mixed
 from experiments.report.page import REPORT
@@ -18,7 +16,8 @@ from experiments.report.solvers_page import page_values, programs_of
 from experiments.report.study_charts import error_chart, profile_chart, scaling_chart
 from experiments.report.templating import template
 from experiments.report.text import seconds
-from experiments.results import read_results
+from experiments.runner.results import read_results, replacing
+from experiments.runner.store import MANIFEST
 from experiments.study.instances import MODELS
 from experiments.study.models import is_mixed
 from experiments.study.statistics import (

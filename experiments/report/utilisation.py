@@ -15,7 +15,7 @@ from markupsafe import Markup
 from experiments.report.results import Results, Row
 from experiments.report.svg import Frame, Scale, group, tag
 from experiments.report.text import number, size
-from experiments.schedule_files import schedule_path
+from experiments.runner.results import schedule_path
 from schedules.collective import Collective
 from schedules.files import read_schedule
 from schedules.schedule import Schedule

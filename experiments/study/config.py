@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from experiments.config import Placed, Table, parse_toml, read_table, read_tables, read_text
-from experiments.options import TimeText
+from experiments.runner.config import Placed, Table, parse_toml, read_table, read_tables, read_text
+from experiments.runner.options import TimeText
 from experiments.study.models import is_mixed, model_text
 from models.solvers import SolverOptions
 from models.solvers.registry import BACKENDS

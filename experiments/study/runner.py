@@ -13,21 +13,19 @@ from typing import Any
 
 from rich.console import Console
 
-from experiments.manifest import code_digest, describe, now
-from experiments.options import options_text
-from experiments.plan import topology_digest
-from experiments.pool import KEPT, DiskError, Pool
-from experiments.progress import Reporter
-from experiments.results import write_results
-from experiments.runner import RunOptions, Summary, available_workers, written_report
-from experiments.store import Store
+from experiments.runner.options import options_text
+from experiments.runner.plan import topology_digest
+from experiments.runner.pool import KEPT, DiskError, Pool, Setting, one_line
+from experiments.runner.progress import Reporter
+from experiments.runner.results import write_results
+from experiments.runner.run import RunOptions, Summary, available_workers, written_report
+from experiments.runner.store import Store, code_digest, describe, now
+from experiments.runner.tasks import Row
 from experiments.study.columns import COLUMNS
 from experiments.study.config import Entrant, Program, StudyConfig, read_study
 from experiments.study.milp_statistics import scored
 from experiments.study.models import find_model, is_mixed
 from experiments.study.tasks import StudyTask, judged
-from experiments.tasks import Row
-from experiments.worker import Setting, one_line
 from schedules.collective import collective
 from topologies.errors import InputError, TuttiError
 from topologies.text import parse_topology

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from experiments.runner.tasks import Outcome, Row, Task, Workplace, failure
 from experiments.study.config import Entrant
 from experiments.study.instances import Instance
 from experiments.study.models import find_model, is_mixed
-from experiments.tasks import Outcome, Row, Task, Workplace, failure
 from models.solvers import (
     CompiledModel,
     Feature,

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -33,8 +34,8 @@ from schedules.collective import Kind
 from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
-from topologies.errors import InputError
 from topologies.exact import BoolArray
+from topologies.ranges import Options, Whole
 from topologies.topology import Topology
 from topologies.transforms import transpose
 
@@ -42,7 +43,7 @@ KINDS = (*BY_ALLGATHER, Kind.BROADCAST, Kind.REDUCE)
 
 
 @dataclass(frozen=True)
-class BlinkOptions:
+class BlinkOptions(Options):
     """Options of Blink.
 
     Parameters
@@ -56,12 +57,9 @@ class BlinkOptions:
         If it is no rank.
     """
 
-    root: int = 0
+    OWNER: ClassVar[str] = "blink"
 
-    def __post_init__(self) -> None:
-        """Check the value."""
-        if isinstance(self.root, bool) or not isinstance(self.root, int) or self.root < 0:
-            raise InputError(f"blink option root is {self.root!r}; it must be a rank, 0 or more")
+    root: Annotated[int, Whole(0, words="it must be a rank, 0 or more")] = 0
 
 
 def synthesize(problem: Problem, options: BlinkOptions, rng: np.random.Generator) -> Schedule:

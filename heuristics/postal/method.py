@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -25,8 +26,8 @@ from schedules.compose import from_allgather
 from schedules.method import Method, Problem
 from schedules.schedule import Chunks, Clock, Schedule, step_numbers
 from schedules.simulate import simulate
-from topologies.errors import InputError
 from topologies.exact import BoolArray, Int32Array, Int64Array, offsets_of
+from topologies.ranges import Options, Whole
 
 MOST_RANKS = 256
 """Every rank may send to every other at every moment."""
@@ -38,7 +39,7 @@ MOMENTS = 32
 
 
 @dataclass(frozen=True)
-class PostalOptions:
+class PostalOptions(Options):
     """Options of postal gossip.
 
     Parameters
@@ -52,12 +53,9 @@ class PostalOptions:
         If it is not a whole number from 1.
     """
 
-    tries: int = DEFAULT_TRIES
+    OWNER: ClassVar[str] = "postal"
 
-    def __post_init__(self) -> None:
-        """Check the value."""
-        if isinstance(self.tries, bool) or not isinstance(self.tries, int) or self.tries < 1:
-            raise InputError(f"postal option tries is {self.tries!r}; it must be a whole number from 1")
+    tries: Annotated[int, Whole(1, words="it must be a whole number from 1")] = DEFAULT_TRIES
 
 
 def synthesize(problem: Problem, options: PostalOptions, rng: np.random.Generator) -> Schedule:

@@ -21,7 +21,7 @@ from scipy.sparse import coo_array, csr_array
 from models.allreduce_lp.arcs import Arcs
 from models.allreduce_lp.cuts import BROADCAST, Cuts
 from models.solvers.compiled import CompiledModel
-from models.solvers.start import Basis, Place
+from models.solvers.outcome import Basis, Place
 from topologies.exact import INT64_MAX, Int64Array
 from topologies.maxflow import DinicNetwork
 from topologies.topology import Topology

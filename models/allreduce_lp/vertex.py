@@ -17,7 +17,7 @@ import numpy as np
 from scipy.sparse import csc_array, csr_array
 from scipy.sparse.linalg import splu
 
-from models.solvers.start import Basis, Place
+from models.solvers.outcome import Basis, Place
 
 _STEP = 30
 """Bits of each refinement; a factorization good to 2^-_STEP always makes progress."""

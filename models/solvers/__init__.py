@@ -1,18 +1,21 @@
-"""Solvers behind one function: a Pyomo model is compiled to matrices once and handed over as arrays."""
+"""Solvers behind one function: a Pyomo model is compiled to matrices once and handed over as arrays.
+
+To be read in this order: `compiled` (the matrices), `options`, `outcome` (a start goes in, values and bounds
+come out), `backend` (what a solver is to this project, with `features`), a back-end such as `pdlp`, `highs`,
+`ortools` or `gurobi`, `registry` (all of them), and `solving`, which is the way in. A new solver is a module
+like `pdlp` and its place in `registry`.
+"""
 
 from models.solvers.compiled import CompiledModel, compile_model
-from models.solvers.cpsat import CpsatOptions
 from models.solvers.features import Feature
-from models.solvers.glop import GlopOptions
 from models.solvers.gurobi import GurobiOptions
-from models.solvers.highs import HighsOptions
+from models.solvers.highs import HighsOptions, write_model
 from models.solvers.options import SolverOptions
-from models.solvers.outcome import Outcome, SolutionStatus, SolverResult, Termination
+from models.solvers.ortools import CpsatOptions, GlopOptions, ScipOptions
+from models.solvers.outcome import Basis, Outcome, Progress, SolutionStatus, SolverResult, Start, Termination
 from models.solvers.pdlp import PdlpOptions
 from models.solvers.registry import SolverInfo, find_backend, installed_solvers, known_solvers
-from models.solvers.scip import ScipOptions
 from models.solvers.solving import solve
-from models.solvers.start import Basis, Progress, Start
 
 __all__ = [
     "Basis",
@@ -37,4 +40,5 @@ __all__ = [
     "installed_solvers",
     "known_solvers",
     "solve",
+    "write_model",
 ]

@@ -6,19 +6,25 @@ go through `Extras.trace`, and `Outcome` has objective and bound apart.
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import importlib.metadata
 import importlib.util
-from collections.abc import Callable
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from models.solvers.compiled import CompiledModel
 from models.solvers.features import Feature
 from models.solvers.options import SolverOptions
-from models.solvers.outcome import Outcome
-from models.solvers.start import Extras
+from models.solvers.outcome import Extras, Outcome
+
+STREAMS = (1, 2)
 
 
 @dataclass(frozen=True)
@@ -108,3 +114,31 @@ def _version(distribution: str) -> str:
         return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:
         return ""
+
+
+@contextmanager
+def printing_to(log: Path | str | None) -> Iterator[None]:
+    """Append what the process prints meanwhile, in any thread, to a file; do nothing for None.
+
+    Raises
+    ------
+    OSError
+        If the file can't be written.
+    """
+    if log is None:
+        yield
+        return
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    with Path(log).open("ab") as file:
+        kept = [os.dup(descriptor) for descriptor in STREAMS]
+        try:
+            for descriptor in STREAMS:
+                os.dup2(file.fileno(), descriptor)
+            yield
+        finally:
+            ctypes.CDLL(None).fflush(None)  # what C libraries hold back would be printed elsewhere
+            for descriptor, old in zip(STREAMS, kept, strict=True):
+                os.dup2(old, descriptor)
+                os.close(old)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -155,18 +154,6 @@ class CompiledModel:
             variables=tuple(self.variables[column] for column in columns) if self.variables else (),
             constraints=tuple(self.constraints[row] for row in rows) if self.constraints else (),
         )
-
-    def write(self, path: Path | str) -> None:
-        """Write it as ``.mps`` or ``.lp`` (`models.solvers.export.write_model`).
-
-        Raises
-        ------
-        InputError
-            If the suffix is another, or the file can't be written.
-        """
-        from models.solvers.export import write_model
-
-        write_model(self, path)
 
     def column_of(self, variable: Any) -> int:
         """Return the column of a Pyomo variable.

@@ -7,7 +7,7 @@ and not run by this project's tests, which have no licence; only its options and
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -15,10 +15,19 @@ from scipy.sparse import csr_matrix
 from models.solvers.backend import Backend
 from models.solvers.compiled import CompiledModel
 from models.solvers.features import Feature
-from models.solvers.options import NUMBER, SolverOptions, check_choice, check_count, check_positive
-from models.solvers.outcome import Outcome, SolutionStatus, Termination
-from models.solvers.start import NOTHING, Extras, Progress, Start, Trace
+from models.solvers.options import Positive, Seed, SolverOptions, Threads
+from models.solvers.outcome import (
+    NOTHING,
+    Extras,
+    Outcome,
+    Progress,
+    SolutionStatus,
+    Start,
+    Termination,
+    Trace,
+)
 from topologies.exact import FloatArray
+from topologies.ranges import Choice
 
 METHODS = {"choose": -1, "primal": 0, "dual": 1, "ipm": 2, "pdlp": 6}
 """Parameter ``Method``."""
@@ -49,21 +58,13 @@ class GurobiOptions(SolverOptions):
     The others are those of `SolverOptions`. `memory_limit` is also handed over as ``SoftMemLimit``.
     """
 
-    SOLVER: ClassVar[str] = "gurobi"
+    OWNER: ClassVar[str] = "gurobi"
 
-    method: str = "choose"
-    threads: int = 1
-    seed: int = 0
+    method: Annotated[str, Choice(METHODS)] = "choose"
+    threads: Threads = 1
+    seed: Seed = 0
     crossover: bool = True
-    relative_gap: float | None = None
-
-    def __post_init__(self) -> None:
-        """Check the ranges."""
-        super().__post_init__()
-        check_choice("gurobi", "method", self.method, METHODS)
-        check_count("gurobi", "threads", self.threads, 1)
-        check_count("gurobi", "seed", self.seed, 0)
-        check_positive("gurobi", "relative_gap", self.relative_gap, NUMBER)
+    relative_gap: Positive = None
 
     @property
     def needs(self) -> frozenset[Feature]:
@@ -190,7 +191,7 @@ def _duals(rows: _Rows, model: CompiledModel) -> FloatArray:
     return duals
 
 
-BACKEND = Backend(
+GUROBI = Backend(
     name="gurobi",
     package="gurobipy",
     distribution="gurobipy",

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from models.solvers.backend import Backend, Extra
+from models.solvers.backend import Backend, Extra, printing_to
 from models.solvers.compiled import CompiledModel
 from models.solvers.features import Feature
-from models.solvers.options import NUMBER, SolverOptions, check_choice, check_count, check_positive
-from models.solvers.outcome import Outcome, SolutionStatus, Termination
-from models.solvers.printing import printing_to
-from models.solvers.start import NOTHING, Basis, Extras, Place, Progress, Start, Trace
+from models.solvers.options import Positive, Seed, SolverOptions, Threads
+from models.solvers.outcome import (
+    NOTHING,
+    Basis,
+    Extras,
+    Outcome,
+    Place,
+    Progress,
+    SolutionStatus,
+    Start,
+    Termination,
+    Trace,
+)
 from topologies.errors import InputError
+from topologies.ranges import Choice
 
 METHODS = {
     "choose": None,
@@ -26,6 +37,8 @@ METHODS = {
 """Option ``solver``, and what it asks for."""
 STRATEGIES = {"choose": 0, "dual": 1, "primal": 4}
 """Option ``simplex_strategy``."""
+SUFFIXES = (".mps", ".lp")
+"""Of files that a model is written to."""
 STUFFING_FAULT = "1.14."
 """Versions whose presolve loses optima of models with both whole and continuous columns.
 
@@ -57,23 +70,14 @@ class HighsOptions(SolverOptions):
     The others are those of `SolverOptions`.
     """
 
-    SOLVER: ClassVar[str] = "highs"
+    OWNER: ClassVar[str] = "highs"
 
-    method: str = "choose"
-    strategy: str = "dual"
-    threads: int = 1
+    method: Annotated[str, Choice(METHODS)] = "choose"
+    strategy: Annotated[str, Choice(STRATEGIES)] = "dual"
+    threads: Threads = 1
     crossover: bool = True
-    relative_gap: float | None = None
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        """Check the ranges."""
-        super().__post_init__()
-        check_choice("highs", "method", self.method, METHODS)
-        check_choice("highs", "strategy", self.strategy, STRATEGIES)
-        check_positive("highs", "relative_gap", self.relative_gap, NUMBER)
-        check_count("highs", "threads", self.threads, 1)
-        check_count("highs", "seed", self.seed, 0)
+    relative_gap: Positive = None
+    seed: Seed = 0
 
     @property
     def needs(self) -> frozenset[Feature]:
@@ -126,27 +130,50 @@ def run(model: CompiledModel, options: HighsOptions, extras: Extras = NOTHING) -
     if extras.start is not None:
         _pass_start(highspy, highs, model, extras.start)
     if extras.trace is not None and model.integer.any():
-        _tell(highs, model, extras.trace)
+        _subscribe(highs, model, extras.trace)
     with printing_to(options.log if options.method == "pdlp" else None):
         highs.run()
     return _read(highspy, highs, model)
 
 
-def write(model: CompiledModel, path: str) -> None:
-    """Write the model in the format that the suffix names.
+def write_model(model: CompiledModel, path: Path | str) -> None:
+    """Write a model as free MPS or CPLEX LP; columns are called c0, c1, ... and rows r0, r1, ... in order.
 
     Raises
     ------
     InputError
-        If HiGHS refuses the model or can't write the file.
+        If the suffix is another, or the file can't be written.
+
+    Examples
+    --------
+    >>> write_model(None, "model.txt")
+    Traceback (most recent call last):
+    ...
+    topologies.errors.InputError: model.txt: a model is written as .mps or .lp
     """
+    check_path(path)
     import highspy
 
     highs = highspy.Highs()
     highs.setOptionValue("output_flag", False)
     _pass_model(highspy, highs, model, maximize=model.maximize)
-    if highs.writeModel(path) == highspy.HighsStatus.kError:
+    if highs.writeModel(str(path)) == highspy.HighsStatus.kError:
         raise InputError(f"{path}: can't write model {model.name}")
+
+
+def check_path(path: Path | str) -> None:
+    """Refuse a path that no model can be written to, before one is built.
+
+    Raises
+    ------
+    InputError
+        If the suffix is another, or there is no such folder.
+    """
+    file = Path(path)
+    if file.suffix not in SUFFIXES:
+        raise InputError(f"{path}: a model is written as {' or '.join(SUFFIXES)}")
+    if not file.parent.is_dir():
+        raise InputError(f"{path}: there is no folder {file.parent}")
 
 
 def _native_options(options: HighsOptions) -> dict[str, Any]:
@@ -236,7 +263,7 @@ def _accept(highspy: Any, status: Any, model: CompiledModel, what: str) -> None:
         raise InputError(f"highs does not accept the start of model {model.name}: its {what}")
 
 
-def _tell(highs: Any, model: CompiledModel, trace: Trace) -> None:
+def _subscribe(highs: Any, model: CompiledModel, trace: Trace) -> None:
     """Report incumbent and bound at each better solution, each line of the log and now and then between."""
     sign = _sign(model)
     known: list[tuple[float | None, float | None]] = [(None, None)]
@@ -248,8 +275,8 @@ def _tell(highs: Any, model: CompiledModel, trace: Trace) -> None:
             known[0] = now
             trace(Progress(float(data.running_time), *now))
 
-    for told in (highs.cbMipImprovingSolution, highs.cbMipLogging, highs.cbMipInterrupt):
-        told.subscribe(report)
+    for happening in (highs.cbMipImprovingSolution, highs.cbMipLogging, highs.cbMipInterrupt):
+        happening.subscribe(report)
 
 
 def _finite(value: float) -> float | None:
@@ -290,7 +317,7 @@ def _basis(highs: Any) -> Basis | None:
     )
 
 
-BACKEND = Backend(
+HIGHS = Backend(
     name="highs",
     package="highspy",
     distribution="highspy",

@@ -1,22 +1,22 @@
-"""What all back-ends' options share: the limits, the log, and the checks."""
+"""What all back-ends' options share: the limits, the log, and where to solve."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated
 
 from models.solvers.features import Feature
-from topologies.errors import InputError, suggestion
+from topologies.errors import InputError
+from topologies.ranges import Number, Options, Whole
 
-SECONDS = "a positive number of seconds"
-NUMBER = "a positive number"
+Positive = Annotated[float | None, Number(above=0)]
+Threads = Annotated[int, Whole(1)]
+Seed = Annotated[int, Whole(0)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class SolverOptions:
+class SolverOptions(Options):
     """What every back-end takes; each adds its own.
 
     Parameters
@@ -42,23 +42,24 @@ class SolverOptions:
         If a value is out of range.
     """
 
-    SOLVER: ClassVar[str] = ""
-
-    time_limit: float | None = None
-    memory_limit: float | None = None
-    iteration_limit: int | None = None
-    tolerance: float | None = None
+    time_limit: Annotated[float | None, Number(above=0, words="it must be a positive number of seconds")] = (
+        None
+    )
+    memory_limit: Annotated[float | None, Number(above=0, words="it must be a positive number of bytes")] = (
+        None
+    )
+    iteration_limit: Annotated[int | None, Whole(0)] = None
+    tolerance: Positive = None
     presolve: bool = True
     log: Path | str | None = None
     own_process: bool = False
 
     def __post_init__(self) -> None:
-        """Check the ranges."""
-        check_positive(self.SOLVER, "time_limit", self.time_limit, SECONDS)
-        check_positive(self.SOLVER, "memory_limit", self.memory_limit, "a positive number of bytes")
-        check_positive(self.SOLVER, "tolerance", self.tolerance, NUMBER)
-        check_count(self.SOLVER, "iteration_limit", self.iteration_limit, 0)
-        check_log(self.SOLVER, self.log)
+        """Check the ranges, and that the log goes into an existing folder."""
+        super().__post_init__()
+        if self.log is not None and not Path(self.log).parent.is_dir():
+            folder = Path(self.log).parent
+            raise InputError(f"{self.OWNER} option log is '{self.log}'; there is no folder {folder}")
 
     @property
     def needs(self) -> frozenset[Feature]:
@@ -69,55 +70,3 @@ class SolverOptions:
     def apart(self) -> bool:
         """Whether to solve in a process of its own."""
         return self.own_process or self.memory_limit is not None
-
-
-def check_positive(solver: str, name: str, value: float | None, what: str) -> None:
-    """Raise unless `value` is None or a positive finite number.
-
-    Raises
-    ------
-    InputError
-        Naming the option.
-    """
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise InputError(f"{solver} option {name} is {value!r}; it must be {what}")
-
-
-def check_count(solver: str, name: str, value: int | None, least: int) -> None:
-    """Raise unless `value` is None or an integer of at least `least`.
-
-    Raises
-    ------
-    InputError
-        Naming the option.
-    """
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InputError(f"{solver} option {name} is {value!r}; it must be a whole number, at least {least}")
-
-
-def check_choice(solver: str, name: str, value: str, allowed: Collection[str]) -> None:
-    """Raise unless `value` is one of `allowed`.
-
-    Raises
-    ------
-    InputError
-        Naming the option, with a suggestion.
-    """
-    if value not in allowed:
-        raise InputError(f"{solver} option {name} is '{value}'{suggestion(str(value), allowed)}")
-
-
-def check_log(solver: str, log: Path | str | None) -> None:
-    """Raise unless `log` is None or a file in an existing folder.
-
-    Raises
-    ------
-    InputError
-        Naming the file.
-    """
-    if log is not None and not Path(log).parent.is_dir():
-        raise InputError(f"{solver} option log is '{log}'; there is no folder {Path(log).parent}")

@@ -11,13 +11,11 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.sparse import csc_matrix, csr_matrix
 
-from models.solvers.backend import Backend
+from models.solvers.backend import Backend, printing_to
 from models.solvers.compiled import CompiledModel
 from models.solvers.features import Feature
-from models.solvers.options import SolverOptions, check_count
-from models.solvers.outcome import Outcome, SolutionStatus, Termination
-from models.solvers.printing import printing_to
-from models.solvers.start import NOTHING, Extras, Start
+from models.solvers.options import SolverOptions, Threads
+from models.solvers.outcome import NOTHING, Extras, Outcome, SolutionStatus, Start, Termination
 from topologies.errors import InputError
 
 ITERATION_LOG = 2
@@ -40,15 +38,10 @@ class PdlpOptions(SolverOptions):
     The others are those of `SolverOptions`.
     """
 
-    SOLVER: ClassVar[str] = "pdlp"
+    OWNER: ClassVar[str] = "pdlp"
 
     presolve: bool = False
-    threads: int = 1
-
-    def __post_init__(self) -> None:
-        """Check the ranges."""
-        super().__post_init__()
-        check_count("pdlp", "threads", self.threads, 1)
+    threads: Threads = 1
 
 
 # ortools/pdlp/solve_log.proto: TerminationReason, without its prefix.
@@ -156,7 +149,7 @@ def _read(model: CompiledModel, result: Any, termination: Termination) -> Outcom
     )
 
 
-BACKEND = Backend(
+PDLP = Backend(
     name="pdlp",
     package="ortools",
     distribution="ortools",

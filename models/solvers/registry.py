@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from models.solvers import cpsat, glop, gurobi, highs, pdlp, scip
+from models.solvers import gurobi, highs, ortools, pdlp
 from models.solvers.backend import Backend
 from models.solvers.features import Feature
 from topologies.errors import InputError, Unsupported, suggestion
 
-BACKENDS = {module.BACKEND.name: module.BACKEND for module in (highs, glop, pdlp, gurobi, scip, cpsat)}
-"""Every known solver, installed or not; a new one is a module like `highs` and its place in this line."""
+BACKENDS = {
+    backend.name: backend
+    for backend in (highs.HIGHS, ortools.GLOP, pdlp.PDLP, gurobi.GUROBI, ortools.SCIP, ortools.CPSAT)
+}
+"""Every known solver, installed or not; a new one is a module like `pdlp` and its place here."""
 
 
 @dataclass(frozen=True)

@@ -1,23 +1,44 @@
-"""One function for all solvers: `solve(model, solver, options)`."""
+"""One function for all solvers: `solve(model, solver, options)`, in this process or in one of its own.
+
+No back-end keeps its limits always: a factorization or a presolve runs on past a time limit, and of an LP's
+memory none keeps any. So a helper, a `topologies.processes.Worker`, holds the solver where limits matter. It
+lives on from one solve to the next; after it had to be killed the next solve starts another. A crash of the
+solver is an outcome, too.
+"""
 
 from __future__ import annotations
 
+import atexit
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from models.solvers.backend import Backend
 from models.solvers.compiled import CompiledModel, compile_model, required_features
 from models.solvers.features import Feature
 from models.solvers.options import SolverOptions
-from models.solvers.outcome import Outcome, SolutionStatus, SolverResult, Termination
-from models.solvers.process import solve_apart
-from models.solvers.registry import find_backend
-from models.solvers.start import Extras, Start, Trace
-from topologies.errors import InputError
+from models.solvers.outcome import Extras, Outcome, SolutionStatus, SolverResult, Start, Termination, Trace
+from models.solvers.registry import BACKENDS, find_backend
+from topologies.errors import InputError, TuttiError
+from topologies.processes import (
+    MEGABYTE,
+    Caller,
+    End,
+    Ended,
+    Worker,
+    peak_memory,
+    reset_peak_memory,
+)
 
 if TYPE_CHECKING:
     import pyomo.environ as pyo
+
+GRACE_SECONDS = 0.5
+GRACE_SHARE = 0.05
+"""How long past its time limit a solver may take to stop by itself: seconds, and a share of the limit."""
+KEPT_MB = 300.0
+"""A helper that held more is not used again: what it keeps would count as the next solve's memory."""
 
 
 def solve(
@@ -102,9 +123,129 @@ def _run(
 ) -> tuple[Outcome, float, float | None, float | None]:
     """Return the outcome, seconds, peak memory in MB (of a process of its own), and processor seconds."""
     if options.apart:
-        measured = solve_apart(model, backend, options, extras)
+        measured = _solve_apart(model, backend, options, extras)
         return measured.outcome, measured.seconds, measured.peak_rss_mb, measured.cpu_s
     backend.load()
     begin, cpu = time.perf_counter(), time.process_time()
     outcome = backend.run(model, options, extras)
     return outcome, time.perf_counter() - begin, None, time.process_time() - cpu
+
+
+@dataclass(frozen=True, eq=False)
+class _Measured:
+    """An outcome with what it took.
+
+    Parameters
+    ----------
+    seconds
+        To hand the arrays over, solve and read the answer; of a solver that was killed, until then.
+    peak_rss_mb
+        The most memory resident meanwhile, in MB, the helper's own included.
+    cpu_s
+        Seconds of processors; None of a solver that was killed.
+    """
+
+    outcome: Outcome
+    seconds: float
+    peak_rss_mb: float
+    cpu_s: float | None = None
+
+
+_idle: list[Worker] = []
+"""The helper that is idle, if any."""
+
+
+def _end_idle() -> None:
+    while _idle:
+        _idle.pop().end()
+
+
+atexit.register(_end_idle)
+
+
+def _helper() -> Worker:
+    """Return an idle helper that lives, or a new one."""
+    helper = _idle.pop() if _idle else None
+    if helper is not None and helper.process.exitcode is not None:
+        helper.end()
+        helper = None
+    return Worker.fresh("models.solvers.solving:help_solving") if helper is None else helper
+
+
+def _solve_apart(model: CompiledModel, backend: Backend, options: SolverOptions, extras: Extras) -> _Measured:
+    """Solve in the helper, which is killed if it exceeds `options`' time or memory limit.
+
+    Raises
+    ------
+    InputError
+        If the solver refuses the model or an option.
+    TuttiError
+        If the helper can't start, or the back-end has a fault.
+    """
+    limit, helper = options.time_limit, _helper()
+    seconds = None if limit is None else limit + max(GRACE_SECONDS, GRACE_SHARE * limit)
+    plain = replace(model, variables=(), constraints=())
+    call = _Solve(backend.name, plain, options, extras.start, traced=extras.trace is not None)
+    try:
+        helper.give(call, seconds, options.memory_limit, extras.trace)
+        ended = helper.finish()
+    except BaseException:
+        helper.end()
+        raise
+    measured = _measured(ended, options)
+    if ended.how is End.ANSWER and measured.peak_rss_mb < KEPT_MB:
+        _idle.append(helper)
+    else:
+        helper.end()
+    return measured
+
+
+def _measured(ended: Ended, options: SolverOptions) -> _Measured:
+    if ended.how is End.DEATH:
+        crash = Outcome(Termination.ERROR, SolutionStatus.NONE, stopped=f"crashed: {ended.cause}")
+        return _Measured(crash, ended.seconds, ended.peak_mb)
+    if ended.how is not End.ANSWER:
+        exceeded = Termination.TIME_LIMIT if ended.how is End.TIME else Termination.MEMORY_LIMIT
+        killed = Outcome(exceeded, SolutionStatus.NONE, stopped="killed")
+        return _Measured(killed, ended.seconds, ended.peak_mb)
+    answer: _Measured = ended.answer
+    measured = replace(answer, peak_rss_mb=max(answer.peak_rss_mb, ended.peak_mb))
+    allowed = options.memory_limit
+    if allowed is None or measured.peak_rss_mb * MEGABYTE <= allowed:
+        return measured
+    # more than was allowed, if only for a moment that nobody saw
+    return replace(measured, outcome=Outcome(Termination.MEMORY_LIMIT, SolutionStatus.NONE))
+
+
+@dataclass(frozen=True, eq=False)
+class _Solve:
+    """What the helper is asked for: a back-end's name, what it is given, and whether it tells progress."""
+
+    solver: str
+    model: CompiledModel
+    options: SolverOptions
+    start: Start | None
+    traced: bool
+
+
+def help_solving(caller: Caller) -> None:
+    """Be the helper: solve what comes."""
+    caller.serve(lambda call: _solve_here(call, caller))
+
+
+def _solve_here(call: _Solve, caller: Caller) -> _Measured:
+    backend, extras = BACKENDS[call.solver], Extras(call.start, caller.tell if call.traced else None)
+    try:
+        backend.load()
+        reset_peak_memory()
+        caller.start_clock()
+        begin, cpu = time.perf_counter(), time.process_time()
+        outcome = backend.run(call.model, call.options, extras)
+    except TuttiError:
+        raise
+    except MemoryError:
+        outcome = Outcome(Termination.MEMORY_LIMIT, SolutionStatus.NONE, stopped="out of memory")
+    except Exception as error:
+        raise TuttiError(f"solver {backend.name}: {type(error).__name__}: {error}") from error
+    seconds, cpu_s = time.perf_counter() - begin, time.process_time() - cpu
+    return _Measured(outcome, seconds, peak_memory(), cpu_s)

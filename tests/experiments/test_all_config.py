@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from experiments.config import read_config
-from experiments.plan import make_plan, time_limit
 from experiments.registry import METHODS
+from experiments.runner.config import read_config
+from experiments.runner.plan import make_plan, time_limit
 
 ROOT = Path(__file__).parents[2]
 INSTANCES = ROOT / "tests" / "data" / "reference" / "instances.csv"

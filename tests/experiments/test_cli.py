@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from experiments import capabilities, runner
+from experiments import capabilities
 from experiments.cli import main, parser, synth
 from experiments.cli.proof import sentence
 from experiments.registry import METHODS
-from experiments.results import read_results
-from experiments.store import Store
+from experiments.runner import run as runner
+from experiments.runner.results import read_results
+from experiments.runner.store import Store
 from models.bounds import lower_bounds
 from schedules.collective import KINDS, Kind, collective
 from schedules.method import Problem
@@ -560,3 +561,13 @@ def test_output_that_knows_ascii_only_gets_a_table():
     )
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"torus:AxBx..." in done.stdout
+
+
+def test_synth_prints_heights_trees_slices_and_what_multicast_saves(capsys):
+    assert main(["synth", "dgx_h100:2", "--method", "forestcoll", "--size", "1GB", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert 1 <= document["heights"]["mean"] <= document["heights"]["max"]
+    assert document["trees"] >= 1
+    assert document["slices"] >= 1
+    assert document["rank_egress"] < document["rank_egress_unicast"]
+    assert document["link_traffic"] < document["link_traffic_unicast"]

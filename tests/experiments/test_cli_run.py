@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from experiments.cli.run import MOST_METHODS, _print_summary
-from experiments.runner import Summary
+from experiments.runner.run import Summary
 from tests.experiments.test_report import row
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from experiments.config import parse_config
-from experiments.plan import make_plan
 from experiments.registry import METHODS
+from experiments.runner.config import parse_config
+from experiments.runner.plan import make_plan
 from schedules import Problem, collective, concurrent
 from topologies import InputError, Unsupported
 from topologies.text import parse_topology

@@ -11,7 +11,7 @@ import pytest
 
 from experiments.cli import main
 from experiments.report.study import advice, render_study
-from experiments.runner import RunOptions
+from experiments.runner.run import RunOptions
 from experiments.study import run_study
 from experiments.study.config import is_study, read_study
 from experiments.study.instances import MODELS

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from experiments.portfolio import portfolio
+from experiments.methods.best import portfolio
 from experiments.registry import METHODS
 from models.allreduce_trees.ticks import REACH, FarApartError, check_reach
 from models.bounds import best_bound

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from experiments.pipelining import best_slices
+from experiments.runner.judge import best_slices
 from models.allreduce_trees import METHOD, AllreduceTreesOptions
 from models.allreduce_trees import timed as timed_module
 from models.allreduce_trees.listing import Events, hung, list_schedule

@@ -8,7 +8,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from experiments.options import build_options
+from experiments.runner.options import build_options
 from models.allreduce_trees import METHOD, AllreduceTreesOptions, pack, tree_network
 from models.allreduce_trees import packing as packing_module
 from models.allreduce_trees.greedy import greedy_trees

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.judge import Cost
 from experiments.registry import METHODS
+from experiments.runner.judge import Cost
 from models.bfb import METHOD, BfbOptions, workloads
 from models.bfb.frontiers import frontiers
 from models.bfb.unequal import LinkTime, least_time, least_time_in_chunks, times

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from experiments.cli import main
-from experiments.config import read_config
-from experiments.plan import make_plan
 from experiments.registry import METHODS
-from experiments.tasks import Workplace, perform
+from experiments.runner.config import read_config
+from experiments.runner.plan import make_plan
+from experiments.runner.tasks import Workplace, perform
 from models.cut import bottleneck_cut, node_cut
 from models.forestcoll import METHOD, ForestcollOptions
 from models.forestcoll.fixed_k import fixed_k_ratio

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.options import build_options
+from experiments.runner.options import build_options
 from models.taccl import METHOD, read_sketch, routing
 from models.taccl.deadline import Deadline
 from models.taccl.demand import Demand, Paths, demand_of, with_symmetry

@@ -5,8 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from experiments.options import build_options
 from experiments.registry import find_method
+from experiments.runner.options import build_options
 from schedules import Chunks, Clock, Schedule, collective
 from schedules.in_order import in_order
 from schedules.method import Problem

@@ -22,7 +22,7 @@ from scipy.sparse import coo_array, csr_array
 from models.solvers import Start, solve
 from models.solvers.compiled import CompiledModel
 from models.solvers.highs import HighsOptions
-from models.solvers.start import Basis, Place
+from models.solvers.outcome import Basis, Place
 from topologies.errors import NoSchedule
 from topologies.exact import FloatArray, Int64Array
 

@@ -1,0 +1,140 @@
+"""Compile the kernels: ``python -m experiments.compile_kernels`` runs everything once on tiny networks.
+
+Numba keeps what it compiles on disk, so that the first run of a user, and every worker, starts at speed.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from experiments.registry import METHODS
+from heuristics.tacos import TacosOptions
+from heuristics.tacos.on_disk import synthesize_to
+from models.all_to_all import Demand, McfOptions, solve_by_orbits
+from models.allreduce_trees import pack, tree_network
+from models.bfb.kautz import kautz_cost
+from models.bfb.translations import balance, circulant_moves
+from models.bounds import lower_bounds
+from models.forestcoll.epochs import planned_schedule
+from schedules.collective import KINDS, Kind, collective
+from schedules.compose import BY_ALLGATHER
+from schedules.cost import congestion
+from schedules.files import read_schedule, write_schedule
+from schedules.listing import Rules, can_be_listed, list_schedule
+from schedules.method import Problem
+from schedules.schedule import Clock, Schedule
+from schedules.simulate import simulate
+from schedules.verify import verify
+from topologies.errors import Unsupported
+from topologies.text import parse_topology
+from topologies.topology import Topology
+
+NETWORKS = (
+    "hypercube:2",
+    "mesh:2x3?bandwidth=50GB/s,25GB/s",
+    "dgx_a100:2?drop_nodes=0",
+    "dgx_h100:1",
+    "switch2d:2x2",
+    "rfs:1x2x2",
+)
+"""Even and uneven links, switches, those that can multicast and aggregate, machines alike, planes."""
+SIZE = Fraction(10**6)
+WITHOUT_KERNELS = ("best", "listed", "optimum", "sccl", "teccl")
+"""Not run: the portfolio and `listed` run the others again, and solvers have nothing to compile."""
+
+
+def compile_kernels() -> None:
+    """Run every method, the verifier, the simulator and the bounds once."""
+    parse_topology("least_circulant:6,16")  # searches its offsets
+    balance(circulant_moves(7, np.array([1, 2])))
+    kautz_cost(2, 5)
+    for text in NETWORKS:
+        topology = parse_topology(text)
+        for schedule in _schedules(topology):
+            _use(schedule)
+        for kind in KINDS:
+            lower_bounds(topology, collective(kind, topology.num_ranks), SIZE)
+    network = tree_network(parse_topology("ring:4"))
+    if network is not None:
+        pack(network.graph, Fraction(1, 2), products=False)  # greedy trees, of large networks only
+    _compile_flows()
+    _compile_tacos()
+    ring = parse_topology("ring:4")
+    planned_schedule(Problem(ring, collective(Kind.ALLGATHER, 4), SIZE), 0.1, np.random.default_rng(0))
+
+
+def _compile_flows() -> None:
+    """Solve an all-to-all by orbits, in both ways, and make its paths."""
+    for text in ("ring:4", "mesh:2x3"):
+        topology = parse_topology(text)
+        problem = Problem(topology, collective(Kind.ALL_TO_ALL, topology.num_ranks))
+        METHODS["mcf"].synthesize(problem, McfOptions(by="orbits"), np.random.default_rng(0))
+        for by in ("columns", "first_order"):
+            solve_by_orbits(Demand.uniform(topology), 0.5, by=by)
+
+
+def _compile_tacos() -> None:
+    """Match in rounds, along trees and overlapped, which small networks do only when asked to."""
+    ring, rng = parse_topology("ring:4"), np.random.default_rng(0)
+    for kind, options in (
+        (Kind.ALLGATHER, TacosOptions(pick="sampled")),
+        (Kind.ALLGATHER, TacosOptions(pick="maximum")),
+        (Kind.ALLGATHER, TacosOptions(guide="trees")),
+        (Kind.ALLREDUCE, TacosOptions(allreduce="overlapped")),
+    ):
+        METHODS["tacos"].synthesize(Problem(ring, collective(kind, 4), SIZE), options, rng)
+    with TemporaryDirectory() as folder:
+        for kind in (Kind.ALLGATHER, Kind.ALLREDUCE):
+            path = Path(folder) / f"{kind}.rounds"
+            verify(synthesize_to(path, Problem(ring, collective(kind, 4)), TacosOptions(), rng))
+
+
+def _schedules(topology: Topology) -> Iterator[Schedule]:
+    for kind in (*BY_ALLGATHER, Kind.ALL_TO_ALL):
+        problem = Problem(topology, collective(kind, topology.num_ranks), SIZE)
+        for method in METHODS.values():
+            if method.name in WITHOUT_KERNELS:
+                continue
+            options = method.options()
+            try:
+                method.supports(problem, options)
+            except Unsupported:
+                continue
+            yield method.synthesize(problem, options, np.random.default_rng(0))
+
+
+def _use(schedule: Schedule) -> None:
+    """Verify, cost, write, read and simulate a schedule, under its own clock and as a flow."""
+    verify(schedule)
+    congestion(schedule)
+    simulate(schedule, SIZE)
+    if can_be_listed(schedule):
+        list_schedule(schedule, SIZE, Rules(8))
+    if schedule.clock is Clock.STEP and schedule.collective.kind is not Kind.ALLREDUCE:
+        # in an allreduce two ranks may swap sums within a step, which a flow can't
+        flow = schedule.replace(clock=Clock.FLOW, order=None, claims={})
+        verify(flow)
+        simulate(flow, SIZE)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "schedule.json"
+        write_schedule(schedule, path)
+        read_schedule(path)
+
+
+def main() -> int:
+    """Warm everything and say how long it took."""
+    start = time.perf_counter()
+    compile_kernels()
+    print(f"kernels compiled in {time.perf_counter() - start:.0f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

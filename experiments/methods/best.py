@@ -1,0 +1,249 @@
+"""The portfolio `best`: many methods on one problem, the fastest verified schedule at its size.
+
+Methods are tried one after the other, the quick ones first, as long as time is left and the fastest is not
+near enough to the proven bound: those that make steps, then trees and matching, then the exact ones. One that
+does not handle the problem, or finds nothing, is passed over; what each did is kept in ``stats["tried"]``.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+
+from experiments.runner.judge import best_slices, own_bounds
+from models.bounds import Bound, best_bound
+from schedules.method import Method, Problem
+from schedules.schedule import Schedule
+from schedules.verify import verify
+from topologies.errors import InputError, NoSchedule, Unsupported, suggestion
+from topologies.ranges import Duration, Names, Number, Options
+from topologies.units import parse_time
+
+DEFAULT_SECONDS = "60s"
+SHARE = 0.5
+"""Of the time left, what a method with a time limit of its own gets at most."""
+LEAST_SECONDS = 0.1
+"""A method with a time limit of its own gets so much in any case."""
+ORDER = (
+    *("torus_rings", "shifted_ring", "ring", "recursive_doubling", "rhd", "swing", "bruck", "direct", "dbt"),
+    *(
+        "nccl_like",
+        "rails",
+        "bfb",
+        "postal",
+        "expansion",
+        "blueconnect",
+        "themis",
+        "ccube",
+        "allreduce_trees",
+        "forestcoll",
+        "listed",
+        "multitree",
+    ),
+    *("mcf", "tacos", "allreduce_lp", "blink", "tto", "sccl", "taccl"),
+)
+"""Quick ones and those that are often best first."""
+VARIANTS: Mapping[str, Sequence[Mapping[str, Any]]] = {
+    "rhd": ({"distance": "halving"},),
+    "swing": ({"version": "latency"},),
+    "forestcoll": ({"trees": 1},),
+    "tacos": ({"chunks": 4},),
+    "taccl": ({"sketch": "ndv2-sk-1"}, {"sketch": "dgx2-sk-1"}),
+}
+"""Options besides a method's defaults that are tried after them."""
+DEFAULT_GAP = 5e-3
+ROUNDING = 1e-9
+"""A time this close (relatively) to the proven bound meets it."""
+
+
+@dataclass(frozen=True)
+class BestOptions(Options):
+    """Options of the portfolio.
+
+    Parameters
+    ----------
+    time_limit
+        A time with its unit; when it is over, no other method is begun.
+    methods
+        Which are tried, in this order; empty: all that are sensible.
+    gap
+        A time beyond the proven bound by no more than this part of it is near enough: no other is tried.
+
+    Raises
+    ------
+    InputError
+        If the time is none, a method is not a name, or the gap is negative.
+    """
+
+    OWNER: ClassVar[str] = "best"
+
+    time_limit: Annotated[str, Duration("60s")] = DEFAULT_SECONDS
+    methods: Annotated[tuple[str, ...], Names()] = ()
+    gap: Annotated[float, Number(least=0, words="it must be 0 or more, such as 0.005")] = DEFAULT_GAP
+
+    def __post_init__(self) -> None:
+        """Check the values; the names become a tuple."""
+        super().__post_init__()
+        object.__setattr__(self, "methods", tuple(self.methods))
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A method with the options that are not its defaults."""
+
+    method: Method
+    given: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """The method's name and these options."""
+        return " ".join([self.method.name, *(f"{name}={value}" for name, value in self.given.items())])
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What became of one method: simulated seconds (infinite: no schedule), seconds it took, and why."""
+
+    method: str
+    seconds: float
+    took: float
+    why: str = ""
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The same in plain words, times in microseconds and seconds."""
+        known: dict[str, Any] = {"method": self.method, "took_s": self.took}
+        return known | ({"why": self.why} if self.why else {"time_us": self.seconds * 1e6})
+
+
+def portfolio(methods: Mapping[str, Method]) -> Method:
+    """Return the method `best` over these methods."""
+
+    def synthesize(problem: Problem, options: BestOptions, rng: np.random.Generator) -> Schedule:
+        return fastest(problem, _chosen(methods, options), options, rng)
+
+    return Method(
+        name="best",
+        kind="heuristic",
+        synthesize=synthesize,
+        options=BestOptions,
+        size_dependent=lambda problem, options: True,
+        seeded=True,
+        summary="the fastest schedule of all sensible methods within a time budget",
+    )
+
+
+def fastest(
+    problem: Problem, entries: Sequence[Entry], options: BestOptions, rng: np.random.Generator
+) -> Schedule:
+    """Return the schedule of least simulated time at the problem's size, verified.
+
+    Parameters
+    ----------
+    problem
+        With a size.
+    entries
+        In the order in which they are tried; the first always.
+    options
+        For how long, and how near to the proven bound is near enough.
+
+    Raises
+    ------
+    NoSchedule
+        If no method found one.
+    """
+    search = _Search(problem, options.gap, float(parse_time(options.time_limit)))
+    for entry in entries:
+        search.attempt(entry, rng)
+    if search.best is None:
+        reasons = "; ".join(f"{one.method}: {one.why}" for one in search.tried)
+        raise NoSchedule(f"best: no method has a schedule of this ({reasons})")
+    found = {"tried": tuple(search.tried), "bounds": tuple(search.bounds)}
+    return search.best.replace(stats={**search.best.stats, **found})
+
+
+class _Search:
+    """The fastest schedule so far, all bounds that methods proved on the way, and what became of each."""
+
+    def __init__(self, problem: Problem, gap: float, budget: float) -> None:
+        self.until = time.monotonic() + budget
+        self.problem = problem
+        self.size = problem.size or Fraction(1)
+        self.enough = 1 + max(gap, ROUNDING)
+        self.bound = float(best_bound(problem.topology, problem.collective, self.size).time(self.size))
+        self.best: Schedule | None = None
+        self.seconds = math.inf
+        self.bounds: list[Bound] = []
+        self.tried: list[Tried] = []
+
+    def attempt(self, entry: Entry, rng: np.random.Generator) -> None:
+        """Try a method, unless the time is over or the fastest schedule near enough."""
+        why = self._over()
+        if why:
+            self.tried.append(Tried(entry.label, math.inf, 0.0, why))
+            return
+        began = time.monotonic()
+        try:
+            schedule = self._made(entry, rng)
+        except Exception as error:  # noqa: BLE001 (one method's fault is not the others')
+            self.tried.append(Tried(entry.label, math.inf, time.monotonic() - began, _told(error)))
+            return
+        seconds = self._judged(entry, schedule)
+        self.tried.append(Tried(entry.label, seconds, time.monotonic() - began))
+
+    def _over(self) -> str:
+        """Return why no other method is tried; empty: one is."""
+        if self.seconds <= self.bound * self.enough:
+            met = self.seconds <= self.bound * (1 + ROUNDING)
+            return "the proven bound is met" if met else "near enough to the proven bound"
+        return "no time left" if self.tried and time.monotonic() > self.until else ""
+
+    def _made(self, entry: Entry, rng: np.random.Generator) -> Schedule:
+        left = self.until - time.monotonic()
+        options = _limited(entry.method.options(**entry.given), max(SHARE * left, LEAST_SECONDS))
+        entry.method.supports(self.problem, options)
+        return entry.method.synthesize(self.problem, options, rng)
+
+    def _judged(self, entry: Entry, schedule: Schedule) -> float:
+        """Verify a schedule, keep it if it is the fastest, and what it proves; return its seconds."""
+        verify(schedule)
+        _, seconds = best_slices(schedule, self.size)
+        proven = own_bounds(schedule)
+        self.bounds += proven
+        self.bound = max([self.bound, *(float(bound.time(self.size)) for bound in proven)])
+        if seconds < self.seconds:
+            self.seconds = seconds
+            self.best = schedule.replace(stats={**schedule.stats, "algorithm": entry.label})
+        return seconds
+
+
+def _told(error: Exception) -> str:
+    """Return why a method made nothing: it refuses, numbers outgrow it, or it is at fault."""
+    if isinstance(error, Unsupported | NoSchedule | InputError):
+        return str(error)
+    return f"a fault: {type(error).__name__}: {error}"
+
+
+def _limited(options: Any, left: float) -> Any:
+    """Return a method's options with its own ``time_limit``, if it has one, not beyond these seconds."""
+    if not hasattr(options, "time_limit"):
+        return options
+    own = options.time_limit
+    if isinstance(own, str):
+        return replace(options, time_limit=f"{min(float(parse_time(own)), left):.3f}s")
+    return replace(options, time_limit=left if own is None else min(own, left))
+
+
+def _chosen(methods: Mapping[str, Method], options: BestOptions) -> list[Entry]:
+    """Return the methods to try, in order, each with its variants."""
+    names = options.methods or [name for name in ORDER if name in methods]
+    unknown = next((name for name in names if name not in methods), None)
+    if unknown is not None:
+        raise InputError(f"best option methods: unknown method '{unknown}'{suggestion(unknown, methods)}")
+    return [Entry(methods[name], given) for name in names for given in ({}, *VARIANTS.get(name, ()))]

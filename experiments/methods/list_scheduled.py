@@ -1,0 +1,212 @@
+"""The method `listed`: trees of other methods, their pieces placed in time, link by link, for the size asked.
+
+Trees that meet the bottleneck cut carry no more than the bound, but as flows their slices wait for each other
+on links. Here each link's order and the size of every message are chosen (`schedules.listing`). An allreduce
+is listed as it is, and as a reduce-scatter and then an allgather; the shortest is kept. Where none is near
+to what its links carry, trees are made together with their times (`models.forestcoll.epochs`).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+
+from models.forestcoll.epochs import planned_schedule
+from schedules.collective import Collective, Kind
+from schedules.compose import compose_allreduce
+from schedules.cost import congestion
+from schedules.listing import can_be_listed, list_schedule
+from schedules.method import Method, Problem
+from schedules.schedule import Schedule
+from schedules.simulate import simulate
+from topologies.errors import InputError, NoSchedule, Unsupported, suggestion
+from topologies.ranges import Duration, Names, Options
+from topologies.units import parse_time
+
+DEFAULT_SECONDS = "30s"
+TREES = ("forestcoll", "allreduce_trees", "allreduce_lp")
+"""Whose flows are tried by default."""
+_AS_FLOWS: Mapping[str, Mapping[str, Any]] = {
+    "allreduce_trees": {"timed": False},
+    "allreduce_lp": {"time_limit": 10.0, "timed": False},
+}
+"""Options with which methods make flows, for all sizes, soon."""
+NEAR, FAR = 1.005, 1.5
+"""Within the first of the time that their links need, list schedules are near enough; beyond the second it is
+α that takes long, and few long messages would not help."""
+LISTS_PART = 0.4
+"""Of the time limit, what the lists have before trees in epochs are tried."""
+
+
+@dataclass(frozen=True)
+class ListedOptions(Options):
+    """Options of the list schedules.
+
+    Parameters
+    ----------
+    of
+        Methods whose flows are tried, one after the other.
+    time_limit
+        A time with its unit; when it is over, nothing else is begun.
+
+    Raises
+    ------
+    InputError
+        If the time is none, or a method is not a name.
+    """
+
+    OWNER: ClassVar[str] = "listed"
+
+    of: Annotated[tuple[str, ...], Names(1)] = TREES
+    time_limit: Annotated[str, Duration("20s")] = DEFAULT_SECONDS
+
+    def __post_init__(self) -> None:
+        """Check the values; the names become a tuple."""
+        super().__post_init__()
+        object.__setattr__(self, "of", tuple(self.of))
+
+
+def listed(methods: Mapping[str, Method]) -> Method:
+    """Return the method `listed` over the flows of these methods."""
+
+    def synthesize(problem: Problem, options: ListedOptions, rng: np.random.Generator) -> Schedule:
+        return _shortest(problem, _chosen(methods, options), float(parse_time(options.time_limit)), rng)
+
+    def supports(problem: Problem, options: ListedOptions) -> None:
+        _check(problem, _chosen(methods, options))
+
+    return Method(
+        name="listed",
+        kind="heuristic",
+        synthesize=synthesize,
+        options=ListedOptions,
+        supports=supports,
+        size_dependent=lambda problem, options: True,
+        seeded=True,
+        summary="trees of other methods, with the order and the size of every link's messages chosen",
+    )
+
+
+def _chosen(methods: Mapping[str, Method], options: ListedOptions) -> list[tuple[Method, Any]]:
+    """Return the methods and their options."""
+    unknown = next((name for name in options.of if name not in methods), None)
+    if unknown is not None:
+        raise InputError(f"listed option of: unknown method '{unknown}'{suggestion(unknown, methods)}")
+    return [(methods[name], methods[name].options(**_AS_FLOWS.get(name, {}))) for name in options.of]
+
+
+def _check(problem: Problem, methods: Sequence[tuple[Method, Any]]) -> None:
+    """Refuse what no method makes."""
+    reasons = []
+    for method, options in methods:
+        try:
+            method.supports(problem, options)
+        except Unsupported as error:
+            reasons.append(str(error))
+        else:
+            return
+    raise Unsupported("listed: " + "; ".join(reasons))
+
+
+def _shortest(
+    problem: Problem, methods: Sequence[tuple[Method, Any]], budget: float, rng: np.random.Generator
+) -> Schedule:
+    """Return the list schedule of least simulated time.
+
+    Raises
+    ------
+    NoSchedule
+        If no method made a flow that can be listed.
+    """
+    size, began = problem.size or Fraction(1), time.monotonic()
+    until = began + budget
+    lists = list(_lists(problem, methods, began + LISTS_PART * budget, rng))
+    found = [(seconds, schedule) for seconds, schedule, _ in lists]
+    first = min(lists, key=lambda each: each[0], default=None)
+    if first is None or NEAR < first[0] / _needed(problem, lists) < FAR:
+        found += _in_epochs(problem, until - time.monotonic(), rng)
+        left = until - time.monotonic()
+        if first is not None and left > LISTS_PART * budget:  # there are none: the nearest list has the time
+            found.append(_listed(first[2], size, left))
+    if not found:
+        raise NoSchedule(f"listed: no flow of {problem.collective} on {problem.topology.name} can be listed")
+    return min(found, key=lambda each: each[0])[1]
+
+
+def _lists(
+    problem: Problem, methods: Sequence[tuple[Method, Any]], until: float, rng: np.random.Generator
+) -> Iterator[tuple[float, Schedule, tuple[Schedule, ...]]]:
+    """Yield simulated times and list schedules of flows, and these; none is begun when the time is over."""
+    for number, flows in enumerate(_flows(problem, methods, rng)):
+        left = until - time.monotonic()
+        if number and left <= 0:
+            return
+        yield *_listed(flows, problem.size or Fraction(1), max(left, 0) / 2), flows
+
+
+def _listed(flows: Sequence[Schedule], size: Fraction, seconds: float) -> tuple[float, Schedule]:
+    """Return the simulated time of the flows' list schedules one after the other, and these."""
+    return _timed([list_schedule(flow, size, seconds=seconds / len(flows)) for flow in flows], size)
+
+
+def _needed(problem: Problem, lists: Sequence[tuple[float, Schedule, tuple[Schedule, ...]]]) -> float:
+    """Return the least seconds that links need for flows that do as trees in epochs do: half by half."""
+    parts, size = len(_halves(problem)), problem.size or Fraction(1)
+    alike = [flows for _, _, flows in lists if len(flows) == parts]
+    return min((float(sum(map(congestion, flows)) * size) for flows in alike), default=math.inf)
+
+
+def _timed(parts: Sequence[Schedule], size: Fraction) -> tuple[float, Schedule]:
+    """Return the schedule of these parts, one after the other, and its simulated time."""
+    schedule = parts[0] if len(parts) == 1 else compose_allreduce(parts[0], parts[1])
+    return simulate(schedule, size).time, schedule
+
+
+def _halves(problem: Problem) -> list[Collective]:
+    """Return the collectives that one after the other do what is asked."""
+    what = problem.collective
+    if what.kind is not Kind.ALLREDUCE or what.parts:
+        return [what]
+    return [what.with_kind(kind) for kind in (Kind.REDUCE_SCATTER, Kind.ALLGATHER)]
+
+
+def _in_epochs(problem: Problem, seconds: float, rng: np.random.Generator) -> list[tuple[float, Schedule]]:
+    """Return the schedule by trees made for the size, if there is one, and its simulated time."""
+    try:
+        return [_timed([planned_schedule(problem, seconds, rng)], problem.size or Fraction(1))]
+    except (Unsupported, NoSchedule, InputError):  # the last: a message longer than 64 bits of ticks
+        return []
+
+
+def _flows(
+    problem: Problem, methods: Sequence[tuple[Method, Any]], rng: np.random.Generator
+) -> Iterator[tuple[Schedule, ...]]:
+    """Yield flows of each method: one, or a reduce-scatter and an allgather for an allreduce."""
+    halves, whole = _halves(problem), [problem.collective]
+    ways = [whole] if halves == whole else [halves, whole]
+    for method, options in methods:
+        for parts in ways:
+            flows = []
+            for part in parts:
+                made = _flow(Problem(problem.topology, part, problem.size), method, options, rng)
+                if made is None:
+                    break
+                flows.append(made)
+            else:
+                yield tuple(flows)
+
+
+def _flow(problem: Problem, method: Method, options: Any, rng: np.random.Generator) -> Schedule | None:
+    """Return the flow of a method, if it makes one that can be listed."""
+    try:
+        method.supports(problem, options)
+        schedule = method.synthesize(problem, options, rng)
+    except (Unsupported, NoSchedule, InputError):  # the last: numbers that outgrow a method
+        return None
+    return schedule if can_be_listed(schedule) else None

@@ -1,0 +1,316 @@
+"""The config of an experiment: a TOML file, read strictly; what is wrong is said with its place.
+
+``sweep = {key = [..]}`` in a table makes one table of each combination of the values: a key of the table is
+set, and any other name fills its ``{key}`` placeholders in the table's text.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import tomllib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Generic, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from experiments.runner.options import TimeText
+from topologies.errors import InputError, suggestion
+
+KeepSchedules = Literal["all", "best", "none"]
+SIZE_EXAMPLE = '"1MB"'
+Values = dict[str, Any]
+"""A table as TOML has it, not yet checked."""
+PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
+"""A name in braces; the papers' ``C(16,{3,4})`` is none."""
+
+
+class Table(BaseModel):
+    """A table of the config: unknown keys are errors, no value is converted."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, hide_input_in_errors=True)
+
+
+class TopologyTable(Table):
+    """``[[topology]]``: one network."""
+
+    spec: str
+
+
+class PartTable(Table):
+    """One of ``parts``: a collective that runs at the same time as others."""
+
+    kind: str
+    root: int | None = None
+    shards: list[int | Decimal] | None = None
+    groups: list[list[int]] | None = None
+
+
+class CollectiveTable(PartTable):
+    """``[[collective]]``: what to do, at which sizes M; ``kind = "mixed"`` has `parts`."""
+
+    sizes: list[str] = Field(min_length=1)
+    parts: list[PartTable] | None = None
+
+
+class MethodTable(Table):
+    """``[[method]]``: how to make the schedules.
+
+    ``seeds = n`` keeps the best of the seeds 0..n-1; a list of seeds keeps each. `topologies` and
+    `collectives` are shell patterns of those that it is for; without, all.
+    """
+
+    name: str
+    topologies: list[str] | None = Field(default=None, min_length=1)
+    collectives: list[str] | None = Field(default=None, min_length=1)
+    seeds: int | list[int] | None = None
+    options: dict[str, Any] = {}
+
+
+class RunTable(Table):
+    """``[run]``: how to run it; nothing here changes a result."""
+
+    workers: int | None = None
+    time_limit: TimeText | None = None
+    keep_schedules: KeepSchedules = "all"
+
+
+class Document(Table):
+    """The whole file, its tables not yet read."""
+
+    name: str
+    topology: list[dict[str, Any]] = Field(min_length=1)
+    collective: list[dict[str, Any]] = Field(min_length=1)
+    method: list[dict[str, Any]] = Field(min_length=1)
+    run: dict[str, Any] = {}
+
+
+T = TypeVar("T", bound=Table)
+
+
+@dataclass(frozen=True)
+class Placed(Generic[T]):
+    """A table with the place it stands at, for messages."""
+
+    where: str
+    table: T
+
+
+@dataclass(frozen=True)
+class Config:
+    """A config, read; sweeps expanded.
+
+    Parameters
+    ----------
+    path, text
+        The file and what stands in it.
+    name
+        Of the experiment; its results go to ``results/<name>``.
+    topologies, collectives, methods
+        The tables, in order.
+    run
+        How to run it.
+    """
+
+    path: str
+    text: str
+    name: str
+    topologies: tuple[Placed[TopologyTable], ...]
+    collectives: tuple[Placed[CollectiveTable], ...]
+    methods: tuple[Placed[MethodTable], ...]
+    run: RunTable
+
+
+def read_config(path: Path | str) -> Config:
+    """Return the config in a TOML file.
+
+    Raises
+    ------
+    InputError
+        If the file can't be read, is no TOML, or a table or key in it is wrong.
+    """
+    return parse_config(read_text(path), str(path))
+
+
+def read_text(path: Path | str) -> str:
+    """Return what stands in a config file.
+
+    Raises
+    ------
+    InputError
+        If it can't be read, or is no UTF-8.
+    """
+    where = str(path)
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{where}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{where}: not UTF-8 text, at byte {error.start}; TOML must be") from error
+
+
+def parse_config(text: str, path: str = "config") -> Config:
+    """Return the config in a TOML text; `path` is what messages call it.
+
+    Raises
+    ------
+    InputError
+        As `read_config`.
+    """
+    document = read_table(Document, parse_toml(text, path), path)
+    if not re.fullmatch(r"\w[\w.-]*", document.name):
+        raise InputError(f"{path}: name '{document.name}' must be letters, digits, '_', '.' and '-'")
+    return Config(
+        path=path,
+        text=text,
+        name=document.name,
+        topologies=read_tables(TopologyTable, document.topology, path, "topology"),
+        collectives=read_tables(CollectiveTable, document.collective, path, "collective"),
+        methods=read_tables(MethodTable, document.method, path, "method"),
+        run=read_table(RunTable, document.run, f"{path}: [run]"),
+    )
+
+
+def parse_toml(text: str, path: str) -> dict[str, Any]:
+    """Return a TOML text's tables, numbers with a point exact; an error names the line."""
+    try:
+        return tomllib.loads(text, parse_float=Decimal)
+    except tomllib.TOMLDecodeError as error:
+        place = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", str(error))
+        if place:
+            raise InputError(f"{path}:{place[2]}: {place[1]} (column {place[3]})") from error
+        raise InputError(f"{path}: {error}") from error
+    except RecursionError as error:
+        raise InputError(f"{path}: nested too deeply for a config") from error
+    except ValueError as error:  # an integer of thousands of digits, or a date that is none
+        raise InputError(f"{path}: a number or date is out of range: {error}") from error
+
+
+def read_tables(
+    kind: type[T], tables: Sequence[Mapping[str, Any]], path: str, name: str
+) -> tuple[Placed[T], ...]:
+    """Return the tables of one name, swept, each with its place."""
+    result = []
+    for number, table in enumerate(tables, start=1):
+        for filled, where in expand(table, kind.model_fields, f"{path}: [[{name}]] {number}"):
+            result.append(Placed(where, read_table(kind, filled, where)))
+    return tuple(result)
+
+
+def read_table(kind: type[T], values: Mapping[str, Any], where: str) -> T:
+    """Return a table, checked strictly; an error names the place and the key."""
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        # A misspelt key explains the missing one.
+        first = min(error.errors(), key=lambda details: details["type"] != "extra_forbidden")
+        raise InputError(f"{where}: {_reason(kind, first['type'], first['loc'], first)}") from error
+
+
+def _reason(kind: type[Table], error: str, place: tuple[int | str, ...], details: Mapping[str, Any]) -> str:
+    """Say what is wrong with one key."""
+    key = str(place[0])
+    if error == "extra_forbidden" and len(place) > 1:
+        return f"'{key}': unknown key '{place[-1]}'"
+    if error == "extra_forbidden":
+        return f"unknown key '{key}'{suggestion(key, [*kind.model_fields, 'sweep'])}"
+    if error == "missing":
+        return f"[[{key}]] is missing" if kind is Document and key != "name" else f"key '{key}' is missing"
+    if kind is Document and error == "list_type":
+        return f"write [[{key}]] with double brackets: it may occur more than once"
+    if error == "too_short":
+        return f"'{key}' is empty; give at least one"
+    value = details["input"]
+    if key == "sizes" and isinstance(value, (int, Decimal)):
+        return f"size {value} has no unit; write it as text, such as {SIZE_EXAMPLE}"
+    wanted = str(details["msg"]).removeprefix("Input should be ").replace("dictionary", "table")
+    return f"'{key}' must be {wanted}, not {_shown(value)}"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, Decimal) else repr(value)
+
+
+def expand(table: Mapping[str, Any], keys: Collection[str], where: str) -> Iterator[tuple[Values, str]]:
+    """Yield every table of the grid, with the place and the values that made it.
+
+    A key of the sweep that is one of `keys` sets it, any other fills placeholders. The last key varies
+    fastest. A nested table may have a sweep of its own, which sets its keys.
+
+    Raises
+    ------
+    InputError
+        If a sweep is no table of lists, if one of its keys is used nowhere, or a placeholder is not filled.
+
+    Examples
+    --------
+    >>> grid = expand({"spec": "ring:{n}", "sweep": {"n": [4, 8]}}, {"spec"}, "[[topology]] 1")
+    >>> [table["spec"] for table, _ in grid]
+    ['ring:4', 'ring:8']
+    """
+    for flat, nested_notes in _expand_nested(table, where):
+        axes = _axes(flat.pop("sweep", {}), where)
+        used = {name for text in _texts(flat) for name in PLACEHOLDER.findall(text)}
+        for key in axes:
+            if key not in keys and key not in used:
+                known = suggestion(key, [*keys, *used])
+                raise InputError(f"{where}, sweep: '{key}' is no key, and no text has {{{key}}}{known}")
+        for values in itertools.product(*axes.values()):
+            chosen = dict(zip(axes, values, strict=True))
+            notes = [*(f"{key} = {value}" for key, value in chosen.items()), *nested_notes]
+            place = f"{where} ({', '.join(notes)})" if notes else where
+            filled = {key: value for key, value in chosen.items() if key in keys}
+            yield _fill({**flat, **filled}, chosen, place), place
+
+
+def _expand_nested(table: Mapping[str, Any], where: str) -> Iterator[tuple[Values, list[str]]]:
+    """Yield the table with each combination of the sweeps of the tables in it."""
+    nested = [key for key, value in table.items() if isinstance(value, dict) and "sweep" in value]
+    nested = [key for key in nested if key != "sweep"]
+    grids = [list(_nested_grid(table[key], f"{where}, {key}")) for key in nested]
+    for choice in itertools.product(*grids):
+        replaced = {key: inner for key, (inner, _) in zip(nested, choice, strict=True)}
+        yield {**table, **replaced}, [note for _, note in choice]
+
+
+def _nested_grid(table: Mapping[str, Any], where: str) -> Iterator[tuple[Values, str]]:
+    axes = _axes(table["sweep"], where)
+    fixed = {key: value for key, value in table.items() if key != "sweep"}
+    for values in itertools.product(*axes.values()):
+        chosen = dict(zip(axes, values, strict=True))
+        yield {**fixed, **chosen}, ", ".join(f"{key} = {value}" for key, value in chosen.items())
+
+
+def _axes(sweep: Any, where: str) -> dict[str, list[Any]]:
+    if not isinstance(sweep, dict):
+        raise InputError(f"{where}: sweep is {sweep!r}; write it as {{key = [value, ...]}}")
+    for key, values in sweep.items():
+        if not isinstance(values, list) or not values:
+            raise InputError(f"{where}, sweep: '{key}' is {values!r}; give a list of values, such as [4, 8]")
+    return sweep
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (list, dict)):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _texts(inner)
+
+
+def _fill(value: Any, chosen: Mapping[str, Any], where: str) -> Any:
+    if isinstance(value, dict):
+        return {key: _fill(inner, chosen, where) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_fill(inner, chosen, where) for inner in value]
+    if not isinstance(value, str):
+        return value
+    for name in PLACEHOLDER.findall(value):
+        if name not in chosen:
+            raise InputError(f"{where}: nothing fills {{{name}}} in '{value}'; add sweep = {{{name} = [..]}}")
+    return PLACEHOLDER.sub(lambda match: str(chosen[match[1]]), value)

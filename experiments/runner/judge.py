@@ -1,0 +1,269 @@
+"""What is said of a verified schedule: exact cost, simulated time, and the gap to a proven bound.
+
+The time of a flow depends on the number of slices in which its transfers travel (`best_slices`). The gap
+table compares the methods: one line for each network, collective and size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from models.bounds import Bound, best_bound
+from schedules.collective import Collective
+from schedules.cost import StepCost, congestion, step_cost
+from schedules.schedule import Clock, Schedule
+from schedules.simulate import SimulationOptions, simulate
+from topologies.errors import TuttiError
+from topologies.topology import Topology
+from topologies.units import format_size
+
+MOST_HOPS = 2**22
+"""Hops (transfers times links times slices) of the largest simulation tried, a few seconds' worth."""
+PATIENCE = 2
+"""So many powers of two in a row that don't help end the search."""
+GIGA = 10**9
+MICRO = 10**6
+GAP_DIGITS = 12
+"""A gap is the quotient of a float and an exact number: beyond these digits is rounding."""
+STATS = (
+    *("algorithm", "build_s", "solve_s", "variables", "constraints", "solver", "solver_gap"),
+    *("trees", "height", "mean_height", "search_s", "removal_s", "packing_s"),
+    *("rank_egress", "rank_egress_unicast", "rank_ingress", "rank_ingress_unicast"),
+    *("link_traffic", "link_traffic_unicast"),
+)
+"""What a method may say of its work that becomes columns (`Schedule.stats`)."""
+WIDE_GAP = 1e-3
+"""A solver's own gap above this is remarked."""
+TOO_FAST = -1e-9
+"""A gap below this is no rounding: the schedule, the simulator or the bound is wrong."""
+Row = Mapping[str, Any]
+GAPS = "gaps.csv"
+INSTANCE = ("topology", "collective", "size_bytes")
+REFERENCE = ("bound_us", "bound_kind", "exact_us", "exact_method", "best_us", "best_method", "best_gap")
+
+
+def best_slices(schedule: Schedule, size: Fraction, most_hops: int = MOST_HOPS) -> tuple[int, float]:
+    """Return a number of slices and the simulated time with it, in seconds.
+
+    Powers of two are tried upwards, as long as they help and their simulation has at most `most_hops` hops:
+    more slices follow each other sooner through a tree, but each pays every link's α. So the answer is the
+    same on every machine. Schedules of the other clocks have one slice.
+
+    Parameters
+    ----------
+    schedule
+        Verified.
+    size
+        M in bytes.
+    most_hops
+        The budget; one slice is always simulated.
+    """
+    best, least = 1, simulate(schedule, size).time
+    if schedule.clock is not Clock.FLOW:
+        return best, least
+    hops = int(np.diff(schedule.route_table.offsets)[schedule.route].sum())
+    slices = 2
+    while slices <= best << PATIENCE and slices * hops <= most_hops:
+        time = simulate(schedule, size, SimulationOptions(slices=slices)).time
+        if time < least:
+            best, least = slices, time
+        slices *= 2
+    return best, least
+
+
+@dataclass(frozen=True)
+class ProvenBound:
+    """The largest lower bound on the time of one collective at one size."""
+
+    seconds: Fraction
+    kind: str
+
+    @classmethod
+    def of(cls, topology: Topology, collective: Collective, size: Fraction) -> ProvenBound:
+        """Return it for M = `size` bytes."""
+        best = best_bound(topology, collective, size)
+        return cls(Fraction(best.time(size)), str(best.kind))
+
+    def or_better(self, bounds: Iterable[Bound], size: Fraction) -> ProvenBound:
+        """Return the largest of this and of other bounds, checked ones, for M = `size` bytes."""
+        others = [ProvenBound(Fraction(bound.time(size)), str(bound.kind)) for bound in bounds]
+        return max([self, *others], key=lambda bound: bound.seconds)
+
+
+def own_bounds(schedule: Schedule) -> list[Bound]:
+    """Return the bounds that its method proved (``stats["bounds"]``), each checked by its certificate alone.
+
+    Raises
+    ------
+    BoundError, InputError
+        If a certificate does not prove its bound.
+    """
+    bounds = [bound for bound in schedule.stats.get("bounds", ()) if bound.binds_all]
+    for bound in bounds:
+        bound.check(schedule.topology, schedule.collective)
+    return bounds
+
+
+@dataclass(frozen=True, eq=False)
+class Cost:
+    """What a schedule costs at every size, exact; computed when asked for."""
+
+    schedule: Schedule
+
+    @cached_property
+    def congestion(self) -> Fraction:
+        """Seconds per 10^9 bytes of M."""
+        return congestion(self.schedule) * GIGA
+
+    @cached_property
+    def tl_steps(self) -> int | None:
+        """T_L in comm steps; None under the other clocks, and of a schedule made for one size (A.5.3)."""
+        return self._steps.tl_steps if self._steps else None
+
+    @cached_property
+    def tb_factor(self) -> Fraction | None:
+        """T_B in units of M/B; None where links differ or under the other clocks."""
+        return self._steps.tb if self._steps else None
+
+    @cached_property
+    def _steps(self) -> StepCost | None:
+        by_steps = self.schedule.clock is Clock.STEP and self.schedule.size is None
+        return step_cost(self.schedule) if by_steps else None
+
+    def columns(self) -> dict[str, Any]:
+        """Return the columns of a result row that hold at every size."""
+        tb = self.tb_factor
+        return {
+            "tl_steps": self.tl_steps,
+            "tb_factor": None if tb is None else float(tb),
+            "tb_exact": None if tb is None else str(tb),
+            "congestion": float(self.congestion),
+            "congestion_exact": str(self.congestion),
+            "transfers": len(self.schedule),
+            "clock": str(self.schedule.clock),
+            **_stats(self.schedule.stats),
+        }
+
+
+def _stats(stats: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what making a schedule cost, as plain Python numbers and texts."""
+    return {name: _plain(stats[name]) for name in STATS if stats.get(name) is not None}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    return value if isinstance(value, (int, float, str)) else str(value)
+
+
+def time_columns(schedule: Schedule, size: Fraction, bound: ProvenBound) -> dict[str, Any]:
+    """Return the columns of a result row that depend on M = `size` bytes; a flow's is the best pipelining.
+
+    Where nothing has to move the bound is 0 and there is no gap; where nothing moves there is no algbw.
+
+    Raises
+    ------
+    TuttiError
+        If the simulated time beats the bound, which no legal schedule can.
+    """
+    slices, time = best_slices(schedule, size)
+    least = float(bound.seconds)
+    gap = round(time / least - 1, GAP_DIGITS) + 0.0 if least else None
+    if gap is not None and gap < TOO_FAST:
+        raise TuttiError(
+            f"simulated {time * MICRO:.9g} us beats the {bound.kind} bound of {least * MICRO:.9g} us"
+        )
+    return {
+        "time_us": time * MICRO,
+        "algbw_gbps": float(size) / time / GIGA if time else None,
+        "bound_us": float(bound.seconds * MICRO),
+        "bound_kind": bound.kind,
+        "gap": gap,
+        "slices": slices if schedule.clock is Clock.FLOW else None,
+    }
+
+
+def notes(schedule: Schedule, size: Fraction) -> str:
+    """Return what is to be said beside a result: by the method (``stats["note"]``), and `rounding_note`."""
+    said = [schedule.stats.get("note", ""), width_note(schedule.stats), rounding_note(schedule, size)]
+    return "; ".join(filter(None, said))
+
+
+def width_note(stats: Mapping[str, Any]) -> str:
+    """Return how far a method may be from the optimum of its own model, where that is far; else nothing."""
+    gap = stats.get("solver_gap")
+    if gap is None or gap <= WIDE_GAP:
+        return ""
+    return f"the solver's solution is only known to be within {gap:.2%} of its optimum"
+
+
+def rounding_note(schedule: Schedule, size: Fraction) -> str:
+    """Return what becomes of a size that does not divide into the chunks; empty where it does.
+
+    Nothing is rounded here: loads are exact fractions of a byte, and only a program that moves real
+    bytes must round.
+    """
+    sizes = np.unique(schedule.chunks.size)
+    denominator = schedule.chunks.denominator
+    broken = next((int(s) for s in sizes if (int(s) * size) % denominator), None)
+    if broken is None:
+        return ""
+    chunk = Fraction(broken) * size / denominator
+    return f"{format_size(size)} does not divide into the chunks (one has {chunk} B): not rounded"
+
+
+def method_label(row: Row) -> str:
+    """Return what a method is called beside others: its name and its options."""
+    return " ".join(filter(None, [row["method"], row.get("options") or ""]))
+
+
+def gap_table(rows: Iterable[Row]) -> pd.DataFrame:
+    """Return the gap table.
+
+    Columns: ``topology, collective, size_bytes``; ``bound_us, bound_kind``, the largest proven lower bound;
+    ``exact_us, exact_method``, the best of the exact methods; ``best_us, best_method, best_gap``, the best of
+    all (equal ones: the first of the config); and one column a method, its gap to the bound, empty where it
+    has none. Several seeds of one method share a column, which holds the best.
+    """
+    table = list(rows)
+    labels = list(dict.fromkeys(method_label(row) for row in table))
+    instances: dict[tuple[Any, ...], list[Row]] = {}
+    for row in table:
+        instances.setdefault(tuple(row[name] for name in INSTANCE), []).append(row)
+    lines = [_line(instance, group, labels) for instance, group in instances.items()]
+    return pd.DataFrame(lines, columns=[*INSTANCE, *REFERENCE, *labels])
+
+
+def _line(instance: tuple[Any, ...], rows: list[Row], labels: list[str]) -> dict[str, Any]:
+    line = dict(zip(INSTANCE, instance, strict=True))
+    done = [row for row in rows if row["status"] == "ok"]
+    if not done:
+        return line
+    best, bound = min(done, key=_time), max(done, key=lambda row: float(row["bound_us"] or 0))
+    line |= {"bound_us": bound["bound_us"], "bound_kind": bound["bound_kind"]}
+    line |= {"best_us": best["time_us"], "best_method": method_label(best), "best_gap": _gap(best, bound)}
+    exact = min((row for row in done if row["kind"] == "exact"), key=_time, default=None)
+    if exact is not None:
+        line |= {"exact_us": exact["time_us"], "exact_method": method_label(exact)}
+    for label in labels:
+        gaps = [_gap(row, bound) for row in done if method_label(row) == label]
+        line[label] = min((gap for gap in gaps if gap is not None), default=None)
+    return line
+
+
+def _gap(row: Row, bound: Row) -> float | None:
+    """Return a row's gap to the largest bound of its instance, which another's method may have proven."""
+    if row["gap"] is None or row["bound_us"] == bound["bound_us"]:
+        return None if row["gap"] is None else float(row["gap"])
+    return float(row["time_us"]) / float(bound["bound_us"]) - 1
+
+
+def _time(row: Row) -> float:
+    return float(row["time_us"])

@@ -1,0 +1,266 @@
+"""From a config to tasks: everything is checked here, before anything runs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from experiments.registry import find_method
+from experiments.runner.config import CollectiveTable, Config, MethodTable, PartTable, Placed
+from experiments.runner.options import build_options, options_text
+from experiments.runner.store import code_digest
+from experiments.runner.tasks import Task
+from schedules.collective import Collective, Kind, collective, concurrent
+from schedules.method import Method, Problem
+from topologies.errors import InputError, TuttiError
+from topologies.exact import INT64_MAX
+from topologies.text import parse_topology
+from topologies.topology import Topology
+from topologies.units import exact_number, parse_size, parse_time
+
+TASK_FORMAT = "tutti.task/1"
+ONE_SEED = (0,)
+MOST_SEEDS = 10**6
+"""More syntheses than this for one row are a slip of the hand."""
+
+
+@dataclass(frozen=True)
+class Approach:
+    """A method with its options, the seeds of each of its tasks, and what it is for (None: everything)."""
+
+    where: str
+    method: Method
+    given: Mapping[str, Any]
+    options: Any
+    seeds: tuple[tuple[int, ...], ...]
+    topologies: list[str] | None = None
+    collectives: list[str] | None = None
+
+    def is_for(self, topology: str, collective: str) -> bool:
+        """Whether a pattern matches each."""
+        return _matches(topology, self.topologies) and _matches(collective, self.collectives)
+
+
+def make_plan(config: Config, methods: Mapping[str, Method]) -> list[Task]:
+    """Return the tasks of a config, in its order: by topology, collective and method.
+
+    Raises
+    ------
+    InputError
+        If anything in the config is wrong, or asks for the same row twice.
+    """
+    approaches = [_approach(placed, methods) for placed in config.methods]
+    _refuse_merging(approaches)
+    sizes = {placed.where: _sizes(placed) for placed in config.collectives}
+    tasks: list[Task] = []
+    for placed in config.topologies:
+        text = placed.table.spec.strip()
+        topology = _at(placed.where, parse_topology, text)
+        digest = topology_digest(topology)
+        for asked in config.collectives:
+            what = _at(f"{asked.where} on {text}", _collective, asked.table, topology.num_ranks)
+            problem = Problem(topology, what)
+            for approach in approaches:
+                if approach.is_for(text, str(what)):
+                    tasks += _tasks(text, digest, problem, approach, sizes[asked.where])
+    _refuse_idle(approaches, tasks)
+    _refuse_duplicates(tasks, config.path)
+    return tasks
+
+
+def time_limit(config: Config) -> float | None:
+    """Return the time limit of a synthesis in seconds, None where there is none."""
+    where, text = f"{config.path}: [run]: time_limit", config.run.time_limit
+    if text is None:
+        return None
+    seconds = _at(where, parse_time, text)
+    if seconds <= 0:
+        raise InputError(f"{where} is '{text}'; it must be positive")
+    return float(seconds)
+
+
+def select(tasks: Iterable[Task], pattern: str) -> list[Task]:
+    """Return the tasks whose topology, collective, method or whole text matches a shell pattern.
+
+    Raises
+    ------
+    InputError
+        If none does.
+    """
+    every = list(tasks)
+    chosen = [
+        task
+        for task in every
+        if any(
+            fnmatchcase(text, pattern)
+            for text in (task.topology, str(task.collective), task.method, str(task))
+        )
+    ]
+    if not chosen:
+        names = sorted({task.topology for task in every} | {task.method for task in every})
+        raise InputError(f"--only '{pattern}' matches none of the {len(every)} tasks; try one of {names}")
+    return chosen
+
+
+def topology_digest(topology: Topology) -> str:
+    """Return a hash of the network itself, whatever its text."""
+    digest = hashlib.sha256(repr((topology.num_ranks, topology.labels)).encode())
+    for values in (topology.source, topology.target):
+        digest.update(np.ascontiguousarray(values).tobytes())
+    for exact in (topology.bandwidth.reduced, topology.alpha.reduced):
+        digest.update(f"/{exact.denominator}".encode() + exact.numerators.tobytes())
+    digest.update(repr((sorted(topology.multicast), sorted(topology.aggregate))).encode())
+    return digest.hexdigest()
+
+
+def _at(where: str, function: Any, *arguments: Any) -> Any:
+    """Call a function; an error of the user's gets its place."""
+    try:
+        return function(*arguments)
+    except TuttiError as error:
+        raise InputError(f"{where}: {error}") from error
+
+
+def _approach(placed: Placed[MethodTable], methods: Mapping[str, Method]) -> Approach:
+    table = placed.table
+    method = _at(placed.where, find_method, table.name, methods)
+    options = _at(placed.where, build_options, method, table.options)
+    seeds = _at(placed.where, _seeds, method, table)
+    return Approach(placed.where, method, table.options, options, seeds, table.topologies, table.collectives)
+
+
+def _matches(text: str, patterns: Sequence[str] | None) -> bool:
+    return patterns is None or any(fnmatchcase(text, pattern) for pattern in patterns)
+
+
+def _refuse_idle(approaches: Iterable[Approach], tasks: Iterable[Task]) -> None:
+    """Refuse patterns that leave a method nothing to do: a slip of the hand."""
+    cases = {(task.topology, str(task.collective)) for task in tasks}
+    idle = next((a for a in approaches if not any(a.is_for(*case) for case in cases)), None)
+    if idle is not None:
+        raise InputError(
+            f"{idle.where}: nothing in the config matches both "
+            f"topologies = {idle.topologies or ['*']} and collectives = {idle.collectives or ['*']}"
+        )
+
+
+def _refuse_merging(approaches: Iterable[Approach]) -> None:
+    """Refuse a method again with the same options and other seeds: both would share a column, and be one."""
+    first: dict[tuple[str, str], Approach] = {}
+    for approach in approaches:
+        before = first.setdefault((approach.method.name, options_text(approach.given)), approach)
+        if before.seeds != approach.seeds:
+            name = before.where.partition(": ")[2] or before.where
+            raise InputError(
+                f"{approach.where}: method {approach.method.name} has the same options in {name}, with other "
+                "seeds; give all seeds in one of them, or use two configs"
+            )
+
+
+def _seeds(method: Method, table: MethodTable) -> tuple[tuple[int, ...], ...]:
+    """Return one tuple for each task: n seeds make one task, a list of them one each."""
+    if table.seeds is None:
+        return (ONE_SEED,)
+    if not method.seeded:
+        raise InputError(f"method {method.name} has no randomness; leave out 'seeds'")
+    if isinstance(table.seeds, int):
+        if table.seeds < 1:
+            raise InputError(f"seeds = {table.seeds}; at least 1 is needed")
+        if table.seeds > MOST_SEEDS:
+            raise InputError(f"seeds = {table.seeds}; at most {MOST_SEEDS} are tried for a row")
+        return (tuple(range(table.seeds)),)
+    if not table.seeds or min(table.seeds) < 0 or len(set(table.seeds)) < len(table.seeds):
+        raise InputError(f"seeds = {table.seeds}; a list holds different seeds, none negative")
+    if max(table.seeds) > INT64_MAX:
+        raise InputError(f"seeds = {table.seeds}; a seed must be below 2^63")
+    return tuple((seed,) for seed in table.seeds)
+
+
+def _sizes(placed: Placed[CollectiveTable]) -> tuple[int, ...]:
+    sizes = [whole_size(text, f"{placed.where}: sizes") for text in placed.table.sizes]
+    twice = next((placed.table.sizes[i] for i, size in enumerate(sizes) if size in sizes[:i]), None)
+    if twice is not None:
+        raise InputError(f"{placed.where}: size '{twice}' occurs twice")
+    return tuple(sizes)
+
+
+def whole_size(text: str, where: str) -> int:
+    """Return a size in bytes that is positive, whole and fits 64 bits.
+
+    Raises
+    ------
+    InputError
+        If it is not.
+    """
+    size: Fraction = _at(where, parse_size, text)
+    if size <= 0 or size.denominator != 1 or size > INT64_MAX:
+        raise InputError(f"{where}: size '{text}' must be a positive whole number of bytes below 2^63")
+    return int(size)
+
+
+def _collective(table: CollectiveTable, num_ranks: int) -> Collective:
+    if (table.parts is None) == (table.kind == Kind.MIXED):
+        raise InputError(f"parts are for kind '{Kind.MIXED}', and needed there; this is '{table.kind}'")
+    if table.parts is None:
+        return _part(table, num_ranks)
+    if (table.root, table.shards, table.groups) != (None, None, None):
+        raise InputError("a mixed collective has no root, shards and groups; its parts have")
+    return concurrent([_part(part, num_ranks) for part in table.parts])
+
+
+def _part(table: PartTable, num_ranks: int) -> Collective:
+    shards = None if table.shards is None else [exact_number(str(share)) for share in table.shards]
+    what = collective(table.kind, num_ranks, root=table.root, shards=shards, groups=table.groups)
+    if shards is not None:
+        _ = what.items  # refuses here what is too far apart to be exact
+    return what
+
+
+def _tasks(
+    text: str, digest: str, problem: Problem, approach: Approach, sizes: tuple[int, ...]
+) -> Iterator[Task]:
+    """Yield a task for each entry of the seeds; and for each size, where the schedule depends on it."""
+    method, topology = approach.method, problem.topology
+    dependent = method.size_dependent(problem, approach.options)
+    for group in [(size,) for size in sizes] if dependent else [sizes]:
+        for seeds in approach.seeds:
+            parts = [digest, text, str(problem.collective), method.name, approach.given, seeds, group]
+            yield Task(
+                topology=text,
+                nodes=topology.num_nodes,
+                switches=topology.num_switches,
+                links=topology.num_links,
+                collective=problem.collective,
+                method=method.name,
+                kind=method.kind,
+                options=approach.given,
+                seeded=method.seeded,
+                seeds=seeds,
+                sizes=group,
+                size_dependent=dependent,
+                key=_key(parts),
+            )
+
+
+def _key(parts: list[Any]) -> str:
+    """Return a hash of everything that determines a result, the code that makes it included."""
+    text = json.dumps([TASK_FORMAT, code_digest(), *parts], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _refuse_duplicates(tasks: Iterable[Task], path: str) -> None:
+    seen = set()
+    for task in tasks:
+        for size in task.sizes:
+            how = (task.method, options_text(task.options), task.seeds)
+            row = (task.topology, str(task.collective), size, *how)
+            if row in seen:
+                raise InputError(f"{path}: {task} at {size} B is asked for twice; remove one of the tables")
+            seen.add(row)

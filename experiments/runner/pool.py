@@ -1,0 +1,190 @@
+"""The runner's worker processes: a task goes to each that is idle, and whatever happens there is its rows.
+
+A worker that dies (killed, out of memory, a fault in a solver) or exceeds the time limit is replaced, and
+only its task is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from experiments.runner.tasks import SYNTHESIZE, CompilationListener, Outcome, Task, Workplace, failure
+from schedules.method import Method
+from topologies.errors import TuttiError
+from topologies.processes import SHUTDOWN_SECONDS, Caller, End, Ended, Worker, load, step_all
+
+PRELOADED = ("experiments.runner.tasks",)
+"""Imported once, by a server that has run nothing and has no threads; workers are forked from it at once."""
+KEPT = "what is done is kept, the same command continues"
+
+
+class DiskError(TuttiError):
+    """A result could not be written; the run stops and what is done is kept."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is the same for all tasks of a run.
+
+    Parameters
+    ----------
+    registry
+        ``"module:NAME"`` of the mapping that holds the methods.
+    schedules
+        The directory that schedules go to; None keeps none.
+    perform
+        ``"module:NAME"`` of the function that performs a task.
+    """
+
+    registry: str = "experiments.registry:METHODS"
+    schedules: Path | None = None
+    perform: str = "experiments.runner.tasks:perform"
+
+
+def load_methods(registry: str) -> Mapping[str, Method]:
+    """Return the methods under ``"module:NAME"``."""
+    methods: Mapping[str, Method] = load(registry)
+    return methods
+
+
+def work(caller: Caller, setting: Setting) -> None:
+    """Be a worker: perform each task that comes, with the bounds that are known."""
+    perform = load(setting.perform)
+    CompilationListener(caller.pause_clock, caller.resume_clock)
+    notify = partial(_set_clock, caller)
+    place = Workplace(load_methods(setting.registry), setting.schedules, {}, notify)
+    caller.serve(partial(_perform, perform, place))
+
+
+def _set_clock(caller: Caller, stage: str) -> None:
+    """Only a synthesis has a time limit."""
+    if stage == SYNTHESIZE:
+        caller.start_clock()
+    else:
+        caller.stop_clock()
+
+
+class _Call(NamedTuple):
+    """A task, and the bounds of its sizes that are known."""
+
+    task: Task
+    bounds: Mapping[str, Any]
+
+
+def _perform(perform: Callable[[Task, Workplace], Outcome], place: Workplace, call: _Call) -> Outcome:
+    place.bounds.update(call.bounds)
+    try:
+        return perform(call.task, place)
+    except BrokenPipeError:
+        raise
+    except (OSError, TuttiError) as error:
+        raise DiskError(f"{one_line(error)}; {KEPT}") from error
+
+
+def one_line(error: Exception) -> str:
+    """Return an error of the system as ``"file: reason"``."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error)
+
+
+def _nobody(task: Task) -> None:
+    """Tell nobody."""
+
+
+class Pool:
+    """Worker processes for tasks; use it in a ``with`` block.
+
+    Parameters
+    ----------
+    workers
+        How many processes.
+    setting
+        What they share.
+    time_limit
+        Seconds for each synthesis, None for no limit.
+    """
+
+    def __init__(self, workers: int, setting: Setting, time_limit: float | None = None) -> None:
+        self._size = workers
+        self._setting = setting
+        self._limit = time_limit
+        self._tasks: dict[Worker, Task | None] = {}
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        for worker in self._tasks:
+            worker.end(SHUTDOWN_SECONDS if kind is None and not worker.busy else 0.0)
+        self._tasks = {}
+
+    def run(
+        self,
+        tasks: Sequence[Task],
+        bounds: dict[str, Any],
+        started: Callable[[Task], None] = _nobody,
+    ) -> Iterator[tuple[Task, Outcome]]:
+        """Yield each task with its outcome, in the order in which they finish.
+
+        `bounds` are known ones; those that the tasks compute are added.
+
+        Raises
+        ------
+        DiskError
+            If a worker can't write a schedule.
+        TuttiError
+            If a worker process can't start.
+        """
+        waiting = list(reversed(tasks))
+        while len(self._tasks) < min(self._size, len(tasks)):
+            self._start()
+        running = len(waiting)
+        while running:
+            for worker, ended in step_all(self._tasks):
+                task = self._tasks.pop(worker)
+                if ended.how is End.ANSWER:
+                    self._tasks[worker] = None
+                else:
+                    self._start()
+                if task is not None:
+                    running -= 1
+                    outcome = self._outcome(task, ended)
+                    bounds.update(outcome.bounds)
+                    yield task, outcome
+            for worker in self._tasks:
+                if worker.ready and not worker.busy and waiting:
+                    task = self._tasks[worker] = waiting.pop()
+                    started(task)
+                    known = {key: bounds[key] for key in _bound_keys(task) if key in bounds}
+                    worker.give(_Call(task, known), self._limit)
+
+    def _start(self) -> None:
+        worker = Worker.forked("experiments.runner.pool:work", self._setting, PRELOADED)
+        self._tasks[worker] = None
+
+    def _outcome(self, task: Task, ended: Ended) -> Outcome:
+        if ended.how is End.ANSWER:
+            outcome: Outcome = ended.answer
+            return outcome
+        if ended.how is End.TIME:
+            many = len(task.seeds) > 1
+            which = f" (synthesis {ended.stops + 1} of {len(task.seeds)})" if many else ""
+            message = f"a synthesis exceeded the time limit of {self._limit:g} s{which}"
+            return Outcome("timeout", task.rows("timeout", message))
+        return failure(task, _cause(ended))
+
+
+def _bound_keys(task: Task) -> list[str]:
+    return [task.bound_key(size) for size in task.sizes]
+
+
+def _cause(ended: Ended) -> str:
+    if ended.cause.startswith("SIG"):
+        hint = ": often out of memory" if ended.cause == "SIGKILL" else ""
+        return f"the worker process was killed by {ended.cause}{hint}"
+    return f"the worker process ended by itself ({ended.cause})"

@@ -1,0 +1,145 @@
+"""Results of other code, judged again: times stay as they were simulated, bounds are this code's.
+
+A run's directory keeps what each version of the code made; a result of another version is normally made
+anew (`experiments.runner.plan`). Where only the bounds have become better, that is a waste: a gap is a time
+over a bound, and the times are known. So a result is taken over if it is of the same task, with
+
+- status ok: its times, and for each size the larger of this code's bound and of the one that its own method
+  proved (a certificate that was checked when it was made). A time below the bound is no result: that task is
+  left to be made anew, which says what is wrong;
+- status timeout or infeasible: as it is. What was unsupported or failed is asked again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from experiments.runner.judge import GAP_DIGITS, MICRO, TOO_FAST, ProvenBound
+from experiments.runner.store import Store
+from experiments.runner.tasks import Outcome, Row, Task
+from topologies.text import parse_topology
+
+TAKEN = frozenset({"ok", "timeout", "infeasible"})
+SAME = ("nodes", "switches", "links", "kind")
+"""What else the rows must say as the task does; the text alone is that of the store's key."""
+OWN = 1 + 1e-12
+"""Times the bound that is common to all methods: above it, a row's bound is its method's own."""
+
+Known = dict[str, ProvenBound]
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Found:
+    """A result of other code: its file's content, and the limit that it was made under."""
+
+    outcome: Outcome
+    limit: float | None
+
+
+def rejudge(store: Store, tasks: Sequence[Task]) -> int:
+    """Take over what other code made of these tasks, with the bounds of this code; return how many.
+
+    A topology read from a file is left out, for its content may be another by now.
+
+    Raises
+    ------
+    OSError
+        If the results can't be written.
+    """
+    open_ = [task for task in tasks if store.load(task) is None and not Path(task.topology).exists()]
+    documents = _newest(store.documents())
+    common = _common(documents.values())
+    bounds: Known = {}
+    taken = 0
+    for task in open_:
+        found = _found(documents.get(_name(str(task), task.sizes)), task)
+        outcome = None if found is None else judged_again(task, found.outcome, bounds, common)
+        if found is not None and outcome is not None:
+            store.save(task, outcome, found.limit)
+            taken += 1
+    return taken
+
+
+def judged_again(
+    task: Task, outcome: Outcome, bounds: Known, common: Mapping[str, Fraction]
+) -> Outcome | None:
+    """Return an outcome with bounds of this code; None where a time is below its bound.
+
+    Parameters
+    ----------
+    task, outcome
+        What was to be done, and what became of it earlier.
+    bounds
+        Of this code, by `Task.bound_key`; those computed here are added.
+    common
+        Of the code that made it: the bounds in seconds that were no method's own.
+    """
+    if outcome.status != "ok":
+        return outcome
+    rows, used = [], {}
+    for row in outcome.rows:
+        key = task.bound_key(row["size_bytes"])
+        if key not in bounds:
+            size = Fraction(row["size_bytes"])
+            bounds[key] = ProvenBound.of(parse_topology(task.topology), task.collective, size)
+        used[key] = bounds[key]
+        rows.append(_against(row, _larger(bounds[key], row, common.get(key))))
+    if any(row["gap"] is not None and row["gap"] < TOO_FAST for row in rows):
+        return None
+    return Outcome("ok", rows, used)
+
+
+def _larger(bound: ProvenBound, row: Row, common: Fraction | None) -> ProvenBound:
+    """Return this code's bound, or the one that the row's method proved if that is larger."""
+    old = Fraction(row["bound_us"]) / MICRO
+    own = common is not None and old > common * Fraction(OWN)
+    return max(bound, ProvenBound(old, row["bound_kind"]), key=lambda b: b.seconds) if own else bound
+
+
+def _against(row: Row, bound: ProvenBound) -> Row:
+    least = float(bound.seconds * MICRO)
+    gap = round(row["time_us"] / least - 1, GAP_DIGITS) + 0.0 if least else None
+    return {**row, "bound_us": least, "bound_kind": bound.kind, "gap": gap}
+
+
+def _newest(documents: Iterable[tuple[float, Document]]) -> dict[str, Document]:
+    """Return for each task the content of its newest file that may be taken."""
+    taken = (document for _, document in sorted(documents, key=lambda pair: pair[0]) if _is_taken(document))
+    return {
+        _name(document["task"], [row["size_bytes"] for row in document["rows"]]): document
+        for document in taken
+    }
+
+
+def _is_taken(document: Document) -> bool:
+    return document.get("status") in TAKEN and isinstance(document.get("task"), str)
+
+
+def _name(task: str, sizes: Iterable[int]) -> str:
+    return json.dumps([task, list(sizes)])
+
+
+def _common(documents: Iterable[Document]) -> dict[str, Fraction]:
+    """Return the largest bound of each topology, collective and size that was no method's own."""
+    common: dict[str, Fraction] = {}
+    for document in documents:
+        for key, (seconds, _) in document["bounds"].items():
+            common[key] = max(common.get(key, Fraction(0)), Fraction(seconds))
+    return common
+
+
+def _found(document: Document | None, task: Task) -> Found | None:
+    """Return what a file says, if it is of the same network and of as many seeds."""
+    if document is None:
+        return None
+    alike = all(row.get(name) == getattr(task, name) for row in document["rows"] for name in SAME)
+    seeds = {row.get("seeds", len(task.seeds)) for row in document["rows"]}
+    if not alike or seeds != {len(task.seeds)}:
+        return None
+    return Found(Outcome(document["status"], document["rows"]), document["time_limit"])

@@ -1,0 +1,373 @@
+"""A task: one synthesis (the best of some seeds), verified, and the result rows of all its sizes."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numba.core import event
+
+from experiments.registry import find_method
+from experiments.runner.judge import Cost, ProvenBound, notes, own_bounds, time_columns
+from experiments.runner.options import build_options, options_text
+from experiments.runner.results import keep_schedule
+from schedules.collective import Collective
+from schedules.method import Method, Problem
+from schedules.schedule import Schedule
+from schedules.simulate import simulate
+from schedules.verify import VerificationError, verify
+from topologies.errors import NoSchedule, TuttiError, Unsupported
+from topologies.processes import peak_memory, reset_peak_memory
+from topologies.text import parse_topology
+from topologies.topology import Topology
+
+COMPILING = "numba:compiler_lock"
+"""Numba's event for compiling a kernel or loading a compiled one."""
+SYNTHESIZE, JUDGE = "synthesize", "judge"
+"""The stages that `notify` is given; a time limit counts the first."""
+SHORT_SECONDS = 1.0
+"""A synthesis that took less is done again if compilation disturbed it."""
+Row = dict[str, Any]
+Bounds = MutableMapping[str, ProvenBound]
+STATUS_OF = {Unsupported: "unsupported", NoSchedule: "infeasible"}
+"""The outcomes of a method that are answers; everything else raised is a failure."""
+
+
+class Stopwatch:
+    """Seconds spent inside the ``with`` block, less those in which numba compiled or loaded kernels.
+
+    Attributes
+    ----------
+    seconds, compiling
+        The two parts.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = self.compiling = 0.0
+
+    def __enter__(self) -> Stopwatch:
+        self._listener: Any = event.TimingListener()
+        event.register(COMPILING, self._listener)
+        self._start = time.perf_counter()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        elapsed = time.perf_counter() - self._start
+        event.unregister(COMPILING, self._listener)
+        self.compiling = self._listener.duration if self._listener.done else 0.0
+        self.seconds = max(elapsed - self.compiling, 0.0)
+
+
+class CompilationListener(event.Listener):
+    """Calls `started` and `ended` around each stretch in which numba compiles or loads kernels."""
+
+    def __init__(self, started: Callable[[], None], ended: Callable[[], None]) -> None:
+        self._started, self._ended, self._depth = started, ended, 0
+        event.register(COMPILING, self)
+
+    def on_start(self, event: Any) -> None:
+        """Count one level more."""
+        self._depth += 1
+        if self._depth == 1:
+            self._started()
+
+    def on_end(self, event: Any) -> None:
+        """Count one level less."""
+        self._depth -= 1
+        if self._depth == 0:
+            self._ended()
+
+
+@dataclass(frozen=True)
+class Synthesized:
+    """A verified schedule and what it took.
+
+    Parameters
+    ----------
+    schedule
+        The best one.
+    seed
+        That made it; None for a method without randomness.
+    seeds
+        How many were tried.
+    synth_s, verify_s
+        Seconds of synthesis and of verification over all seeds, compilation left out.
+    """
+
+    schedule: Schedule
+    seed: int | None
+    seeds: int
+    synth_s: float
+    verify_s: float
+
+
+def _silent(stage: str) -> None:
+    """Tell nobody."""
+
+
+def synthesize_best(
+    method: Method,
+    problem: Problem,
+    options: Any,
+    seeds: Sequence[int],
+    size: Fraction,
+    notify: Callable[[str], None] = _silent,
+) -> Synthesized:
+    """Return the schedule of least simulated time at `size` (bytes), the first of equal ones.
+
+    Every candidate is verified before it is compared.
+
+    Raises
+    ------
+    Unsupported
+        If the method does not handle the problem; nothing is built then.
+    NoSchedule
+        If it finds no schedule.
+    VerificationError
+        If a schedule is not legal.
+    """
+    synth_s = verify_s = 0.0
+    best: tuple[float, int, Schedule] | None = None
+    notify(SYNTHESIZE)
+    method.supports(problem, options)
+    for seed in seeds:
+        schedule, seconds = _synthesize_once(method, problem, options, seed, notify)
+        synth_s += seconds
+        notify(JUDGE)
+        with Stopwatch() as verification:
+            _check(method, problem, schedule)
+        verify_s += verification.seconds
+        time = simulate(schedule, size).time if len(seeds) > 1 else 0.0
+        if best is None or time < best[0]:
+            best = (time, seed, schedule)
+    if best is None:
+        raise TuttiError(f"{method.name}: no seed given; at least one is needed")
+    kept = best[1] if method.seeded else None
+    return Synthesized(best[2], kept, len(seeds), synth_s, verify_s)
+
+
+def _synthesize_once(
+    method: Method, problem: Problem, options: Any, seed: int, notify: Callable[[str], None]
+) -> tuple[Schedule, float]:
+    """Return a schedule and the seconds that it took.
+
+    The first time in a process, kernels are compiled or loaded, and that falls into the method's own times
+    too (``build_s``, ``solve_s``); a short synthesis is done again then.
+    """
+    for attempt in ("first", "again"):
+        notify(SYNTHESIZE)
+        with Stopwatch() as watch:
+            schedule = method.synthesize(problem, options, np.random.default_rng(seed))
+        if attempt == "again" or not watch.compiling or watch.seconds > SHORT_SECONDS:
+            break
+    return schedule, watch.seconds
+
+
+def _check(method: Method, problem: Problem, schedule: Schedule) -> None:
+    if schedule.collective != problem.collective or schedule.topology != problem.topology:
+        raise TuttiError(f"{method.name} answered another problem: {schedule.collective} on another network")
+    verify(schedule)
+
+
+@dataclass(frozen=True)
+class Task:
+    """One synthesis.
+
+    Parameters
+    ----------
+    topology
+        Its text.
+    nodes, switches, links
+        What it has, for the rows of a task that never finishes.
+    collective
+        What to do on it.
+    method, kind, options
+        How: the method's name, its kind, and the options given to it.
+    seeded, seeds
+        Whether the method is random, and the seeds tried, the best of which is kept.
+    sizes
+        M in bytes of each row; more than one only where the schedule is the same for all.
+    size_dependent
+        Whether the method is told the size.
+    key
+        A hash of all that determines the result.
+    """
+
+    topology: str
+    nodes: int
+    switches: int
+    links: int
+    collective: Collective
+    method: str
+    kind: str
+    options: Mapping[str, Any]
+    seeded: bool
+    seeds: tuple[int, ...]
+    sizes: tuple[int, ...]
+    size_dependent: bool
+    key: str
+
+    def __str__(self) -> str:
+        options = options_text(self.options)
+        seed = "" if self.seed is None else f" seed={self.seed}"
+        return f"{self.topology} {self.collective} {self.method}{' ' if options else ''}{options}{seed}"
+
+    @property
+    def seed(self) -> int | None:
+        """The seed, where only one is tried and it matters."""
+        return self.seeds[0] if self.seeded and len(self.seeds) == 1 else None
+
+    def rows(self, status: str, message: str = "") -> list[Row]:
+        """Return a row for each size with what is known without running it."""
+        return [
+            {
+                "topology": self.topology,
+                "nodes": self.nodes,
+                "switches": self.switches,
+                "links": self.links,
+                "collective": str(self.collective),
+                "size_bytes": size,
+                "method": self.method,
+                "kind": self.kind,
+                "options": options_text(self.options),
+                "seed": self.seed,
+                "status": status,
+                "message": message,
+            }
+            for size in self.sizes
+        ]
+
+    def bound_key(self, size: int) -> str:
+        """Return what the bound of a row depends on, as text."""
+        return f"{self.topology}\t{self.collective}\t{size}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a task.
+
+    Parameters
+    ----------
+    status
+        Of all its rows: ok, unsupported, timeout, infeasible or failed.
+    rows
+        One a size.
+    bounds
+        Those computed for it, by `Task.bound_key`.
+    trace
+        Where it failed, for developers.
+    """
+
+    status: str
+    rows: list[Row]
+    bounds: Mapping[str, ProvenBound] = field(default_factory=dict)
+    trace: str = ""
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """What a worker needs to perform tasks.
+
+    Parameters
+    ----------
+    methods
+        By name.
+    schedules
+        The directory that schedules go to; None keeps none.
+    bounds
+        Computed before, here or by other workers.
+    notify
+        Is given each stage, `SYNTHESIZE` or `JUDGE`.
+    """
+
+    methods: Mapping[str, Method]
+    schedules: Path | None
+    bounds: Bounds
+    notify: Callable[[str], None]
+
+
+def perform(task: Task, place: Workplace) -> Outcome:
+    """Run a task; whatever the method raises becomes its rows.
+
+    Raises
+    ------
+    OSError
+        If a schedule can't be written.
+    """
+    method = find_method(task.method, place.methods)
+    reset_peak_memory()
+    known = set(place.bounds)
+    try:
+        topology = _topology(task.topology)
+        result = _synthesize(task, method, topology, place)
+        rows = _judge(task, result, place.bounds)
+    except (Unsupported, NoSchedule) as outcome:
+        status = next(status for kind, status in STATUS_OF.items() if isinstance(outcome, kind))
+        return Outcome(status, task.rows(status, str(outcome)))
+    except Exception as error:  # noqa: BLE001 (one method's fault is one task's row)
+        return failure(task, _one_line(error), traceback.format_exc())
+    new = {key: bound for key, bound in place.bounds.items() if key not in known}
+    if place.schedules is not None:
+        digest = keep_schedule(result.schedule, place.schedules)
+        rows = [{**row, "schedule": digest} for row in rows]
+    return Outcome("ok", rows, new)
+
+
+def failure(task: Task, message: str, trace: str = "") -> Outcome:
+    """Return the outcome of a task that did not finish through a fault."""
+    return Outcome("failed", task.rows("failed", message), {}, trace)
+
+
+@lru_cache(maxsize=4)
+def _topology(text: str) -> Topology:
+    return parse_topology(text)
+
+
+def _synthesize(task: Task, method: Method, topology: Topology, place: Workplace) -> Synthesized:
+    largest = Fraction(max(task.sizes))
+    problem = Problem(topology, task.collective, largest if task.size_dependent else None)
+    options = build_options(method, task.options)
+    return synthesize_best(method, problem, options, task.seeds, largest, place.notify)
+
+
+def _judge(task: Task, result: Synthesized, bounds: Bounds) -> list[Row]:
+    """Return the rows of a verified schedule."""
+    constant = {**Cost(result.schedule).columns(), "verified": True}
+    constant |= {name: getattr(result, name) for name in ("seed", "seeds", "synth_s", "verify_s")}
+    own, rows = own_bounds(result.schedule), []
+    for row in task.rows("ok"):
+        size = Fraction(row["size_bytes"])
+        bound = _bound(task, result.schedule, row["size_bytes"], bounds).or_better(own, size)
+        with Stopwatch() as watch:
+            measured = time_columns(result.schedule, size, bound)
+        note = notes(result.schedule, size)
+        rows.append({**row, **constant, **measured, "simulate_s": watch.seconds, "note": note})
+    return [{**row, "peak_rss_mb": peak_memory()} for row in rows]
+
+
+def _bound(task: Task, schedule: Schedule, size: int, bounds: Bounds) -> ProvenBound:
+    key = task.bound_key(size)
+    if key not in bounds:
+        bounds[key] = ProvenBound.of(schedule.topology, schedule.collective, Fraction(size))
+    return bounds[key]
+
+
+def _one_line(error: Exception) -> str:
+    """Return an error as one line: tutti's own as they are, any other with the place that raised it."""
+    if isinstance(error, VerificationError):
+        return f"illegal schedule: {error}"
+    if isinstance(error, TuttiError):
+        return str(error)
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    text = str(error).partition("\n")[0]
+    return f"{type(error).__name__}: {text} ({Path(frame.filename).name}:{frame.lineno})"

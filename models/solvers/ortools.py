@@ -1,0 +1,451 @@
+"""The solvers of OR-Tools that take a model by arrays: GLOP, its simplex, and SCIP and CP-SAT for MILPs.
+
+CP-SAT knows whole numbers only: where some columns are whole and others are not, the others take multiples of
+1/`grid` (unless its presolve removes them, or finds a scale that makes them whole), and coefficients are
+rounded to whole numbers within its own precision (``mip_wanted_precision``, 1e-6). So what it proves then
+holds on the grid only: the answer is called feasible, never optimal, and has no bound. Of models of whole
+columns alone it has both.
+
+The interface has no callbacks, so incumbents and bounds over time are read from the logs. CP-SAT writes a
+line for each better solution and each better bound, with what the next solution may be worth in brackets:
+nothing, once the last one is optimal,
+
+.. code-block:: text
+
+    #1       0.12s best:7     next:[3,6]      main
+    #Bound   0.13s best:7     next:[6,6]      main
+
+SCIP writes a table, with seconds to a tenth and its two bounds to six digits; ``--`` stands for none,
+
+.. code-block:: text
+
+     time | node  | left  |LP iter| ... |  dualbound   | primalbound  |  gap   | compl.
+    p 3.3s|     1 |     0 |     0 | ... | 4.000000e+00 | 2.900000e+01 | 625.00%| unknown
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, TypeVar
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from models.solvers.backend import Backend, printing_to
+from models.solvers.compiled import CompiledModel
+from models.solvers.features import Feature
+from models.solvers.options import Positive, Seed, SolverOptions, Threads
+from models.solvers.outcome import NOTHING, Extras, Outcome, Progress, SolutionStatus, Termination
+from topologies.errors import InputError
+from topologies.ranges import Choice, Whole
+
+# ortools/linear_solver/python/model_builder_helper: SolveStatus. FEASIBLE and NOT_SOLVED mean some limit.
+TERMINATIONS = {
+    "OPTIMAL": Termination.OPTIMAL,
+    "INFEASIBLE": Termination.INFEASIBLE,
+    "UNBOUNDED": Termination.UNBOUNDED,
+    "CANCELLED_BY_USER": Termination.INTERRUPTED,
+    "ABNORMAL": Termination.ERROR,
+    "MODEL_INVALID": Termination.ERROR,
+    "INVALID_SOLVER_PARAMETERS": Termination.ERROR,
+    "INCOMPATIBLE_OPTIONS": Termination.ERROR,
+    "SOLVER_TYPE_UNAVAILABLE": Termination.ERROR,
+}
+
+MODULES = ("ortools.linear_solver.python.model_builder_helper",)
+INSTALL = "pip install ortools"
+LIMITED = frozenset({"FEASIBLE", "NOT_SOLVED"})
+_Options = TypeVar("_Options", bound=SolverOptions)
+MOST = 0.5
+"""Of its time limit: who stops then without a solution that is proven has given up for lack of time."""
+ALMOST = 0.99
+"""Of its time limit: who stops then, GLOP with ABNORMAL too, has reached it."""
+GLOP_METHODS = ("primal", "dual")
+NODES = 10
+"""After so many nodes a traced SCIP writes a line of its table; otherwise after 100."""
+CPSAT_LINE = re.compile(
+    r"^#(?:\d+|Bound|Done)\s+([\d.]+)s (?:.*?best:(\S+)\s+next:\[([^\]]*)\])?", re.MULTILINE
+)
+SCIP_HEAD = "dualbound"
+INFINITE = 1e20
+"""SCIP's infinity."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stopped:
+    """A solver of OR-Tools that has stopped.
+
+    Parameters
+    ----------
+    solver
+        The native object.
+    seconds
+        That it took.
+    """
+
+    solver: Any
+    seconds: float
+
+    def termination(self, options: SolverOptions) -> Termination:
+        """Return why it stopped."""
+        native = self.solver.status().name
+        late = options.time_limit is not None and self.seconds >= ALMOST * options.time_limit
+        if native in TERMINATIONS and not (late and native == "ABNORMAL"):
+            return TERMINATIONS[native]
+        if late or self._gave_up(native, options):
+            return Termination.TIME_LIMIT
+        return Termination.UNKNOWN if options.iteration_limit is None else Termination.ITERATION_LIMIT
+
+    def _gave_up(self, native: str, options: SolverOptions) -> bool:
+        """Whether it stopped before its time: CP-SAT does if its next step might take it past the limit."""
+        limit = options.time_limit
+        return (
+            limit is not None
+            and options.iteration_limit is None
+            and native in LIMITED
+            and self.seconds >= MOST * limit
+        )
+
+
+def run_native(
+    native: str, model: CompiledModel, options: SolverOptions, parameters: str, extras: Extras
+) -> Stopped:
+    """Hand the arrays to a solver of OR-Tools and solve.
+
+    Parameters
+    ----------
+    native
+        Its name there.
+    model, options, extras
+        As a back-end's; of a start the values are used, where there are any.
+    parameters
+        In the solver's own text format.
+
+    Raises
+    ------
+    InputError
+        If it refuses the model or an option.
+    """
+    from ortools.linear_solver.python import model_builder_helper
+
+    begin = time.perf_counter()
+    helper: Any = model_builder_helper.ModelBuilderHelper()
+    shape = (model.num_rows, model.num_columns)
+    # It asks for writable arrays, hence the copies.
+    matrix = csr_matrix((model.value, model.index, model.starts), shape=shape, copy=True)
+    vectors = (model.lower, model.upper, model.cost, model.row_lower, model.row_upper)
+    helper.fill_model_from_sparse_data(*(vector.copy() for vector in vectors), matrix)
+    for column in np.flatnonzero(model.integer).tolist():
+        helper.set_var_integrality(column, True)
+    if extras.start is not None and extras.start.values is not None:
+        for column, value in enumerate(extras.start.values.tolist()):
+            helper.add_hint(column, value)
+    helper.set_maximize(model.maximize)
+    helper.set_objective_offset(model.offset)
+    solver = model_builder_helper.ModelSolverHelper(native)
+    solver.enable_output(options.log is not None)
+    if options.time_limit is not None:
+        solver.set_time_limit_in_seconds(float(options.time_limit))
+    solver.set_solver_specific_parameters(parameters)
+    with printing_to(options.log):
+        solver.solve(helper)
+    if solver.status().name in ("INVALID_SOLVER_PARAMETERS", "MODEL_INVALID"):
+        why = solver.status_string()
+        raise InputError(f"{options.OWNER} does not accept model {model.name} or its options: {why}")
+    return Stopped(solver, time.perf_counter() - begin)
+
+
+@contextmanager
+def traced_by_log(
+    options: _Options, extras: Extras, read: Callable[[str], Iterable[Progress]]
+) -> Iterator[_Options]:
+    """Give options with a log where a trace is asked for, and tell afterwards what the log says.
+
+    Parameters
+    ----------
+    options, extras
+        As a back-end's.
+    read
+        From a log's text to what it tells.
+    """
+    if extras.trace is None:
+        yield options
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder, "log") if options.log is None else Path(options.log)
+        begin = log.stat().st_size if log.exists() else 0  # logs are appended to
+        yield replace(options, log=log)
+        with log.open("rb") as file:
+            file.seek(begin)
+            for progress in read(file.read().decode(errors="replace")):
+                extras.trace(progress)
+
+
+def read_whole(run: Stopped, options: SolverOptions) -> Outcome:
+    """Return the outcome of a mixed-integer program: incumbent and bound, no duals."""
+    termination = run.termination(options)
+    if not run.solver.has_solution():
+        return Outcome(termination, SolutionStatus.NONE)
+    status = SolutionStatus.OPTIMAL if termination is Termination.OPTIMAL else SolutionStatus.FEASIBLE
+    bound = float(run.solver.best_objective_bound())
+    return Outcome(
+        termination,
+        status,
+        float(run.solver.objective_value()),
+        bound if np.isfinite(bound) else None,
+        run.solver.variable_values(),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GlopOptions(SolverOptions):
+    """Options of GLOP (`ortools/glop/parameters.proto`). It runs on one thread.
+
+    Parameters
+    ----------
+    method
+        ``"primal"`` or ``"dual"`` simplex.
+    seed
+        Of its random choices.
+
+    The others are those of `SolverOptions`; the default tolerance is GLOP's 1e-8.
+    """
+
+    OWNER: ClassVar[str] = "glop"
+
+    method: Annotated[str, Choice(GLOP_METHODS)] = "primal"
+    seed: Seed = 1
+
+
+def run_glop(model: CompiledModel, options: GlopOptions, extras: Extras = NOTHING) -> Outcome:
+    """Hand the arrays to GLOP, solve and read the answer; it takes no start.
+
+    Raises
+    ------
+    InputError
+        If GLOP refuses the model or an option.
+    """
+    done = run_native("glop", model, options, _glop_parameters(options), NOTHING)
+    if done.solver.status().name == "INFEASIBLE" and options.presolve:
+        # From GLOP's presolve this may also mean unbounded; the simplex itself tells the two apart.
+        plain = replace(options, presolve=False)
+        again = run_native("glop", model, plain, _glop_parameters(plain), NOTHING)
+        done = Stopped(again.solver, done.seconds + again.seconds)
+    solver, termination = done.solver, done.termination(options)
+    if not solver.has_solution():
+        return Outcome(termination, SolutionStatus.NONE)
+    objective = float(solver.objective_value())
+    if termination is not Termination.OPTIMAL:
+        return Outcome(termination, SolutionStatus.FEASIBLE, objective, None, solver.variable_values())
+    values, duals = solver.variable_values(), solver.dual_values()
+    return Outcome(termination, SolutionStatus.OPTIMAL, objective, objective, values, duals)
+
+
+def _glop_parameters(options: GlopOptions) -> str:
+    """Return GlopParameters in protobuf's text format."""
+    native: dict[str, Any] = {
+        "use_dual_simplex": str(options.method == "dual").lower(),
+        "use_preprocessing": str(options.presolve).lower(),
+        "max_number_of_iterations": options.iteration_limit,
+        "primal_feasibility_tolerance": options.tolerance,
+        "dual_feasibility_tolerance": options.tolerance,
+        "random_seed": options.seed,
+        "log_search_progress": None if options.log is None else "true",
+    }
+    return " ".join(f"{name}: {value}" for name, value in native.items() if value is not None)
+
+
+GLOP = Backend(
+    name="glop",
+    package="ortools",
+    distribution="ortools",
+    features=frozenset({Feature.LP, Feature.SIMPLEX, Feature.DUALS, Feature.SEED}),
+    options=GlopOptions,
+    run=run_glop,
+    install=INSTALL,
+    modules=MODULES,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScipOptions(SolverOptions):
+    """Options of SCIP (https://www.scipopt.org/doc/html/PARAMETERS.php). It runs on one thread.
+
+    Parameters
+    ----------
+    relative_gap
+        At which branch and cut stops (``limits/gap``); None for SCIP's 0.
+    seed
+        Of its random choices (``randomization/randomseedshift``).
+
+    The others are those of `SolverOptions`; `iteration_limit` is ``limits/totalnodes``.
+    """
+
+    OWNER: ClassVar[str] = "scip"
+
+    relative_gap: Positive = None
+    seed: Seed = 0
+
+
+def run_scip(model: CompiledModel, options: ScipOptions, extras: Extras = NOTHING) -> Outcome:
+    """Hand the arrays to SCIP, solve and read the answer; its log is the source of a trace.
+
+    Raises
+    ------
+    InputError
+        If SCIP refuses the model or an option.
+    """
+    frequency = None if extras.trace is None else NODES
+    with traced_by_log(options, extras, scip_trace) as logged:
+        settings = _scip_parameters(logged, frequency)
+        return read_whole(run_native("scip", model, logged, settings, extras), options)
+
+
+def _scip_parameters(options: ScipOptions, frequency: int | None) -> str:
+    """Return SCIP's settings, one a line."""
+    native = {
+        "display/freq": frequency,
+        "limits/gap": options.relative_gap,
+        "limits/totalnodes": options.iteration_limit,
+        "randomization/randomseedshift": options.seed,
+        "numerics/feastol": options.tolerance,
+        "presolving/maxrounds": None if options.presolve else 0,
+    }
+    return "\n".join(f"{name} = {value}" for name, value in native.items() if value is not None)
+
+
+SCIP = Backend(
+    name="scip",
+    package="ortools",
+    distribution="ortools",
+    features=frozenset({Feature.MILP, Feature.START, Feature.SEED}),
+    options=ScipOptions,
+    run=run_scip,
+    install=INSTALL,
+    modules=MODULES,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CpsatOptions(SolverOptions):
+    """Options of CP-SAT (`ortools/sat/sat_parameters.proto`).
+
+    Parameters
+    ----------
+    grid
+        Columns that are not whole take multiples of 1/grid (``mip_var_scaling``).
+    relative_gap
+        At which it stops; None for CP-SAT's 0.
+    threads
+        At least 1 (``num_workers``).
+    seed
+        Of its random choices.
+
+    The others are those of `SolverOptions`.
+    """
+
+    OWNER: ClassVar[str] = "cp-sat"
+
+    grid: Annotated[int, Whole(1)] = 1000
+    relative_gap: Positive = None
+    threads: Threads = 1
+    seed: Seed = 0
+
+
+def run_cpsat(model: CompiledModel, options: CpsatOptions, extras: Extras = NOTHING) -> Outcome:
+    """Hand the arrays to CP-SAT, solve and read the answer; its log is the source of a trace.
+
+    Raises
+    ------
+    InputError
+        If CP-SAT refuses the model or an option.
+    """
+    read = partial(cpsat_trace, maximize=model.maximize)
+    with traced_by_log(options, extras, read) as logged:
+        outcome = read_whole(run_native("sat", model, logged, _cpsat_parameters(logged), extras), options)
+    if model.integer.all() or outcome.status is SolutionStatus.NONE:
+        return outcome
+    return replace(outcome, status=SolutionStatus.FEASIBLE, bound=None)
+
+
+def _cpsat_parameters(options: CpsatOptions) -> str:
+    """Return SatParameters in protobuf's text format."""
+    native: dict[str, Any] = {
+        "mip_var_scaling": float(options.grid),
+        "relative_gap_limit": options.relative_gap,
+        "num_workers": options.threads,
+        "random_seed": options.seed,
+        "cp_model_presolve": str(options.presolve).lower(),
+        "mip_presolve_level": None if options.presolve else 0,
+        "max_number_of_conflicts": options.iteration_limit,
+        "log_search_progress": None if options.log is None else "true",
+    }
+    return " ".join(f"{name}: {value}" for name, value in native.items() if value is not None)
+
+
+CPSAT = Backend(
+    name="cp-sat",
+    package="ortools",
+    distribution="ortools",
+    features=frozenset({Feature.MILP, Feature.START, Feature.SEED, Feature.THREADS}),
+    options=CpsatOptions,
+    run=run_cpsat,
+    install=INSTALL,
+    modules=MODULES,
+)
+
+
+def cpsat_trace(log: str, *, maximize: bool) -> Iterator[Progress]:
+    """Yield what a log of CP-SAT tells, in order.
+
+    Parameters
+    ----------
+    log
+        With ``log_search_progress``.
+    maximize
+        The model's sense: which end of what is still possible is the bound.
+
+    Examples
+    --------
+    >>> list(cpsat_trace("#Bound 0.1s best:inf next:[3,15] main", maximize=False))
+    [Progress(seconds=0.1, incumbent=None, bound=3.0)]
+    """
+    incumbent: float | None = None
+    bound: float | None = None
+    for seconds, best, left in CPSAT_LINE.findall(log):
+        if best:
+            incumbent = _finite(best)
+            ends = [_finite(end) for end in left.split(",")] if left else [incumbent]
+            bound = ends[-1] if maximize else ends[0]
+        yield Progress(float(seconds), incumbent, bound)
+
+
+def scip_trace(log: str) -> Iterator[Progress]:
+    """Yield what the table in a log of SCIP tells, in order."""
+    places: tuple[int, int] | None = None
+    for line in log.splitlines():
+        cells = [cell.strip() for cell in line.split("|")]
+        if SCIP_HEAD in cells:
+            places = cells.index(SCIP_HEAD), cells.index("primalbound")
+        elif places is not None and len(cells) > max(places):
+            seconds = re.search(r"([\d.]+)s$", cells[0])
+            if seconds is not None:
+                dual, primal = (_finite(cells[place]) for place in places)
+                yield Progress(float(seconds[1]), primal, dual)
+
+
+def _finite(text: str) -> float | None:
+    """Return a number, or None for one that is infinite or none."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and abs(value) < INFINITE else None

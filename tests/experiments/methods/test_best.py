@@ -1,0 +1,184 @@
+"""The portfolio: the fastest of the schedules that its methods make one by one, within its budget."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from experiments.methods.best import ORDER, _limited, portfolio
+from experiments.registry import METHODS
+from experiments.runner.judge import best_slices
+from models.bounds import best_bound
+from schedules import Problem, collective
+from schedules.verify import verify
+from topologies import InputError, NoSchedule, Unsupported
+from topologies.text import parse_topology
+from topologies.units import parse_time
+
+QUICK = ("ring", "direct", "bfb", "rhd", "recursive_doubling")
+
+
+def problem(text, kind, size):
+    topology = parse_topology(text)
+    rooted = {"root": 0} if kind == "broadcast" else {}
+    return Problem(topology, collective(kind, topology.num_ranks, **rooted), Fraction(size))
+
+
+def best(task, **options):
+    method = METHODS["best"]
+    return method.synthesize(task, method.options(**options), np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("text", ["ring:4", "complete:4", "torus:3x3", "dgx_a100:1"])
+@pytest.mark.parametrize("size", [2**10, 2**30])
+def test_it_is_as_fast_as_the_fastest_of_its_methods(text, size):
+    task = problem(text, "allreduce", size)
+    chosen = best(task, methods=QUICK, gap=0)
+    verify(chosen)
+    times = {}
+    for name in QUICK:
+        method = METHODS[name]
+        try:
+            method.supports(task, method.options())
+        except Unsupported:
+            continue
+        schedule = method.synthesize(task, method.options(), np.random.default_rng(0))
+        times[name] = best_slices(schedule, task.size)[1]
+    assert best_slices(chosen, task.size)[1] == min(times.values())
+    assert times[chosen.stats["algorithm"]] == min(times.values())
+
+
+def test_sizes_switch_over():
+    """On a cube: 3 exchanges of M take 3 (α + M/b), the best of the others 6 α + 7/12 M/b."""
+    small, large = (best(problem("hypercube:3", "allreduce", size), methods=QUICK) for size in (2**10, 2**30))
+    assert small.stats["algorithm"] == "recursive_doubling"
+    assert large.stats["algorithm"] == "bfb"
+
+
+@pytest.mark.parametrize("text", ["ring:8", "torus:4x4", "hypercube:3", "complete:8"])
+def test_allgather_of_a_kilobyte_is_within_a_tenth_of_its_bound(text):
+    task = problem(text, "allgather", 2**10)
+    bound = best_bound(task.topology, task.collective, task.size)
+    assert best_slices(best(task, time_limit="3s"), task.size)[1] <= 1.1 * float(bound.time(task.size))
+
+
+def test_variants_are_tried_too():
+    """On a 4x4 torus the whole vector is exchanged in 4 steps, two of them over two links."""
+    found = best(problem("torus:4x4", "allreduce", 2**10), methods=("ring", "swing"))
+    assert found.stats["algorithm"] == "swing version=latency"
+    assert [one.method for one in found.stats["tried"]] == ["ring", "swing", "swing version=latency"]
+
+
+def test_nothing_is_tried_once_the_bound_is_met():
+    found = best(problem("complete:8", "allgather", 2**30), methods=("direct", "ring", "tacos"))
+    assert [one.why for one in found.stats["tried"]] == ["", *["the proven bound is met"] * 3]
+
+
+def test_nothing_is_tried_once_the_bound_is_near_enough():
+    """Rings of 8: 7 α + 7/16 of M/B, and the bound has one α less for each of the 6 steps after the first."""
+    task = problem("ring:8", "allgather", 2**30)
+    methods = ("ring", "direct", "bfb")
+    assert [one.why for one in best(task, methods=methods, gap=2.0).stats["tried"][1:]] == [
+        "near enough to the proven bound"
+    ] * 2
+    assert [one.why for one in best(task, methods=methods, gap=0).stats["tried"]] == [""] * 3
+
+
+def test_bounds_that_methods_prove_are_those_of_its_schedule():
+    """What lengths of links prove of an all-to-all comes from `mcf`, and Bruck's is the fastest of little."""
+    task = problem("mesh:4x4", "all-to-all", 2**10)
+    found = best(task, methods=("bruck", "mcf"), gap=0)
+    assert found.stats["algorithm"] == "bruck"
+    alone = METHODS["mcf"].synthesize(task, METHODS["mcf"].options(), np.random.default_rng(0))
+    (own,) = alone.stats["bounds"]
+    assert [bound.time(task.size) for bound in found.stats["bounds"]] == [own.time(task.size)]
+
+
+def test_what_has_no_schedule_is_passed_over_and_named_if_nothing_is_left():
+    task = problem("ring:5", "allreduce", 2**10)
+    tried = best(task, methods=("rhd", "ring")).stats["tried"]
+    assert [one.method for one in tried] == ["rhd", "rhd distance=halving", "ring"]
+    assert all("power of two" in one.why for one in tried[:2])
+    with pytest.raises(NoSchedule, match=r"^best: no method has a schedule of this \(rhd: rhd needs a power"):
+        best(task, methods=("rhd",))
+
+
+def test_a_budget_that_is_over_tries_no_other_method():
+    tried = best(problem("ring:5", "allreduce", 2**10), methods=("ring", "direct"), time_limit="1ns").stats[
+        "tried"
+    ]
+    assert [one.why for one in tried] == ["", "no time left"]
+
+
+@pytest.mark.parametrize("name", ["listed", "allreduce_lp", "taccl"])
+@pytest.mark.parametrize(("left", "given"), [(0.5, 0.5), (10**6, None)])
+def test_a_method_with_a_time_limit_gets_no_more_than_is_left(name, left, given):
+    own = METHODS[name].options()
+    limit = _limited(own, left).time_limit
+    seconds = float(parse_time(limit)) if isinstance(limit, str) else limit
+    if given is not None:
+        assert seconds == given
+    elif own.time_limit is None:
+        assert seconds == left
+    else:
+        assert limit == own.time_limit or seconds == float(parse_time(own.time_limit))
+
+
+def test_trees_are_listed_where_that_is_faster():
+    """Slices of equal length take 2 sqrt(α T / 2) = 3.2 % longer than T there; a list schedule does not."""
+    task = problem("dragonfly:4x5?bandwidth=400GB/s,200GB/s", "allgather", 10**9)
+    chosen = best(task, methods=("multitree", "listed"))
+    verify(chosen)
+    assert chosen.stats["algorithm"] == "listed"
+    bound = best_bound(task.topology, task.collective, task.size)
+    assert best_slices(chosen, task.size)[1] <= 1.02 * float(bound.time(task.size))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"time_limit": "0s"}, "best option time_limit is '0s'; it must be positive"),
+        ({"time_limit": "soon"}, "soon"),
+        ({"gap": -0.1}, "best option gap is -0.1; it must be 0 or more, such as 0.005"),
+        ({"methods": "ring"}, "best option methods is 'ring'; it must be a list of names"),
+        ({"methods": [1]}, r"best option methods is \[1\]; it must be a list of names"),
+    ],
+)
+def test_bad_options_are_one_line(options, message):
+    with pytest.raises(InputError, match=message):
+        METHODS["best"].options(**options)
+
+
+def test_an_unknown_method_is_named():
+    with pytest.raises(InputError, match="best option methods: unknown method 'rings'; did you mean 'ring'"):
+        best(problem("ring:5", "allreduce", 2**10), methods=("rings",))
+
+
+def test_a_portfolio_of_other_methods_has_only_those():
+    only = portfolio({"ring": METHODS["ring"]})
+    schedule = only.synthesize(problem("ring:5", "allgather", 9), only.options(), np.random.default_rng(0))
+    assert [one.method for one in schedule.stats["tried"]] == ["ring"]
+
+
+def test_what_it_tries_by_default_are_methods_each_once():
+    assert set(ORDER) <= set(METHODS)
+    assert len(set(ORDER)) == len(ORDER)
+
+
+def test_channels_of_machines_are_within_a_twentieth_of_the_bound_of_allreduce():
+    """2 boxes of 8 A100 at 1 GB: every adapter carries an eighth each way, the inside 28/16 of M."""
+    task = problem("dgx_a100:2", "allreduce", 10**9)
+    chosen = best(task, methods=("ring", "dbt", "nccl_like"))
+    assert chosen.stats["algorithm"] == "nccl_like"
+    bound = best_bound(task.topology, task.collective, task.size)
+    assert best_slices(chosen, task.size)[1] <= 1.05 * float(bound.time(task.size))
+
+
+def test_a_method_whose_trees_would_be_too_many_is_passed_over():
+    """These bandwidths would take 10^6 trees a root at the optimum; one tree a root does with less."""
+    topology = parse_topology("mesh:2x4?bandwidth=1GiB/s,123456789B/s")
+    problem = Problem(topology, collective("allgather", 8), Fraction(10**6))
+    options = METHODS["best"].options(methods=("forestcoll", "blink", "direct"))
+    found = METHODS["best"].synthesize(problem, options, np.random.default_rng(0))
+    assert found.stats["algorithm"] in ("direct", "forestcoll trees=1")
+    assert [one.method for one in found.stats["tried"] if "trees" in one.why] == ["forestcoll", "blink"]

@@ -1,0 +1,209 @@
+"""What is said of a schedule: a gap to a proven bound, the slices of a flow, and the gap table."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from experiments.registry import METHODS
+from experiments.runner.judge import ProvenBound, best_slices, gap_table, own_bounds, time_columns
+from models.bounds import BoundError
+from schedules import Chunks, Clock, Problem, Schedule, collective
+from schedules.simulate import SimulationOptions, simulate
+from topologies import Link, Topology, TuttiError
+from topologies.text import parse_topology
+
+MEGABYTE = Fraction(10**6)
+
+
+@pytest.fixture
+def direct():
+    """Direct allgather on the complete network of 4: each link carries M/4 once, 0.5 us + 5 us at 1 MB."""
+    topology, method = parse_topology("complete:4"), METHODS["direct"]
+    problem = Problem(topology, collective("allgather", 4))
+    return method.synthesize(problem, method.options(), np.random.default_rng(0))
+
+
+def bound(microseconds: str) -> ProvenBound:
+    return ProvenBound(Fraction(microseconds) / 10**6, "cut")
+
+
+@pytest.mark.parametrize(("microseconds", "gap"), [("5.5", 0), ("4.4", 0.25), ("2.75", 1)])
+def test_the_gap_is_time_over_bound_minus_one(direct, microseconds, gap):
+    assert time_columns(direct, MEGABYTE, bound(microseconds))["gap"] == gap
+
+
+def test_a_time_that_beats_a_bound_is_an_error(direct):
+    with pytest.raises(TuttiError, match=r"^simulated 5\.5 us beats the cut bound of 5\.50001 us$"):
+        time_columns(direct, MEGABYTE, bound("5.50001"))
+
+
+def test_a_time_within_the_rounding_of_floats_is_optimal(direct):
+    assert abs(time_columns(direct, MEGABYTE, bound("5.500000000001"))["gap"]) < 1e-12
+
+
+def test_a_bound_of_zero_has_no_gap(direct):
+    assert time_columns(direct, MEGABYTE, bound("0"))["gap"] is None
+
+
+@pytest.fixture
+def flow():
+    """All-to-all on a ring of 5: 2 (1 + 2) hops a rank over 2 links, so T = 3 M / (5 b), met."""
+    problem = Problem(parse_topology("ring:5"), collective("all-to-all", 5))
+    return METHODS["mcf"].synthesize(problem, METHODS["mcf"].options(), np.random.default_rng(0))
+
+
+def with_bound(schedule, **changes):
+    (own,) = schedule.stats["bounds"]
+    return schedule.replace(stats={"bounds": [replace(own, **changes)]})
+
+
+def test_a_bound_that_came_with_its_certificate_counts_where_it_is_larger(flow):
+    (own,) = own_bounds(flow)
+    assert own.value == Fraction(3, 5 * 50 * 10**9)
+    assert bound("1").or_better([own], MEGABYTE) == ProvenBound(own.value * MEGABYTE, "mcf")
+    assert bound("12").or_better([own], MEGABYTE) == bound("12"), "equal ones: what was known before"
+    assert bound("13").or_better([own], MEGABYTE) == bound("13")
+    assert own_bounds(flow.replace(stats={})) == []
+
+
+def test_a_bound_that_its_certificate_does_not_prove_is_an_error(flow):
+    with pytest.raises(BoundError, match="the certificate proves"):
+        own_bounds(with_bound(flow, value=Fraction(1)))
+
+
+def test_a_bound_on_schedules_over_trees_is_none_on_all(flow):
+    (own,) = flow.stats["bounds"]
+    trees = {**own.certificate, "scope": "tree schedules"}
+    assert own_bounds(with_bound(flow, certificate=trees)) == []
+    anyone = {**own.certificate, "scope": "any schedule"}
+    assert len(own_bounds(with_bound(flow, certificate=anyone))) == 1
+
+
+SECOND, BYTES_A_SECOND = Fraction(1), Fraction(100)
+
+
+def path(ranks: int) -> Topology:
+    """Links of 100 B/s and 1 s, forth and back."""
+    ends = [pair for i in range(ranks - 1) for pair in ((i, i + 1), (i + 1, i))]
+    links = [Link(a, b, BYTES_A_SECOND, SECOND) for a, b in ends]
+    return Topology.from_links("path", ranks, links)
+
+
+def broadcast(ranks: int, clock: Clock = Clock.FLOW) -> Schedule:
+    """From one end of a path to the other."""
+    what = collective("broadcast", ranks, root=0)
+    hops = ranks - 1
+    order = None if clock is Clock.FLOW else np.arange(1, ranks)
+    return Schedule(path(ranks), what, clock, Chunks.even(what), [0] * hops, np.arange(0, 2 * hops, 2), order)
+
+
+def expected(hops: int, size: int, slices: int) -> float:
+    """s slices over h hops of 1 s + b / (100 B/s) each: (h + s - 1) of them follow each other."""
+    return (hops + slices - 1) * (1 + size / slices / 100)
+
+
+@pytest.mark.parametrize(("size", "slices"), [(10, 1), (400, 4), (6400, 16), (102400, 64)])
+def test_more_slices_are_picked_for_more_data(size, slices):
+    """Of powers of two, the best of (4 + s - 1) (1 + M / 100 s), near s = sqrt(3 M / 100)."""
+    found, time = best_slices(broadcast(5), Fraction(size))
+    assert found == slices
+    assert found == min((2**i for i in range(12)), key=lambda s: expected(4, size, s))
+    assert time == pytest.approx(expected(4, size, slices), rel=1e-12)
+
+
+def test_the_pick_is_never_slower_than_one_slice():
+    schedule, size = broadcast(9), Fraction(10**6)
+    _, time = best_slices(schedule, size)
+    assert time < simulate(schedule, size).time / 4
+
+
+def test_the_search_stays_within_its_budget():
+    """8 hops: 4 slices are 32 hops to simulate."""
+    schedule, size = broadcast(9), Fraction(10**6)
+    assert best_slices(schedule, size, most_hops=32)[0] == 4
+    assert best_slices(schedule, size, most_hops=31)[0] == 2
+    assert best_slices(schedule, size, most_hops=0) == (1, simulate(schedule, size).time)
+
+
+def test_the_time_is_that_of_a_simulation_with_so_many_slices():
+    schedule, size = broadcast(4), Fraction(5000)
+    slices, time = best_slices(schedule, size)
+    assert time == simulate(schedule, size, SimulationOptions(slices=slices)).time
+
+
+def test_other_clocks_are_not_sliced():
+    schedule, size = broadcast(5, Clock.STEP), Fraction(6400)
+    assert best_slices(schedule, size) == (1, simulate(schedule, size).time)
+
+
+@pytest.mark.parametrize(("clock", "slices"), [(Clock.FLOW, 16), (Clock.STEP, None)])
+def test_a_row_says_how_many_slices_its_time_is_with(clock, slices):
+    schedule, size = broadcast(5, clock), Fraction(6400)
+    columns = time_columns(schedule, size, ProvenBound(Fraction(64), "cut"))
+    assert columns["slices"] == slices
+
+
+def row(method, gap, *, kind="heuristic", status="ok", options="", size=1000):
+    """A result row whose bound is 2 us."""
+    time = None if gap is None else 2 * (1 + gap)
+    return {
+        "topology": "ring:4",
+        "collective": "allgather",
+        "size_bytes": size,
+        "method": method,
+        "options": options,
+        "kind": kind,
+        "status": status,
+        "bound_us": 2.0,
+        "bound_kind": "cut",
+        "time_us": time,
+        "gap": gap,
+    }
+
+
+def only_line(rows):
+    (line,) = gap_table(rows).to_dict("records")
+    return line
+
+
+def test_several_seeds_of_a_method_share_a_column_with_the_best():
+    line = only_line([row("tacos", 0.5), row("tacos", 0.25), row("tacos", 0.75)])
+    assert line["tacos"] == 0.25
+    assert (line["best_us"], line["best_method"], line["best_gap"]) == (2.5, "tacos", 0.25)
+
+
+def test_options_make_columns_of_their_own():
+    line = only_line([row("tacos", 0.5, options="chunks=1"), row("tacos", 0.25, options="chunks=4")])
+    assert (line["tacos chunks=1"], line["tacos chunks=4"]) == (0.5, 0.25)
+    assert line["best_method"] == "tacos chunks=4"
+
+
+def test_the_best_exact_value_stands_beside_the_best_of_all():
+    line = only_line([row("bfb", 1.0, kind="exact"), row("bfb2", 0.5, kind="exact"), row("ring", 0.25)])
+    assert (line["bound_us"], line["bound_kind"]) == (2, "cut")
+    assert (line["exact_us"], line["exact_method"]) == (3, "bfb2")
+    assert (line["best_us"], line["best_method"]) == (2.5, "ring")
+
+
+def test_of_equals_the_first_is_best_and_others_than_ok_have_no_gap():
+    rows = [row("a", 0.5), row("b", 0.5), row("c", None, status="unsupported")]
+    line = only_line(rows)
+    assert line["best_method"] == "a"
+    assert line["c"] is None or line["c"] != line["c"]
+
+
+def test_a_line_for_each_size_and_one_where_nothing_was_ok():
+    table = gap_table([row("a", 0.5, size=1), row("a", None, status="failed", size=2)])
+    assert table["size_bytes"].tolist() == [1, 2]
+    assert table["best_method"].isna().tolist() == [False, True]
+
+
+def test_gaps_are_to_the_largest_bound_that_any_method_proved():
+    """2 us is the bound of all, and mcf proved 2.5: ring's 4 us are 60 % above it, mcf's own 2.75 us 10 %."""
+    mcf = row("mcf", 0.1, kind="exact") | {"bound_us": 2.5, "bound_kind": "mcf", "time_us": 2.75}
+    line = only_line([row("ring", 1.0), mcf])
+    assert (line["bound_us"], line["bound_kind"]) == (2.5, "mcf")
+    assert (line["ring"], line["mcf"]) == (4 / 2.5 - 1, 0.1)
+    assert (line["best_method"], line["best_gap"]) == ("mcf", 0.1)

@@ -1,0 +1,364 @@
+"""The runner: every outcome is a row, nothing done is lost, and the results do not depend on how it ran."""
+
+import contextlib
+import csv
+import errno
+import io
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import psutil
+import pytest
+from rich.console import Console
+
+from experiments.runner.pool import DiskError
+from experiments.runner.results import COLUMNS, MEASURED, read_results, replacing
+from experiments.runner.run import RunOptions, run
+from topologies import InputError
+
+DESIGNED = """
+    topology nodes switches links collective size_bytes method kind options seed status message synth_s
+    build_s solve_s peak_rss_mb time_us algbw_gbps tl_steps tb_factor congestion bound_us bound_kind gap
+    verified variables constraints solver solver_gap
+"""
+
+HEAD = """
+name = "x"
+[[topology]]
+spec = "ring:{n}"
+sweep = {n = [4, 5]}
+[[collective]]
+kind = "allgather"
+sizes = ["1KB", "1MB"]
+"""
+
+
+def write_config(folder: Path, *methods: str, run_table: str = "", head: str = HEAD) -> Path:
+    path = folder / "x.toml"
+    tables = "".join(f"[[method]]\n{method}\n" for method in methods)
+    path.write_text(f"{head}{tables}[run]\nworkers = 2\n{run_table}")
+    return path
+
+
+def go(config: Path, out: Path, **options):
+    text = io.StringIO()
+    summary = run(
+        config, RunOptions(out=out, registry="zoo:METHODS", **options), Console(file=text, width=200)
+    )
+    return summary, text.getvalue()
+
+
+def comparable(out: Path) -> list[dict[str, str]]:
+    with (out / "results.csv").open() as file:
+        return [{k: v for k, v in row.items() if k not in MEASURED} for row in csv.DictReader(file)]
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory):
+    """A run of all sorts of methods with two workers."""
+    folder = tmp_path_factory.mktemp("mixed")
+    names = ["good", "crash", "killed", "hang", "liar", "hopeless", "picky", "by_size"]
+    head = HEAD.replace("[4, 5]", "[4]")
+    methods = [f'name = "{name}"' for name in names]
+    config = write_config(
+        folder, *methods, 'name = "lucky"\nseeds = 4', run_table='time_limit = "1s"', head=head
+    )
+    summary, text = go(config, folder / "out")
+    return summary, text, folder / "out"
+
+
+def row(mixed, method: str, size: int = 10**6) -> pd.Series:
+    frame = read_results(mixed[2])
+    (index,) = frame.index[(frame["method"] == method) & (frame["size_bytes"] == size)]
+    return frame.loc[index]
+
+
+def test_the_columns_are_those_of_the_design(mixed):
+    designed = DESIGNED.split()
+    assert list(COLUMNS)[: len(designed)] == designed
+    assert list(read_results(mixed[2]).columns) == list(COLUMNS)
+
+
+def test_rows_stand_in_the_order_of_the_config(mixed):
+    methods = ["good", "crash", "killed", "hang", "liar", "hopeless", "picky", "by_size", "lucky"]
+    frame = read_results(mixed[2])
+    assert list(frame["method"]) == methods * 2
+    assert list(frame["size_bytes"]) == [1000] * len(methods) + [10**6] * len(methods)
+
+
+@pytest.mark.parametrize(
+    ("method", "status", "message"),
+    [
+        ("good", "ok", ""),
+        ("by_size", "ok", ""),
+        ("crash", "failed", r"ValueError: a fault \(zoo\.py:\d+\)"),
+        ("killed", "failed", r"the worker process was killed by SIGKILL: often out of memory"),
+        ("hang", "timeout", r"a synthesis exceeded the time limit of 1 s"),
+        ("liar", "failed", r"illegal schedule: .+"),
+        ("hopeless", "infeasible", r"hopeless: infeasible"),
+        ("picky", "unsupported", r"picky does nothing, and ring:4 is something"),
+    ],
+)
+def test_every_outcome_is_a_row(mixed, method, status, message):
+    found = row(mixed, method)
+    assert found["status"] == status
+    assert pd.Series([found["message"]]).str.fullmatch(message).all()
+    assert (found["nodes"], found["switches"], found["links"]) == (4, 0, 8)
+
+
+def test_failed_rows_are_counted_and_said(mixed):
+    summary, text, _ = mixed
+    assert summary.failed == 6
+    assert "failed: ring:4 allgather killed: the worker process was killed by SIGKILL" in text
+    assert "timeout: ring:4 allgather hang: a synthesis exceeded" in text
+
+
+def test_a_row_has_the_measures_of_its_schedule(mixed):
+    # Direct on ring:4: each rank sends to 2 neighbours and one over 2 links; the bound is 3/4 M at 100 GB/s.
+    found = row(mixed, "good")
+    assert found["verified"]
+    assert found["clock"] == "step"
+    assert found["transfers"] == 12
+    assert found["algbw_gbps"] == pytest.approx(1e6 / found["time_us"] / 1e3, rel=1e-12)
+    assert found["gap"] == pytest.approx(found["time_us"] / found["bound_us"] - 1, abs=1e-12)
+    assert found["bound_us"] >= 7.5
+
+
+def test_the_best_seed_is_kept_and_named(mixed):
+    found = row(mixed, "lucky")
+    assert (found["seed"], found["seeds"]) == (2, 4)
+    assert found["time_us"] < row(mixed, "good")["time_us"]
+
+
+def test_a_schedule_file_is_named_by_its_content_and_there_for_every_good_row(mixed):
+    frame = read_results(mixed[2])
+    named = set(frame.loc[frame["status"] == "ok", "schedule"])
+    assert {f"{name}.json.gz" for name in named} == {path.name for path in (mixed[2] / "schedules").iterdir()}
+
+
+def test_the_gap_table_has_a_line_for_each_instance_and_size(mixed):
+    gaps = pd.read_csv(mixed[2] / "gaps.csv")
+    assert list(gaps["size_bytes"]) == [1000, 10**6]
+    best = gaps.loc[1]
+    assert best["best_method"] == "lucky"
+    assert best["best_gap"] == best["lucky"] == row(mixed, "lucky")["gap"]
+    assert best["exact_method"] == "by_size"
+    assert best["exact_us"] == row(mixed, "by_size")["time_us"]
+    assert pd.isna(best["hang"])
+
+
+def test_the_manifest_says_what_was_run(mixed):
+    manifest = json.loads((mixed[2] / "manifest.json").read_text())
+    assert manifest["seeds"] == [0, 1, 2, 3]
+    assert manifest["rows"] == {"failed": 6, "infeasible": 2, "ok": 6, "timeout": 2, "unsupported": 2}
+    assert manifest["config"]["text"].startswith("\nname")
+    assert len(manifest["sessions"]) == 1
+
+
+def test_no_worker_is_left_behind(mixed):
+    assert multiprocessing.active_children() == []
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    """A run without faults, with one worker."""
+    folder = tmp_path_factory.mktemp("plain")
+    config = write_config(folder, 'name = "good"', 'name = "lucky"\nseeds = [2, 1]')
+    go(config, folder / "out", workers=1)
+    return config, folder / "out"
+
+
+def test_two_workers_give_the_results_of_one(plain, tmp_path):
+    go(plain[0], tmp_path, workers=2)
+    assert comparable(tmp_path) == comparable(plain[1])
+
+
+def test_a_finished_run_runs_nothing_again(plain):
+    before = {path: path.stat().st_mtime_ns for path in (plain[1] / "tasks").iterdir()}
+    results = (plain[1] / "results.csv").read_bytes()
+    summary, _ = go(plain[0], plain[1])
+    assert not summary.missing
+    assert (plain[1] / "results.csv").read_bytes() == results
+    assert {path: path.stat().st_mtime_ns for path in (plain[1] / "tasks").iterdir()} == before
+    assert len(json.loads((plain[1] / "manifest.json").read_text())["sessions"]) >= 2
+
+
+def test_several_seeds_are_several_rows(plain):
+    frame = read_results(plain[1])
+    assert list(frame.loc[frame["method"] == "lucky", "seed"]) == [2, 1] * 4
+
+
+def test_a_pattern_runs_a_part_and_a_second_run_the_rest(plain, tmp_path):
+    part = "This is a part of the run: 6 more rows were not run."
+    summary, _ = go(plain[0], tmp_path, only="ring:4")
+    assert (len(summary.rows), summary.missing) == (6, 6)
+    assert json.loads((tmp_path / "manifest.json").read_text())["rows"] == {"not run": 6, "ok": 6}
+    assert part in summary.report.read_text()
+    summary, _ = go(plain[0], tmp_path)
+    assert (len(summary.rows), summary.missing) == (12, 0)
+    assert comparable(tmp_path) == comparable(plain[1])
+    assert json.loads((tmp_path / "manifest.json").read_text())["rows"] == {"ok": 12}
+    assert part not in summary.report.read_text()
+
+
+SLOW = 'name = "slow"\noptions = {sweep = {chunks = [1, 2, 3, 4]}, seconds = 0.2}'
+COMMAND = """
+import sys
+if __name__ == "__main__":
+    sys.path[:0] = [{root!r}, {here!r}]
+    from pathlib import Path
+    from rich.console import Console
+    from experiments.runner.run import RunOptions, run
+    options = RunOptions(out=Path(sys.argv[2]), workers=2, registry="zoo:METHODS")
+    summary = run(sys.argv[1], options, Console(file=sys.stderr))
+    sys.exit(130 if summary.interrupted else 0)
+"""
+
+
+def start(config: Path, out: Path) -> subprocess.Popen:
+    """Start a run in a process of its own and wait until a part of it is done."""
+    root, here = str(Path(__file__).parents[3]), str(Path(__file__).parents[1])
+    script = config.with_name("command.py")
+    script.write_text(COMMAND.format(root=root, here=here))
+    process = subprocess.Popen(
+        [sys.executable, script, config, out], stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    while len(list(out.glob("tasks/[!.]*.json"))) < 2:
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.02)
+    return process
+
+
+def alive_in_group(group: int):
+    for process in psutil.process_iter(["status"]):
+        with contextlib.suppress(ProcessLookupError):
+            if os.getpgid(process.pid) == group and process.info["status"] != psutil.STATUS_ZOMBIE:
+                yield process
+
+
+def test_a_killed_run_continues_where_it_stopped(tmp_path):
+    config = write_config(tmp_path, SLOW)
+    process = start(config, tmp_path / "killed")
+    process.kill()
+    process.communicate()
+    done = {path: path.stat().st_mtime_ns for path in (tmp_path / "killed" / "tasks").glob("[!.]*.json")}
+    assert 2 <= len(done) < 8
+    summary, _ = go(config, tmp_path / "killed")
+    assert (len(summary.rows), summary.missing) == (16, 0)
+    assert {path: path.stat().st_mtime_ns for path in done} == done
+    config.write_text(config.read_text().replace("seconds = 0.2", "seconds = 0"))
+    go(config, tmp_path / "whole")
+    strip = [{**row, "options": row["options"].split()[0]} for row in comparable(tmp_path / "killed")]
+    assert strip == [{**row, "options": row["options"].split()[0]} for row in comparable(tmp_path / "whole")]
+
+
+def test_ctrl_c_keeps_what_is_done_and_leaves_no_process(tmp_path):
+    process = start(write_config(tmp_path, SLOW), tmp_path / "out")
+    os.killpg(process.pid, signal.SIGINT)
+    _, error = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "Traceback" not in error
+    assert len(comparable(tmp_path / "out")) >= 4
+    assert not (tmp_path / "out" / "report.html").exists()
+    deadline = time.monotonic() + 10
+    while any(alive_in_group(process.pid)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not list(alive_in_group(process.pid))
+
+
+def test_failed_tasks_are_tried_again_and_fresh_starts_over(tmp_path):
+    head = HEAD.replace("[4, 5]", "[4]")
+    config = write_config(tmp_path, 'name = "good"', 'name = "crash"', head=head)
+    go(config, tmp_path / "out")
+    times = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "tasks").iterdir()}
+    go(config, tmp_path / "out")
+    again = [path for path, when in times.items() if path.stat().st_mtime_ns != when]
+    assert [json.loads(path.read_text())["status"] for path in again] == ["failed"]
+    go(config, tmp_path / "out", fresh=True)
+    assert all(path.stat().st_mtime_ns != when for path, when in times.items())
+
+
+@pytest.mark.parametrize(("keep", "count"), [("best", 1), ("none", 0)])
+def test_only_the_schedules_asked_for_are_kept(keep, count, tmp_path):
+    head = HEAD.replace("[4, 5]", "[4]").replace('"1KB", ', "")
+    config = write_config(
+        tmp_path, 'name = "good"', 'name = "lucky"', run_table=f'keep_schedules = "{keep}"', head=head
+    )
+    go(config, tmp_path / "out")
+    assert len(list((tmp_path / "out").glob("schedules/*"))) == count
+
+
+def test_a_directory_that_cannot_be_written_is_said_before_anything_runs(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotADirectoryError):
+        go(write_config(tmp_path, 'name = "good"'), tmp_path / "file" / "out")
+
+
+def test_a_schedule_that_cannot_be_written_stops_the_run_and_loses_nothing(tmp_path):
+    config = write_config(tmp_path, 'name = "hopeless"', 'name = "good"')
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "schedules").write_text("in the way")
+    with pytest.raises(DiskError, match=r"out/schedules: File exists; what is done is kept"):
+        go(config, tmp_path / "out", workers=1)
+    assert [json.loads(path.read_text())["status"] for path in (tmp_path / "out" / "tasks").iterdir()] == [
+        "infeasible"
+    ]
+
+
+def test_two_runs_do_not_share_a_directory(tmp_path):
+    from experiments.runner.store import Store
+
+    config = write_config(tmp_path, 'name = "good"')
+    with Store(tmp_path / "out"), pytest.raises(InputError, match="another run is writing there"):
+        go(config, tmp_path / "out")
+
+
+def test_options_of_a_run_are_checked(tmp_path):
+    config = write_config(tmp_path, 'name = "good"')
+    with pytest.raises(InputError, match="--workers is 0; at least 1 is needed"):
+        go(config, tmp_path / "out", workers=0)
+    with pytest.raises(InputError, match=r"--scheduler tcp://x:1: .*"):
+        go(config, tmp_path / "out", scheduler="tcp://x:1")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_very_long_time_limit_is_no_limit(tmp_path):
+    config = write_config(tmp_path, 'name = "good"', run_table='time_limit = "1e59s"')
+    assert go(config, tmp_path / "out")[0].failed == 0
+
+
+NO_ROWS = '{"rows": 1, "status": "ok", "time_limit": null, "bounds": {}, "trace": ""}'
+DAMAGED = ["", "{", "{}", "[1]", "5", NO_ROWS]
+
+
+@pytest.mark.parametrize("text", DAMAGED)
+def test_a_damaged_task_file_is_a_task_not_done(text, tmp_path):
+    config = write_config(tmp_path, 'name = "good"')
+    go(config, tmp_path / "out")
+    before = comparable(tmp_path / "out")
+    next((tmp_path / "out" / "tasks").glob("*.json")).write_text(text)
+    (tmp_path / "out" / "manifest.json").write_text('{"sessions": 5}')
+    summary, _ = go(config, tmp_path / "out")
+    assert (summary.missing, summary.failed) == (0, 0)
+    assert comparable(tmp_path / "out") == before
+
+
+def _write_half(path):
+    with replacing(path) as draft:
+        draft.write_text("half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_file_that_does_not_fit_is_named_and_leaves_the_old_one(tmp_path):
+    path = tmp_path / "x.json"
+    path.write_text("old")
+    with pytest.raises(OSError, match=r"No space left on device: '.*/x\.json'"):
+        _write_half(path)
+    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("x.json", "old")]

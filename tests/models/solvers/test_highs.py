@@ -1,0 +1,81 @@
+"""What HiGHS alone does: its statuses, starts from a basis, files."""
+
+import pytest
+
+from models.solvers import (
+    HighsOptions,
+    Progress,
+    Start,
+    highs,
+    solve,
+    write_model,
+)
+from tests.models.solvers.programs import hard_knapsack, knapsack, transport
+from topologies.errors import InputError
+
+
+def test_highs_solves_whole_numbers_with_a_bound_and_no_duals():
+    m = knapsack()
+    result = solve(m)
+    assert result.objective == pytest.approx(21)
+    assert result.bound == pytest.approx(21)
+    assert result.gap == pytest.approx(0, abs=1e-9)
+    assert [round(result.value(m.take[i])) for i in range(4)] == [0, 1, 1, 1]
+    with pytest.raises(InputError, match=r"^no dual of room: highs returned none$"):
+        result.dual(m.room)
+
+
+def test_the_table_of_native_statuses_is_that_of_highs():
+    import highspy
+
+    native = set(highspy.HighsModelStatus.__members__)
+    no_reason = {"kNotset", "kUnknown", "kObjectiveBound", "kObjectiveTarget", "kSolutionLimit"}
+    assert native == set(highs.TERMINATIONS) | no_reason
+
+
+def test_a_basis_saves_all_iterations():
+    model = transport(30)
+    cold = solve(model, "highs", HighsOptions(method="simplex", presolve=False))
+    warm = solve(
+        model,
+        "highs",
+        HighsOptions(method="simplex", presolve=False),
+        start=Start(basis=cold.outcome.basis),
+    )
+    assert cold.outcome.iterations > 30
+    assert warm.outcome.iterations == 0
+    assert warm.objective == pytest.approx(cold.objective, abs=1e-12)
+
+
+@pytest.mark.parametrize("own_process", [False, True])
+def test_incumbents_and_bounds_are_told_in_the_models_sense(own_process):
+    told: list[Progress] = []
+    result = solve(hard_knapsack(), "highs", HighsOptions(own_process=own_process), trace=told.append)
+    assert told
+    assert told[-1].incumbent == pytest.approx(result.objective)
+    best = [step.incumbent for step in told]
+    assert best == sorted(best), "a maximum only grows"
+    assert all(step.bound is None or step.bound >= result.objective - 1e-6 for step in told)
+
+
+@pytest.mark.parametrize("suffix", [".mps", ".lp"])
+def test_a_written_model_is_read_back_with_the_same_optimum(suffix, tmp_path):
+    import highspy
+
+    for model in (transport(6), hard_knapsack(6)):
+        path = tmp_path / f"{model.name}{suffix}"
+        write_model(model, path)
+        highs = highspy.Highs()
+        highs.setOptionValue("output_flag", False)
+        highs.readModel(str(path))
+        highs.run()
+        found = highs.getInfo().objective_function_value
+        assert found == pytest.approx(solve(model, "highs").objective, rel=1e-9)
+        assert (highs.getNumCol(), highs.getNumRow()) == (model.num_columns, model.num_rows)
+
+
+def test_a_model_is_written_in_known_formats_into_a_folder_that_exists(tmp_path):
+    with pytest.raises(InputError, match=r"model\.txt: a model is written as \.mps or \.lp$"):
+        write_model(transport(2), tmp_path / "model.txt")
+    with pytest.raises(InputError, match=r"^/no/such/model\.mps: there is no folder /no/such$"):
+        write_model(transport(2), "/no/such/model.mps")

@@ -1,0 +1,28 @@
+"""The public names of `topologies`: each is found, and none costs anything before it is asked for."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import topologies
+
+
+def test_every_public_name_is_found():
+    assert [name for name in topologies.__all__ if getattr(topologies, name, None) is None] == []
+    assert set(topologies.__all__) <= set(dir(topologies))
+
+
+def test_an_unknown_name_is_an_error():
+    with pytest.raises(AttributeError, match="module 'topologies' has no attribute 'tours'"):
+        _ = topologies.tours
+
+
+def test_the_errors_alone_load_no_compiler_and_no_network():
+    code = (
+        "import sys, topologies.errors; print({'numba', 'numpy', 'topologies.topology'} & set(sys.modules))"
+    )
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"

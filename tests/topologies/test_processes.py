@@ -1,0 +1,177 @@
+"""Worker processes: limits hold, clocks pause, deaths and errors are told, and nobody outlives the parent."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from topologies.errors import InputError, TuttiError
+from topologies.processes import End, Worker
+
+ENTRY = """
+import os, signal, time
+from functools import partial
+import numpy as np
+from topologies.errors import InputError
+
+def work(caller, setting=None):
+    caller.serve(partial(perform, caller))
+
+def perform(caller, call):
+    name, *rest = call
+    return globals()[name](caller, *rest)
+
+def add(caller, a, b):
+    return a + b
+
+def tell(caller, *values):
+    for value in values:
+        caller.tell(value)
+
+def refuse(caller):
+    raise InputError("not that")
+
+def kill(caller):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def leave(caller):
+    os._exit(3)
+
+def sleep(caller, *laps):
+    for seconds in laps:
+        caller.start_clock()
+        time.sleep(seconds)
+        caller.stop_clock()
+
+def compile(caller, seconds):
+    caller.start_clock()
+    caller.pause_clock()
+    time.sleep(seconds)
+    caller.resume_clock()
+    time.sleep(30)
+
+def take(caller, size):
+    kept = np.ones(size, dtype=np.uint8)
+    time.sleep(30)
+    return int(kept[0])
+"""
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """Make what the workers of these tests do importable."""
+    (tmp_path / "work_of_tests.py").write_text(ENTRY)
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+@pytest.fixture(params=["fresh", "forked"])
+def worker(request, place):
+    """Return a worker of either sort."""
+    made = (
+        Worker.fresh("work_of_tests:work")
+        if request.param == "fresh"
+        else Worker.forked("work_of_tests:work", None, ["numpy"])
+    )
+    made.watched = True
+    yield made
+    if not made.pipe.closed:
+        made.end()
+
+
+def perform(worker, *call, **limits):
+    worker.give(call, **limits)
+    return worker.finish()
+
+
+def test_a_worker_performs_call_after_call(worker):
+    assert perform(worker, "add", 1, 2).answer == 3
+    ended = perform(worker, "add", 3, 4)
+    assert (ended.how, ended.answer, ended.exitcode) == (End.ANSWER, 7, None)
+    assert not worker.busy
+    assert worker.ready
+
+
+def test_progress_is_told_and_an_error_is_raised_here(worker):
+    told = []
+    perform(worker, "tell", 1, 2, notify=told.append)
+    assert told == [1, 2]
+    with pytest.raises(InputError, match=r"^not that$"):
+        perform(worker, "refuse")
+    assert perform(worker, "add", 1, 1).answer == 2
+
+
+@pytest.mark.parametrize(("call", "cause"), [("kill", "SIGKILL"), ("leave", "exit status 3")])
+def test_a_death_says_its_cause(worker, call, cause):
+    ended = perform(worker, call)
+    assert (ended.how, ended.cause) == (End.DEATH, cause)
+
+
+def test_each_lap_has_the_time_limit_and_the_one_that_exceeds_it_is_known(worker):
+    ended = perform(worker, "sleep", 0.2, 0.2, 30, seconds=0.4)
+    assert (ended.how, ended.stops) == (End.TIME, 2)
+    assert 0.4 <= ended.seconds < 5
+    assert worker.process.exitcode is not None
+
+
+def test_compilation_is_not_counted(worker):
+    begin = time.monotonic()
+    assert perform(worker, "compile", 0.5, seconds=0.3).how is End.TIME
+    assert 0.8 <= time.monotonic() - begin < 10
+
+
+def test_a_memory_limit_holds(worker):
+    perform(worker, "add", 1, 1)
+    held = psutil.Process(worker.process.pid).memory_info().rss
+    ended = perform(worker, "take", 10**9, memory=held + 10**8)
+    assert ended.how is End.MEMORY
+    assert ended.peak_mb * 1e6 > held + 10**8
+
+
+@pytest.mark.usefixtures("place")
+def test_a_worker_that_can_not_start_says_so(capfd):
+    for worker in (
+        Worker.fresh("no_such_module:work"),
+        Worker.forked("no_such_module:work", None, ["numpy"]),
+    ):
+        worker.give("call")
+        with pytest.raises(
+            TuttiError, match="a worker process could not start; what it printed stands above"
+        ):
+            worker.finish()
+    assert "no_such_module" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("start", ["Worker.fresh('work_of_tests:work')",
+                                   "Worker.forked('work_of_tests:work', None, ['numpy'])"])  # fmt: skip
+def test_a_worker_ends_with_its_parent(start, place, tmp_path):
+    script = tmp_path / "parent.py"
+    script.write_text(
+        "import sys, time\n"
+        "if __name__ == '__main__':\n"
+        f"    sys.path[:0] = [{str(Path(__file__).parents[2])!r}, {str(tmp_path)!r}]\n"
+        "    from topologies.processes import Worker\n"
+        f"    worker = {start}; worker.give(('sleep', 60)); time.sleep(0.2)\n"
+        "    print(worker.process.pid, flush=True); time.sleep(60)\n"
+    )
+    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True) as parent:
+        worker = psutil.Process(int(parent.stdout.readline()))
+        parent.kill()
+        worker.wait(timeout=5)
+        assert not worker.is_running()
+
+
+def test_ctrl_c_while_workers_start_is_quiet():
+    """Python's resource tracker, started with the first worker, must not let Ctrl-C reach the others."""
+    code = (
+        "import signal; from topologies.processes import inherited\n"
+        "from multiprocessing import resource_tracker\n"
+        "with inherited():\n"
+        "    resource_tracker.ensure_running()\n"
+        "    print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))"
+    )
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"

@@ -1,0 +1,405 @@
+"""Worker processes: each performs one call after another, its limits hold, and its death is an answer.
+
+A solver does not always keep its limits of time and memory, and a fault in it ends its process. So what may
+misbehave runs in a `Worker`: this process watches the worker's clock and its resident memory, kills it beyond
+a limit, and learns how it died. The clock runs only where the call says so, and stands still while kernels
+are compiled. A worker ignores Ctrl-C, which is its parent's, and ends with its parent even if that was
+killed. The libraries for this do less: loky's executor has no limits and breaks when a worker dies; pebble's
+has a time limit that can't pause, no limit of memory and no word from a call under way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import multiprocessing
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from multiprocessing import parent_process, resource_tracker
+from multiprocessing.connection import Connection, Pipe, wait
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from topologies.errors import TuttiError
+
+POLL_SECONDS = 0.02
+"""Between two looks at a watched worker's memory."""
+LONGEST_WAIT = 3600.0
+"""Seconds; what the system waits for is bounded, and a time limit is not."""
+SHUTDOWN_SECONDS = 2.0
+"""How long a worker may take to leave by itself."""
+MEGABYTE = 10**6
+KIBIBYTE = 2**10
+PR_SET_PDEATHSIG = 1
+READY, START, STOP, PAUSE, RESUME, TELL, DONE, RAISE = range(8)
+"""What a worker sends: it can begin; the clock of its call starts, stops, pauses or goes on; progress; the
+answer of the call; the error that the parent is to raise."""
+
+
+class End(StrEnum):
+    """How a call ended."""
+
+    ANSWER = "answer"
+    TIME = "time limit"
+    MEMORY = "memory limit"
+    DEATH = "death"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A call that ended.
+
+    Parameters
+    ----------
+    how
+        By itself, by a limit, or by the death of its process.
+    answer
+        What the call returned, where it ended by itself.
+    exitcode
+        Of the process, where that died: minus the number of a signal, or its exit status.
+    seconds
+        Since its clock was last started.
+    stops
+        How often its clock was stopped.
+    peak_mb
+        The most memory seen resident, in MB; 0 where it was not watched.
+    """
+
+    how: End
+    answer: Any
+    exitcode: int | None
+    seconds: float
+    stops: int
+    peak_mb: float
+
+    @property
+    def cause(self) -> str:
+        """The signal that the process died of, or its exit status."""
+        code = self.exitcode
+        return signal.Signals(-code).name if code is not None and code < 0 else f"exit status {code}"
+
+
+@dataclass
+class _Clock:
+    """The clock of a call: its limit in seconds, when it started and ends, and how often it was stopped."""
+
+    limit: float | None = None
+    began: float = field(default_factory=time.monotonic)
+    deadline: float | None = None
+    left: float | None = None
+    stops: int = 0
+
+    def note(self, what: int) -> None:
+        now = time.monotonic()
+        if what == START:
+            self.began, self.deadline = now, None if self.limit is None else now + self.limit
+        elif what == STOP:
+            self.deadline, self.stops = None, self.stops + 1
+        elif what == PAUSE and self.deadline is not None:
+            self.left, self.deadline = self.deadline - now, None
+        elif what == RESUME and self.left is not None:
+            self.deadline, self.left = now + self.left, None
+
+
+class Worker:
+    """A process for calls, one at a time.
+
+    Parameters
+    ----------
+    process
+        A `multiprocessing.Process`, or what has its `pid`, `exitcode`, `kill` and `join`.
+    pipe
+        To it.
+    watched
+        Whether to look at its memory all the time; needed for a limit of memory.
+    """
+
+    def __init__(self, process: Any, pipe: Connection, *, watched: bool = False) -> None:
+        self.process, self.pipe, self.watched = process, pipe, watched
+        self.ready = self.busy = False
+        self._clock, self._memory, self._peak = _Clock(), float("inf"), 0.0
+        self._notify: Callable[[Any], None] = _ignore
+
+    @classmethod
+    def fresh(cls, entry: str) -> Worker:
+        """Start a new Python that runs ``"module:NAME"`` with a `Caller`: watched, and ready soon."""
+        mine, theirs = Pipe()
+        with inherited():
+            process = _FreshPython(theirs.fileno(), entry)
+        theirs.close()
+        return cls(process, mine, watched=True)
+
+    @classmethod
+    def forked(cls, entry: str, setting: Any, preload: Sequence[str]) -> Worker:
+        """Fork one that runs `entry` with a `Caller` and a setting, from a server that imported `preload`."""
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload([*preload])
+        mine, theirs = context.Pipe()
+        process = context.Process(target=_run_forked, args=(entry, theirs, setting), daemon=True)
+        with inherited():
+            process.start()
+        theirs.close()
+        return cls(process, mine)
+
+    def give(
+        self,
+        call: Any,
+        seconds: float | None = None,
+        memory: float | None = None,
+        notify: Callable[[Any], None] | None = None,
+    ) -> None:
+        """Begin a call.
+
+        Parameters
+        ----------
+        call
+            What the worker's function is to be called with.
+        seconds, memory
+            Its limits, in seconds on its clock and in bytes resident; None for none.
+        notify
+            Is given what the call tells on its way.
+        """
+        self.busy, self._clock, self._peak = True, _Clock(seconds), 0.0
+        self._memory = float("inf") if memory is None else memory / MEGABYTE
+        self._notify = _ignore if notify is None else notify
+        with contextlib.suppress(ConnectionError):  # a dead process is found by the next step
+            self.pipe.send(call)
+
+    def finish(self) -> Ended:
+        """Wait until the call has ended."""
+        while True:
+            wait([self.pipe], self.patience())
+            ended = self.step()
+            if ended is not None:
+                return ended
+
+    def patience(self) -> float | None:
+        """Return the seconds after which to look at it, whether or not it has sent anything by then."""
+        if self.busy and self.watched:
+            return POLL_SECONDS
+        deadline = self._clock.deadline
+        return None if deadline is None else min(max(deadline - time.monotonic(), 0.0), LONGEST_WAIT)
+
+    def step(self) -> Ended | None:
+        """Take a message, or else hold the limits; return how the call ended, if it did.
+
+        Raises
+        ------
+        TuttiError
+            If the process could not start, or what the call raised.
+        """
+        try:
+            message = self.pipe.recv() if self.pipe.poll() else None
+        except (EOFError, OSError):
+            self.end(SHUTDOWN_SECONDS)
+            if not self.ready:
+                raise TuttiError("a worker process could not start; what it printed stands above") from None
+            return self._ended(End.DEATH)
+        ended = None if message is None else self._hear(*message)
+        return self._over_limits() if ended is None else ended
+
+    def _over_limits(self) -> Ended | None:
+        if self.busy and self.watched:
+            self._peak = max(self._peak, resident_memory(self.process.pid))
+        deadline = self._clock.deadline
+        over_time = deadline is not None and deadline <= time.monotonic()
+        if self._peak <= self._memory and not over_time:
+            return None
+        self.end()
+        return self._ended(End.TIME if self._peak <= self._memory else End.MEMORY)
+
+    def end(self, patience: float = 0.0) -> None:
+        """End the process: by itself within so many seconds, or else killed."""
+        self.pipe.close()
+        if patience:
+            self.process.join(patience)
+        if self.process.exitcode is None:
+            self.process.kill()
+        self.process.join()
+
+    def _hear(self, what: int, value: Any) -> Ended | None:
+        if what == DONE:
+            return self._ended(End.ANSWER, value)
+        if what == RAISE:
+            self.busy = False
+            raise value
+        if what == TELL:
+            self._notify(value)
+        elif what == READY:
+            self.ready = True
+        else:
+            self._clock.note(what)
+        return None
+
+    def _ended(self, how: End, answer: Any = None) -> Ended:
+        clock, self.busy, self._clock = self._clock, False, _Clock()
+        seconds = time.monotonic() - clock.began
+        code = None if how is End.ANSWER else self.process.exitcode
+        return Ended(how, answer, code, seconds, clock.stops, self._peak)
+
+
+def _ignore(told: Any) -> None:
+    """Tell nobody."""
+
+
+def step_all(workers: Collection[Worker]) -> list[tuple[Worker, Ended]]:
+    """Wait until a worker sends something or a limit is reached; return the calls that ended."""
+    limits = [seconds for worker in workers if (seconds := worker.patience()) is not None]
+    wait([worker.pipe for worker in workers], min(limits, default=None))
+    return [(worker, ended) for worker in workers if (ended := worker.step()) is not None]
+
+
+class _FreshPython:
+    """A new Python, with what is needed of a `multiprocessing.Process`."""
+
+    def __init__(self, pipe: int, entry: str) -> None:
+        code = "from topologies.processes import run_fresh; run_fresh()"
+        command = [sys.executable, "-c", code, str(pipe), str(os.getpid()), entry]
+        self._popen = subprocess.Popen(command, pass_fds=[pipe], stdin=subprocess.DEVNULL)
+        self.pid = self._popen.pid
+
+    @property
+    def exitcode(self) -> int | None:
+        return self._popen.poll()
+
+    def kill(self) -> None:
+        self._popen.kill()
+
+    def join(self, timeout: float | None = None) -> None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._popen.wait(timeout)
+
+
+@contextlib.contextmanager
+def inherited() -> Iterator[None]:
+    """Make what is started find our modules, and not hear a Ctrl-C before it can ignore it."""
+    resource_tracker.ensure_running()  # else it starts below, and its start unblocks SIGINT again
+    path, old = os.environ.get("PYTHONPATH"), signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+    try:
+        yield
+    finally:
+        os.environ.pop("PYTHONPATH")
+        os.environ.update({} if path is None else {"PYTHONPATH": path})
+        signal.pthread_sigmask(signal.SIG_SETMASK, old)
+
+
+@dataclass(frozen=True)
+class Caller:
+    """The other end of a worker's pipe: what a call tells the process that waits for it.
+
+    Parameters
+    ----------
+    pipe
+        To that process.
+    """
+
+    pipe: Connection
+
+    def start_clock(self) -> None:
+        """Begin what the time limit counts, anew."""
+        self.pipe.send((START, None))
+
+    def stop_clock(self) -> None:
+        """End what the time limit counts."""
+        self.pipe.send((STOP, None))
+
+    def pause_clock(self) -> None:
+        """Begin what the time limit does not count, such as compilation."""
+        self.pipe.send((PAUSE, None))
+
+    def resume_clock(self) -> None:
+        """End what the time limit does not count."""
+        self.pipe.send((RESUME, None))
+
+    def tell(self, value: Any) -> None:
+        """Tell progress."""
+        self.pipe.send((TELL, value))
+
+    def serve(self, perform: Callable[[Any], Any]) -> None:
+        """Answer each call by ``perform(call)`` until the pipe closes; a `TuttiError` is raised there."""
+        self.pipe.send((READY, None))
+        while True:
+            try:
+                call = self.pipe.recv()
+            except (EOFError, ConnectionError):
+                return
+            try:
+                self.pipe.send((DONE, perform(call)))
+            except BrokenPipeError:
+                return
+            except TuttiError as error:
+                self.pipe.send((RAISE, error))
+
+
+def load(place: str) -> Any:
+    """Return what stands at ``"module:NAME"``."""
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def run_fresh() -> None:
+    """Be a worker started by `Worker.fresh`."""
+    pipe, parent, entry = sys.argv[1:]
+    _obey_parent()
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() == int(parent):  # else it died before we asked to be told
+        load(entry)(Caller(Connection(int(pipe))))
+
+
+def _run_forked(entry: str, pipe: Connection, setting: Any) -> None:
+    _obey_parent()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    load(entry)(Caller(pipe), setting)
+
+
+def _obey_parent() -> None:
+    """Leave Ctrl-C to the parent, and say what solvers print to stderr."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    if sys.stdout is not None and sys.stderr is not None:  # closed ones (``>&-``) print nothing anyway
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+
+def resident_memory(pid: int) -> float:
+    """Return the memory that a process has resident, in MB (10^6 bytes); 0 if it is gone."""
+    try:
+        return float(psutil.Process(pid).memory_info().rss) / MEGABYTE
+    except psutil.Error:
+        return 0.0
+
+
+def reset_peak_memory() -> None:
+    """Forget the peak so far, where the system can; elsewhere it is that of the whole process."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")  # proc(5): the peak is what is resident now
+
+
+def peak_memory() -> float:
+    """Return the most memory resident since `reset_peak_memory`, in MB (10^6 bytes)."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        kibibytes = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+    except (OSError, StopIteration):
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        kibibytes = peak // KIBIBYTE if sys.platform == "darwin" else peak
+    return kibibytes * KIBIBYTE / MEGABYTE
