@@ -15,6 +15,7 @@ from models.optimum.greedy import Row, best_greedy, replayed
 from models.optimum.program import Known, Limits, least_time
 from models.sccl.instance import Instance
 from models.starts import NO_START, check_start
+from schedules.capabilities import Capabilities, Switches
 from schedules.collective import Kind
 from schedules.method import Method, Problem
 from schedules.reverse import reverse
@@ -79,23 +80,27 @@ def optimum(starts: Mapping[str, Method]) -> Method:
     """Return the method, with these to start from under their names."""
 
     def make(problem: Problem, options: OptimumOptions, rng: np.random.Generator) -> Schedule:
-        supported(problem, options)
+        method.supports(problem, options)
         return synthesize(problem, options, rng, starts.get(options.start))
 
-    def supported(problem: Problem, options: OptimumOptions) -> None:
+    def check(problem: Problem, options: OptimumOptions) -> None:
         check_start("optimum", options.start, [AUTO, NO_START, *starts])
-        supports(problem, options)
+        _check_tiny(problem, options)
 
-    return Method(
+    method = Method(
         name="optimum",
         kind="exact",
         synthesize=make,
         options=OptimumOptions,
-        supports=supported,
+        capabilities=Capabilities(
+            KINDS, uneven_shards=False, switches=Switches.NONE, further="a tiny network"
+        ),
+        check=check,
         size_dependent=lambda problem, options: True,
         seeded=True,
         summary="the least time of all schedules of given chunks, by CP-SAT; tiny networks",
     )
+    return method
 
 
 def synthesize(
@@ -113,7 +118,7 @@ def synthesize(
     Raises
     ------
     Unsupported
-        As `supports`.
+        As `Method.supports`.
     NoSchedule
         If times do not fit the solver's integers, or none was found in time without a start.
     InputError
@@ -209,10 +214,8 @@ def _places(instance: Instance) -> Int64Array:
     return instance.item.astype(np.int64) * count + np.arange(len(instance.item)) % count
 
 
-def supports(problem: Problem, options: OptimumOptions) -> None:
-    """Raise `Unsupported` for switches, uneven shards, and networks that are not tiny."""
-    if problem.collective.kind not in KINDS:
-        raise Unsupported(f"optimum does {', '.join(KINDS)}; not {problem.collective.kind}")
+def _check_tiny(problem: Problem, options: OptimumOptions) -> None:
+    """Raise `Unsupported` for networks that are not tiny."""
     instance = Instance(problem.topology, problem.collective, options.chunks, method="optimum")
     places = len(instance.item) * problem.topology.num_links
     if places > MOST_PLACES:
