@@ -147,7 +147,7 @@ def _forward(problem: Problem, options: OptimumOptions, seed: int, first: Method
         given, note = _by_method(clocked, first, seed)
         starts = [lambda: given]
     found = least_time(clocked, limits, starts)
-    start, link, number = found.rows
+    start, link, number = _without_dead_ends(instance, found.rows)
     place = (number % instance.chunks).astype(np.int32)
     return Schedule(
         topology=problem.topology,
@@ -166,6 +166,23 @@ def _forward(problem: Problem, options: OptimumOptions, seed: int, first: Method
             **({"note": note} if note else {}),
         },
     )
+
+
+def _without_dead_ends(instance: Instance, rows: Int64Array) -> Int64Array:
+    """Return the rows (start, link, chunk) without those to a rank that has no use for the chunk.
+
+    It neither wants it nor sends it on. Such rows are legal and cost nothing; but backwards they would add
+    what their rank does not have.
+    """
+    passed: set[tuple[int, int]] = set()
+    kept = []
+    for row in reversed(range(rows.shape[1])):  # the last first: what a rank sends on, it sends later
+        _, link, number = rows[:, row].tolist()
+        source, target = int(instance.topology.source[link]), int(instance.topology.target[link])
+        if instance.wanters[instance.item[number], target] or (number, target) in passed:
+            passed.add((number, source))
+            kept.append(row)
+    return rows[:, kept[::-1]]
 
 
 def _by_epochs(clocked: Clocked, options: OptimumOptions, seed: int) -> tuple[list[Row], int] | None:

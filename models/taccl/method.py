@@ -14,7 +14,7 @@ import numpy as np
 
 from models.taccl.options import TacclOptions
 from schedules.capabilities import Capabilities
-from schedules.collective import Kind
+from schedules.collective import KINDS, Kind
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from topologies.errors import InputError
@@ -59,7 +59,7 @@ def _size(problem: Problem, options: TacclOptions) -> Fraction:
 
 
 def check(problem: Problem, options: TacclOptions) -> None:
-    """Raise `Unsupported` for several reductions at once, and without a sketch where there are switches.
+    """Raise `Unsupported` for allreduces in groups, and without a sketch where there are switches.
 
     Raises
     ------
@@ -67,10 +67,6 @@ def check(problem: Problem, options: TacclOptions) -> None:
         Naming what is missing.
     """
     what, where = problem.collective, problem.topology
-    if what.parts and what.is_combining:
-        raise METHOD.unsupported(f"does several kinds at once where none reduces; this is {what}")
-    if not what.items.share.uniform:
-        raise METHOD.unsupported("needs shards of one size; those of the parts of this mixed differ")
     if what.kind is Kind.ALLREDUCE and len(what.members) > 1:
         raise METHOD.unsupported(f"needs one group of all ranks; this allreduce has {len(what.members)}")
     if where.num_switches and options.sketch is None:
@@ -96,7 +92,7 @@ METHOD = Method(
     kind="heuristic",
     synthesize=synthesize,
     options=TacclOptions,
-    capabilities=Capabilities(uneven_shards=False, further="a sketch where there are switches"),
+    capabilities=Capabilities(KINDS, uneven_shards=False, further="a sketch where there are switches"),
     check=check,
     size_dependent=size_dependent,
     seeded=True,
