@@ -18,6 +18,7 @@ from expansions.reversal import reflected, reversal
 from expansions.searched import SEARCHED, stored_allgather
 from expansions.shard_table import ShardTable, check_rows, from_schedule, to_schedule
 from models.bfb import METHOD as BFB
+from schedules.capabilities import Capabilities, Groups, Shape
 from schedules.collective import Collective, Kind, collective
 from schedules.compose import BY_ALLGATHER, compose_allreduce
 from schedules.method import Method, NoOptions, Problem
@@ -25,24 +26,6 @@ from schedules.reverse import reverse
 from schedules.schedule import Schedule
 from topologies.expressions import Base, Both, Degree, Expression, Line, Power, Product
 from topologies.transforms import transpose
-
-
-def supports(problem: Problem, options: NoOptions) -> None:
-    """Accept allgather, reduce-scatter and allreduce of all ranks on a network that keeps its expression.
-
-    Raises
-    ------
-    Unsupported
-        If the network was not written in the papers' notation, or the collective is another.
-    """
-    topology, what = problem.topology, problem.collective
-    METHOD.check_kind(what, BY_ALLGATHER)
-    if not what.plain:
-        raise METHOD.unsupported(f"needs all ranks in one collective with equal shards; this is {what}")
-    if not isinstance(topology.expression, Expression):
-        raise METHOD.unsupported(
-            f"needs a network in the papers' notation, such as L(C(16,{{3,4}})); {topology.name} is not"
-        )
 
 
 def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -> Schedule:
@@ -136,6 +119,6 @@ METHOD = Method(
     name="expansion",
     kind="expansion",
     synthesize=synthesize,
-    supports=supports,
+    capabilities=Capabilities(BY_ALLGATHER, Groups.NONE, uneven_shards=False, shape=Shape.NOTATION),
     summary="the schedule that a network in the papers' notation carries: line graph, degree, Cartesian",
 )

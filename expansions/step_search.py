@@ -13,9 +13,9 @@ The last line is Theorem 5: all links carry equally much in each step, and toget
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from ortools.sat.python import cp_model
 
 from expansions.shard_table import ShardTable
 from topologies.distances import hop_distances
@@ -23,6 +23,9 @@ from topologies.errors import InputError, NoSchedule
 from topologies.exact import Int64Array
 from topologies.topology import Topology
 from topologies.transforms import transpose
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
 
 Key = tuple[int, int, int, int]
 """Owner, part, link, step from 0."""
@@ -59,6 +62,8 @@ def search_allgather(
     NoSchedule
         If there is none, or none was found.
     """
+    from ortools.sat.python import cp_model  # slow to import, and what was found is stored
+
     degree = topology.degree
     if degree is None or parts * (topology.num_ranks - 1) % degree:
         raise InputError(f"{topology.name}: {parts} parts of {topology.num_ranks - 1} shards over its links")

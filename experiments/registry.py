@@ -40,11 +40,23 @@ from topologies.errors import InputError, suggestion
 
 
 def by_name(methods: Iterable[Method]) -> dict[str, Method]:
-    """Return the methods under their names, in order."""
-    return {method.name: method for method in methods}
+    """Return the methods under their names, in order.
+
+    Raises
+    ------
+    InputError
+        If two have one name.
+    """
+    named: dict[str, Method] = {}
+    for method in methods:
+        if method.name in named:
+            raise InputError(f"two methods are named '{method.name}'; each needs a name of its own")
+        named[method.name] = method
+    return named
 
 
 _STARTS = by_name([TACOS, BFB, FORESTCOLL, MULTITREE, RING, DIRECT])
+"""Whose schedules the search of an exact model may begin with."""
 _SINGLE = by_name(
     [
         RING,
@@ -78,8 +90,8 @@ _SINGLE = by_name(
         teccl(_STARTS),
     ]
 )
-_MADE = {**_SINGLE, "listed": listed(_SINGLE)}
-METHODS = {**_MADE, "best": portfolio(_MADE)}
+_MADE = by_name([*_SINGLE.values(), listed(_SINGLE)])
+METHODS = by_name([*_MADE.values(), portfolio(_MADE)])
 """The methods of this project, by the name used in configs and on the command line."""
 
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from heuristics.steps import Rows, check_rows, step_schedule, supports_allgathers
+from heuristics.steps import Rows, check_allgathers, check_rows, step_schedule
+from schedules.capabilities import Capabilities, Groups
 from schedules.collective import Kind
 from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.method import Method, NoOptions, Problem
@@ -26,9 +27,9 @@ def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -
     Raises
     ------
     Unsupported
-        As `supports`.
+        As `METHOD.supports`.
     """
-    supports(problem, options)
+    METHOD.supports(problem, options)
     if problem.collective.kind is Kind.ALL_TO_ALL:
         return _all_to_all(problem)
     return from_allgather(problem, _allgather)
@@ -56,22 +57,20 @@ def _all_to_all(problem: Problem) -> Schedule:
     return step_schedule(problem.topology, what, Chunks.even(what), Rows.joined(rows))
 
 
-def supports(problem: Problem, options: NoOptions) -> None:
-    """Raise `Unsupported` for groups and for what is neither an all-to-all nor made of allgathers."""
+def check(problem: Problem, options: NoOptions) -> None:
+    """Raise `Unsupported` for too many transfers."""
     if problem.collective.kind is Kind.ALL_TO_ALL:
-        METHOD.check_one_group(problem.collective)
         ranks = problem.topology.num_ranks
         check_rows(METHOD, problem, ranks * sum(far.bit_count() for far in range(ranks)))
-    elif problem.collective.kind in BY_ALLGATHER:
-        supports_allgathers(METHOD, problem)
     else:
-        METHOD.check_kind(problem.collective, (*BY_ALLGATHER, Kind.ALL_TO_ALL))
+        check_allgathers(METHOD, problem)
 
 
 METHOD = Method(
     name="bruck",
     kind="heuristic",
     synthesize=synthesize,
-    supports=supports,
+    capabilities=Capabilities((*BY_ALLGATHER, Kind.ALL_TO_ALL), Groups.NONE),
+    check=check,
     summary="Bruck: ceil(log2 N) steps over shortest routes, all-to-all too",
 )

@@ -15,6 +15,7 @@ import numpy as np
 
 from heuristics.double_binary_tree import PipelineOptions
 from heuristics.pipelined_trees import pipelined_trees
+from schedules.capabilities import Capabilities, Groups, Shape
 from schedules.collective import Kind
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
@@ -32,9 +33,9 @@ def synthesize(problem: Problem, options: PipelineOptions, rng: np.random.Genera
     Raises
     ------
     Unsupported
-        As `supports`.
+        As `METHOD.supports`.
     """
-    supports(problem, options)
+    METHOD.supports(problem, options)
     return pipelined_trees(problem, _trees(problem.topology), options.slices)
 
 
@@ -110,10 +111,8 @@ def _trees(topology: Topology) -> Int32Array:
     return trees
 
 
-def supports(problem: Problem, options: PipelineOptions) -> None:
-    """Raise `Unsupported` unless it is an allreduce on 8 ranks that hold two binary trees, as a DGX-1."""
-    METHOD.check_kind(problem.collective, (Kind.ALLREDUCE,))
-    METHOD.check_one_group(problem.collective)
+def check(problem: Problem, options: PipelineOptions) -> None:
+    """Raise `Unsupported` unless 8 ranks hold two binary trees, as a DGX-1."""
     _trees(problem.topology)
 
 
@@ -122,7 +121,8 @@ METHOD = Method(
     kind="heuristic",
     synthesize=synthesize,
     options=PipelineOptions,
-    supports=supports,
+    capabilities=Capabilities((Kind.ALLREDUCE,), Groups.NONE, shape=Shape.DGX1),
+    check=check,
     size_dependent=lambda problem, options: options.slices == 0,
     summary="C-Cube: two disjoint binary trees of a DGX-1, reducing and broadcasting at once",
 )

@@ -18,8 +18,9 @@ from typing import Annotated
 
 import numpy as np
 
-from heuristics.steps import Rows, step_schedule, supports_allgathers
-from schedules.compose import from_allgather
+from heuristics.steps import Rows, check_allgathers, step_schedule
+from schedules.capabilities import Capabilities, Groups, Shape
+from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.method import Method, Problem
 from schedules.schedule import Chunks, Schedule
 from topologies.exact import Int64Array
@@ -29,11 +30,6 @@ from topologies.topology import Topology
 
 LineRows = Rows
 """Rows on one line: sender and receiver are coordinates on it, the chunk is the coordinate of the owner."""
-LINES = (
-    "a network in dimensions whose lines are rings, paths, complete or on one switch, such as "
-    "torus, mesh, hypercube, switch2d or rfs"
-)
-"""What the methods need that take all of them."""
 
 
 @dataclass(frozen=True)
@@ -177,12 +173,12 @@ def by_dimension(
         (network, its dimensions, number of chunks) to the order in which each chunk is reduced.
     """
 
-    def supports(problem: Problem, options: ByDimensionOptions) -> None:
+    def check(problem: Problem, options: ByDimensionOptions) -> None:
         grid = grid_for(method, problem)
-        supports_allgathers(method, problem, options.chunks * len(both_ways(grid, [()])))
+        check_allgathers(method, problem, options.chunks * len(both_ways(grid, [()])))
 
     def synthesize(problem: Problem, options: ByDimensionOptions, rng: np.random.Generator) -> Schedule:
-        supports(problem, options)
+        method.supports(problem, options)
         return from_allgather(problem, partial(allgather, chunks=options.chunks))
 
     def allgather(problem: Problem, chunks: int) -> Schedule:
@@ -195,7 +191,8 @@ def by_dimension(
         kind="heuristic",
         synthesize=synthesize,
         options=ByDimensionOptions,
-        supports=supports,
+        capabilities=Capabilities(BY_ALLGATHER, Groups.NONE, shape=Shape.GRID),
+        check=check,
         summary=summary,
     )
     return method
@@ -242,23 +239,20 @@ def _ranks_behind(topology: Topology, node: int) -> set[int]:
     return {one for one in found if one < topology.num_ranks}
 
 
-def grid_for(method: Method, problem: Problem, need: str = LINES) -> Grid:
+def grid_for(method: Method, problem: Problem) -> Grid:
     """Return the dimensions of the network.
 
     Parameters
     ----------
     method, problem
         Who asks for them, and of what.
-    need
-        What the method needs, for the message.
 
     Raises
     ------
     Unsupported
-        If it is no grid, or the problem is not made of allgathers of all ranks.
+        If it is no grid.
     """
-    supports_allgathers(method, problem)
     grid = grid_of(problem.topology)
     if grid is None:
-        raise method.unsupported(f"needs {need}; {problem.topology.name} is none")
+        raise method.unsupported(f"needs {method.capabilities.shape}; {problem.topology.name} is none")
     return grid

@@ -17,7 +17,7 @@ from topologies.exact import Int64Array
 from topologies.topology import Topology
 
 
-def supports(problem: Problem, options: NoOptions) -> None:
+def check(problem: Problem, options: NoOptions) -> None:
     """Accept what takes at most `heuristics.steps.MOST_ROWS` transfers.
 
     Raises
@@ -87,6 +87,6 @@ METHOD = Method(
     name="direct",
     kind="heuristic",
     synthesize=synthesize,
-    supports=supports,
+    check=check,
     summary="everything straight to where it must be in one step, over shortest routes",
 )

@@ -37,6 +37,7 @@ from typing import Annotated
 import numpy as np
 
 from heuristics.pipelined_trees import MOST_SLICES, check_pipeline, fastest_trees
+from schedules.capabilities import Capabilities, Groups
 from schedules.collective import Kind
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
@@ -72,9 +73,9 @@ def synthesize(problem: Problem, options: PipelineOptions, rng: np.random.Genera
     Raises
     ------
     Unsupported
-        As `supports`.
+        As `METHOD.supports`.
     """
-    supports(problem, options)
+    METHOD.supports(problem, options)
     ranks, root = problem.topology.num_ranks, problem.collective.root
     return fastest_trees(problem, double_binary_trees(ranks, root), options.slices)
 
@@ -151,10 +152,8 @@ def _turned(first: Int32Array, second: Int32Array) -> Int32Array:
     return second
 
 
-def supports(problem: Problem, options: PipelineOptions) -> None:
-    """Raise `Unsupported` for groups, and for what is neither allreduce, broadcast nor reduce."""
-    METHOD.check_kind(problem.collective, KINDS)
-    METHOD.check_one_group(problem.collective)
+def check(problem: Problem, options: PipelineOptions) -> None:
+    """Raise `Unsupported` for too many transfers."""
     check_pipeline(METHOD, problem, 2 * options.slices)
 
 
@@ -163,7 +162,8 @@ METHOD = Method(
     kind="heuristic",
     synthesize=synthesize,
     options=PipelineOptions,
-    supports=supports,
+    capabilities=Capabilities(KINDS, Groups.NONE),
+    check=check,
     size_dependent=lambda problem, options: options.slices == 0,
     summary="double binary tree, pipelined, over shortest routes",
 )

@@ -32,8 +32,9 @@ from typing import Annotated, ClassVar, NamedTuple
 import numpy as np
 from numba import njit
 
-from heuristics.steps import supports_allgathers
-from schedules.compose import from_allgather
+from heuristics.steps import check_allgathers
+from schedules.capabilities import Capabilities, Groups
+from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.method import Method, Problem
 from schedules.schedule import Chunks, Clock, Routes, Schedule
 from topologies.exact import BoolArray, Int32Array, Int64Array
@@ -67,9 +68,9 @@ def synthesize(problem: Problem, options: MultiTreeOptions, rng: np.random.Gener
     Raises
     ------
     Unsupported
-        As `supports`.
+        As `METHOD.supports`.
     """
-    supports(problem, options)
+    METHOD.supports(problem, options)
     return from_allgather(problem, partial(_allgather, lockstep=options.lockstep))
 
 
@@ -281,9 +282,9 @@ def _depths(ranks: int, root: Int32Array, tail: Int32Array, head: Int32Array) ->
     return depth
 
 
-def supports(problem: Problem, options: MultiTreeOptions) -> None:
-    """Raise `Unsupported` for collectives over groups and those that are not made of allgathers."""
-    supports_allgathers(METHOD, problem)
+def check(problem: Problem, options: MultiTreeOptions) -> None:
+    """Raise `Unsupported` for too many transfers."""
+    check_allgathers(METHOD, problem)
 
 
 METHOD = Method(
@@ -291,6 +292,7 @@ METHOD = Method(
     kind="heuristic",
     synthesize=synthesize,
     options=MultiTreeOptions,
-    supports=supports,
+    capabilities=Capabilities(BY_ALLGATHER, Groups.NONE),
+    check=check,
     summary="MultiTree: a spanning tree a rank, all grown together greedily, in units of the slowest link",
 )

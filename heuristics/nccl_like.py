@@ -18,9 +18,10 @@ from heuristics.double_binary_tree import double_binary_trees
 from heuristics.pipelined_trees import fastest_trees
 from heuristics.ring import METHOD as RING
 from heuristics.ring import rings_allgather
-from heuristics.steps import supports_allgathers
+from heuristics.steps import check_allgathers
+from schedules.capabilities import Capabilities, Groups
 from schedules.collective import Kind
-from schedules.compose import from_allgather
+from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.cost import congestion
 from schedules.method import Method, NoOptions, Problem
 from schedules.schedule import Schedule
@@ -38,9 +39,9 @@ def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -
     Raises
     ------
     Unsupported
-        As `supports`.
+        As `METHOD.supports`.
     """
-    supports(problem, options)
+    METHOD.supports(problem, options)
     size = problem.size
     every = [_named(ring, "ring") for ring in _rings(problem, rng)]
     if size is None:
@@ -101,17 +102,18 @@ def channel_trees(machines: int, ranks: int) -> Int32Array:
     return np.concatenate(trees).astype(np.int32)
 
 
-def supports(problem: Problem, options: NoOptions) -> None:
-    """Raise `Unsupported` for collectives over groups and those that are not made of allgathers."""
+def check(problem: Problem, options: NoOptions) -> None:
+    """Raise `Unsupported` for too many transfers."""
     machines = machines_of(problem.topology)
-    supports_allgathers(METHOD, problem, 2 if machines is None else max(2, machines[1]))
+    check_allgathers(METHOD, problem, 2 if machines is None else max(2, machines[1]))
 
 
 METHOD = Method(
     name="nccl_like",
     kind="heuristic",
     synthesize=synthesize,
-    supports=supports,
+    capabilities=Capabilities(BY_ALLGATHER, Groups.NONE),
+    check=check,
     size_dependent=lambda problem, options: (
         problem.collective.kind is Kind.ALLREDUCE or machines_of(problem.topology) is not None
     ),

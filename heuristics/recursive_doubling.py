@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from heuristics.steps import Rows, check_rows, needs_power_of_two, step_schedule
+from heuristics.steps import Rows, check_rows, step_schedule
+from schedules.capabilities import Capabilities, Groups
 from schedules.collective import Kind
 from schedules.method import Method, NoOptions, Problem
 from schedules.schedule import Chunks, Schedule
@@ -21,9 +22,9 @@ def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -
     Raises
     ------
     Unsupported
-        As `supports`.
+        As `METHOD.supports`.
     """
-    supports(problem, options)
+    METHOD.supports(problem, options)
     n, what = problem.topology.num_ranks, problem.collective
     bit, rank, item = np.meshgrid(np.arange(n.bit_length() - 1), np.arange(n), np.arange(n), indexing="ij")
     return step_schedule(
@@ -31,11 +32,8 @@ def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -
     )
 
 
-def supports(problem: Problem, options: NoOptions) -> None:
-    """Raise `Unsupported` unless N is a power of two and the problem an allreduce of all ranks."""
-    METHOD.check_kind(problem.collective, (Kind.ALLREDUCE,))
-    METHOD.check_one_group(problem.collective)
-    needs_power_of_two(METHOD, problem)
+def check(problem: Problem, options: NoOptions) -> None:
+    """Raise `Unsupported` for too many transfers."""
     ranks = problem.topology.num_ranks
     check_rows(METHOD, problem, ranks * ranks * (ranks.bit_length() - 1))
 
@@ -44,6 +42,7 @@ METHOD = Method(
     name="recursive_doubling",
     kind="heuristic",
     synthesize=synthesize,
-    supports=supports,
+    capabilities=Capabilities((Kind.ALLREDUCE,), Groups.NONE, power_of_two=True),
+    check=check,
     summary="allreduce by exchanging all data at doubling distances; a power of two ranks",
 )

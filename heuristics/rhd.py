@@ -15,8 +15,9 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from heuristics.steps import Rows, needs_power_of_two, step_schedule, supports_allgathers
-from schedules.compose import from_allgather
+from heuristics.steps import Rows, check_allgathers, step_schedule
+from schedules.capabilities import Capabilities, Groups
+from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.method import Method, Problem
 from schedules.schedule import Chunks, Schedule
 from topologies.ranges import Choice, Options
@@ -51,9 +52,9 @@ def synthesize(problem: Problem, options: RhdOptions, rng: np.random.Generator) 
     Raises
     ------
     Unsupported
-        As `supports`.
+        As `METHOD.supports`.
     """
-    supports(problem, options)
+    METHOD.supports(problem, options)
     return from_allgather(problem, partial(_allgather, halving=options.distance == HALVING))
 
 
@@ -67,10 +68,9 @@ def _allgather(problem: Problem, halving: bool) -> Schedule:
     return step_schedule(problem.topology, what, Chunks.even(what), Rows.joined(rows))
 
 
-def supports(problem: Problem, options: RhdOptions) -> None:
-    """Raise `Unsupported` unless N is a power of two, for groups, and for what is not made of allgathers."""
-    supports_allgathers(METHOD, problem)
-    needs_power_of_two(METHOD, problem)
+def check(problem: Problem, options: RhdOptions) -> None:
+    """Raise `Unsupported` for too many transfers."""
+    check_allgathers(METHOD, problem)
 
 
 METHOD = Method(
@@ -78,6 +78,7 @@ METHOD = Method(
     kind="heuristic",
     synthesize=synthesize,
     options=RhdOptions,
-    supports=supports,
+    capabilities=Capabilities(BY_ALLGATHER, Groups.NONE, power_of_two=True),
+    check=check,
     summary="recursive halving and doubling over shortest routes; a power of two ranks",
 )

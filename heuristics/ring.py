@@ -13,8 +13,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from heuristics.steps import Rows, step_schedule, supports_allgathers
-from schedules.compose import from_allgather
+from heuristics.steps import Rows, check_allgathers, step_schedule
+from schedules.capabilities import Capabilities, Groups
+from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.method import Method, Problem
 from schedules.schedule import Chunks, Schedule
 from topologies.exact import Int64Array
@@ -47,9 +48,9 @@ def synthesize(problem: Problem, options: RingOptions, rng: np.random.Generator)
     Raises
     ------
     Unsupported
-        As `supports`.
+        As `METHOD.supports`.
     """
-    supports(problem, options)
+    METHOD.supports(problem, options)
     return from_allgather(problem, partial(_allgather, one_way=options.one_way))
 
 
@@ -77,9 +78,9 @@ def rings_allgather(problem: Problem, rings: Int64Array) -> Schedule:
     return step_schedule(problem.topology, what, Chunks.even(what, count), rows)
 
 
-def supports(problem: Problem, options: RingOptions) -> None:
-    """Raise `Unsupported` for groups, for what is not made of allgathers, and for too many transfers."""
-    supports_allgathers(METHOD, problem, 1 if options.one_way else 2)
+def check(problem: Problem, options: RingOptions) -> None:
+    """Raise `Unsupported` for too many transfers."""
+    check_allgathers(METHOD, problem, 1 if options.one_way else 2)
 
 
 METHOD = Method(
@@ -87,6 +88,7 @@ METHOD = Method(
     kind="heuristic",
     synthesize=synthesize,
     options=RingOptions,
-    supports=supports,
+    capabilities=Capabilities(BY_ALLGATHER, Groups.NONE),
+    check=check,
     summary="ring in rank order, both ways or one, over shortest routes",
 )

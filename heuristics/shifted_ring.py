@@ -11,8 +11,9 @@ import math
 
 import numpy as np
 
-from heuristics.steps import Rows, step_schedule, supports_allgathers
-from schedules.compose import from_allgather
+from heuristics.steps import Rows, check_allgathers, step_schedule
+from schedules.capabilities import Capabilities, Groups, Shape
+from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.method import Method, NoOptions, Problem
 from schedules.schedule import Chunks, Schedule
 from topologies.topology import Topology
@@ -24,9 +25,9 @@ def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -
     Raises
     ------
     Unsupported
-        As `supports`.
+        As `METHOD.supports`.
     """
-    supports(problem, options)
+    METHOD.supports(problem, options)
     return from_allgather(problem, _allgather)
 
 
@@ -53,28 +54,26 @@ def _offsets(topology: Topology) -> list[int]:
     return offsets.tolist() if alike and both else []
 
 
-def supports(problem: Problem, options: NoOptions) -> None:
+def check(problem: Problem, options: NoOptions) -> None:
     """Raise `Unsupported` unless the network is circulant, each offset making one ring of all ranks."""
-    supports_allgathers(METHOD, problem)
     topology = problem.topology
     offsets = _offsets(topology)
     if not offsets:
-        raise METHOD.unsupported(
-            f"needs a circulant network, links i to i ± a for all i; {topology.name} is none"
-        )
+        raise METHOD.unsupported(f"needs {Shape.CIRCULANT}; {topology.name} is none")
     broken = next((a for a in offsets if math.gcd(a, topology.num_ranks) > 1), None)
     if broken is not None:
         raise METHOD.unsupported(
             f"needs offsets that each make one ring; in {topology.name} offset {broken} makes "
             f"{math.gcd(broken, topology.num_ranks)} of {topology.num_ranks} ranks"
         )
-    supports_allgathers(METHOD, problem, len(offsets))
+    check_allgathers(METHOD, problem, len(offsets))
 
 
 METHOD = Method(
     name="shifted_ring",
     kind="heuristic",
     synthesize=synthesize,
-    supports=supports,
+    capabilities=Capabilities(BY_ALLGATHER, Groups.NONE, shape=Shape.CIRCULANT),
+    check=check,
     summary="circulant networks: a ring of all ranks for each offset, with equal parts of the data",
 )

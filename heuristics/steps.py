@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from schedules.collective import Collective, Kind
-from schedules.compose import BY_ALLGATHER
 from schedules.method import Method, Problem
 from schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
 from topologies.exact import BoolArray, Int32Array, Int64Array
@@ -90,8 +89,8 @@ def routes_between(topology: Topology, sources: npt.ArrayLike, targets: npt.Arra
     return Routes(*shortest_routes(topology, sources, targets))
 
 
-def supports_allgathers(method: Method, problem: Problem, parts: int = 1) -> None:
-    """Raise `Unsupported` unless the problem is made of allgathers of all ranks, in at most `MOST_ROWS` rows.
+def check_allgathers(method: Method, problem: Problem, parts: int = 1) -> None:
+    """Raise `Unsupported` unless the allgathers that a problem is made of have at most `MOST_ROWS` transfers.
 
     Parameters
     ----------
@@ -100,8 +99,6 @@ def supports_allgathers(method: Method, problem: Problem, parts: int = 1) -> Non
     parts
         Into how many chunks each shard is cut; every rank must be sent each.
     """
-    method.check_kind(problem.collective, BY_ALLGATHER)
-    method.check_one_group(problem.collective)
     halves = 2 if problem.collective.kind is Kind.ALLREDUCE else 1
     ranks = problem.topology.num_ranks
     check_rows(method, problem, halves * parts * ranks * (ranks - 1))
@@ -113,10 +110,3 @@ def check_rows(method: Method, problem: Problem, rows: int) -> None:
         raise method.unsupported(
             f"makes at most {MOST_ROWS} transfers; on {problem.topology.name} there would be {rows}"
         )
-
-
-def needs_power_of_two(method: Method, problem: Problem) -> None:
-    """Raise `Unsupported` unless the number of ranks is a power of two."""
-    n = problem.topology.num_ranks
-    if n & (n - 1):
-        raise method.unsupported(f"needs a power of two ranks; {problem.topology.name} has {n}")

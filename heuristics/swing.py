@@ -35,17 +35,17 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from heuristics.dimensions import grid_for
-from heuristics.steps import Rows, check_rows, step_schedule, supports_allgathers
+from heuristics.steps import Rows, check_allgathers, check_rows, step_schedule
+from schedules.capabilities import Capabilities, Groups, Shape
 from schedules.collective import Kind
-from schedules.compose import from_allgather
+from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.method import Method, Problem
 from schedules.schedule import Chunks, Schedule
 from topologies.exact import Int64Array
-from topologies.grids import Grid, Line
+from topologies.grids import Grid
 from topologies.ranges import Choice, Options
 
 BANDWIDTH, LATENCY = "bandwidth", "latency"
-NEED = "a torus whose sides are powers of two"
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,9 @@ def synthesize(problem: Problem, options: SwingOptions, rng: np.random.Generator
     Raises
     ------
     Unsupported
-        As `supports`.
+        As `METHOD.supports`.
     """
-    supports(problem, options)
+    METHOD.supports(problem, options)
     return _exchanges(problem) if options.version == LATENCY else from_allgather(problem, _allgather)
 
 
@@ -132,25 +132,18 @@ def _doubling(partners: list[Int64Array], part: int, parts: int) -> Rows:
     return Rows.joined(rows)
 
 
-def supports(problem: Problem, options: SwingOptions) -> None:
-    """Raise `Unsupported` unless the network is a ring or torus whose sides are powers of two.
-
-    And unless the problem is an allreduce, for the latency-optimal version.
-    """
+def check(problem: Problem, options: SwingOptions) -> None:
+    """Raise `Unsupported` for too many transfers, and for version latency of what is no allreduce."""
     if options.version == LATENCY and problem.collective.kind is not Kind.ALLREDUCE:
         raise METHOD.unsupported(
             f"has version latency for allreduces; this is {problem.collective.kind}: version bandwidth"
         )
-    grid = grid_for(METHOD, problem, NEED)
-    allowed = {Line.RING, Line.PATH}
-    for size, line in zip(grid.shape, grid.lines, strict=True):
-        if size & (size - 1) or line not in allowed or (line is Line.PATH and size > 2):
-            raise METHOD.unsupported(f"needs {NEED}; {problem.topology.name} is {grid}")
+    grid = grid_for(METHOD, problem)
     parts, steps = 2 * len(grid.shape), problem.topology.num_ranks.bit_length() - 1
     if options.version == LATENCY:
         check_rows(METHOD, problem, parts * steps * problem.topology.num_ranks**2)
     else:
-        supports_allgathers(METHOD, problem, parts)
+        check_allgathers(METHOD, problem, parts)
 
 
 METHOD = Method(
@@ -158,6 +151,7 @@ METHOD = Method(
     kind="heuristic",
     synthesize=synthesize,
     options=SwingOptions,
-    supports=supports,
+    capabilities=Capabilities(BY_ALLGATHER, Groups.NONE, shape=Shape.EVEN_TORUS),
+    check=check,
     summary="Swing: halving and doubling between partners that swing from side to side; tori, powers of two",
 )

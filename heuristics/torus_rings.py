@@ -11,13 +11,11 @@ from __future__ import annotations
 import numpy as np
 
 from heuristics.dimensions import both_ways, chunked_spread, grid_for
-from heuristics.steps import supports_allgathers
-from schedules.compose import from_allgather
+from heuristics.steps import check_allgathers
+from schedules.capabilities import Capabilities, Groups, Shape
+from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.method import Method, NoOptions, Problem
 from schedules.schedule import Schedule
-from topologies.grids import Line
-
-NEED = "a torus or mesh"
 
 
 def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -> Schedule:
@@ -26,9 +24,9 @@ def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -
     Raises
     ------
     Unsupported
-        As `supports`.
+        As `METHOD.supports`.
     """
-    supports(problem, options)
+    METHOD.supports(problem, options)
     return from_allgather(problem, _allgather)
 
 
@@ -39,18 +37,16 @@ def _allgather(problem: Problem) -> Schedule:
     return chunked_spread(problem, grid, [parts])
 
 
-def supports(problem: Problem, options: NoOptions) -> None:
-    """Raise `Unsupported` unless the network is a torus or mesh and the collective made of allgathers."""
-    grid = grid_for(METHOD, problem, NEED)
-    supports_allgathers(METHOD, problem, 2 * len(grid.shape))
-    if not set(grid.lines) <= {Line.RING, Line.PATH}:
-        raise METHOD.unsupported(f"needs {NEED}; {problem.topology.name} is {grid}")
+def check(problem: Problem, options: NoOptions) -> None:
+    """Raise `Unsupported` for too many transfers."""
+    check_allgathers(METHOD, problem, 2 * len(grid_for(METHOD, problem).shape))
 
 
 METHOD = Method(
     name="torus_rings",
     kind="heuristic",
     synthesize=synthesize,
-    supports=supports,
+    capabilities=Capabilities(BY_ALLGATHER, Groups.NONE, shape=Shape.TORUS),
+    check=check,
     summary="the traditional torus schedule: rings dimension by dimension, in all rotations of their order",
 )

@@ -14,12 +14,12 @@ import numpy as np
 
 from heuristics.double_binary_tree import PipelineOptions
 from heuristics.pipelined_trees import check_pipeline, pipelined_trees
+from schedules.capabilities import Capabilities, Groups, Shape
 from schedules.collective import Kind
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from topologies.exact import Int32Array
 from topologies.forest import LogicalNetwork
-from topologies.grids import Line, grid_of
 from topologies.packing import pack_counts
 from topologies.topology import Topology
 
@@ -33,9 +33,9 @@ def synthesize(problem: Problem, options: PipelineOptions, rng: np.random.Genera
     Raises
     ------
     Unsupported
-        As `supports`.
+        As `METHOD.supports`.
     """
-    supports(problem, options)
+    METHOD.supports(problem, options)
     return pipelined_trees(problem, corner_trees(problem.topology), options.slices)
 
 
@@ -60,13 +60,8 @@ def corner_trees(topology: Topology) -> Int32Array:
     return np.repeat(forest.parent, forest.weight, axis=0)
 
 
-def supports(problem: Problem, options: PipelineOptions) -> None:
-    """Raise `Unsupported` unless it is an allreduce on a 2D mesh of at least 3x3."""
-    METHOD.check_kind(problem.collective, (Kind.ALLREDUCE,))
-    METHOD.check_one_group(problem.collective)
-    grid = grid_of(problem.topology)
-    if grid is None or grid.lines != (Line.PATH, Line.PATH) or min(grid.shape) < TREES:
-        raise METHOD.unsupported(f"needs a 2D mesh of at least 3x3; {problem.topology.name} is none")
+def check(problem: Problem, options: PipelineOptions) -> None:
+    """Raise `Unsupported` for too many transfers."""
     check_pipeline(METHOD, problem, TREES * COPIES * options.slices)
 
 
@@ -75,7 +70,8 @@ METHOD = Method(
     kind="heuristic",
     synthesize=synthesize,
     options=PipelineOptions,
-    supports=supports,
+    capabilities=Capabilities((Kind.ALLREDUCE,), Groups.NONE, shape=Shape.MESH),
+    check=check,
     size_dependent=lambda problem, options: options.slices == 0,
     summary="TTO: three trees from three corners of a 2D mesh, reducing and broadcasting at once",
 )

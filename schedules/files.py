@@ -32,7 +32,7 @@ from schedules.document import (
     schedule_of,
     to_document,
 )
-from schedules.round_table import SUFFIX
+from schedules.round_files import SUFFIX
 from schedules.schedule import Schedule
 from topologies.errors import InputError
 from topologies.units import exact_number
@@ -112,7 +112,7 @@ def read_schedule(path: Path | str) -> Schedule:
 
 
 def is_round_file(path: Path | str) -> bool:
-    """Return whether a name is that of a table of rounds (`schedules.round_file`)."""
+    """Return whether a name is that of a table of rounds (`schedules.round_files`)."""
     return str(path).endswith(SUFFIX)
 
 

@@ -165,8 +165,6 @@ class Schedule:
         ``solver_gap``, ...): columns of a result row, not part of the schedule and not written to its file.
         ``bounds``: lower bounds that the method proved (`models.bounds.Bound`), which a gap is set against
         once their certificates are checked.
-    first_row
-        Of a block of a longer table (`schedules.round_table`): the number of its first row there.
     """
 
     topology: Topology
@@ -183,7 +181,6 @@ class Schedule:
     size: Fraction | None = None
     claims: Mapping[str, Fraction | int] = field(default_factory=dict)
     stats: Mapping[str, Any] = field(default_factory=dict)
-    first_row: int = 0
 
     def __post_init__(self) -> None:
         """Freeze the arrays; a route table that is the identity becomes None."""

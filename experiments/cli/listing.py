@@ -25,18 +25,23 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _methods() -> Iterator[dict[str, Any]]:
-    from experiments.capabilities import capabilities
     from experiments.registry import METHODS
     from experiments.runner.options import describe_options
+    from schedules.collective import KINDS, Kind
 
     for method in METHODS.values():
-        found = capabilities(method)
+        able = method.capabilities
         yield {
             "name": method.name,
             "kind": method.kind,
             "summary": method.summary,
-            "collectives": list(map(str, found.collectives)),
-            "networks": [f"needs {need}" for need in found.needs] or ["any"],
+            "collectives": [str(kind) for kind in KINDS if kind in able.collectives],
+            "data": [
+                able.groups.value,
+                f"{'uneven' if able.uneven_shards else 'equal'} shards",
+                *(["several kinds at once"] if Kind.MIXED in able.collectives else []),
+            ],
+            "networks": [f"needs {need}" for need in able.needs] or ["any"],
             "seeded": method.seeded,
             "options": describe_options(method),
         }

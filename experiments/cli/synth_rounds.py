@@ -14,27 +14,30 @@ import numpy as np
 from experiments.cli.output import print_fields, print_json, short
 from experiments.runner.judge import GAP_DIGITS, GIGA, MICRO, ProvenBound
 from experiments.runner.tasks import Stopwatch
+from heuristics.tacos.on_disk import synthesize_to
 from schedules.method import Method, Problem
-from schedules.round_cost import round_cost
-from schedules.round_table import RoundTable
+from schedules.rounds import RoundTable, round_cost
 from schedules.verify import verify
 from topologies.errors import InputError
 from topologies.units import format_size
 
+WRITERS = {"tacos": synthesize_to}
+"""What writes a table of rounds as it makes it, by the name of the method."""
 SPOKEN_SECONDS = 10.0
 """Between two lines of progress."""
 
 
 def execute(arguments: argparse.Namespace, method: Method, problem: Problem, options: Any) -> int:
     """Make the schedule, verify it by streaming, and print what it is."""
-    if method.to_file is None:
+    write = WRITERS.get(method.name)
+    if write is None:
         raise method.unsupported("writes no table of rounds; allowed: .json, .json.gz, .npz")
     if arguments.seeds not in (None, 1):
         raise InputError(f"--seeds {arguments.seeds}: a table of rounds is of one seed")
     method.supports(problem, options)
     with Stopwatch() as watch:
         rng = np.random.default_rng(0)
-        table = method.to_file(arguments.output, problem, options, rng, _teller())
+        table = write(arguments.output, problem, options, rng, _teller())
     _say(f"made in {watch.seconds:.3g} s; now verifying")
     with Stopwatch() as verification:
         verify(table)

@@ -7,8 +7,8 @@ from typing import Any
 
 from experiments.cli.output import print_json
 from schedules.files import is_round_file, read_schedule
-from schedules.round_file import read_rounds
-from schedules.round_table import RoundTable
+from schedules.round_files import read_rounds
+from schedules.rounds import RoundTable
 from schedules.verify import VerificationError, verify
 
 

@@ -18,7 +18,8 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from models.forestcoll.epochs import planned_schedule
-from schedules.collective import Collective, Kind
+from schedules.capabilities import Capabilities
+from schedules.collective import KINDS, Collective, Kind
 from schedules.compose import compose_allreduce
 from schedules.cost import congestion
 from schedules.listing import can_be_listed, list_schedule
@@ -78,7 +79,7 @@ def listed(methods: Mapping[str, Method]) -> Method:
     def synthesize(problem: Problem, options: ListedOptions, rng: np.random.Generator) -> Schedule:
         return _shortest(problem, _chosen(methods, options), float(parse_time(options.time_limit)), rng)
 
-    def supports(problem: Problem, options: ListedOptions) -> None:
+    def check(problem: Problem, options: ListedOptions) -> None:
         _check(problem, _chosen(methods, options))
 
     return Method(
@@ -86,7 +87,8 @@ def listed(methods: Mapping[str, Method]) -> Method:
         kind="heuristic",
         synthesize=synthesize,
         options=ListedOptions,
-        supports=supports,
+        capabilities=Capabilities(KINDS, further="what a method of its option of needs"),
+        check=check,
         size_dependent=lambda problem, options: True,
         seeded=True,
         summary="trees of other methods, with the order and the size of every link's messages chosen",

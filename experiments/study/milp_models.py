@@ -80,14 +80,14 @@ class TacclProgram:
     def costs(self, topology: Topology) -> Any:
         """Return the demand's costs; raises where the network needs a sketch."""
         from models.taccl.costs import Costs
-        from models.taccl.method import supports
+        from models.taccl.method import METHOD
         from models.taccl.stages import demand_for
 
         what = collective(Kind.ALLGATHER, topology.num_ranks)
         sketch = self.settings.read()
         size = parse_size(self.size) if sketch is None or sketch.size is None else sketch.size
         problem = Problem(topology, what, Fraction(size))
-        supports(problem, self.settings)
+        METHOD.supports(problem, self.settings)
         return Costs(demand_for(problem, self.settings))
 
 

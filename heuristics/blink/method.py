@@ -30,6 +30,7 @@ import numpy as np
 
 from heuristics.blink.line import Leg, Line, Rows
 from heuristics.blink.packing import broadcast_leg
+from schedules.capabilities import Capabilities, Groups, Switches
 from schedules.collective import Kind
 from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.method import Method, Problem
@@ -68,11 +69,11 @@ def synthesize(problem: Problem, options: BlinkOptions, rng: np.random.Generator
     Raises
     ------
     Unsupported
-        As `supports`.
+        As `METHOD.supports`.
     NoSchedule
         If a packing needs more trees than `topologies.scaling` allows.
     """
-    supports(problem, options)
+    METHOD.supports(problem, options)
     topology, what = problem.topology, problem.collective
     if what.kind in (Kind.ALLGATHER, Kind.REDUCE_SCATTER):
         return from_allgather(problem, partial(_allgather, root=options.root))
@@ -118,23 +119,13 @@ def _ways_up(line: Line, up: Leg, ranks: int) -> tuple[BoolArray, Rows]:
     return passed, Rows(np.concatenate(chunks), np.concatenate(arcs))
 
 
-def supports(problem: Problem, options: BlinkOptions) -> None:
-    """Accept collectives of all ranks that reduce or broadcast; Eulerian networks if there are switches.
-
-    Raises
-    ------
-    Unsupported
-        If the collective, its groups or the network rule it out, or the option names no rank.
-    """
-    topology, what = problem.topology, problem.collective
-    METHOD.check_kind(what, KINDS)
-    METHOD.check_one_group(what)
+def check(problem: Problem, options: BlinkOptions) -> None:
+    """Raise `Unsupported` if the option names no rank."""
+    topology = problem.topology
     if options.root >= topology.num_ranks:
         raise METHOD.unsupported(
             f"option root is {options.root}; ranks of {topology.name} are 0..{topology.num_ranks - 1}"
         )
-    if topology.num_switches:
-        METHOD.check_eulerian(topology)
 
 
 METHOD = Method(
@@ -142,6 +133,7 @@ METHOD = Method(
     kind="heuristic",
     synthesize=synthesize,
     options=BlinkOptions,
-    supports=supports,
+    capabilities=Capabilities(KINDS, Groups.NONE, switches=Switches.EULERIAN),
+    check=check,
     summary="Blink: all data over trees of one root; switches removed by edge splitting",
 )

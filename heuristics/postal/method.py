@@ -21,8 +21,8 @@ import numpy as np
 
 from heuristics.postal.kernel import NEVER, Found, Taste, Wires, gossip
 from heuristics.postal.routes import Network, translations
-from heuristics.steps import supports_allgathers
-from schedules.compose import from_allgather
+from schedules.capabilities import Capabilities, Groups
+from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.method import Method, Problem
 from schedules.schedule import Chunks, Clock, Schedule, step_numbers
 from schedules.simulate import simulate
@@ -64,9 +64,9 @@ def synthesize(problem: Problem, options: PostalOptions, rng: np.random.Generato
     Raises
     ------
     Unsupported
-        As `supports`.
+        As `METHOD.supports`.
     """
-    supports(problem, options)
+    METHOD.supports(problem, options)
     return from_allgather(problem, partial(_allgather, tries=options.tries, rng=rng))
 
 
@@ -173,9 +173,8 @@ def _used(found: Found, network: Network, ranks: int) -> BoolArray:
         sent = sent & ~useless
 
 
-def supports(problem: Problem, options: PostalOptions) -> None:
-    """Raise `Unsupported` for groups, for what is not made of allgathers, and for over 256 ranks."""
-    supports_allgathers(METHOD, problem)
+def check(problem: Problem, options: PostalOptions) -> None:
+    """Raise `Unsupported` for over 256 ranks."""
     ranks = problem.topology.num_ranks
     if ranks > MOST_RANKS:
         raise METHOD.unsupported(f"takes at most {MOST_RANKS} ranks; {problem.topology.name} has {ranks}")
@@ -190,7 +189,8 @@ METHOD = Method(
     kind="heuristic",
     synthesize=synthesize,
     options=PostalOptions,
-    supports=supports,
+    capabilities=Capabilities(BY_ALLGATHER, Groups.NONE, further=f"at most {MOST_RANKS} ranks"),
+    check=check,
     size_dependent=_by_size,
     seeded=True,
     summary="greedy gossip for small messages: every free port sends all that is new to who gains most",

@@ -27,9 +27,10 @@ from heuristics.rails.plane_table import schedule_of_planes
 from heuristics.rails.planned import fastest_plan, planes_in_reach
 from heuristics.rails.table import schedule_of
 from heuristics.rails.timeline import Line, Load, Rule, play
-from heuristics.steps import supports_allgathers
+from heuristics.steps import check_allgathers
+from schedules.capabilities import Capabilities, Groups, Shape
 from schedules.collective import Kind
-from schedules.compose import from_allgather
+from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.method import Method, NoOptions, Problem
 from schedules.schedule import Schedule
 from schedules.simulate import simulate
@@ -50,9 +51,9 @@ def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -
     Raises
     ------
     Unsupported
-        As `supports`.
+        As `METHOD.supports`.
     """
-    supports(problem, options)
+    METHOD.supports(problem, options)
     composed = from_allgather(problem, _allgather)
     found, size = machines(problem.topology), problem.size or DEFAULT_SIZE
     if problem.collective.kind is not Kind.ALLREDUCE or isinstance(found, str):
@@ -137,17 +138,12 @@ def _check(topology: Topology) -> None:
     """Raise `Unsupported` for a network that is neither machines nor planes."""
     found = machines(topology)
     if isinstance(found, str) and not planes_in_reach(topology):
-        raise METHOD.unsupported(
-            "needs machines whose ranks have a port to a switch and an adapter, or planes joined place by "
-            f"place; {topology.name} has no such planes and {found}"
-        )
+        raise METHOD.unsupported(f"needs {Shape.PLANES}; {topology.name} has no such planes and {found}")
 
 
-def supports(problem: Problem, options: NoOptions) -> None:
-    """Raise `Unsupported` for other networks, collectives not made of allgathers, groups, uneven shards."""
-    supports_allgathers(METHOD, problem)
-    if problem.collective.shards is not None and len(set(problem.collective.shards)) > 1:
-        raise METHOD.unsupported("needs equal shards")
+def check(problem: Problem, options: NoOptions) -> None:
+    """Raise `Unsupported` for networks that are neither machines nor planes, and for too many transfers."""
+    check_allgathers(METHOD, problem)
     _check(problem.topology)
 
 
@@ -155,7 +151,8 @@ METHOD = Method(
     name="rails",
     kind="heuristic",
     synthesize=synthesize,
-    supports=supports,
+    capabilities=Capabilities(BY_ALLGATHER, Groups.NONE, uneven_shards=False, shape=Shape.PLANES),
+    check=check,
     size_dependent=lambda problem, options: True,
     summary="machines or planes joined place by place: portions over rails, spread inside meanwhile",
 )

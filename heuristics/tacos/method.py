@@ -26,11 +26,11 @@ import numpy as np
 from heuristics.tacos.at_once import at_once
 from heuristics.tacos.copying import bytes_of_chunk, copies
 from heuristics.tacos.following import followed, follows, goes_to_all
-from heuristics.tacos.on_disk import synthesize_to
 from heuristics.tacos.options import AUTO, NOTHING, OVERLAPPED, SAMPLED, TREES, TacosOptions
 from heuristics.tacos.overlapped import can_overlap, overlapped, worth_overlapping
 from heuristics.tacos.retiming import ends, retimed
 from heuristics.tacos.switches import check_degree, check_unwinding, degrees, on_ports, unwind
+from schedules.capabilities import Capabilities
 from schedules.collective import Kind
 from schedules.compose import BY_ALLGATHER, compose_allreduce, from_allgather
 from schedules.method import Method, Problem
@@ -65,11 +65,11 @@ def synthesize(problem: Problem, options: TacosOptions, rng: np.random.Generator
     Raises
     ------
     Unsupported
-        As `supports`.
+        As `METHOD.supports`.
     InputError
-        If the size is not positive, or is needed and not given; or as `supports`.
+        If the size is not positive, or is needed and not given; or as `check`.
     """
-    supports(problem, options)
+    METHOD.supports(problem, options)
     size = _size(problem, options)
     if problem.collective.parts:
         return at_once(problem, size, options, lambda part, own: _made(part, size, own, rng))
@@ -148,8 +148,8 @@ def _size(problem: Problem, options: TacosOptions) -> Fraction:
     return size
 
 
-def supports(problem: Problem, options: TacosOptions) -> None:
-    """Raise `Unsupported` for uneven shards, for samples between unlike links and for some one-way switches.
+def check(problem: Problem, options: TacosOptions) -> None:
+    """Raise `Unsupported` for what options rule out, and for some one-way switches.
 
     Raises
     ------
@@ -158,10 +158,7 @@ def supports(problem: Problem, options: TacosOptions) -> None:
     """
     what, where = problem.collective, problem.topology
     for part in what.parts:
-        supports(Problem(where, part, problem.size), options)
-    if not what.parts and not what.items.share.uniform:
-        own = "gives its own" if what.shards is not None else "has groups of several sizes"
-        raise METHOD.unsupported(f"needs shards of one size; this {what.kind} {own}")
+        check(Problem(where, part, problem.size), options)
     if options.pick == SAMPLED and (where.num_switches or not where.homogeneous):
         raise METHOD.unsupported(f"with pick 'sampled' needs links of one cost; those of {where.name} differ")
     if where.num_switches:
@@ -175,7 +172,8 @@ def supports(problem: Problem, options: TacosOptions) -> None:
 
 def _check_overlap(problem: Problem) -> None:
     where = problem.topology
-    METHOD.check_one_group(problem.collective)
+    if problem.collective.groups is not None:
+        raise METHOD.unsupported(f"with allreduce 'overlapped' needs all ranks; this is {problem.collective}")
     if not can_overlap(where, problem.collective):
         raise METHOD.unsupported(
             f"with allreduce 'overlapped' needs links both ways that join all ranks without switches; "
@@ -193,9 +191,9 @@ METHOD = Method(
     kind="heuristic",
     synthesize=synthesize,
     options=TacosOptions,
-    supports=supports,
+    capabilities=Capabilities(uneven_shards=False),
+    check=check,
     size_dependent=size_dependent,
     seeded=True,
     summary="greedy link-chunk matching over the time-expanded network (TACOS)",
-    to_file=synthesize_to,
 )

@@ -22,8 +22,8 @@ from heuristics.tacos.network import time_expanded
 from heuristics.tacos.options import SAMPLED, TacosOptions
 from schedules.collective import Kind
 from schedules.method import Problem
-from schedules.round_file import RoundWriter, read_rounds
-from schedules.round_table import Cells, RoundTable, nothing, parts_of, width_of
+from schedules.round_files import RoundWriter, read_rounds
+from schedules.rounds import Cells, RoundTable, nothing, parts_of, width_of
 from schedules.schedule import Chunks
 from topologies.errors import Unsupported
 from topologies.exact import Int32Array, Int64Array

@@ -17,6 +17,7 @@ from models.all_to_all.bound import bound_of
 from models.all_to_all.capping import capped, uncapped_lengths
 from models.all_to_all.certificate import Interval, lower_bound, upper_bound
 from models.all_to_all.demand import Demand
+from schedules.capabilities import Capabilities
 from schedules.collective import Kind
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
@@ -121,17 +122,9 @@ def _check_solver(options: McfOptions) -> None:
     find_backend(options.solver, needs)
 
 
-def supports(problem: Problem, options: McfOptions) -> None:
-    """Accept what goes from one rank to one rank, on any network that is not too large.
-
-    Raises
-    ------
-    Unsupported
-        If the collective spreads or combines data, or the linear program would have too many variables.
-    """
-    topology, what = problem.topology, problem.collective
-    METHOD.check_kind(what, KINDS)
-    items = what.items
+def check(problem: Problem, options: McfOptions) -> None:
+    """Raise `Unsupported` if the linear program would have too many variables."""
+    topology, items = problem.topology, problem.collective.items
     between = (items.start != items.end) & (items.share.numerators > 0)
     commodities = min(len(np.unique(items.start[between])), len(np.unique(items.end[between])))
     columns = commodities * topology.num_links
@@ -217,6 +210,7 @@ METHOD = Method(
     kind="exact",
     synthesize=synthesize,
     options=McfOptions,
-    supports=supports,
+    capabilities=Capabilities(KINDS),
+    check=check,
     summary="all-to-all as a multi-commodity flow: the LP's optimum, with an interval that proves it",
 )

@@ -26,6 +26,7 @@ from models.allreduce_lp.schedule import Trees, allreduce_schedule
 from models.allreduce_lp.timed import can_be_timed, timed_schedule
 from models.allreduce_lp.trees import packed_trees
 from models.allreduce_trees.ticks import flow_seconds
+from schedules.capabilities import Capabilities, Groups
 from schedules.collective import Kind
 from schedules.cost import congestion
 from schedules.method import Method, Problem
@@ -83,18 +84,6 @@ class AllreduceLpOptions:
             raise InputError(
                 f"allreduce_lp option time_limit is {given}; it must be a positive number of seconds"
             )
-
-
-def supports(problem: Problem, options: AllreduceLpOptions) -> None:
-    """Accept allreduces of all ranks, on any network.
-
-    Raises
-    ------
-    Unsupported
-        If the collective or its groups rule it out.
-    """
-    METHOD.check_kind(problem.collective, [Kind.ALLREDUCE])
-    METHOD.check_one_group(problem.collective)
 
 
 def size_dependent(problem: Problem, options: AllreduceLpOptions) -> bool:
@@ -179,7 +168,7 @@ METHOD = Method(
     kind="exact",
     synthesize=synthesize,
     options=AllreduceLpOptions,
-    supports=supports,
+    capabilities=Capabilities((Kind.ALLREDUCE,), Groups.NONE),
     size_dependent=size_dependent,
     summary="in-trees and out-trees that are optimal together, by a linear program; any network",
 )

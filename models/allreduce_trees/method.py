@@ -22,6 +22,7 @@ from models.allreduce_trees.packing import Packing, pack, spine_packing
 from models.allreduce_trees.schedule import trees_schedule
 from models.allreduce_trees.ticks import FarApartError, flow_seconds
 from models.allreduce_trees.timed import can_be_timed, rounds_are_worth_it, timed_schedule
+from schedules.capabilities import Capabilities, Groups, Switches
 from schedules.collective import Kind
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
@@ -70,25 +71,6 @@ class AllreduceTreesOptions:
             raise InputError(f"allreduce_trees option epsilon is {float(given):g}; it must be {least}")
 
 
-def supports(problem: Problem, options: AllreduceTreesOptions) -> None:
-    """Accept allreduces of all ranks where capacities that a pair has both ways join all ranks.
-
-    Raises
-    ------
-    Unsupported
-        If the collective, its groups or the network rule it out.
-    """
-    topology, what = problem.topology, problem.collective
-    METHOD.check_kind(what, [Kind.ALLREDUCE])
-    METHOD.check_one_group(what)
-    if topology.num_switches:
-        METHOD.check_eulerian(topology)
-    if not topology.num_switches and tree_network(topology) is None:
-        raise METHOD.unsupported(
-            f"needs links both ways that join all ranks; those of {topology.name} do not"
-        )
-
-
 def size_dependent(problem: Problem, options: AllreduceTreesOptions) -> bool:
     """Whether messages are given places in time, which depend on the size."""
     return options.timed and can_be_timed(problem.topology)
@@ -102,13 +84,13 @@ def synthesize(problem: Problem, options: AllreduceTreesOptions, rng: np.random.
     Raises
     ------
     Unsupported
-        As `supports`.
+        As `METHOD.supports`.
     InputError
         If capacities are too far apart for 64 bits.
     NoSchedule
         If the table would be too large, or switches leave no links both ways that join all ranks.
     """
-    supports(problem, options)
+    METHOD.supports(problem, options)
     topology, begin = problem.topology, time.perf_counter()
     network = tree_network(topology)
     if network is None:
@@ -164,7 +146,9 @@ METHOD = Method(
     kind="exact",
     synthesize=synthesize,
     options=AllreduceTreesOptions,
-    supports=supports,
+    capabilities=Capabilities(
+        (Kind.ALLREDUCE,), Groups.NONE, switches=Switches.EULERIAN, one_way_links=False
+    ),
     size_dependent=size_dependent,
     summary="spanning trees that meet the partition bound of allreduce, where links are alike both ways",
 )

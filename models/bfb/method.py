@@ -20,6 +20,7 @@ from models.bfb.counting import Workloads, solve_patterns
 from models.bfb.frontiers import Frontiers, Patterns, distinct_patterns, frontiers
 from models.bfb.schedule import build_schedule, schedule_of_flow
 from models.bfb.unequal import Times, times
+from schedules.capabilities import Capabilities, Groups, Switches
 from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
@@ -67,25 +68,6 @@ def _check_solver(solver: str) -> None:
     if solver not in allowed:
         raise InputError(f"bfb option solver is '{solver}'{suggestion(str(solver), allowed)}")
     find_backend(solver, {Feature.LP, Feature.SIMPLEX})
-
-
-def supports(problem: Problem, options: BfbOptions) -> None:
-    """Accept gathers and their relatives of all ranks on direct networks.
-
-    Raises
-    ------
-    Unsupported
-        If the collective, its groups or shards, or switches rule it out.
-    """
-    topology, what = problem.topology, problem.collective
-    if what.kind not in BY_ALLGATHER:
-        raise METHOD.unsupported(f"does {', '.join(BY_ALLGATHER)}, not {what.kind}")
-    if not what.plain:
-        raise METHOD.unsupported(f"needs all ranks in one collective with equal shards; this is {what}")
-    if topology.num_switches:
-        number = topology.num_switches
-        plural = "es" if number > 1 else ""
-        raise METHOD.unsupported(f"needs a switch-free topology; {topology.name} has {number} switch{plural}")
 
 
 def synthesize(problem: Problem, options: BfbOptions, rng: np.random.Generator) -> Schedule:
@@ -203,7 +185,7 @@ METHOD = Method(
     kind="exact",
     synthesize=synthesize,
     options=BfbOptions,
-    supports=supports,
+    capabilities=Capabilities(BY_ALLGATHER, Groups.NONE, uneven_shards=False, switches=Switches.NONE),
     size_dependent=size_dependent,
     summary="breadth-first broadcast: shortest paths, loads balanced exactly",
 )

@@ -23,6 +23,7 @@ from models.forestcoll.demand import Demand
 from models.forestcoll.fixed_k import fixed_k_capacities
 from models.forestcoll.multicast import Traffic, multicast
 from models.forestcoll.schedule import forest_schedule
+from schedules.capabilities import Capabilities, Groups, Switches
 from schedules.collective import Kind
 from schedules.compose import compose_allreduce
 from schedules.method import Method, Problem
@@ -77,25 +78,6 @@ class ForestcollOptions:
             raise InputError(
                 f"forestcoll option trees is {self.trees}; it must be a whole number, at least 1"
             )
-
-
-def supports(problem: Problem, options: ForestcollOptions) -> None:
-    """Accept collectives that spread from, or collect to, their roots, in one group.
-
-    Ranks outside the group count as switches: they forward. A network with switches must be Eulerian.
-
-    Raises
-    ------
-    Unsupported
-        If the collective or its groups rule it out, or a node that takes in another bandwidth than it sends.
-    """
-    topology, what = problem.topology, problem.collective
-    if what.kind not in KINDS:
-        raise METHOD.unsupported(f"does {', '.join(KINDS)}, not {what.kind}")
-    if len(what.members) > 1:
-        raise METHOD.unsupported(f"does one group at a time; this is {what}")
-    if len(what.members[0]) < topology.num_nodes:
-        METHOD.check_eulerian(topology)
 
 
 def synthesize(problem: Problem, options: ForestcollOptions, rng: np.random.Generator) -> Schedule:
@@ -228,6 +210,6 @@ METHOD = Method(
     kind="exact",
     synthesize=synthesize,
     options=ForestcollOptions,
-    supports=supports,
+    capabilities=Capabilities(KINDS, Groups.ONE, switches=Switches.EULERIAN),
     summary="spanning trees that meet the throughput bottleneck cut, on any network with switches",
 )

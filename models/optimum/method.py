@@ -15,6 +15,7 @@ from models.optimum.greedy import Row, best_greedy, replayed
 from models.optimum.program import Known, Limits, least_time
 from models.sccl.instance import Instance
 from models.starts import NO_START, check_start
+from schedules.capabilities import Capabilities, Switches
 from schedules.collective import Kind
 from schedules.method import Method, Problem
 from schedules.reverse import reverse
@@ -79,23 +80,27 @@ def optimum(starts: Mapping[str, Method]) -> Method:
     """Return the method, with these to start from under their names."""
 
     def make(problem: Problem, options: OptimumOptions, rng: np.random.Generator) -> Schedule:
-        supported(problem, options)
+        method.supports(problem, options)
         return synthesize(problem, options, rng, starts.get(options.start))
 
-    def supported(problem: Problem, options: OptimumOptions) -> None:
+    def check(problem: Problem, options: OptimumOptions) -> None:
         check_start("optimum", options.start, [AUTO, NO_START, *starts])
-        supports(problem, options)
+        _check_tiny(problem, options)
 
-    return Method(
+    method = Method(
         name="optimum",
         kind="exact",
         synthesize=make,
         options=OptimumOptions,
-        supports=supported,
+        capabilities=Capabilities(
+            KINDS, uneven_shards=False, switches=Switches.NONE, further="a tiny network"
+        ),
+        check=check,
         size_dependent=lambda problem, options: True,
         seeded=True,
         summary="the least time of all schedules of given chunks, by CP-SAT; tiny networks",
     )
+    return method
 
 
 def synthesize(
@@ -113,7 +118,7 @@ def synthesize(
     Raises
     ------
     Unsupported
-        As `supports`.
+        As `Method.supports`.
     NoSchedule
         If times do not fit the solver's integers, or none was found in time without a start.
     InputError
@@ -142,7 +147,7 @@ def _forward(problem: Problem, options: OptimumOptions, seed: int, first: Method
         given, note = _by_method(clocked, first, seed)
         starts = [lambda: given]
     found = least_time(clocked, limits, starts)
-    start, link, number = found.rows
+    start, link, number = _without_dead_ends(instance, found.rows)
     place = (number % instance.chunks).astype(np.int32)
     return Schedule(
         topology=problem.topology,
@@ -161,6 +166,23 @@ def _forward(problem: Problem, options: OptimumOptions, seed: int, first: Method
             **({"note": note} if note else {}),
         },
     )
+
+
+def _without_dead_ends(instance: Instance, rows: Int64Array) -> Int64Array:
+    """Return the rows (start, link, chunk) without those to a rank that has no use for the chunk.
+
+    It neither wants it nor sends it on. Such rows are legal and cost nothing; but backwards they would add
+    what their rank does not have.
+    """
+    passed: set[tuple[int, int]] = set()
+    kept = []
+    for row in reversed(range(rows.shape[1])):  # the last first: what a rank sends on, it sends later
+        _, link, number = rows[:, row].tolist()
+        source, target = int(instance.topology.source[link]), int(instance.topology.target[link])
+        if instance.wanters[instance.item[number], target] or (number, target) in passed:
+            passed.add((number, source))
+            kept.append(row)
+    return rows[:, kept[::-1]]
 
 
 def _by_epochs(clocked: Clocked, options: OptimumOptions, seed: int) -> tuple[list[Row], int] | None:
@@ -209,10 +231,8 @@ def _places(instance: Instance) -> Int64Array:
     return instance.item.astype(np.int64) * count + np.arange(len(instance.item)) % count
 
 
-def supports(problem: Problem, options: OptimumOptions) -> None:
-    """Raise `Unsupported` for switches, uneven shards, and networks that are not tiny."""
-    if problem.collective.kind not in KINDS:
-        raise Unsupported(f"optimum does {', '.join(KINDS)}; not {problem.collective.kind}")
+def _check_tiny(problem: Problem, options: OptimumOptions) -> None:
+    """Raise `Unsupported` for networks that are not tiny."""
     instance = Instance(problem.topology, problem.collective, options.chunks, method="optimum")
     places = len(instance.item) * problem.topology.num_links
     if places > MOST_PLACES:

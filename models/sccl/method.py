@@ -12,6 +12,7 @@ from models.sccl.frontier import Point, frontier
 from models.sccl.instance import Instance
 from models.sccl.program import Answer, Limits, fewest_rounds, in_rounds
 from models.solvers import Feature, find_backend
+from schedules.capabilities import Capabilities, Switches
 from schedules.collective import Kind
 from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.method import Method, Problem
@@ -87,11 +88,11 @@ def synthesize(problem: Problem, options: ScclOptions, rng: np.random.Generator)
     Raises
     ------
     Unsupported
-        As `supports`.
+        As `METHOD.supports`.
     NoSchedule
         If there is none of so many steps and rounds, or none was found in time.
     """
-    supports(problem, options)
+    METHOD.supports(problem, options)
     forward = partial(_forward, options=options, seed=int(rng.integers(2**31)))
     kind = problem.collective.kind
     if kind in BY_ALLGATHER:
@@ -141,10 +142,9 @@ def schedule_of(instance: Instance, answer: Answer) -> Schedule:
     )
 
 
-def supports(problem: Problem, options: ScclOptions) -> None:
-    """Raise `Unsupported` for switches, uneven shards, and bandwidths that are no multiples of the least."""
-    METHOD.check_kind(problem.collective, KINDS)
-    _ = Instance(problem.topology, problem.collective, options.chunks).capacity
+def check(problem: Problem, options: ScclOptions) -> None:
+    """Raise `Unsupported` for too many chunks."""
+    Instance(problem.topology, problem.collective, options.chunks)
 
 
 def _depends_on_size(problem: Problem, options: Any) -> bool:
@@ -156,7 +156,8 @@ METHOD = Method(
     kind="exact",
     synthesize=synthesize,
     options=ScclOptions,
-    supports=supports,
+    capabilities=Capabilities(KINDS, uneven_shards=False, switches=Switches.NONE, uneven_links=False),
+    check=check,
     size_dependent=_depends_on_size,
     seeded=True,
     summary="SCCL: the fewest rounds for given chunks and steps, by integer programming",

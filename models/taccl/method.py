@@ -13,7 +13,8 @@ from fractions import Fraction
 import numpy as np
 
 from models.taccl.options import TacclOptions
-from schedules.collective import Kind
+from schedules.capabilities import Capabilities
+from schedules.collective import KINDS, Kind
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from topologies.errors import InputError
@@ -28,7 +29,7 @@ def synthesize(problem: Problem, options: TacclOptions, rng: np.random.Generator
     Raises
     ------
     Unsupported
-        As `supports`.
+        As `METHOD.supports`.
     InputError
         If the sketch does not fit the network, or a size is needed and missing.
     NoSchedule
@@ -37,7 +38,7 @@ def synthesize(problem: Problem, options: TacclOptions, rng: np.random.Generator
     from models.taccl.combining import combined
     from models.taccl.stages import copied
 
-    supports(problem, options)
+    METHOD.supports(problem, options)
     sized = Problem(problem.topology, problem.collective, _size(problem, options))
     make = combined if problem.collective.is_combining else copied
     return make(sized, options, rng)
@@ -57,8 +58,8 @@ def _size(problem: Problem, options: TacclOptions) -> Fraction:
     return size
 
 
-def supports(problem: Problem, options: TacclOptions) -> None:
-    """Raise `Unsupported` for uneven shards, and without a sketch where there are switches.
+def check(problem: Problem, options: TacclOptions) -> None:
+    """Raise `Unsupported` for allreduces in groups, and without a sketch where there are switches.
 
     Raises
     ------
@@ -66,11 +67,8 @@ def supports(problem: Problem, options: TacclOptions) -> None:
         Naming what is missing.
     """
     what, where = problem.collective, problem.topology
-    if not what.items.share.uniform:
-        own = "gives its own" if what.shards is not None else "has groups of several sizes"
-        raise METHOD.unsupported(f"needs shards of one size; this {what.kind} {own}")
-    if what.kind is Kind.ALLREDUCE and what.groups is not None and len(what.groups) > 1:
-        METHOD.check_one_group(what)
+    if what.kind is Kind.ALLREDUCE and len(what.members) > 1:
+        raise METHOD.unsupported(f"needs one group of all ranks; this allreduce has {len(what.members)}")
     if where.num_switches and options.sketch is None:
         raise METHOD.unsupported(
             f"needs a sketch where there are switches, and {where.name} has {where.num_switches}: "
@@ -94,7 +92,8 @@ METHOD = Method(
     kind="heuristic",
     synthesize=synthesize,
     options=TacclOptions,
-    supports=supports,
+    capabilities=Capabilities(KINDS, uneven_shards=False, further="a sketch where there are switches"),
+    check=check,
     size_dependent=size_dependent,
     seeded=True,
     summary="routing, ordering and scheduling as mixed-integer programs, guided by a sketch (TACCL)",

@@ -19,12 +19,13 @@ from models.teccl.epochs import BEST, FASTEST, SLOWEST, Epochs
 from models.teccl.known import Known
 from models.teccl.options import FINISH, UPWARD, TecclOptions
 from models.teccl.ways import ways_of
+from schedules.capabilities import Capabilities
 from schedules.collective import Kind
 from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.method import Method, Problem
 from schedules.reverse import reverse
 from schedules.schedule import Chunks, Clock, Routes, Schedule
-from topologies.errors import InputError, NoSchedule, Unsupported
+from topologies.errors import InputError, NoSchedule
 from topologies.transforms import transpose
 from topologies.units import parse_time
 
@@ -42,23 +43,26 @@ def teccl(starts: Mapping[str, Method]) -> Method:
     """Return the method, with these to start from under their names."""
 
     def make(problem: Problem, options: TecclOptions, rng: np.random.Generator) -> Schedule:
-        supported(problem, options)
+        method.supports(problem, options)
         return synthesize(problem, options, rng, starts.get(options.start))
 
-    def supported(problem: Problem, options: TecclOptions) -> None:
+    def check(problem: Problem, options: TecclOptions) -> None:
         check_start("teccl", options.start, [NO_START, *starts])
-        supports(problem, options)
+        Instance(problem.topology, problem.collective, options.chunks, "teccl", switches=True)
+        ways_of(problem.topology)
 
-    return Method(
+    method = Method(
         name="teccl",
         kind="exact",
         synthesize=make,
         options=TecclOptions,
-        supports=supported,
+        capabilities=Capabilities(KINDS, uneven_shards=False),
+        check=check,
         size_dependent=size_dependent,
         seeded=True,
         summary="multicommodity flows with copies over epochs, by integer programming (TE-CCL)",
     )
+    return method
 
 
 def synthesize(
@@ -76,7 +80,7 @@ def synthesize(
     Raises
     ------
     Unsupported
-        As `supports`.
+        As `Method.supports`.
     NoSchedule
         If there is none in so many epochs, or none was found in time.
     InputError
@@ -209,14 +213,6 @@ def schedule_of(epochs: Epochs, found: Found) -> Schedule:
             **found.stats,
         },
     )
-
-
-def supports(problem: Problem, options: TecclOptions) -> None:
-    """Raise `Unsupported` for uneven shards, and for too many ways through switches."""
-    if problem.collective.kind not in KINDS:
-        raise Unsupported(f"teccl does {', '.join(KINDS)}; not {problem.collective.kind}")
-    Instance(problem.topology, problem.collective, options.chunks, "teccl", switches=True)
-    ways_of(problem.topology)
 
 
 def size_dependent(problem: Problem, options: Any) -> bool:

@@ -24,7 +24,7 @@ from itertools import islice
 
 import numpy as np
 
-from schedules.round_table import RoundTable
+from schedules.rounds import RoundTable
 from schedules.schedule import Clock, Schedule
 from schedules.verify.blame import reduction_error
 from schedules.verify.claims import check_claims
@@ -86,8 +86,11 @@ def _overlap(schedule: Schedule, clash: Clash) -> VerificationError:
 
 def _verify_blocks(table: RoundTable) -> None:
     """Check a table block by block: all rows by themselves, then replays of some chunks after others."""
-    for block in table.blocks():
-        check_table(block)
+    for first_row, rows in table.blocks():
+        try:
+            check_table(rows)
+        except VerificationError as error:
+            raise error.renumbered(first_row) from None
     with ThreadPoolExecutor(min(THREADS, os.cpu_count() or 1)) as pool:
         found = list(pool.map(lambda part: _first_of_blocks(table, *part), parts_of_state(table)))
     faults = [fault for fault in found if fault is not None]
@@ -99,8 +102,8 @@ def _verify_blocks(table: RoundTable) -> None:
 def _first_of_blocks(table: RoundTable, low: int, high: int) -> tuple[int, Fault] | None:
     """Return the first thing that goes wrong in a replay, and in which block; in the end: the one after."""
     replay, place = Replay(table, low, high), 0
-    for block in table.blocks():
-        fault = replay.play(block, spans(block, None))
+    for _, rows in table.blocks():
+        fault = replay.play(rows, spans(rows, None))
         if fault is not None:
             return place, fault
         place += 1
@@ -112,18 +115,19 @@ def _block_error(table: RoundTable, place: int, fault: Fault) -> VerificationErr
     if fault.reason == MISSING:
         return _missing_error(table, fault)
     if fault.reason == UNEVEN:
-        rows, numbers = _rows_of(table, fault.chunk)
-        return reduction_error(rows, spans(rows, None), fault.chunk, numbers)
-    block = next(islice(table.blocks(), place, None))
-    return _fault_error(block, spans(block, None), fault)
+        extract, numbers = _rows_of(table, fault.chunk)
+        error = reduction_error(extract, spans(extract, None), fault.chunk)
+        return error if error.row is None else error.renumbered(int(numbers[error.row]) - error.row)
+    first_row, rows = next(islice(table.blocks(), place, None))
+    return _fault_error(rows, spans(rows, None), fault).renumbered(first_row)
 
 
 def _rows_of(table: RoundTable, chunk: int) -> tuple[Schedule, Int64Array]:
     """Return the rows that carry one chunk, and their numbers."""
     parts, numbers = [], []
-    for block in table.blocks():
+    for first_row, block in table.blocks():
         rows = np.flatnonzero(block.chunk == chunk)
-        numbers.append(rows + block.first_row)
+        numbers.append(rows + first_row)
         reduces = np.zeros(len(rows), bool) if block.reduce is None else block.reduce[rows]
         order = np.zeros(0, np.uint32) if block.order is None else block.order[rows]
         parts.append((block.chunk[rows], block.route[rows], order, reduces))

@@ -33,14 +33,11 @@ class _Value:
         return _Value(times, min(blames, default=None))
 
 
-def reduction_error(
-    schedule: Schedule, turns: Spans, chunk: int, numbers: Int64Array | None = None
-) -> VerificationError:
+def reduction_error(schedule: Schedule, turns: Spans, chunk: int) -> VerificationError:
     """Return the error for a chunk whose required sums are wrong.
 
     It names the first transfer that put a contribution a second time into a value that ends where the sum
-    should be; where there is none, the first rank with a contribution missing. `numbers`, int64, shape
-    (transfers,): of each row in the table that the schedule is an extract of; None: it is the table.
+    should be; where there is none, the first rank with a contribution missing.
     """
     item = int(schedule.chunks.item[chunk])
     group = int(schedule.collective.items.group[item])
@@ -53,10 +50,7 @@ def reduction_error(
     required = [(rank, held.get(rank, nobody)) for rank in (members if end < 0 else (end,))]
     places = [value.doubled for _, value in required if value.doubled is not None]
     if places:
-        row = min(places)[1]
-        if numbers is not None:
-            schedule = schedule.replace(first_row=int(numbers[row]) - row)
-        return wrong_transfer(schedule, row, chunk, "it adds a contribution a second time")
+        return wrong_transfer(schedule, min(places)[1], chunk, "it adds a contribution a second time")
     labels = schedule.topology.labels
     rank, value = next((rank, value) for rank, value in required if value.times.min() == 0)
     absent = labels[givers[int(value.times.argmin())]]

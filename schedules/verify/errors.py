@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedules.round_table import RoundTable
+from schedules.rounds import RoundTable
 from schedules.schedule import Clock, Schedule
 from topologies.errors import TuttiError
 
@@ -13,14 +13,18 @@ class VerificationError(TuttiError):
     Parameters
     ----------
     text
-        What is wrong, and where.
+        What is wrong, and where; what follows "transfer 7" if a row is given.
     row
         The first wrong transfer; None where no single one is to blame (the chunk table, missing data).
     """
 
     def __init__(self, text: str, row: int | None = None) -> None:
-        super().__init__(text)
-        self.row = row
+        super().__init__(text if row is None else f"transfer {row}{text}")
+        self.text, self.row = text, row
+
+    def renumbered(self, first_row: int) -> VerificationError:
+        """Return the same of the table in which the first row has this number."""
+        return self if self.row is None else VerificationError(self.text, self.row + first_row)
 
 
 def wrong_transfer(schedule: Schedule, row: int, chunk: int | None, what: str) -> VerificationError:
@@ -34,8 +38,7 @@ def wrong_transfer(schedule: Schedule, row: int, chunk: int | None, what: str) -
     if schedule.order is not None:
         unit = "step" if schedule.clock is Clock.STEP else "tick"
         parts.append(f"{unit} {schedule.order[row]}")
-    row += schedule.first_row
-    return VerificationError(f"transfer {row} ({', '.join(parts)}): {what}", row)
+    return VerificationError(f" ({', '.join(parts)}): {what}", row)
 
 
 def chunk_name(schedule: Schedule | RoundTable, chunk: int) -> str:

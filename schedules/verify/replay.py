@@ -15,7 +15,7 @@ import numpy.typing as npt
 from numba import njit
 
 from schedules.collective import EVERYONE
-from schedules.round_table import RoundTable
+from schedules.rounds import RoundTable
 from schedules.schedule import Schedule
 from schedules.verify.turns import Spans, unit_at, units_of
 from topologies.exact import BoolArray, Int32Array, Int64Array, frozen

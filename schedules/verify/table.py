@@ -130,7 +130,7 @@ def _raise_route(schedule: Schedule, position: int, what: str) -> None:
     route = int(np.searchsorted(schedule.route_table.offsets, position, side="right")) - 1
     rows = np.flatnonzero(schedule.route == route)
     if len(rows):
-        raise VerificationError(f"transfer {rows[0]} takes route {route}: {what}", int(rows[0]))
+        raise VerificationError(f" takes route {route}: {what}", int(rows[0]))
     raise VerificationError(f"route {route}: {what}")
 
 
@@ -211,8 +211,7 @@ def _raise_row(schedule: Schedule, row: int, code: int) -> None:
         _ROUTE: f"route {route} does not exist; routes are 0..{len(schedule.route_table) - 1}",
     }
     if code in unnamed:
-        number = schedule.first_row + row
-        raise VerificationError(f"transfer {number}: {unnamed[code]}", number)
+        raise VerificationError(f": {unnamed[code]}", row)
     if code == _REDUCE:
         whole = schedule.collective
         datum = "its datum is not combined" if whole.is_combining else f"{whole.kind} does not combine"
@@ -252,4 +251,4 @@ def _raise_disorder(schedule: Schedule, row: int) -> None:
         what = f"the first {word} is {_earliest(schedule)}"
     else:
         what = f"the transfer before is at {word} {order[row - 1]}; rows must stand in replay order"
-    raise VerificationError(f"transfer {row} is at {word} {order[row]}; {what}", row)
+    raise VerificationError(f" is at {word} {order[row]}; {what}", row)

@@ -12,16 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from experiments import capabilities
 from experiments.cli import main, parser, synth
 from experiments.cli.proof import sentence
-from experiments.registry import METHODS
 from experiments.runner import run as runner
 from experiments.runner.results import read_results
 from experiments.runner.store import Store
 from models.bounds import lower_bounds
-from schedules.collective import KINDS, Kind, collective
-from schedules.method import Problem
+from schedules.collective import KINDS, collective
 from topologies import InputError, parse_topology
 
 ROOT = Path(__file__).parents[2]
@@ -250,59 +247,36 @@ def test_the_list_of_methods_says_what_each_does_and_needs(tutti):
     assert found["bfb"]["networks"] == ["needs no switches"]
 
 
-def test_what_each_method_needs_is_probed_on_networks_that_lack_just_that():
-    lacking = [
-        (topology.num_switches > 0, not topology.homogeneous, topology.num_ranks.bit_count() > 1)
-        for topology in map(parse_topology, [capabilities.PLAIN, *capabilities.PROBES.values()])
-    ]
-    like_plain = [(False,) * 3] * 2  # the second lacks the notation
-    assert lacking == [*like_plain, (True, False, False), (False, True, False), (False, False, True)]
-
-
-def test_a_shape_that_a_method_needs_is_listed_and_what_lacks_it_refused():
-    """What is listed is compared with docs/baselines.md; a DragonFly's groups are joined in no dimension."""
-    shapes = {name: capabilities.capabilities(METHODS[name]).needs[-1:] for name in METHODS}
-    assert shapes["torus_rings"] == ("a torus or mesh",)
-    assert shapes["swing"] == ("a torus",)
-    assert shapes["shifted_ring"] == ("a circulant network",)
-    dimensions = "a network in dimensions, such as a torus or machines"
-    assert shapes["blueconnect"] == shapes["themis"] == (dimensions,)
-    assert shapes["allreduce_trees"] == ("links both ways",)
-
-
-@pytest.mark.parametrize("text", ["dragonfly:4x5", "complete:8", "torus:4x4", "gen_kautz:2,8", "dgx_a100:2"])
-@pytest.mark.parametrize("name", list(METHODS))
-def test_a_method_for_any_network_refuses_none(name, text):
-    method, topology = METHODS[name], parse_topology(text)
-    found = capabilities.capabilities(method)
-    if not found.needs:
-        for kind in found.collectives:
-            method.supports(Problem(topology, collective(kind, topology.num_ranks)), method.options())
-
-
-def test_expansion_needs_the_notation_and_nothing_else():
-    needs = capabilities.capabilities(METHODS["expansion"]).needs
-    assert needs == (capabilities.NOTATION,)
-
-
 @pytest.mark.parametrize(
-    ("name", "network", "kinds"),
+    ("name", "needs"),
     [
-        ("ccube", "dgx1", {Kind.ALLREDUCE}),
-        ("tto", "mesh:3x3", {Kind.ALLREDUCE}),
-        ("rails", "dgx_a100:2", {Kind.ALLGATHER, Kind.REDUCE_SCATTER, Kind.ALLREDUCE}),
+        ("torus_rings", ["a torus or mesh"]),
+        ("swing", ["a torus whose sides are powers of two"]),
+        ("shifted_ring", ["a circulant network, links i to i ± a for all i"]),
+        ("ccube", ["8 ranks without switches with two disjoint binary trees, as dgx1 is"]),
+        ("tto", ["a 2D mesh of at least 3x3"]),
+        ("postal", ["at most 256 ranks"]),
+        ("expansion", ["a network in the papers' notation, such as L(C(16,{3,4}))"]),
+        (
+            "allreduce_trees",
+            ["a network with switches to be Eulerian", "links both ways that join all ranks"],
+        ),
     ],
 )
-def test_a_method_for_one_sort_of_network_names_it(name, network, kinds):
-    """C-Cube is for a DGX-1, TTO for 2D meshes, rails for machines (docs/baselines.md)."""
-    found = capabilities.capabilities(METHODS[name])
-    assert found.needs == (f"a network such as {network}",)
-    assert set(found.collectives) == kinds
+def test_what_a_method_needs_is_listed(tutti, name, needs):
+    """As docs/baselines.md has it."""
+    lines = tutti("list", "methods", "--json")[1].splitlines()
+    found = {method["name"]: method for method in map(json.loads, lines)}
+    assert found[name]["networks"] == [f"needs {need}" for need in needs]
 
 
-@pytest.mark.parametrize("name", list(METHODS))
-def test_every_method_does_something(name):
-    assert capabilities.capabilities(METHODS[name]).collectives
+def test_which_data_a_method_moves_is_listed(tutti):
+    lines = tutti("list", "methods", "--json")[1].splitlines()
+    found = {method["name"]: method["data"] for method in map(json.loads, lines)}
+    assert found["ring"] == ["all ranks", "uneven shards"]
+    assert found["bfb"] == ["all ranks", "equal shards"]
+    assert found["forestcoll"] == ["one group, of all ranks or some", "uneven shards"]
+    assert found["direct"] == ["any groups", "uneven shards", "several kinds at once"]
 
 
 def test_a_list_of_nothing_says_the_choices(tutti):

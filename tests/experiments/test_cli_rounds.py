@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from experiments.cli import main, synth_rounds
-from schedules.round_file import read_rounds
-from schedules.round_table import read_head
+from schedules.round_files import read_head, read_rounds
 
 SYNTH = ["synth", "mesh:4x4", "--method", "tacos", "--size", "1MB"]
 

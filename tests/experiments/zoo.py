@@ -87,7 +87,7 @@ METHODS = by_name(
         Method("hang", "heuristic", _hang),
         Method("liar", "exact", _liar),
         Method("hopeless", "exact", _hopeless),
-        Method("picky", "exact", _good, supports=_picky),
+        Method("picky", "exact", _good, check=_picky),
         Method("by_size", "exact", _by_size, size_dependent=_always),
     ]
 )

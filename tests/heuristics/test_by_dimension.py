@@ -40,12 +40,12 @@ def replay(rows, ranks):
     return has
 
 
-@pytest.mark.parametrize("line", list(Line))
-@pytest.mark.parametrize("size", [2, 3, 4, 7, 8])
+@pytest.mark.parametrize(
+    ("line", "size"),
+    [(line, size) for line in Line for size in (2, 3, 4, 7, 8) if (line, size) != (Line.RING, 2)],
+)
 @pytest.mark.parametrize("way", [1, -1])
 def test_a_line_gathers_everything_and_nothing_twice(line, size, way):
-    if line is Line.RING and size == 2:
-        return
     rows = line_rows(line, size, way)
     assert replay(rows, size).all()
     if line is Line.PATH:

@@ -173,8 +173,8 @@ def test_other_networks_are_unsupported(text, reason):
     ("kind", "details", "reason"),
     [
         ("all-to-all", {}, "does allgather, reduce-scatter, allreduce; not all-to-all"),
-        ("allgather", {"shards": [1] * 15 + [2]}, "needs equal shards"),
-        ("allgather", {"groups": [list(range(8))]}, "needs one group of all ranks"),
+        ("allgather", {"shards": [1] * 15 + [2]}, "needs all ranks in one collective with equal shards"),
+        ("allgather", {"groups": [list(range(8))]}, "needs all ranks in one collective with equal shards"),
     ],
 )
 def test_other_collectives_are_unsupported(kind, details, reason):

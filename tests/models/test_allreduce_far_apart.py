@@ -63,7 +63,6 @@ def test_a_fault_in_one_method_does_not_end_the_portfolio():
         kind="heuristic",
         synthesize=falls,
         options=broken.options,
-        supports=lambda problem, options: None,
         summary="falls",
     )
     method = portfolio({"ring": broken, "direct": METHODS["direct"]})

@@ -325,7 +325,7 @@ def test_a_node_without_sources_at_some_distance_has_no_workload():
     [
         ("mi250:2", "allgather", "bfb needs a switch-free topology; mi250:2 has 1 switch"),
         ("dgx_a100:2", "allgather", "bfb needs a switch-free topology; dgx_a100:2 has 3 switches"),
-        ("ring:4", "broadcast", "bfb does allgather, reduce-scatter, allreduce, not broadcast"),
+        ("ring:4", "broadcast", "bfb does allgather, reduce-scatter, allreduce; not broadcast"),
     ],
 )
 def test_what_bfb_does_not_do_is_said_at_once(name, kind, message):

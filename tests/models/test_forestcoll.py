@@ -263,8 +263,8 @@ def uneven_star() -> Topology:
 @pytest.mark.parametrize(
     ("topology", "what", "message"),
     [
-        (parse_topology("ring:4"), collective("gather", 4), "forestcoll does allgather, .*, not gather"),
-        (parse_topology("ring:4"), collective("all-to-all", 4), "forestcoll does .*, not all-to-all"),
+        (parse_topology("ring:4"), collective("gather", 4), "forestcoll does allgather, .*; not gather"),
+        (parse_topology("ring:4"), collective("all-to-all", 4), "forestcoll does .*; not all-to-all"),
         (
             parse_topology("ring:4"),
             collective("allgather", 4, groups=[[0, 1], [2, 3]]),

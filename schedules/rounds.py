@@ -1,38 +1,34 @@
-"""A schedule on disk: what each link carries in each round, for tables that outgrow memory.
+"""A schedule in rounds: what each link carries in each round, for tables that outgrow memory.
 
 Between links of one cost a schedule of single chunks is an array, rounds by links, of chunk numbers, two or
-four bytes each: an allgather of 40,000 ranks takes 6.4 GB where a table of transfers takes 26. The file is
+four bytes each: an allgather of 40,000 ranks takes 6.4 GB where a table of transfers takes 26. Mostly it is a
+memory map of a file (`schedules.round_files`).
 
-    magic | length of the header | header (JSON) | padding to 64 bytes | the array
-
-and is read through a memory map. The array is that of an allgather. What is made of allgathers is not stored
-but played from it: a *part* plays the rounds from last to first, reducing (the reverse, which is a
-reduce-scatter on the transposed network), or on the links in the opposite direction, or both; an allreduce is
-two parts. A round is a step of the step clock.
+The array is that of an allgather. What is made of allgathers is not stored but played from it: a *part* plays
+the rounds from last to first, reducing (the reverse, which is a reduce-scatter on the transposed network), or
+on the links in the opposite direction, or both; an allreduce is two parts. A round is a step of the step
+clock. The rows are made in *blocks* of whole steps, so that the costs of blocks add up.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
-from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
 from schedules.collective import Collective, Kind
+from schedules.cost import StepCost, link_loads, step_cost
 from schedules.schedule import Chunks, Clock, Schedule, step_numbers
-from topologies.errors import InputError, Unsupported
+from topologies.errors import Unsupported
 from topologies.exact import Int32Array, Int64Array
 from topologies.topology import Topology
 
-SUFFIX = ".rounds"
-MAGIC = b"tutti.rounds/1\n\0"
-ALIGNMENT = 64
 CELLS = 2**22
 """Entries of the array that a block of rows is made from."""
 
@@ -53,6 +49,13 @@ PARTS = {
     Kind.ALLREDUCE: (Part(True, True), Part(False, False)),
 }
 """A reduce-scatter's array is an allgather's on the transposed network, others' on the network itself."""
+
+
+class Block(NamedTuple):
+    """Rows of whole steps, and the number of the first of them in the whole table."""
+
+    first_row: int
+    rows: Schedule
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,19 +120,19 @@ class RoundTable:
             count += int(np.count_nonzero(self.cells[begin:end] != empty))
         return count * len(self.parts)
 
-    def blocks(self) -> Iterator[Schedule]:
-        """Yield the rows as schedules of whole steps, in order; `Schedule.first_row` numbers them."""
+    def blocks(self) -> Iterator[Block]:
+        """Yield the rows in order."""
         row = step = 0
         for part in self.parts:
             spans = self._spans()
             for begin, end in reversed(spans) if part.reverse else spans:
-                block = self._block(part, (begin, end), step)
-                yield block.replace(first_row=row)
-                row, step = row + len(block), step + end - begin
+                rows = self._block(part, (begin, end), step)
+                yield Block(row, rows)
+                row, step = row + len(rows), step + end - begin
 
     def load(self) -> Schedule:
         """Return the whole as a schedule in memory."""
-        blocks = list(self.blocks())
+        blocks = [block.rows for block in self.blocks()]
         names = ("chunk", "route", "order", "reduce")
         columns: dict[str, Any] = {}
         for name in names:
@@ -153,7 +156,7 @@ class RoundTable:
         count = int(np.count_nonzero(cells != nothing(cells.dtype)))
         chunk, route = np.empty(count, np.int32), np.empty(count, np.int32)
         order = np.empty(count, np.uint32)
-        _rows(np.ascontiguousarray(cells), links, (chunk, route, order), (step + 1, nothing(cells.dtype)))
+        _write_rows(np.ascontiguousarray(cells), links, nothing(cells.dtype), step + 1, chunk, route, order)
         for column in (chunk, route, order):
             column.flags.writeable = False  # a schedule then takes it without a copy
         reduce = np.ones(count, dtype=bool) if part.reverse else None
@@ -163,20 +166,21 @@ class RoundTable:
 
 
 @njit(cache=True, nogil=True)
-def _rows(
+def _write_rows(
     cells: Cells,
     links: Int64Array,
-    columns: tuple[Int32Array, Int32Array, npt.NDArray[np.uint32]],
-    names: tuple[int, np.unsignedinteger[Any]],
+    none: np.unsignedinteger[Any],
+    first_step: int,
+    chunk: Int32Array,
+    route: Int32Array,
+    order: npt.NDArray[np.uint32],
 ) -> None:
-    """Write a row for each entry that is a chunk; `names`: the first step, and what stands for no chunk."""
-    chunk, route, order = columns
-    step, none = names
+    """Write a row of the three columns for each entry that is not `none`."""
     row = 0
     for turn in range(cells.shape[0]):
         for link in range(cells.shape[1]):
             if cells[turn, link] != none:
-                chunk[row], route[row], order[row] = cells[turn, link], links[link], step + turn
+                chunk[row], route[row], order[row] = cells[turn, link], links[link], first_step + turn
                 row += 1
 
 
@@ -223,31 +227,40 @@ def nothing(width: np.dtype[Any]) -> np.unsignedinteger[Any]:
     return number
 
 
-def write_head(file: BinaryIO, header: Mapping[str, Any]) -> int:
-    """Write all before the array; return its length in bytes."""
-    text = json.dumps(header).encode()
-    used = len(MAGIC) + 8 + len(text)
-    file.write(MAGIC + len(text).to_bytes(8, "little") + text + bytes(-used % ALIGNMENT))
-    return used + -used % ALIGNMENT
+@dataclass(frozen=True)
+class RoundCost:
+    """What a table costs.
 
-
-def read_head(path: Path) -> tuple[dict[str, Any], int]:
-    """Return the header of a file and where its array begins.
-
-    Raises
-    ------
-    InputError
-        If it is no such file.
+    Parameters
+    ----------
+    steps
+        T_L and T_B.
+    congestion
+        As of `schedules.cost.congestion`: seconds per byte of M.
     """
-    try:
-        with path.open("rb") as file:
-            magic, length = file.read(len(MAGIC)), int.from_bytes(file.read(8), "little")
-            if magic != MAGIC or length > path.stat().st_size:
-                raise InputError(f"{path}: not a table of rounds")
-            header = json.loads(file.read(length))
-    except OSError as error:
-        raise InputError(f"{path}: can't be read: {error.strerror or error}") from None
-    except ValueError as error:
-        raise InputError(f"{path}: damaged: {error}") from None
-    used = len(MAGIC) + 8 + length
-    return header, used + -used % ALIGNMENT
+
+    steps: StepCost
+    congestion: Fraction
+
+
+def round_cost(table: RoundTable) -> RoundCost:
+    """Return the exact cost, in one pass over the rows."""
+    tl_steps, seconds = 0, Fraction(0)
+    loads = np.zeros(table.topology.num_links, np.int64)
+    for block in table.blocks():
+        cost = step_cost(block.rows)
+        tl_steps, seconds = tl_steps + cost.tl_steps, seconds + cost.bandwidth_time
+        loads += link_loads(block.rows)
+    bandwidth = table.topology.node_bandwidth
+    steps = StepCost(tl_steps, seconds, None if bandwidth is None else seconds * bandwidth)
+    return RoundCost(steps, _congestion(table, loads))
+
+
+def _congestion(table: RoundTable, loads: Int64Array) -> Fraction:
+    """Return the largest load over bandwidth, exact: the largest load of each bandwidth is enough."""
+    rates, kind = np.unique(table.topology.bandwidth.numerators, return_inverse=True)
+    most = [int(loads[kind.ravel() == k].max(initial=0)) for k in range(len(rates))]
+    scale = Fraction(table.topology.bandwidth.denominator, table.chunks.denominator)
+    return scale * max(
+        (Fraction(load, int(rate)) for load, rate in zip(most, rates, strict=True)), default=Fraction(0)
+    )

@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 
 from schedules import Chunks, Schedule, collective, step_cost
-from schedules import round_table as module
+from schedules import rounds as module
 from schedules.cost import congestion
 from schedules.reverse import reverse
-from schedules.round_cost import round_cost
-from schedules.round_file import RoundWriter, read_rounds
-from schedules.round_table import RoundTable, nothing, opposite_links, width_of
+from schedules.round_files import RoundWriter, read_head, read_rounds
+from schedules.rounds import RoundTable, nothing, opposite_links, round_cost, width_of
 from schedules.verify import VerificationError, verify
 from schedules.verify import replay as replaying
 from topologies import InputError, Unsupported
@@ -58,10 +57,10 @@ def test_blocks_are_the_whole(kind, cells_of_a_block):
     verify(whole)
     verify(table)
     assert len(whole) == table.transfers == {"allreduce": 40}.get(kind, 20)
-    joined = [row for block in table.blocks() for row in rows_of(block)]
+    joined = [row for block in table.blocks() for row in rows_of(block.rows)]
     assert sorted(joined) == rows_of(whole)
     starts = [block.first_row for block in table.blocks()]
-    assert starts == np.cumsum([0, *(len(block) for block in table.blocks())])[:-1].tolist()
+    assert starts == np.cumsum([0, *(len(block.rows) for block in table.blocks())])[:-1].tolist()
 
 
 def test_the_reverse_is_that_of_the_schedule_in_memory():
@@ -212,7 +211,7 @@ def test_damaged_files_are_refused(tmp_path):
 def test_the_header_says_what_a_schedule_file_says(tmp_path):
     path = tmp_path / "a.rounds"
     write(path, ring(5, "allgather"), made={"seed": 7})
-    header, _ = module.read_head(path)
+    header, _ = read_head(path)
     assert header["made"] == {"seed": 7}
     assert header["schedule"]["collective"] == {"kind": "allgather", "num_ranks": 5}
     assert json.loads(json.dumps(header)) == header

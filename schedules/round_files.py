@@ -1,7 +1,15 @@
-"""Tables of rounds on disk: written round by round, resumable; read through a memory map."""
+"""Tables of rounds on disk: written round by round, resumable; read through a memory map.
+
+The file is
+
+    magic | length of the header | header (JSON) | padding to 64 bytes | the array
+
+where the array is that of `schedules.rounds.RoundTable`.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,11 +18,14 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from schedules.document import header_of, schedule_of
-from schedules.round_table import Cells, RoundTable, read_head, width_of, write_head
+from schedules.rounds import Cells, RoundTable, width_of
 from schedules.schedule import Chunks, Clock, Schedule
 from topologies.errors import InputError
 from topologies.exact import frozen
 
+SUFFIX = ".rounds"
+MAGIC = b"tutti.rounds/1\n\0"
+ALIGNMENT = 64
 _SCHEDULE, _CHUNKS, _MADE = "schedule", "chunks_per_item", "made"
 
 
@@ -141,3 +152,33 @@ def _per_item(table: RoundTable) -> int:
 
 def _unwritable(path: Path, error: OSError) -> InputError:
     return InputError(f"{path}: can't be written: {error.strerror or error}")
+
+
+def write_head(file: BinaryIO, header: Mapping[str, Any]) -> int:
+    """Write all before the array; return its length in bytes."""
+    text = json.dumps(header).encode()
+    used = len(MAGIC) + 8 + len(text)
+    file.write(MAGIC + len(text).to_bytes(8, "little") + text + bytes(-used % ALIGNMENT))
+    return used + -used % ALIGNMENT
+
+
+def read_head(path: Path) -> tuple[dict[str, Any], int]:
+    """Return the header of a file and where its array begins.
+
+    Raises
+    ------
+    InputError
+        If it is no such file.
+    """
+    try:
+        with path.open("rb") as file:
+            magic, length = file.read(len(MAGIC)), int.from_bytes(file.read(8), "little")
+            if magic != MAGIC or length > path.stat().st_size:
+                raise InputError(f"{path}: not a table of rounds")
+            header = json.loads(file.read(length))
+    except OSError as error:
+        raise InputError(f"{path}: can't be read: {error.strerror or error}") from None
+    except ValueError as error:
+        raise InputError(f"{path}: damaged: {error}") from None
+    used = len(MAGIC) + 8 + length
+    return header, used + -used % ALIGNMENT

@@ -1,0 +1,222 @@
+"""What a method declares that it can do; what `schedules.method.Method.supports` refuses follows from it.
+
+A declaration says nothing of options, sizes or numbers that outgrow a method: that is its own `check`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+
+import numpy as np
+
+from schedules.collective import KINDS, Collective, Kind
+from topologies.grids import Grid, Line, grid_of
+from topologies.topology import Topology
+from topologies.units import format_bandwidth
+
+
+class Groups(Enum):
+    """Over which ranks a method does a collective."""
+
+    NONE = "all ranks"
+    ONE = "one group, of all ranks or some"
+    ANY = "any groups"
+
+
+class Switches(Enum):
+    """On which networks with switches a method works.
+
+    Ranks outside the one group of a collective only forward, as switches do, and count as such.
+    """
+
+    NONE = "no switches"
+    EULERIAN = "a network with switches to be Eulerian"
+    """Every node takes in as much bandwidth as it sends."""
+    ANY = "nothing of switches"
+
+
+class Shape(StrEnum):
+    """The sort of network that a method is made for, as it follows "needs"."""
+
+    ANY = "any network"
+    GRID = (
+        "a network in dimensions whose lines are rings, paths, complete or on one switch, such as "
+        "torus, mesh, hypercube, switch2d or rfs"
+    )
+    TORUS = "a torus or mesh"
+    EVEN_TORUS = "a torus whose sides are powers of two"
+    MESH = "a 2D mesh of at least 3x3"
+    NOTATION = "a network in the papers' notation, such as L(C(16,{3,4}))"
+    # What follows only the method itself can tell.
+    CIRCULANT = "a circulant network, links i to i ± a for all i"
+    PLANES = "machines whose ranks have a port to a switch and an adapter, or planes joined place by place"
+    DGX1 = "8 ranks without switches with two disjoint binary trees, as dgx1 is"
+
+
+_FITS: Mapping[Shape, Callable[[Grid], bool]] = {
+    Shape.GRID: lambda grid: True,
+    Shape.TORUS: lambda grid: set(grid.lines) <= {Line.RING, Line.PATH},
+    Shape.EVEN_TORUS: lambda grid: all(
+        size & (size - 1) == 0 and (line is Line.RING or (line is Line.PATH and size == 2))
+        for size, line in zip(grid.shape, grid.lines, strict=True)
+    ),
+    Shape.MESH: lambda grid: grid.lines == (Line.PATH, Line.PATH) and min(grid.shape) >= 3,
+}
+"""Which grids have a shape."""
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a method does and what it needs of a network; by default it does everything everywhere.
+
+    Parameters
+    ----------
+    collectives
+        The kinds that it does; `Kind.MIXED` among them: several kinds at once.
+    groups
+        Over which ranks.
+    uneven_shards
+        Whether the shards of one collective may differ in size.
+    switches
+        Which networks with switches it takes.
+    one_way_links
+        Whether links may lead one way only; False: those of a network without switches that lead both ways
+        join all ranks.
+    uneven_links
+        Whether bandwidths may be any; False: they are multiples of the least one.
+    shape
+        The sort of network that it is made for.
+    power_of_two
+        Whether it needs a power of two ranks.
+    further
+        What else it needs, in words; the method's `check` sees to it.
+
+    Examples
+    --------
+    >>> from schedules.collective import collective
+    >>> from topologies.families import torus
+    >>> halving = Capabilities((Kind.ALLREDUCE,), power_of_two=True)
+    >>> halving.refusal(torus(3, 5), collective("allreduce", 15))
+    'needs a power of two ranks; torus:3x5 has 15'
+    >>> halving.needs
+    ('a power of two ranks',)
+    """
+
+    collectives: tuple[Kind, ...] = (*KINDS, Kind.MIXED)
+    groups: Groups = Groups.ANY
+    uneven_shards: bool = True
+    switches: Switches = Switches.ANY
+    one_way_links: bool = True
+    uneven_links: bool = True
+    shape: Shape = Shape.ANY
+    power_of_two: bool = False
+    further: str = ""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What it needs of a network, each as it follows "needs"; empty: it takes any."""
+        needs = {
+            self.switches.value: self.switches is not Switches.ANY,
+            "links both ways that join all ranks": not self.one_way_links,
+            "bandwidths that are multiples of the least one": not self.uneven_links,
+            str(self.shape): self.shape is not Shape.ANY,
+            "a power of two ranks": self.power_of_two,
+            self.further: bool(self.further),
+        }
+        return tuple(need for need, needed in needs.items() if needed)
+
+    def refusal(self, topology: Topology, what: Collective) -> str | None:
+        """Return why a collective on a network is ruled out, as it follows the method's name, or None."""
+        return next(self._refusals(topology, what), None)
+
+    def _refusals(self, topology: Topology, what: Collective) -> Iterator[str]:
+        """Yield every reason, those of the collective first."""
+        if what.kind not in self.collectives:
+            yield f"does {', '.join(self.collectives)}; not {what.kind}"
+        yield from self._data(what)
+        yield from self._links(topology, what)
+        yield from self._layout(topology)
+
+    def _data(self, what: Collective) -> Iterator[str]:
+        """Yield what speaks against the groups and shards."""
+        grouped = self.groups is Groups.NONE and what.groups is not None
+        parts = [] if self.uneven_shards else [part for part in what.parts or (what,) if not _even(part)]
+        if self.groups is Groups.NONE and not self.uneven_shards and (grouped or parts):
+            yield f"needs all ranks in one collective with equal shards; this is {what}"
+        if grouped and what.groups is not None:
+            some = f"one of {len(what.groups[0])} of the {what.num_ranks}"
+            has = some if len(what.groups) == 1 else len(what.groups)
+            yield f"needs one group of all ranks; this {what.kind} has {has}"
+        if self.groups is Groups.ONE and len(what.members) > 1:
+            yield f"does one group at a time; this is {what}"
+        for part in parts:
+            own = "gives its own" if part.shards is not None else "has groups of several sizes"
+            yield f"needs shards of one size; this {part.kind} {own}"
+
+    def _links(self, topology: Topology, what: Collective) -> Iterator[str]:
+        """Yield what speaks against the switches and links."""
+        if self.switches is Switches.NONE and topology.num_switches:
+            number = topology.num_switches
+            yield f"needs a switch-free topology; {topology.name} has {number} switch{'es' * (number > 1)}"
+        if self.switches is Switches.EULERIAN and len(what.members[0]) < topology.num_nodes:
+            yield from _not_eulerian(topology)
+        if not self.one_way_links and not topology.num_switches and not joined_both_ways(topology):
+            yield f"needs links both ways that join all ranks; those of {topology.name} do not"
+        speeds = topology.bandwidth.numerators
+        if not self.uneven_links and (speeds % speeds.min()).any():
+            yield f"needs bandwidths that are multiples of the least one; {topology.name} has others"
+
+    def _layout(self, topology: Topology) -> Iterator[str]:
+        """Yield what speaks against the shape and the number of ranks."""
+        if self.shape is Shape.NOTATION and topology.expression is None:
+            yield f"needs {self.shape}; {topology.name} is not"
+        if self.shape in _FITS:
+            grid = grid_of(topology)
+            if grid is None or not _FITS[self.shape](grid):
+                yield f"needs {self.shape}; {topology.name} is {'none' if grid is None else grid}"
+        ranks = topology.num_ranks
+        if self.power_of_two and ranks & (ranks - 1):
+            yield f"needs a power of two ranks; {topology.name} has {ranks}"
+
+
+EVERYTHING = Capabilities()
+"""Any collective on any network."""
+
+
+def _even(what: Collective) -> bool:
+    """Return whether all shards have one size."""
+    if what.shards is None and len({len(members) for members in what.members}) == 1:
+        return True
+    return what.items.share.uniform
+
+
+def _not_eulerian(topology: Topology) -> Iterator[str]:
+    """Yield which node takes in another bandwidth than it sends, if one does."""
+    node = topology.eulerian_defect()
+    if node is not None:
+        into, out = (format_bandwidth(total[node]) for total in (topology.ingress, topology.egress))
+        yield (
+            f"needs a network with switches to be Eulerian; node {topology.labels[node]} of {topology.name} "
+            f"has {into} in and {out} out"
+        )
+
+
+def joined_both_ways(topology: Topology) -> bool:
+    """Return whether the pairs of nodes that have links both ways join all nodes.
+
+    Examples
+    --------
+    >>> from topologies.families import ring, uniring
+    >>> joined_both_ways(ring(4)), joined_both_ways(uniring(1, 4))
+    (True, False)
+    """
+    nodes, source, target = topology.num_nodes, topology.source.astype(np.int64), topology.target
+    near, far = np.divmod(np.intersect1d(source * nodes + target, target * nodes + source), nodes)
+    label, before = np.arange(nodes), np.zeros(0, np.int64)
+    while not np.array_equal(label, before):  # every node takes the least label that it can see
+        before = label.copy()
+        np.minimum.at(label, near, label[far])
+        label = label[label]
+    return not label.any()
