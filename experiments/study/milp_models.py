@@ -222,7 +222,7 @@ def _teccl(topology: Topology, options: ChunkedProgram) -> Instance:
     That schedule's rounds are such epochs, so there is a solution. No demand is read before its chunk can be
     there, which bounds the reward.
     """
-    from models.sccl.breadth_first import breadth_first
+    from models.sccl.search import breadth_first
     from models.teccl.epochs import SLOWEST, Epochs
     from models.teccl.program import Program, State
 

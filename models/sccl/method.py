@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from models.sccl.frontier import Point, frontier
 from models.sccl.instance import Instance
-from models.sccl.program import Answer, Limits, fewest_rounds, in_rounds
 from models.solvers import Feature, find_backend
 from schedules.collective import Kind
 from schedules.compose import BY_ALLGATHER, from_allgather
@@ -20,6 +18,9 @@ from schedules.schedule import Chunks, Clock, Schedule, step_numbers
 from topologies.errors import InputError
 from topologies.transforms import transpose
 from topologies.units import parse_time
+
+if TYPE_CHECKING:
+    from models.sccl.search import Answer, Point
 
 FORWARD = (Kind.ALLGATHER, Kind.BROADCAST, Kind.SCATTER, Kind.GATHER, Kind.ALL_TO_ALL)
 KINDS = (*BY_ALLGATHER, Kind.BROADCAST, Kind.REDUCE, Kind.SCATTER, Kind.GATHER, Kind.ALL_TO_ALL)
@@ -104,6 +105,14 @@ def synthesize(problem: Problem, options: ScclOptions, rng: np.random.Generator)
 
 def _forward(problem: Problem, options: ScclOptions, seed: int) -> Schedule:
     """Return the schedule of a collective that does not combine."""
+    from models.sccl.search import (
+        Limits,
+        Point,
+        fewest_rounds,
+        frontier,
+        in_rounds,
+    )  # Pyomo is slow to import
+
     instance = Instance(problem.topology, problem.collective, options.chunks)
     limits = Limits(options.solver, float(parse_time(options.time_limit)), seed, options.start)
     ask = partial(fewest_rounds, limits=limits)
