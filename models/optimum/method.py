@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -10,11 +10,12 @@ import numpy as np
 
 from models.bfb import METHOD as BFB
 from models.forestcoll import METHOD as FORESTCOLL
-from models.optimum.clocked import Clocked
-from models.optimum.greedy import Row, best_greedy, replayed
-from models.optimum.program import Known, Limits, least_time
+from models.optimum.instance import TimedInstance
+from models.optimum.search import FirstSchedule, Limits, MakeFirst, Message, best_greedy, least_time, replayed
 from models.sccl.instance import Instance
-from models.starts import NO_START, check_start
+from models.teccl import METHOD as TECCL
+from models.teccl import Epochs, TecclOptions
+from models.teccl.starts import NO_START, StartSchedule, check_start
 from schedules.collective import Kind
 from schedules.method import Method, Problem
 from schedules.reverse import reverse
@@ -132,16 +133,16 @@ def _forward(problem: Problem, options: OptimumOptions, seed: int, first: Method
     """Return the schedule of a collective that does not combine."""
     what = problem.collective
     instance = Instance(problem.topology, what, options.chunks)
-    clocked = Clocked(instance, problem.size or problem.collective.items.share[0])
+    timed = TimedInstance(instance, problem.size or problem.collective.items.share[0])
     limits = Limits(float(parse_time(options.time_limit)), seed=seed, cuts=options.cuts, gap=options.gap)
-    starts: list[Known] = []
+    starts: list[MakeFirst] = []
     note = ""
     if options.start == AUTO:
-        starts = [partial(best_greedy, clocked, seed), partial(_by_epochs, clocked, options, seed)]
+        starts = [partial(best_greedy, timed, seed), partial(_by_epochs, timed, options, seed)]
     elif first is not None:
-        given, note = _by_method(clocked, first, seed)
+        given, note = _by_method(timed, first, seed)
         starts = [lambda: given]
-    found = least_time(clocked, limits, starts)
+    found = least_time(timed, limits, starts)
     start, link, number = found.rows
     place = (number % instance.chunks).astype(np.int32)
     return Schedule(
@@ -152,8 +153,8 @@ def _forward(problem: Problem, options: OptimumOptions, seed: int, first: Method
         chunk=instance.item[number] * instance.chunks + place,
         route=link.astype(np.int32),
         order=start,
-        tick=clocked.tick,
-        size=clocked.size,
+        tick=timed.tick,
+        size=timed.size,
         stats={
             "solver": "cp-sat",
             "solve_s": found.seconds,
@@ -163,13 +164,10 @@ def _forward(problem: Problem, options: OptimumOptions, seed: int, first: Method
     )
 
 
-def _by_epochs(clocked: Clocked, options: OptimumOptions, seed: int) -> tuple[list[Row], int] | None:
+def _by_epochs(timed: TimedInstance, options: OptimumOptions, seed: int) -> FirstSchedule | None:
     """Return TE-CCL's schedule without its epochs: every message as early as can be."""
-    from models.teccl import METHOD as TECCL  # Pyomo is slow to import, and seldom needed here
-    from models.teccl import TecclOptions
-
-    instance = clocked.instance
-    problem = Problem(instance.topology, instance.collective, clocked.size)
+    instance = timed.instance
+    problem = Problem(instance.topology, instance.collective, timed.size)
     half = float(parse_time(options.time_limit)) / 2  # the rest is for the exact search
     chosen = TecclOptions(chunks=options.chunks, epoch="best", time_limit=f"{max(half, 1e-3):.9f}s")
     try:
@@ -177,30 +175,28 @@ def _by_epochs(clocked: Clocked, options: OptimumOptions, seed: int) -> tuple[li
     except NoSchedule:
         return None
     number = {chunk: c for c, chunk in enumerate(_places(instance).tolist())}
-    messages: dict[tuple[int, int], list[int]] = {}
     columns = (np.asarray(column).tolist() for column in (schedule.order, schedule.route, schedule.chunk))
-    for start, link, chunk in zip(*columns, strict=True):
-        messages.setdefault((start, link), []).append(number[chunk])
-    return replayed(clocked, [(link, chunks) for (_, link), chunks in messages.items()])
+    return _replayed(timed, ((start, e, number[chunk]) for start, e, chunk in zip(*columns, strict=True)))
 
 
-def _by_method(clocked: Clocked, first: Method, seed: int) -> tuple[tuple[list[Row], int] | None, str]:
+def _by_method(timed: TimedInstance, first: Method, seed: int) -> tuple[FirstSchedule | None, str]:
     """Return another method's schedule, every message as early as can be, and a note on it."""
-    from models.teccl.epochs import Epochs  # Pyomo is slow to import, and seldom needed here
-    from models.teccl.known import Known as Schedules
-
-    instance = clocked.instance
-    problem = Problem(instance.topology, instance.collective, clocked.size)
-    sends, note = Schedules.of(first, problem, instance.chunks, seed).sends(
-        Epochs(instance, clocked.size), 0, buffers=True
-    )
-    if sends is None:
+    instance = timed.instance
+    problem = Problem(instance.topology, instance.collective, timed.size)
+    start = StartSchedule.of(first, problem, instance.chunks, seed)
+    transfers, note = start.transfers(Epochs(instance, timed.size), 0, buffers=True)
+    if transfers is None:
         return None, note
+    found = _replayed(timed, ((epoch, link, chunk) for link, chunk, epoch in transfers))
+    return found, f"start {first.name}: {float(found.ticks * timed.tick) * 1e6:g} us"
+
+
+def _replayed(timed: TimedInstance, rows: Iterable[tuple[int, int, int]]) -> FirstSchedule:
+    """Return rows (start, link, chunk), those of one link and start as a message, as early as can be."""
     messages: dict[tuple[int, int], list[int]] = {}
-    for link, chunk, epoch in sends:
-        messages.setdefault((epoch, link), []).append(chunk)
-    rows, ticks = replayed(clocked, [(link, chunks) for (_, link), chunks in messages.items()])
-    return (rows, ticks), f"start {first.name}: {float(ticks * clocked.tick) * 1e6:g} us"
+    for start, link, chunk in rows:
+        messages.setdefault((start, link), []).append(chunk)
+    return replayed(timed, (Message(link, chunks) for (_, link), chunks in messages.items()))
 
 
 def _places(instance: Instance) -> Int64Array:

@@ -1,4 +1,4 @@
-"""An instance with a clock: α and chunk times in whole ticks, bounds and earliest arrivals."""
+"""An instance in ticks: α and chunk times as whole numbers, bounds and earliest arrivals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from topologies.exact import Int64Array, common_divisor
 
 
 @dataclass(frozen=True, eq=False)
-class Clocked:
+class TimedInstance:
     """An instance at a size, in ticks.
 
     Parameters
@@ -63,7 +63,7 @@ class Clocked:
 
     @cached_property
     def farthest(self) -> int:
-        """Ticks of the longest way that a chunk must go, alone on the network."""
+        """Ticks of the longest route that a chunk must go, alone on the network."""
         return int(self.earliest[self.instance.wanters].max())
 
     @cached_property
@@ -74,7 +74,7 @@ class Clocked:
 
     @cached_property
     def earliest(self) -> Int64Array:
-        """int64, shape (items, ranks): ticks before which an item can not be there, alone on its way."""
+        """int64, shape (items, ranks): ticks before which an item can not be there, alone on its route."""
         time = np.where(self.instance.holders, 0, self.horizon).astype(np.int64)
         for _ in range(self.instance.topology.num_ranks):
             for link, (a, b) in enumerate(self.ends):
@@ -83,6 +83,6 @@ class Clocked:
 
     @cached_property
     def horizon(self) -> int:
-        """Ticks: every chunk over every link, one after the other along the longest way, will do."""
+        """Ticks: every chunk over every link, one after the other along the longest route, will do."""
         longest = max(a + m * len(self.instance.item) for a, m in zip(self.alpha, self.move, strict=True))
         return longest * self.instance.topology.num_ranks
