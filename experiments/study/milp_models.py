@@ -70,7 +70,8 @@ class TacclProgram:
     @property
     def settings(self) -> Any:
         """The method's options; the sketch is read."""
-        from models.taccl.options import Contiguity, TacclOptions
+        from models.taccl.method import TacclOptions
+        from models.taccl.transfers import Contiguity
 
         given = None if self.sketch is not None and self.chunks == 1 else self.chunks
         return TacclOptions(
@@ -163,7 +164,7 @@ def _routing(topology: Topology, options: TacclProgram) -> Instance:
 
 def _horizon(costs: Any) -> float:
     """Return a time in which all can be routed: the greedy routing's, or that of one send after the other."""
-    from models.taccl.greedy import greedy_routing
+    from models.taccl.routing import greedy_routing
 
     first = greedy_routing(costs)
     if first is None:
@@ -174,10 +175,10 @@ def _horizon(costs: Any) -> float:
 
 def _scheduling(topology: Topology, options: TacclProgram) -> Instance:
     """Return equations 16 to 21 for the greedy routing in the order of the heuristic."""
-    from models.taccl.greedy import greedy_routing
-    from models.taccl.jobs import Jobs
     from models.taccl.ordering import ordered
+    from models.taccl.routing import greedy_routing
     from models.taccl.scheduling import Order, SchedulingModel
+    from models.taccl.transfers import Transfers
 
     costs = options.costs(topology)
     first = greedy_routing(costs)
@@ -186,7 +187,7 @@ def _scheduling(topology: Topology, options: TacclProgram) -> Instance:
             f"model taccl-scheduling needs a greedy routing; the symmetry of {topology.name} leaves none: "
             "give it symmetry=false"
         )
-    times = ordered(Jobs.spreading(costs.demand, first[0]), 0, 0, np.random.default_rng(0))
+    times = ordered(Transfers.spreading(costs.demand, first[0]), 0, 0, np.random.default_rng(0))
     order = Order(times, options.settings.contiguity)
     if not order.follows:
         raise Unsupported(f"taccl-scheduling: no link of {topology.name} carries two chunks; nothing to join")

@@ -25,7 +25,7 @@ MOST_TICKS = 2**40
 LEAST_SECONDS = 0.01
 """Of CP-SAT where the start and the model took all the time."""
 TRIES = 200
-"""Greedy schedules: a few tenths of a second on 9 ranks, and more rarely found a better one."""
+"""Of the greedy first schedule, at most."""
 
 
 class Row(NamedTuple):

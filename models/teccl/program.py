@@ -53,7 +53,7 @@ from models.teccl.epochs import FAR, Epochs, Transfer
 from topologies.exact import BoolArray, FloatArray, Int64Array
 
 TERMS = 10
-"""Terms of capacity rows that take as long to write as a transfer (measured with Pyomo 6)."""
+"""Terms of capacity rows that take as long to write as a transfer."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,24 +1,63 @@
-"""How both stages' mixed-integer programs are solved, and what is told of it."""
+"""How both stages' mixed-integer programs are solved: until when, by which solver, and what is told of it.
+
+Time is shared out: a stage gets a share of what is left, and what it leaves over goes to the next.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Any
 
 from models.solvers import Feature, SolverResult, find_backend
-from models.taccl.deadline import Deadline
 
 HALF = 0.5
 """A binary above it is 1."""
 SLACK = 1e-4
 """More than rounding, and less than solvers' gaps."""
 GRID_STEPS = 100
+"""Of a solver on a grid: roundings on the way up to a time, at most."""
 LEAST_SECONDS = 1e-9
 """Of a solver whose time is over: its limit must be positive."""
 UNSOLVED = "none: no time for a program"
 """Stands for the solver where the greedy routing and the heuristic order are the answer."""
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """When something should be over.
+
+    Parameters
+    ----------
+    moment
+        Of ``time.monotonic``; inf for never.
+    """
+
+    moment: float = math.inf
+
+    @classmethod
+    def after(cls, seconds: float | None) -> Deadline:
+        """Return the moment in so many seconds; None for never."""
+        return cls() if seconds is None else cls(monotonic() + seconds)
+
+    @property
+    def left(self) -> float:
+        """Seconds; 0 if it is over, inf if it never is."""
+        return max(0.0, self.moment - monotonic())
+
+    @property
+    def over(self) -> bool:
+        """Whether no time is left."""
+        return self.left <= 0
+
+    def share(self, part: float) -> Deadline:
+        """Return the moment when that part of the time left is over."""
+        return self if math.isinf(self.moment) else Deadline.after(self.left * part)
+
+
+NEVER = Deadline()
 
 
 @dataclass(frozen=True)
