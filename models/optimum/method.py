@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -11,7 +11,7 @@ import numpy as np
 from models.bfb import METHOD as BFB
 from models.forestcoll import METHOD as FORESTCOLL
 from models.optimum.instance import TimedInstance
-from models.optimum.search import FirstSchedule, Limits, MakeFirst, Message, best_greedy, least_time, replayed
+from models.optimum.search import FirstSchedule, Limits, MakeFirst, Row, best_greedy, least_time, replayed
 from models.sccl.instance import Instance
 from models.teccl import METHOD as TECCL
 from models.teccl import Epochs, TecclOptions
@@ -44,7 +44,7 @@ class OptimumOptions:
         ``"auto"``: a greedy schedule, and TE-CCL's where that is not good enough; a method, whose schedule
         is replayed in whole chunks; or ``"none"``.
     cuts
-        Whether the project's lower bounds are constraints of the program, and not only the longest way.
+        Whether the project's lower bounds are constraints of the program, and not only the longest route.
     gap
         Relative to the time found, at which to stop early.
     time_limit
@@ -176,7 +176,8 @@ def _by_epochs(timed: TimedInstance, options: OptimumOptions, seed: int) -> Firs
         return None
     number = {chunk: c for c, chunk in enumerate(_places(instance).tolist())}
     columns = (np.asarray(column).tolist() for column in (schedule.order, schedule.route, schedule.chunk))
-    return _replayed(timed, ((start, e, number[chunk]) for start, e, chunk in zip(*columns, strict=True)))
+    rows = zip(*columns, strict=True)
+    return replayed(timed, (Row(start, link, number[chunk]) for start, link, chunk in rows))
 
 
 def _by_method(timed: TimedInstance, first: Method, seed: int) -> tuple[FirstSchedule | None, str]:
@@ -187,16 +188,8 @@ def _by_method(timed: TimedInstance, first: Method, seed: int) -> tuple[FirstSch
     transfers, note = start.transfers(Epochs(instance, timed.size), 0, buffers=True)
     if transfers is None:
         return None, note
-    found = _replayed(timed, ((epoch, link, chunk) for link, chunk, epoch in transfers))
+    found = replayed(timed, (Row(epoch, link, chunk) for link, chunk, epoch in transfers))
     return found, f"start {first.name}: {float(found.ticks * timed.tick) * 1e6:g} us"
-
-
-def _replayed(timed: TimedInstance, rows: Iterable[tuple[int, int, int]]) -> FirstSchedule:
-    """Return rows (start, link, chunk), those of one link and start as a message, as early as can be."""
-    messages: dict[tuple[int, int], list[int]] = {}
-    for start, link, chunk in rows:
-        messages.setdefault((start, link), []).append(chunk)
-    return replayed(timed, (Message(link, chunks) for (_, link), chunks in messages.items()))
 
 
 def _places(instance: Instance) -> Int64Array:

@@ -36,13 +36,6 @@ class Row(NamedTuple):
     chunk: int
 
 
-class Message(NamedTuple):
-    """Chunks that go over a link together."""
-
-    link: int
-    chunks: list[int]
-
-
 class FirstSchedule(NamedTuple):
     """A schedule that is known, and the ticks that it takes."""
 
@@ -211,26 +204,29 @@ def _greedy(timed: TimedInstance, rng: np.random.Generator, *, whole: bool) -> F
     return FirstSchedule(rows, int(held[instance.wanters[items]].max()))
 
 
-def replayed(timed: TimedInstance, messages: Iterable[Message]) -> FirstSchedule:
-    """Return the schedule of messages, each as early as its link and its chunks allow.
+def replayed(timed: TimedInstance, rows: Iterable[Row]) -> FirstSchedule:
+    """Return the schedule of rows, those of one link and start as a message, each as early as it can be.
 
     Parameters
     ----------
     timed
         The instance.
-    messages
-        In an order in which every chunk comes before it goes on.
+    rows
+        In an order in which every chunk comes before it goes on; starts of any unit.
     """
+    messages: dict[tuple[int, int], list[int]] = {}
+    for start, link, chunk in rows:
+        messages.setdefault((start, link), []).append(chunk)
     at = np.where(timed.instance.holders[timed.instance.item], 0, timed.horizon).astype(np.int64)
     free = [0] * len(timed.ends)
-    rows: list[Row] = []
-    for link, chunks in messages:
+    found: list[Row] = []
+    for (_, link), chunks in messages.items():
         a, b = timed.ends[link]
         start = max(free[link], int(at[chunks, a].max()))
         free[link] = start + timed.alpha[link] + timed.move[link] * len(chunks)
         at[chunks, b] = free[link]
-        rows += [Row(start, link, c) for c in chunks]
-    return FirstSchedule(rows, max(free))
+        found += [Row(start, link, c) for c in chunks]
+    return FirstSchedule(found, max(free))
 
 
 def _next_arrival(at_source: Int64Array, coming: BoolArray, now: int) -> int:

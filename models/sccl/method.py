@@ -123,8 +123,8 @@ def _forward(problem: Problem, options: ScclOptions, seed: int) -> Schedule:
     else:
         points = list(frontier(instance, ask))
     best = min(points, key=lambda point: _seconds(problem, instance, point))
-    told = [(point.answer.steps, point.answer.rounds, point.answer.proven) for point in points]
-    return schedule_of(instance, best.answer).replace(stats={**best.answer.stats, "frontier": tuple(told)})
+    frontier_row = tuple((p.answer.steps, p.answer.rounds, p.answer.proven) for p in points)
+    return schedule_of(instance, best.answer).replace(stats={**best.answer.stats, "frontier": frontier_row})
 
 
 def _seconds(problem: Problem, instance: Instance, point: Point) -> float:

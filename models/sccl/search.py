@@ -36,7 +36,7 @@ BREADTH_FIRST = "none: breadth first meets the bound"
 WITHIN = "none: breadth first has no more rounds"
 TOO_LARGE = "none: the program takes longer to write than is given"
 PER_SECOND = 20_000
-"""Variables x that are written and handed over in a second (measured: 30,000 to 40,000 on one core). A
+"""Variables x that are written and handed over in a second (measured: 21,000 to 24,000 on tori). A
 program that would take longer than is given is not begun, unless it has only so many."""
 EXACT = 1e-9
 """Relative gap at which an optimum of whole numbers is proven."""

@@ -19,16 +19,9 @@ ROUNDING = 1e-12
 
 
 class PortCost(NamedTuple):
-    """How a chunk on a link uses a port of its route.
+    """For how long a chunk on a link holds a port of its route.
 
-    Parameters
-    ----------
-    hold
-        For how long.
-    enter
-        How long after it was sent.
-    lag
-        How long after it has left the port it is at the destination.
+    It enters the port `enter` after it was sent, and is at the destination `lag` after it has left the port.
     """
 
     hold: float

@@ -24,7 +24,6 @@ be two links at once.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -66,15 +65,7 @@ class Paths(StrEnum):
 
 
 class PathRules(NamedTuple):
-    """What decides which links may carry a chunk.
-
-    Parameters
-    ----------
-    sketch
-        With its chunk-to-relay map; None: none.
-    paths
-        Which ranks a chunk may pass.
-    """
+    """Which links may carry a chunk: the sketch with its chunk-to-relay map, and the ranks it may pass."""
 
     sketch: Sketch | None = None
     paths: Paths = Paths.SKETCH
@@ -89,13 +80,7 @@ class PathRules(NamedTuple):
 
 
 class Symmetry(NamedTuple):
-    """What a permutation does.
-
-    Parameters
-    ----------
-    chunks, links, ranks
-        int64: the image of each.
-    """
+    """A permutation: the images of the chunks, the links and the ranks, int64."""
 
     chunks: Int64Array
     links: Int64Array
@@ -228,31 +213,13 @@ def _on_shortest_paths(
 ) -> BoolArray:
     """Return the ranks on a shortest path from the start to an end, over the links `within`."""
     ranks = logical.topology.num_ranks
-    forth = _hops(logical, start, within, backwards=False)
+    forth = logical.hops_from(start, within)
     passed = np.zeros(ranks, np.bool_)
     for end in ends:
-        back = _hops(logical, end, within, backwards=True)
+        back = logical.hops_from(end, within, backwards=True)
         if forth[end] < ranks:
             passed |= forth + back == forth[end]
     return passed
-
-
-def _hops(logical: LogicalTopology, origin: int, within: BoolArray, *, backwards: bool) -> Int64Array:
-    """Return how many links each rank is away; as many as there are ranks where it is out of reach."""
-    ranks, usable = logical.topology.num_ranks, within.tolist()
-    distance = [ranks] * ranks
-    distance[origin] = 0
-    queue = deque([origin])
-    incident = logical.in_links if backwards else logical.out_links
-    while queue:
-        here = queue.popleft()
-        for number in incident[here]:
-            link = logical.links[number]
-            there = link.source if backwards else link.target
-            if usable[number] and distance[there] == ranks:
-                distance[there] = distance[here] + 1
-                queue.append(there)
-    return np.array(distance)
 
 
 def _check_reached(
@@ -267,7 +234,7 @@ def _check_reached(
     relay = rules.relay(logical, start)
     if relay is None and (logical.hops[start, ends] < len(logical.hops)).all():
         return
-    distance = _hops(logical, start, allowed, backwards=False)
+    distance = logical.hops_from(start, allowed)
     for end in ends:
         if distance[end] == logical.topology.num_ranks:
             by = "" if relay is None else f"; chunk_to_relay_map sends it by rank {relay}"

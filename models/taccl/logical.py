@@ -24,7 +24,7 @@ import numpy as np
 
 from models.taccl.sketch import Connection, Policy, Sketch
 from topologies.errors import InputError, Unsupported
-from topologies.exact import Int64Array
+from topologies.exact import BoolArray, Int64Array
 from topologies.topology import Topology
 
 NO_HYPEREDGE = Policy.FREE
@@ -96,20 +96,26 @@ class LogicalTopology:
     @cached_property
     def hops(self) -> Int64Array:
         """int64 (ranks, ranks): links from one rank to another; as many as ranks where out of reach."""
-        return np.array([self._hops_from(rank) for rank in range(self.topology.num_ranks)])
+        return np.array([self.hops_from(rank) for rank in range(self.topology.num_ranks)])
 
-    def _hops_from(self, origin: int) -> list[int]:
+    def hops_from(
+        self, origin: int, within: BoolArray | None = None, *, backwards: bool = False
+    ) -> Int64Array:
+        """Return how many of the links `within` (all) each rank is away, or that it is away from a rank."""
         ranks = self.topology.num_ranks
+        usable = [True] * len(self.links) if within is None else within.tolist()
+        ends = (self.sources if backwards else self.targets).tolist()
+        incident = self.in_links if backwards else self.out_links
         distance = [ranks] * ranks
         distance[origin] = 0
         queue = [origin]
         for here in queue:
-            for number in self.out_links[here]:
-                there = self.links[number].target
-                if distance[there] == ranks:
+            for number in incident[here]:
+                there = ends[number]
+                if usable[number] and distance[there] == ranks:
                     distance[there] = distance[here] + 1
                     queue.append(there)
-        return distance
+        return np.array(distance)
 
     @cached_property
     def sources(self) -> Int64Array:

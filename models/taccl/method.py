@@ -153,12 +153,11 @@ def synthesize(problem: Problem, options: TacclOptions, rng: np.random.Generator
     NoSchedule
         If the sketch leaves a chunk no path, or the solver stops without a routing.
     """
-    from models.taccl.stages import combined, copied  # Pyomo is slow to import
+    from models.taccl.stages import synthesized  # Pyomo is slow to import
 
     supports(problem, options)
     sized = Problem(problem.topology, problem.collective, _size(problem, options))
-    make = combined if problem.collective.is_combining else copied
-    return make(sized, options, rng)
+    return synthesized(sized, options, rng)
 
 
 def _size(problem: Problem, options: TacclOptions) -> Fraction:

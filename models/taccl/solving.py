@@ -1,4 +1,4 @@
-"""How both stages' mixed-integer programs are solved: until when, by which solver, and what is told of it.
+"""How both stages' mixed-integer programs are solved: until when, by which solver, and what a row says of it.
 
 Time is shared out: a stage gets a share of what is left, and what it leaves over goes to the next.
 """
@@ -32,7 +32,7 @@ class Deadline:
     Parameters
     ----------
     moment
-        Of ``time.monotonic``; inf for never.
+        A moment of ``time.monotonic``; inf for never.
     """
 
     moment: float = math.inf
@@ -69,11 +69,11 @@ class Limits:
     solver
         A back-end that does mixed-integer programs.
     deadline
-        Of the whole stage: model and solver.
+        When the whole stage, model and solver, should be over.
     gap
         Relative gap at which it may stop.
     seed
-        Of the solver.
+        The solver's.
     """
 
     solver: str = "highs"

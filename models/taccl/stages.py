@@ -199,25 +199,26 @@ def scheduled(plan: Plan, options: TacclOptions, deadline: Deadline) -> tuple[Pl
     """Return the plan with messages of several chunks where they pay, and the stats of all stages."""
     limits = Limits(options.solver, deadline, options.relative_gap)
     times, stats = exactly_scheduled(plan.times, options.contiguity, limits)
-    told = joined(plan.routing.stats, stats)
+    whole = joined(plan.routing.stats, stats)
     seconds = float(times.end * times.transfers.tick)
-    told |= {
+    whole |= {
         "routing_us": plan.routing.time * US,
         "routing_bound_us": plan.routing.bound * US,
         "scheduled_us": seconds * US,
     }
-    return Plan(plan.routing, times), told
+    return Plan(plan.routing, times), whole
 
 
-def copied(problem: Problem, options: TacclOptions, rng: np.random.Generator) -> Schedule:
-    """Return a schedule of a collective that copies."""
+def synthesized(problem: Problem, options: TacclOptions, rng: np.random.Generator) -> Schedule:
+    """Return the schedule of a problem with a size."""
     deadline = Deadline.after(options.time_limit)
-    planner = Planner(options, rng, Transfers.spreading)
-    plan, stats = scheduled(planner.best(problem, planning(problem, options, deadline)), options, deadline)
-    adds = [False] * len(plan.times.transfers)
-    return schedule_of(problem, plan.times, options.per_item(), plan.routing.demand.number, adds).replace(
-        stats=stats
-    )
+    if problem.collective.kind is Kind.ALLREDUCE:
+        return _allreduce(problem, options, deadline, rng)
+    combines = problem.collective.is_combining
+    plan, stats = (_reduction if combines else _spreading)(problem, options, deadline, rng)
+    adds = [combines] * len(plan.times.transfers)
+    table = schedule_of(problem, plan.times, options.per_item(), plan.routing.demand.number, adds)
+    return table.replace(stats=stats)
 
 
 def planning(problem: Problem, options: TacclOptions, deadline: Deadline) -> Deadline:
@@ -228,20 +229,17 @@ def planning(problem: Problem, options: TacclOptions, deadline: Deadline) -> Dea
     return deadline.share(SHARES.planning) if joins else deadline
 
 
-def combined(problem: Problem, options: TacclOptions, rng: np.random.Generator) -> Schedule:
-    """Return a reduce-scatter, reduce or allreduce."""
-    if problem.collective.kind is Kind.ALLREDUCE:
-        return _allreduce(problem, options, rng)
-    plan, stats = _reduction(problem, options, Deadline.after(options.time_limit), rng)
-    adds = [True] * len(plan.times.transfers)
-    return schedule_of(problem, plan.times, options.per_item(), plan.routing.demand.number, adds).replace(
-        stats=stats
-    )
+def _spreading(
+    problem: Problem, options: TacclOptions, deadline: Deadline, rng: np.random.Generator
+) -> tuple[Plan, dict[str, Any]]:
+    """Return the plan of what copies, and its stats."""
+    planner = Planner(options, rng, Transfers.spreading)
+    return scheduled(planner.best(problem, planning(problem, options, deadline)), options, deadline)
 
 
 def _reduction(
     problem: Problem, options: TacclOptions, deadline: Deadline, rng: np.random.Generator
-) -> tuple[Plan, dict[str, object]]:
+) -> tuple[Plan, dict[str, Any]]:
     """Return the inverse of what copies on the transposed network."""
     topology = problem.topology
     opposite = Problem(transpose(topology), problem.collective.reverse, problem.size)
@@ -262,24 +260,24 @@ def turned(logical: LogicalTopology, topology: Topology) -> LogicalTopology:
     return LogicalTopology(topology, logical.name, tuple(links), logical.host)
 
 
-def _allreduce(problem: Problem, options: TacclOptions, rng: np.random.Generator) -> Schedule:
+def _allreduce(
+    problem: Problem, options: TacclOptions, deadline: Deadline, rng: np.random.Generator
+) -> Schedule:
+    """Return a reduce-scatter and an allgather whose chunks spread as soon as they are reduced."""
     halves = [
         Problem(problem.topology, problem.collective.with_kind(kind), problem.size)
         for kind in (Kind.REDUCE_SCATTER, Kind.ALLGATHER)
     ]
-    deadline = Deadline.after(options.time_limit)
     first, stats = _reduction(halves[0], options, deadline.share(SHARES.half), rng)
-    spread = Planner(options, rng, Transfers.spreading).best(halves[1], planning(problem, options, deadline))
-    second, more = scheduled(spread, options, deadline)
+    second, more = _spreading(halves[1], options, deadline, rng)
     one, other = first.times, second.times
     both = one.transfers.then(other.transfers)
     base = len(one.transfers)
     later = [tuple(base + transfer for transfer in message) for message in other.messages]
     times = timed(both, [*one.messages, *later])
     adds = [True] * base + [False] * len(other.transfers)
-    return schedule_of(problem, times, options.per_item(), first.routing.demand.number, adds).replace(
-        stats=joined(stats, more)
-    )
+    table = schedule_of(problem, times, options.per_item(), first.routing.demand.number, adds)
+    return table.replace(stats=joined(stats, more))
 
 
 def schedule_of(

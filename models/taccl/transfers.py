@@ -40,17 +40,7 @@ class Contiguity(StrEnum):
 
 
 class PortUse(NamedTuple):
-    """How a message uses a port of its route, in ticks.
-
-    Parameters
-    ----------
-    port
-        The link of the network.
-    enter
-        How long after the start.
-    hold
-        For how long.
-    """
+    """A port of a message's route, how many ticks after the start it is entered, and for how many held."""
 
     port: int
     enter: int

@@ -37,13 +37,7 @@ FASTEST, SLOWEST, BEST = "fastest", "slowest", "best"
 
 
 class Transfer(NamedTuple):
-    """A chunk that starts over a route in an epoch.
-
-    Parameters
-    ----------
-    route, chunk, epoch
-        Numbers: of `Epochs.routes`, in `Instance.item`, from 0.
-    """
+    """A chunk (a number in `Instance.item`) that starts over a route (in `Epochs.routes`) in an epoch."""
 
     route: int
     chunk: int
@@ -51,15 +45,7 @@ class Transfer(NamedTuple):
 
 
 class LinkHold(NamedTuple):
-    """A link of a route, and the epochs of a message in which it is held.
-
-    Parameters
-    ----------
-    link
-        Its number.
-    enters, until
-        Epochs after the start of the message; in `until` the link is free again.
-    """
+    """A link of a route, and the epochs after the start of a message in which it is held; free in `until`."""
 
     link: int
     enters: int
@@ -67,15 +53,7 @@ class LinkHold(NamedTuple):
 
 
 class Rate(NamedTuple):
-    """What a route takes.
-
-    Parameters
-    ----------
-    alpha
-        Seconds, the sum over its links.
-    bandwidth
-        Bytes/s, that of the slowest.
-    """
+    """α of a route in seconds, the sum over its links; bandwidth in bytes/s, that of the slowest."""
 
     alpha: Fraction
     bandwidth: Fraction

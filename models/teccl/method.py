@@ -201,14 +201,14 @@ def synthesize(
     return task.forward(sized)
 
 
-def _half(task: _Task, made: list[Schedule], problem: Problem) -> Schedule:
+def _half(task: _Task, halves: list[Schedule], problem: Problem) -> Schedule:
     """Return a half of an allreduce: where there are switches, the second is in the first one's epochs.
 
     In ticks of another length a message would enter the later links of its route at other moments.
     """
-    alike = bool(made and problem.topology.num_switches)
-    half = replace(task, epoch=made[0].tick if alike else None).forward(problem)
-    made.append(half)
+    alike = bool(halves and problem.topology.num_switches)
+    half = replace(task, epoch=halves[0].tick if alike else None).forward(problem)
+    halves.append(half)
     return half
 
 

@@ -1,7 +1,7 @@
 """The decomposition for larger instances: rounds of few epochs, each bringing chunks closer to their ends.
 
 As TE-CCL's A* technique (section 5): each round is a program of W epochs whose reward is that of the reads,
-and less for chunks that have come nearer to ranks that wait for them; what is still on its way when a round
+and less for chunks that have come nearer to ranks that wait for them; what is still under way when a round
 ends is there, and its link free, when it arrives. As W is at least the longest message, a chunk can always
 come nearer, so the rounds come to an end. The last ones, in which all that is left could be done in W epochs,
 ask for that.

@@ -40,7 +40,7 @@ GAP_DIGITS = 12
 MOST_TRANSFERS = 10**6
 """A program of more would take gigabytes."""
 TRANSFERS_A_SECOND = 20_000
-"""Of which a program is built (measured: 25,000 to 40,000 on one core): what would take longer than there is
+"""Of which a program is built (measured: 26,000 to 28,000 on tori): what would take longer than there is
 time is not begun."""
 NOT_NEEDED = "none: the start meets the bound"
 """Stands for the solver where nothing had to be solved."""
@@ -279,7 +279,7 @@ def solved(program: Program, limits: Limits, seconds: float, cost: Cost, goal: G
     limits, seconds
         How to solve, and for how long.
     cost
-        Is told.
+        Counts what the answer took.
     goal
         The objective, and a start.
 
@@ -290,7 +290,7 @@ def solved(program: Program, limits: Limits, seconds: float, cost: Cost, goal: G
     """
     begin = time.perf_counter()
     if program.size > _most_transfers(seconds):
-        why = f"in {program.horizon} epochs there are {program.size} sends to decide"
+        why = f"in {program.horizon} epochs there are {program.size} transfers to decide"
         if program.size <= MOST_TRANSFERS:
             why += f", too many for {seconds:.3g} s"
         raise none(program.epochs, f"{why}; give it a window, longer epochs or more time")

@@ -61,11 +61,11 @@ class StartSchedule:
     Parameters
     ----------
     name
-        Of the method.
+        The method's.
     schedule
         Verified; None if it has none.
     why
-        It has none.
+        What the method said where it has none.
     """
 
     name: str
@@ -74,7 +74,7 @@ class StartSchedule:
 
     @classmethod
     def of(cls, method: Method, problem: Problem, chunks: int, seed: int) -> StartSchedule:
-        """Return the method's schedule, of so many chunks a shard where it can be told."""
+        """Return the method's schedule, of so many chunks a shard where it has such an option."""
         takes = {field.name for field in dataclasses.fields(method.options)}
         options = method.options(**({"chunks": chunks} if "chunks" in takes else {}))
         try:
