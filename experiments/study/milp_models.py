@@ -225,7 +225,7 @@ def _teccl(topology: Topology, options: ChunkedProgram) -> Instance:
     """
     from models.sccl.search import breadth_first
     from models.teccl.epochs import SLOWEST, Epochs
-    from models.teccl.program import EpochState, Program
+    from models.teccl.program import EpochProgram, EpochState
 
     chunked = options.instance(topology)
     schedule = breadth_first(chunked)
@@ -238,13 +238,13 @@ def _teccl(topology: Topology, options: ChunkedProgram) -> Instance:
     epochs = Epochs(chunked, Fraction(2**20), SLOWEST)
 
     def made() -> CompiledModel:
-        program = Program(epochs, EpochState.start(epochs), rounds)
+        program = EpochProgram(epochs, EpochState.start(epochs), rounds)
         m = program.build()
         program.add_reward()
         return compile_model(m)
 
     compiled, seconds = timed(made)
-    earliest = Program(epochs, EpochState.start(epochs), rounds).earliest
+    earliest = EpochProgram(epochs, EpochState.start(epochs), rounds).earliest
     reads = [int(earliest[c, n]) for c, n in epochs.wanted]
     after = {k: sum(Fraction(1, e + 1) for e in range(k, rounds + 1)) for k in set(reads)}
     return _checked(compiled, seconds, Fraction(sum(after[k] for k in reads)) * (1 + ROUNDING))

@@ -6,6 +6,6 @@ schedules, and what CP-SAT is asked) and `method`. SCCL and TE-CCL, beside it, a
 
 from models.optimum.instance import TimedInstance
 from models.optimum.method import METHOD, OptimumOptions, optimum
-from models.optimum.search import Limits, Optimum, least_time
+from models.optimum.search import Optimum, TickLimits, least_time
 
-__all__ = ["METHOD", "Limits", "Optimum", "OptimumOptions", "TimedInstance", "least_time", "optimum"]
+__all__ = ["METHOD", "Optimum", "OptimumOptions", "TickLimits", "TimedInstance", "least_time", "optimum"]

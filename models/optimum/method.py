@@ -11,7 +11,15 @@ import numpy as np
 from models.bfb import METHOD as BFB
 from models.forestcoll import METHOD as FORESTCOLL
 from models.optimum.instance import TimedInstance
-from models.optimum.search import FirstSchedule, Limits, MakeFirst, Row, best_greedy, least_time, replayed
+from models.optimum.search import (
+    FirstSchedule,
+    MakeFirst,
+    TickLimits,
+    TickRow,
+    best_greedy,
+    least_time,
+    replayed,
+)
 from models.sccl.instance import Instance
 from models.teccl import METHOD as TECCL
 from models.teccl import Epochs, TecclOptions
@@ -134,7 +142,7 @@ def _forward(problem: Problem, options: OptimumOptions, seed: int, first: Method
     what = problem.collective
     instance = Instance(problem.topology, what, options.chunks)
     timed = TimedInstance(instance, problem.size or problem.collective.items.share[0])
-    limits = Limits(float(parse_time(options.time_limit)), seed=seed, cuts=options.cuts, gap=options.gap)
+    limits = TickLimits(float(parse_time(options.time_limit)), seed=seed, cuts=options.cuts, gap=options.gap)
     starts: list[MakeFirst] = []
     note = ""
     if options.start == AUTO:
@@ -177,7 +185,7 @@ def _by_epochs(timed: TimedInstance, options: OptimumOptions, seed: int) -> Firs
     number = {chunk: c for c, chunk in enumerate(_places(instance).tolist())}
     columns = (np.asarray(column).tolist() for column in (schedule.order, schedule.route, schedule.chunk))
     rows = zip(*columns, strict=True)
-    return replayed(timed, (Row(start, link, number[chunk]) for start, link, chunk in rows))
+    return replayed(timed, (TickRow(start, link, number[chunk]) for start, link, chunk in rows))
 
 
 def _by_method(timed: TimedInstance, first: Method, seed: int) -> tuple[FirstSchedule | None, str]:
@@ -188,7 +196,7 @@ def _by_method(timed: TimedInstance, first: Method, seed: int) -> tuple[FirstSch
     transfers, note = start.transfers(Epochs(instance, timed.size), 0, buffers=True)
     if transfers is None:
         return None, note
-    found = replayed(timed, (Row(epoch, link, chunk) for link, chunk, epoch in transfers))
+    found = replayed(timed, (TickRow(epoch, link, chunk) for link, chunk, epoch in transfers))
     return found, f"start {first.name}: {float(found.ticks * timed.tick) * 1e6:g} us"
 
 

@@ -38,10 +38,10 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from models.optimum.instance import TimedInstance
-from models.optimum.search import Row
+from models.optimum.search import TickRow
 
 
-class Program:
+class TickProgram:
     """The model of what ends by a deadline.
 
     Parameters
@@ -166,10 +166,10 @@ class Program:
         self.model.add_max_equality(self.last, [self.at[int(c), int(n)] for c, n in np.argwhere(wanted)])
         self.model.minimize(self.last)
 
-    def rows(self, solver: cp_model.CpSolver) -> list[Row]:
+    def rows(self, solver: cp_model.CpSolver) -> list[TickRow]:
         """Return the rows of a solution."""
         return [
-            Row(solver.value(self.start[e, k]), e, c)
+            TickRow(solver.value(self.start[e, k]), e, c)
             for (e, k, c), sends in self.sends.items()
             if solver.value(sends)
         ]

@@ -28,7 +28,7 @@ TRIES = 200
 """Of the greedy first schedule, at most."""
 
 
-class Row(NamedTuple):
+class TickRow(NamedTuple):
     """A chunk on a link from a tick on; chunks of one link and start are one message."""
 
     start: int
@@ -39,7 +39,7 @@ class Row(NamedTuple):
 class FirstSchedule(NamedTuple):
     """A schedule that is known, and the ticks that it takes."""
 
-    rows: list[Row]
+    rows: list[TickRow]
     ticks: int
 
 
@@ -48,7 +48,7 @@ MakeFirst = Callable[[], FirstSchedule | None]
 
 
 @dataclass(frozen=True)
-class Limits:
+class TickLimits:
     """How the search is done.
 
     Parameters
@@ -90,7 +90,9 @@ class Optimum:
     seconds: float
 
 
-def least_time(timed: TimedInstance, limits: Limits, starts: Sequence[MakeFirst] | None = None) -> Optimum:
+def least_time(
+    timed: TimedInstance, limits: TickLimits, starts: Sequence[MakeFirst] | None = None
+) -> Optimum:
     """Return the schedule of least time, or the best one found in time with what is proven.
 
     Parameters
@@ -109,7 +111,7 @@ def least_time(timed: TimedInstance, limits: Limits, starts: Sequence[MakeFirst]
     """
     from ortools.sat.python import cp_model  # slow to import
 
-    from models.optimum.program import Program
+    from models.optimum.program import TickProgram
 
     begin, name = time.perf_counter(), timed.instance.topology.name
     if timed.horizon > MOST_TICKS:
@@ -121,7 +123,7 @@ def least_time(timed: TimedInstance, limits: Limits, starts: Sequence[MakeFirst]
     known = best_known(timed, limits, least, starts)
     if known is not None and known.ticks - least <= limits.gap * known.ticks:
         return Optimum(_columns(known.rows), known.ticks, least, 0.0)
-    program = Program(timed, timed.horizon if known is None else known.ticks - 1, least)
+    program = TickProgram(timed, timed.horizon if known is None else known.ticks - 1, least)
     solver = cp_model.CpSolver()
     solver.parameters.max_time_in_seconds = max(limits.seconds - (time.perf_counter() - begin), LEAST_SECONDS)
     solver.parameters.num_workers = limits.threads
@@ -140,7 +142,7 @@ def least_time(timed: TimedInstance, limits: Limits, starts: Sequence[MakeFirst]
 
 
 def best_known(
-    timed: TimedInstance, limits: Limits, least: int, starts: Sequence[MakeFirst] | None = None
+    timed: TimedInstance, limits: TickLimits, least: int, starts: Sequence[MakeFirst] | None = None
 ) -> FirstSchedule | None:
     """Return the shortest of the first schedules, or the first that is within the gap of `least` ticks."""
     known = None
@@ -153,7 +155,7 @@ def best_known(
     return known
 
 
-def _columns(rows: list[Row]) -> Int64Array:
+def _columns(rows: list[TickRow]) -> Int64Array:
     return np.array(sorted(rows), dtype=np.int64).reshape(-1, 3).T
 
 
@@ -180,7 +182,7 @@ def _greedy(timed: TimedInstance, rng: np.random.Generator, *, whole: bool) -> F
     weights = np.array([1.0, -instance.topology.num_ranks * rng.random(), 2 * rng.random()])
     missing = int((instance.wanters[items] & ~coming).sum())
     free = [(0, float(rng.random()), link) for link in range(len(timed.ends))]
-    rows: list[Row] = []
+    rows: list[TickRow] = []
     while missing and free:
         now, _, link = heapq.heappop(free)
         a, b = timed.ends[link]
@@ -199,12 +201,12 @@ def _greedy(timed: TimedInstance, rng: np.random.Generator, *, whole: bool) -> F
         end = now + timed.alpha[link] + timed.move[link] * len(chosen)
         missing -= int(instance.wanters[items[chosen], b].sum())
         coming[chosen, b], held[chosen, b] = True, end
-        rows += [Row(now, link, int(c)) for c in chosen]
+        rows += [TickRow(now, link, int(c)) for c in chosen]
         heapq.heappush(free, (end, float(rng.random()), link))
     return FirstSchedule(rows, int(held[instance.wanters[items]].max()))
 
 
-def replayed(timed: TimedInstance, rows: Iterable[Row]) -> FirstSchedule:
+def replayed(timed: TimedInstance, rows: Iterable[TickRow]) -> FirstSchedule:
     """Return the schedule of rows, those of one link and start as a message, each as early as it can be.
 
     Parameters
@@ -219,13 +221,13 @@ def replayed(timed: TimedInstance, rows: Iterable[Row]) -> FirstSchedule:
         messages.setdefault((start, link), []).append(chunk)
     at = np.where(timed.instance.holders[timed.instance.item], 0, timed.horizon).astype(np.int64)
     free = [0] * len(timed.ends)
-    found: list[Row] = []
+    found: list[TickRow] = []
     for (_, link), chunks in messages.items():
         a, b = timed.ends[link]
         start = max(free[link], int(at[chunks, a].max()))
         free[link] = start + timed.alpha[link] + timed.move[link] * len(chunks)
         at[chunks, b] = free[link]
-        found += [Row(start, link, c) for c in chunks]
+        found += [TickRow(start, link, c) for c in chunks]
     return FirstSchedule(found, max(free))
 
 

@@ -71,7 +71,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Limits:
+class StepLimits:
     """How the program is solved.
 
     Parameters
@@ -88,7 +88,7 @@ class Limits:
     start: bool = True
 
 
-def fewest_rounds(instance: Instance, steps: int, limits: Limits = Limits()) -> Answer:
+def fewest_rounds(instance: Instance, steps: int, limits: StepLimits = StepLimits()) -> Answer:
     """Return the schedule of S steps with the fewest rounds.
 
     Parameters
@@ -129,7 +129,7 @@ def fewest_rounds(instance: Instance, steps: int, limits: Limits = Limits()) -> 
     return Answer(steps, rounds, proven, rows, stats)
 
 
-def in_rounds(instance: Instance, steps: int, rounds: int, limits: Limits = Limits()) -> Answer:
+def in_rounds(instance: Instance, steps: int, rounds: int, limits: StepLimits = StepLimits()) -> Answer:
     """Return a schedule of S steps and at most R rounds: SCCL's own question.
 
     Parameters
@@ -168,14 +168,14 @@ def in_rounds(instance: Instance, steps: int, rounds: int, limits: Limits = Limi
     return Answer(steps, reached, proven, rows, {**search.stats, "solver_gap": (reached - proven) / reached})
 
 
-def _too_large(instance: Instance, steps: int, limits: Limits) -> bool:
+def _too_large(instance: Instance, steps: int, limits: StepLimits) -> bool:
     """Whether the program would take longer to write than it may; what `build` refuses is not counted."""
     if limits.seconds is None or places(instance, steps) > MOST_PLACES:
         return False
     return crossings(instance, steps) > PER_SECOND * max(1.0, limits.seconds)
 
 
-def _none_in_time(what: str, limits: Limits) -> NoSchedule:
+def _none_in_time(what: str, limits: StepLimits) -> NoSchedule:
     limit = "" if limits.seconds is None else f" in {limits.seconds:g} s"
     return NoSchedule(f"sccl: {limits.solver} found no {what}{limit}; give it more time or fewer chunks")
 
@@ -190,7 +190,7 @@ def _described(instance: Instance, steps: int, rounds: int = 0) -> str:
     return what
 
 
-def _begun(instance: Instance, steps: int, limits: Limits) -> tuple[Int64Array | None, int | None]:
+def _begun(instance: Instance, steps: int, limits: StepLimits) -> tuple[Int64Array | None, int | None]:
     """Return the breadth-first schedule and its rounds, where it is asked for and has so many steps."""
     if not limits.start or steps != instance.least_steps:
         return None, None
@@ -201,7 +201,7 @@ def _begun(instance: Instance, steps: int, limits: Limits) -> tuple[Int64Array |
 class _Search:
     """The questions asked of one model, and what they took together."""
 
-    def __init__(self, instance: Instance, steps: int, limits: Limits) -> None:
+    def __init__(self, instance: Instance, steps: int, limits: StepLimits) -> None:
         begin = time.perf_counter()
         self.until = None if limits.seconds is None else begin + limits.seconds
         self.model, self.limits = build(instance, steps), limits
@@ -332,7 +332,7 @@ def assigned(choices: Sequence[Sequence[int]], weights: Sequence[int]) -> list[i
 
 
 @dataclass(frozen=True)
-class Point:
+class FrontierPoint:
     """A schedule of S steps, R rounds and C chunks: S α and R/C shards over the slowest link.
 
     Parameters
@@ -354,7 +354,7 @@ class Point:
 
 def frontier(
     instance: Instance, ask: Callable[[Instance, int], Answer], most_steps: int | None = None
-) -> Iterator[Point]:
+) -> Iterator[FrontierPoint]:
     """Yield the schedules of more and more steps that each have fewer rounds than all before.
 
     It begins at the least number of steps that any schedule has (the longest route of a chunk) and ends when
@@ -386,7 +386,7 @@ def frontier(
             return  # what was found before stays
         if least is None or answer.rounds < least:
             least = answer.rounds
-            yield Point(instance.chunks, answer)
+            yield FrontierPoint(instance.chunks, answer)
         if least <= max(instance.least_rounds, steps):
             return
         steps += 1

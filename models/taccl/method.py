@@ -98,9 +98,9 @@ class TacclOptions:
         if self.sketch is not None:
             read_sketch(self.sketch)
         if self.solver != "highs":
-            from models.taccl.solving import Limits, mip_options  # solvers are slow to import
+            from models.taccl.solving import StageLimits, mip_options  # solvers are slow to import
 
-            mip_options(Limits(self.solver))
+            mip_options(StageLimits(self.solver))
 
     def _check_types(self) -> None:
         for name in ("symmetry", "together"):

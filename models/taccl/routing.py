@@ -25,7 +25,7 @@ from models.taccl.solving import (
     HALF,
     NEVER,
     Deadline,
-    Limits,
+    StageLimits,
     added,
     mip_options,
     slack,
@@ -67,7 +67,7 @@ class Routing:
     stats: Mapping[str, Any]
 
 
-def route(demand: Demand, limits: Limits) -> Routing:
+def route(demand: Demand, limits: StageLimits) -> Routing:
     """Solve the routing stage.
 
     Raises
@@ -87,7 +87,7 @@ def route(demand: Demand, limits: Limits) -> Routing:
     return _solved(model, first.sent, limits, begin)
 
 
-def _solved(model: RoutingModel, first: BoolArray | None, limits: Limits, begin: float) -> Routing:
+def _solved(model: RoutingModel, first: BoolArray | None, limits: StageLimits, begin: float) -> Routing:
     """Return what the solver makes of a model, from the first routing on if there is one."""
     costs, m = model.costs, model.m
     compiled = compile_model(m)
@@ -158,7 +158,7 @@ def _needed(demand: Demand, sent: BoolArray) -> BoolArray:
     return needed
 
 
-def reroute(found: Routing, limits: Limits, rng: np.random.Generator) -> Routing | None:
+def reroute(found: Routing, limits: StageLimits, rng: np.random.Generator) -> Routing | None:
     """Return another routing that takes no longer: chunks early at ranks, these weighed at random.
 
     None if the solver stops without, or the time is over before.

@@ -263,7 +263,7 @@ class RoutingModel:
         """The rows of ports, those that are the same by symmetry once."""
         return PortRows.of(self.costs, self.orbits)
 
-    def held(self, row: Row) -> Any:
+    def held(self, row: PortRow) -> Any:
         """Return for how long a port is held."""
         count = self.orbits.sent.shape[1]
         return sum(hold * self.m.is_sent[divmod(place, count)] for place, hold in row)
@@ -331,7 +331,7 @@ class RoutingModel:
             return m.time >= min(t, self.costs.least) + self.held(rows.early[p, t])
 
 
-Row = tuple[tuple[int, float], ...]
+PortRow = tuple[tuple[int, float], ...]
 """Representatives of transfers, and for how long each holds a port."""
 
 
@@ -341,18 +341,18 @@ class PortRows(NamedTuple):
     Of the late and early rows with one left side only the tightest is here.
     """
 
-    whole: dict[int, Row]
-    late: dict[tuple[int, float], Row]
-    early: dict[tuple[int, float], Row]
+    whole: dict[int, PortRow]
+    late: dict[tuple[int, float], PortRow]
+    early: dict[tuple[int, float], PortRow]
 
     @classmethod
     def of(cls, costs: Costs, orbits: Orbits) -> PortRows:
         """Return the rows of a demand."""
         source, most = costs.demand.logical.sources, costs.least
         found = cls({}, {}, {})
-        seen: set[Row] = {()}
-        tightest: dict[Row, float] = {}
-        place: dict[Row, tuple[dict[tuple[int, float], Row], tuple[int, float]]] = {}
+        seen: set[PortRow] = {()}
+        tightest: dict[PortRow, float] = {}
+        place: dict[PortRow, tuple[dict[tuple[int, float], PortRow], tuple[int, float]]] = {}
         for p, port in enumerate(costs.uses):
             chunk, used = np.nonzero(costs.demand.allowed[:, list(port)])
             link = np.array(list(port))[used]
@@ -373,7 +373,7 @@ class PortRows(NamedTuple):
         return found
 
 
-def _row(sent: Int64Array, hold: FloatArray) -> Row:
+def _row(sent: Int64Array, hold: FloatArray) -> PortRow:
     """Return the representatives among some transfers, and for how long each holds the port in all."""
     kinds, place = np.unique(sent, return_inverse=True)
     held = np.bincount(place.ravel(), weights=hold)

@@ -62,7 +62,7 @@ import pyomo.environ as pyo
 
 from models.solvers import CompiledModel, SolverResult, Start, compile_model, solve
 from models.taccl.ordering import TimedMessages, timed
-from models.taccl.solving import HALF, Limits, mip_options, slack, stats_of, takes_start, unsolved
+from models.taccl.solving import HALF, StageLimits, mip_options, slack, stats_of, takes_start, unsolved
 from models.taccl.transfers import Contiguity, PortUse, Transfers
 
 
@@ -333,7 +333,7 @@ class SchedulingModel:
 
 
 def exactly_scheduled(
-    first: TimedMessages, contiguity: Contiguity, limits: Limits
+    first: TimedMessages, contiguity: Contiguity, limits: StageLimits
 ) -> tuple[TimedMessages, dict[str, Any]]:
     """Return the times with messages of several chunks where they pay, and what the solver took.
 

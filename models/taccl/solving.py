@@ -61,7 +61,7 @@ NEVER = Deadline()
 
 
 @dataclass(frozen=True)
-class Limits:
+class StageLimits:
     """How a model is solved.
 
     Parameters
@@ -82,7 +82,7 @@ class Limits:
     seed: int = 0
 
 
-def mip_options(limits: Limits) -> Any:
+def mip_options(limits: StageLimits) -> Any:
     """Return a back-end's options for a mixed-integer program.
 
     Raises
@@ -99,7 +99,7 @@ def mip_options(limits: Limits) -> Any:
     return options(time_limit=seconds, relative_gap=limits.gap, seed=limits.seed)
 
 
-def slack(limits: Limits) -> float:
+def slack(limits: StageLimits) -> float:
     """Return by which an upper bound must exceed a time of about 1 to 100 that is known to be reached.
 
     A solver on a grid rounds each time on the way up to it.
@@ -108,7 +108,7 @@ def slack(limits: Limits) -> float:
     return SLACK if grid is None else GRID_STEPS / grid
 
 
-def takes_start(limits: Limits) -> bool:
+def takes_start(limits: StageLimits) -> bool:
     """Whether the solver begins from values."""
     return Feature.START in find_backend(limits.solver).features
 

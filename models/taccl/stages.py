@@ -36,7 +36,7 @@ from models.taccl.method import TacclOptions
 from models.taccl.ordering import TimedMessages, ordered, timed
 from models.taccl.routing import Routing, reroute, route
 from models.taccl.scheduling import exactly_scheduled
-from models.taccl.solving import Deadline, Limits, joined
+from models.taccl.solving import Deadline, StageLimits, joined
 from models.taccl.transfers import Transfers
 from schedules.collective import Kind
 from schedules.method import Problem
@@ -53,7 +53,7 @@ US = 1e6
 
 
 @dataclass(frozen=True)
-class Shares:
+class TimeShares:
     """How time and effort are shared out; each is a part of the time that is left when it is asked for.
 
     The parts are such that all rows of Table 2 of the paper have a routing and an order within 60 s
@@ -81,12 +81,12 @@ class Shares:
     tries: int = 200
 
 
-SHARES = Shares()
+SHARES = TimeShares()
 TransfersOf = Callable[[Demand, BoolArray], Transfers]
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class TimedRouting:
     """A routing in time.
 
     Parameters
@@ -119,7 +119,7 @@ class Planner:
     rng: np.random.Generator
     transfers_of: TransfersOf
 
-    def best(self, problem: Problem, deadline: Deadline) -> Plan:
+    def best(self, problem: Problem, deadline: Deadline) -> TimedRouting:
         """Return the routing and order that end first, of those that are tried.
 
         Where a symmetry that was found, not asked for, may cost time or leaves no routing, routing is done
@@ -146,11 +146,11 @@ class Planner:
             best = min(best, self.planned(plain, deadline), key=lambda plan: plan.times.end)
         return best
 
-    def planned(self, demand: Demand, deadline: Deadline) -> Plan:
+    def planned(self, demand: Demand, deadline: Deadline) -> TimedRouting:
         """Return the best of a routing and, while no order meets its time, of others that take no longer."""
         options = self.options
         until = deadline.share(SHARES.first) if options.again else deadline
-        limits = Limits(options.solver, until, options.relative_gap)
+        limits = StageLimits(options.solver, until, options.relative_gap)
         first = route(demand, limits)
         best = self.in_order(first, deadline)
         for _ in range(options.again):
@@ -161,16 +161,18 @@ class Planner:
                 best = min(best, self.in_order(other, deadline), key=lambda plan: plan.times.end)
         return best
 
-    def in_order(self, routing: Routing, deadline: Deadline) -> Plan:
+    def in_order(self, routing: Routing, deadline: Deadline) -> TimedRouting:
         """Return a routing with the best order of its transfers that is found."""
         transfers = self.transfers_of(routing.demand, routing.sent)
         tries = self.options.tries
         if tries is None:
             tries = min(SHARES.tries, SHARES.effort // max(1, len(transfers)))
-        return Plan(routing, ordered(transfers, _bound(routing, transfers), tries, self.rng, deadline))
+        return TimedRouting(
+            routing, ordered(transfers, _bound(routing, transfers), tries, self.rng, deadline)
+        )
 
 
-def _receives_in_time(plan: Plan) -> bool:
+def _receives_in_time(plan: TimedRouting) -> bool:
     """Return whether a plan takes no longer than the ranks need to receive what they must."""
     costs = Costs(plan.routing.demand)
     end = plan.times.end * float(plan.times.transfers.tick)
@@ -195,9 +197,11 @@ def demand_for(problem: Problem, options: TacclOptions) -> Demand:
     return with_symmetry(demand, what, ranks)
 
 
-def scheduled(plan: Plan, options: TacclOptions, deadline: Deadline) -> tuple[Plan, dict[str, Any]]:
+def scheduled(
+    plan: TimedRouting, options: TacclOptions, deadline: Deadline
+) -> tuple[TimedRouting, dict[str, Any]]:
     """Return the plan with messages of several chunks where they pay, and the stats of all stages."""
-    limits = Limits(options.solver, deadline, options.relative_gap)
+    limits = StageLimits(options.solver, deadline, options.relative_gap)
     times, stats = exactly_scheduled(plan.times, options.contiguity, limits)
     whole = joined(plan.routing.stats, stats)
     seconds = float(times.end * times.transfers.tick)
@@ -206,7 +210,7 @@ def scheduled(plan: Plan, options: TacclOptions, deadline: Deadline) -> tuple[Pl
         "routing_bound_us": plan.routing.bound * US,
         "scheduled_us": seconds * US,
     }
-    return Plan(plan.routing, times), whole
+    return TimedRouting(plan.routing, times), whole
 
 
 def synthesized(problem: Problem, options: TacclOptions, rng: np.random.Generator) -> Schedule:
@@ -231,7 +235,7 @@ def planning(problem: Problem, options: TacclOptions, deadline: Deadline) -> Dea
 
 def _spreading(
     problem: Problem, options: TacclOptions, deadline: Deadline, rng: np.random.Generator
-) -> tuple[Plan, dict[str, Any]]:
+) -> tuple[TimedRouting, dict[str, Any]]:
     """Return the plan of what copies, and its stats."""
     planner = Planner(options, rng, Transfers.spreading)
     return scheduled(planner.best(problem, planning(problem, options, deadline)), options, deadline)
@@ -239,7 +243,7 @@ def _spreading(
 
 def _reduction(
     problem: Problem, options: TacclOptions, deadline: Deadline, rng: np.random.Generator
-) -> tuple[Plan, dict[str, Any]]:
+) -> tuple[TimedRouting, dict[str, Any]]:
     """Return the inverse of what copies on the transposed network."""
     topology = problem.topology
     opposite = Problem(transpose(topology), problem.collective.reverse, problem.size)

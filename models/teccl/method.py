@@ -28,7 +28,7 @@ from topologies.transforms import transpose
 from topologies.units import parse_time
 
 if TYPE_CHECKING:
-    from models.teccl.search import Found, Limits
+    from models.teccl.search import EpochLimits, EpochSchedule
 
 KINDS = (*BY_ALLGATHER, Kind.BROADCAST, Kind.REDUCE, Kind.SCATTER, Kind.GATHER, Kind.ALL_TO_ALL)
 DEFAULT_SIZE = Fraction(2**20)
@@ -224,12 +224,12 @@ class _Task:
 
     def forward(self, problem: Problem) -> Schedule:
         """Return the schedule of a collective that does not combine."""
-        from models.teccl.search import Limits  # Pyomo is slow to import
+        from models.teccl.search import EpochLimits  # Pyomo is slow to import
 
         options = self.options
         instance = Instance(problem.topology, problem.collective, options.chunks, "teccl", switches=True)
         seconds = float(parse_time(options.time_limit))
-        limits = Limits(options.solver, seconds, options.gap, self.seed, options.buffers, options.cuts)
+        limits = EpochLimits(options.solver, seconds, options.gap, self.seed, options.buffers, options.cuts)
         backwards = problem.topology is not self.problem.topology
         best = options.length == BEST and self.epoch is None
         length = self.epoch or (FASTEST if best else options.length)
@@ -242,7 +242,9 @@ class _Task:
         return schedule_of(epochs, _found(epochs, options, limits, known))
 
 
-def _found(epochs: Epochs, options: TecclOptions, limits: Limits, known: StartSchedule | None) -> Found:
+def _found(
+    epochs: Epochs, options: TecclOptions, limits: EpochLimits, known: StartSchedule | None
+) -> EpochSchedule:
     from models.teccl.rounds import by_rounds
     from models.teccl.search import earliest_finish, least_finish, most_reward
 
@@ -260,7 +262,7 @@ def _found(epochs: Epochs, options: TecclOptions, limits: Limits, known: StartSc
 
 
 def _of_all_lengths(
-    first: Epochs, options: TecclOptions, limits: Limits, known: StartSchedule | None
+    first: Epochs, options: TecclOptions, limits: EpochLimits, known: StartSchedule | None
 ) -> Schedule:
     """Return the schedule that ends first over all lengths, those of the least bound tried first.
 
@@ -292,7 +294,7 @@ def _end(schedule: Schedule) -> Fraction:
     return Fraction(schedule.tick or 0) * schedule.stats["epochs"]
 
 
-def schedule_of(epochs: Epochs, found: Found) -> Schedule:
+def schedule_of(epochs: Epochs, found: EpochSchedule) -> Schedule:
     """Return the transfers in the time clock, a tick being an epoch."""
     instance = epochs.instance
     route, number, start = np.array(found.transfers, dtype=np.int64).reshape(-1, 3).T

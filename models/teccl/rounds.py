@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 from models.solvers import SolutionStatus
 from models.teccl.epochs import Epochs, Transfer, finish_of, needed
-from models.teccl.program import EpochState, Program
-from models.teccl.search import Cost, Found, Goal, Limits, none, solved, transfers_of
+from models.teccl.program import EpochProgram, EpochState
+from models.teccl.search import EpochLimits, EpochSchedule, Goal, SolveCost, none, solved, transfers_of
 
 CLOSER = 0.5
 """Weight of being nearer, of a whole demand met in the round's last epoch."""
@@ -23,7 +23,7 @@ ENOUGH = 0.02
 """Gap at which a round's reward is good enough: the last percent costs most and says little of the finish."""
 
 
-def by_rounds(epochs: Epochs, limits: Limits, window: int) -> Found:
+def by_rounds(epochs: Epochs, limits: EpochLimits, window: int) -> EpochSchedule:
     """Return a schedule made round by round.
 
     Parameters
@@ -39,7 +39,7 @@ def by_rounds(epochs: Epochs, limits: Limits, window: int) -> Found:
         If a round brings nothing closer in its time.
     """
     window = max(window, *epochs.lasts)
-    cost, until = Cost(), time.perf_counter() + limits.seconds
+    cost, until = SolveCost(), time.perf_counter() + limits.seconds
     state, passed, sent = EpochState.start(epochs), 0, list[Transfer]()
     while True:
         farthest = _epochs_left(epochs, state)
@@ -61,7 +61,7 @@ def by_rounds(epochs: Epochs, limits: Limits, window: int) -> Found:
         state, passed = state.after(epochs, transfers, window), passed + window
     kept = needed(epochs, sent)
     ended = finish_of(epochs, kept)
-    return Found(kept, ended, min(epochs.least, ended), cost)
+    return EpochSchedule(kept, ended, min(epochs.least, ended), cost)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ class _Round:
     """What a round begins with, its W epochs, and how long it may take."""
 
     epochs: Epochs
-    limits: Limits
+    limits: EpochLimits
     state: EpochState
     window: int
     seconds: float
@@ -77,11 +77,11 @@ class _Round:
 
 def _epochs_left(epochs: Epochs, state: EpochState) -> int:
     """Return the epochs that the farthest chunk still needs."""
-    program = Program(epochs, state, 0)
+    program = EpochProgram(epochs, state, 0)
     return max((int(program.earliest[c, n]) for c, n in program.missing), default=0)
 
 
-def _last(task: _Round, cost: Cost) -> list[Transfer] | None:
+def _last(task: _Round, cost: SolveCost) -> list[Transfer] | None:
     """Return transfers that meet all demands within the window as early as can be; None if there are none."""
     horizon, best = task.window, None
     until = time.perf_counter() + task.seconds
@@ -95,9 +95,9 @@ def _last(task: _Round, cost: Cost) -> list[Transfer] | None:
     return best
 
 
-def _nearer(task: _Round, cost: Cost) -> list[Transfer]:
+def _nearer(task: _Round, cost: SolveCost) -> list[Transfer]:
     """Return the transfers of most reward."""
-    program = Program(task.epochs, task.state, task.window, whole=False, buffers=task.limits.buffers)
+    program = EpochProgram(task.epochs, task.state, task.window, whole=False, buffers=task.limits.buffers)
     near = replace(task.limits, gap=max(task.limits.gap, ENOUGH))
     result = solved(program, near, task.seconds, cost, Goal(closer=CLOSER))
     return [] if result.status is SolutionStatus.NONE else transfers_of(program, result)

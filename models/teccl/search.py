@@ -30,7 +30,7 @@ from models.solvers import (
 )
 from models.solvers.outcome import least_whole
 from models.teccl.epochs import Epochs, Transfer, by_epoch, finish_of, needed
-from models.teccl.program import EpochState, Program
+from models.teccl.program import EpochProgram, EpochState
 from models.teccl.starts import shortest
 from topologies.errors import NoSchedule
 
@@ -47,7 +47,7 @@ NOT_NEEDED = "none: the start meets the bound"
 
 
 @dataclass(frozen=True)
-class Limits:
+class EpochLimits:
     """How programs are solved.
 
     Parameters
@@ -81,10 +81,10 @@ class Limits:
         """Return whether a schedule is within the gap of what is proven."""
         return finish - least <= self.gap * finish
 
-    def program(self, epochs: Epochs, horizon: int, state: EpochState | None = None) -> Program:
+    def program(self, epochs: Epochs, horizon: int, state: EpochState | None = None) -> EpochProgram:
         """Return the program in which all demands are met by an epoch."""
         state = EpochState.start(epochs) if state is None else state
-        return Program(epochs, state, horizon, buffers=self.buffers, cuts=self.cuts)
+        return EpochProgram(epochs, state, horizon, buffers=self.buffers, cuts=self.cuts)
 
     def options(self, seconds: float, gap: float | None = None) -> Any:
         """Return a back-end's options."""
@@ -99,7 +99,7 @@ class Goal:
     Parameters
     ----------
     closer
-        The most reward, with this term (`Program.add_reward`); None: not asked for.
+        The most reward, with this term (`EpochProgram.add_reward`); None: not asked for.
     least
         The earliest finish, which is at least this; None: not asked for. Neither: any feasible point.
     start
@@ -110,7 +110,7 @@ class Goal:
     least: int | None = None
     start: list[Transfer] | None = None
 
-    def add_to(self, program: Program) -> None:
+    def add_to(self, program: EpochProgram) -> None:
         """Add the objective."""
         if self.closer is not None:
             program.add_reward(self.closer)
@@ -124,7 +124,7 @@ ANY = Goal()
 
 
 @dataclass
-class Cost:
+class SolveCost:
     """What all solves took together, and how large the largest was."""
 
     build_s: float = 0.0
@@ -143,7 +143,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Found:
+class EpochSchedule:
     """A schedule in epochs.
 
     Parameters
@@ -163,13 +163,13 @@ class Found:
     transfers: list[Transfer]
     finish: int
     proven: int
-    cost: Cost
+    cost: SolveCost
     stats: Mapping[str, Any] = field(default_factory=dict)
 
 
 def earliest_finish(
-    epochs: Epochs, limits: Limits, most: int = 0, start: list[Transfer] | None = None
-) -> Found:
+    epochs: Epochs, limits: EpochLimits, most: int = 0, start: list[Transfer] | None = None
+) -> EpochSchedule:
     """Return the schedule that meets all demands in the fewest epochs.
 
     Each number of epochs has half of the time that is left; one that is undecided then is left behind
@@ -190,7 +190,7 @@ def earliest_finish(
     NoSchedule
         If there is none in so many epochs, or none was found in time.
     """
-    cost, begin = Cost(), time.perf_counter()
+    cost, begin = SolveCost(), time.perf_counter()
     proven = limits.least(epochs)
     finish = int(proven / (1 - limits.gap))
     finish = min(finish, most) if most else finish
@@ -216,12 +216,14 @@ def earliest_finish(
     raise none(epochs, f"found none in {most} epochs in {limits.seconds:g} s; give it more time")
 
 
-def least_finish(epochs: Epochs, limits: Limits, most: int = 0, start: list[Transfer] | None = None) -> Found:
+def least_finish(
+    epochs: Epochs, limits: EpochLimits, most: int = 0, start: list[Transfer] | None = None
+) -> EpochSchedule:
     """Return the schedule that meets all demands in the fewest epochs, by one program.
 
     Parameters and errors are those of `earliest_finish`.
     """
-    cost, least = Cost(), limits.least(epochs)
+    cost, least = SolveCost(), limits.least(epochs)
     if start is not None and limits.enough(finish_of(epochs, start), least):
         return _found(epochs, start, least, cost)
     horizon = finish_of(epochs, shortest(epochs) if start is None else start)
@@ -242,7 +244,9 @@ def least_finish(epochs: Epochs, limits: Limits, most: int = 0, start: list[Tran
     return _found(epochs, start, proven, cost)
 
 
-def most_reward(epochs: Epochs, limits: Limits, horizon: int, start: list[Transfer] | None = None) -> Found:
+def most_reward(
+    epochs: Epochs, limits: EpochLimits, horizon: int, start: list[Transfer] | None = None
+) -> EpochSchedule:
     """Return the schedule of at most K epochs with the largest reward: the paper's objective.
 
     Raises
@@ -250,7 +254,7 @@ def most_reward(epochs: Epochs, limits: Limits, horizon: int, start: list[Transf
     NoSchedule
         If there is none in so many epochs, or none was found in time.
     """
-    cost = Cost()
+    cost = SolveCost()
     if horizon < limits.least(epochs):
         least = limits.least(epochs)
         raise none(epochs, f"there is none in {horizon} epochs, at least {least} are needed")
@@ -264,12 +268,14 @@ def most_reward(epochs: Epochs, limits: Limits, horizon: int, start: list[Transf
     return replace(found, stats={"solver_gap": round(result.gap or 0.0, GAP_DIGITS)})
 
 
-def _found(epochs: Epochs, transfers: list[Transfer], proven: int, cost: Cost) -> Found:
+def _found(epochs: Epochs, transfers: list[Transfer], proven: int, cost: SolveCost) -> EpochSchedule:
     ended = finish_of(epochs, transfers)
-    return Found(transfers, ended, min(proven, ended), cost)
+    return EpochSchedule(transfers, ended, min(proven, ended), cost)
 
 
-def solved(program: Program, limits: Limits, seconds: float, cost: Cost, goal: Goal = ANY) -> SolverResult:
+def solved(
+    program: EpochProgram, limits: EpochLimits, seconds: float, cost: SolveCost, goal: Goal = ANY
+) -> SolverResult:
     """Return the answer to a program.
 
     Parameters
@@ -312,7 +318,7 @@ def _most_transfers(seconds: float) -> int:
     return min(MOST_TRANSFERS, max(TRANSFERS_A_SECOND, int(seconds * TRANSFERS_A_SECOND)))
 
 
-def transfers_of(program: Program, result: SolverResult) -> list[Transfer]:
+def transfers_of(program: EpochProgram, result: SolverResult) -> list[Transfer]:
     """Return what a solution sends, by epoch."""
     sent = program.m.F.items()
     return sorted((Transfer(*place) for place, f in sent if result.value(f) > HALF), key=by_epoch)

@@ -6,7 +6,7 @@ import pytest
 from ortools.sat.python import cp_model
 
 from models.optimum import TimedInstance
-from models.optimum.program import Program
+from models.optimum.program import TickProgram
 from models.sccl import Instance
 from tests.models.optimum.cases import problem
 
@@ -16,7 +16,7 @@ def program():
     task = problem("mesh:3x1?alpha=0us", 2000, "broadcast", root=0)
     timed = TimedInstance(Instance(task.topology, task.collective, 2), Fraction(2000))
     assert (timed.alpha[0], timed.move[0]) == (0, 1)
-    return Program(timed, deadline=8, least=0)
+    return TickProgram(timed, deadline=8, least=0)
 
 
 def test_every_family_is_a_function_of_its_name():
@@ -33,7 +33,7 @@ def test_every_family_is_a_function_of_its_name():
         "the_end_is_after_every_arrival",
     ]
     for name in families:
-        assert Program.__dict__[name].__doc__
+        assert TickProgram.__dict__[name].__doc__
 
 
 def test_the_least_time_is_that_by_hand():

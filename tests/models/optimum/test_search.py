@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from models.optimum import Limits, TimedInstance, least_time
+from models.optimum import TickLimits, TimedInstance, least_time
 from models.sccl import Instance
 from schedules import Problem, collective
 from tests.models.optimum.cases import exhaustive, made, problem, seconds
@@ -33,7 +33,7 @@ def test_no_order_of_messages_is_faster(text, kind, details, size):
     task = problem(text, size, kind, **details)
     if kind in {"scatter", "gather", "all-to-all"}:
         found = least_time(
-            TimedInstance(Instance(task.topology, task.collective, 1), task.size), Limits(20.0)
+            TimedInstance(Instance(task.topology, task.collective, 1), task.size), TickLimits(20.0)
         )
         assert found.ticks == found.proven
         return

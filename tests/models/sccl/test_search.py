@@ -7,7 +7,7 @@ import pytest
 
 from models.sccl import Instance, search
 from models.sccl.method import schedule_of
-from models.sccl.search import Answer, Limits, assigned, fewest_rounds, frontier, in_rounds
+from models.sccl.search import Answer, StepLimits, assigned, fewest_rounds, frontier, in_rounds
 from schedules import collective
 from schedules.verify import verify
 from tests.models.sccl.cases import brute_force, instance
@@ -52,7 +52,7 @@ def test_the_fewest_rounds_are_those_of_an_exhaustive_search(text, chunks, steps
 def test_every_back_end_finds_the_published_optimum_of_fewest_steps(solver, text, steps, rounds):
     task = instance(text)
     assert task.least_steps == steps
-    answer = fewest_rounds(task, steps, Limits(solver, start=False))
+    answer = fewest_rounds(task, steps, StepLimits(solver, start=False))
     assert (answer.rounds, answer.proven) == (rounds, rounds)
     verify(schedule_of(task, answer))
 
@@ -61,7 +61,7 @@ def test_every_back_end_finds_the_published_optimum_of_fewest_steps(solver, text
 @pytest.mark.parametrize("start", [True, False])
 def test_given_rounds_are_met_or_proven_impossible(solver, start):
     """A broadcast of 2 chunks along a line of 3 in 2 steps: in each both cross a link, so 4 rounds."""
-    task, limits = instance("mesh:3x1", 2, "broadcast"), Limits(solver, start=start)
+    task, limits = instance("mesh:3x1", 2, "broadcast"), StepLimits(solver, start=start)
     assert max(task.least_rounds, 2) == 2  # no lower bound knows it
     for rounds in (2, 3):
         with pytest.raises(
@@ -79,7 +79,9 @@ def test_given_rounds_are_met_or_proven_impossible(solver, start):
 )
 def test_a_start_changes_nothing_but_the_time(text, chunks):
     task = instance(text, chunks)
-    begun, alone = (fewest_rounds(task, task.least_steps, Limits(seconds=20, start=s)) for s in (True, False))
+    begun, alone = (
+        fewest_rounds(task, task.least_steps, StepLimits(seconds=20, start=s)) for s in (True, False)
+    )
     verify(schedule_of(task, begun))
     assert begun.optimal
     assert alone.optimal
@@ -89,7 +91,7 @@ def test_a_start_changes_nothing_but_the_time(text, chunks):
 def test_without_time_the_start_is_the_answer_with_what_is_proven():
     """On a hypercube of 16, 15 chunks over 4 links need 4 rounds; by distance, 4, 6, 4 and 1, they take 5."""
     task = instance("hypercube:4")
-    answer = fewest_rounds(task, 4, Limits(seconds=0.01))
+    answer = fewest_rounds(task, 4, StepLimits(seconds=0.01))
     verify(schedule_of(task, answer))
     assert (answer.rounds, answer.proven) == (5, 4)
     assert answer.stats["solver_gap"] == 0.2
@@ -146,6 +148,6 @@ def test_a_program_that_takes_longer_to_write_than_is_given_is_not_begun(monkeyp
     instance = Instance(parse_topology("torus:4x4x4"), collective("all-to-all", 64), 1)
     monkeypatch.setattr(search, "build", None)
     with pytest.raises(NoSchedule, match=r"found no all-to-all of 1 chunks a shard in 6 steps on .* in 7 s"):
-        fewest_rounds(instance, 6, Limits(seconds=7.0))
+        fewest_rounds(instance, 6, StepLimits(seconds=7.0))
     with pytest.raises(NoSchedule, match=r"found no all-to-all .* in 6 steps and 33 rounds on .* in 7 s"):
-        in_rounds(instance, 6, 33, Limits(seconds=7.0))
+        in_rounds(instance, 6, 33, StepLimits(seconds=7.0))

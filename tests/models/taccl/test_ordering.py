@@ -7,7 +7,7 @@ import pytest
 
 from models.taccl.ordering import NOWHERE, arrays_of, choose, earliest, timed
 from models.taccl.routing import route
-from models.taccl.solving import Deadline, Limits
+from models.taccl.solving import Deadline, StageLimits
 from models.taccl.transfers import Transfers
 from tests.models.taccl.cases import (
     demand,
@@ -52,7 +52,7 @@ def twin(transfers: Transfers, rank, backwards):
 @pytest.mark.parametrize("reduces", [False, True])
 def test_the_kernel_chooses_as_its_twin(backwards, reduces):
     d = demand("ndv2:2", sketch="ndv2-sk-1")
-    sent = route(d, Limits(deadline=Deadline.after(2))).sent
+    sent = route(d, StageLimits(deadline=Deadline.after(2))).sent
     transfers = Transfers.spreading(d, sent)
     if reduces:
         transfers = Transfers.reducing(d, sent, d.logical, together=False)

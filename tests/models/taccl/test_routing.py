@@ -11,7 +11,7 @@ from models.taccl.demand import (
     Demand,
 )
 from models.taccl.routing import route
-from models.taccl.solving import Limits
+from models.taccl.solving import StageLimits
 from tests.models.taccl.cases import demand, made
 from topologies.errors import NoSchedule
 
@@ -63,15 +63,15 @@ def test_routing_is_the_best_of_all_trees(text):
     d = demand(text)
     ways = [list(arborescences(d, c)) for c in range(len(d))]
     best = float(min(least_time(d, trees) for trees in itertools.product(*ways)))
-    found = route(d, Limits())
+    found = route(d, StageLimits())
     assert found.time == pytest.approx(best, rel=1e-9)
     assert found.bound == pytest.approx(best, rel=1e-4)
 
 
 @pytest.mark.parametrize("solver", ["highs", "scip", "cp-sat"])
 def test_every_solver_finds_a_routing_as_good(solver):
-    found = route(demand("mesh:2x3"), Limits(solver))
-    expected = route(demand("mesh:2x3"), Limits())
+    found = route(demand("mesh:2x3"), StageLimits(solver))
+    expected = route(demand("mesh:2x3"), StageLimits())
     assert found.time == pytest.approx(expected.time, rel=1e-9)
     if solver == "cp-sat":  # on its grid it proves nothing of the model as given
         assert found.stats["solver_gap"] is None
@@ -82,7 +82,7 @@ def test_every_solver_finds_a_routing_as_good(solver):
 def test_transfers_are_alike_under_the_symmetry():
     d = demand("hypercube:3", symmetry=True)
     assert d.symmetry
-    sent = route(d, Limits()).sent
+    sent = route(d, StageLimits()).sent
     for chunks, links, _ in d.symmetry:
         assert np.array_equal(sent, sent[np.ix_(chunks, links)])
 

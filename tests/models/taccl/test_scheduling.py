@@ -18,7 +18,7 @@ from models.taccl.logical import sketched_links
 from models.taccl.ordering import ordered
 from models.taccl.routing import greedy_routing, route
 from models.taccl.scheduling import Order, SchedulingModel, exactly_scheduled
-from models.taccl.solving import Deadline, Limits
+from models.taccl.solving import Deadline, StageLimits
 from models.taccl.transfers import Contiguity, Transfers
 from schedules import collective
 from schedules.durations import messages, transfer_ticks
@@ -63,7 +63,7 @@ def test_contiguity_is_the_best_of_all_ways_to_join_neighbours():
     what = collective("gather", 16)
     logical = sketched_links(topology, read_sketch("ndv2-sk-1"))
     d = demand_of(logical, what, Chunks.even(what, 1), Fraction(16 * 1000), PathRules())
-    transfers = Transfers.spreading(d, route(d, Limits(deadline=Deadline.after(2))).sent)
+    transfers = Transfers.spreading(d, route(d, StageLimits(deadline=Deadline.after(2))).sent)
     first = ordered(transfers, 0, 0, np.random.default_rng(0))
     sequence = [transfer for (transfer,) in first.messages]
     long = [transfer for transfer in sequence if logical.links[transfers.link[transfer]].between]
@@ -79,7 +79,7 @@ def test_contiguity_is_the_best_of_all_ways_to_join_neighbours():
             )
         )
     assert ends[0] == first.end
-    found, stats = exactly_scheduled(first, Contiguity.BETWEEN, Limits(gap=1e-9))
+    found, stats = exactly_scheduled(first, Contiguity.BETWEEN, StageLimits(gap=1e-9))
     assert found.end == pytest.approx(min(ends), rel=1e-6)
     assert found.end < first.end
     assert stats["solver_gap"] == pytest.approx(0, abs=1e-6)

@@ -1,6 +1,6 @@
 """Deadlines and limits."""
 
-from models.taccl.solving import Deadline, Limits
+from models.taccl.solving import Deadline, StageLimits
 
 
 def test_a_deadline_shares_out_what_is_left(clock):
@@ -18,4 +18,4 @@ def test_a_deadline_shares_out_what_is_left(clock):
 
 
 def test_limits_have_no_end_unless_given():
-    assert Limits().deadline.left == float("inf")
+    assert StageLimits().deadline.left == float("inf")

@@ -218,6 +218,8 @@ def test_a_program_too_large_for_its_time_is_not_begun():
     """Epochs of a millionth of a microsecond: counted, not listed."""
     task = problem("ring:4", size=2**20)
     begin = time.process_time()
-    with pytest.raises(NoSchedule, match=r"transfers to decide; give it a window, longer epochs or more time"):
+    with pytest.raises(
+        NoSchedule, match=r"transfers to decide; give it a window, longer epochs or more time"
+    ):
         made(task, epoch="0.000001us")
     assert time.process_time() - begin < 5
