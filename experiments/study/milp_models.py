@@ -70,7 +70,8 @@ class TacclProgram:
     @property
     def settings(self) -> Any:
         """The method's options; the sketch is read."""
-        from models.taccl.options import Contiguity, TacclOptions
+        from models.taccl.method import TacclOptions
+        from models.taccl.transfers import Contiguity
 
         given = None if self.sketch is not None and self.chunks == 1 else self.chunks
         return TacclOptions(
@@ -163,7 +164,7 @@ def _routing(topology: Topology, options: TacclProgram) -> Instance:
 
 def _horizon(costs: Any) -> float:
     """Return a time in which all can be routed: the greedy routing's, or that of one send after the other."""
-    from models.taccl.greedy import greedy_routing
+    from models.taccl.routing import greedy_routing
 
     first = greedy_routing(costs)
     if first is None:
@@ -174,10 +175,10 @@ def _horizon(costs: Any) -> float:
 
 def _scheduling(topology: Topology, options: TacclProgram) -> Instance:
     """Return equations 16 to 21 for the greedy routing in the order of the heuristic."""
-    from models.taccl.greedy import greedy_routing
-    from models.taccl.jobs import Jobs
     from models.taccl.ordering import ordered
+    from models.taccl.routing import greedy_routing
     from models.taccl.scheduling import Order, SchedulingModel
+    from models.taccl.transfers import Transfers
 
     costs = options.costs(topology)
     first = greedy_routing(costs)
@@ -186,7 +187,7 @@ def _scheduling(topology: Topology, options: TacclProgram) -> Instance:
             f"model taccl-scheduling needs a greedy routing; the symmetry of {topology.name} leaves none: "
             "give it symmetry=false"
         )
-    times = ordered(Jobs.spreading(costs.demand, first[0]), 0, 0, np.random.default_rng(0))
+    times = ordered(Transfers.spreading(costs.demand, first[0]), 0, 0, np.random.default_rng(0))
     order = Order(times, options.settings.contiguity)
     if not order.follows:
         raise Unsupported(f"taccl-scheduling: no link of {topology.name} carries two chunks; nothing to join")
@@ -222,9 +223,9 @@ def _teccl(topology: Topology, options: ChunkedProgram) -> Instance:
     That schedule's rounds are such epochs, so there is a solution. No demand is read before its chunk can be
     there, which bounds the reward.
     """
-    from models.sccl.breadth_first import breadth_first
+    from models.sccl.search import breadth_first
     from models.teccl.epochs import SLOWEST, Epochs
-    from models.teccl.program import Program, State
+    from models.teccl.program import EpochProgram, EpochState
 
     chunked = options.instance(topology)
     schedule = breadth_first(chunked)
@@ -237,13 +238,13 @@ def _teccl(topology: Topology, options: ChunkedProgram) -> Instance:
     epochs = Epochs(chunked, Fraction(2**20), SLOWEST)
 
     def made() -> CompiledModel:
-        program = Program(epochs, State.start(epochs), rounds)
+        program = EpochProgram(epochs, EpochState.start(epochs), rounds)
         m = program.build()
         program.add_reward()
         return compile_model(m)
 
     compiled, seconds = timed(made)
-    earliest = Program(epochs, State.start(epochs), rounds).earliest
+    earliest = EpochProgram(epochs, EpochState.start(epochs), rounds).earliest
     reads = [int(earliest[c, n]) for c, n in epochs.wanted]
     after = {k: sum(Fraction(1, e + 1) for e in range(k, rounds + 1)) for k in set(reads)}
     return _checked(compiled, seconds, Fraction(sum(after[k] for k in reads)) * (1 + ROUNDING))

@@ -1,7 +1,11 @@
-"""True optima of the α-β scheduling problem on tiny networks, by CP-SAT."""
+"""True optima of the α-β scheduling problem on tiny networks, by CP-SAT.
 
-from models.optimum.clocked import Clocked
+Read `instance` (an SCCL instance in ticks), then `program` (the constraint program), `search` (first
+schedules, and what CP-SAT is asked) and `method`. SCCL and TE-CCL, beside it, ask about steps and epochs.
+"""
+
+from models.optimum.instance import TimedInstance
 from models.optimum.method import METHOD, OptimumOptions, optimum
-from models.optimum.program import Limits, Optimum, least_time
+from models.optimum.search import Optimum, TickLimits, least_time
 
-__all__ = ["METHOD", "Clocked", "Limits", "Optimum", "OptimumOptions", "least_time", "optimum"]
+__all__ = ["METHOD", "Optimum", "OptimumOptions", "TickLimits", "TimedInstance", "least_time", "optimum"]

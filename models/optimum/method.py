@@ -10,11 +10,20 @@ import numpy as np
 
 from models.bfb import METHOD as BFB
 from models.forestcoll import METHOD as FORESTCOLL
-from models.optimum.clocked import Clocked
-from models.optimum.greedy import Row, best_greedy, replayed
-from models.optimum.program import Known, Limits, least_time
+from models.optimum.instance import TimedInstance
+from models.optimum.search import (
+    FirstSchedule,
+    MakeFirst,
+    TickLimits,
+    TickRow,
+    best_greedy,
+    least_time,
+    replayed,
+)
 from models.sccl.instance import Instance
-from models.starts import NO_START, check_start
+from models.teccl import METHOD as TECCL
+from models.teccl import Epochs, TecclOptions
+from models.teccl.starts import NO_START, StartSchedule, check_start
 from schedules.capabilities import Capabilities, Switches
 from schedules.collective import Kind
 from schedules.method import Method, Problem
@@ -44,7 +53,7 @@ class OptimumOptions:
         ``"auto"``: a greedy schedule, and TE-CCL's where that is not good enough; a method, whose schedule
         is replayed in whole chunks; or ``"none"``.
     cuts
-        Whether the project's lower bounds are constraints of the program, and not only the longest way.
+        Whether the project's lower bounds are constraints of the program, and not only the longest route.
     gap
         Relative to the time found, at which to stop early.
     time_limit
@@ -137,16 +146,16 @@ def _forward(problem: Problem, options: OptimumOptions, seed: int, first: Method
     """Return the schedule of a collective that does not combine."""
     what = problem.collective
     instance = Instance(problem.topology, what, options.chunks)
-    clocked = Clocked(instance, problem.size or problem.collective.items.share[0])
-    limits = Limits(float(parse_time(options.time_limit)), seed=seed, cuts=options.cuts, gap=options.gap)
-    starts: list[Known] = []
+    timed = TimedInstance(instance, problem.size or problem.collective.items.share[0])
+    limits = TickLimits(float(parse_time(options.time_limit)), seed=seed, cuts=options.cuts, gap=options.gap)
+    starts: list[MakeFirst] = []
     note = ""
     if options.start == AUTO:
-        starts = [partial(best_greedy, clocked, seed), partial(_by_epochs, clocked, options, seed)]
+        starts = [partial(best_greedy, timed, seed), partial(_by_epochs, timed, options, seed)]
     elif first is not None:
-        given, note = _by_method(clocked, first, seed)
+        given, note = _by_method(timed, first, seed)
         starts = [lambda: given]
-    found = least_time(clocked, limits, starts)
+    found = least_time(timed, limits, starts)
     start, link, number = _without_dead_ends(instance, found.rows)
     place = (number % instance.chunks).astype(np.int32)
     return Schedule(
@@ -157,8 +166,8 @@ def _forward(problem: Problem, options: OptimumOptions, seed: int, first: Method
         chunk=instance.item[number] * instance.chunks + place,
         route=link.astype(np.int32),
         order=start,
-        tick=clocked.tick,
-        size=clocked.size,
+        tick=timed.tick,
+        size=timed.size,
         stats={
             "solver": "cp-sat",
             "solve_s": found.seconds,
@@ -185,13 +194,10 @@ def _without_dead_ends(instance: Instance, rows: Int64Array) -> Int64Array:
     return rows[:, kept[::-1]]
 
 
-def _by_epochs(clocked: Clocked, options: OptimumOptions, seed: int) -> tuple[list[Row], int] | None:
+def _by_epochs(timed: TimedInstance, options: OptimumOptions, seed: int) -> FirstSchedule | None:
     """Return TE-CCL's schedule without its epochs: every message as early as can be."""
-    from models.teccl import METHOD as TECCL  # Pyomo is slow to import, and seldom needed here
-    from models.teccl import TecclOptions
-
-    instance = clocked.instance
-    problem = Problem(instance.topology, instance.collective, clocked.size)
+    instance = timed.instance
+    problem = Problem(instance.topology, instance.collective, timed.size)
     half = float(parse_time(options.time_limit)) / 2  # the rest is for the exact search
     chosen = TecclOptions(chunks=options.chunks, epoch="best", time_limit=f"{max(half, 1e-3):.9f}s")
     try:
@@ -199,30 +205,21 @@ def _by_epochs(clocked: Clocked, options: OptimumOptions, seed: int) -> tuple[li
     except NoSchedule:
         return None
     number = {chunk: c for c, chunk in enumerate(_places(instance).tolist())}
-    messages: dict[tuple[int, int], list[int]] = {}
     columns = (np.asarray(column).tolist() for column in (schedule.order, schedule.route, schedule.chunk))
-    for start, link, chunk in zip(*columns, strict=True):
-        messages.setdefault((start, link), []).append(number[chunk])
-    return replayed(clocked, [(link, chunks) for (_, link), chunks in messages.items()])
+    rows = zip(*columns, strict=True)
+    return replayed(timed, (TickRow(start, link, number[chunk]) for start, link, chunk in rows))
 
 
-def _by_method(clocked: Clocked, first: Method, seed: int) -> tuple[tuple[list[Row], int] | None, str]:
+def _by_method(timed: TimedInstance, first: Method, seed: int) -> tuple[FirstSchedule | None, str]:
     """Return another method's schedule, every message as early as can be, and a note on it."""
-    from models.teccl.epochs import Epochs  # Pyomo is slow to import, and seldom needed here
-    from models.teccl.known import Known as Schedules
-
-    instance = clocked.instance
-    problem = Problem(instance.topology, instance.collective, clocked.size)
-    sends, note = Schedules.of(first, problem, instance.chunks, seed).sends(
-        Epochs(instance, clocked.size), 0, buffers=True
-    )
-    if sends is None:
+    instance = timed.instance
+    problem = Problem(instance.topology, instance.collective, timed.size)
+    start = StartSchedule.of(first, problem, instance.chunks, seed)
+    transfers, note = start.transfers(Epochs(instance, timed.size), 0, buffers=True)
+    if transfers is None:
         return None, note
-    messages: dict[tuple[int, int], list[int]] = {}
-    for link, chunk, epoch in sends:
-        messages.setdefault((epoch, link), []).append(chunk)
-    rows, ticks = replayed(clocked, [(link, chunks) for (_, link), chunks in messages.items()])
-    return (rows, ticks), f"start {first.name}: {float(ticks * clocked.tick) * 1e6:g} us"
+    found = replayed(timed, (TickRow(epoch, link, chunk) for link, chunk, epoch in transfers))
+    return found, f"start {first.name}: {float(found.ticks * timed.tick) * 1e6:g} us"
 
 
 def _places(instance: Instance) -> Int64Array:

@@ -1,18 +1,12 @@
-"""SCCL: exact schedules of given chunks and steps (Cai et al., PPoPP 2021), and their Pareto frontier."""
+"""SCCL: exact schedules of given chunks, steps and rounds, and their Pareto frontier (PPoPP 2021).
 
-from models.sccl.frontier import Point, frontier
+Read `instance` (chunks with their starts and ends, links with what they carry in a round; TE-CCL and
+`models.optimum` share it), then `program` (the integer program, C1 to C6), `search` (which programs are
+asked, in which order, and the breadth-first schedule that saves most of them) and `method`. What needs
+Pyomo is imported from `search` and `program`.
+"""
+
 from models.sccl.instance import Instance
 from models.sccl.method import METHOD, ScclOptions
-from models.sccl.program import Answer, Limits, fewest_rounds, in_rounds
 
-__all__ = [
-    "METHOD",
-    "Answer",
-    "Instance",
-    "Limits",
-    "Point",
-    "ScclOptions",
-    "fewest_rounds",
-    "frontier",
-    "in_rounds",
-]
+__all__ = ["METHOD", "Instance", "ScclOptions"]

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from models.sccl.frontier import Point, frontier
 from models.sccl.instance import Instance
-from models.sccl.program import Answer, Limits, fewest_rounds, in_rounds
 from models.solvers import Feature, find_backend
 from schedules.capabilities import Capabilities, Switches
 from schedules.collective import Kind
@@ -21,6 +19,9 @@ from schedules.schedule import Chunks, Clock, Schedule, step_numbers
 from topologies.errors import InputError
 from topologies.transforms import transpose
 from topologies.units import parse_time
+
+if TYPE_CHECKING:
+    from models.sccl.search import Answer, FrontierPoint
 
 FORWARD = (Kind.ALLGATHER, Kind.BROADCAST, Kind.SCATTER, Kind.GATHER, Kind.ALL_TO_ALL)
 KINDS = (*BY_ALLGATHER, Kind.BROADCAST, Kind.REDUCE, Kind.SCATTER, Kind.GATHER, Kind.ALL_TO_ALL)
@@ -105,21 +106,29 @@ def synthesize(problem: Problem, options: ScclOptions, rng: np.random.Generator)
 
 def _forward(problem: Problem, options: ScclOptions, seed: int) -> Schedule:
     """Return the schedule of a collective that does not combine."""
+    from models.sccl.search import (
+        FrontierPoint,
+        StepLimits,
+        fewest_rounds,
+        frontier,
+        in_rounds,
+    )  # Pyomo is slow to import
+
     instance = Instance(problem.topology, problem.collective, options.chunks)
-    limits = Limits(options.solver, float(parse_time(options.time_limit)), seed, options.start)
+    limits = StepLimits(options.solver, float(parse_time(options.time_limit)), seed, options.start)
     ask = partial(fewest_rounds, limits=limits)
     if options.rounds:
-        points = [Point(options.chunks, in_rounds(instance, options.steps, options.rounds, limits))]
+        points = [FrontierPoint(options.chunks, in_rounds(instance, options.steps, options.rounds, limits))]
     elif options.steps or not options.frontier:
-        points = [Point(options.chunks, ask(instance, options.steps or instance.least_steps))]
+        points = [FrontierPoint(options.chunks, ask(instance, options.steps or instance.least_steps))]
     else:
         points = list(frontier(instance, ask))
     best = min(points, key=lambda point: _seconds(problem, instance, point))
-    told = [(point.answer.steps, point.answer.rounds, point.answer.proven) for point in points]
-    return schedule_of(instance, best.answer).replace(stats={**best.answer.stats, "frontier": tuple(told)})
+    frontier_row = tuple((p.answer.steps, p.answer.rounds, p.answer.proven) for p in points)
+    return schedule_of(instance, best.answer).replace(stats={**best.answer.stats, "frontier": frontier_row})
 
 
-def _seconds(problem: Problem, instance: Instance, point: Point) -> float:
+def _seconds(problem: Problem, instance: Instance, point: FrontierPoint) -> float:
     """Return S α + R chunks over the slowest link; without a size, by steps."""
     alpha, slowest = max(problem.topology.alpha), min(problem.topology.bandwidth)
     share = instance.collective.items.share[0]

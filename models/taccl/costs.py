@@ -1,4 +1,4 @@
-"""What sends cost in the routing stage: latencies of links, time on ports, and least latencies."""
+"""What transfers cost in the routing stage: latencies of links, time on ports, and least latencies."""
 
 from __future__ import annotations
 
@@ -18,17 +18,10 @@ ROUNDING = 1e-12
 """Relative error of numbers that are equal."""
 
 
-class Use(NamedTuple):
-    """How a chunk on a link uses a port of its route.
+class PortCost(NamedTuple):
+    """For how long a chunk on a link holds a port of its route.
 
-    Parameters
-    ----------
-    hold
-        For how long.
-    enter
-        How long after it was sent.
-    lag
-        How long after it has left the port it is at the destination.
+    It enters the port `enter` after it was sent, and is at the destination `lag` after it has left the port.
     """
 
     hold: float
@@ -68,12 +61,12 @@ class Costs:
 
     @cached_property
     def alike(self) -> bool:
-        """Whether all sends take and hold the same: then every time is a whole number of them."""
+        """Whether all transfers take and hold the same: then every time is a whole number of them."""
         holds = [hold for port in self.ports for hold in port.values()]
         return bool(np.allclose([*self.latency, *holds], 1.0, rtol=ROUNDING, atol=0.0))
 
     @cached_property
-    def uses(self) -> list[dict[int, Use]]:
+    def uses(self) -> list[dict[int, PortCost]]:
         """For each port, its logical links and how a chunk on each uses it.
 
         Of ports with the same links those that never bind are left out.
@@ -82,20 +75,20 @@ class Costs:
             tuple((k, self._use(k, port)) for k in users): None
             for port, users in self.demand.logical.ports.items()
         }
-        alike: defaultdict[tuple[int, ...], list[tuple[tuple[int, Use], ...]]] = defaultdict(list)
+        alike: defaultdict[tuple[int, ...], list[tuple[tuple[int, PortCost], ...]]] = defaultdict(list)
         for row in found:
             alike[tuple(k for k, _ in row)].append(row)
         return [dict(row) for rows in alike.values() for row in rows if not any(_less(row, o) for o in rows)]
 
-    def _use(self, k: int, port: int) -> Use:
+    def _use(self, k: int, port: int) -> PortCost:
         logical, size = self.demand.logical, self.demand.bytes
         where, route = logical.topology, logical.links[k].lanes[0]
-        alphas = [where.alpha[hop] for hop in route]
+        alphas = [where.alpha[link] for link in route]
         enter = sum(alphas[: route.index(port)], Fraction(0))
         hold = logical.hold(k, port, size)
-        slowest = size / min(where.bandwidth[hop] for hop in route) / len(logical.links[k].lanes)
+        slowest = size / min(where.bandwidth[link] for link in route) / len(logical.links[k].lanes)
         lag = sum(alphas, Fraction(0)) + slowest - enter - hold
-        return Use(*(float(seconds) / self.unit for seconds in (hold, enter, lag)))
+        return PortCost(*(float(seconds) / self.unit for seconds in (hold, enter, lag)))
 
     @cached_property
     def ports(self) -> list[dict[int, float]]:
@@ -116,14 +109,14 @@ class Costs:
         """float64 (chunks, ranks): L, the least latency from each chunk's start; inf out of reach."""
         return self._latencies(backwards=False)
 
-    @property
+    @cached_property
     def least(self) -> float:
         """The latency of the farthest end of a chunk."""
         return max(
             float(row[list(ends)].max()) for row, ends in zip(self.head, self.demand.ends, strict=True)
         )
 
-    @property
+    @cached_property
     def receiving(self) -> float:
         """The least time in which a rank can receive all it must over its links, whatever the routing."""
         demand, logical = self.demand, self.demand.logical
@@ -144,7 +137,7 @@ class Costs:
     def beyond(self) -> FloatArray:
         """float64 (chunks, links): the least latency from each link's target to an end that needs the link.
 
-        `tail` of the target, or more where some ends can be reached by no other link between nodes.
+        `tail` of the target, or more where some ends can be reached by no other link between hosts.
         """
         links, demand = self.demand.logical.links, self.demand
         beyond = self.tail[:, [link.target for link in links]]
@@ -203,7 +196,7 @@ class Costs:
         return distance
 
 
-def _less(row: tuple[tuple[int, Use], ...], other: tuple[tuple[int, Use], ...]) -> bool:
+def _less(row: tuple[tuple[int, PortCost], ...], other: tuple[tuple[int, PortCost], ...]) -> bool:
     """Whether of two ports with the same links the second always binds where the first does."""
     return row != other and all(
         x <= y for (_, a), (_, b) in zip(row, other, strict=True) for x, y in zip(a, b, strict=True)

@@ -1,27 +1,34 @@
-"""Chunks: where each starts, where it must end, and which logical links may carry it.
+"""Chunks: where each starts, where it must end, which logical links may carry it, and which are symmetric.
 
 Three rules leave out links for a chunk:
 
-* the chunk-to-relay map (Listing 1): it leaves the node in which it starts by its relay rank only;
+* the chunk-to-relay map (Listing 1): it leaves the host in which it starts by its relay rank only;
 * shortest paths (section 5.1): it passes only ranks that are on a shortest path, in links, from its start to
   one of its ends;
 * none leads back to its start, and none leaves an end behind which no other end lies.
 
 The paper counts shortest paths in the logical topology. With a chunk-to-relay map the two rules contradict
 each other wherever another sender is nearer to the end than the chunk's relay is: of an all-to-all with
-dgx2-sk-1, what is for rank 18 has to leave rank 0's box by rank 1, while the shortest path is 0 -> 3 -> 18
+dgx2-sk-1, what is for rank 18 has to leave rank 0's host by rank 1, while the shortest path is 0 -> 3 -> 18
 (an allgather never has this, as every rank is an end). This is why the published sketch is infeasible there.
 Here shortest paths are those that the map allows (``paths="sketch"``); ``"logical"`` is the paper's rule,
 ``"all"`` has none.
+
+Algorithm symmetry (section 3.3; eqs 12 to 14): permutations under which transfers are to be the same. A
+permutation p of the ranks takes the datum of rank r to that of p(r), and the link (u, v) to (p(u), p(v)).
+It must be an automorphism: every link goes to a link of the same cost. Of a network without a sketch, the
+permutations are a group of automorphisms in which none but the identity fixes two ranks: then a chunk that
+is its own image can still reach every rank by one link, for the in-link of (chunk, rank) is never asked to
+be two links at once.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,8 +36,19 @@ from models.taccl.logical import LogicalTopology
 from models.taccl.sketch import Sketch
 from schedules.collective import EVERYONE, Collective
 from schedules.schedule import Chunks
-from topologies.errors import NoSchedule
-from topologies.exact import BoolArray, Int64Array, IntArray
+from topologies.automorphisms import Group, automorphisms
+from topologies.errors import InputError, NoSchedule
+from topologies.exact import BoolArray, Int32Array, Int64Array, IntArray
+from topologies.topology import Topology
+
+MOST_ELEMENTS = 512
+"""Of a larger group of automorphisms only generators are looked at."""
+MOST_TRIED = 64
+"""How many elements are tried as further generators."""
+EFFORT = 10**7
+"""Links that the search for automorphisms may look at (measured: under a second)."""
+MOST_FIXED = 1
+"""Ranks that an element other than the identity may fix."""
 
 
 class Paths(StrEnum):
@@ -44,6 +62,29 @@ class Paths(StrEnum):
 
     ALL = "all"
     """All."""
+
+
+class PathRules(NamedTuple):
+    """Which links may carry a chunk: the sketch with its chunk-to-relay map, and the ranks it may pass."""
+
+    sketch: Sketch | None = None
+    paths: Paths = Paths.SKETCH
+
+    def relay(self, logical: LogicalTopology, start: int) -> int | None:
+        """Return the rank by which a chunk must leave its host; None: any."""
+        if self.sketch is None or self.sketch.relay_map is None:
+            return None
+        ranks = [rank for rank, host in enumerate(logical.host) if host == logical.host[start]]
+        width, place = self.sketch.relay_map
+        return ranks[ranks.index(start) // width * width + place]
+
+
+class Symmetry(NamedTuple):
+    """A permutation: the images of the chunks, the links and the ranks, int64."""
+
+    chunks: Int64Array
+    links: Int64Array
+    ranks: Int64Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +108,7 @@ class Demand:
     bytes
         Of a chunk; exact.
     symmetry
-        Permutations of the chunks, the links and the ranks, in triples.
+        Permutations under which transfers are alike.
     """
 
     logical: LogicalTopology
@@ -77,7 +118,7 @@ class Demand:
     ends: tuple[tuple[int, ...], ...]
     allowed: BoolArray
     bytes: Fraction
-    symmetry: tuple[tuple[Int64Array, Int64Array, Int64Array], ...] = ()
+    symmetry: tuple[Symmetry, ...] = ()
 
     def __len__(self) -> int:
         return len(self.start)
@@ -88,7 +129,7 @@ def demand_of(
     what: Collective,
     chunks: Chunks,
     size: Fraction,
-    rules: tuple[Sketch | None, Paths],
+    rules: PathRules,
 ) -> Demand:
     """Return what a collective that copies asks for.
 
@@ -101,7 +142,7 @@ def demand_of(
     size
         M, bytes.
     rules
-        The sketch, if any, and which ranks a chunk may pass.
+        Which links may carry a chunk.
 
     Raises
     ------
@@ -119,7 +160,7 @@ def demand_of(
             continue
         if (start, there) not in cached:
             cached[start, there] = _allowed(logical, start, there, rules)
-            _check_reached(logical, (number, start, there), cached[start, there], rules)
+            _check_reached(logical, number, start, there, cached[start, there], rules)
         numbers.append(number)
         starts.append(start)
         ends.append(there)
@@ -135,36 +176,24 @@ def demand_of(
     )
 
 
-def _allowed(
-    logical: LogicalTopology, start: int, ends: tuple[int, ...], rules: tuple[Sketch | None, Paths]
-) -> BoolArray:
+def _allowed(logical: LogicalTopology, start: int, ends: tuple[int, ...], rules: PathRules) -> BoolArray:
     """Return which links may carry a chunk, bool (links,)."""
-    sketch, paths = rules
     links = logical.links
     mapped = logical.targets != start
-    relay = relay_of(logical, sketch, start)
+    relay = rules.relay(logical, start)
     if relay is not None:
-        node = logical.node
-        leaves = [link.between and node[link.source] == node[start] for link in links]
+        host = logical.host
+        leaves = [link.between and host[link.source] == host[start] for link in links]
         mapped &= ~np.array(leaves) | np.array([link.source == relay for link in links])
     if len(ends) == 1:
         mapped &= logical.sources != ends[0]
-    if paths == Paths.ALL:
+    if rules.paths == Paths.ALL:
         return mapped
-    if relay is None or paths == Paths.LOGICAL:
+    if relay is None or rules.paths == Paths.LOGICAL:
         passed = _between(logical, start, ends)
     else:
         passed = _on_shortest_paths(logical, start, ends, mapped)
     return mapped & passed[logical.sources] & passed[logical.targets]
-
-
-def relay_of(logical: LogicalTopology, sketch: Sketch | None, start: int) -> int | None:
-    """Return the rank by which a chunk must leave its node; None: any."""
-    if sketch is None or sketch.relay_map is None:
-        return None
-    ranks = [rank for rank, node in enumerate(logical.node) if node == logical.node[start]]
-    width, place = sketch.relay_map
-    return ranks[ranks.index(start) // width * width + place]
 
 
 def _between(logical: LogicalTopology, start: int, ends: tuple[int, ...]) -> BoolArray:
@@ -184,50 +213,32 @@ def _on_shortest_paths(
 ) -> BoolArray:
     """Return the ranks on a shortest path from the start to an end, over the links `within`."""
     ranks = logical.topology.num_ranks
-    forth = _hops(logical, start, within, backwards=False)
+    forth = logical.hops_from(start, within)
     passed = np.zeros(ranks, np.bool_)
     for end in ends:
-        back = _hops(logical, end, within, backwards=True)
+        back = logical.hops_from(end, within, backwards=True)
         if forth[end] < ranks:
             passed |= forth + back == forth[end]
     return passed
 
 
-def _hops(logical: LogicalTopology, origin: int, within: BoolArray, *, backwards: bool) -> Int64Array:
-    """Return how many links each rank is away; as many as there are ranks where it is out of reach."""
-    ranks, usable = logical.topology.num_ranks, within.tolist()
-    distance = [ranks] * ranks
-    distance[origin] = 0
-    queue = deque([origin])
-    incident = logical.in_links if backwards else logical.out_links
-    while queue:
-        here = queue.popleft()
-        for number in incident[here]:
-            link = logical.links[number]
-            there = link.source if backwards else link.target
-            if usable[number] and distance[there] == ranks:
-                distance[there] = distance[here] + 1
-                queue.append(there)
-    return np.array(distance)
-
-
 def _check_reached(
     logical: LogicalTopology,
-    chunk: tuple[int, int, tuple[int, ...]],
+    number: int,
+    start: int,
+    ends: tuple[int, ...],
     allowed: BoolArray,
-    rules: tuple[Sketch | None, Paths],
+    rules: PathRules,
 ) -> None:
     """Raise `NoSchedule` if the rules cut a chunk off from one of its ends."""
-    number, start, ends = chunk
-    if relay_of(logical, rules[0], start) is None and (logical.hops[start, ends] < len(logical.hops)).all():
+    relay = rules.relay(logical, start)
+    if relay is None and (logical.hops[start, ends] < len(logical.hops)).all():
         return
-    distance = _hops(logical, start, allowed, backwards=False)
-    far = logical.topology.num_ranks
+    distance = logical.hops_from(start, allowed)
     for end in ends:
-        if distance[end] == far:
-            relay = relay_of(logical, rules[0], start)
+        if distance[end] == logical.topology.num_ranks:
             by = "" if relay is None else f"; chunk_to_relay_map sends it by rank {relay}"
-            via = "" if rules[1] == Paths.ALL else f" within the ranks on shortest paths ({rules[1]})"
+            via = "" if rules.paths == Paths.ALL else f" within the ranks on shortest paths ({rules.paths})"
             raise NoSchedule(
                 f"taccl: {logical.name} leaves chunk {number} no way from rank {start} to rank {end}{via}{by}"
             )
@@ -271,7 +282,7 @@ def with_symmetry(demand: Demand, what: Collective, permutations: Iterable[Int64
     NoSchedule
         If a chunk may use a link and its image may not use the link's image, naming both.
     """
-    logical, triples = demand.logical, []
+    logical, found = demand.logical, []
     for ranks in permutations:
         chunks = image_of_chunks(demand, what, ranks)
         if chunks is None:
@@ -287,5 +298,91 @@ def with_symmetry(demand: Demand, what: Collective, permutations: Iterable[Int64
                 f"{logical.link_name(link)} to chunk {demand.number[chunks[chunk]]} on "
                 f"{logical.link_name(int(links[link]))}, and chunk_to_relay_map allows only one of them"
             )
-        triples.append((chunks, links, ranks))
-    return replace(demand, symmetry=tuple(triples))
+        found.append(Symmetry(chunks, links, ranks))
+    return replace(demand, symmetry=tuple(found))
+
+
+def sketched_symmetry(logical: LogicalTopology, sketch: Sketch) -> list[Int64Array]:
+    """Return the rotations that a sketch asks for, as permutations of the ranks.
+
+    Raises
+    ------
+    InputError
+        If a group size does not divide the ranks, or a rotation is no automorphism, naming the first link
+        that breaks it.
+    """
+    ranks = np.arange(logical.topology.num_ranks)
+    found = []
+    for offset, size in sketch.symmetry:
+        if len(ranks) % size:
+            raise InputError(
+                f"{sketch.name}: symmetry_offsets [{offset}, {size}]: the {len(ranks)} ranks of "
+                f"{logical.topology.name} are not groups of {size}"
+            )
+        image = ranks // size * size + (ranks % size + offset % size) % size
+        _check(logical, image, f"{sketch.name}: symmetry_offsets [{offset}, {size}]")
+        found.append(image)
+    return found
+
+
+def _check(logical: LogicalTopology, image: Int64Array, where: str) -> None:
+    for number, link in enumerate(logical.links):
+        ends = int(image[link.source]), int(image[link.target])
+        other = logical.number_of.get(ends)
+        if other is None or _cost(logical, other) != _cost(logical, number):
+            what = "is no link" if other is None else "has another cost or policy"
+            labels = logical.topology.labels
+            raise InputError(
+                f"{where} is no automorphism: the image of link {logical.link_name(number)}, "
+                f"{labels[ends[0]]}->{labels[ends[1]]}, {what}"
+            )
+
+
+def _cost(logical: LogicalTopology, number: int) -> tuple[object, ...]:
+    link, where = logical.links[number], logical.topology
+    route = tuple((where.bandwidth[port], where.alpha[port]) for port in link.lanes[0])
+    return link.split, link.policy, len(link.lanes), route
+
+
+def found_symmetry(topology: Topology) -> list[Int64Array]:
+    """Return generators of a group of automorphisms, none but the identity fixing two ranks.
+
+    It has as many elements as there are ranks at most: more would forbid more schedules and save little.
+    """
+    group = automorphisms(topology, EFFORT)
+    kept, size = Group(topology, group.nodes[:0], group.links[:0]), 1
+    for nodes, links in _candidates(group):
+        if size >= topology.num_ranks:
+            break
+        larger = Group(topology, np.vstack([kept.nodes, nodes]), np.vstack([kept.links, links]))
+        order = _order(larger)
+        if order > size:
+            kept, size = larger, order
+    return [row[: topology.num_ranks].astype(np.int64) for row in kept.nodes]
+
+
+def _candidates(group: Group) -> Iterator[tuple[Int32Array, Int32Array]]:
+    """Yield generators, then other elements where the group is small; first those that fix fewest ranks."""
+    found = [(group.nodes, group.links)]
+    elements = group.elements(MOST_ELEMENTS)
+    if elements is not None:
+        found.append(elements)
+    for nodes, links in found:
+        if len(nodes):
+            fixed = _fixed(nodes, group.topology.num_ranks)
+            for i in np.argsort(fixed, kind="stable")[:MOST_TRIED].tolist():
+                if fixed[i] <= MOST_FIXED:
+                    yield nodes[i : i + 1], links[i : i + 1]
+
+
+def _order(group: Group) -> int:
+    """Return how many elements a group has; 0 if they are too many or one fixes too many ranks."""
+    ranks = group.topology.num_ranks
+    elements = group.elements(ranks)
+    if elements is None:
+        return 0
+    return len(elements[0]) if (_fixed(elements[0][1:], ranks) <= MOST_FIXED).all() else 0
+
+
+def _fixed(nodes: Int32Array, ranks: int) -> Int64Array:
+    return (nodes[:, :ranks] == np.arange(ranks)).sum(axis=1)

@@ -24,7 +24,7 @@ import numpy as np
 
 from models.taccl.sketch import Connection, Policy, Sketch
 from topologies.errors import InputError, Unsupported
-from topologies.exact import Int64Array
+from topologies.exact import BoolArray, Int64Array
 from topologies.topology import Topology
 
 NO_HYPEREDGE = Policy.FREE
@@ -32,7 +32,7 @@ NO_HYPEREDGE = Policy.FREE
 
 @dataclass(frozen=True)
 class LogicalLink:
-    """A way from one rank to another.
+    """A link from one rank to another, over a route of the network.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class LogicalLink:
     split
         n: the routing stage counts n times its β.
     between
-        Whether it joins two nodes (boxes).
+        Whether it joins two hosts.
     policy
         Of the switch-hyperedge that it is in.
     """
@@ -68,14 +68,14 @@ class LogicalTopology:
         Of the sketch, or of the network where there is none.
     links
         The logical links.
-    node
-        The node (box) of each rank.
+    host
+        The host of each rank.
     """
 
     topology: Topology
     name: str
     links: tuple[LogicalLink, ...]
-    node: tuple[int, ...]
+    host: tuple[int, ...]
 
     @cached_property
     def out_links(self) -> tuple[tuple[int, ...], ...]:
@@ -96,20 +96,26 @@ class LogicalTopology:
     @cached_property
     def hops(self) -> Int64Array:
         """int64 (ranks, ranks): links from one rank to another; as many as ranks where out of reach."""
-        return np.array([self._hops_from(rank) for rank in range(self.topology.num_ranks)])
+        return np.array([self.hops_from(rank) for rank in range(self.topology.num_ranks)])
 
-    def _hops_from(self, origin: int) -> list[int]:
+    def hops_from(
+        self, origin: int, within: BoolArray | None = None, *, backwards: bool = False
+    ) -> Int64Array:
+        """Return how many of the links `within` (all) each rank is away, or that it is away from a rank."""
         ranks = self.topology.num_ranks
+        usable = [True] * len(self.links) if within is None else within.tolist()
+        ends = (self.sources if backwards else self.targets).tolist()
+        incident = self.in_links if backwards else self.out_links
         distance = [ranks] * ranks
         distance[origin] = 0
         queue = [origin]
         for here in queue:
-            for number in self.out_links[here]:
-                there = self.links[number].target
-                if distance[there] == ranks:
+            for number in incident[here]:
+                there = ends[number]
+                if usable[number] and distance[there] == ranks:
                     distance[there] = distance[here] + 1
                     queue.append(there)
-        return distance
+        return np.array(distance)
 
     @cached_property
     def sources(self) -> Int64Array:
@@ -138,8 +144,8 @@ class LogicalTopology:
     def latency(self, number: int, size: Fraction) -> Fraction:
         """Return lat: the seconds that `size` bytes take, with the sketch's share of the bandwidth."""
         link, where = self.links[number], self.topology
-        beta = max(1 / where.bandwidth[hop] for hop in link.lanes[0])
-        alpha = sum((where.alpha[hop] for hop in link.lanes[0]), Fraction(0))
+        beta = max(1 / where.bandwidth[port] for port in link.lanes[0])
+        alpha = sum((where.alpha[port] for port in link.lanes[0]), Fraction(0))
         return alpha + link.split * beta * size / len(link.lanes)
 
     def hold(self, number: int, port: int, size: Fraction) -> Fraction:
@@ -166,8 +172,8 @@ def direct_links(topology: Topology) -> LogicalTopology:
             f"taccl needs a sketch where there are switches; {topology.name} has {topology.num_switches}: "
             "give one with the option sketch"
         )
-    node = _nodes(topology)
-    return LogicalTopology(topology, topology.name, tuple(_own_links(topology, node)), node)
+    host = _hosts(topology)
+    return LogicalTopology(topology, topology.name, tuple(_own_links(topology, host)), host)
 
 
 def sketched_links(topology: Topology, sketch: Sketch) -> LogicalTopology:
@@ -176,47 +182,47 @@ def sketched_links(topology: Topology, sketch: Sketch) -> LogicalTopology:
     Raises
     ------
     InputError
-        If the sketch names ranks that a node lacks, or joins ranks that the network does not.
+        If the sketch names ranks that a host lacks, or joins ranks that the network does not.
     """
-    node = _nodes(topology)
-    members = _members(node, sketch)
+    host = _hosts(topology)
+    members = _members(host, sketch)
     links = [
         *(
             _switched(topology, sketch, members)
             if sketch.hyperedges
-            else _own_links(topology, node, within=True)
+            else _own_links(topology, host, within=True)
         ),
-        *_between_nodes(topology, sketch, members),
+        *_between_hosts(topology, sketch, members),
     ]
     ends = [(link.source, link.target) for link in links]
     if len(set(ends)) < len(ends):
         twice = next(pair for i, pair in enumerate(ends) if pair in ends[:i])
         raise InputError(f"{sketch.name}: ranks {twice[0]} and {twice[1]} are on two of its switches")
-    return LogicalTopology(topology, sketch.name, tuple(links), node)
+    return LogicalTopology(topology, sketch.name, tuple(links), host)
 
 
-def _nodes(topology: Topology) -> tuple[int, ...]:
-    """Return the box of each rank; all are in one where the network tells none."""
+def _hosts(topology: Topology) -> tuple[int, ...]:
+    """Return the host of each rank; all are in one where the network tells none."""
     if topology.hosts is None:
         return (0,) * topology.num_ranks
     return tuple(topology.hosts[: topology.num_ranks].tolist())
 
 
-def _members(node: Sequence[int], sketch: Sketch) -> list[list[int]]:
-    """Return the ranks of each node; they must be equally many."""
+def _members(host: Sequence[int], sketch: Sketch) -> list[list[int]]:
+    """Return the ranks of each host; they must be equally many."""
     members: defaultdict[int, list[int]] = defaultdict(list)
-    for rank, where in enumerate(node):
+    for rank, where in enumerate(host):
         members[where].append(rank)
     lists = list(members.values())
     if len({len(ranks) for ranks in lists}) > 1:
         sizes = ", ".join(str(len(ranks)) for ranks in lists)
-        raise InputError(f"{sketch.name}: a sketch is for equal nodes; these have {sizes} ranks")
+        raise InputError(f"{sketch.name}: a sketch is for equal hosts; these have {sizes} ranks")
     _check_ranks(sketch, len(lists[0]))
     return lists
 
 
 def _check_ranks(sketch: Sketch, size: int) -> None:
-    """Raise `InputError` if the sketch names a rank that a node of `size` ranks lacks."""
+    """Raise `InputError` if the sketch names a rank that a host of `size` ranks lacks."""
     named = [("intranode_sketch.switches", edge.ranks) for edge in sketch.hyperedges]
     if isinstance(sketch.connections, dict):
         pairs = sketch.connections.items()
@@ -225,20 +231,20 @@ def _check_ranks(sketch: Sketch, size: int) -> None:
     for key, ranks in named:
         for rank in ranks:
             if rank >= size:
-                raise InputError(f"{sketch.name}: {key} names rank {rank}; a node has ranks 0 to {size - 1}")
+                raise InputError(f"{sketch.name}: {key} names rank {rank}; a host has ranks 0 to {size - 1}")
 
 
-def _own_links(topology: Topology, node: Sequence[int], *, within: bool = False) -> Iterator[LogicalLink]:
+def _own_links(topology: Topology, host: Sequence[int], *, within: bool = False) -> Iterator[LogicalLink]:
     """Yield the network's links between ranks, equal parallel ones as lanes of one."""
     lanes: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     ends = zip(topology.source.tolist(), topology.target.tolist(), strict=True)
     for number, (source, target) in enumerate(ends):
-        if max(source, target) < topology.num_ranks and not (within and node[source] != node[target]):
+        if max(source, target) < topology.num_ranks and not (within and host[source] != host[target]):
             lanes[source, target].append(number)
     for (source, target), numbers in lanes.items():
         alike = {(topology.bandwidth[n], topology.alpha[n]) for n in numbers}
         kept = numbers if len(alike) == 1 else [max(numbers, key=lambda n: topology.bandwidth[n])]
-        yield LogicalLink(source, target, tuple((n,) for n in kept), between=node[source] != node[target])
+        yield LogicalLink(source, target, tuple((n,) for n in kept), between=host[source] != host[target])
 
 
 def _switched(topology: Topology, sketch: Sketch, members: Iterable[list[int]]) -> Iterator[LogicalLink]:
@@ -251,7 +257,7 @@ def _switched(topology: Topology, sketch: Sketch, members: Iterable[list[int]]) 
                         yield LogicalLink(ranks[source], ranks[target], (route,), policy=edge.policy)
 
 
-def _between_nodes(topology: Topology, sketch: Sketch, members: list[list[int]]) -> Iterator[LogicalLink]:
+def _between_hosts(topology: Topology, sketch: Sketch, members: list[list[int]]) -> Iterator[LogicalLink]:
     split = sketch.beta_split or {}
     for ranks in members:
         for others in members:

@@ -1,26 +1,43 @@
-"""The routing stage solved: from a greedy routing to one proven best, orders left open."""
+"""The routing stage solved: from a greedy routing to one proven best, orders left open.
+
+The *greedy* routing takes chunk after chunk along cheapest paths, where a link costs its latency and its
+load. It gives the routing stage an incumbent and the upper bound U of its big-M. Images of a chunk under
+the symmetry are routed with it. Then each chunk is taken out and routed again, for a few rounds.
+"""
 
 from __future__ import annotations
 
+import heapq
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyomo.environ as pyo
 
 from models.solvers import CompiledModel, SolverResult, Start, Termination, compile_model, solve
-from models.taccl.costs import Costs
+from models.taccl.costs import Costs, PortCost
 from models.taccl.demand import Demand
-from models.taccl.greedy import arrivals, greedy_routing, routed_time
-from models.taccl.milp import HALF, Limits, added, mip_options, slack, stats_of, takes_start, unsolved
-from models.taccl.orbits import Orbits
-from models.taccl.routing_model import WEIGHT, RoutingModel
+from models.taccl.routing_model import WEIGHT, Orbits, RoutingModel
 from models.taccl.sketch import Policy
+from models.taccl.solving import (
+    HALF,
+    NEVER,
+    Deadline,
+    StageLimits,
+    added,
+    mip_options,
+    slack,
+    stats_of,
+    takes_start,
+    unsolved,
+)
 from topologies.errors import NoSchedule
-from topologies.exact import BoolArray
+from topologies.exact import BoolArray, FloatArray, Int64Array
 
+ROUNDS = 3
+"""How often each chunk is routed again."""
 GREEDY = 1 / 4
 """Of the time left that the greedy routing gets to become better."""
 ENOUGH = 0.05
@@ -50,7 +67,7 @@ class Routing:
     stats: Mapping[str, Any]
 
 
-def route(demand: Demand, limits: Limits) -> Routing:
+def route(demand: Demand, limits: StageLimits) -> Routing:
     """Solve the routing stage.
 
     Raises
@@ -64,13 +81,13 @@ def route(demand: Demand, limits: Limits) -> Routing:
     if first is None:
         most = float(costs.lat.max()) * len(demand) * demand.logical.topology.num_ranks
         return _solved(RoutingModel.of(costs, most), None, limits, begin)
-    model = RoutingModel.within(costs, first[1] + slack(limits), limits.deadline)
+    model = RoutingModel.within(costs, first.time + slack(limits), limits.deadline)
     if model is None:
-        return _unproven(costs, first[0], time.perf_counter() - begin)
-    return _solved(model, first[0], limits, begin)
+        return _unproven(costs, first.sent, time.perf_counter() - begin)
+    return _solved(model, first.sent, limits, begin)
 
 
-def _solved(model: RoutingModel, first: BoolArray | None, limits: Limits, begin: float) -> Routing:
+def _solved(model: RoutingModel, first: BoolArray | None, limits: StageLimits, begin: float) -> Routing:
     """Return what the solver makes of a model, from the first routing on if there is one."""
     costs, m = model.costs, model.m
     compiled = compile_model(m)
@@ -96,12 +113,12 @@ def _unproven(costs: Costs, first: BoolArray, build_s: float) -> Routing:
 def _start(costs: Costs, m: pyo.ConcreteModel, compiled: CompiledModel, sent: BoolArray) -> Start:
     """Return the values of all variables for a routing."""
     used = set(np.nonzero(sent)[1].tolist())
-    known = {c: arrivals(costs, sent, c) for c in {c for c, _ in m.STARTS}}
+    known = {c: arrivals(costs, sent, c) for c in {c for c, _ in m.ARRIVALS}}
     whole = round if costs.alike else float
     value = {id(m.time): whole(routed_time(costs, sent))}
-    value |= {id(m.is_sent[c, k]): float(sent[c, k]) for c, k in m.SENDS}
+    value |= {id(m.is_sent[c, k]): float(sent[c, k]) for c, k in m.TRANSFERS}
     value |= {id(m.is_util[k]): float(k in used) for k in m.SWITCHED}
-    for c, r in m.STARTS:
+    for c, r in m.ARRIVALS:
         value[id(m.start[c, r])] = known[c][r] if np.isfinite(known[c][r]) else costs.head[c, r]
     return Start(np.array([value[id(variable)] for variable in compiled.variables]))
 
@@ -122,13 +139,13 @@ def _is_sent(costs: Costs, m: pyo.ConcreteModel, result: SolverResult, first: Bo
         hint = "" if not demand.symmetry else "; try symmetry = false"
         raise NoSchedule(f"taccl: the routing stage of {demand.logical.name}: {result.solver} {why}{hint}")
     chosen = np.zeros(demand.allowed.size, np.bool_)
-    for c, k in m.SENDS:
+    for c, k in m.TRANSFERS:
         chosen[c * demand.allowed.shape[1] + k] = result.value(m.is_sent[c, k]) > HALF
     return chosen[Orbits(demand).sent] & demand.allowed
 
 
 def _needed(demand: Demand, sent: BoolArray) -> BoolArray:
-    """Return only those sends of each chunk that lead from its start to its ends."""
+    """Return only those transfers of each chunk that lead from its start to its ends."""
     needed = np.zeros_like(sent)
     links = demand.logical.links
     for c, ends in enumerate(demand.ends):
@@ -141,7 +158,7 @@ def _needed(demand: Demand, sent: BoolArray) -> BoolArray:
     return needed
 
 
-def reroute(found: Routing, limits: Limits, rng: np.random.Generator) -> Routing | None:
+def reroute(found: Routing, limits: StageLimits, rng: np.random.Generator) -> Routing | None:
     """Return another routing that takes no longer: chunks early at ranks, these weighed at random.
 
     None if the solver stops without, or the time is over before.
@@ -153,7 +170,7 @@ def reroute(found: Routing, limits: Limits, rng: np.random.Generator) -> Routing
         return None
     m = model.m
     m.duration.deactivate()
-    m.early = pyo.Objective(expr=sum(float(rng.random()) * m.start[c, r] for c, r in m.STARTS))
+    m.early = pyo.Objective(expr=sum(float(rng.random()) * m.start[c, r] for c, r in m.ARRIVALS))
     compiled = compile_model(m)
     build_s = time.perf_counter() - begin
     if limits.deadline.over:
@@ -168,3 +185,159 @@ def reroute(found: Routing, limits: Limits, rng: np.random.Generator) -> Routing
     sent = _needed(found.demand, _is_sent(costs, m, result, None))
     reached = routed_time(costs, sent) * costs.unit
     return replace(found, sent=sent, time=reached, stats=added(found.stats, stats_of(result, build_s)))
+
+
+class GreedyRouting(NamedTuple):
+    """is_sent, bool (chunks, links), and its time in `Costs.unit`."""
+
+    sent: BoolArray
+    time: float
+
+
+class Image(NamedTuple):
+    """A chunk, and the permutation of the links that takes another's paths to its own, int64 (links,)."""
+
+    chunk: int
+    links: Int64Array
+
+
+def greedy_routing(costs: Costs, deadline: Deadline = NEVER) -> GreedyRouting | None:
+    """Return a routing by cheapest paths; None if its symmetry contradicts it.
+
+    Of a chunk that is its own image the tree may not be; that is the contradiction. After the deadline no
+    chunk is routed again.
+    """
+    demand = costs.demand
+    count = len(demand.logical.links)
+    sent = np.zeros((len(demand), count), np.bool_)
+    load = np.zeros(len(costs.ports))
+    images = _images(costs)
+    for turn in range(1 + ROUNDS):
+        for copies in images:
+            if turn and deadline.over:
+                break
+            if turn:
+                _count(costs, load, sent, copies, -1.0)
+            tree = _tree(costs, load, copies[0].chunk)
+            for chunk, links in copies:
+                sent[chunk] = False
+                sent[chunk, links[tree]] = True
+            _count(costs, load, sent, copies, 1.0)
+    if any((sent[np.ix_(chunks, links)] != sent).any() for chunks, links, _ in demand.symmetry):
+        return None
+    return GreedyRouting(sent, routed_time(costs, sent))
+
+
+def routed_time(costs: Costs, sent: BoolArray) -> float:
+    """Return the least time of a routing that the routing stage's constraints allow, in `Costs.unit`.
+
+    That is the latest arrival, or more where the transfers on a port that can't begin before some head, or
+    whose chunks have some tail ahead of them, take longer (`models.taccl.routing_model`).
+    """
+    ends = enumerate(costs.demand.ends)
+    latest = max(float(arrivals(costs, sent, c)[list(there)].max()) for c, there in ends)
+    return max(latest, *(_port_time(costs, sent, port) for port in costs.uses))
+
+
+def _port_time(costs: Costs, sent: BoolArray, port: dict[int, PortCost]) -> float:
+    links, time = costs.demand.logical.links, 0.0
+    transfers = [(c, k, use) for k, use in port.items() for c in np.flatnonzero(sent[:, k]).tolist()]
+    for free in (
+        [(float(costs.head[c, links[k].source]) + use.enter, use.hold) for c, k, use in transfers],
+        [(float(costs.beyond[c, k]) + use.lag, use.hold) for c, k, use in transfers],
+    ):
+        held = 0.0
+        for apart, hold in sorted(free, reverse=True):
+            held += hold
+            time = max(time, apart + held)
+    return time
+
+
+def arrivals(costs: Costs, sent: BoolArray, c: int) -> FloatArray:
+    """Return when each rank has chunk c if nothing waits, float64 (ranks,); inf where it never comes."""
+    logical, used = costs.demand.logical, sent[c].tolist()
+    arrival = [np.inf] * logical.topology.num_ranks
+    arrival[costs.demand.start[c]] = 0.0
+    queue = [int(costs.demand.start[c])]
+    while queue:
+        here = queue.pop()
+        for k in logical.out_links[here]:
+            there = logical.links[k].target
+            if used[k] and arrival[there] == np.inf:
+                arrival[there] = arrival[here] + costs.latency[k]
+                queue.append(there)
+    return np.array(arrival)
+
+
+def _images(costs: Costs) -> list[list[Image]]:
+    """Return the orbits of the chunks, each from its first chunk on."""
+    demand, seen = costs.demand, set[int]()
+    found = []
+    for c in range(len(demand)):
+        if c in seen:
+            continue
+        copies = [Image(c, np.arange(len(demand.logical.links)))]
+        seen.add(c)
+        for chunk, links in copies:
+            for on_chunks, on_links, _ in demand.symmetry:
+                image = int(on_chunks[chunk])
+                if image not in seen:
+                    seen.add(image)
+                    copies.append(Image(image, on_links[links]))
+        found.append(copies)
+    return found
+
+
+def _count(costs: Costs, load: FloatArray, sent: BoolArray, copies: list[Image], sign: float) -> None:
+    for chunk, _ in copies:
+        for k in np.flatnonzero(sent[chunk]).tolist():
+            for port, hold in costs.ports_of[k]:
+                load[port] += sign * hold
+
+
+def _tree(costs: Costs, load: FloatArray, c: int) -> list[int]:
+    """Return the links by which a chunk gets from its start to its ends."""
+    busy = load.tolist()
+    price = [
+        costs.latency[k] + max([busy[port] + hold for port, hold in ports])
+        for k, ports in enumerate(costs.ports_of)
+    ]
+    reached = {int(costs.demand.start[c]): 0.0}
+    tree: list[int] = []
+    for end in sorted(costs.demand.ends[c], key=lambda r: (costs.head[c, r], r)):
+        if end not in reached:
+            for k in _path(costs, price, c, reached, end):
+                link = costs.demand.logical.links[k]
+                reached[link.target] = reached[link.source] + costs.latency[k]
+                price[k] = np.inf
+                tree.append(k)
+                for port, hold in costs.ports_of[k]:
+                    for other in costs.ports[port]:
+                        price[other] += hold
+    return tree
+
+
+def _path(costs: Costs, price: list[float], c: int, reached: dict[int, float], end: int) -> list[int]:
+    """Return the cheapest path from the ranks that have the chunk to another."""
+    logical, allowed = costs.demand.logical, costs.demand.allowed[c].tolist()
+    least = dict(reached)
+    by: dict[int, int] = {}
+    queue = [(cost, rank) for rank, cost in reached.items()]
+    heapq.heapify(queue)
+    while queue:
+        cost, here = heapq.heappop(queue)
+        if here == end:
+            break
+        if cost > least[here]:
+            continue
+        for k in logical.out_links[here]:
+            there = logical.links[k].target
+            if allowed[k] and cost + price[k] < least.get(there, np.inf):
+                least[there] = cost + price[k]
+                by[there] = k
+                heapq.heappush(queue, (least[there], there))
+    path = []
+    while end not in reached:
+        path.append(by[end])
+        end = logical.links[by[end]].source
+    return path[::-1]

@@ -1,19 +1,28 @@
 """The routing stage (TACCL, section 5.1 and Appendix B.1): a path for every chunk, orders left open.
 
-::
+Sets::
 
-    minimize  time + γ Σ is_util[l]  over links l of switch-hyperedges                      (1), (11)
-    time ≥ start[c, r]                              (c, r) in the postcondition             (2)
-    start[c, r] = 0                                 (c, r) in the precondition              (3)
-    send[c, l] ≥ start[c, src]                      chunk c, link l = (src, r)              (4)
-    is_sent[c, l] → start[c, r] = send[c, l] + lat(l)                                       (5)
-    time ≥ Σ_c lat(l) is_sent[c, l]                 every link l                            (6)
-    time ≥ Σ_c Σ_{l through p} lat(l) is_sent[c, l] every switch port p                     (7), (8)
-    is_util[l] ≥ is_sent[c, l];  is_util[l] ≤ Σ_c is_sent[c, l]                             (9), (10)
-    start, send, is_sent alike under the symmetry                                           (12), (13), (14)
-    Σ_{l into node n} is_sent[c, l] ≥ 1             c starts elsewhere and ends in n        (15)
+    TRANSFERS    (c, l)   chunk c may cross logical link l = (src, r)
+    ARRIVALS     (c, r)   chunk c may come to rank r
+    ENDS         (c, r)   of these, rank r must have chunk c: the postcondition
+    PORTS        p        a link of the network, which several logical links may pass (`models.taccl.logical`)
+    SWITCHED     l        a link of a switch-hyperedge with a policy
+    INTO_HOSTS   (c, h)   chunk c starts outside host h and ends in it
 
-What the appendix leaves unsaid is added: a rank receives a chunk once, and passes on only what it received.
+Variables: ``time``; ``start[c, r]``, when chunk c is at rank r; ``is_sent[c, l]``, 1 where chunk c crosses
+link l; ``is_util[l]``, 1 where any chunk does. The paper's program, by the names in the code::
+
+    duration       minimize time + γ Σ is_util[l]                                           (1), (11)
+    the_end_is_after_every_arrival[c, r]              time ≥ start[c, r]                    (2)
+    start[c, r] = 0, fixed, where (c, r) is in the precondition                             (3)
+    a_chunk_arrives_a_latency_after_it_was_held[c, l]                                       (4), (5)
+                   is_sent[c, l] → start[c, r] = send[c, l] + lat(l),  send[c, l] ≥ start[c, src]
+    a_port_has_time_for_its_transfers[p]              time ≥ Σ_c Σ_{l through p} hold(l, p) is_sent[c, l]
+                                                                                            (6), (7), (8)
+    a_link_with_a_transfer_is_used[l, c]              is_util[l] ≥ is_sent[c, l]            (9)
+    a_used_link_has_a_transfer[l]                     is_util[l] ≤ Σ_c is_sent[c, l]        (10)
+    start, send, is_sent alike under the symmetry, by substitution (`Orbits`)               (12), (13), (14)
+    a_host_is_reached[c, h]                           Σ_{l into host h} is_sent[c, l] ≥ 1   (15)
 
 How it is written here:
 
@@ -21,39 +30,100 @@ How it is written here:
   start[c, r] ≥ start[c, src] + lat(l) − M (1 − is_sent[c, l]); the equality would only forbid waiting. With
   U an upper bound on the time and L[c, r] the least latency from the start of c to r, start[c, src] ≤ U and
   start[c, r] ≥ L[c, r], so M = U + lat(l) − L[c, r] suffices and no smaller M does.
-* (6) to (8): a link counts for what it is held per chunk (`LogicalTopology.hold`). That equals lat where a
-  route is one link, and makes `time` a lower bound on every schedule that sends chunks one by one.
-* (6) to (8) are also asked of those sends alone that can't be on the port before some h (time ≥ h + what they
-  hold it), and of those whose chunk can't be at an end sooner than t after it has left the port, for each h
-  and t (but no more than the latency of the farthest end, as the sends may not be made at all). They hold for
-  every schedule, do not follow from the rest, and make the bound much better.
-* Where all sends take and hold the same, the time is a whole number of them, and so declared.
-* (12) to (14) by substitution (`Orbits`).
-* (15) asks for a link into the node from anywhere: with two nodes this is the paper's, with more it allows
+* (6) to (8) are one family: a link is a port that one logical link passes, and a switched source or
+  destination one
+  that all its switched links pass. A link counts for what it is held per chunk (`LogicalTopology.hold`).
+  That equals lat where a route is one link, and makes `time` a lower bound on every schedule that sends
+  chunks one by one.
+* Where all transfers take and hold the same, the time is a whole number of them, and so declared.
+* (15) asks for a link into the host from anywhere: with two hosts this is the paper's, with more it allows
   relays.
+
+What the appendix leaves unsaid (`RoutingModel.add_paths`)::
+
+    a_rank_receives_a_chunk_once[c, r]                Σ_{l into r} is_sent[c, l] = 1 at an end, ≤ 1 elsewhere
+    a_rank_passes_on_what_it_received[c, l]           is_sent[c, l] ≤ Σ_{l' into src} is_sent[c, l']
+
+What is added (`RoutingModel.add_valid_inequalities`): (6) to (8) of late and of early transfers alone.
+Those that can't be on port p before h have only the time from h on; those whose chunk can't be at an end
+sooner than t after it has left the port have only the time until then (but h and t count no more than the
+latency of the farthest end, as the transfers may not be made at all)::
+
+    late_transfers_have_time[p, h]    time ≥ h + Σ hold(l, p) is_sent[c, l] over those late by h
+    early_transfers_have_time[p, t]   time ≥ t + Σ hold(l, p) is_sent[c, l] over those early by t
+
+They hold for every schedule, do not follow from the rest, and make the bound much better.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyomo.environ as pyo
 
 from models.taccl.costs import Costs
-from models.taccl.deadline import Deadline
 from models.taccl.demand import Demand
-from models.taccl.orbits import Orbits
 from models.taccl.sketch import Policy
+from models.taccl.solving import Deadline
+from topologies.exact import BoolArray, FloatArray, Int64Array
+from topologies.permutations import orbits_of
 
-SECONDS_A_SEND = 2e-4
-"""About what the model takes to build and hand over, for each of its sends."""
+SECONDS_A_TRANSFER = 2e-4
+"""To build the model and hand it over, for each of its transfers (measured on two DGX-2 with dgx2-sk-2)."""
 WEIGHT = 0.01
 """γ Σ is_util stays below this share of the shortest transfer, so it only decides between equal times."""
+DIGITS = 9
+"""Of what a port is held: rows that differ by rounding alone are one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Orbits:
+    """Variables that the symmetry makes equal are one variable (12 to 14).
+
+    For permutations of chunks, links and ranks, is_sent[c, l] and is_sent[ĉ, l̂] are in one orbit, start[c,
+    r] and start[ĉ, r̂] in another. The representative of an orbit is its least pair.
+
+    Parameters
+    ----------
+    demand
+        With the permutations.
+    """
+
+    demand: Demand
+
+    @cached_property
+    def sent(self) -> Int64Array:
+        """int64 (chunks, links): c · links + l of the representative of each pair."""
+        return self._orbits([p.links for p in self.demand.symmetry], len(self.demand.logical.links))
+
+    @cached_property
+    def started(self) -> Int64Array:
+        """int64 (chunks, ranks): c · ranks + r of the representative of each pair."""
+        return self._orbits([p.ranks for p in self.demand.symmetry], self.demand.logical.topology.num_ranks)
+
+    def _orbits(self, images: list[Int64Array], count: int) -> Int64Array:
+        chunks = len(self.demand)
+        if not images:
+            return np.arange(chunks * count).reshape(chunks, count)
+        maps = [
+            (permuted.chunks[:, None] * count + image[None, :]).ravel()
+            for permuted, image in zip(self.demand.symmetry, images, strict=True)
+        ]
+        return orbits_of(np.array(maps), chunks * count).astype(np.int64).reshape(chunks, count)
+
+    def of_link(self, link: int) -> set[int]:
+        """Return the orbit of a link."""
+        seen, queue = {link}, [link]
+        for k in queue:
+            images = {int(permuted.links[k]) for permuted in self.demand.symmetry}
+            queue += sorted(images - seen)
+            seen |= images
+        return seen
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +165,7 @@ class RoutingModel:
     def within(cls, costs: Costs, horizon: float, deadline: Deadline) -> RoutingModel | None:
         """Return the model, or None if it is too large for the time left or not built by then."""
         model = cls(costs, Orbits(costs.demand), horizon, pyo.ConcreteModel(name="taccl routing"))
-        if deadline.over or len(model.sends) * SECONDS_A_SEND > deadline.left:
+        if deadline.over or len(model.transfers) * SECONDS_A_TRANSFER > deadline.left:
             return None
         for add in model.parts:
             add()
@@ -106,8 +176,15 @@ class RoutingModel:
     @property
     def parts(self) -> tuple[Callable[[], None], ...]:
         """What adds to the model, in order."""
-        first = (self.add_variables, self.add_times, self.add_paths, self.add_ports)
-        return (*first, self.add_nodes, self.add_policies)
+        return (
+            self.add_variables,
+            self.add_times,
+            self.add_paths,
+            self.add_ports,
+            self.add_valid_inequalities,
+            self.add_hosts,
+            self.add_policies,
+        )
 
     @property
     def demand(self) -> Demand:
@@ -115,8 +192,8 @@ class RoutingModel:
         return self.costs.demand
 
     @cached_property
-    def sends(self) -> list[tuple[int, int]]:
-        """The representatives of the sends."""
+    def transfers(self) -> list[tuple[int, int]]:
+        """The representatives of the transfers, (chunk, link)."""
         return _representatives(self.orbits.sent, self.demand.allowed)
 
     def start(self, c: int, r: int) -> Any:
@@ -132,17 +209,21 @@ class RoutingModel:
         into = self.demand.logical.in_links[r]
         return sum(self.is_sent(c, k) for k in into if self.demand.allowed[c, k])
 
+    # The paper's model, and what its appendix leaves unsaid.
+
     def add_variables(self) -> None:
         """Add a variable for each orbit; (3) fixes starts of chunks where they are before."""
-        m, head = self.m, self.costs.head.tolist()
-        m.SENDS = pyo.Set(initialize=self.sends)
-        m.STARTS = pyo.Set(initialize=_representatives(self.orbits.started, np.isfinite(self.costs.head)))
+        m, head, ends = self.m, self.costs.head.tolist(), self.demand.ends
+        arrivals = _representatives(self.orbits.started, np.isfinite(self.costs.head))
+        m.TRANSFERS = pyo.Set(dimen=2, initialize=self.transfers)
+        m.ARRIVALS = pyo.Set(dimen=2, initialize=arrivals)
+        m.ENDS = pyo.Set(dimen=2, within=m.ARRIVALS, initialize=[(c, r) for c, r in arrivals if r in ends[c]])
         kind = pyo.Integers if self.costs.alike else pyo.Reals
         m.time = pyo.Var(bounds=(self.costs.least, self.horizon), domain=kind)
-        m.start = pyo.Var(m.STARTS, bounds=lambda m, c, r: (head[c][r], self.horizon))
-        m.is_sent = pyo.Var(m.SENDS, domain=pyo.Binary)
+        m.start = pyo.Var(m.ARRIVALS, bounds=lambda m, c, r: (head[c][r], self.horizon))
+        m.is_sent = pyo.Var(m.TRANSFERS, domain=pyo.Binary)
         for c, rank in enumerate(self.demand.start.tolist()):
-            if (c, rank) in m.STARTS:
+            if (c, rank) in m.ARRIVALS:
                 m.start[c, rank].fix(0.0)
 
     def add_times(self) -> None:
@@ -150,116 +231,176 @@ class RoutingModel:
         m, head, latency = self.m, self.costs.head.tolist(), self.costs.latency
         links = self.demand.logical.links
 
-        @m.Constraint(m.STARTS)
+        @m.Constraint(m.ENDS, doc="(2): time >= start[c,r]")
         def the_end_is_after_every_arrival(m: Any, c: int, r: int) -> Any:
-            return m.time >= m.start[c, r] if r in self.demand.ends[c] else pyo.Constraint.Skip
+            return m.time >= m.start[c, r]
 
-        @m.Constraint(m.SENDS)
+        @m.Constraint(m.TRANSFERS, doc="(4), (5): is_sent[c,l] -> start[c,r] >= start[c,src] + lat(l)")
         def a_chunk_arrives_a_latency_after_it_was_held(m: Any, c: int, k: int) -> Any:
             source, r = links[k].source, links[k].target
             big = self.horizon + latency[k] - head[c][r]
             return self.start(c, r) >= self.start(c, source) + latency[k] - big * (1 - m.is_sent[c, k])
 
     def add_paths(self) -> None:
-        """Add that a rank receives a chunk once, and passes on only what it received."""
+        """Add what is unsaid: a rank receives a chunk once, and passes on only what it received."""
         m, demand, links = self.m, self.demand, self.demand.logical.links
 
-        @m.Constraint(m.STARTS)
+        @m.Constraint(m.ARRIVALS, doc="unsaid: sum of is_sent[c,l] over l into r = 1 at an end, else <= 1")
         def a_rank_receives_a_chunk_once(m: Any, c: int, r: int) -> Any:
             if r == demand.start[c]:
                 return pyo.Constraint.Skip
             return self.arriving(c, r) == 1 if r in demand.ends[c] else self.arriving(c, r) <= 1
 
-        @m.Constraint(m.SENDS)
+        @m.Constraint(m.TRANSFERS, doc="unsaid: is_sent[c,l] <= sum of is_sent[c,l'] over l' into src")
         def a_rank_passes_on_what_it_received(m: Any, c: int, k: int) -> Any:
             r = links[k].source
             if r == demand.start[c] or r in demand.ends[c]:
                 return pyo.Constraint.Skip
             return m.is_sent[c, k] <= self.arriving(c, r)
 
+    @cached_property
+    def port_rows(self) -> PortRows:
+        """The rows of ports, those that are the same by symmetry once."""
+        return PortRows.of(self.costs, self.orbits)
+
+    def held(self, row: PortRow) -> Any:
+        """Return for how long a port is held."""
+        count = self.orbits.sent.shape[1]
+        return sum(hold * self.m.is_sent[divmod(place, count)] for place, hold in row)
+
     def add_ports(self) -> None:
         """Add (6), (7) and (8)."""
-        self.m.ports_have_time = pyo.ConstraintList()
-        count = self.orbits.sent.shape[1]
-        for row, free in _port_rows(self.costs, self.orbits):
-            held = sum(hold * self.m.is_sent[divmod(i, count)] for i, hold in row)
-            self.m.ports_have_time.add(self.m.time >= free + held)
+        m, rows = self.m, self.port_rows.whole
+        m.PORTS = pyo.Set(initialize=list(rows))
 
-    def add_nodes(self) -> None:
+        @m.Constraint(m.PORTS, doc="(6), (7), (8): time >= sum of hold(l,p) is_sent[c,l]")
+        def a_port_has_time_for_its_transfers(m: Any, p: int) -> Any:
+            return m.time >= self.held(rows[p])
+
+    def add_hosts(self) -> None:
         """Add (15)."""
-        self.m.nodes_are_reached = pyo.ConstraintList()
-        for c, between in _into_nodes(self.demand):
-            self.m.nodes_are_reached.add(sum(self.is_sent(c, k) for k in between) >= 1)
+        m, into = self.m, _into_hosts(self.demand)
+        m.INTO_HOSTS = pyo.Set(dimen=2, initialize=list(into))
+
+        @m.Constraint(m.INTO_HOSTS, doc="(15): sum of is_sent[c,l] over l into host h >= 1")
+        def a_host_is_reached(m: Any, c: int, host: int) -> Any:
+            return sum(self.is_sent(c, k) for k in into[c, host]) >= 1
 
     def add_policies(self) -> None:
-        """Add (9) and (10) for the links of switch-hyperedges with a policy, and the objective (11)."""
+        """Add (9) and (10) for the links of switch-hyperedges with a policy, and the objective (1), (11)."""
         m, links, allowed = self.m, self.demand.logical.links, self.demand.allowed
         switched = [k for k, link in enumerate(links) if link.policy is not Policy.FREE]
-        sizes = Counter(min(_images(self.demand, k)) for k in switched)
+        sizes = Counter(min(self.orbits.of_link(k)) for k in switched)
+        sends = {
+            k: {id(x): (c, x) for c in np.flatnonzero(allowed[:, k]).tolist() for x in [self.is_sent(c, k)]}
+            for k in sizes
+        }
         m.SWITCHED = pyo.Set(initialize=sorted(sizes))
+        m.SWITCHED_TRANSFERS = pyo.Set(
+            dimen=2, initialize=[(k, c) for k in m.SWITCHED for c, _ in sends[k].values()]
+        )
         m.is_util = pyo.Var(m.SWITCHED, domain=pyo.Binary)
-        m.used_if_sent, m.unused_if_nothing_sent = pyo.ConstraintList(), pyo.ConstraintList()
-        for k in m.SWITCHED:
-            variables = (self.is_sent(c, k) for c in np.flatnonzero(allowed[:, k]).tolist())
-            sends = {id(variable): variable for variable in variables}
-            for send in sends.values():
-                m.used_if_sent.add(m.is_util[k] >= send)
-            m.unused_if_nothing_sent.add(m.is_util[k] <= sum(sends.values()))
+
+        @m.Constraint(m.SWITCHED_TRANSFERS, doc="(9): is_util[l] >= is_sent[c,l]")
+        def a_link_with_a_transfer_is_used(m: Any, k: int, c: int) -> Any:
+            return m.is_util[k] >= self.is_sent(c, k)
+
+        @m.Constraint(m.SWITCHED, doc="(10): is_util[l] <= sum of is_sent[c,l] over c")
+        def a_used_link_has_a_transfer(m: Any, k: int) -> Any:
+            return m.is_util[k] <= sum(x for _, x in sends[k].values())
+
         gamma = WEIGHT / max(1, len(switched))
         sign = {Policy.MIN: gamma, Policy.MAX: -gamma}
         used = sum(sign[links[k].policy] * sizes[k] * m.is_util[k] for k in m.SWITCHED)
         m.duration = pyo.Objective(expr=m.time + used)
 
+    # What is added to the paper's model.
 
-def _representatives(orbit: Any, wanted: Any) -> list[tuple[int, int]]:
+    def add_valid_inequalities(self) -> None:
+        """Add (6), (7) and (8) of the transfers alone that are late on a port, and that leave it early."""
+        m, rows = self.m, self.port_rows
+        m.LATE = pyo.Set(dimen=2, initialize=list(rows.late))
+        m.EARLY = pyo.Set(dimen=2, initialize=list(rows.early))
+
+        @m.Constraint(m.LATE, doc="added: time >= h + sum of hold(l,p) is_sent[c,l] over those late by h")
+        def late_transfers_have_time(m: Any, p: int, h: float) -> Any:
+            return m.time >= min(h, self.costs.least) + self.held(rows.late[p, h])
+
+        @m.Constraint(m.EARLY, doc="added: time >= t + sum of hold(l,p) is_sent[c,l] over those early by t")
+        def early_transfers_have_time(m: Any, p: int, t: float) -> Any:
+            return m.time >= min(t, self.costs.least) + self.held(rows.early[p, t])
+
+
+PortRow = tuple[tuple[int, float], ...]
+"""Representatives of transfers, and for how long each holds a port."""
+
+
+class PortRows(NamedTuple):
+    """What holds ports: all transfers by port, those late by h, and those early by t.
+
+    Of the late and early rows with one left side only the tightest is here.
+    """
+
+    whole: dict[int, PortRow]
+    late: dict[tuple[int, float], PortRow]
+    early: dict[tuple[int, float], PortRow]
+
+    @classmethod
+    def of(cls, costs: Costs, orbits: Orbits) -> PortRows:
+        """Return the rows of a demand."""
+        source, most = costs.demand.logical.sources, costs.least
+        found = cls({}, {}, {})
+        seen: set[PortRow] = {()}
+        tightest: dict[PortRow, float] = {}
+        place: dict[PortRow, tuple[dict[tuple[int, float], PortRow], tuple[int, float]]] = {}
+        for p, port in enumerate(costs.uses):
+            chunk, used = np.nonzero(costs.demand.allowed[:, list(port)])
+            link = np.array(list(port))[used]
+            hold, enter, lag = np.array(list(port.values())).T[:, used]
+            sent = orbits.sent[chunk, link]
+            whole = _row(sent, hold)
+            if whole not in seen:
+                seen.add(whole)
+                found.whole[p] = whole
+            late, early = costs.head[chunk, source[link]] + enter, costs.beyond[chunk, link] + lag
+            for apart, table in ((late, found.late), (early, found.early)):
+                for least in np.unique(apart[np.isfinite(apart)]).tolist():
+                    row = _row(sent[apart >= least], hold[apart >= least])
+                    if min(least, most) > tightest.get(row, 0.0):
+                        tightest[row], place[row] = min(least, most), (table, (p, least))
+        for row, (table, key) in place.items():
+            table[key] = row
+        return found
+
+
+def _row(sent: Int64Array, hold: FloatArray) -> PortRow:
+    """Return the representatives among some transfers, and for how long each holds the port in all."""
+    kinds, place = np.unique(sent, return_inverse=True)
+    held = np.bincount(place.ravel(), weights=hold)
+    return tuple(zip(kinds.tolist(), np.round(held, DIGITS).tolist(), strict=True))
+
+
+def _representatives(orbit: Int64Array, wanted: BoolArray) -> list[tuple[int, int]]:
+    """Return the least pair of each orbit, of those that are wanted."""
     width = orbit.shape[1]
     least = orbit == np.arange(orbit.size).reshape(orbit.shape)
     return [divmod(int(i), width) for i in np.flatnonzero((least & wanted).ravel())]
 
 
-def _port_rows(costs: Costs, orbits: Orbits) -> Iterator[tuple[tuple[tuple[int, float], ...], float]]:
-    """Yield the representatives on a port with how long each holds it, and when it can't be used.
-
-    Rows that are the same by symmetry occur once, and of rows with one left side only the tightest.
-    """
-    tightest: dict[tuple[tuple[int, float], ...], float] = {}
-    most = costs.least
-    links = costs.demand.logical.links
-    source = np.array([link.source for link in links])
-    for port in costs.uses:
-        chunk, used = np.nonzero(costs.demand.allowed[:, list(port)])
-        link = np.array(list(port))[used]
-        hold, enter, lag = np.array(list(port.values())).T[:, used]
-        sent = orbits.sent[chunk, link]
-        for free in (costs.head[chunk, source[link]] + enter, costs.beyond[chunk, link] + lag):
-            for least in np.unique(free[np.isfinite(free)]).tolist():
-                those = free >= least
-                kinds, place = np.unique(sent[those], return_inverse=True)
-                held = np.bincount(place.ravel(), weights=hold[those])
-                row = tuple(zip(kinds.tolist(), np.round(held, 9).tolist(), strict=True))
-                tightest[row] = max(min(least, most), tightest.get(row, 0.0))
-    yield from tightest.items()
-
-
-def _into_nodes(demand: Demand) -> Iterator[tuple[int, list[int]]]:
-    """Yield chunks with the links into each node that they do not start in and end in."""
+def _into_hosts(demand: Demand) -> dict[tuple[int, int], list[int]]:
+    """Return the links into each host by (chunk, host), where the chunk starts elsewhere and ends there."""
     logical = demand.logical
     into: defaultdict[int, list[int]] = defaultdict(list)
     for k, link in enumerate(logical.links):
         if link.between:
-            into[logical.node[link.target]].append(k)
-    for c, ends in enumerate(demand.ends):
-        for node in sorted({logical.node[r] for r in ends} - {logical.node[demand.start[c]]}):
-            yield c, [k for k in into[node] if demand.allowed[c, k]]
+            into[logical.host[link.target]].append(k)
+    return {
+        (c, host): [k for k in into[host] if demand.allowed[c, k]]
+        for c, ends in enumerate(demand.ends)
+        for host in _other_hosts(demand, c, ends)
+    }
 
 
-def _images(demand: Demand, link: int) -> set[int]:
-    """Return the orbit of a link."""
-    seen, queue = {link}, [link]
-    while queue:
-        k = queue.pop()
-        for _, links, _ in demand.symmetry:
-            if int(links[k]) not in seen:
-                seen.add(int(links[k]))
-                queue.append(int(links[k]))
-    return seen
+def _other_hosts(demand: Demand, c: int, ends: Iterable[int]) -> list[int]:
+    host = demand.logical.host
+    return sorted({host[r] for r in ends} - {host[demand.start[c]]})

@@ -9,45 +9,84 @@ Orders are those of the heuristic ordering. With send and start of every chunk o
     not is_together[c, o] → send[o] ≥ send[c] + lat[c]   o after c on the link              (19)
     send[o] ≥ send[c] + lat[c]                           o after c on a port of a switch    (20), (21)
 
-Chunks that are together are neighbours in the order, so one binary for each pair of neighbours says it all:
-joined[o] = is_together[c, o] for the o that follows c, and is_together of any two is that of all neighbours
-in between. Let size[o] count the chunks of o's message up to o. Then (16) to (19) are, for neighbours c, o::
+Sets of the program: TRANSFERS, a chunk on a link each (o, c); JOINABLE, those on links that may join
+chunks; FOLLOWING, those of them that have one before them on their link; DEPENDENCIES (c, o), where o waits
+for c; NEIGHBOURS (p, c, o), where o follows c on port p. Chunks that are together are neighbours in the
+order, so one binary for each pair of neighbours says it all: joined[o] = is_together[c, o] for the o that
+follows c, and is_together of any two is that of all neighbours in between. Let size[o] count the chunks of
+o's message up to o. By the names in the code::
 
-    size[o] ≥ 1;  size[o] ≥ size[c] + 1 − n (1 − joined[o])
-    start[c] ≥ send[c] + α + β size[c];  start[c] ≥ start[o] − M (1 − joined[o])
-    send[c] ≤ send[o] ≤ send[c] + M (1 − joined[o])
-    send[o] + enter[o] ≥ send[c] + enter[c] + α_p + β_p size[c] − M joined[o]            port p of the link
+    duration                                    minimize time                                            (1)
+    the_end_is_after_every_arrival[o]           time ≥ start[o]                                          (2)
+    a_chunk_is_sent_when_it_is_held[c, o]       send[o] ≥ start[c]                                       (4)
+    chunks_together_are_sent_together[o]        send[o] ≤ send[c] + M (1 − joined[o])                    (16)
+    orders_are_kept[o]                          send[o] ≥ send[c]                                        (16)
+    the_size_of_a_message_counts_on[o]          size[o] ≥ size[c] + 1 − n (1 − joined[o])                (17)
+    chunks_together_arrive_together[o]          start[c] ≥ start[o] − M (1 − joined[o])                  (17)
+    a_message_takes_its_latency[o]              start[o] ≥ send[o] + α + β size[o]                       (18)
+    a_port_is_held_by_one_message[p, c, o]                                                   (19), (20), (21)
+                        send[o] + enter[o] ≥ send[c] + enter[c] + α_p + β_p size[c] − M joined[o]
 
 the last with joined = 0 for neighbours on a port that are of two links. It says α_p + β_p size where the
 paper has lat, for that is how long port p is held. All times lie between 0 and the time U of the order
-without messages of several chunks, and no side of a constraint exceeds that, so M = U. What follows from
-these for the jobs from a to b on a port is added, as it tells the solver what joining can save at most::
+without messages of several chunks, and no side of a constraint exceeds that, so M = U.
 
-    time ≥ head[a] + Σ_{a ≤ o ≤ b} (β_p + α_p (1 − joined[o])) + tail[b]
+Of combining collectives, the paper inverts the order; a rank that adds one part of a chunk at a time needs
+more::
+
+    a_rank_reduces_one_part_of_a_chunk_at_a_time[c, o]  send[o] + when it is received ≥ start[c]
+
+What is added (`SchedulingModel.add_valid_inequalities`) follows from these for the transfers from a to b on
+a port, and tells the solver what joining can save at most::
+
+    a_port_has_time_for_its_messages[p, a, b]
+                        time ≥ head[a] + Σ_{a ≤ o ≤ b} (β_p + α_p (1 − joined[o])) + tail[b]
 
 with head and tail the least times before a enters the port and after b leaves it.
 
-Only links between nodes join chunks, as in the paper, unless asked otherwise.
+Only links between hosts join chunks, as in the paper, unless asked otherwise.
 """
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyomo.environ as pyo
 
 from models.solvers import CompiledModel, SolverResult, Start, compile_model, solve
-from models.taccl.jobs import Jobs
-from models.taccl.milp import HALF, Limits, mip_options, slack, stats_of, takes_start, unsolved
-from models.taccl.options import Contiguity
-from models.taccl.ordering import Timed, timed
+from models.taccl.ordering import TimedMessages, timed
+from models.taccl.solving import HALF, StageLimits, mip_options, slack, stats_of, takes_start, unsolved
+from models.taccl.transfers import Contiguity, PortUse, Transfers
+
+
+class PortTime(NamedTuple):
+    """When a message enters a port after its start, and for how long it holds it: α_p, and β_p a chunk."""
+
+    enter: float
+    alpha: float
+    beta: float
+
+
+class Latency(NamedTuple):
+    """How long a message takes: α, and β a chunk."""
+
+    alpha: float
+    beta: float
+
+
+class Span(NamedTuple):
+    """A run of a port's queue, and head of its first + tail of its last."""
+
+    port: int
+    queue: list[int]
+    free: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,23 +96,23 @@ class Order:
     Parameters
     ----------
     timed
-        Every job a message of its own.
+        Every transfer a message of its own.
     contiguity
         Which links may join chunks.
     """
 
-    timed: Timed
+    timed: TimedMessages
     contiguity: Contiguity
 
     @property
-    def jobs(self) -> Jobs:
-        """The sends."""
-        return self.timed.jobs
+    def transfers(self) -> Transfers:
+        """What is scheduled."""
+        return self.timed.transfers
 
     @cached_property
     def sequence(self) -> tuple[int, ...]:
-        """The jobs by their starts."""
-        return tuple(job for message in self.timed.messages for job in message)
+        """The transfers by their starts."""
+        return tuple(transfer for message in self.timed.messages for transfer in message)
 
     @cached_property
     def unit(self) -> float:
@@ -83,73 +122,79 @@ class Order:
     def joinable(self, link: int) -> bool:
         """Whether a link may join chunks."""
         if self.contiguity == Contiguity.BETWEEN:
-            return self.jobs.logical.links[link].between
+            return self.transfers.logical.links[link].between
         return self.contiguity == Contiguity.ALL
 
     @cached_property
     def follows(self) -> dict[int, int]:
-        """The job before each on a link that may join chunks."""
+        """The transfer before each on a link that may join chunks."""
         return {
             after: before
-            for link, queue in self._queues(lambda job: [self.jobs.link[job]]).items()
+            for link, queue in self._queues(lambda transfer: [self.transfers.link[transfer]]).items()
             if self.joinable(link)
             for before, after in pairwise(queue)
         }
 
-    def _queues(self, keys: Any) -> dict[Any, list[int]]:
+    def _queues(self, keys: Callable[[int], Iterable[Any]]) -> dict[Any, list[int]]:
+        """Return the transfers in order by each of their keys."""
         queues: defaultdict[Any, list[int]] = defaultdict(list)
-        for job in self.sequence:
-            for key in keys(job):
-                queues[key].append(job)
+        for transfer in self.sequence:
+            for key in keys(transfer):
+                queues[key].append(transfer)
         return queues
 
     def _by_port(self) -> dict[int, list[int]]:
-        return self._queues(lambda job: [use[0] for use in self.jobs.message(self.jobs.link[job]).uses])
+        transfers = self.transfers
+        return self._queues(lambda o: [use.port for use in transfers.message(transfers.link[o]).uses])
 
     def neighbours(self) -> Iterator[tuple[int, int, int]]:
-        """Yield (port, job, next job) along every port."""
+        """Yield (port, transfer, next transfer) along every port."""
         for port, queue in self._by_port().items():
             for before, after in pairwise(queue):
                 yield port, before, after
 
-    def spans(self) -> Iterator[tuple[int, list[int], float]]:
-        """Yield (port, jobs in order, head of the first + tail of the last) that may bind.
+    def spans(self) -> Iterator[Span]:
+        """Yield the runs of ports' queues that may bind.
 
-        They are the ends of a port's queue from a job on that comes late, and its beginnings up to a job with
-        much to follow.
+        They are the ends of a port's queue from a transfer on that comes late, and its beginnings up to a
+        transfer with much to follow.
         """
-        jobs = self.jobs
+        transfers = self.transfers
         for port, queue in self._by_port().items():
-            entered = [jobs.until_now[job] / self.unit + self.use(job, port)[0] for job in queue]
-            left = [(jobs.from_now[job]) / self.unit - sum(self.use(job, port)) for job in queue]
-            each = [self.use(job, port)[2] for job in queue]
+            uses = [self.use(o, port) for o in queue]
+            entered = [
+                transfers.until_now[o] / self.unit + use.enter for o, use in zip(queue, uses, strict=True)
+            ]
+            left = [transfers.from_now[o] / self.unit - sum(use) for o, use in zip(queue, uses, strict=True)]
+            each = [use.beta for use in uses]
             for i in _records(entered, each):
-                yield port, queue[i:], entered[i] + left[-1]
+                yield Span(port, queue[i:], entered[i] + left[-1])
             for i in _records(left[::-1], each[::-1]):
-                yield port, queue[: len(queue) - i], entered[0] + left[len(queue) - 1 - i]
+                yield Span(port, queue[: len(queue) - i], entered[0] + left[len(queue) - 1 - i])
 
     def received_apart(self) -> Iterator[tuple[int, int]]:
-        """Yield jobs whose arrivals at one rank follow each other, as both are added to one chunk."""
-        if self.jobs.reduces and not self.jobs.together:
-            for queue in self._queues(lambda job: [(self.jobs.at(job), self.jobs.chunk[job])]).values():
+        """Yield transfers whose arrivals at one rank follow each other, as both are added to one chunk."""
+        if self.transfers.reduces and not self.transfers.together:
+            for queue in self._queues(
+                lambda transfer: [(self.transfers.at(transfer), self.transfers.chunk[transfer])]
+            ).values():
                 yield from pairwise(queue)
 
-    def use(self, job: int, port: int) -> tuple[float, float, float]:
-        """Return when a job enters a port, and for how long it holds it: a constant, and more per chunk."""
-        one, two = (self._times(job, port, chunks) for chunks in (1, 2))
-        each = two[1] - one[1]
-        return one[0], one[1] - each, each
+    def use(self, transfer: int, port: int) -> PortTime:
+        """Return when a transfer enters a port, and for how long it holds it."""
+        one, two = (self._port_use(transfer, port, chunks) for chunks in (1, 2))
+        beta = (two.hold - one.hold) / self.unit
+        return PortTime(one.enter / self.unit, one.hold / self.unit - beta, beta)
 
-    def lasting(self, job: int) -> tuple[float, float]:
-        """Return lat of a job's message: α, and β per chunk."""
-        link = self.jobs.link[job]
-        one, two = (self.jobs.message(link, chunks).arrival / self.unit for chunks in (1, 2))
-        return 2 * one - two, two - one
+    def lasting(self, transfer: int) -> Latency:
+        """Return lat of a transfer's message."""
+        link = self.transfers.link[transfer]
+        one, two = (self.transfers.message(link, chunks).arrival / self.unit for chunks in (1, 2))
+        return Latency(2 * one - two, two - one)
 
-    def _times(self, job: int, port: int, chunks: int) -> tuple[float, float]:
-        message = self.jobs.message(self.jobs.link[job], chunks)
-        enter, hold = next((enter, hold) for at, enter, hold in message.uses if at == port)
-        return enter / self.unit, hold / self.unit
+    def _port_use(self, transfer: int, port: int, chunks: int) -> PortUse:
+        message = self.transfers.message(self.transfers.link[transfer], chunks)
+        return next(use for use in message.uses if use.port == port)
 
 
 def _records(values: list[float], each: list[float]) -> Iterator[int]:
@@ -187,6 +232,7 @@ class SchedulingModel:
         model.add_times()
         model.add_messages()
         model.add_ports()
+        model.add_valid_inequalities()
         return model
 
     @property
@@ -194,36 +240,39 @@ class SchedulingModel:
         """U, which is M; a little more than the known time."""
         return self.order.timed.end / self.order.unit + self.slack
 
-    def size(self, job: int) -> Any:
-        """Return the chunks of a job's message up to it."""
-        return self.m.size[job] if self.order.joinable(self.order.jobs.link[job]) else 1
+    def size(self, transfer: int) -> Any:
+        """Return the chunks of a transfer's message up to it."""
+        return self.m.size[transfer] if transfer in self.m.size else 1  # noqa: SIM401 Pyomo has no get
 
     def add_variables(self) -> None:
-        """Add a variable for each job, and the objective (1)."""
+        """Add a variable for each transfer, and the objective (1)."""
         m, order = self.m, self.order
-        joinable = [job for job in order.sequence if order.joinable(order.jobs.link[job])]
-        m.JOBS = pyo.Set(initialize=order.sequence)
+        joinable = [o for o in order.sequence if order.joinable(order.transfers.link[o])]
+        m.TRANSFERS = pyo.Set(initialize=order.sequence)
+        m.JOINABLE = pyo.Set(initialize=joinable)
         m.FOLLOWING = pyo.Set(initialize=list(order.follows))
         m.time = pyo.Var(bounds=(0, self.big))
-        m.send = pyo.Var(m.JOBS, bounds=(0, self.big))
-        m.start = pyo.Var(m.JOBS, bounds=(0, self.big))
-        m.size = pyo.Var(joinable, bounds=(1, len(joinable)))
+        m.send = pyo.Var(m.TRANSFERS, bounds=(0, self.big))
+        m.start = pyo.Var(m.TRANSFERS, bounds=(0, self.big))
+        m.size = pyo.Var(m.JOINABLE, bounds=(1, max(1, len(joinable))))
         m.joined = pyo.Var(m.FOLLOWING, domain=pyo.Binary)
         m.duration = pyo.Objective(expr=m.time)
 
     def add_times(self) -> None:
         """Add (2), (4) and, with (17), (18)."""
-        m, order, jobs = self.m, self.order, self.order.jobs
+        m, order, transfers = self.m, self.order, self.order.transfers
+        waits = [(before, o) for o in order.sequence for before in transfers.before[o]]
+        m.DEPENDENCIES = pyo.Set(dimen=2, initialize=waits)
 
-        @m.Constraint(m.JOBS)
+        @m.Constraint(m.TRANSFERS, doc="(2): time >= start[o]")
         def the_end_is_after_every_arrival(m: Any, o: int) -> Any:
-            return pyo.Constraint.Skip if jobs.after[o] else m.time >= m.start[o]
+            return pyo.Constraint.Skip if transfers.after[o] else m.time >= m.start[o]
 
-        @m.Constraint([(before, o) for o in order.sequence for before in jobs.before[o]])
+        @m.Constraint(m.DEPENDENCIES, doc="(4): send[o] >= start[c]")
         def a_chunk_is_sent_when_it_is_held(m: Any, before: int, o: int) -> Any:
             return m.send[o] >= m.start[before]
 
-        @m.Constraint(m.JOBS)
+        @m.Constraint(m.TRANSFERS, doc="(18): start[o] >= send[o] + alpha + beta size[o]")
         def a_message_takes_its_latency(m: Any, o: int) -> Any:
             alpha, beta = order.lasting(o)
             return m.start[o] >= m.send[o] + alpha + beta * self.size(o)
@@ -232,48 +281,60 @@ class SchedulingModel:
         """Add (16) and (17)."""
         m, follows, most = self.m, self.order.follows, len(self.m.size)
 
-        @m.Constraint(m.FOLLOWING)
+        @m.Constraint(m.FOLLOWING, doc="(17): size[o] >= size[c] + 1 - n (1 - joined[o])")
         def the_size_of_a_message_counts_on(m: Any, o: int) -> Any:
             return m.size[o] >= m.size[follows[o]] + 1 - most * (1 - m.joined[o])
 
-        @m.Constraint(m.FOLLOWING)
+        @m.Constraint(m.FOLLOWING, doc="(17): start[c] >= start[o] - M (1 - joined[o])")
         def chunks_together_arrive_together(m: Any, o: int) -> Any:
             return m.start[follows[o]] >= m.start[o] - self.big * (1 - m.joined[o])
 
-        @m.Constraint(m.FOLLOWING)
+        @m.Constraint(m.FOLLOWING, doc="(16): send[o] <= send[c] + M (1 - joined[o])")
         def chunks_together_are_sent_together(m: Any, o: int) -> Any:
             return m.send[o] <= m.send[follows[o]] + self.big * (1 - m.joined[o])
 
-        @m.Constraint(m.FOLLOWING)
+        @m.Constraint(m.FOLLOWING, doc="(16): send[o] >= send[c]")
         def orders_are_kept(m: Any, o: int) -> Any:
             return m.send[o] >= m.send[follows[o]]
 
     def add_ports(self) -> None:
-        """Add (19), (20) and (21), what follows from them, and that parts of a chunk are received apart."""
+        """Add (19), (20) and (21), and that parts of a chunk are received apart."""
         m, order = self.m, self.order
+        m.NEIGHBOURS = pyo.Set(dimen=3, initialize=list(order.neighbours()))
+        m.RECEIVED_APART = pyo.Set(dimen=2, initialize=list(order.received_apart()))
 
-        @m.Constraint(list(order.neighbours()))
+        @m.Constraint(m.NEIGHBOURS, doc="(19), (20), (21): o enters port p when c has left it")
         def a_port_is_held_by_one_message(m: Any, port: int, c: int, o: int) -> Any:
-            enter, alone, each = order.use(c, port)
+            enter, alpha, beta = order.use(c, port)
             joined = self.big * m.joined[o] if order.follows.get(o) == c else 0
-            held = alone + each * self.size(c)
-            return m.send[o] + order.use(o, port)[0] >= m.send[c] + enter + held - joined
+            held = alpha + beta * self.size(c)
+            return m.send[o] + order.use(o, port).enter >= m.send[c] + enter + held - joined
 
-        @m.Constraint(list(order.received_apart()))
+        @m.Constraint(m.RECEIVED_APART, doc="section 5.3: o is received when c has arrived")
         def a_rank_reduces_one_part_of_a_chunk_at_a_time(m: Any, c: int, o: int) -> Any:
-            received = order.jobs.message(order.jobs.link[o]).received_from / order.unit
+            received = order.transfers.message(order.transfers.link[o]).received_from / order.unit
             return m.send[o] + received >= m.start[c]
 
-        m.ports_have_time = pyo.ConstraintList()
-        for port, queue, free in order.spans():
+    # What is added to the paper's model.
+
+    def add_valid_inequalities(self) -> None:
+        """Add what a port needs for a run of its queue, with what joining can save at most."""
+        m, order = self.m, self.order
+        spans = {(span.port, span.queue[0], span.queue[-1]): span for span in order.spans()}
+        m.SPANS = pyo.Set(dimen=3, initialize=list(spans))
+
+        @m.Constraint(m.SPANS, doc="added: time >= head[a] + sum of what o holds port p + tail[b]")
+        def a_port_has_time_for_its_messages(m: Any, port: int, a: int, b: int) -> Any:
             held = 0.0
-            for o in queue:
-                _, alone, each = order.use(o, port)
-                held += each + (alone * (1 - m.joined[o]) if o in order.follows else alone)
-            m.ports_have_time.add(m.time >= free + held)
+            for o in spans[port, a, b].queue:
+                _, alpha, beta = order.use(o, port)
+                held += beta + (alpha * (1 - m.joined[o]) if o in order.follows else alpha)
+            return m.time >= spans[port, a, b].free + held
 
 
-def exactly_scheduled(first: Timed, contiguity: Contiguity, limits: Limits) -> tuple[Timed, dict[str, Any]]:
+def exactly_scheduled(
+    first: TimedMessages, contiguity: Contiguity, limits: StageLimits
+) -> tuple[TimedMessages, dict[str, Any]]:
     """Return the times with messages of several chunks where they pay, and what the solver took.
 
     Where no link may join chunks, the times of an order are the earliest ones, and there is nothing to solve.
@@ -292,20 +353,20 @@ def exactly_scheduled(first: Timed, contiguity: Contiguity, limits: Limits) -> t
     stats = stats_of(result, build_s)
     if result.values is None:
         return first, stats
-    found = timed(order.jobs, _messages(order, m, result))
+    found = timed(order.transfers, _messages(order, m, result))
     return min(first, found, key=lambda times: times.end), stats
 
 
 def _start(order: Order, m: pyo.ConcreteModel, compiled: CompiledModel) -> Start:
     """Return the values of the order without messages of several chunks."""
     value = {id(m.time): order.timed.end / order.unit}
-    value |= {id(m.size[job]): 1.0 for job in m.size}
-    value |= {id(m.joined[job]): 0.0 for job in m.FOLLOWING}
+    value |= {id(size): 1.0 for size in m.size.values()}
+    value |= {id(joined): 0.0 for joined in m.joined.values()}
     for message, ticks in zip(order.timed.messages, order.timed.start, strict=True):
-        for job in message:
-            lasts = order.jobs.message(order.jobs.link[job]).arrival
-            value[id(m.send[job])] = ticks / order.unit
-            value[id(m.start[job])] = (ticks + lasts) / order.unit
+        for transfer in message:
+            lasts = order.transfers.message(order.transfers.link[transfer]).arrival
+            value[id(m.send[transfer])] = ticks / order.unit
+            value[id(m.start[transfer])] = (ticks + lasts) / order.unit
     return Start(np.array([value[id(variable)] for variable in compiled.variables]))
 
 
@@ -314,14 +375,14 @@ def _messages(order: Order, m: pyo.ConcreteModel, result: SolverResult) -> list[
     joined = {o for o in m.FOLLOWING if result.value(m.joined[o]) > HALF}
     of: dict[int, list[int]] = {}
     found: list[list[int]] = []
-    for job in order.sequence:
-        if job in joined:
-            of[job] = of[order.follows[job]]
-            of[job].append(job)
+    for transfer in order.sequence:
+        if transfer in joined:
+            of[transfer] = of[order.follows[transfer]]
+            of[transfer].append(transfer)
         else:
-            of[job] = [job]
-            found.append(of[job])
-    place = {job: i for i, job in enumerate(order.sequence)}
-    moment = {job: result.value(m.send[job]) for job in order.sequence}
+            of[transfer] = [transfer]
+            found.append(of[transfer])
+    place = {transfer: i for i, transfer in enumerate(order.sequence)}
+    moment = {transfer: result.value(m.send[transfer]) for transfer in order.sequence}
     found.sort(key=lambda message: (moment[message[0]], place[message[0]]))
     return [tuple(message) for message in found]

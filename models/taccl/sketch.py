@@ -1,25 +1,26 @@
 """Communication sketches: what a designer fixes beforehand (TACCL, section 3 and Appendix A).
 
-A sketch is TOML or JSON with the fields of Listing 1. Ranks are numbered within a node (a box), 0 to G - 1::
+A sketch is TOML or JSON with the fields of Listing 1. Ranks are numbered within a host (the paper's node),
+0 to G - 1::
 
     symmetry_offsets = [[2, 16], [16, 32]]        # [o, g]: rank r goes to (r + o) % g within its g ranks
 
     [intranode_sketch]
-    strategy = "switch"                           # or "none": the links between the ranks of a node
+    strategy = "switch"                           # or "none": the links between the ranks of a host
     switches = [[0, 1, 2, 3]]                     # ranks that a switch joins: a switch-hyperedge
     switch_hyperedge_strategy = ["uc-min"]        # or "uc-max", "free": how many of its links are used
 
     [internode_sketch]
     strategy = "relay"
     internode_conn = {"1" = [0], "3" = [2]}       # who sends to whom; or "direct-map", "fully-connected"
-    beta_split = {"1" = 1, "3" = 1}               # n: sends of that rank get 1/n of the bandwidth
-    chunk_to_relay_map = [2, 1]                   # a chunk of rank p leaves its node by (p // 2) * 2 + 1
+    beta_split = {"1" = 1, "3" = 1}               # n: transfers of that rank get 1/n of the bandwidth
+    chunk_to_relay_map = [2, 1]                   # a chunk of rank p leaves its host by (p // 2) * 2 + 1
 
     [hyperparameters]
     input_chunkup = 2                             # chunks a shard
     input_size = "1MB"                            # M; without it, the size that is asked for
 
-``"direct-map"`` joins each rank to the rank of the same number in every other node, ``"fully-connected"`` to
+``"direct-map"`` joins each rank to the rank of the same number in every other host, ``"fully-connected"`` to
 all of them. Source: TACCL (NSDI 2023), Listing 1; the two texts are those of its public sketches.
 """
 
@@ -63,7 +64,7 @@ class Policy(StrEnum):
 
 
 class Connection(StrEnum):
-    """Who sends to whom in another node, where it is not listed."""
+    """Who sends to whom in another host, where it is not listed."""
 
     DIRECT = "direct-map"
     FULL = "fully-connected"
@@ -71,7 +72,7 @@ class Connection(StrEnum):
 
 @dataclass(frozen=True)
 class Hyperedge:
-    """A switch: the ranks of a node that it joins, and how many links to use."""
+    """A switch: the ranks of a host that it joins, and how many links to use."""
 
     ranks: tuple[int, ...]
     policy: Policy
@@ -86,13 +87,13 @@ class Sketch:
     name
         The file, for messages.
     hyperedges
-        The switches of a node; none: its links.
+        The switches of a host; none: its links.
     connections
-        For each sender of a node, the receivers of every other node.
+        For each sender of a host, the receivers of every other host.
     beta_split
         For each sender the n of "1/n of the bandwidth"; 1 where absent.
     relay_map
-        (r1, r2): a chunk that starts at rank p of a node leaves it by rank (p // r1) * r1 + r2; None: any.
+        (r1, r2): a chunk that starts at rank p of a host leaves it by rank (p // r1) * r1 + r2; None: any.
     symmetry
         Pairs (offset, group size).
     chunks
@@ -191,7 +192,7 @@ class _Reader:
 
     def ranks(self, value: Any, key: str) -> tuple[int, ...]:
         if not isinstance(value, list):
-            raise self.wrong(key, value, "a list of ranks of a node")
+            raise self.wrong(key, value, "a list of ranks of a host")
         return tuple(self.count(rank, key, 0) for rank in value)
 
     def choice(self, value: Any, key: str, allowed: Iterable[str]) -> str:
@@ -231,7 +232,7 @@ class _Reader:
 
     def number(self, text: str, key: str) -> int:
         if not (text.isascii() and text.isdigit()):
-            raise self.wrong(f"a key of {key}", text, "the number of a rank of a node")
+            raise self.wrong(f"a key of {key}", text, "the number of a rank of a host")
         return int(text)
 
     def beta_split(self, table: dict[str, Any]) -> dict[int, int]:

@@ -1,9 +1,21 @@
-"""The three stages one after the other, for what copies; and what is tried again."""
+"""The three stages one after the other, what is tried again, and the schedule's table.
+
+If no order meets the time of the routing, which is a lower bound as long as chunks go one by one, routing
+is solved again, with the same time allowed but other paths asked for, and then without the symmetry; the
+plan that ends first is kept, and contiguity is decided for it.
+
+Combining collectives are made by inversion (TACCL, section 5.3). A reduce-scatter is the inverse of an
+allgather, a reduce that of a broadcast: what was sent is received and added. The inverse order alone would
+have a rank add several parts of one chunk at once, which it can't (the allgather sends a chunk to several
+ranks at once). So only the routing is inverted; its transfers are ordered anew, and those of one chunk into
+one rank follow each other, before contiguity is decided. An allreduce is a reduce-scatter and then an
+allgather; a chunk spreads as soon as it is reduced.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -11,39 +23,70 @@ from typing import Any
 import numpy as np
 
 from models.taccl.costs import Costs
-from models.taccl.deadline import Deadline
-from models.taccl.demand import Demand, demand_of, with_symmetry
-from models.taccl.jobs import Jobs
-from models.taccl.logical import direct_links, sketched_links
-from models.taccl.milp import Limits, joined
-from models.taccl.options import TacclOptions
-from models.taccl.ordering import Timed, ordered
+from models.taccl.demand import (
+    Demand,
+    PathRules,
+    demand_of,
+    found_symmetry,
+    sketched_symmetry,
+    with_symmetry,
+)
+from models.taccl.logical import LogicalTopology, direct_links, sketched_links
+from models.taccl.method import TacclOptions
+from models.taccl.ordering import TimedMessages, ordered, timed
 from models.taccl.routing import Routing, reroute, route
 from models.taccl.scheduling import exactly_scheduled
-from models.taccl.symmetry import found_symmetry, sketched_symmetry
-from models.taccl.table import schedule_of
+from models.taccl.solving import Deadline, StageLimits, joined
+from models.taccl.transfers import Transfers
+from schedules.collective import Kind
 from schedules.method import Problem
-from schedules.schedule import Chunks, Schedule
+from schedules.reverse import normal_order
+from schedules.schedule import Chunks, Clock, Routes, Schedule
 from topologies.errors import NoSchedule
-from topologies.exact import BoolArray
+from topologies.exact import BoolArray, Int64Array, offsets_of
+from topologies.topology import Topology
+from topologies.transforms import transpose
 
-EFFORT = 400_000
-"""Sends that are ordered in disturbed orders at most, all tries together."""
-MOST_TRIES = 200
-HALF = 1 / 2
-"""Of the time left that a reduction gets before a spreading, and a symmetric routing before a plain one."""
-PLANNING = 2 / 3
-"""Of the time left that routing and ordering get if contiguity is to be decided."""
-FIRST, RETRY = 3 / 4, 1 / 4
-"""Of the time left that a routing gets if others may follow, and that each of these gets."""
 ROUNDING = Fraction(1, 10**9)
 """By how much a solver's time may be below an exact one, relatively."""
 US = 1e6
-JobsOf = Callable[[Demand, BoolArray], Jobs]
+
+
+@dataclass(frozen=True)
+class TimeShares:
+    """How time and effort are shared out; each is a part of the time that is left when it is asked for.
+
+    The parts are such that all rows of Table 2 of the paper have a routing and an order within 60 s
+    (docs/taccl.md).
+
+    Parameters
+    ----------
+    half
+        Of a reduction before a spreading, and of a symmetric routing before a plain one.
+    planning
+        Of routing and ordering, if contiguity is to be decided.
+    first, retry
+        Of a routing if others may follow, and of each of these.
+    effort
+        Transfers that are ordered in disturbed orders at most, all tries together.
+    tries
+        Disturbed orders at most.
+    """
+
+    half: float = 1 / 2
+    planning: float = 2 / 3
+    first: float = 3 / 4
+    retry: float = 1 / 4
+    effort: int = 400_000
+    tries: int = 200
+
+
+SHARES = TimeShares()
+TransfersOf = Callable[[Demand, BoolArray], Transfers]
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class TimedRouting:
     """A routing in time.
 
     Parameters
@@ -55,99 +98,90 @@ class Plan:
     """
 
     routing: Routing
-    times: Timed
+    times: TimedMessages
 
 
-def copied(problem: Problem, options: TacclOptions, rng: np.random.Generator) -> Schedule:
-    """Return a schedule of a collective that copies."""
-    deadline = Deadline.after(options.time_limit)
-    plan = best_plan(problem, options, planning(problem, options, deadline), (rng, Jobs.spreading))
-    plan, stats = scheduled(plan, options, deadline)
-    demand = plan.routing.demand
-    made = schedule_of(problem, plan.times, options.per_item(), demand.number, [False] * len(plan.times.jobs))
-    return made.replace(stats=stats)
-
-
-def planning(problem: Problem, options: TacclOptions, deadline: Deadline) -> Deadline:
-    """Return when routing and ordering should be over: early if contiguity is to be decided afterwards."""
-    return deadline.share(PLANNING) if joins(problem, options) else deadline
-
-
-def joins(problem: Problem, options: TacclOptions) -> bool:
-    """Return whether there are links that may send several chunks as one message."""
-    hosts = problem.topology.hosts
-    between = hosts is not None and len(np.unique(hosts)) > 1
-    return options.contiguity == "all" or (options.contiguity == "between" and between)
-
-
-def best_plan(
-    problem: Problem, options: TacclOptions, deadline: Deadline, how: tuple[np.random.Generator, JobsOf]
-) -> Plan:
-    """Return the routing and order that end first, of those that are tried.
-
-    Where a symmetry that was found, not asked for, may cost time or leaves no routing, routing is done
-    without it as well.
+@dataclass(frozen=True, eq=False)
+class Planner:
+    """Routing and ordering, and what is tried again.
 
     Parameters
     ----------
-    problem, options
-        As the method's.
-    deadline
-        After it nothing else is tried.
-    how
-        The random numbers, and what makes the jobs of a demand and its routing.
+    options
+        The method's.
+    rng
+        Disturbs orders, and asks for other routings.
+    transfers_of
+        Makes the transfers of a demand and its routing.
     """
-    demand = demand_for(problem, options)
-    plain = replace(demand, symmetry=())
-    found = bool(demand.symmetry) and options.sketch is None
-    try:
-        best = _planned(demand, options, deadline.share(HALF) if found and options.again else deadline, how)
-    except NoSchedule:
-        if not found:
-            raise
-        return _planned(plain, options, deadline, how)
-    if found and options.again and not deadline.over and not _receives_in_time(best):
-        best = min(best, _planned(plain, options, deadline, how), key=lambda plan: plan.times.end)
-    return best
+
+    options: TacclOptions
+    rng: np.random.Generator
+    transfers_of: TransfersOf
+
+    def best(self, problem: Problem, deadline: Deadline) -> TimedRouting:
+        """Return the routing and order that end first, of those that are tried.
+
+        Where a symmetry that was found, not asked for, may cost time or leaves no routing, routing is done
+        without it as well.
+
+        Parameters
+        ----------
+        problem
+            What is asked; it copies.
+        deadline
+            After it nothing else is tried.
+        """
+        demand = demand_for(problem, self.options)
+        plain = replace(demand, symmetry=())
+        found = bool(demand.symmetry) and self.options.sketch is None
+        again = found and self.options.again > 0
+        try:
+            best = self.planned(demand, deadline.share(SHARES.half) if again else deadline)
+        except NoSchedule:
+            if not found:
+                raise
+            return self.planned(plain, deadline)
+        if again and not deadline.over and not _receives_in_time(best):
+            best = min(best, self.planned(plain, deadline), key=lambda plan: plan.times.end)
+        return best
+
+    def planned(self, demand: Demand, deadline: Deadline) -> TimedRouting:
+        """Return the best of a routing and, while no order meets its time, of others that take no longer."""
+        options = self.options
+        until = deadline.share(SHARES.first) if options.again else deadline
+        limits = StageLimits(options.solver, until, options.relative_gap)
+        first = route(demand, limits)
+        best = self.in_order(first, deadline)
+        for _ in range(options.again):
+            if best.times.end <= _bound(first, best.times.transfers) or deadline.over:
+                break
+            other = reroute(first, replace(limits, deadline=deadline.share(SHARES.retry)), self.rng)
+            if other is not None:
+                best = min(best, self.in_order(other, deadline), key=lambda plan: plan.times.end)
+        return best
+
+    def in_order(self, routing: Routing, deadline: Deadline) -> TimedRouting:
+        """Return a routing with the best order of its transfers that is found."""
+        transfers = self.transfers_of(routing.demand, routing.sent)
+        tries = self.options.tries
+        if tries is None:
+            tries = min(SHARES.tries, SHARES.effort // max(1, len(transfers)))
+        return TimedRouting(
+            routing, ordered(transfers, _bound(routing, transfers), tries, self.rng, deadline)
+        )
 
 
-def _receives_in_time(plan: Plan) -> bool:
+def _receives_in_time(plan: TimedRouting) -> bool:
     """Return whether a plan takes no longer than the ranks need to receive what they must."""
     costs = Costs(plan.routing.demand)
-    end = plan.times.end * float(plan.times.jobs.tick)
+    end = plan.times.end * float(plan.times.transfers.tick)
     return end <= costs.unit * costs.receiving * (1 + float(ROUNDING))
 
 
-def _planned(
-    demand: Demand, options: TacclOptions, deadline: Deadline, how: tuple[np.random.Generator, JobsOf]
-) -> Plan:
-    """Return the best of a routing and, while no order meets its time, of others that take no longer."""
-    limits = Limits(
-        options.solver, deadline.share(FIRST) if options.again else deadline, options.relative_gap
-    )
-    first = route(demand, limits)
-    best = _in_order(first, options, deadline, how)
-    for _ in range(options.again):
-        if best.times.end <= _bound(first, best.times.jobs) or deadline.over:
-            break
-        other = reroute(first, replace(limits, deadline=deadline.share(RETRY)), how[0])
-        if other is not None:
-            best = min(best, _in_order(other, options, deadline, how), key=lambda plan: plan.times.end)
-    return best
-
-
-def _in_order(
-    routing: Routing, options: TacclOptions, deadline: Deadline, how: tuple[np.random.Generator, JobsOf]
-) -> Plan:
-    rng, jobs_of = how
-    jobs = jobs_of(routing.demand, routing.sent)
-    tries = min(MOST_TRIES, EFFORT // max(1, len(jobs))) if options.tries is None else options.tries
-    return Plan(routing, ordered(jobs, _bound(routing, jobs), tries, rng, deadline))
-
-
-def _bound(routing: Routing, jobs: Jobs) -> int:
+def _bound(routing: Routing, transfers: Transfers) -> int:
     """Return the ticks that a routing takes with orders left open."""
-    return math.floor(Fraction(routing.time) * (1 + ROUNDING) / jobs.tick)
+    return math.floor(Fraction(routing.time) * (1 + ROUNDING) / transfers.tick)
 
 
 def demand_for(problem: Problem, options: TacclOptions) -> Demand:
@@ -156,22 +190,156 @@ def demand_for(problem: Problem, options: TacclOptions) -> Demand:
     logical = direct_links(where) if sketch is None else sketched_links(where, sketch)
     chunks = Chunks.even(what, options.per_item())
     size = problem.size or Fraction(0)
-    demand = demand_of(logical, what, chunks, size, (sketch, options.paths))
+    demand = demand_of(logical, what, chunks, size, PathRules(sketch, options.paths))
     if not options.symmetry:
         return demand
     ranks = found_symmetry(where) if sketch is None else sketched_symmetry(logical, sketch)
     return with_symmetry(demand, what, ranks)
 
 
-def scheduled(plan: Plan, options: TacclOptions, deadline: Deadline) -> tuple[Plan, dict[str, Any]]:
+def scheduled(
+    plan: TimedRouting, options: TacclOptions, deadline: Deadline
+) -> tuple[TimedRouting, dict[str, Any]]:
     """Return the plan with messages of several chunks where they pay, and the stats of all stages."""
-    limits = Limits(options.solver, deadline, options.relative_gap)
+    limits = StageLimits(options.solver, deadline, options.relative_gap)
     times, stats = exactly_scheduled(plan.times, options.contiguity, limits)
-    told = joined(plan.routing.stats, stats)
-    seconds = float(times.end * times.jobs.tick)
-    told |= {
+    whole = joined(plan.routing.stats, stats)
+    seconds = float(times.end * times.transfers.tick)
+    whole |= {
         "routing_us": plan.routing.time * US,
         "routing_bound_us": plan.routing.bound * US,
         "scheduled_us": seconds * US,
     }
-    return Plan(plan.routing, times), told
+    return TimedRouting(plan.routing, times), whole
+
+
+def synthesized(problem: Problem, options: TacclOptions, rng: np.random.Generator) -> Schedule:
+    """Return the schedule of a problem with a size."""
+    deadline = Deadline.after(options.time_limit)
+    if problem.collective.kind is Kind.ALLREDUCE:
+        return _allreduce(problem, options, deadline, rng)
+    combines = problem.collective.is_combining
+    plan, stats = (_reduction if combines else _spreading)(problem, options, deadline, rng)
+    adds = [combines] * len(plan.times.transfers)
+    table = schedule_of(problem, plan.times, options.per_item(), plan.routing.demand.number, adds)
+    return table.replace(stats=stats)
+
+
+def planning(problem: Problem, options: TacclOptions, deadline: Deadline) -> Deadline:
+    """Return when routing and ordering should be over: early if contiguity is to be decided afterwards."""
+    hosts = problem.topology.hosts
+    between = hosts is not None and len(np.unique(hosts)) > 1
+    joins = options.contiguity == "all" or (options.contiguity == "between" and between)
+    return deadline.share(SHARES.planning) if joins else deadline
+
+
+def _spreading(
+    problem: Problem, options: TacclOptions, deadline: Deadline, rng: np.random.Generator
+) -> tuple[TimedRouting, dict[str, Any]]:
+    """Return the plan of what copies, and its stats."""
+    planner = Planner(options, rng, Transfers.spreading)
+    return scheduled(planner.best(problem, planning(problem, options, deadline)), options, deadline)
+
+
+def _reduction(
+    problem: Problem, options: TacclOptions, deadline: Deadline, rng: np.random.Generator
+) -> tuple[TimedRouting, dict[str, Any]]:
+    """Return the inverse of what copies on the transposed network."""
+    topology = problem.topology
+    opposite = Problem(transpose(topology), problem.collective.reverse, problem.size)
+
+    def transfers_of(demand: Demand, sent: BoolArray) -> Transfers:
+        return Transfers.reducing(demand, sent, turned(demand.logical, topology), together=options.together)
+
+    planner = Planner(options, rng, transfers_of)
+    return scheduled(planner.best(opposite, planning(problem, options, deadline)), options, deadline)
+
+
+def turned(logical: LogicalTopology, topology: Topology) -> LogicalTopology:
+    """Return the links of a transposed network turned round, on the network itself, in the same order."""
+    links = (
+        replace(link, source=link.target, target=link.source, lanes=tuple(lane[::-1] for lane in link.lanes))
+        for link in logical.links
+    )
+    return LogicalTopology(topology, logical.name, tuple(links), logical.host)
+
+
+def _allreduce(
+    problem: Problem, options: TacclOptions, deadline: Deadline, rng: np.random.Generator
+) -> Schedule:
+    """Return a reduce-scatter and an allgather whose chunks spread as soon as they are reduced."""
+    halves = [
+        Problem(problem.topology, problem.collective.with_kind(kind), problem.size)
+        for kind in (Kind.REDUCE_SCATTER, Kind.ALLGATHER)
+    ]
+    first, stats = _reduction(halves[0], options, deadline.share(SHARES.half), rng)
+    second, more = _spreading(halves[1], options, deadline, rng)
+    one, other = first.times, second.times
+    both = one.transfers.then(other.transfers)
+    base = len(one.transfers)
+    later = [tuple(base + transfer for transfer in message) for message in other.messages]
+    times = timed(both, [*one.messages, *later])
+    adds = [True] * base + [False] * len(other.transfers)
+    table = schedule_of(problem, times, options.per_item(), first.routing.demand.number, adds)
+    return table.replace(stats=joined(stats, more))
+
+
+def schedule_of(
+    problem: Problem, times: TimedMessages, per_item: int, number: Int64Array, reduces: Sequence[bool]
+) -> Schedule:
+    """Return the schedule of timed messages.
+
+    Parameters
+    ----------
+    problem
+        With a size.
+    times
+        The messages.
+    per_item
+        Chunks a shard.
+    number
+        int64: the number of each of the transfers' chunks among all.
+    reduces
+        Of each transfer, whether it adds.
+    """
+    transfers = times.transfers
+    pieces = math.lcm(*(len(transfers.logical.links[link].lanes) for link in set(transfers.link)))
+    routes, first = _routes(transfers)
+    rows = [
+        (
+            start,
+            int(number[transfers.chunk[transfer]]) * pieces + lane * pieces // lanes,
+            pieces // lanes,
+            first[k] + lane,
+            reduces[transfer],
+        )
+        for message, start in zip(times.messages, times.start, strict=True)
+        for transfer in message
+        for k, lanes in [
+            (transfers.link[transfer], len(transfers.logical.links[transfers.link[transfer]].lanes))
+        ]
+        for lane in range(lanes)
+    ]
+    order, chunk, counts, route, adds = (np.array(column) for column in zip(*rows, strict=True))
+    return normal_order(
+        Schedule(
+            topology=problem.topology,
+            collective=problem.collective,
+            clock=Clock.TIME,
+            chunks=Chunks.even(problem.collective, per_item * pieces),
+            chunk=chunk.astype(np.int32),
+            route=route.astype(np.int32),
+            order=order.astype(np.int64),
+            count=None if pieces == 1 else counts.astype(np.int32),
+            reduce=adds.astype(np.bool_) if problem.collective.is_combining else None,
+            routes=routes,
+            tick=transfers.tick,
+            size=problem.size,
+        )
+    )
+
+
+def _routes(transfers: Transfers) -> tuple[Routes, list[int]]:
+    """Return the routes of all lanes, and where those of each logical link begin."""
+    lanes = [list(lane) for link in transfers.logical.links for lane in link.lanes]
+    return Routes.of(lanes), offsets_of([len(link.lanes) for link in transfers.logical.links]).tolist()

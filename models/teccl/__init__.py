@@ -1,21 +1,12 @@
-"""TE-CCL: schedules as multicommodity flows with copies over epochs (Liu et al., SIGCOMM 2024)."""
+"""TE-CCL: schedules as multicommodity flows with copies over epochs (Liu et al., SIGCOMM 2024).
 
-from models.teccl.epochs import Epochs
-from models.teccl.method import METHOD, teccl
-from models.teccl.options import TecclOptions
-from models.teccl.program import State
-from models.teccl.rounds import by_rounds
-from models.teccl.search import Found, earliest_finish, least_finish, most_reward
+Read `routes` and `epochs` (what chunks are sent over, and for how many epochs), then `program` (the paper's
+model, and the valid inequalities that are added), `search` (the earliest finish and the most reward),
+`rounds` (the decomposition), `starts` (other methods' schedules in epochs; `models.optimum` uses them too)
+and `method`. What needs Pyomo is imported from its file.
+"""
 
-__all__ = [
-    "METHOD",
-    "Epochs",
-    "Found",
-    "State",
-    "TecclOptions",
-    "by_rounds",
-    "earliest_finish",
-    "least_finish",
-    "most_reward",
-    "teccl",
-]
+from models.teccl.epochs import Epochs, Transfer
+from models.teccl.method import METHOD, TecclOptions, teccl
+
+__all__ = ["METHOD", "Epochs", "TecclOptions", "Transfer", "teccl"]

@@ -1,7 +1,7 @@
-r"""An instance in epochs of a fixed length τ: how long ways are held, and how much they carry meanwhile.
+r"""An instance in epochs of a fixed length τ: how long routes are held, and how much they carry meanwhile.
 
-A message of n chunks of s bytes over way e (`models.teccl.ways`: a link, or a route through switches), of
-latency α_e, the sum over its links, and bandwidth b_e, that of the slowest, is a send of
+A message of n chunks of s bytes over route e (`models.teccl.routes`), of latency α_e, the sum over its links,
+and bandwidth b_e, that of the slowest, takes
 
 .. math::
 
@@ -17,21 +17,46 @@ rounded up, as the time clock has it (`schedules.durations`).
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from models.bounds import Bound, lower_bounds
 from models.sccl.instance import Instance
-from models.teccl.ways import Ways, ways_of
+from models.teccl.routes import NetworkRoutes, routes_of
 from topologies.errors import InputError
 from topologies.exact import Int64Array
 
 FAR = 2**40
 """An epoch that never comes."""
 FASTEST, SLOWEST, BEST = "fastest", "slowest", "best"
+
+
+class Transfer(NamedTuple):
+    """A chunk (a number in `Instance.item`) that starts over a route (in `Epochs.routes`) in an epoch."""
+
+    route: int
+    chunk: int
+    epoch: int
+
+
+class LinkHold(NamedTuple):
+    """A link of a route, and the epochs after the start of a message in which it is held; free in `until`."""
+
+    link: int
+    enters: int
+    until: int
+
+
+class Rate(NamedTuple):
+    """α of a route in seconds, the sum over its links; bandwidth in bytes/s, that of the slowest."""
+
+    alpha: Fraction
+    bandwidth: Fraction
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +70,7 @@ class Epochs:
     size
         M in bytes.
     length
-        Seconds of an epoch; or of which way it is what one chunk takes, ``"fastest"`` or ``"slowest"``.
+        Seconds of an epoch; or of which route it is what one chunk takes, ``"fastest"`` or ``"slowest"``.
     backwards
         Whether the schedule is for being reversed: links of a route are then held as the reverse holds
         them, which differs by what is rounded.
@@ -72,18 +97,18 @@ class Epochs:
         return self.size * self.instance.collective.items.share[0] / self.instance.chunks
 
     @cached_property
-    def ways(self) -> Ways:
+    def routes(self) -> NetworkRoutes:
         """What chunks are sent over."""
-        return ways_of(self.instance.topology)
+        return routes_of(self.instance.topology)
 
     @cached_property
-    def rates(self) -> list[tuple[Fraction, Fraction]]:
-        """α in seconds and bandwidth in bytes/s of each way."""
+    def rates(self) -> list[Rate]:
+        """α and bandwidth of each route."""
         topology = self.instance.topology
         alpha, bandwidth = list(topology.alpha), list(topology.bandwidth)
         return [
-            (sum((alpha[link] for link in links), Fraction(0)), min(bandwidth[link] for link in links))
-            for links in self.ways.links
+            Rate(sum((alpha[link] for link in links), Fraction(0)), min(bandwidth[link] for link in links))
+            for links in self.routes.links
         ]
 
     @cached_property
@@ -95,7 +120,7 @@ class Epochs:
         return min(times) if self.length == FASTEST else max(times)
 
     def lengths(self) -> list[Fraction]:
-        """Return what messages of 1, 2, ... chunks take on the slowest way, while more may be of use."""
+        """Return what messages of 1, 2, ... chunks take on the slowest route, while more may be of use."""
         topology = self.instance.topology
         need = np.bincount([n for _, n in self.wanted], minlength=topology.num_nodes)
         links = np.bincount(topology.target, minlength=topology.num_nodes)
@@ -105,43 +130,44 @@ class Epochs:
 
     @cached_property
     def lasts(self) -> list[int]:
-        """d, epochs from the start of a send over each way to its arrival."""
+        """d, epochs from the start of a message over each route to its arrival."""
         return [
             math.ceil((alpha + self.chunk_bytes / bandwidth) / self.epoch) for alpha, bandwidth in self.rates
         ]
 
     @cached_property
     def carries(self) -> list[int]:
-        """n, chunks that a send over each way may be."""
+        """n, chunks that a message over each route may have."""
         return [
             math.floor((lasts * self.epoch - alpha) * bandwidth / self.chunk_bytes)
             for lasts, (alpha, bandwidth) in zip(self.lasts, self.rates, strict=True)
         ]
 
     @cached_property
-    def holds(self) -> list[list[tuple[int, int, int]]]:
-        """Of each way its links, each with the epochs (from, until) of a send in which it is held."""
-        return [self._held(*way) for way in zip(self.ways.links, self.lasts, self.carries, strict=True)]
+    def holds(self) -> list[list[LinkHold]]:
+        """Of each route its links, each with the epochs of a message in which it is held."""
+        return [self._held(*route) for route in zip(self.routes.links, self.lasts, self.carries, strict=True)]
 
-    def _held(self, links: tuple[int, ...], lasts: int, carries: int) -> list[tuple[int, int, int]]:
+    def _held(self, links: tuple[int, ...], lasts: int, carries: int) -> list[LinkHold]:
         topology = self.instance.topology
         held, passed = [], Fraction(0)
         for link in reversed(links) if self.backwards else links:
             enters = math.ceil(passed / self.epoch)
             takes = topology.alpha[link] + carries * self.chunk_bytes / topology.bandwidth[link]
             leaves = enters + math.ceil(takes / self.epoch)
-            held.append((link, lasts - leaves, lasts - enters) if self.backwards else (link, enters, leaves))
+            ends = (lasts - leaves, lasts - enters) if self.backwards else (enters, leaves)
+            held.append(LinkHold(link, *ends))
             passed += topology.alpha[link]
         return held[::-1] if self.backwards else held
 
     @cached_property
     def ends(self) -> tuple[tuple[int, int], ...]:
-        """Source and target of each way."""
-        return self.ways.ends
+        """Source and target of each route."""
+        return self.routes.ends
 
     @cached_property
     def between(self) -> Int64Array:
-        """int64, shape (nodes, nodes): epochs from one node to another over the ways of least epochs."""
+        """int64, shape (nodes, nodes): epochs from one node to another over the routes of least epochs."""
         count = self.instance.topology.num_nodes
         time = np.where(np.eye(count, dtype=np.bool_), 0, FAR).astype(np.int64)
         for (a, b), lasts in zip(self.ends, self.lasts, strict=True):
@@ -158,7 +184,7 @@ class Epochs:
 
     @cached_property
     def farthest(self) -> int:
-        """Epochs of the longest way that a chunk must go, alone on the network."""
+        """Epochs of the longest route that a chunk must go, alone on the network."""
         first = np.where(self.instance.holders[self.instance.item][:, :, None], self.between, FAR).min(axis=1)
         return max((int(first[c, n]) for c, n in self.wanted), default=0)
 
@@ -169,7 +195,7 @@ class Epochs:
 
     @cached_property
     def least(self) -> int:
-        """Epochs below which no schedule can end: the project's bounds, the longest way, the links' room."""
+        """Epochs below which no schedule can end, by the bounds, the longest route and the links' room."""
         proven = max(math.ceil(Fraction(bound.time(self.size)) / self.epoch) for bound in self.bounds)
         least = max(proven, self.farthest)
         while not self._room(least):
@@ -184,7 +210,7 @@ class Epochs:
         target = self.instance.topology.target
         most = np.zeros(self.instance.topology.num_links, dtype=np.int64)
         for held, lasts, carries in zip(self.holds, self.lasts, self.carries, strict=True):
-            link = held[-1][0]
+            link = held[-1].link
             if epochs >= lasts:
                 shortest, quickest = self._shortest[link]
                 most[link] = max(most[link], ((epochs - quickest) // shortest + 1) * carries)
@@ -194,10 +220,33 @@ class Epochs:
 
     @cached_property
     def _shortest(self) -> dict[int, tuple[int, int]]:
-        """Of each link that ways end with, the fewest epochs that one holds it and that one lasts."""
+        """Of each link that routes end with, the fewest epochs that one holds it and that one lasts."""
         table: dict[int, tuple[int, int]] = {}
         for held, lasts in zip(self.holds, self.lasts, strict=True):
             link, first, until = held[-1]
             holds, quick = table.get(link, (FAR, FAR))
             table[link] = min(holds, until - first), min(quick, lasts)
         return table
+
+
+def finish_of(epochs: Epochs, transfers: Iterable[Transfer]) -> int:
+    """Return the epoch in which the last transfer has arrived."""
+    return max((k + epochs.lasts[e] for e, _, k in transfers), default=0)
+
+
+def needed(epochs: Epochs, transfers: Iterable[Transfer]) -> list[Transfer]:
+    """Return the transfers, by epoch, without those whose chunk no rank needs that gets it so."""
+    wanted = set(epochs.wanted)
+    kept = []
+    for transfer in sorted(transfers, key=by_epoch, reverse=True):
+        a, b = epochs.ends[transfer[0]]
+        if (transfer[1], b) in wanted:
+            wanted.add((transfer[1], a))
+            kept.append(transfer)
+    return sorted(kept, key=by_epoch)
+
+
+def by_epoch(transfer: Transfer) -> tuple[int, int, int]:
+    """Return what transfers are sorted by: the epoch, then route and chunk."""
+    route, chunk, epoch = transfer
+    return epoch, route, chunk

@@ -14,11 +14,10 @@ import numpy as np
 from models.bfb import METHOD as BFB
 from models.forestcoll import METHOD as FORESTCOLL
 from models.sccl.instance import Instance
-from models.starts import NO_START, check_start
-from models.teccl.epochs import BEST, FASTEST, SLOWEST, Epochs
-from models.teccl.known import Known
-from models.teccl.options import FINISH, UPWARD, TecclOptions
-from models.teccl.ways import ways_of
+from models.solvers import Feature, find_backend
+from models.teccl.epochs import BEST, FASTEST, SLOWEST, Epochs, finish_of
+from models.teccl.routes import routes_of
+from models.teccl.starts import NO_START, StartSchedule, check_start
 from schedules.capabilities import Capabilities
 from schedules.collective import Kind
 from schedules.compose import BY_ALLGATHER, from_allgather
@@ -30,13 +29,121 @@ from topologies.transforms import transpose
 from topologies.units import parse_time
 
 if TYPE_CHECKING:
-    from models.teccl.search import Found, Limits
+    from models.teccl.search import EpochLimits, EpochSchedule
 
 KINDS = (*BY_ALLGATHER, Kind.BROADCAST, Kind.REDUCE, Kind.SCATTER, Kind.GATHER, Kind.ALL_TO_ALL)
 DEFAULT_SIZE = Fraction(2**20)
-"""M where none is given and none matters: between like links every send is an epoch."""
+"""M where none is given and none matters: between like links every transfer takes an epoch."""
 SHARES = 4
 """Of the time that is left, no length of epochs gets less than one in so many."""
+NAMED = (FASTEST, SLOWEST, BEST)
+FINISH, REWARD = "finish", "reward"
+UPWARD, ONCE = "upward", "once"
+CHOICES = {"objective": (FINISH, REWARD), "search": (UPWARD, ONCE)}
+
+
+@dataclass(frozen=True)
+class TecclOptions:
+    """Options of TE-CCL.
+
+    Parameters
+    ----------
+    chunks
+        Into how many equal chunks every item is cut.
+    epoch
+        Length: what a chunk takes on the ``"fastest"`` or the ``"slowest"`` route, or a time with its unit;
+        ``"best"``: of these two, and of what messages of more chunks take, the one that ends first.
+    epochs
+        The most; 0: as many as it takes.
+    objective
+        ``"finish"``: the fewest epochs; ``"reward"``: the paper's, reads early on average, within `epochs`
+        or, if that is 0, within the fewest.
+    search
+        How the fewest epochs are found: ``"upward"``, one number of epochs after the other, or ``"once"``,
+        by one program that minimizes the finish.
+    buffers
+        Whether ranks store chunks to forward them later.
+    window
+        Epochs of a round of the decomposition; 0: the whole at once.
+    start
+        A method whose schedule is listed into epochs to begin with, or ``"none"``. One that does not fit is
+        dropped, and the result's message says so.
+    cuts
+        Whether the project's lower bounds are used: the search begins at them, and chunks must cross the
+        cuts (`models.teccl.program`). Else it begins at the longest route.
+    gap
+        Relative to the optimum, at which to stop early.
+    solver
+        A back-end for mixed-integer programs.
+    time_limit
+        Of all solves, a time with its unit.
+
+    Raises
+    ------
+    InputError
+        If a value is out of range, the solver unknown or not installed, or a time none.
+    """
+
+    chunks: int = 1
+    epoch: str = FASTEST
+    epochs: int = 0
+    objective: str = FINISH
+    search: str = UPWARD
+    buffers: bool = True
+    window: int = 0
+    start: str = NO_START
+    cuts: bool = True
+    gap: float = 0.0
+    solver: str = "highs"
+    time_limit: str = "60s"
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        for name, least in (("chunks", 1), ("epochs", 0), ("window", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise InputError(
+                    f"teccl option {name} is {value!r}; it must be an integer of at least {least}"
+                )
+        for name, allowed in CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise InputError(
+                    f"teccl option {name} is '{getattr(self, name)}'; allowed: {', '.join(allowed)}"
+                )
+        for name in ("buffers", "cuts"):
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(f"teccl option {name} is {getattr(self, name)!r}; it must be true or false")
+        if isinstance(self.gap, bool) or not isinstance(self.gap, int | float) or not 0 <= self.gap < 1:
+            raise InputError(f"teccl option gap is {self.gap!r}; it must be at least 0 and below 1")
+        self._check_window()
+        for name in ("epoch", "time_limit"):
+            self._check_time(name)
+        find_backend(self.solver, {Feature.MILP})
+
+    def _check_window(self) -> None:
+        if self.window and self.objective != FINISH:
+            raise InputError(
+                "teccl option window goes with objective 'finish' only; its rounds have their own"
+            )
+        if self.window and (self.start != NO_START or self.search != UPWARD):
+            raise InputError("teccl option window goes without start and search; its rounds have their own")
+
+    def _check_time(self, name: str) -> None:
+        text = getattr(self, name)
+        if name == "epoch" and text in NAMED:
+            return
+        words = f"{', '.join(NAMED)} or a positive time" if name == "epoch" else "a positive time"
+        try:
+            positive = parse_time(text) > 0
+        except InputError as error:
+            raise InputError(f"teccl option {name} must be {words}: {error}") from error
+        if not positive:
+            raise InputError(f"teccl option {name} is {text!r}; it must be {words}")
+
+    @property
+    def length(self) -> Fraction | str:
+        """Of an epoch, as `Epochs` takes it."""
+        return self.epoch if self.epoch in NAMED else Fraction(parse_time(self.epoch))
 
 
 def teccl(starts: Mapping[str, Method]) -> Method:
@@ -49,7 +156,7 @@ def teccl(starts: Mapping[str, Method]) -> Method:
     def check(problem: Problem, options: TecclOptions) -> None:
         check_start("teccl", options.start, [NO_START, *starts])
         Instance(problem.topology, problem.collective, options.chunks, "teccl", switches=True)
-        ways_of(problem.topology)
+        routes_of(problem.topology)
 
     method = Method(
         name="teccl",
@@ -98,14 +205,14 @@ def synthesize(
     return task.forward(sized)
 
 
-def _half(task: _Task, made: list[Schedule], problem: Problem) -> Schedule:
+def _half(task: _Task, halves: list[Schedule], problem: Problem) -> Schedule:
     """Return a half of an allreduce: where there are switches, the second is in the first one's epochs.
 
     In ticks of another length a message would enter the later links of its route at other moments.
     """
-    alike = bool(made and problem.topology.num_switches)
-    half = replace(task, epoch=made[0].tick if alike else None).forward(problem)
-    made.append(half)
+    alike = bool(halves and problem.topology.num_switches)
+    half = replace(task, epoch=halves[0].tick if alike else None).forward(problem)
+    halves.append(half)
     return half
 
 
@@ -121,30 +228,34 @@ class _Task:
 
     def forward(self, problem: Problem) -> Schedule:
         """Return the schedule of a collective that does not combine."""
-        from models.teccl.search import Limits  # Pyomo is slow to import
+        from models.teccl.search import EpochLimits  # Pyomo is slow to import
 
         options = self.options
         instance = Instance(problem.topology, problem.collective, options.chunks, "teccl", switches=True)
         seconds = float(parse_time(options.time_limit))
-        limits = Limits(options.solver, seconds, options.gap, self.seed, options.buffers, options.cuts)
+        limits = EpochLimits(options.solver, seconds, options.gap, self.seed, options.buffers, options.cuts)
         backwards = problem.topology is not self.problem.topology
         best = options.length == BEST and self.epoch is None
         length = self.epoch or (FASTEST if best else options.length)
         epochs = Epochs(instance, Fraction(problem.size or DEFAULT_SIZE), length, backwards)
-        known = None if self.first is None else Known.of(self.first, problem, options.chunks, self.seed)
+        known = None
+        if self.first is not None:
+            known = StartSchedule.of(self.first, problem, options.chunks, self.seed)
         if best:
             return _of_all_lengths(epochs, options, limits, known)
         return schedule_of(epochs, _found(epochs, options, limits, known))
 
 
-def _found(epochs: Epochs, options: TecclOptions, limits: Limits, known: Known | None) -> Found:
+def _found(
+    epochs: Epochs, options: TecclOptions, limits: EpochLimits, known: StartSchedule | None
+) -> EpochSchedule:
     from models.teccl.rounds import by_rounds
-    from models.teccl.search import earliest_finish, finish_of, least_finish, most_reward
+    from models.teccl.search import earliest_finish, least_finish, most_reward
 
     if options.window:
         return by_rounds(epochs, limits, options.window)
     search = earliest_finish if options.search == UPWARD else least_finish
-    start, note = (None, "") if known is None else known.sends(epochs, options.epochs, options.buffers)
+    start, note = (None, "") if known is None else known.transfers(epochs, options.epochs, options.buffers)
     if options.objective == FINISH:
         found = search(epochs, limits, options.epochs, start)
     else:
@@ -154,7 +265,9 @@ def _found(epochs: Epochs, options: TecclOptions, limits: Limits, known: Known |
     return replace(found, stats={**found.stats, **({"note": note} if note else {})})
 
 
-def _of_all_lengths(first: Epochs, options: TecclOptions, limits: Limits, known: Known | None) -> Schedule:
+def _of_all_lengths(
+    first: Epochs, options: TecclOptions, limits: EpochLimits, known: StartSchedule | None
+) -> Schedule:
     """Return the schedule that ends first over all lengths, those of the least bound tried first.
 
     The time is shared; a length whose bound is no earlier than what was found is left out.
@@ -185,10 +298,10 @@ def _end(schedule: Schedule) -> Fraction:
     return Fraction(schedule.tick or 0) * schedule.stats["epochs"]
 
 
-def schedule_of(epochs: Epochs, found: Found) -> Schedule:
+def schedule_of(epochs: Epochs, found: EpochSchedule) -> Schedule:
     """Return the transfers in the time clock, a tick being an epoch."""
     instance = epochs.instance
-    way, number, start = np.array(found.sends, dtype=np.int64).reshape(-1, 3).T
+    route, number, start = np.array(found.transfers, dtype=np.int64).reshape(-1, 3).T
     place = (number % instance.chunks).astype(np.int32)  # the chunks of an item stand together
     cost = found.cost
     return Schedule(
@@ -197,8 +310,8 @@ def schedule_of(epochs: Epochs, found: Found) -> Schedule:
         clock=Clock.TIME,
         chunks=Chunks.even(instance.collective, instance.chunks),
         chunk=instance.item[number] * instance.chunks + place,
-        route=way.astype(np.int32),
-        routes=None if epochs.ways.are_links else Routes.of(epochs.ways.links),
+        route=route.astype(np.int32),
+        routes=None if epochs.routes.are_links else Routes.of(epochs.routes.links),
         order=start,
         tick=epochs.epoch,
         size=epochs.size,
@@ -216,7 +329,7 @@ def schedule_of(epochs: Epochs, found: Found) -> Schedule:
 
 
 def size_dependent(problem: Problem, options: Any) -> bool:
-    """Return whether the epochs depend on the size: ways differ, or the length is given or chosen."""
+    """Return whether the epochs depend on the size: routes differ, or the length is given or chosen."""
     topology = problem.topology
     return bool(topology.num_switches) or not topology.homogeneous or options.length not in (FASTEST, SLOWEST)
 

@@ -6,7 +6,7 @@ epoch K, from the project's lower bounds on: an infeasible K is the proof that K
 done in K epochs can be done in more, so with a gap allowed the search begins above the bound, and it ends
 below the finish of a schedule that is known (`models.teccl.starts`). Or one program minimizes the finish: it
 has the epochs of the known schedule, which is where branch and cut begins, or as many as chunks need that
-all take shortest ways.
+all take shortest routes.
 """
 
 from __future__ import annotations
@@ -29,24 +29,25 @@ from models.solvers import (
     solve,
 )
 from models.solvers.outcome import least_whole
-from models.teccl.epochs import Epochs
-from models.teccl.program import Program, Send, State
+from models.teccl.epochs import Epochs, Transfer, by_epoch, finish_of, needed
+from models.teccl.program import EpochProgram, EpochState
 from models.teccl.starts import shortest
 from topologies.errors import NoSchedule
 
 HALF = 0.5
 GAP_DIGITS = 12
 """A reward is a sum of floats: beyond these digits is rounding."""
-MOST_SENDS = 10**6
+MOST_TRANSFERS = 10**6
 """A program of more would take gigabytes."""
-SENDS_A_SECOND = 20_000
-"""That a program is built of: one that would take longer than there is time is not begun."""
+TRANSFERS_A_SECOND = 20_000
+"""Of which a program is built (measured: 26,000 to 28,000 on tori): what would take longer than there is
+time is not begun."""
 NOT_NEEDED = "none: the start meets the bound"
 """Stands for the solver where nothing had to be solved."""
 
 
 @dataclass(frozen=True)
-class Limits:
+class EpochLimits:
     """How programs are solved.
 
     Parameters
@@ -73,17 +74,17 @@ class Limits:
     cuts: bool = True
 
     def least(self, epochs: Epochs) -> int:
-        """Return the epochs to begin with: as many as the bounds say, or the longest way."""
+        """Return the epochs to begin with: as many as the bounds say, or the longest route."""
         return epochs.least if self.cuts else epochs.farthest
 
     def enough(self, finish: int, least: int) -> bool:
         """Return whether a schedule is within the gap of what is proven."""
         return finish - least <= self.gap * finish
 
-    def program(self, epochs: Epochs, horizon: int, state: State | None = None) -> Program:
+    def program(self, epochs: Epochs, horizon: int, state: EpochState | None = None) -> EpochProgram:
         """Return the program in which all demands are met by an epoch."""
-        state = State.start(epochs) if state is None else state
-        return Program(epochs, state, horizon, buffers=self.buffers, cuts=self.cuts)
+        state = EpochState.start(epochs) if state is None else state
+        return EpochProgram(epochs, state, horizon, buffers=self.buffers, cuts=self.cuts)
 
     def options(self, seconds: float, gap: float | None = None) -> Any:
         """Return a back-end's options."""
@@ -98,18 +99,18 @@ class Goal:
     Parameters
     ----------
     closer
-        The most reward, with this term (`Program.add_reward`); None: not asked for.
+        The most reward, with this term (`EpochProgram.add_reward`); None: not asked for.
     least
         The earliest finish, which is at least this; None: not asked for. Neither: any feasible point.
     start
-        Sends that are a feasible point.
+        Transfers that are a feasible point.
     """
 
     closer: float | None = None
     least: int | None = None
-    start: list[Send] | None = None
+    start: list[Transfer] | None = None
 
-    def add_to(self, program: Program) -> None:
+    def add_to(self, program: EpochProgram) -> None:
         """Add the objective."""
         if self.closer is not None:
             program.add_reward(self.closer)
@@ -123,7 +124,7 @@ ANY = Goal()
 
 
 @dataclass
-class Cost:
+class SolveCost:
     """What all solves took together, and how large the largest was."""
 
     build_s: float = 0.0
@@ -142,13 +143,13 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Found:
+class EpochSchedule:
     """A schedule in epochs.
 
     Parameters
     ----------
-    sends
-        (way, chunk, epoch), by epoch.
+    transfers
+        By epoch.
     finish
         K, the last epoch's number: all has arrived when it ends.
     proven
@@ -159,14 +160,16 @@ class Found:
         More columns of a result row.
     """
 
-    sends: list[Send]
+    transfers: list[Transfer]
     finish: int
     proven: int
-    cost: Cost
+    cost: SolveCost
     stats: Mapping[str, Any] = field(default_factory=dict)
 
 
-def earliest_finish(epochs: Epochs, limits: Limits, most: int = 0, start: list[Send] | None = None) -> Found:
+def earliest_finish(
+    epochs: Epochs, limits: EpochLimits, most: int = 0, start: list[Transfer] | None = None
+) -> EpochSchedule:
     """Return the schedule that meets all demands in the fewest epochs.
 
     Each number of epochs has half of the time that is left; one that is undecided then is left behind
@@ -180,14 +183,14 @@ def earliest_finish(epochs: Epochs, limits: Limits, most: int = 0, start: list[S
     most
         Epochs allowed; 0: as many as it takes.
     start
-        Sends that meet all demands.
+        Transfers that meet all demands.
 
     Raises
     ------
     NoSchedule
         If there is none in so many epochs, or none was found in time.
     """
-    cost, begin = Cost(), time.perf_counter()
+    cost, begin = SolveCost(), time.perf_counter()
     proven = limits.least(epochs)
     finish = int(proven / (1 - limits.gap))
     finish = min(finish, most) if most else finish
@@ -198,11 +201,11 @@ def earliest_finish(epochs: Epochs, limits: Limits, most: int = 0, start: list[S
         if left <= 0:
             raise none(epochs, f"found none in {limits.seconds:g} s; give it more time or a window")
         program = limits.program(epochs, finish)
-        if start is not None and program.size > _most_sends(left):
+        if start is not None and program.size > _most_transfers(left):
             return _found(epochs, start, proven, cost)
         result = solved(program, limits, left / 2, cost)
         if result.status is not SolutionStatus.NONE:
-            return _found(epochs, pruned(epochs, sends_of(program, result)), proven, cost)
+            return _found(epochs, needed(epochs, transfers_of(program, result)), proven, cost)
         if result.termination is Termination.INFEASIBLE and proven <= finish:
             proven = finish + 1
         if most and finish >= most:
@@ -213,12 +216,14 @@ def earliest_finish(epochs: Epochs, limits: Limits, most: int = 0, start: list[S
     raise none(epochs, f"found none in {most} epochs in {limits.seconds:g} s; give it more time")
 
 
-def least_finish(epochs: Epochs, limits: Limits, most: int = 0, start: list[Send] | None = None) -> Found:
+def least_finish(
+    epochs: Epochs, limits: EpochLimits, most: int = 0, start: list[Transfer] | None = None
+) -> EpochSchedule:
     """Return the schedule that meets all demands in the fewest epochs, by one program.
 
     Parameters and errors are those of `earliest_finish`.
     """
-    cost, least = Cost(), limits.least(epochs)
+    cost, least = SolveCost(), limits.least(epochs)
     if start is not None and limits.enough(finish_of(epochs, start), least):
         return _found(epochs, start, least, cost)
     horizon = finish_of(epochs, shortest(epochs) if start is None else start)
@@ -226,20 +231,22 @@ def least_finish(epochs: Epochs, limits: Limits, most: int = 0, start: list[Send
     if horizon < least:
         raise none(epochs, f"there is none in {horizon} epochs, at least {least} are needed")
     program = limits.program(epochs, horizon)
-    if start is not None and program.size > _most_sends(limits.seconds):
+    if start is not None and program.size > _most_transfers(limits.seconds):
         return _found(epochs, start, least, cost)
     result = solved(program, limits, limits.seconds, cost, Goal(least=least, start=start))
     if result.termination is Termination.INFEASIBLE:
         raise none(epochs, f"there is none in {horizon} epochs")
     proven = least if result.bound is None else max(least, least_whole(result.bound))
     if result.status is not SolutionStatus.NONE:
-        start = pruned(epochs, sends_of(program, result))
+        start = needed(epochs, transfers_of(program, result))
     if start is None:
         raise none(epochs, f"found none in {limits.seconds:g} s; give it more time")
     return _found(epochs, start, proven, cost)
 
 
-def most_reward(epochs: Epochs, limits: Limits, horizon: int, start: list[Send] | None = None) -> Found:
+def most_reward(
+    epochs: Epochs, limits: EpochLimits, horizon: int, start: list[Transfer] | None = None
+) -> EpochSchedule:
     """Return the schedule of at most K epochs with the largest reward: the paper's objective.
 
     Raises
@@ -247,7 +254,7 @@ def most_reward(epochs: Epochs, limits: Limits, horizon: int, start: list[Send] 
     NoSchedule
         If there is none in so many epochs, or none was found in time.
     """
-    cost = Cost()
+    cost = SolveCost()
     if horizon < limits.least(epochs):
         least = limits.least(epochs)
         raise none(epochs, f"there is none in {horizon} epochs, at least {least} are needed")
@@ -257,16 +264,18 @@ def most_reward(epochs: Epochs, limits: Limits, horizon: int, start: list[Send] 
         raise none(epochs, f"there is none in {horizon} epochs")
     if result.status is SolutionStatus.NONE:
         raise none(epochs, f"found none in {limits.seconds:g} s; give it more time")
-    found = _found(epochs, pruned(epochs, sends_of(program, result)), limits.least(epochs), cost)
+    found = _found(epochs, needed(epochs, transfers_of(program, result)), limits.least(epochs), cost)
     return replace(found, stats={"solver_gap": round(result.gap or 0.0, GAP_DIGITS)})
 
 
-def _found(epochs: Epochs, sends: list[Send], proven: int, cost: Cost) -> Found:
-    ended = finish_of(epochs, sends)
-    return Found(sends, ended, min(proven, ended), cost)
+def _found(epochs: Epochs, transfers: list[Transfer], proven: int, cost: SolveCost) -> EpochSchedule:
+    ended = finish_of(epochs, transfers)
+    return EpochSchedule(transfers, ended, min(proven, ended), cost)
 
 
-def solved(program: Program, limits: Limits, seconds: float, cost: Cost, goal: Goal = ANY) -> SolverResult:
+def solved(
+    program: EpochProgram, limits: EpochLimits, seconds: float, cost: SolveCost, goal: Goal = ANY
+) -> SolverResult:
     """Return the answer to a program.
 
     Parameters
@@ -276,7 +285,7 @@ def solved(program: Program, limits: Limits, seconds: float, cost: Cost, goal: G
     limits, seconds
         How to solve, and for how long.
     cost
-        Is told.
+        Counts what the answer took.
     goal
         The objective, and a start.
 
@@ -286,9 +295,9 @@ def solved(program: Program, limits: Limits, seconds: float, cost: Cost, goal: G
         If the program would be too large, or takes longer to build than there is time.
     """
     begin = time.perf_counter()
-    if program.size > _most_sends(seconds):
-        why = f"in {program.horizon} epochs there are {program.size} sends to decide"
-        if program.size <= MOST_SENDS:
+    if program.size > _most_transfers(seconds):
+        why = f"in {program.horizon} epochs there are {program.size} transfers to decide"
+        if program.size <= MOST_TRANSFERS:
             why += f", too many for {seconds:.3g} s"
         raise none(program.epochs, f"{why}; give it a window, longer epochs or more time")
     model: Any = program.build()
@@ -304,32 +313,15 @@ def solved(program: Program, limits: Limits, seconds: float, cost: Cost, goal: G
     return result
 
 
-def _most_sends(seconds: float) -> int:
-    """Return of how many sends a program may be, if it is to be built in so many seconds."""
-    return min(MOST_SENDS, max(SENDS_A_SECOND, int(seconds * SENDS_A_SECOND)))
+def _most_transfers(seconds: float) -> int:
+    """Return of how many transfers a program may be, if it is to be built in so many seconds."""
+    return min(MOST_TRANSFERS, max(TRANSFERS_A_SECOND, int(seconds * TRANSFERS_A_SECOND)))
 
 
-def sends_of(program: Program, result: SolverResult) -> list[Send]:
+def transfers_of(program: EpochProgram, result: SolverResult) -> list[Transfer]:
     """Return what a solution sends, by epoch."""
-    found = [send for send in program.sends if result.value(program.m.F[send]) > HALF]
-    return sorted(found, key=lambda send: (send[2], send[0], send[1]))
-
-
-def pruned(epochs: Epochs, sends: list[Send]) -> list[Send]:
-    """Return the sends without those whose chunk no rank needs that gets it so."""
-    needed = set(epochs.wanted)
-    kept = []
-    for way, chunk, epoch in sorted(sends, key=lambda send: send[2], reverse=True):
-        a, b = epochs.ends[way]
-        if (chunk, b) in needed:
-            needed.add((chunk, a))
-            kept.append((way, chunk, epoch))
-    return sorted(kept, key=lambda send: (send[2], send[0], send[1]))
-
-
-def finish_of(epochs: Epochs, sends: list[Send]) -> int:
-    """Return the epoch in which the last send has arrived."""
-    return max((k + epochs.lasts[e] for e, _, k in sends), default=0)
+    sent = program.m.F.items()
+    return sorted((Transfer(*place) for place, f in sent if result.value(f) > HALF), key=by_epoch)
 
 
 def none(epochs: Epochs, why: str) -> NoSchedule:

@@ -1,29 +1,118 @@
-"""Schedules of other methods as points of the program: their transfers listed into epochs.
+"""Schedules that a search begins with: those of other methods, and chunks along shortest routes.
 
-What a schedule says is over which ways each chunk may come to each node, and in which order that happens;
-when is decided here. In the order of the schedule's rows each chunk takes, of the ways over which any part
+What a schedule says is over which routes each chunk may come to each node, and in which order that happens;
+when is decided here. In the order of the schedule's rows each chunk takes, of the routes over which any part
 of it comes and whose source has the whole of it by then, the one that brings it first: it joins a message
 that begins there after it has come, or begins one in the first epoch in which all links are free. As a
-node that passes on a part got it in an earlier row, there is always such a way.
+node that passes on a part got it in an earlier row, there is always such a route.
+
+`models.optimum` begins with the same schedules and takes their messages without the epochs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import dataclasses
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
-from models.teccl.epochs import FAR, Epochs
-from models.teccl.program import Send
+from models.teccl.epochs import FAR, Epochs, Transfer, by_epoch, finish_of, needed
+from schedules.method import Method, Problem
 from schedules.schedule import Schedule
-from topologies.errors import NoSchedule
+from schedules.verify import verify
+from topologies.errors import InputError, NoSchedule, Unsupported, suggestion
 
+NO_START = "none"
+"""The start of a search that begins with no schedule."""
 Offers = Mapping[tuple[int, int], list[int]]
-"""The ways over which a chunk may come to a node, (chunk, node) in order."""
+"""The routes over which a chunk may come to a node, (chunk, node) in order."""
 
 
-def listed(epochs: Epochs, schedule: Schedule) -> list[Send]:
-    """Return a legal schedule's transfers as sends.
+def check_start(method: str, start: object, allowed: Collection[str]) -> None:
+    """Refuse a start that is not allowed.
+
+    Parameters
+    ----------
+    method
+        Whose option it is.
+    start
+        As given.
+    allowed
+        Names of methods, and what else the method knows.
+
+    Raises
+    ------
+    InputError
+        If it is none of them.
+
+    Examples
+    --------
+    >>> check_start("teccl", "bfb", [NO_START, "bfb"])
+    """
+    if start not in allowed:
+        raise InputError(f"{method} option start is '{start}'{suggestion(str(start), allowed)}")
+
+
+@dataclass(frozen=True, eq=False)
+class StartSchedule:
+    """What another method made of a problem.
+
+    Parameters
+    ----------
+    name
+        The method's.
+    schedule
+        Verified; None if it has none.
+    why
+        What the method said where it has none.
+    """
+
+    name: str
+    schedule: Schedule | None
+    why: str = ""
+
+    @classmethod
+    def of(cls, method: Method, problem: Problem, chunks: int, seed: int) -> StartSchedule:
+        """Return the method's schedule, of so many chunks a shard where it has such an option."""
+        takes = {field.name for field in dataclasses.fields(method.options)}
+        options = method.options(**({"chunks": chunks} if "chunks" in takes else {}))
+        try:
+            method.supports(problem, options)
+            schedule = method.synthesize(problem, options, np.random.default_rng(seed))
+        except (Unsupported, NoSchedule) as error:
+            return cls(method.name, None, str(error))
+        verify(schedule)
+        return cls(method.name, schedule)
+
+    def transfers(self, epochs: Epochs, most: int, buffers: bool) -> tuple[list[Transfer] | None, str]:
+        """Return the schedule in epochs, None where it does not fit, and a note that says what it is.
+
+        Parameters
+        ----------
+        epochs
+            The instance.
+        most
+            Epochs allowed; 0: any number.
+        buffers
+            Whether ranks may store.
+        """
+        if self.schedule is None:
+            return None, f"start dropped: {self.why}"
+        try:
+            transfers = needed(epochs, in_epochs(epochs, self.schedule))
+        except NoSchedule as error:
+            return None, f"start dropped: {self.name}: {error}"
+        finish = finish_of(epochs, transfers)
+        if most and finish > most:
+            return None, f"start dropped: {self.name} takes {finish} epochs, {most} are allowed"
+        if not buffers and not passes_on(epochs, transfers):
+            return None, f"start dropped: in {self.name} ranks store what they pass on"
+        return transfers, f"start {self.name}: {finish} epochs"
+
+
+def in_epochs(epochs: Epochs, schedule: Schedule) -> list[Transfer]:
+    """Return a legal schedule's transfers in epochs.
 
     Parameters
     ----------
@@ -35,57 +124,58 @@ def listed(epochs: Epochs, schedule: Schedule) -> list[Send]:
     Raises
     ------
     NoSchedule
-        If a transfer goes over what is no way here, or is copied by a switch.
+        If a transfer goes over what is no route here, or is copied by a switch.
     """
     offers: dict[tuple[int, int], list[int]] = {}
-    pieces = _pieces(epochs, schedule)
-    for route, first, count in _rows(schedule):
-        for way in pieces[route]:
+    parts = _parts(epochs, schedule)
+    for path, first, count in _rows(schedule):
+        for route in parts[path]:
             for chunk in _overlapped(epochs, schedule, first, count):
-                known = offers.setdefault((chunk, epochs.ends[way][1]), [])
-                if way not in known:
-                    known.append(way)
+                known = offers.setdefault((chunk, epochs.ends[route][1]), [])
+                if route not in known:
+                    known.append(route)
     return placed(epochs, offers)
 
 
-def shortest(epochs: Epochs) -> list[Send]:
-    """Return sends of every chunk along ways of fewest epochs to all that need it."""
+def shortest(epochs: Epochs) -> list[Transfer]:
+    """Return transfers of every chunk along routes of fewest epochs to all that need it."""
     holders = epochs.instance.holders[epochs.instance.item]
     first = np.where(holders[:, :, None], epochs.between, FAR).min(axis=1)
     ranks = epochs.instance.topology.num_ranks
     offers: dict[tuple[int, int], list[int]] = {}
     for at, chunk, node in sorted((int(first[c, n]), c, n) for c in range(len(first)) for n in range(ranks)):
-        ways = [
-            way
-            for way, ((a, b), lasts) in enumerate(zip(epochs.ends, epochs.lasts, strict=True))
+        routes = [
+            route
+            for route, ((a, b), lasts) in enumerate(zip(epochs.ends, epochs.lasts, strict=True))
             if b == node and a < ranks and first[chunk, a] + lasts == at
         ]
-        if at and ways:
-            offers[chunk, node] = ways
+        if at and routes:
+            offers[chunk, node] = routes
     return placed(epochs, offers)
 
 
-def placed(epochs: Epochs, offers: Offers) -> list[Send]:
-    """Return a send for each (chunk, node), in their order as early as can be."""
+def placed(epochs: Epochs, offers: Offers) -> list[Transfer]:
+    """Return a transfer for each (chunk, node), in their order as early as can be."""
     holders = epochs.instance.holders[epochs.instance.item]
     at = {(int(c), int(n)): 0 for c, n in np.argwhere(holders)}
-    room, sends = _Room(epochs), []
-    for (chunk, node), ways in offers.items():
+    room, transfers = _Room(epochs), []
+    for (chunk, node), routes in offers.items():
         if (chunk, node) in at:
             continue
-        ready = [(way, at[chunk, epochs.ends[way][0]]) for way in ways if (chunk, epochs.ends[way][0]) in at]
-        found = [(room.earliest(way, since) + epochs.lasts[way], way, since) for way, since in ready]
-        end, way, since = min(found, key=lambda choice: choice[0])
-        sends.append((way, chunk, room.take(way, since)))
+        sources = [(route, (chunk, epochs.ends[route][0])) for route in routes]
+        ready = [(route, at[source]) for route, source in sources if source in at]
+        found = [(room.earliest(route, since) + epochs.lasts[route], route, since) for route, since in ready]
+        end, route, since = min(found, key=lambda choice: choice[0])
+        transfers.append(Transfer(route, chunk, room.take(route, since)))
         at[chunk, node] = end
-    return sorted(sends, key=lambda send: (send[2], send[0], send[1]))
+    return sorted(transfers, key=by_epoch)
 
 
-def passes_on(epochs: Epochs, sends: Iterable[Send]) -> bool:
+def passes_on(epochs: Epochs, transfers: Iterable[Transfer]) -> bool:
     """Whether no rank stores: what it did not have from the beginning it sends as it arrives."""
-    sends = list(sends)
-    arrives = {(c, epochs.ends[e][1]): k + epochs.lasts[e] for e, c, k in sends}
-    return all(arrives.get((c, epochs.ends[e][0]), k) == k for e, c, k in sends)
+    transfers = list(transfers)
+    arrives = {(c, epochs.ends[e][1]): k + epochs.lasts[e] for e, c, k in transfers}
+    return all(arrives.get((c, epochs.ends[e][0]), k) == k for e, c, k in transfers)
 
 
 class _Room:
@@ -96,24 +186,26 @@ class _Room:
         self.held: list[set[int]] = [set() for _ in range(epochs.instance.topology.num_links)]
         self.begun: dict[tuple[int, int], int] = {}
 
-    def earliest(self, way: int, since: int) -> int:
-        """Return the first epoch, `since` or later, in which the way can take one more chunk."""
-        now = since
-        while not (0 < self.begun.get((way, now), 0) < self.epochs.carries[way] or self._free(way, now)):
+    def earliest(self, route: int, since: int) -> int:
+        """Return the first epoch, `since` or later, in which the route can take one more chunk."""
+        now, carries = since, self.epochs.carries[route]
+        while not (0 < self.begun.get((route, now), 0) < carries or self._free(route, now)):
             now += 1
         return now
 
-    def take(self, way: int, since: int) -> int:
-        """Put one more chunk on the way, as early as can be; return when."""
-        now = self.earliest(way, since)
-        self.begun[way, now] = self.begun.get((way, now), 0) + 1
-        for link, first, until in self.epochs.holds[way]:
-            self.held[link].update(range(now + first, now + until))
+    def take(self, route: int, since: int) -> int:
+        """Put one more chunk on the route, as early as can be; return when."""
+        now = self.earliest(route, since)
+        self.begun[route, now] = self.begun.get((route, now), 0) + 1
+        for held in self.epochs.holds[route]:
+            self.held[held.link].update(range(now + held.enters, now + held.until))
         return now
 
-    def _free(self, way: int, now: int) -> bool:
-        held = self.epochs.holds[way]
-        return all(self.held[link].isdisjoint(range(now + first, now + until)) for link, first, until in held)
+    def _free(self, route: int, now: int) -> bool:
+        return all(
+            self.held[held.link].isdisjoint(range(now + held.enters, now + held.until))
+            for held in self.epochs.holds[route]
+        )
 
 
 def _rows(schedule: Schedule) -> Iterator[tuple[int, int, int]]:
@@ -122,23 +214,23 @@ def _rows(schedule: Schedule) -> Iterator[tuple[int, int, int]]:
     yield from zip(schedule.route.tolist(), schedule.chunk.tolist(), counts.tolist(), strict=True)
 
 
-def _pieces(epochs: Epochs, schedule: Schedule) -> list[list[int]]:
-    """Return the ways of each route, which is cut at the ranks that it goes over."""
+def _parts(epochs: Epochs, schedule: Schedule) -> list[list[int]]:
+    """Return the program's routes of each of the schedule's routes, which are cut at ranks."""
     topology, table = epochs.instance.topology, schedule.route_table
     found = []
-    for route in range(len(table)):
-        ways, piece = [], []
-        for link in table.links[table.offsets[route] : table.offsets[route + 1]].tolist():
-            piece.append(link)
+    for path in range(len(table)):
+        routes, part = [], []
+        for link in table.links[table.offsets[path] : table.offsets[path + 1]].tolist():
+            part.append(link)
             if topology.target[link] < topology.num_ranks:
-                way = epochs.ways.number.get(tuple(piece))
-                if way is None or topology.source[piece[0]] >= topology.num_ranks:
-                    raise NoSchedule("it is sent over routes that are no ways of the program")
-                ways.append(way)
-                piece = []
-        if piece:
+                route = epochs.routes.number.get(tuple(part))
+                if route is None or topology.source[part[0]] >= topology.num_ranks:
+                    raise NoSchedule("it is sent over routes that are none of the program")
+                routes.append(route)
+                part = []
+        if part:
             raise NoSchedule("switches copy in it")
-        found.append(ways)
+        found.append(routes)
     return found
 
 

@@ -1,0 +1,88 @@
+"""An instance in ticks: α and chunk times as whole numbers, bounds and earliest arrivals."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from models.bounds import lower_bounds
+from models.sccl.instance import Instance
+from topologies.exact import Int64Array, common_divisor
+
+
+@dataclass(frozen=True, eq=False)
+class TimedInstance:
+    """An instance at a size, in ticks.
+
+    Parameters
+    ----------
+    instance
+        Chunks, links and their ends.
+    size
+        M in bytes.
+    """
+
+    instance: Instance
+    size: Fraction
+
+    @cached_property
+    def chunk_bytes(self) -> Fraction:
+        """Of one chunk."""
+        return self.size * self.instance.collective.items.share[0] / self.instance.chunks
+
+    @cached_property
+    def tick(self) -> Fraction:
+        """Seconds: the largest in which all α and s/b are whole."""
+        topology = self.instance.topology
+        moves = {self.chunk_bytes / bandwidth for bandwidth in topology.bandwidth}
+        return common_divisor([*moves, *(alpha for alpha in set(topology.alpha) if alpha)])
+
+    @cached_property
+    def alpha(self) -> list[int]:
+        """Ticks, one a link."""
+        return [int(alpha / self.tick) for alpha in self.instance.topology.alpha]
+
+    @cached_property
+    def move(self) -> list[int]:
+        """Ticks that a chunk takes, one a link."""
+        return [
+            int(self.chunk_bytes / bandwidth / self.tick) for bandwidth in self.instance.topology.bandwidth
+        ]
+
+    @cached_property
+    def least(self) -> int:
+        """Ticks below which no schedule can be: the project's bounds, and chunks that pass rank by rank."""
+        instance = self.instance
+        bounds = lower_bounds(instance.topology, instance.collective, self.size)
+        proven = max(math.ceil(Fraction(bound.time(self.size)) / self.tick) for bound in bounds)
+        return max(proven, self.farthest)
+
+    @cached_property
+    def farthest(self) -> int:
+        """Ticks of the longest route that a chunk must go, alone on the network."""
+        return int(self.earliest[self.instance.wanters].max())
+
+    @cached_property
+    def ends(self) -> list[tuple[int, int]]:
+        """Source and target of each link."""
+        topology = self.instance.topology
+        return list(zip(topology.source.tolist(), topology.target.tolist(), strict=True))
+
+    @cached_property
+    def earliest(self) -> Int64Array:
+        """int64, shape (items, ranks): ticks before which an item can not be there, alone on its route."""
+        time = np.where(self.instance.holders, 0, self.horizon).astype(np.int64)
+        for _ in range(self.instance.topology.num_ranks):
+            for link, (a, b) in enumerate(self.ends):
+                np.minimum(time[:, b], time[:, a] + self.alpha[link] + self.move[link], out=time[:, b])
+        return time
+
+    @cached_property
+    def horizon(self) -> int:
+        """Ticks: every chunk over every link, one after the other along the longest route, will do."""
+        longest = max(a + m * len(self.instance.item) for a, m in zip(self.alpha, self.move, strict=True))
+        return longest * self.instance.topology.num_ranks

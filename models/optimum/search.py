@@ -1,0 +1,237 @@
+"""The search for the least time: first schedules, then CP-SAT for a shorter one, or for the proof of none.
+
+The *greedy* first schedule is the best of many tries. In each, a link that is free takes the chunk that
+fewest ranks have (ties at random), or all that it can as one message; what is on its way already is not
+sent again. Events are links becoming free, earliest first.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from models.optimum.instance import TimedInstance
+from models.solvers.outcome import least_whole
+from topologies.errors import NoSchedule
+from topologies.exact import BoolArray, Int64Array
+
+MOST_TICKS = 2**40
+"""CP-SAT adds in 64 bits; longer horizons are refused."""
+LEAST_SECONDS = 0.01
+"""Of CP-SAT where the start and the model took all the time."""
+TRIES = 200
+"""Of the greedy first schedule, at most."""
+
+
+class TickRow(NamedTuple):
+    """A chunk on a link from a tick on; chunks of one link and start are one message."""
+
+    start: int
+    link: int
+    chunk: int
+
+
+class FirstSchedule(NamedTuple):
+    """A schedule that is known, and the ticks that it takes."""
+
+    rows: list[TickRow]
+    ticks: int
+
+
+MakeFirst = Callable[[], FirstSchedule | None]
+"""Makes a first schedule; None if it has none."""
+
+
+@dataclass(frozen=True)
+class TickLimits:
+    """How the search is done.
+
+    Parameters
+    ----------
+    seconds
+        Of first schedules, model and CP-SAT together.
+    threads, seed
+        Of CP-SAT.
+    cuts
+        Whether the project's lower bounds are constraints, and not only the longest route.
+    gap
+        Relative to the time found, at which to stop.
+    """
+
+    seconds: float
+    threads: int = 1
+    seed: int = 0
+    cuts: bool = True
+    gap: float = 0.0
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """The schedule found.
+
+    Parameters
+    ----------
+    rows
+        int64, shape (3, transfers): start, link, chunk.
+    ticks, proven
+        When it ends, and before when none can.
+    seconds
+        Of CP-SAT.
+    """
+
+    rows: Int64Array
+    ticks: int
+    proven: int
+    seconds: float
+
+
+def least_time(
+    timed: TimedInstance, limits: TickLimits, starts: Sequence[MakeFirst] | None = None
+) -> Optimum:
+    """Return the schedule of least time, or the best one found in time with what is proven.
+
+    Parameters
+    ----------
+    timed
+        The instance.
+    limits
+        How to search.
+    starts
+        First schedules, each asked for where those before are not good enough; None: the greedy one.
+
+    Raises
+    ------
+    NoSchedule
+        If none was found in time, or times do not fit CP-SAT's integers.
+    """
+    from ortools.sat.python import cp_model  # slow to import
+
+    from models.optimum.program import TickProgram
+
+    begin, name = time.perf_counter(), timed.instance.topology.name
+    if timed.horizon > MOST_TICKS:
+        raise NoSchedule(
+            f"optimum on {name}: α and chunk times have no common tick above 1/{MOST_TICKS} of the whole; "
+            "choose a size whose chunks take times with fewer digits"
+        )
+    least = timed.least if limits.cuts else timed.farthest
+    known = best_known(timed, limits, least, starts)
+    if known is not None and known.ticks - least <= limits.gap * known.ticks:
+        return Optimum(_columns(known.rows), known.ticks, least, 0.0)
+    program = TickProgram(timed, timed.horizon if known is None else known.ticks - 1, least)
+    solver = cp_model.CpSolver()
+    solver.parameters.max_time_in_seconds = max(limits.seconds - (time.perf_counter() - begin), LEAST_SECONDS)
+    solver.parameters.num_workers = limits.threads
+    solver.parameters.random_seed = limits.seed
+    solver.parameters.relative_gap_limit = limits.gap
+    status = solver.solve(program.model)
+    if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        known = FirstSchedule(program.rows(solver), solver.value(program.last))
+    if known is None:
+        raise NoSchedule(
+            f"optimum on {name}: found none in {limits.seconds:g} s; give it a start or more time"
+        )
+    proven = max(least, least_whole(solver.best_objective_bound))
+    proven = known.ticks if status == cp_model.INFEASIBLE else min(proven, known.ticks)
+    return Optimum(_columns(known.rows), known.ticks, proven, solver.wall_time)
+
+
+def best_known(
+    timed: TimedInstance, limits: TickLimits, least: int, starts: Sequence[MakeFirst] | None = None
+) -> FirstSchedule | None:
+    """Return the shortest of the first schedules, or the first that is within the gap of `least` ticks."""
+    known = None
+    for start in [lambda: best_greedy(timed, limits.seed)] if starts is None else starts:
+        other = start()
+        if other is not None and (known is None or other.ticks < known.ticks):
+            known = other
+        if known is not None and known.ticks - least <= limits.gap * known.ticks:
+            break
+    return known
+
+
+def _columns(rows: list[TickRow]) -> Int64Array:
+    return np.array(sorted(rows), dtype=np.int64).reshape(-1, 3).T
+
+
+def best_greedy(timed: TimedInstance, seed: int = 0, tries: int = TRIES) -> FirstSchedule:
+    """Return the shortest schedule of so many tries."""
+    rng = np.random.default_rng(seed)
+    best = FirstSchedule([], timed.horizon)
+    for attempt in range(tries):
+        found = _greedy(timed, rng, whole=attempt % 2 == 1)
+        if not best.rows or found.ticks < best.ticks:
+            best = found
+        if best.ticks <= timed.least:
+            break
+    return best
+
+
+def _greedy(timed: TimedInstance, rng: np.random.Generator, *, whole: bool) -> FirstSchedule:
+    """Return the schedule of one try; `whole`: links take all that they can as one message."""
+    instance = timed.instance
+    items = instance.item
+    held = np.where(instance.holders[items], 0, timed.horizon).astype(np.int64)
+    coming = instance.holders[items].copy()
+    earliest = timed.earliest[items] / timed.least
+    weights = np.array([1.0, -instance.topology.num_ranks * rng.random(), 2 * rng.random()])
+    missing = int((instance.wanters[items] & ~coming).sum())
+    free = [(0, float(rng.random()), link) for link in range(len(timed.ends))]
+    rows: list[TickRow] = []
+    while missing and free:
+        now, _, link = heapq.heappop(free)
+        a, b = timed.ends[link]
+        ready = np.flatnonzero((held[:, a] <= now) & ~coming[:, b])
+        if not len(ready):
+            later = _next_arrival(held[:, a], coming[:, b], now)
+            if later < timed.horizon:
+                heapq.heappush(free, (later, float(rng.random()), link))
+            elif not coming[:, b].all():
+                coming_in = held[(held > now) & (held < timed.horizon)]  # nothing changes before
+                later = int(coming_in.min()) if len(coming_in) else now + 1 + timed.alpha[link]
+                heapq.heappush(free, (later, float(rng.random()), link))
+            continue
+        value = weights @ np.stack([coming[ready].sum(axis=1), earliest[ready, b], rng.random(len(ready))])
+        chosen = ready if whole else ready[[int(np.argmin(value))]]
+        end = now + timed.alpha[link] + timed.move[link] * len(chosen)
+        missing -= int(instance.wanters[items[chosen], b].sum())
+        coming[chosen, b], held[chosen, b] = True, end
+        rows += [TickRow(now, link, int(c)) for c in chosen]
+        heapq.heappush(free, (end, float(rng.random()), link))
+    return FirstSchedule(rows, int(held[instance.wanters[items]].max()))
+
+
+def replayed(timed: TimedInstance, rows: Iterable[TickRow]) -> FirstSchedule:
+    """Return the schedule of rows, those of one link and start as a message, each as early as it can be.
+
+    Parameters
+    ----------
+    timed
+        The instance.
+    rows
+        In an order in which every chunk comes before it goes on; starts of any unit.
+    """
+    messages: dict[tuple[int, int], list[int]] = {}
+    for start, link, chunk in rows:
+        messages.setdefault((start, link), []).append(chunk)
+    at = np.where(timed.instance.holders[timed.instance.item], 0, timed.horizon).astype(np.int64)
+    free = [0] * len(timed.ends)
+    found: list[TickRow] = []
+    for (_, link), chunks in messages.items():
+        a, b = timed.ends[link]
+        start = max(free[link], int(at[chunks, a].max()))
+        free[link] = start + timed.alpha[link] + timed.move[link] * len(chunks)
+        at[chunks, b] = free[link]
+        found += [TickRow(start, link, c) for c in chunks]
+    return FirstSchedule(found, max(free))
+
+
+def _next_arrival(at_source: Int64Array, coming: BoolArray, now: int) -> int:
+    """Return when the next chunk that the end lacks comes to the source; never if none is on its way."""
+    waiting = at_source[~coming & (at_source > now)]
+    return int(waiting.min()) if len(waiting) else int(np.iinfo(np.int64).max)

@@ -1,0 +1,392 @@
+"""SCCL's search: the fewest rounds of S steps, whether R rounds will do, and the Pareto frontier of both.
+
+SCCL asks a solver whether R rounds will do: `in_rounds`. So does `fewest_rounds` first, with the R that the
+lower bounds allow: an answer is optimal, and R + 1 is the next. What is undecided in time goes to the program
+that minimizes R, with the R ruled out as a bound.
+
+Both begin with a *breadth-first* schedule of the fewest steps: every chunk comes to a rank in the step
+that is its distance. Each step is then an assignment of its own: the chunks that come to a rank in step s
+go to the rank's links from ranks at distance s - 1, as few as can be to the busiest one, found by
+augmenting paths. It is BFB (dissertation, section 3.5) for whole chunks, and where its rounds are the
+lower bound no program has to be solved.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyomo.environ as pyo
+
+from models.sccl.instance import Instance
+from models.sccl.program import MOST_PLACES, build, crossings, places
+from models.solvers import Feature, SolutionStatus, SolverResult, Termination, find_backend, solve
+from models.solvers.outcome import least_whole
+from topologies.errors import InputError, NoSchedule
+from topologies.exact import Int64Array
+
+HALF = 0.5
+"""A binary above it is 1."""
+BREADTH_FIRST = "none: breadth first meets the bound"
+"""Stands for the solver where nothing had to be solved."""
+WITHIN = "none: breadth first has no more rounds"
+TOO_LARGE = "none: the program takes longer to write than is given"
+PER_SECOND = 20_000
+"""Variables x that are written and handed over in a second (measured: 21,000 to 24,000 on tori). A
+program that would take longer than is given is not begun, unless it has only so many."""
+EXACT = 1e-9
+"""Relative gap at which an optimum of whole numbers is proven."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is known of S steps.
+
+    Parameters
+    ----------
+    steps, rounds
+        S, and the R of the schedule found.
+    proven
+        No schedule of S steps has fewer rounds.
+    rows
+        int64, shape (4, transfers): step from 1, link, chunk (in `Instance.item`), in order of step.
+    stats
+        Columns of a result row.
+    """
+
+    steps: int
+    rounds: int
+    proven: int
+    rows: Int64Array
+    stats: dict[str, Any]
+
+    @property
+    def optimal(self) -> bool:
+        """Whether the schedule has as few rounds as can be."""
+        return self.rounds == self.proven
+
+
+@dataclass(frozen=True)
+class StepLimits:
+    """How the program is solved.
+
+    Parameters
+    ----------
+    solver, seconds, seed
+        A back-end for mixed-integer programs, its time limit and seed.
+    start
+        Whether to begin with a breadth-first schedule, which is the answer where it meets the lower bound.
+    """
+
+    solver: str = "cp-sat"
+    seconds: float | None = None
+    seed: int = 0
+    start: bool = True
+
+
+def fewest_rounds(instance: Instance, steps: int, limits: StepLimits = StepLimits()) -> Answer:
+    """Return the schedule of S steps with the fewest rounds.
+
+    Parameters
+    ----------
+    instance
+        What is asked.
+    steps
+        S.
+    limits
+        How to solve.
+
+    Raises
+    ------
+    NoSchedule
+        If there is none (S is less than the longest route), or none was found in time.
+    """
+    what = _described(instance, steps)
+    proven = max(instance.least_rounds, steps)
+    first, most = _begun(instance, steps, limits)
+    if first is not None and most == proven:
+        return Answer(steps, most, proven, first, {"solver": BREADTH_FIRST, "solver_gap": 0.0})
+    if _too_large(instance, steps, limits):
+        if first is None or most is None:
+            raise _none_in_time(what, limits)
+        return Answer(steps, most, proven, first, {"solver": TOO_LARGE, "solver_gap": (most - proven) / most})
+    search = _Search(instance, steps, limits)
+    proven, result = search.fewest(proven, most)
+    if result is not None and result.status is not SolutionStatus.NONE:
+        rows = search.rows(result)
+    elif first is not None:
+        rows = first
+    else:
+        raise _none_in_time(what, limits)
+    rounds = _rounds(instance, rows, steps)
+    if most is not None and first is not None and most < rounds:
+        rows, rounds = first, most
+    stats = {**search.stats, "solver_gap": (rounds - proven) / rounds}
+    return Answer(steps, rounds, proven, rows, stats)
+
+
+def in_rounds(instance: Instance, steps: int, rounds: int, limits: StepLimits = StepLimits()) -> Answer:
+    """Return a schedule of S steps and at most R rounds: SCCL's own question.
+
+    Parameters
+    ----------
+    instance
+        What is asked, C included.
+    steps, rounds
+        S and R.
+    limits
+        How to solve.
+
+    Raises
+    ------
+    NoSchedule
+        If there is none, with what proves that, or if that is undecided in time.
+    """
+    what = _described(instance, steps, rounds)
+    proven = max(instance.least_rounds, steps)
+    if rounds < proven:
+        why = f"the lower bounds are {proven}" if proven > steps else "each step has one at least"
+        raise NoSchedule(f"sccl: no {what}: {why}")
+    first, most = _begun(instance, steps, limits)
+    if first is not None and most is not None and most <= rounds:
+        return Answer(steps, most, proven, first, {"solver": WITHIN, "solver_gap": (most - proven) / most})
+    if _too_large(instance, steps, limits):
+        raise _none_in_time(what, limits)
+    search = _Search(instance, steps, limits)
+    result = search.exactly(rounds, 1)
+    if result.termination is Termination.INFEASIBLE:
+        raise NoSchedule(f"sccl: no {what}: {limits.solver} has proven it")
+    if result.status is SolutionStatus.NONE:
+        limit = "" if limits.seconds is None else f" in {limits.seconds:g} s"
+        raise NoSchedule(f"sccl: {limits.solver} found no {what}{limit}, nor that there is none")
+    rows = search.rows(result)
+    reached = _rounds(instance, rows, steps)
+    return Answer(steps, reached, proven, rows, {**search.stats, "solver_gap": (reached - proven) / reached})
+
+
+def _too_large(instance: Instance, steps: int, limits: StepLimits) -> bool:
+    """Whether the program would take longer to write than it may; what `build` refuses is not counted."""
+    if limits.seconds is None or places(instance, steps) > MOST_PLACES:
+        return False
+    return crossings(instance, steps) > PER_SECOND * max(1.0, limits.seconds)
+
+
+def _none_in_time(what: str, limits: StepLimits) -> NoSchedule:
+    limit = "" if limits.seconds is None else f" in {limits.seconds:g} s"
+    return NoSchedule(f"sccl: {limits.solver} found no {what}{limit}; give it more time or fewer chunks")
+
+
+def _described(instance: Instance, steps: int, rounds: int = 0) -> str:
+    """Return what is asked, in words; raises where S is less than the longest route."""
+    kind, network = instance.collective.kind, instance.topology.name
+    many = f"{steps} steps and {rounds} rounds" if rounds else f"{steps} steps"
+    what = f"{kind} of {instance.chunks} chunks a shard in {many} on {network}"
+    if steps < instance.least_steps:
+        raise NoSchedule(f"sccl: no {what}: a chunk must go over {instance.least_steps} links")
+    return what
+
+
+def _begun(instance: Instance, steps: int, limits: StepLimits) -> tuple[Int64Array | None, int | None]:
+    """Return the breadth-first schedule and its rounds, where it is asked for and has so many steps."""
+    if not limits.start or steps != instance.least_steps:
+        return None, None
+    first = breadth_first(instance)
+    return first, None if first is None else _rounds(instance, first, steps)
+
+
+class _Search:
+    """The questions asked of one model, and what they took together."""
+
+    def __init__(self, instance: Instance, steps: int, limits: StepLimits) -> None:
+        begin = time.perf_counter()
+        self.until = None if limits.seconds is None else begin + limits.seconds
+        self.model, self.limits = build(instance, steps), limits
+        self.stats: dict[str, Any] = {"build_s": time.perf_counter() - begin, "solve_s": 0.0}
+
+    def fewest(self, proven: int, most: int | None) -> tuple[int, SolverResult | None]:
+        """Return what is proven at last, and the last answer; None if `most` is proven to be the least."""
+        result = None
+        while most is None or proven < most:
+            result = self.exactly(proven)
+            if result.termination is not Termination.INFEASIBLE:
+                break
+            proven, result = proven + 1, None
+        if result is not None and result.status is SolutionStatus.NONE:
+            result = self.least(proven)
+            if result.bound is not None:
+                proven = max(proven, least_whole(result.bound))
+        return proven, result
+
+    def rows(self, result: SolverResult) -> Int64Array:
+        """Return the transfers of an answer: step, link and chunk, in order of step."""
+        moved = [(s, e, c) for (e, c, s), x in self.model.x.items() if result.value(x) > HALF]
+        return np.array(sorted(moved), dtype=np.int64).reshape(-1, 3).T
+
+    def exactly(self, rounds: int, share: int = 2) -> SolverResult:
+        """Ask for any schedule of at most so many rounds, in 1/`share` of the time that is left."""
+        total = pyo.quicksum(self.model.rounds.values())
+        self._ask(pyo.Constraint(expr=total <= rounds, doc="C6"), pyo.Objective(expr=0.0))
+        return self._solved(share)
+
+    def least(self, rounds: int) -> SolverResult:
+        """Ask for the schedule of fewest rounds, at least so many."""
+        total = pyo.quicksum(self.model.rounds.values())
+        self._ask(pyo.Constraint(expr=total >= rounds, doc="C6"), pyo.Objective(expr=total))
+        return self._solved(1)
+
+    def _ask(self, total_rounds: pyo.Constraint, objective: pyo.Objective) -> None:
+        """Put another C6 and another objective in place of the last ones."""
+        for name, component in (("total_rounds", total_rounds), ("objective", objective)):
+            self.model.del_component(name)
+            self.model.add_component(name, component)
+
+    def _solved(self, share: int) -> SolverResult:
+        solver = self.limits.solver
+        backend: Any = find_backend(solver, {Feature.MILP})
+        left = None if self.until is None else max(self.until - time.perf_counter(), 0.01) / share
+        options = backend.options(time_limit=left, seed=self.limits.seed, relative_gap=EXACT)
+        result = solve(self.model, solver, options)
+        self.stats |= {
+            "build_s": self.stats["build_s"] + result.compile_s,
+            "solve_s": self.stats["solve_s"] + result.solve_s,
+            "variables": result.columns,
+            "constraints": result.rows,
+            "solver": f"{result.solver} {result.version}",
+        }
+        return result
+
+
+def _rounds(instance: Instance, rows: Int64Array, steps: int) -> int:
+    """Return R of these transfers: in each step what the busiest link needs, at least 1."""
+    step, link, _ = rows
+    loads = np.zeros((steps + 1, instance.topology.num_links), dtype=np.int64)
+    np.add.at(loads, (step, link), 1)
+    needed = -(-loads // instance.capacity)
+    if not len(step):
+        raise InputError("sccl: nothing is to be moved")
+    return int(np.maximum(needed[1:].max(axis=1), 1).sum())
+
+
+def breadth_first(instance: Instance) -> Int64Array | None:
+    """Return rows (step, link, chunk), shape (3, transfers), of a schedule of `least_steps` steps.
+
+    None where not all ranks must have all that moves, as it would bring chunks to ranks that need none.
+    """
+    items = np.unique(instance.item)
+    if not instance.wanters[items].all():
+        return None
+    topology = instance.topology
+    into: list[list[int]] = [[] for _ in range(topology.num_ranks)]
+    for link, target in enumerate(topology.target.tolist()):
+        into[target].append(link)
+    rows: list[tuple[int, int, int]] = []
+    for rank, links in enumerate(into):
+        distance = instance.hops[instance.item, rank]
+        for step in range(1, int(distance.max()) + 1):
+            chunks = np.flatnonzero(distance == step)
+            before = instance.hops[instance.item[chunks]][:, topology.source[links]] == step - 1
+            choices = [np.flatnonzero(row).tolist() for row in before]
+            chosen = assigned(choices, instance.capacity[links].tolist())
+            rows += [(step, links[place], int(c)) for c, place in zip(chunks, chosen, strict=True)]
+    return np.array(sorted(rows), dtype=np.int64).reshape(-1, 3).T
+
+
+def assigned(choices: Sequence[Sequence[int]], weights: Sequence[int]) -> list[int]:
+    """Return for each chunk one of its links, so that the largest load over weight, rounded up, is least.
+
+    Parameters
+    ----------
+    choices
+        For each chunk the links that it may take; at least one.
+    weights
+        Of the links: whole numbers.
+    """
+    rounds = -(-len(choices) // sum(weights))
+    while True:
+        held: list[list[int]] = [[] for _ in weights]
+
+        def place(chunk: int, seen: set[int], rounds: int = rounds, held: list[list[int]] = held) -> bool:
+            """Find room for one chunk along an augmenting path; whether there is any."""
+            for link in choices[chunk]:
+                if link in seen:
+                    continue
+                seen.add(link)
+                if len(held[link]) < rounds * weights[link]:
+                    held[link].append(chunk)
+                    return True
+                for i, other in enumerate(held[link]):
+                    if place(other, seen):
+                        held[link][i] = chunk
+                        return True
+            return False
+
+        if all(place(chunk, set()) for chunk in range(len(choices))):
+            break
+        rounds += 1
+    link_of = {chunk: link for link, chunks in enumerate(held) for chunk in chunks}
+    return [link_of[chunk] for chunk in range(len(choices))]
+
+
+@dataclass(frozen=True)
+class FrontierPoint:
+    """A schedule of S steps, R rounds and C chunks: S α and R/C shards over the slowest link.
+
+    Parameters
+    ----------
+    chunks
+        C.
+    answer
+        The schedule, with what is proven of it.
+    """
+
+    chunks: int
+    answer: Answer
+
+    @property
+    def shards(self) -> Fraction:
+        """R/C: shards that the slowest link could move meanwhile."""
+        return Fraction(self.answer.rounds, self.chunks)
+
+
+def frontier(
+    instance: Instance, ask: Callable[[Instance, int], Answer], most_steps: int | None = None
+) -> Iterator[FrontierPoint]:
+    """Yield the schedules of more and more steps that each have fewer rounds than all before.
+
+    It begins at the least number of steps that any schedule has (the longest route of a chunk) and ends when
+    the rounds are as few as the bandwidth allows, at `most_steps`, or after the first number of steps for
+    which none is found in time. Between the points there is nothing better: each answer is the fewest rounds
+    of its steps, where it is proven.
+
+    Parameters
+    ----------
+    instance
+        What is asked, C included.
+    ask
+        As `fewest_rounds`.
+    most_steps
+        Where to end; None: no limit.
+
+    Raises
+    ------
+    NoSchedule
+        If there is none of the least number of steps in time.
+    """
+    steps, least = instance.least_steps, None
+    while most_steps is None or steps <= most_steps:
+        try:
+            answer = ask(instance, steps)
+        except NoSchedule:
+            if least is None:
+                raise
+            return  # what was found before stays
+        if least is None or answer.rounds < least:
+            least = answer.rounds
+            yield FrontierPoint(instance.chunks, answer)
+        if least <= max(instance.least_rounds, steps):
+            return
+        steps += 1

@@ -1,0 +1,146 @@
+"""How both stages' mixed-integer programs are solved: until when, by which solver, and what a row says of it.
+
+Time is shared out: a stage gets a share of what is left, and what it leaves over goes to the next.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Any
+
+from models.solvers import Feature, SolverResult, find_backend
+
+HALF = 0.5
+"""A binary above it is 1."""
+SLACK = 1e-4
+"""More than rounding, and less than solvers' gaps."""
+GRID_STEPS = 100
+"""Of a solver on a grid: roundings on the way up to a time, at most."""
+LEAST_SECONDS = 1e-9
+"""Of a solver whose time is over: its limit must be positive."""
+UNSOLVED = "none: no time for a program"
+"""Stands for the solver where the greedy routing and the heuristic order are the answer."""
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """When something should be over.
+
+    Parameters
+    ----------
+    moment
+        A moment of ``time.monotonic``; inf for never.
+    """
+
+    moment: float = math.inf
+
+    @classmethod
+    def after(cls, seconds: float | None) -> Deadline:
+        """Return the moment in so many seconds; None for never."""
+        return cls() if seconds is None else cls(monotonic() + seconds)
+
+    @property
+    def left(self) -> float:
+        """Seconds; 0 if it is over, inf if it never is."""
+        return max(0.0, self.moment - monotonic())
+
+    @property
+    def over(self) -> bool:
+        """Whether no time is left."""
+        return self.left <= 0
+
+    def share(self, part: float) -> Deadline:
+        """Return the moment when that part of the time left is over."""
+        return self if math.isinf(self.moment) else Deadline.after(self.left * part)
+
+
+NEVER = Deadline()
+
+
+@dataclass(frozen=True)
+class StageLimits:
+    """How a model is solved.
+
+    Parameters
+    ----------
+    solver
+        A back-end that does mixed-integer programs.
+    deadline
+        When the whole stage, model and solver, should be over.
+    gap
+        Relative gap at which it may stop.
+    seed
+        The solver's.
+    """
+
+    solver: str = "highs"
+    deadline: Deadline = field(default_factory=Deadline)
+    gap: float = 1e-4
+    seed: int = 0
+
+
+def mip_options(limits: StageLimits) -> Any:
+    """Return a back-end's options for a mixed-integer program.
+
+    Raises
+    ------
+    InputError
+        If there is no such solver, or it is not installed.
+    Unsupported
+        If it does no mixed-integer programs.
+    """
+    backend = find_backend(limits.solver, {Feature.MILP})
+    options: Any = backend.options
+    left = limits.deadline.left
+    seconds = None if math.isinf(left) else max(left, LEAST_SECONDS)
+    return options(time_limit=seconds, relative_gap=limits.gap, seed=limits.seed)
+
+
+def slack(limits: StageLimits) -> float:
+    """Return by which an upper bound must exceed a time of about 1 to 100 that is known to be reached.
+
+    A solver on a grid rounds each time on the way up to it.
+    """
+    grid = getattr(mip_options(limits), "grid", None)
+    return SLACK if grid is None else GRID_STEPS / grid
+
+
+def takes_start(limits: StageLimits) -> bool:
+    """Whether the solver begins from values."""
+    return Feature.START in find_backend(limits.solver).features
+
+
+def stats_of(result: SolverResult, build_s: float) -> dict[str, Any]:
+    """Return the columns of a result row that a solve gives."""
+    return {
+        "build_s": build_s,
+        "solve_s": result.solve_s,
+        "variables": result.columns,
+        "constraints": result.rows,
+        "solver": f"{result.solver} {result.version}",
+        "solver_gap": result.gap,
+    }
+
+
+def unsolved(build_s: float) -> dict[str, Any]:
+    """Return those columns where the time was over before the solver could begin."""
+    sizes = {"variables": 0, "constraints": 0, "solver": UNSOLVED, "solver_gap": None}
+    return {"build_s": build_s, "solve_s": 0.0, **sizes}
+
+
+def added(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what two solves took together, with the size and gap of the first."""
+    return {**one, **{key: one[key] + other[key] for key in ("build_s", "solve_s")}}
+
+
+def joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what two stages took together: sums, and the larger gap; the second may be empty."""
+    if not other:
+        return dict(one)
+    sums = {key: one[key] + other[key] for key in ("build_s", "solve_s", "variables", "constraints")}
+    gaps = [stats["solver_gap"] for stats in (one, other)]
+    solver = (one if one["variables"] else other)["solver"]
+    return {**one, **sums, "solver": solver, "solver_gap": None if None in gaps else max(gaps)}

@@ -1,0 +1,260 @@
+"""The transfers of a routing: what each takes, on which ports and for how long, in whole ticks.
+
+A transfer is one chunk on one logical link. Where data spreads, it waits for the transfer that brought the
+chunk to its source; where data is reduced, for all transfers that bring their part of it. Several transfers
+of one link can travel as one message, which pays α once.
+
+A message of g chunks that starts at s enters port j of its route at s + enter_j, holds it for hold_j and is
+at its destination at s + arrival; all as the verifier counts them (`schedules.durations`), rounded up.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from models.taccl.demand import Demand
+from models.taccl.logical import LogicalTopology
+from topologies.exact import BoolArray, common_divisor
+
+MOST_TICKS = 2**53
+"""What a float holds exactly, as solvers are given ticks."""
+RESOLUTION = 10**6
+"""Where no tick divides all times, the shortest has so many."""
+
+
+class Contiguity(StrEnum):
+    """Which links may send several chunks as one message."""
+
+    BETWEEN = "between"
+    """Those between hosts."""
+
+    ALL = "all"
+    NONE = "none"
+
+
+class PortUse(NamedTuple):
+    """A port of a message's route, how many ticks after the start it is entered, and for how many held."""
+
+    port: int
+    enter: int
+    hold: int
+
+
+@dataclass(frozen=True)
+class MessageTicks:
+    """How long g chunks on a link take, in ticks.
+
+    Parameters
+    ----------
+    arrival
+        From the start until they are at the destination.
+    uses
+        Of each link of the route, in order.
+    """
+
+    arrival: int
+    uses: tuple[PortUse, ...]
+
+    @cached_property
+    def received_from(self) -> int:
+        """When the first byte is at the destination's link."""
+        return self.uses[-1].enter
+
+
+@dataclass(frozen=True, eq=False)
+class Transfers:
+    """The transfers of a routing.
+
+    Parameters
+    ----------
+    logical
+        The links.
+    bytes
+        Of a chunk.
+    chunk, link
+        Of each transfer.
+    before
+        The transfers that each waits for.
+    reduces
+        Whether what arrives is added to what is there; then two arrivals of one chunk at one rank do not
+        overlap, unless `together`.
+    together
+        Whether they may.
+    """
+
+    logical: LogicalTopology
+    bytes: Fraction
+    chunk: tuple[int, ...]
+    link: tuple[int, ...]
+    before: tuple[tuple[int, ...], ...]
+    reduces: bool = False
+    together: bool = False
+
+    def __len__(self) -> int:
+        return len(self.chunk)
+
+    @classmethod
+    def spreading(cls, demand: Demand, sent: BoolArray) -> Transfers:
+        """Return the transfers of a routing along which chunks spread."""
+        chunk, link, before = _trees(demand, sent)
+        return cls(demand.logical, demand.bytes, tuple(chunk), tuple(link), tuple(before))
+
+    @classmethod
+    def reducing(
+        cls, demand: Demand, sent: BoolArray, logical: LogicalTopology, *, together: bool
+    ) -> Transfers:
+        """Return the transfers of the reverse: each the other way, towards the start of its chunk.
+
+        Parameters
+        ----------
+        demand, sent
+            A routing on the transposed network.
+        logical
+            Its links turned round, in the same order.
+        together
+            Whether one rank may receive several parts of a chunk at once.
+        """
+        chunk, link, before = _trees(demand, sent)
+        after: list[list[int]] = [[] for _ in chunk]
+        for transfer, earlier in enumerate(before):
+            for other in earlier:
+                after[other].append(transfer)
+        return cls(logical, demand.bytes, tuple(chunk), tuple(link), tuple(map(tuple, after)), True, together)
+
+    def then(self, spread: Transfers) -> Transfers:
+        """Return these transfers, which reduce, then those that spread the same chunks, on the links of both.
+
+        A chunk spreads from the rank where it was reduced once all parts are there.
+        """
+        links = (*self.logical.links, *spread.logical.links)
+        logical = LogicalTopology(self.logical.topology, self.logical.name, links, self.logical.host)
+        waited: set[int] = {other for earlier in self.before for other in earlier}
+        whole: defaultdict[int, list[int]] = defaultdict(list)
+        for transfer in range(len(self)):
+            if transfer not in waited:
+                whole[self.chunk[transfer]].append(transfer)
+        later = [
+            tuple(len(self) + other for other in earlier) or tuple(whole[chunk])
+            for earlier, chunk in zip(spread.before, spread.chunk, strict=True)
+        ]
+        moved = (len(self.logical.links) + link for link in spread.link)
+        return Transfers(
+            logical,
+            self.bytes,
+            (*self.chunk, *spread.chunk),
+            (*self.link, *moved),
+            (*self.before, *later),
+            self.reduces,
+            self.together,
+        )
+
+    @cached_property
+    def after(self) -> tuple[tuple[int, ...], ...]:
+        """The transfers that wait for each."""
+        table: list[list[int]] = [[] for _ in self.chunk]
+        for transfer, earlier in enumerate(self.before):
+            for other in earlier:
+                table[other].append(transfer)
+        return tuple(map(tuple, table))
+
+    @cached_property
+    def topological(self) -> tuple[int, ...]:
+        """The transfers, each after those that it waits for."""
+        missing = [len(earlier) for earlier in self.before]
+        order = [transfer for transfer, count in enumerate(missing) if count == 0]
+        for transfer in order:
+            for later in self.after[transfer]:
+                missing[later] -= 1
+                if missing[later] == 0:
+                    order.append(later)
+        return tuple(order)
+
+    @cached_property
+    def until_now(self) -> tuple[int, ...]:
+        """Ticks of the longest chain of transfers before each."""
+        length = [0] * len(self)
+        for transfer in self.topological:
+            for later in self.after[transfer]:
+                length[later] = max(
+                    length[later], length[transfer] + self.message(self.link[transfer]).arrival
+                )
+        return tuple(length)
+
+    @cached_property
+    def from_now(self) -> tuple[int, ...]:
+        """Ticks of the longest chain of transfers that begins with each."""
+        length = [0] * len(self)
+        for transfer in reversed(self.topological):
+            later = max((length[other] for other in self.after[transfer]), default=0)
+            length[transfer] = later + self.message(self.link[transfer]).arrival
+        return tuple(length)
+
+    @cached_property
+    def tick(self) -> Fraction:
+        """Seconds; all times are multiples of it, or so many that rounding hardly matters."""
+        where = self.logical.topology
+        held = {
+            (where.alpha[port], self.bytes / where.bandwidth[port] / len(link.lanes))
+            for link in self.logical.links
+            for port in link.lanes[0]
+        }
+        seconds = [value for pair in held for value in pair if value]
+        tick = common_divisor(seconds)
+        horizon = max(alpha + busy for alpha, busy in held) * len(where.source) * max(1, len(self))
+        return tick if horizon / tick <= MOST_TICKS else max(min(seconds) / RESOLUTION, horizon / MOST_TICKS)
+
+    @cached_property
+    def _messages(self) -> dict[tuple[int, int], MessageTicks]:
+        return {}
+
+    def message(self, link: int, chunks: int = 1) -> MessageTicks:
+        """Return how long some chunks together on a link take."""
+        key = (link, chunks)
+        if key not in self._messages:
+            self._messages[key] = self._lasting(link, self.bytes * chunks)
+        return self._messages[key]
+
+    def _lasting(self, link: int, size: Fraction) -> MessageTicks:
+        where, route = self.logical.topology, self.logical.links[link].lanes[0]
+        lanes = len(self.logical.links[link].lanes)
+        uses, head = [], Fraction(0)
+        for port in route:
+            hold = self.logical.hold(link, port, size)
+            uses.append(PortUse(port, self._ticks(head), self._ticks(hold)))
+            head += where.alpha[port]
+        narrowest = min(where.bandwidth[port] for port in route)
+        return MessageTicks(self._ticks(head + size / narrowest / lanes), tuple(uses))
+
+    def _ticks(self, seconds: Fraction) -> int:
+        return int(-((-seconds) // self.tick))
+
+    def at(self, transfer: int) -> int:
+        """Return the rank that a transfer goes to."""
+        return self.logical.links[self.link[transfer]].target
+
+
+def _trees(demand: Demand, sent: BoolArray) -> tuple[list[int], list[int], list[tuple[int, ...]]]:
+    """Return chunk, link and preceding transfer of each transfer, every tree from its root on."""
+    links = demand.logical.links
+    chunk: list[int] = []
+    link: list[int] = []
+    before: list[tuple[int, ...]] = []
+    for c in range(len(demand)):
+        out: defaultdict[int, list[int]] = defaultdict(list)
+        for k in np.flatnonzero(sent[c]).tolist():
+            out[links[k].source].append(k)
+        queue: list[tuple[int, tuple[int, ...]]] = [(int(demand.start[c]), ())]
+        for rank, by in queue:
+            for k in out[rank]:
+                queue.append((links[k].target, (len(chunk),)))
+                chunk.append(c)
+                link.append(k)
+                before.append(by)
+    return chunk, link, before

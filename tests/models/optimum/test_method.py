@@ -1,0 +1,129 @@
+"""The method `optimum`: optima by hand, beside TACOS, and what is refused."""
+
+import csv
+from itertools import permutations
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from experiments.registry import METHODS
+from schedules.schedule import Clock
+from tests.models.optimum.cases import ALPHA, METHOD, B, made, problem, seconds
+from topologies import InputError, Unsupported
+
+REFERENCE = Path(__file__).parents[2] / "data" / "reference" / "instances.csv"
+
+
+@pytest.mark.parametrize("size", [600, 2**20])
+@pytest.mark.parametrize(
+    ("text", "kind", "details", "expected"),
+    [
+        # by hand: one hop; on a path of 3 an end needs the far chunk over two links, and then or before its
+        # neighbour's over the last: both links busy, two messages in a row
+        ("ring:3", "allgather", {}, lambda m: ALPHA + m / 3 / B),
+        ("mesh:2x1", "allgather", {}, lambda m: ALPHA + m / 2 / B),
+        ("mesh:3x1", "allgather", {}, lambda m: 2 * (ALPHA + m / 3 / B)),
+        ("mesh:3x1", "broadcast", {"root": 0}, lambda m: 2 * (ALPHA + m / B)),
+        # 2 chunks from the middle's left end: both over one link, as one message or two in a row
+        ("mesh:3x1", "scatter", {"root": 0}, lambda m: 2 * (ALPHA + m / 3 / B)),
+        ("uniring:3", "allgather", {}, lambda m: 2 * (ALPHA + m / 3 / B)),
+        ("complete:4", "allgather", {}, lambda m: ALPHA + m / 4 / B),
+    ],
+)
+def test_optima_that_can_be_found_by_hand(text, kind, details, expected, size):
+    schedule = made(problem(text, size, kind, **details))
+    assert schedule.stats["solver_gap"] == 0
+    assert seconds(schedule, size) == pytest.approx(expected(size), rel=1e-9)
+
+
+def test_chunks_of_one_message_share_its_alpha():
+    """Scatter of 3 shards along a path of 4, from an end, where α is everything.
+
+    By hand: bundles of 3, 2 and 1; or the far chunk first, alone, and then the others.
+    """
+    size = 8
+    schedule = made(problem("mesh:4x1", size, "scatter", root=0))
+    bundled = 3 * ALPHA + (3 + 2 + 1) * size / 4 / B
+    alone = max(2 * ALPHA + 3 * size / 4 / B, 3 * ALPHA + 3 * size / 4 / B)
+    assert seconds(schedule, size) <= min(bundled, alone) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("order", list(permutations([1, 2])))
+def test_a_scatter_over_a_path_by_all_its_orders(order):
+    """Path 0-1-2, root 0, chunks for 1 and 2: send one first, the other first, or both at once."""
+    size = 2**20
+    m = size / 3 / B
+    ends = {(1, 2): max(ALPHA + m, 2 * (ALPHA + m) + ALPHA + m), (2, 1): 2 * (ALPHA + m)}
+    both = max(ALPHA + 2 * m, ALPHA + 2 * m + ALPHA + m)
+    schedule = made(problem("mesh:3x1", size, "scatter", root=0))
+    assert seconds(schedule, size) <= min(ends[order], both) * (1 + 1e-9)
+
+
+def tiny():
+    with REFERENCE.open() as file:
+        return [row["topology"] for row in csv.DictReader(file) if row["set"] == "tiny"]
+
+
+@pytest.mark.parametrize("text", tiny())
+def test_no_method_with_one_chunk_over_single_links_is_faster(text):
+    """TACOS in the time clock sends single chunks over single links, so it lies in the space searched.
+
+    Where the search was not through in so short a time, what it has proven must still hold.
+    """
+    size = 2**20
+    task = problem(text, size)
+    optimum = made(task, time_limit="2s")
+    tacos = METHODS["tacos"]
+    other = tacos.synthesize(task, tacos.options(), np.random.default_rng(0))
+    assert optimum.clock is Clock.TIME
+    proven = seconds(optimum, size) * (1 - optimum.stats["solver_gap"])
+    assert proven <= seconds(other, size) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("kind", ["reduce-scatter", "reduce", "all-to-all", "gather"])
+def test_other_collectives_are_legal(kind):
+    rooted = {"root": 1} if kind in {"reduce", "gather"} else {}
+    made(problem("ring:4", 4096, kind, **rooted), time_limit="5s")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "message"),
+    [
+        (
+            "torus:8x8",
+            "allgather",
+            "optimum is for tiny networks: 64 chunks times 256 links are 16384; at most",
+        ),
+        ("dgx_a100:1", "allgather", "optimum needs a network without switches"),
+        ("ring:4", "allreduce", "optimum does allgather, .*; not allreduce"),
+    ],
+)
+def test_what_it_does_not_do_is_said(text, kind, message):
+    with pytest.raises(Unsupported, match=message):
+        made(problem(text, 1024, kind))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"chunks": 0}, "optimum option chunks is 0; it must be an integer of at least 1"),
+        ({"time_limit": "0s"}, "optimum option time_limit is '0s'; it must be positive"),
+    ],
+)
+def test_bad_options_are_one_line(options, message):
+    with pytest.raises(InputError, match=message):
+        METHOD.options(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"start": "tacso"}, r"^optimum option start is 'tacso'; did you mean 'tacos'\?"),
+        ({"cuts": 1}, r"^optimum option cuts is 1; it must be true or false$"),
+        ({"gap": 1}, r"^optimum option gap is 1; it must be at least 0 and below 1$"),
+    ],
+)
+def test_bad_starts_and_gaps_are_one_line(options, message):
+    with pytest.raises(InputError, match=message):
+        made(problem("ring:3", 600), **options)
