@@ -27,46 +27,10 @@ from topologies.exact import BoolArray, Int32Array, Int64Array
 
 NEVER = np.int64(2**63 - 1)
 
+Sets = npt.NDArray[np.uint64]
+"""uint64, shape (nodes, words): a set of chunks a node."""
+
 Kernel = TypeVar("Kernel", bound=Callable[..., None])
-
-
-class Holdings(NamedTuple):
-    """Who has what, a set of chunks a node.
-
-    Parameters
-    ----------
-    have, want
-        uint64, shape (nodes, words): disjoint; a chunk in neither is on its way to the node.
-    spread
-        Counter planes: how many nodes have each chunk or are being sent it.
-    """
-
-    have: npt.NDArray[np.uint64]
-    want: npt.NDArray[np.uint64]
-    spread: Planes
-
-
-class Flights(NamedTuple):
-    """What is on the links: a ring buffer a class, by arrival since all its transfers last equally long.
-
-    Parameters
-    ----------
-    arrival
-        int64, shape (links,): when the link's transfer arrives; `NEVER` on a free link.
-    chunk
-        int64, shape (links,): what the link carries.
-    queue
-        int64, shape (links,): the rings one after the other, class k's from first[k] to first[k + 1] - 1.
-    first, head, length
-        int64, by class.
-    """
-
-    arrival: Int64Array
-    chunk: Int64Array
-    queue: Int64Array
-    first: Int64Array
-    head: Int64Array
-    length: Int64Array
 
 
 class Transfers(NamedTuple):
@@ -77,84 +41,69 @@ class Transfers(NamedTuple):
     start: Int64Array
 
 
-class Matchable(NamedTuple):
-    """The links that may be matched at this event.
-
-    Parameters
-    ----------
-    listed, cheapest_first
-        int64, shape (links,): those that may have something to send, and the same by cost.
-    per_class
-        int64, shape (classes + 1,): where each class begins among those by cost.
-    starved
-        bool, shape (links,): free links that found nothing to send; they are matched again only when
-        something new reaches their source.
-    starving
-        bool, shape (nodes,): whether a link out of the node is starved.
-    """
-
-    listed: Int64Array
-    cheapest_first: Int64Array
-    per_class: Int64Array
-    starved: BoolArray
-    starving: BoolArray
-
-
-class Scratch(NamedTuple):
-    """Room for a rule to work in.
-
-    Parameters
-    ----------
-    candidates, trial
-        Sets of chunks.
-    links_in
-        Planes of counts: the links into a destination that could bring each chunk.
-    """
-
-    candidates: Words
-    trial: Words
-    links_in: Planes
-
-
 class Synthesis(NamedTuple):
     """A schedule in the making, at one moment.
 
+    What is on the links is a ring buffer for each class of links, by arrival since all its transfers last
+    equally long. Links that found nothing to send are *starved*: they are matched again only when something
+    new reaches their source.
+
     Parameters
     ----------
-    network, held, flights, links, scratch
-        The network, who has what, what is on the links, which of them to match, and room to work in.
-    sent
-        The transfers so far; room for all.
-    count
-        int64, shape (1,): how many they are.
+    network
+        What is synthesized for.
+    have, want
+        uint64, shape (nodes, words): the chunks of each node, disjoint; one in neither is on its way to the
+        node.
+    spread
+        Counter planes: how many nodes have each chunk or are being sent it.
+    arrival, carries
+        int64, shape (links,): when the link's transfer arrives, `NEVER` on a free link, and its chunk.
+    queue
+        int64, shape (links,): the rings one after the other, class k's from first[k] to first[k + 1] - 1.
+    first, head, length
+        int64, by class: of the rings.
+    listed, cheapest_first
+        int64, shape (links,): the links that may have something to send at this event, and the same by cost.
+    per_class
+        int64, shape (classes + 1,): where each class begins among those by cost.
+    starved, starving
+        bool, shape (links,), and shape (nodes,): whether a link out of the node is starved.
+    candidates, trial
+        Sets of chunks: room to work in.
+    links_in
+        Planes of counts: the links into a destination that could bring each chunk.
+    sent, rows
+        The transfers so far, with room for all; and int64, shape (1,): how many they are.
     random
         The state of the random numbers.
     """
 
     network: Network
-    held: Holdings
-    flights: Flights
-    links: Matchable
-    scratch: Scratch
+    have: Sets
+    want: Sets
+    spread: Planes
+    arrival: Int64Array
+    carries: Int64Array
+    queue: Int64Array
+    first: Int64Array
+    head: Int64Array
+    length: Int64Array
+    listed: Int64Array
+    cheapest_first: Int64Array
+    per_class: Int64Array
+    starved: BoolArray
+    starving: BoolArray
+    candidates: Words
+    trial: Words
+    links_in: Planes
     sent: Transfers
-    count: Int64Array
+    rows: Int64Array
     random: Words
 
 
-def match(rule: Any, made: Synthesis, listed: int, now: int) -> None:
-    """Send what the rule matches of the links that are listed, and of no others.
-
-    Parameters
-    ----------
-    rule
-        A named tuple of a type for which `matches` names the kernel.
-    made
-        The synthesis; the rule calls `send` and `starve`.
-    listed
-        How many links stand in ``made.links.listed``.
-    now
-        In ticks.
-    """
+def match(rule: Any, made: Synthesis, listed: int, now: int | np.int64) -> None:
+    """Send over the first `listed` links of ``made.listed`` what the rule matches, by `send` and `starve`."""
     raise NotImplementedError("a rule is matched in compiled code only")
 
 
@@ -191,165 +140,139 @@ def synthesize(network: Network, start: Int64Array, rule: Any, seed: np.uint64) 
     seed
         Of all random choices.
     """
-    made = _nothing_sent(network, start, seed)
+    made = nothing_sent(network, start, seed)
     now, listed = np.int64(0), len(network.source)
     while now != NEVER:
         # Algorithm 2 runs Algorithm 1 on one more time span; here on the links that an event may have
         # changed.
         match(rule, made, listed, now)
-        now = _next_arrival(made.flights)
+        now = _next_arrival(made)
         if now != NEVER:
             listed = _deliver(made, now)
-    rows = made.count[0]
-    return Transfers(made.sent.chunk[:rows], made.sent.link[:rows], made.sent.start[:rows])
+    sent, rows = made.sent, made.rows[0]
+    return Transfers(sent.chunk[:rows], sent.link[:rows], sent.start[:rows])
 
 
 @njit(cache=True)
-def _nothing_sent(network: Network, start: Int64Array, seed: np.uint64) -> Synthesis:
-    """Return the moment 0: every chunk is where it starts, all links are free and to be matched."""
+def nothing_sent(network: Network, start: Int64Array, seed: np.uint64) -> Synthesis:
+    """Return the moment 0: chunk c is at node start[c] and wanted by all others; all links are listed."""
     links, classes, nodes = len(network.source), len(network.duration), len(network.in_first) - 1
-    held, most = precondition(nodes, start), len(start) * (nodes - 1)
-    words = held.have.shape[1]
+    words, bits, most = (len(start) + WORD_BITS - 1) // WORD_BITS, 1, len(start) * (nodes - 1)
+    while (1 << bits) <= nodes:
+        bits += 1
+    have, spread = np.zeros((nodes, words), np.uint64), np.zeros((bits, words), np.uint64)
+    for chunk in range(len(start)):
+        have[start[chunk], chunk // WORD_BITS] |= bit(chunk)
+        spread[0, chunk // WORD_BITS] |= bit(chunk)
+    first = np.zeros(classes + 1, np.int64)
+    for link in range(links):
+        first[network.cost[link] + 1] += 1
     return Synthesis(
         network,
-        held,
-        _free_links(network),
-        Matchable(
-            np.arange(links),
-            np.empty(links, np.int64),
-            np.empty(classes + 1, np.int64),
-            np.zeros(links, np.bool_),
-            np.zeros(nodes, np.bool_),
-        ),
-        Scratch(np.empty(words, np.uint64), np.empty(words, np.uint64), np.empty((4, words), np.uint64)),
+        have,
+        ~have & spread[0],
+        spread,
+        np.full(links, NEVER),
+        np.zeros(links, np.int64),
+        np.zeros(links, np.int64),
+        np.cumsum(first),
+        np.zeros(classes, np.int64),
+        np.zeros(classes, np.int64),
+        np.arange(links),
+        np.empty(links, np.int64),
+        np.empty(classes + 1, np.int64),
+        np.zeros(links, np.bool_),
+        np.zeros(nodes, np.bool_),
+        np.empty(words, np.uint64),
+        np.empty(words, np.uint64),
+        np.empty((4, words), np.uint64),
         Transfers(np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, np.int64)),
         np.zeros(1, np.int64),
         np.full(1, seed),
     )
 
 
-@njit(cache=True)
-def precondition(num_nodes: int, start: Int64Array) -> Holdings:
-    """Return who has what at the start: chunk c at node start[c], wanted by all other nodes."""
-    words = (len(start) + WORD_BITS - 1) // WORD_BITS
-    bits = 1
-    while (1 << bits) <= num_nodes:
-        bits += 1
-    held = Holdings(
-        np.zeros((num_nodes, words), np.uint64),
-        np.zeros((num_nodes, words), np.uint64),
-        np.zeros((bits, words), np.uint64),
-    )
-    for chunk in range(len(start)):
-        held.spread[0, chunk // WORD_BITS] |= bit(chunk)
-    held.want[:] = held.spread[0]
-    for chunk in range(len(start)):
-        held.want[start[chunk], chunk // WORD_BITS] &= ~bit(chunk)
-        held.have[start[chunk], chunk // WORD_BITS] |= bit(chunk)
-    return held
-
-
-@njit(cache=True)
-def _free_links(network: Network) -> Flights:
-    """Return links that carry nothing."""
-    links, classes = len(network.source), len(network.duration)
-    first = np.zeros(classes + 1, np.int64)
-    for link in range(links):
-        first[network.cost[link] + 1] += 1
-    for k in range(classes):
-        first[k + 1] += first[k]
-    return Flights(
-        np.full(links, NEVER),
-        np.zeros(links, np.int64),
-        np.zeros(links, np.int64),
-        first,
-        np.zeros(classes, np.int64),
-        np.zeros(classes, np.int64),
-    )
-
-
 @leaf
 def send(made: Synthesis, link: int, chunk: int, now: int) -> None:
     """Start a transfer: a link-chunk match (Algorithm 1, "mark link-chunk match"; Fig. 8c)."""
-    network, held, flights = made.network, made.held, made.flights
     # Nobody else will be matched with the pair: it is no longer wanted, though it is not there yet.
-    held.want[network.target[link], chunk // WORD_BITS] &= ~bit(chunk)
-    increment(held.spread, chunk)
-    k = network.cost[link]
-    flights.arrival[link] = now + network.duration[k]
-    flights.chunk[link] = chunk
-    # All transfers of a class last equally long, so that its ring is in the order of arrival.
-    begin, capacity = flights.first[k], flights.first[k + 1] - flights.first[k]
-    flights.queue[begin + (flights.head[k] + flights.length[k]) % capacity] = link
-    flights.length[k] += 1
-    row = made.count[0]
+    made.want[made.network.target[link], chunk // WORD_BITS] &= ~bit(chunk)
+    increment(made.spread, chunk)
+    k = made.network.cost[link]
+    made.arrival[link] = now + made.network.duration[k]
+    made.carries[link] = chunk
+    begin, capacity = made.first[k], made.first[k + 1] - made.first[k]
+    made.queue[begin + (made.head[k] + made.length[k]) % capacity] = link
+    made.length[k] += 1
+    row = made.rows[0]
     made.sent.chunk[row], made.sent.link[row], made.sent.start[row] = chunk, link, now
-    made.count[0] = row + 1
+    made.rows[0] = row + 1
 
 
 @leaf
-def _next_arrival(flights: Flights) -> np.int64:
+def _next_arrival(made: Synthesis) -> np.int64:
     """Return when the next transfer arrives; `NEVER` if nothing is on its way."""
     soonest = NEVER
-    for k in range(len(flights.length)):
-        if flights.length[k]:
-            soonest = min(soonest, flights.arrival[flights.queue[flights.first[k] + flights.head[k]]])
+    for k in range(len(made.length)):
+        if made.length[k]:
+            soonest = min(soonest, made.arrival[made.queue[made.first[k] + made.head[k]]])
     return soonest
 
 
 @leaf
 def _deliver(made: Synthesis, now: int) -> int:
     """Deliver what arrives now; list, and count, the links that may have something to send."""
-    flights, listed = made.flights, 0
-    for k in range(len(flights.length)):
-        begin, capacity = flights.first[k], flights.first[k + 1] - flights.first[k]
-        while flights.length[k]:
-            link = flights.queue[begin + flights.head[k]]
-            if flights.arrival[link] != now:
+    listed = 0
+    for k in range(len(made.length)):
+        begin, capacity = made.first[k], made.first[k + 1] - made.first[k]
+        while made.length[k]:
+            link = made.queue[begin + made.head[k]]
+            if made.arrival[link] != now:
                 break
-            flights.head[k] = (flights.head[k] + 1) % capacity
-            flights.length[k] -= 1
-            flights.arrival[link] = NEVER
-            chunk, node = flights.chunk[link], made.network.target[link]
-            made.held.have[node, chunk // WORD_BITS] |= bit(chunk)
-            made.links.listed[listed] = link
+            made.head[k] = (made.head[k] + 1) % capacity
+            made.length[k] -= 1
+            made.arrival[link] = NEVER
+            chunk, node = made.carries[link], made.network.target[link]
+            made.have[node, chunk // WORD_BITS] |= bit(chunk)
+            made.listed[listed] = link
             listed += 1
-            if made.links.starving[node]:
-                listed = _list_starved(made.network, made.links, node, listed)
+            if made.starving[node]:
+                listed = _list_starved(made, node, listed)
     return listed
 
 
 @leaf
-def _list_starved(network: Network, links: Matchable, node: int, listed: int) -> int:
+def _list_starved(made: Synthesis, node: int, listed: int) -> int:
     """List the links out of a node that were starved."""
+    network = made.network
     for i in range(network.out_first[node], network.out_first[node + 1]):
         link = network.out_links[i]
-        if links.starved[link]:
-            links.starved[link] = False
-            links.listed[listed] = link
+        if made.starved[link]:
+            made.starved[link] = False
+            made.listed[listed] = link
             listed += 1
-    links.starving[node] = False
+    made.starving[node] = False
     return listed
 
 
 @leaf
 def starve(made: Synthesis, link: int) -> None:
     """Note that a link found nothing to send."""
-    made.links.starved[link] = True
-    made.links.starving[made.network.source[link]] = True
+    made.starved[link] = True
+    made.starving[made.network.source[link]] = True
 
 
 @leaf
 def order_by_cost(made: Synthesis, listed: int) -> None:
     """Order the listed links by cost, at random within one cost: the cheapest is matched first (IV-F)."""
-    network, links = made.network, made.links
-    shuffle(links.listed, listed, made.random)
-    links.per_class[:] = 0
+    cost, begin = made.network.cost, made.per_class
+    shuffle(made.listed, listed, made.random)
+    begin[:] = 0
     for i in range(listed):
-        links.per_class[network.cost[links.listed[i]] + 1] += 1
-    for k in range(len(links.per_class) - 1):
-        links.per_class[k + 1] += links.per_class[k]
+        begin[cost[made.listed[i]] + 1] += 1
+    for k in range(len(begin) - 1):
+        begin[k + 1] += begin[k]
     for i in range(listed):
-        link = links.listed[i]
-        links.cheapest_first[links.per_class[network.cost[link]]] = link
-        links.per_class[network.cost[link]] += 1
+        link = made.listed[i]
+        made.cheapest_first[begin[cost[link]]] = link
+        begin[cost[link]] += 1

@@ -130,7 +130,7 @@ def match_gaps(rule: WidestGap, made: Synthesis, listed: int, now: int) -> None:
     network, first = made.network, rule.goals.first
     order_by_cost(made, listed)
     for i in range(listed):
-        link = made.links.cheapest_first[i]
+        link = made.cheapest_first[i]
         chunk = widest_gap(rule, made, link)
         if chunk == NOTHING:
             starve(made, link)
@@ -140,14 +140,14 @@ def match_gaps(rule: WidestGap, made: Synthesis, listed: int, now: int) -> None:
         if (
             first[chunk + 1] - first[chunk] == 1
         ):  # a chunk of one goal moves on: what stays behind is of no use
-            made.held.have[network.source[link], chunk // WORD_BITS] &= ~bit(chunk)
+            made.have[network.source[link], chunk // WORD_BITS] &= ~bit(chunk)
 
 
 @leaf
 def widest_gap(rule: WidestGap, made: Synthesis, link: int) -> np.int64:
     """Return the chunk with the widest gap that a link can narrow, ties uniform; -1 for none."""
     source, target = made.network.source[link], made.network.target[link]
-    have, lacks = made.held.have[source], made.held.want[target]
+    have, lacks = made.have[source], made.want[target]
     found, widest, ties = NOTHING, np.int64(0), 0
     for w in range(len(have)):
         word = have[w] & lacks[w] & rule.open[w]

@@ -32,6 +32,7 @@ from numba import njit
 from heuristics.tacos import event_loop
 from heuristics.tacos.bitsets import (
     WORD_BITS,
+    Planes,
     add_saturating,
     bit,
     hashed,
@@ -45,7 +46,6 @@ from heuristics.tacos.bitsets import (
 )
 from heuristics.tacos.event_loop import (
     NEVER,
-    Holdings,
     Synthesis,
     Transfers,
     matches,
@@ -81,12 +81,12 @@ class PostconditionFirst(NamedTuple):
     ----------
     pairs
         int64: (destination, chunk) pairs, each as chunk * nodes + destination.
-    count
+    left
         int64, shape (1,): how many are not met; they stand first.
     """
 
     pairs: Int64Array
-    count: Int64Array
+    left: Int64Array
 
 
 class MostLinks(NamedTuple):
@@ -122,11 +122,11 @@ def synthesize(network: Network, owner: Int64Array, pick: str, wait: bool, seed:
 @leaf
 def match_links(rule: LinkFirst, made: Synthesis, listed: int, now: int) -> None:
     """Give each listed link a chunk that its source has and its destination wants, if there is one."""
-    network, held, candidates = made.network, made.held, made.scratch.candidates
+    network, candidates = made.network, made.candidates
     order_by_cost(made, listed)
     for i in range(listed):
-        link = made.links.cheapest_first[i]
-        total = intersection(held.have[network.source[link]], held.want[network.target[link]], candidates)
+        link = made.cheapest_first[i]
+        total = intersection(made.have[network.source[link]], made.want[network.target[link]], candidates)
         if total and rule.wait and network.cost[link]:
             leave_to_faster(made, link, now)
             total = size(candidates)
@@ -145,23 +145,23 @@ def leave_to_faster(made: Synthesis, link: int, now: int) -> None:
     published chunk replacement (2023 version, IV-F) is for, without sending what is not yet there. Nothing is
     left for ever: of the links that have a wanted chunk, the cheapest has nobody to leave it to.
     """
-    network, held, flights = made.network, made.held, made.flights
+    network = made.network
     target, mine = network.target[link], network.cost[link]
     arrival = now + network.duration[mine]
     capacity = 0
     for i in range(network.in_first[target], network.in_first[target + 1]):
         other = network.in_links[i]
         if network.cost[other] < mine:
-            free_at = now if flights.arrival[other] == NEVER else flights.arrival[other]
+            free_at = now if made.arrival[other] == NEVER else made.arrival[other]
             capacity += max(0, arrival - free_at) // network.duration[network.cost[other]]
-    if capacity < size(held.want[target]):
+    if capacity < size(made.want[target]):
         return
     for i in range(network.in_first[target], network.in_first[target + 1]):
         other = network.in_links[i]
         if network.cost[other] < mine:
-            without = held.want[network.source[other]]
+            without = made.want[network.source[other]]
             for w in range(len(without)):
-                made.scratch.candidates[w] &= without[w]
+                made.candidates[w] &= without[w]
 
 
 @leaf
@@ -170,14 +170,14 @@ def choose(made: Synthesis, link: int, order: int, total: np.int64) -> np.int64:
 
     Algorithm 1 draws uniformly; the chunk bound is met on tori only if scarcity comes first.
     """
-    candidates, trial = made.scratch.candidates, made.scratch.trial
+    candidates, trial = made.candidates, made.trial
     if total > 1 and order == RAREST:
-        total = keep_smallest(candidates, made.held.spread, trial)
+        total = keep_smallest(candidates, made.spread, trial)
     if total > 1 and order != UNIFORM:
         count_links_in(made, link)
-        total = keep_smallest(candidates, made.scratch.links_in, trial)
+        total = keep_smallest(candidates, made.links_in, trial)
     if total > 1 and order == SCARCEST:
-        total = keep_smallest(candidates, made.held.spread, trial)
+        total = keep_smallest(candidates, made.spread, trial)
     return random_element(candidates, total, made.random)
 
 
@@ -189,16 +189,16 @@ def count_links_in(made: Synthesis, link: int) -> None:
     this link can bring now, or that only it can bring at all, had better take it; what others can bring as
     well can still fill those.
     """
-    network, planes = made.network, made.scratch.links_in
+    network, planes = made.network, made.links_in
     target = network.target[link]
     planes[:] = 0
     for i in range(network.in_first[target], network.in_first[target + 1]):
         other = network.in_links[i]
         if other == link:
             continue
-        have = made.held.have[network.source[other]]
+        have = made.have[network.source[other]]
         add_saturating(planes[0], planes[1], have)
-        if made.flights.arrival[other] == NEVER:
+        if made.arrival[other] == NEVER:
             add_saturating(planes[2], planes[3], have)
 
 
@@ -226,11 +226,11 @@ def match_postconditions(unmet: PostconditionFirst, made: Synthesis, listed: int
 
     Invariant: the pairs that are not matched yet stand first.
     """
-    num_nodes = len(made.held.have)
+    num_nodes = len(made.have)
     # Algorithm 1: random_shuffle(unsatisfied_postcond).
-    shuffle(unmet.pairs, unmet.count[0], made.random)
+    shuffle(unmet.pairs, unmet.left[0], made.random)
     kept = 0
-    for i in range(unmet.count[0]):
+    for i in range(unmet.left[0]):
         chunk, node = unmet.pairs[i] // num_nodes, unmet.pairs[i] % num_nodes
         link = cheapest_provider(made, node, chunk)
         if link >= 0:
@@ -238,7 +238,7 @@ def match_postconditions(unmet: PostconditionFirst, made: Synthesis, listed: int
         else:
             unmet.pairs[kept] = unmet.pairs[i]
             kept += 1
-    unmet.count[0] = kept
+    unmet.left[0] = kept
 
 
 @leaf
@@ -250,9 +250,9 @@ def cheapest_provider(made: Synthesis, node: int, chunk: int) -> int:
     # IV-F: of unlike links, the cheapest.
     for i in range(network.in_first[node], network.in_first[node + 1]):
         link = network.in_links[i]
-        if made.flights.arrival[link] != NEVER or network.cost[link] > least:
+        if made.arrival[link] != NEVER or network.cost[link] > least:
             continue
-        if not made.held.have[network.source[link], chunk // WORD_BITS] & bit(chunk):
+        if not made.have[network.source[link], chunk // WORD_BITS] & bit(chunk):
             continue
         if network.cost[link] < least:
             least, ties = network.cost[link], 0
@@ -293,8 +293,8 @@ def match_receivers(rule: MostLinks, made: Synthesis, listed: int, now: int) -> 
     """
     order_by_cost(made, listed)
     for i in range(listed):
-        link = made.links.cheapest_first[i]
-        if made.flights.arrival[link] == NEVER and not made.links.starved[link]:
+        link = made.cheapest_first[i]
+        if made.arrival[link] == NEVER and not made.starved[link]:
             _match_receiver(made, made.network.target[link], rule.wait, now)
 
 
@@ -318,7 +318,7 @@ def _free_in_links(made: Synthesis, node: int) -> Int64Array:
     links, count = np.empty(end - begin, np.int64), 0
     for i in range(begin, end):
         link = network.in_links[i]
-        if made.flights.arrival[link] == NEVER and not made.links.starved[link]:
+        if made.arrival[link] == NEVER and not made.starved[link]:
             place = random_below(made.random, count + 1)
             links[count] = links[place]
             links[place] = link
@@ -330,7 +330,7 @@ def _free_in_links(made: Synthesis, node: int) -> Int64Array:
 @njit(cache=True)
 def _bids(made: Synthesis, links: Int64Array, wait: bool, now: int) -> Bids:
     """Return for each link the rarest of what it can bring, at most as many as there are links."""
-    network, held, candidates = made.network, made.held, made.scratch.candidates
+    network, candidates = made.network, made.candidates
     salt = np.uint64(random_below(made.random, 2**31))
     first = np.zeros(len(links) + 1, np.int64)
     chunk = np.empty(len(links) ** 2, np.int64)
@@ -339,7 +339,7 @@ def _bids(made: Synthesis, links: Int64Array, wait: bool, now: int) -> Bids:
     for j in range(len(links)):
         link, count = links[j], first[j]
         source, target = network.source[link], network.target[link]
-        total = intersection(held.have[source], held.want[target], candidates)
+        total = intersection(made.have[source], made.want[target], candidates)
         if total and wait and network.cost[link]:
             leave_to_faster(made, link, now)
             total = size(candidates)
@@ -348,22 +348,22 @@ def _bids(made: Synthesis, links: Int64Array, wait: bool, now: int) -> Bids:
         while count < most:
             if level == 0:
                 rarest[:] = candidates
-                level = keep_smallest(rarest, held.spread, made.scratch.trial)
+                level = keep_smallest(rarest, made.spread, made.trial)
             found = random_element(rarest, level, made.random)
             rarest[found // WORD_BITS] &= ~bit(found)
             candidates[found // WORD_BITS] &= ~bit(found)
-            chunk[count], priority[count] = found, _priority(held, found, salt)
+            chunk[count], priority[count] = found, _priority(made.spread, found, salt)
             count, level = count + 1, level - 1
         first[j + 1] = count
     return Bids(first, chunk[: first[-1]], priority[: first[-1]])
 
 
 @njit(cache=True)
-def _priority(held: Holdings, chunk: int, salt: np.uint64) -> np.int64:
+def _priority(planes: Planes, chunk: int, salt: np.uint64) -> np.int64:
     """Return how many nodes have a chunk or are being sent it, then a random number."""
     spread, w = np.int64(0), chunk // WORD_BITS
-    for p in range(len(held.spread)):
-        if held.spread[p, w] & bit(chunk):
+    for p in range(len(planes)):
+        if planes[p, w] & bit(chunk):
             spread += 1 << p
     mixed = hashed((salt << np.uint64(RANDOM_BITS)) ^ np.uint64(chunk)) >> np.uint64(RANDOM_BITS)
     return (spread << RANDOM_BITS) + np.int64(mixed)

@@ -21,9 +21,7 @@ from heuristics.tacos.round_state import (
     NOTHING,
     WIDTH,
     WORD_SHIFT,
-    NodeRange,
     NodeScratch,
-    RoundKey,
     RoundState,
 )
 
@@ -48,24 +46,6 @@ CAREFUL, QUICK, CAREFUL_CHUNKS = Care(4, 8), Care(2, 1), 256
 ceil(chunks to receive / in-links) rounds, is met on all large tori and meshes tried."""
 
 
-class Search(NamedTuple):
-    """Where the search for a node's chunks begins, and how well is searched.
-
-    Parameters
-    ----------
-    first
-        The block.
-    random
-        Bits of the node and round.
-    care
-        `CAREFUL` or `QUICK`.
-    """
-
-    first: int
-    random: np.uint64
-    care: Care
-
-
 _ROUND = np.uint64(0xD1342543DE82EF95)
 _NODE = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
@@ -81,8 +61,10 @@ _TURNS, _CHUNK = 2 ** (_SPREAD - _TURN) - 1, 2**_TURN - 1
 
 
 @unlocked
-def match_nodes(state: RoundState, share: NodeRange, scratch: NodeScratch, key: RoundKey) -> np.int64:
-    """Pick what the in-links of some nodes bring; return how many chunks they are.
+def match_nodes(
+    state: RoundState, begin: int, end: int, scratch: NodeScratch, seed: np.uint64, turn: int, careful: int
+) -> np.int64:
+    """Pick what the in-links of nodes begin to end - 1 bring; return how many chunks they are.
 
     Invariant: what is picked for a node is different for all its in-links, lacked by it, and at their
     sources; `have` is not written.
@@ -91,35 +73,32 @@ def match_nodes(state: RoundState, share: NodeRange, scratch: NodeScratch, key: 
     ----------
     state
         Of other nodes only `have` and of the network only `spread` is read.
-    share
-        The nodes.
     scratch
         Room to work in.
-    key
-        Seed, round, and who searches well.
+    seed, turn, careful
+        Of the synthesis; the round's number, from 1; nodes that lack no more chunks search well.
     """
-    turn = key.seed ^ (key.turn * _ROUND)
-    first, total = _below(hashed(turn), state.have.shape[0]), np.int64(0)
-    for node in range(share.begin, share.end):
-        begin, end = state.in_first[node], state.in_first[node + 1]
+    mixed = seed ^ (np.uint64(turn) * _ROUND)
+    block, total = _below(hashed(mixed), state.have.shape[0]), np.int64(0)
+    for node in range(begin, end):
+        first, last = state.in_first[node], state.in_first[node + 1]
         if state.missing[node] == 0:
-            for slot in range(begin, end):
+            for slot in range(first, last):
                 state.picked[slot] = NOTHING
             continue
         # A hash of (seed, round, node): the schedule is the same however the nodes are shared out.
-        random = hashed(turn ^ (np.uint64(node) * _NODE))
-        care = CAREFUL if state.missing[node] <= key.careful else QUICK
-        search = Search(first, random, care)
-        noted = _search(state, node, scratch, search)
+        random = hashed(mixed ^ (np.uint64(node) * _NODE))
+        care = CAREFUL if state.missing[node] <= careful else QUICK
+        noted = _search(state, node, scratch, block, random, care)
         found = 0
-        for slot in range(begin, end):
-            best = scratch.best[slot - begin]
+        for slot in range(first, last):
+            best = scratch.best[slot - first]
             state.picked[slot] = best & _CHUNK if best != _NO_BID else NOTHING
             found += best != _NO_BID
-        if found < min(end - begin, state.missing[node]):
-            found += _share_out(state, node, scratch, noted, search)
-        if found < min(end - begin, state.missing[node]):
-            found += _fill_up(state, node, first)
+        if found < min(last - first, state.missing[node]):
+            found += _share_out(state, node, scratch, noted, random, care)
+        if found < min(last - first, state.missing[node]):
+            found += _fill_up(state, node, block)
         state.missing[node] -= found
         total += found
     return total
@@ -131,14 +110,16 @@ def _below(random: np.uint64, bound: int) -> np.int64:
 
 
 @inlined
-def _search(state: RoundState, node: int, scratch: NodeScratch, search: Search) -> int:
+def _search(
+    state: RoundState, node: int, scratch: NodeScratch, block: int, random: np.uint64, care: Care
+) -> int:
     """Pick scarce chunks and note shared ones, block by block; return how many words are noted.
 
     The search ends when each in-link has been offered as many chunks as are to be compared, or, after the
     blocks wanted, when as many words of shared chunks as in-links are noted.
     """
-    block, links, blocks = search.first, state.in_first[node + 1] - state.in_first[node], state.have.shape[0]
-    at = np.int64(search.random & np.uint64(WIDTH - 1))
+    links, blocks = state.in_first[node + 1] - state.in_first[node], state.have.shape[0]
+    at = np.int64(random & np.uint64(WIDTH - 1))
     for i in range(links):
         scratch.seen[i], scratch.best[i] = 0, _NO_BID
     noted, passed = 0, 0
@@ -148,14 +129,14 @@ def _search(state: RoundState, node: int, scratch: NodeScratch, search: Search) 
         if useful == blocks and passed < blocks:
             useful = _next_useful(state, node, 0)
             passed += useful
-        if passed >= blocks or (passed >= search.care.blocks and noted >= links):
+        if passed >= blocks or (passed >= care.blocks and noted >= links):
             break
         block = useful
         if links <= 4:
             _divide_four(state, block, node, scratch)
         else:
             _divide(state, block, node, scratch)
-        if _pick_scarce(state, node, scratch, block, at, search.care.candidates) == links:
+        if _pick_scarce(state, node, scratch, block, at, care.candidates) == links:
             break
         before = noted
         noted = _note_shared(scratch, block, at, noted)
@@ -287,11 +268,13 @@ def _note_full(state: RoundState, block: int, node: int) -> None:
 
 
 @inlined
-def _share_out(state: RoundState, node: int, scratch: NodeScratch, words: int, search: Search) -> int:
+def _share_out(
+    state: RoundState, node: int, scratch: NodeScratch, words: int, random: np.uint64, care: Care
+) -> int:
     """Give the idle in-links, from a random one on, shared chunks of the words noted; return to how many."""
-    looked_at = search.care.candidates
+    looked_at = care.candidates
     begin, end = state.in_first[node], state.in_first[node + 1]
-    slot, found = begin + _below(hashed(search.random + _NODE), end - begin), 0
+    slot, found = begin + _below(hashed(random + _NODE), end - begin), 0
     for _ in range(end - begin):
         slot = slot + 1 if slot + 1 < end else begin
         if state.picked[slot] != NOTHING:

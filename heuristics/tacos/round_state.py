@@ -86,38 +86,6 @@ class NodeScratch(NamedTuple):
     best: Int64Array
 
 
-class RoundKey(NamedTuple):
-    """What a round is made from.
-
-    Parameters
-    ----------
-    seed
-        Of the synthesis.
-    turn
-        The round's number, from 1.
-    careful
-        Nodes that lack no more chunks search well.
-    """
-
-    seed: np.uint64
-    turn: np.uint64
-    careful: int
-
-
-class NodeRange(NamedTuple):
-    """The nodes `begin` to `end` - 1: a thread's share."""
-
-    begin: int
-    end: int
-
-
-class Arrivals(NamedTuple):
-    """What arrived in all rounds, by round, then destination: int32 chunk and link, shape (transfers,)."""
-
-    chunk: Int32Array
-    link: Int32Array
-
-
 def scratch_for(state: RoundState) -> NodeScratch:
     """Return room for any node."""
     words, listed = np.empty(WIDTH, np.uint64), np.empty(LISTED + 1, np.int64)
@@ -162,12 +130,28 @@ def deliver(state: RoundState) -> None:
 
 
 @unlocked
-def deliver_to(state: RoundState, share: NodeRange, in_links: Int64Array, made: Arrivals, row: int) -> None:
-    """Let what was picked arrive at some nodes, and write it as transfers from a row on; count it for all."""
-    for node in range(share.begin, share.end):
+def deliver_to(
+    state: RoundState,
+    begin: int,
+    end: int,
+    in_links: Int64Array,
+    chunk: Int32Array,
+    link: Int32Array,
+    row: int,
+) -> None:
+    """Let what was picked arrive at nodes begin to end - 1, as transfers from a row on; count it for all.
+
+    Parameters
+    ----------
+    in_links
+        The link of each slot.
+    chunk, link
+        Of each transfer.
+    """
+    for node in range(begin, end):
         for slot in range(state.in_first[node], state.in_first[node + 1]):
             if state.picked[slot] != NOTHING:
-                made.chunk[row], made.link[row] = state.picked[slot], in_links[slot]
+                chunk[row], link[row] = state.picked[slot], in_links[slot]
                 row += 1
                 _receive(state, node, state.picked[slot])
     _count(state)

@@ -20,7 +20,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import repeat
 from threading import Event
 from typing import Any, NamedTuple
 
@@ -33,10 +32,7 @@ from heuristics.tacos.bitsets import leaf, unlocked
 from heuristics.tacos.network import Network
 from heuristics.tacos.round_matching import CAREFUL_CHUNKS, match_nodes
 from heuristics.tacos.round_state import (
-    Arrivals,
-    NodeRange,
     NodeScratch,
-    RoundKey,
     RoundState,
     deliver,
     deliver_to,
@@ -79,8 +75,8 @@ class Together(NamedTuple):
 
     Parameters
     ----------
-    arrivals
-        Room for all transfers.
+    chunk, link
+        int32, shape (transfers,): of all transfers.
     in_links
         int64, shape (slots,): the link of each slot.
     barrier
@@ -89,7 +85,8 @@ class Together(NamedTuple):
         int64, shape (threads, LINE): how many transfers each thread's nodes have in the round, in column 0.
     """
 
-    arrivals: Arrivals
+    chunk: Int32Array
+    link: Int32Array
     in_links: Int64Array
     barrier: Int64Array
     found: Int64Array
@@ -102,8 +99,8 @@ class ThreadPart(NamedTuple):
     ----------
     thread
         Its number.
-    share
-        Its nodes.
+    begin, end
+        Its nodes are begin to end - 1.
     scratch
         Room to work in.
     at
@@ -113,7 +110,8 @@ class ThreadPart(NamedTuple):
     """
 
     thread: int
-    share: NodeRange
+    begin: int
+    end: int
     scratch: NodeScratch
     at: Int64Array
     first: Int64Array
@@ -145,7 +143,7 @@ def synthesize(
     state = starting_state(network, owner)
     transfers, found = int(state.missing.sum()), np.zeros((threads, LINE), np.int64)
     chunk, link = np.empty(transfers, np.int32), np.empty(transfers, np.int32)
-    made = Together(Arrivals(chunk, link), network.in_links, thread_barrier(threads), found)
+    made = Together(chunk, link, network.in_links, thread_barrier(threads), found)
     stop = Event()
     work = partial(_work, state, made, seed, careful, stop)
     if threads == 1:
@@ -171,15 +169,15 @@ def starts(first: Int64Array, duration: int, threads: int = 1) -> Int64Array:
         How many share the rounds.
     """
     start = np.empty(int(first[-1]), np.int64)
-    shares = [_share(len(first) - 1, threads, thread) for thread in range(threads)]
+    bounds = _shares(len(first) - 1, threads)
     with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(partial(_fill, start, first, duration), shares))
+        list(pool.map(partial(_fill, start, first, duration), bounds, bounds[1:]))
     return start
 
 
 @unlocked
-def _fill(start: Int64Array, first: Int64Array, duration: int, share: NodeRange) -> None:
-    for turn in range(share.begin, share.end):
+def _fill(start: Int64Array, first: Int64Array, duration: int, begin: int, end: int) -> None:
+    for turn in range(begin, end):
         for row in range(first[turn], first[turn + 1]):
             start[row] = turn * duration
 
@@ -188,11 +186,11 @@ def _work(
     state: RoundState, made: Together, seed: np.uint64, careful: int, stop: Event, thread: int
 ) -> Int64Array:
     """Do one thread's part of all rounds; return the first transfer of each round, and how many there are."""
-    share = _share(len(state.missing), len(made.barrier), thread)
+    begin, end = _shares(len(state.missing), len(made.barrier))[thread : thread + 2]
     at, first = np.zeros(2, np.int64), np.empty(LOGGED, np.int64)
-    part = ThreadPart(thread, share, scratch_for(state), at, first)
+    part = ThreadPart(thread, begin, end, scratch_for(state), at, first)
     own = state._replace(spread=state.spread.copy())
-    logged, transfers = [], len(made.arrivals.chunk)
+    logged, transfers = [], len(made.chunk)
     try:
         while part.at[1] < transfers and not stop.is_set():
             logged.append(part.first[: play(own, made, part, seed, careful)].copy())
@@ -203,8 +201,9 @@ def _work(
     return np.concatenate([*logged, part.at[1:]])
 
 
-def _share(count: int, threads: int, thread: int) -> NodeRange:
-    return NodeRange(count * thread // threads, count * (thread + 1) // threads)
+def _shares(count: int, threads: int) -> list[int]:
+    """Return where each thread's share of so many nodes or rounds begins, and the end."""
+    return [count * thread // threads for thread in range(threads + 1)]
 
 
 @unlocked
@@ -225,21 +224,22 @@ def play(state: RoundState, made: Together, part: ThreadPart, seed: np.uint64, c
         As of `synthesize`.
     """
     logged = 0
-    while part.at[1] < len(made.arrivals.chunk) and logged < LOGGED:
+    while part.at[1] < len(made.chunk) and logged < LOGGED:
         step, row = part.at[0], part.at[1]
         if not all_arrived(made.barrier, step):
             break
         if step % 2 == 0:
             # Algorithm 1 on one time span: nobody's `have` changes while anybody matches.
-            turn = RoundKey(seed, np.uint64(step // 2 + 1), careful)
-            made.found[part.thread, 0] = match_nodes(state, part.share, part.scratch, turn)
+            made.found[part.thread, 0] = match_nodes(
+                state, part.begin, part.end, part.scratch, seed, step // 2 + 1, careful
+            )
         else:
             part.first[logged] = row
             logged += 1
             # Rows of a round stand by destination: this thread's after those of the threads before it.
             for thread in range(part.thread):
                 row += made.found[thread, 0]
-            deliver_to(state, part.share, made.in_links, made.arrivals, row)
+            deliver_to(state, part.begin, part.end, made.in_links, made.chunk, made.link, row)
             part.at[1] += made.found[:, 0].sum()
         part.at[0] = step + 1
         arrive(made.barrier, part.thread, step + 1)
@@ -254,16 +254,18 @@ def played(
     While a round is yielded, `state.picked` says what the links bring in it; it is not delivered yet.
     Parameters as of `synthesize`.
     """
-    shares = [_share(len(state.missing), threads, thread) for thread in range(threads)]
-    scratch = [scratch_for(state) for _ in shares]
+    bounds, scratch = _shares(len(state.missing), threads), [scratch_for(state) for _ in range(threads)]
+
+    def match(thread: int) -> None:
+        match_nodes(state, bounds[thread], bounds[thread + 1], scratch[thread], seed, turn, careful)
+
     with ThreadPoolExecutor(threads) as pool:
         while state.missing.any():
             turn += 1
-            key = RoundKey(seed, np.uint64(turn), careful)
             if threads == 1:
-                match_nodes(state, shares[0], scratch[0], key)
+                match(0)
             else:
-                list(pool.map(match_nodes, repeat(state), shares, scratch, repeat(key)))
+                list(pool.map(match, range(threads)))
             yield turn
             deliver(state)
 
