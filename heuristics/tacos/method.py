@@ -161,6 +161,7 @@ def _between_ranks(
         return from_allgather(problem, make)
     if what.kind in COPYING:
         return make(problem)
+    # IV-E, Fig. 11: what combines is the reverse of what copies, on the network with its links turned around.
     turned = Problem(transpose(problem.topology), what.reverse, size)
     return reverse(make(turned), problem.topology)
 

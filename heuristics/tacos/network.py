@@ -73,25 +73,25 @@ def time_expanded(topology: Topology, chunk_bytes: Fraction, transfers: int) -> 
     """
     links = np.stack([topology.alpha.numerators, topology.bandwidth.numerators])
     _, example, kind = np.unique(links, axis=1, return_index=True, return_inverse=True)
+    # IV-F: "a single number", α + β·n, for each link.
     seconds = [topology.alpha[link] + chunk_bytes / topology.bandwidth[link] for link in example]
     tick = _tick(seconds, max(seconds) * transfers)
     of_example = np.array([math.ceil(value / tick) for value in seconds], dtype=np.int64)
     duration, cost = np.unique(of_example[kind.ravel()], return_inverse=True)
+    (out_first, out_links), (in_first, in_links) = topology.out_links, topology.in_links
     return (
         Network(
             topology.source.astype(np.int64),
             topology.target.astype(np.int64),
-            *_incidence(topology.out_links),
-            *_incidence(topology.in_links),
+            out_first.astype(np.int64),
+            out_links.astype(np.int64),
+            in_first.astype(np.int64),
+            in_links.astype(np.int64),
             cost.astype(np.int64),
             duration,
         ),
         tick,
     )
-
-
-def _incidence(csr: tuple[np.ndarray, np.ndarray]) -> tuple[Int64Array, Int64Array]:
-    return csr[0].astype(np.int64), csr[1].astype(np.int64)
 
 
 def tick_of(topology: Topology, chunk_sizes: Iterable[Fraction], transfers: int) -> Fraction:
@@ -240,7 +240,7 @@ def _unwound_links(topology: Topology, switches: list[int], degree: int) -> Iter
     )
     steps = np.arange(1, min(degree, count - 1) + 1)
     tails = np.repeat(np.arange(count), len(steps))
-    heads = (tails + np.tile(steps, count)) % count
+    heads = (tails + np.tile(steps, count)) % count  # IV-G: from rank i to i + 1, ..., i + d (mod n)
     offsets, used = shortest_routes(part, tails, heads)
     sharing = np.bincount(used, minlength=len(own))
     costs = topology.alpha.numerators[own], topology.bandwidth.numerators[own], sharing
@@ -251,6 +251,7 @@ def _unwound_links(topology: Topology, switches: list[int], degree: int) -> Iter
         route = [own[link] for link in taken]
         alike = tuple(kinds[link] for link in taken)
         if alike not in known:
+            # IV-G: α stays, β is multiplied by the links that share: by d on a single switch.
             share = min(topology.bandwidth[own[link]] / int(sharing[link]) for link in taken)
             known[alike] = share, sum((topology.alpha[link] for link in route), Fraction(0))
         yield Link(ranks[tails[pair]], ranks[heads[pair]], *known[alike]), route

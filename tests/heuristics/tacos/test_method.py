@@ -24,12 +24,14 @@ MICRO = Fraction(1, 10**6)
 
 
 def finish(schedule):
-    """Return the last arrival in seconds, exactly; every transfer is over one link."""
-    alpha, bandwidth = schedule.topology.alpha, schedule.topology.bandwidth
-    unit = schedule.size / schedule.chunks.denominator
-    rows = zip(schedule.order.tolist(), schedule.route.tolist(), schedule.load.tolist(), strict=True)
+    """Return the last arrival in seconds, exactly; transfers are over one link, chunks of one size."""
+    (load,) = set(schedule.load.tolist())
+    size, topology = load * schedule.size / schedule.chunks.denominator, schedule.topology
     return max(
-        start * schedule.tick + alpha[link] + load * unit / bandwidth[link] for start, link, load in rows
+        int(schedule.order[schedule.route == link].max()) * schedule.tick
+        + topology.alpha[link]
+        + size / topology.bandwidth[link]
+        for link in np.unique(schedule.route).tolist()
     )
 
 
