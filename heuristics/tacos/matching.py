@@ -1,12 +1,17 @@
-"""Exact maximum matching per time step: as many free links used as can be, event by event.
+"""Which chunk a free link takes, of those that go to all ranks: the rules that `TacosOptions.pick` names.
 
-What links into unlike nodes bring does not conflict, so each receiver is a matching problem of its own: its
-free in-links on one side, the chunks that it wants on the other, an edge where the link's source has the
-chunk; a chunk is brought once. Of the matchings with the most links the kernel takes one with
+* Link first (``uniform``, ``rarest``, ``scarcest``): each free link takes one of the chunks that it can
+bring.
+* Postcondition first (``paper``): Algorithm 1 as printed.
+* All links of a receiver at once (``maximum``): as many links used as can be, exactly.
+
+For the last one, what links into unlike nodes bring does not conflict, so each receiver is a matching problem
+of its own: its free in-links on one side, the chunks that it wants on the other, an edge where the link's
+source has the chunk; a chunk is brought once. Of the matchings with the most links the kernel takes one with
 
 * the rarest chunks: sorted by how many ranks have each or are being sent it, no other has a smaller one
   first. The sets of chunks that can be matched at once are the independent sets of a (transversal) matroid,
-  so taking chunks rarest first wherever an alternating path lets one in gives that, and the most links;
+  so taking chunks rarest first wherever an alternating path admits one gives that, and the most links;
 * and of those the cheapest links: each path ends at the cheapest free link that it can reach, which is the
   shortest augmenting path of the assignment whose cost is that of its links.
 
@@ -24,38 +29,240 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from heuristics.tacos import event_loop
 from heuristics.tacos.bitsets import (
     WORD_BITS,
+    Planes,
+    add_saturating,
     bit,
     hashed,
     intersection,
     keep_smallest,
+    leaf,
     random_below,
     random_element,
+    shuffle,
     size,
 )
-from heuristics.tacos.kernel import cheapest_first, leave_to_faster
-from heuristics.tacos.state import (
+from heuristics.tacos.event_loop import (
     NEVER,
-    Flights,
-    Holdings,
-    Network,
-    Room,
-    Sent,
-    free_links,
-    land,
-    next_landing,
-    nothing_sent,
-    precondition,
+    Synthesis,
+    Transfers,
+    matches,
+    order_by_cost,
     send,
     starve,
-    working_room,
 )
-from topologies.exact import Int32Array, Int64Array
+from heuristics.tacos.network import Network
+from heuristics.tacos.options import MAXIMUM, PAPER
+from topologies.exact import Int64Array
+
+UNIFORM, RAREST, SCARCEST = range(3)
+ORDERS = {"uniform": UNIFORM, "rarest": RAREST, "scarcest": SCARCEST}
+"""By what a free link chooses: see `TacosOptions.pick`."""
 
 NOBODY = -1
+
 RANDOM_BITS = 32
 """Of a chunk's priority: how rare it is stands above a random number."""
+
+
+class LinkFirst(NamedTuple):
+    """Each free link takes a chunk: by which of `ORDERS`, and whether it may wait for faster links."""
+
+    order: int
+    wait: bool
+
+
+class PostconditionFirst(NamedTuple):
+    """Algorithm 1 as printed: each unmet postcondition takes a free link.
+
+    Parameters
+    ----------
+    pairs
+        int64: (destination, chunk) pairs, each as chunk * nodes + destination.
+    left
+        int64, shape (1,): how many are not met; they stand first.
+    """
+
+    pairs: Int64Array
+    left: Int64Array
+
+
+class MostLinks(NamedTuple):
+    """A matching of each receiver with the most links, and whether links may wait for faster ones."""
+
+    wait: bool
+
+
+def synthesize(network: Network, owner: Int64Array, pick: str, wait: bool, seed: np.uint64) -> Transfers:
+    """Return the transfers that bring every chunk from its owner to all nodes, by start.
+
+    Parameters
+    ----------
+    network
+        Strongly connected.
+    owner
+        int64, shape (chunks,): where each chunk starts.
+    pick, wait
+        The rule; see `TacosOptions`.
+    seed
+        Of all random choices.
+    """
+    if pick == PAPER:
+        return event_loop.synthesize(network, owner, unmet_postconditions(network, owner), seed)
+    rule = MostLinks(wait) if pick == MAXIMUM else LinkFirst(ORDERS[pick], wait)
+    return event_loop.synthesize(network, owner, rule, seed)
+
+
+# Link first
+
+
+@matches(LinkFirst)
+@leaf
+def match_links(rule: LinkFirst, made: Synthesis, listed: int, now: int) -> None:
+    """Give each listed link a chunk that its source has and its destination wants, if there is one."""
+    network, candidates = made.network, made.candidates
+    order_by_cost(made, listed)
+    for i in range(listed):
+        link = made.cheapest_first[i]
+        total = intersection(made.have[network.source[link]], made.want[network.target[link]], candidates)
+        if total and rule.wait and network.cost[link]:
+            leave_to_faster(made, link, now)
+            total = size(candidates)
+        if total:
+            send(made, link, choose(made, link, rule.order, total), now)
+        else:
+            starve(made, link)
+
+
+@leaf
+def leave_to_faster(made: Synthesis, link: int, now: int) -> None:
+    """Drop the candidates that cheaper in-links of the destination will bring before this link could.
+
+    Only if those links have room, until this one would deliver, for everything that the destination still
+    wants; then each chunk that one of their sources has, or is being sent, is left to it. This is what the
+    published chunk replacement (2023 version, IV-F) is for, without sending what is not yet there. Nothing is
+    left for ever: of the links that have a wanted chunk, the cheapest has nobody to leave it to.
+    """
+    network = made.network
+    target, mine = network.target[link], network.cost[link]
+    arrival = now + network.duration[mine]
+    capacity = 0
+    for i in range(network.in_first[target], network.in_first[target + 1]):
+        other = network.in_links[i]
+        if network.cost[other] < mine:
+            free_at = now if made.arrival[other] == NEVER else made.arrival[other]
+            capacity += max(0, arrival - free_at) // network.duration[network.cost[other]]
+    if capacity < size(made.want[target]):
+        return
+    for i in range(network.in_first[target], network.in_first[target + 1]):
+        other = network.in_links[i]
+        if network.cost[other] < mine:
+            without = made.want[network.source[other]]
+            for w in range(len(without)):
+                made.candidates[w] &= without[w]
+
+
+@leaf
+def choose(made: Synthesis, link: int, order: int, total: np.int64) -> np.int64:
+    """Return one of the `total` candidates for a link, ties at random.
+
+    Algorithm 1 draws uniformly; the chunk bound is met on tori only if scarcity comes first.
+    """
+    candidates, trial = made.candidates, made.trial
+    if total > 1 and order == RAREST:
+        total = keep_smallest(candidates, made.spread, trial)
+    if total > 1 and order != UNIFORM:
+        count_links_in(made, link)
+        total = keep_smallest(candidates, made.links_in, trial)
+    if total > 1 and order == SCARCEST:
+        total = keep_smallest(candidates, made.spread, trial)
+    return random_element(candidates, total, made.random)
+
+
+@leaf
+def count_links_in(made: Synthesis, link: int) -> None:
+    """Count, for each chunk, the other in-links of the destination whose source has it, as none, one or more.
+
+    The upper two planes count the links that are still free, the lower two all of them: a chunk that only
+    this link can bring now, or that only it can bring at all, had better take it; what others can bring as
+    well can still fill those.
+    """
+    network, planes = made.network, made.links_in
+    target = network.target[link]
+    planes[:] = 0
+    for i in range(network.in_first[target], network.in_first[target + 1]):
+        other = network.in_links[i]
+        if other == link:
+            continue
+        have = made.have[network.source[other]]
+        add_saturating(planes[0], planes[1], have)
+        if made.arrival[other] == NEVER:
+            add_saturating(planes[2], planes[3], have)
+
+
+# Postcondition first: Algorithm 1 as printed
+
+
+@njit(cache=True)
+def unmet_postconditions(network: Network, owner: Int64Array) -> PostconditionFirst:
+    """Return all (destination, chunk) pairs that the precondition does not meet."""
+    num_nodes = len(network.in_first) - 1
+    pairs = np.empty(len(owner) * (num_nodes - 1), np.int64)
+    count = 0
+    for chunk in range(len(owner)):
+        for node in range(num_nodes):
+            if node != owner[chunk]:
+                pairs[count] = chunk * num_nodes + node
+                count += 1
+    return PostconditionFirst(pairs, np.full(1, count))
+
+
+@matches(PostconditionFirst)
+@leaf
+def match_postconditions(unmet: PostconditionFirst, made: Synthesis, listed: int, now: int) -> None:
+    """Match each unmet pair, in random order, to a free link whose source has the chunk (Algorithm 1).
+
+    Invariant: the pairs that are not matched yet stand first.
+    """
+    num_nodes = len(made.have)
+    # Algorithm 1: random_shuffle(unsatisfied_postcond).
+    shuffle(unmet.pairs, unmet.left[0], made.random)
+    kept = 0
+    for i in range(unmet.left[0]):
+        chunk, node = unmet.pairs[i] // num_nodes, unmet.pairs[i] % num_nodes
+        link = cheapest_provider(made, node, chunk)
+        if link >= 0:
+            send(made, link, chunk, now)
+        else:
+            unmet.pairs[kept] = unmet.pairs[i]
+            kept += 1
+    unmet.left[0] = kept
+
+
+@leaf
+def cheapest_provider(made: Synthesis, node: int, chunk: int) -> int:
+    """Return a free in-link of least cost whose source has the chunk, ties uniform; -1 for none."""
+    network = made.network
+    found, ties, least = -1, 0, len(network.duration)
+    # Algorithm 1: backtrack from the destination to candidate_srcs, of which random_select takes one; section
+    # IV-F: of unlike links, the cheapest.
+    for i in range(network.in_first[node], network.in_first[node + 1]):
+        link = network.in_links[i]
+        if made.arrival[link] != NEVER or network.cost[link] > least:
+            continue
+        if not made.have[network.source[link], chunk // WORD_BITS] & bit(chunk):
+            continue
+        if network.cost[link] < least:
+            least, ties = network.cost[link], 0
+        ties += 1
+        if random_below(made.random, ties) == 0:
+            found = link
+    return found
+
+
+# All links of a receiver at once
 
 
 class Bids(NamedTuple):
@@ -76,75 +283,43 @@ class Bids(NamedTuple):
     priority: Int64Array
 
 
-@njit(cache=True, nogil=True)
-def synthesize(
-    network: Network, owner: Int64Array, wait: bool, seed: np.uint64
-) -> tuple[Int32Array, Int32Array, Int64Array]:
-    """Return the transfers that bring every chunk from its owner to all nodes (chunk, link, start), by start.
+@matches(MostLinks)
+@njit(cache=True)
+def match_receivers(rule: MostLinks, made: Synthesis, listed: int, now: int) -> None:
+    """Match the receivers of the listed links, one after the other.
 
-    Invariant: after each event, no free link has a chunk that its destination still wants (but for what
+    Invariant: after the event, no free link has a chunk that its destination still wants (but for what
     `wait` leaves to faster links).
-
-    Parameters
-    ----------
-    network
-        Strongly connected.
-    owner
-        int64, shape (chunks,): where each chunk starts.
-    wait
-        See `TacosOptions`.
-    seed
-        Of all random choices.
     """
-    num_nodes = len(network.in_first) - 1
-    held = precondition(num_nodes, owner)
-    flights, room = free_links(network), working_room(network, held.have.shape[1], seed)
-    sent = nothing_sent(len(owner) * (num_nodes - 1))
-    now, count = np.int64(0), len(room.todo)
-    while now != NEVER:
-        cheapest_first(network, room, count)
-        for i in range(count):
-            link = room.ordered[i]
-            if flights.lands[link] == NEVER and not room.starved[link]:
-                match_receiver(network, held, flights, sent, room, link, wait, now)
-        now = next_landing(flights)
-        if now != NEVER:
-            count = land(network, held, flights, room, now)
-    made = sent.rows[0]
-    return sent.chunk[:made], sent.link[:made], sent.start[:made]
+    order_by_cost(made, listed)
+    for i in range(listed):
+        link = made.cheapest_first[i]
+        if made.arrival[link] == NEVER and not made.starved[link]:
+            _match_receiver(made, made.network.target[link], rule.wait, now)
 
 
 @njit(cache=True)
-def match_receiver(
-    network: Network,
-    held: Holdings,
-    flights: Flights,
-    sent: Sent,
-    room: Room,
-    link: int,
-    wait: bool,
-    now: int,
-) -> None:
-    """Match all free links into a link's destination that may have something to send."""
-    links = _free_in_links(network, flights, room, network.target[link])
-    bids = _bids(network, held, flights, room, links, wait, now)
-    chosen = most_links(bids)
+def _match_receiver(made: Synthesis, node: int, wait: bool, now: int) -> None:
+    """Match all free links into a node that may have something to send."""
+    links = _free_in_links(made, node)
+    chosen = most_links(_bids(made, links, wait, now))
     for j in range(len(links)):
         if chosen[j] == NOBODY:
-            starve(network, room, links[j])
+            starve(made, links[j])
         else:
-            send(network, held, flights, sent, links[j], chosen[j], now)
+            send(made, links[j], chosen[j], now)
 
 
 @njit(cache=True)
-def _free_in_links(network: Network, flights: Flights, room: Room, node: int) -> Int64Array:
+def _free_in_links(made: Synthesis, node: int) -> Int64Array:
     """Return the free in-links of a node that are not starved, cheapest first, ties at random."""
+    network = made.network
     begin, end = network.in_first[node], network.in_first[node + 1]
     links, count = np.empty(end - begin, np.int64), 0
     for i in range(begin, end):
         link = network.in_links[i]
-        if flights.lands[link] == NEVER and not room.starved[link]:
-            place = random_below(room.random, count + 1)
+        if made.arrival[link] == NEVER and not made.starved[link]:
+            place = random_below(made.random, count + 1)
             links[count] = links[place]
             links[place] = link
             count += 1
@@ -153,43 +328,42 @@ def _free_in_links(network: Network, flights: Flights, room: Room, node: int) ->
 
 
 @njit(cache=True)
-def _bids(
-    network: Network, held: Holdings, flights: Flights, room: Room, links: Int64Array, wait: bool, now: int
-) -> Bids:
+def _bids(made: Synthesis, links: Int64Array, wait: bool, now: int) -> Bids:
     """Return for each link the rarest of what it can bring, at most as many as there are links."""
-    salt = np.uint64(random_below(room.random, 2**31))
+    network, candidates = made.network, made.candidates
+    salt = np.uint64(random_below(made.random, 2**31))
     first = np.zeros(len(links) + 1, np.int64)
     chunk = np.empty(len(links) ** 2, np.int64)
     priority = np.empty(len(links) ** 2, np.int64)
-    rarest = np.empty_like(room.candidates)
+    rarest = np.empty_like(candidates)
     for j in range(len(links)):
         link, count = links[j], first[j]
         source, target = network.source[link], network.target[link]
-        total = intersection(held.have[source], held.want[target], room.candidates)
+        total = intersection(made.have[source], made.want[target], candidates)
         if total and wait and network.cost[link]:
-            leave_to_faster(network, held, flights, room, link, now)
-            total = size(room.candidates)
+            leave_to_faster(made, link, now)
+            total = size(candidates)
         most = min(first[j] + total, first[j] + len(links))
         level = np.int64(0)  # of the rarest candidates, how many are left
         while count < most:
             if level == 0:
-                rarest[:] = room.candidates
-                level = keep_smallest(rarest, held.spread, room.trial)
-            found = random_element(rarest, level, room.random)
+                rarest[:] = candidates
+                level = keep_smallest(rarest, made.spread, made.trial)
+            found = random_element(rarest, level, made.random)
             rarest[found // WORD_BITS] &= ~bit(found)
-            room.candidates[found // WORD_BITS] &= ~bit(found)
-            chunk[count], priority[count] = found, _priority(held, found, salt)
+            candidates[found // WORD_BITS] &= ~bit(found)
+            chunk[count], priority[count] = found, _priority(made.spread, found, salt)
             count, level = count + 1, level - 1
         first[j + 1] = count
     return Bids(first, chunk[: first[-1]], priority[: first[-1]])
 
 
 @njit(cache=True)
-def _priority(held: Holdings, chunk: int, salt: np.uint64) -> np.int64:
+def _priority(planes: Planes, chunk: int, salt: np.uint64) -> np.int64:
     """Return how many nodes have a chunk or are being sent it, then a random number."""
     spread, w = np.int64(0), chunk // WORD_BITS
-    for p in range(len(held.spread)):
-        if held.spread[p, w] & bit(chunk):
+    for p in range(len(planes)):
+        if planes[p, w] & bit(chunk):
             spread += 1 << p
     mixed = hashed((salt << np.uint64(RANDOM_BITS)) ^ np.uint64(chunk)) >> np.uint64(RANDOM_BITS)
     return (spread << RANDOM_BITS) + np.int64(mixed)
@@ -208,7 +382,8 @@ def most_links(bids: Bids) -> Int64Array:
     bids_by_chunk = _by_chunk(bids)
     matched, begin = 0, 0
     while begin < len(bids_by_chunk.bid) and matched < links:
-        matched += _let_in(bids, bids_by_chunk, begin, brings)
+        # Rarest first, never taken back: the greedy algorithm, which is exact on a matroid.
+        matched += _admit(bids, bids_by_chunk, begin, brings)
         begin = bids_by_chunk.after[bids_by_chunk.bid[begin]]
     for j in range(links):
         if brings[j] != NOBODY:
@@ -216,7 +391,7 @@ def most_links(bids: Bids) -> Int64Array:
     return brings
 
 
-class _ByChunk(NamedTuple):
+class BidsByChunk(NamedTuple):
     """Bids by priority; those for one chunk stand together.
 
     Parameters
@@ -236,7 +411,7 @@ class _ByChunk(NamedTuple):
 
 
 @njit(cache=True)
-def _by_chunk(bids: Bids) -> _ByChunk:
+def _by_chunk(bids: Bids) -> BidsByChunk:
     order = np.argsort(bids.chunk, kind="mergesort")
     order = order[np.argsort(bids.priority[order], kind="mergesort")]
     begin, after = np.empty_like(order), np.empty_like(order)
@@ -250,11 +425,11 @@ def _by_chunk(bids: Bids) -> _ByChunk:
     link = np.empty_like(order)
     for j in range(len(bids.first) - 1):
         link[bids.first[j] : bids.first[j + 1]] = j
-    return _ByChunk(order, begin, after, link)
+    return BidsByChunk(order, begin, after, link)
 
 
 @njit(cache=True)
-def _let_in(bids: Bids, by: _ByChunk, begin: int, brings: Int64Array) -> int:
+def _admit(bids: Bids, by: BidsByChunk, begin: int, brings: Int64Array) -> int:
     """Match the chunk whose bids begin there, if an alternating path ends at a free link; return 1 if so.
 
     `brings` is the bid that each link is matched by. Of the links at which a path ends, the first is taken.
@@ -273,6 +448,7 @@ def _let_in(bids: Bids, by: _ByChunk, begin: int, brings: Int64Array) -> int:
                 if brings[other] != NOBODY:
                     queue[length], length = other, length + 1
     for last in range(links):
+        # Links stand by cost: the first free one that a path reaches is the cheapest.
         if via[last] != NOBODY and brings[last] == NOBODY:
             link = np.int64(last)
             while link != NOBODY:

@@ -1,16 +1,16 @@
 """TACOS: greedy link-chunk matching over the time-expanded network (MICRO 2024, section IV).
 
-Allgather and broadcast by Algorithms 1 and 2, event by event (`kernel`) or, between links of one cost, round
-by round (`rounds`); reduce-scatter, reduce and scatter as reverses of what they are the reverse of, on the
-transposed network; allreduce as one half and then the other (Fig. 11). Gather, all-to-all and collectives
-over groups, where chunks pass through ranks that do not want them, are guided by distance (`guided`).
-Switches are unwound to links between ranks and the schedule is put back on their ports (`switches`; IV-G).
-Where links differ or share ports chunks may also follow trees of least load (`following`), and an allreduce
-may reduce and broadcast at once, over trees balanced both ways (`overlapped`).
-Several kinds at once are made one by one, and then all transfers are put as early as the others allow.
-Of links of unlike cost the cheapest is matched first (IV-F). A chunk is sent only if its source holds it when
-the transfer starts. The chunk replacement of the 2023 version (IV-F), which gives an earlier transfer another
-chunk, is not done: its source may not have it yet.
+Allgather and broadcast by Algorithms 1 and 2, event by event (`event_loop`, `matching`) or, between links of
+one cost, round by round (`rounds`); reduce-scatter, reduce and scatter as reverses of what they are the
+reverse of, on the transposed network; allreduce as one half and then the other (Fig. 11). Gather, all-to-all
+and collectives over groups, where chunks pass through ranks that do not want them, are guided by distance
+(`guided`). Switches are unwound to links between ranks and the schedule is put back on their ports
+(`network`; IV-G). Where links differ or share ports chunks may also follow trees of least load
+(`tree_guided`), and an allreduce may reduce and broadcast at once, over trees balanced both ways
+(`overlapped`). Several kinds at once (mixed collectives) are made one by one, and then all transfers are put
+as early as the others allow. Of links of unlike cost the cheapest is matched first (IV-F). A chunk is sent
+only if its source holds it when the transfer starts. The chunk replacement of the 2023 version (IV-F), which
+gives an earlier transfer another chunk, is not done: its source may not have it yet.
 
 The paper chooses uniformly. That meets the bound, ceil(chunks to receive / in-links) rounds, on most meshes
 and misses it on tori by a round or two; the default rule met it, within a few seeds, on all that were tried.
@@ -18,25 +18,53 @@ and misses it on tori by a round or two; the default rule met it, within a few s
 
 from __future__ import annotations
 
+import math
+import os
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
-from heuristics.tacos.at_once import at_once
-from heuristics.tacos.copying import bytes_of_chunk, copies
-from heuristics.tacos.following import followed, follows, goes_to_all
-from heuristics.tacos.options import AUTO, NOTHING, OVERLAPPED, SAMPLED, TREES, TacosOptions
+from heuristics.tacos import guided, matching, rounds
+from heuristics.tacos.event_loop import Transfers
+from heuristics.tacos.memory import check_table
+from heuristics.tacos.network import (
+    Network,
+    bytes_of_chunk,
+    check_degree,
+    check_unwinding,
+    degrees,
+    tick_of,
+    time_expanded,
+    unwind,
+)
+from heuristics.tacos.options import (
+    AUTO,
+    NOTHING,
+    OVERLAPPED,
+    SAMPLED,
+    SCARCEST,
+    TREES,
+    TUNING,
+    TacosOptions,
+)
 from heuristics.tacos.overlapped import can_overlap, overlapped, worth_overlapping
 from heuristics.tacos.retiming import ends, retimed
-from heuristics.tacos.switches import check_degree, check_unwinding, degrees, on_ports, unwind
+from heuristics.tacos.tree_guided import along_trees, goes_to_all, uses_trees
 from schedules.capabilities import Capabilities
-from schedules.collective import Kind
+from schedules.collective import EVERYONE, Collective, Kind
 from schedules.compose import BY_ALLGATHER, compose_allreduce, from_allgather
 from schedules.method import Method, Problem
+from schedules.mixing import side_by_side
 from schedules.reverse import reverse
-from schedules.schedule import Schedule
+from schedules.schedule import Chunks, Clock, Routes, Schedule
 from topologies.errors import InputError
+from topologies.exact import Int64Array
+from topologies.topology import Topology
 from topologies.transforms import transpose
 
 COPYING = (Kind.ALLGATHER, Kind.BROADCAST, Kind.GATHER, Kind.ALL_TO_ALL)
@@ -72,7 +100,7 @@ def synthesize(problem: Problem, options: TacosOptions, rng: np.random.Generator
     METHOD.supports(problem, options)
     size = _size(problem, options)
     if problem.collective.parts:
-        return at_once(problem, size, options, lambda part, own: _made(part, size, own, rng))
+        return _mixed(problem, size, options, lambda part, own: _made(part, size, own, rng))
     return _made(Problem(problem.topology, problem.collective, size), size, options, rng)
 
 
@@ -96,23 +124,23 @@ def _through_switches(
         halves = [Problem(where, what.with_kind(kind), size) for kind in HALVES]
         own = options.shared(len(halves))
         return retimed(compose_allreduce(*(_through_switches(half, size, own, rng) for half in halves)))
-    made = [_following(problem, size, options)] if follows(problem, options) else []
+    made = [_along_trees(problem, size, options)] if uses_trees(problem, options) else []
     if options.guide != TREES:
         worth = degrees(where) if options.degree is None else [options.degree]
         own = replace(options.shared(len(worth)), guide=NOTHING)
         for degree in worth:
             unwound = unwind(where, degree)
             plan = _between_ranks(Problem(unwound.topology, what, size), size, own, rng)
-            made.append(on_ports(plan, where, unwound.routes, bytes_of_chunk(plan.chunks, size)))
+            made.append(_on_ports(plan, where, unwound.routes, bytes_of_chunk(plan.chunks, size)))
     return min(made, key=ends) if len(made) > 1 else made[0]
 
 
-def _following(problem: Problem, size: Fraction, options: TacosOptions) -> Schedule:
+def _along_trees(problem: Problem, size: Fraction, options: TacosOptions) -> Schedule:
     """Return a schedule whose chunks follow trees, on a network with switches."""
     what = problem.collective
     if what.kind in COPYING:
-        return followed(problem, size, options)
-    turned = followed(Problem(transpose(problem.topology), what.reverse, size), size, options)
+        return along_trees(problem, size, options)
+    turned = along_trees(Problem(transpose(problem.topology), what.reverse, size), size, options)
     return retimed(reverse(turned, problem.topology))
 
 
@@ -124,17 +152,184 @@ def _between_ranks(
     own = options.shared(2 if what.kind is Kind.ALLREDUCE else 1)
 
     def make(copying: Problem) -> Schedule:
-        made = [followed(copying, size, options)] if follows(copying, options) else []
+        made = [along_trees(copying, size, options)] if uses_trees(copying, options) else []
         if options.guide != TREES:
-            made.append(copies(copying, size, own, rng))
+            made.append(_copies(copying, size, own, rng))
         return min(made, key=ends) if len(made) > 1 else made[0]
 
     if what.kind in BY_ALLGATHER:
         return from_allgather(problem, make)
     if what.kind in COPYING:
         return make(problem)
+    # IV-E, Fig. 11: what combines is the reverse of what copies, on the network with its links turned around.
     turned = Problem(transpose(problem.topology), what.reverse, size)
     return reverse(make(turned), problem.topology)
+
+
+def _on_ports(schedule: Schedule, topology: Topology, routes: Routes, chunk_bytes: Fraction) -> Schedule:
+    """Return a schedule of the unwound network on the one with switches, with times of its own.
+
+    In the order of the plan each transfer starts as soon as its data is there and all links of its route are
+    free for it.
+    """
+    tick = tick_of(topology, [chunk_bytes], len(schedule))
+    return retimed(schedule.replace(topology=topology, routes=routes, tick=tick))
+
+
+class Try(NamedTuple):
+    """The transfers made from one seed, and their last arrival in ticks."""
+
+    transfers: Transfers
+    end: int
+
+
+def _copies(problem: Problem, size: Fraction, options: TacosOptions, rng: np.random.Generator) -> Schedule:
+    """Return the best of several tries at what only copies, on a network without switches."""
+    check_table(problem, options)
+    what, where = problem.collective, problem.topology
+    chunks = Chunks.even(what, options.chunks)
+    network, tick = time_expanded(where, bytes_of_chunk(chunks, size), len(chunks) * (where.num_ranks - 1))
+    if what.groups is None and (what.items.end == EVERYONE).all():
+        make = _to_all(network, np.repeat(what.items.start, options.chunks).astype(np.int64), options)
+    else:
+        make = _to_goals(where, network, what, options.chunks)
+    best, tried = _first_to_end(make, options, rng)
+    for column in best.transfers:
+        column.flags.writeable = False  # nobody else has them: the schedule need not copy
+    return Schedule(
+        topology=where,
+        collective=what,
+        clock=Clock.TIME,
+        chunks=chunks,
+        chunk=best.transfers.chunk,
+        route=best.transfers.link,
+        order=best.transfers.start,
+        tick=tick,
+        size=size,
+        stats={"tries": tried},
+    )
+
+
+def _first_to_end(
+    make: Callable[[np.uint64], Try], options: TacosOptions, rng: np.random.Generator
+) -> tuple[Try, int]:
+    """Return the try that ends first of those made from several seeds, the first of equal ones.
+
+    And how many there were: `tries`, and more while the time lasts if it is limited.
+    """
+    until = None if options.time_limit is None else time.monotonic() + options.time_limit
+    cores = os.cpu_count() or 1
+    workers = min(options.tries, cores) if until is None else cores
+    tried = options.tries
+    with ThreadPoolExecutor(workers) as pool:
+        seeds = rng.integers(2**64, size=options.tries, dtype=np.uint64)
+        best = min(pool.map(make, seeds), key=lambda each: each.end)
+        while until is not None and time.monotonic() < until:
+            seeds = rng.integers(2**64, size=workers, dtype=np.uint64)
+            best = min([best, *pool.map(make, seeds)], key=lambda each: each.end)
+            tried += workers
+    return best, tried
+
+
+def _to_goals(where: Topology, network: Network, what: Collective, chunks: int) -> Callable[[np.uint64], Try]:
+    """Return what makes a try from a seed where chunks pass through ranks that do not want them."""
+    goals, distance = guided.goals_of(what, chunks), guided.distances_to(where, network)
+    return lambda seed: _ended(network, guided.synthesize(network, goals, distance, seed))
+
+
+def _to_all(network: Network, owner: Int64Array, options: TacosOptions) -> Callable[[np.uint64], Try]:
+    """Return what makes a try from a seed, by the loop that suits the pick and the network."""
+    nodes = len(network.in_first) - 1
+    many = len(owner) * (nodes - 1) > TUNING.sampled_above and len(network.duration) == 1
+    pick = (SAMPLED if many else SCARCEST) if options.pick == AUTO else options.pick
+    threads = rounds.threads_for(nodes) if options.tries == 1 else 1
+
+    def by_round(seed: np.uint64) -> Try:
+        chunk, link, first = rounds.synthesize(network, owner, seed, threads)
+        duration = int(network.duration[0])
+        start = rounds.starts(first, duration, threads)
+        return Try(Transfers(chunk, link, start), (len(first) - 1) * duration)
+
+    def by_event(seed: np.uint64) -> Try:
+        return _ended(network, matching.synthesize(network, owner, pick, options.wait, seed))
+
+    return by_round if pick == SAMPLED else by_event
+
+
+def _ended(network: Network, made: Transfers) -> Try:
+    return Try(made, int((made.start + network.duration[network.cost[made.link]]).max(initial=0)))
+
+
+def _mixed(
+    problem: Problem, size: Fraction, options: TacosOptions, make: Callable[[Problem, TacosOptions], Schedule]
+) -> Schedule:
+    """Return the schedule of a mixed collective (2023 version, VI-E) that ends first of those tried.
+
+    Each part is made by itself, in chunks of about the same size, and then all transfers are placed one after
+    the other, in a tick that suits all, as early as their data and the links allow (`retimed`). Which goes
+    first where two want a link matters: they are tried in the order of their planned starts, and in the order
+    of how much must still follow in their part, the end of which is then aligned with the others'.
+
+    Parameters
+    ----------
+    problem
+        Its collective has parts.
+    size
+        M in bytes.
+    options
+        ``chunks`` is for the shards of the smallest size; larger ones are cut into more.
+    make
+        Returns the schedule of one part, given it and its options.
+    """
+    what = problem.collective
+    own = options.shared(len(what.parts))
+    parts = [
+        make(Problem(problem.topology, part, size), replace(own, chunks=chunks))
+        for part, chunks in zip(what.parts, _chunks(what, options.chunks), strict=True)
+    ]
+    sizes = {bytes_of_chunk(part.chunks, size) for part in parts}
+    tick = tick_of(problem.topology, sizes, sum(map(len, parts)))
+    together = side_by_side(what, [_in_ticks(part, tick) for part in parts])
+    placed = (retimed(order) for order in _priority_orders(together))
+    return min(placed, key=lambda schedule: schedule.stats["ticks"])
+
+
+def _chunks(what: Collective, chunks: int) -> list[int]:
+    """Return the chunks a shard of each part, for sizes as alike as they can be."""
+    shards = [part.items.share[0] for part in what.parts]
+    return [chunks * math.ceil(shard / min(shards)) for shard in shards]
+
+
+def _in_ticks(part: Schedule, tick: Fraction) -> Schedule:
+    """Return a part with its starts in other ticks, rounded down: only their order is of use."""
+    start = np.zeros(0, np.int64) if part.order is None else part.order.astype(np.int64)
+    ratio = (part.tick or tick) / tick
+    if ratio.denominator == 1:
+        return part.replace(order=start * int(ratio), tick=tick)
+    floors = [moment * ratio.numerator // ratio.denominator for moment in start.tolist()]
+    return part.replace(order=np.array(floors, np.int64), tick=tick)
+
+
+def _priority_orders(schedule: Schedule) -> Iterator[Schedule]:
+    """Yield the schedule with its rows in the orders to be tried; the order column only numbers them."""
+    start = np.zeros(0, np.int64) if schedule.order is None else schedule.order.astype(np.int64)
+    part = _part_of_row(schedule)
+    ends = np.zeros(len(schedule.collective.parts), np.int64)
+    np.maximum.at(ends, part, start)
+    for key in (start, start - ends[part]):
+        rows = np.argsort(key, kind="stable")
+        yield schedule.replace(
+            chunk=schedule.chunk[rows],
+            route=schedule.route[rows],
+            order=np.arange(len(rows)),
+            reduce=None if schedule.reduce is None else schedule.reduce[rows],
+        )
+
+
+def _part_of_row(schedule: Schedule) -> Int64Array:
+    """Return which part of the collective each row is of."""
+    items = np.cumsum([len(part.items) for part in schedule.collective.parts])
+    return np.searchsorted(items, schedule.chunks.item[schedule.chunk], side="right")
 
 
 def _size(problem: Problem, options: TacosOptions) -> Fraction:

@@ -1,21 +1,62 @@
-"""A topology as the kernel reads it: what each link costs for a chunk, in integer ticks."""
+"""The network that TACOS matches on: links with costs in ticks, switches unwound (MICRO 2024, IV-F, IV-G).
+
+An unwinding of degree d gives each of the n ranks on a switch links to the d ranks after it, modulo n. Such
+a link has the α of its route through the switch, and its share of the route's narrowest link: the bandwidth
+over d. Switches that are linked to each other are unwound together, as one with all their ranks, over
+shortest routes. Ranks on one switch are numbered in turn, one of each host after the other, so that
+neighbours are on different hosts where they can be.
+
+Such links share ports, so the times of a schedule on the unwound network are only a plan: on the real one
+each transfer has the whole bandwidth of its route, and one transfer at a time is on a link (`method`).
+"""
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
-from heuristics.tacos.state import Network
+from heuristics.tacos.options import TUNING
+from schedules.schedule import Chunks, Routes
+from topologies.errors import InputError, Unsupported
 from topologies.exact import Int64Array, common_divisor
-from topologies.topology import Topology
+from topologies.routes import shortest_routes
+from topologies.topology import Link, Topology
 
 MAX_HORIZON = 2**62
 """No schedule may last more ticks, so that adding a duration never overflows 64 bits."""
 
 RESOLUTION = 2**30
 """Ticks in the shortest transfer where the exact tick is too short: rounding adds less than 1e-9 of it."""
+
+
+class Network(NamedTuple):
+    """A switch-free network as the kernels read it; links of equal cost form a class, cheapest first.
+
+    Parameters
+    ----------
+    source, target
+        int64, shape (links,): the ends of each link.
+    out_first, out_links, in_first, in_links
+        int64: the links out of and into each node, in CSR form.
+    cost
+        int64, shape (links,): the class of each link.
+    duration
+        int64, shape (classes,): ticks that a link of the class takes for a chunk, strictly increasing.
+    """
+
+    source: Int64Array
+    target: Int64Array
+    out_first: Int64Array
+    out_links: Int64Array
+    in_first: Int64Array
+    in_links: Int64Array
+    cost: Int64Array
+    duration: Int64Array
 
 
 def time_expanded(topology: Topology, chunk_bytes: Fraction, transfers: int) -> tuple[Network, Fraction]:
@@ -32,18 +73,20 @@ def time_expanded(topology: Topology, chunk_bytes: Fraction, transfers: int) -> 
     """
     links = np.stack([topology.alpha.numerators, topology.bandwidth.numerators])
     _, example, kind = np.unique(links, axis=1, return_index=True, return_inverse=True)
+    # IV-F: "a single number", α + β·n, for each link.
     seconds = [topology.alpha[link] + chunk_bytes / topology.bandwidth[link] for link in example]
-    tick = common_divisor(seconds)
-    if max(seconds) / tick * transfers > MAX_HORIZON:
-        tick = max(min(seconds) / RESOLUTION, max(seconds) * transfers / MAX_HORIZON)
+    tick = _tick(seconds, max(seconds) * transfers)
     of_example = np.array([math.ceil(value / tick) for value in seconds], dtype=np.int64)
     duration, cost = np.unique(of_example[kind.ravel()], return_inverse=True)
+    (out_first, out_links), (in_first, in_links) = topology.out_links, topology.in_links
     return (
         Network(
             topology.source.astype(np.int64),
             topology.target.astype(np.int64),
-            *_incidence(topology.out_links),
-            *_incidence(topology.in_links),
+            out_first.astype(np.int64),
+            out_links.astype(np.int64),
+            in_first.astype(np.int64),
+            in_links.astype(np.int64),
             cost.astype(np.int64),
             duration,
         ),
@@ -51,5 +94,164 @@ def time_expanded(topology: Topology, chunk_bytes: Fraction, transfers: int) -> 
     )
 
 
-def _incidence(csr: tuple[np.ndarray, np.ndarray]) -> tuple[Int64Array, Int64Array]:
-    return csr[0].astype(np.int64), csr[1].astype(np.int64)
+def tick_of(topology: Topology, chunk_sizes: Iterable[Fraction], transfers: int) -> Fraction:
+    """Return the tick of which all times are multiples, or one so short that rounding hardly matters.
+
+    Parameters
+    ----------
+    chunk_sizes
+        In bytes.
+    transfers
+        How many there are: all of them, one after the other, last no more ticks than 64 bits hold.
+    """
+    alphas = {topology.alpha[link] for link in range(topology.num_links)}
+    bandwidths = {topology.bandwidth[link] for link in range(topology.num_links)}
+    seconds = [*(alpha for alpha in alphas if alpha), *(n / b for n in chunk_sizes for b in bandwidths)]
+    return _tick(seconds, 2 * topology.num_nodes * max(seconds) * transfers)
+
+
+def _tick(seconds: list[Fraction], horizon: Fraction) -> Fraction:
+    """Return the tick of which all times are multiples, or the shortest in which the horizon fits 64 bits."""
+    tick = common_divisor(seconds)
+    return tick if horizon / tick <= MAX_HORIZON else max(min(seconds) / RESOLUTION, horizon / MAX_HORIZON)
+
+
+def bytes_of_chunk(chunks: Chunks, size: Fraction) -> Fraction:
+    """Return the bytes of each chunk, all being alike."""
+    return size * int(chunks.size[0]) / chunks.denominator
+
+
+class Unwound(NamedTuple):
+    """A network without its switches.
+
+    Parameters
+    ----------
+    topology
+        Of the same ranks.
+    routes
+        The route of each of its links on the network with switches.
+    """
+
+    topology: Topology
+    routes: Routes
+
+
+def largest_degree(topology: Topology) -> int:
+    """Return the highest degree of any switch, at least 1: one less than the ranks on it."""
+    most = (len(_ranks_on(topology, switches)) - 1 for switches in _joined_switches(topology))
+    return max([1, *most])
+
+
+def degrees(topology: Topology) -> list[int]:
+    """Return the degrees worth a try: 1 and those that make at most `Tuning.most_unwound` links."""
+    most = largest_degree(topology)
+    powers = (2**k for k in range(most.bit_length()))
+    tried = {*range(1, min(most, TUNING.first_degrees) + 1), *powers, most} - {0}
+    return sorted({1, *(degree for degree in tried if degree * topology.num_ranks <= TUNING.most_unwound)})
+
+
+def check_degree(topology: Topology, degree: int | None) -> None:
+    """Raise `InputError` if a degree is past the ports of all switches."""
+    most = largest_degree(topology)
+    if degree is not None and degree > most:
+        raise InputError(
+            f"tacos: degree is {degree}; on {topology.name} no switch joins more than {most + 1} ranks, "
+            f"allowed: 1 to {most}"
+        )
+
+
+def check_unwinding(topology: Topology) -> None:
+    """Raise `Unsupported` if links between the ranks on each switch do not join all ranks both ways.
+
+    If those of degree 1 do, which go round them, so do those of any other.
+    """
+    try:
+        unwind(topology, 1)
+    except InputError as error:
+        raise Unsupported(
+            f"tacos can't unwind the switches of {topology.name}, each into links between the ranks that "
+            f"both send to it and receive from it: {error}"
+        ) from error
+
+
+def unwind(topology: Topology, degree: int) -> Unwound:
+    """Return the network with every switch unwound, where it joins fewer ranks to a lower degree.
+
+    Raises
+    ------
+    InputError
+        As `check_unwinding`.
+    """
+    ranks = topology.num_ranks
+    own = np.flatnonzero((topology.source < ranks) & (topology.target < ranks)).tolist()
+    links = [topology.link(link) for link in own]
+    routes = [[link] for link in own]
+    for switches in _joined_switches(topology):
+        for link, route in _unwound_links(topology, switches, degree):
+            links.append(link)
+            routes.append(route)
+    name = f"{topology.name} without its switches"
+    return Unwound(Topology.from_links(name, ranks, links, labels=topology.labels[:ranks]), Routes.of(routes))
+
+
+def _joined_switches(topology: Topology) -> list[list[int]]:
+    """Return the switches by the parts that hang together through links between switches."""
+    part = {switch: [switch] for switch in range(topology.num_ranks, topology.num_nodes)}
+    for a, b in zip(topology.source.tolist(), topology.target.tolist(), strict=True):
+        if a in part and b in part and part[a] is not part[b]:
+            part[a] += part[b]
+            for switch in part[b]:
+                part[switch] = part[a]
+    return [sorted(members) for members in {id(members): members for members in part.values()}.values()]
+
+
+def _ranks_on(topology: Topology, switches: list[int]) -> list[int]:
+    """Return the ranks with links to and from some switches, one of each host in turn."""
+    inside = np.isin(np.arange(topology.num_nodes), switches)
+    up = set(topology.source[inside[topology.target]].tolist())
+    ranks = sorted(up & set(topology.target[inside[topology.source]].tolist()) - set(switches))
+    if topology.hosts is None:
+        return ranks
+    seen: defaultdict[int, int] = defaultdict(int)
+    turn = []
+    for rank in ranks:
+        host = int(topology.hosts[rank])
+        turn.append((seen[host], rank))
+        seen[host] += 1
+    return [rank for _, rank in sorted(turn)]
+
+
+def _unwound_links(topology: Topology, switches: list[int], degree: int) -> Iterator[tuple[Link, list[int]]]:
+    """Yield the links that stand for some joined switches, with their routes."""
+    ranks = _ranks_on(topology, switches)
+    count = len(ranks)
+    if count < 2:
+        return
+    nodes = {node: number for number, node in enumerate([*ranks, *switches])}
+    inside = set(switches)
+    ends = zip(topology.source.tolist(), topology.target.tolist(), strict=True)
+    own = [link for link, (a, b) in enumerate(ends) if {a, b} & inside and a in nodes and b in nodes]
+    part = Topology.from_links(
+        f"switches of {topology.name}",
+        count,
+        [Link(nodes[int(topology.source[link])], nodes[int(topology.target[link])]) for link in own],
+        labels=[topology.labels[node] for node in nodes],
+        num_switches=len(switches),
+    )
+    steps = np.arange(1, min(degree, count - 1) + 1)
+    tails = np.repeat(np.arange(count), len(steps))
+    heads = (tails + np.tile(steps, count)) % count  # IV-G: from rank i to i + 1, ..., i + d (mod n)
+    offsets, used = shortest_routes(part, tails, heads)
+    sharing = np.bincount(used, minlength=len(own))
+    costs = topology.alpha.numerators[own], topology.bandwidth.numerators[own], sharing
+    kinds = list(zip(*(column.tolist() for column in costs), strict=True))
+    known: dict[tuple[tuple[int, int, int], ...], tuple[Fraction, Fraction]] = {}
+    for pair in range(len(tails)):
+        taken = used[offsets[pair] : offsets[pair + 1]].tolist()
+        route = [own[link] for link in taken]
+        alike = tuple(kinds[link] for link in taken)
+        if alike not in known:
+            # IV-G: α stays, β is multiplied by the links that share: by d on a single switch.
+            share = min(topology.bandwidth[own[link]] / int(sharing[link]) for link in taken)
+            known[alike] = share, sum((topology.alpha[link] for link in route), Fraction(0))
+        yield Link(ranks[tails[pair]], ranks[heads[pair]], *known[alike]), route

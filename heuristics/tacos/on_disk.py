@@ -16,10 +16,10 @@ from numba import njit
 
 from heuristics.tacos import rounds
 from heuristics.tacos.bitsets import unlocked
-from heuristics.tacos.field import Field, deliver, starting_field, threads_for
 from heuristics.tacos.memory import check_state
 from heuristics.tacos.network import time_expanded
 from heuristics.tacos.options import SAMPLED, TacosOptions
+from heuristics.tacos.round_state import RoundState, deliver, starting_state
 from schedules.collective import Kind
 from schedules.method import Problem
 from schedules.round_files import RoundWriter, read_rounds
@@ -74,10 +74,10 @@ def synthesize_to(
     none = np.zeros((0, where.num_links), width_of(len(chunks)))
     writer = RoundWriter(path, RoundTable(problem.topology, what, chunks, none), {"seed": int(seed)})
     network, _ = time_expanded(where, Fraction(1), 1)
-    field = starting_field(network, np.repeat(what.items.owner, per_item).astype(np.int64))
+    state = starting_state(network, np.repeat(what.items.owner, per_item).astype(np.int64))
     whole = False
     try:
-        _play(field, network.in_links, writer, seed, tell)
+        _play(state, network.in_links, writer, seed, tell)
         whole = True
     finally:
         writer.close(whole=whole)
@@ -95,20 +95,22 @@ def _check(problem: Problem, options: TacosOptions) -> None:
         raise Unsupported("tacos into a file makes one try, with pick 'sampled'")
 
 
-def _play(field: Field, in_links: Int64Array, writer: RoundWriter, seed: np.uint64, tell: Progress) -> None:
+def _play(
+    state: RoundState, in_links: Int64Array, writer: RoundWriter, seed: np.uint64, tell: Progress
+) -> None:
     """Make the rounds that the file does not have yet."""
     for cells in writer.done():
-        _pick_again(field, np.asarray(cells), in_links, nothing(writer.width))
-        deliver(field)
-    total = float(len(field.spread)) * (len(field.missing) - 1)
+        _pick_again(state, np.asarray(cells), in_links, nothing(writer.width))
+        deliver(state)
+    total = float(len(state.spread)) * (len(state.missing) - 1)
     row = np.empty(len(in_links), writer.width)
     every = max(1, TOLD // len(row))
-    for turn in rounds.played(field, seed, threads_for(len(field.missing)), turn=writer.rounds):
+    for turn in rounds.played(state, seed, rounds.threads_for(len(state.missing)), turn=writer.rounds):
         row[:] = nothing(writer.width)
-        _write_links(field.picked, in_links, row)
+        _write_links(state.picked, in_links, row)
         writer.append(row)
         if turn % every == 0:
-            tell(turn, 1 - float(field.missing.sum()) / total)
+            tell(turn, 1 - float(state.missing.sum()) / total)
 
 
 @unlocked
@@ -119,10 +121,10 @@ def _write_links(picked: Int32Array, in_links: Int64Array, row: Cells) -> None:
 
 
 @njit(cache=True)
-def _pick_again(field: Field, row: Cells, in_links: Int64Array, none: np.unsignedinteger[Any]) -> None:
+def _pick_again(state: RoundState, row: Cells, in_links: Int64Array, none: np.unsignedinteger[Any]) -> None:
     """Set what the links of a round brought."""
-    for node in range(len(field.missing)):
-        for slot in range(field.in_first[node], field.in_first[node + 1]):
+    for node in range(len(state.missing)):
+        for slot in range(state.in_first[node], state.in_first[node + 1]):
             chunk = row[in_links[slot]]
-            field.picked[slot] = -1 if chunk == none else chunk
-            field.missing[node] -= chunk != none
+            state.picked[slot] = -1 if chunk == none else chunk
+            state.missing[node] -= chunk != none

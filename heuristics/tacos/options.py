@@ -1,23 +1,17 @@
-"""The options of TACOS."""
+"""The options of TACOS, and the numbers that steer it which are no options."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
-from heuristics.tacos import kernel
 from topologies.errors import InputError, suggestion
 from topologies.units import parse_size
 
-AUTO, SAMPLED, MAXIMUM = "auto", "sampled", "maximum"
-
-EVENT_PICKS = {
-    "uniform": kernel.UNIFORM,
-    "rarest": kernel.RAREST,
-    "scarcest": kernel.SCARCEST,
-    "paper": kernel.PAPER,
-}
-"""The rules of the kernel that goes from event to event."""
+AUTO, UNIFORM, RAREST, SCARCEST = "auto", "uniform", "rarest", "scarcest"
+PAPER, MAXIMUM, SAMPLED = "paper", "maximum", "sampled"
+PICKS = (AUTO, SAMPLED, UNIFORM, RAREST, SCARCEST, PAPER, MAXIMUM)
 
 NOTHING, TREES = "nothing", "trees"
 GUIDES = (AUTO, NOTHING, TREES)
@@ -25,7 +19,45 @@ GUIDES = (AUTO, NOTHING, TREES)
 HALVES, OVERLAPPED = "halves", "overlapped"
 ALLREDUCES = (AUTO, HALVES, OVERLAPPED)
 
-PICKS = (AUTO, SAMPLED, *EVENT_PICKS, MAXIMUM)
+
+@dataclass(frozen=True)
+class Tuning:
+    """What steers the method and was measured, on the networks of ``docs/tacos.md``.
+
+    Parameters
+    ----------
+    sampled_above
+        Transfers between links of one cost above which ``"auto"`` samples: it misses the bound on some small
+        tori, and takes 0.06 s for a 32x32 mesh where the exact rule takes 0.3 s.
+    trees_up_to, overlapped_up_to
+        Transfers up to which trees, and reducing and broadcasting at once (of each half), are tried unasked:
+        beyond they take many times as long as what they are compared with.
+    first_degrees
+        Of the degrees to unwind a switch to, each up to here is tried, then powers of two, then the largest.
+    most_unwound
+        Higher degrees that would make more links, degree times ranks, are tried only if asked for.
+    worth_placing
+        Unwindings whose trees load some link by so much more than those of the best are left out.
+    few_placed, close_degrees
+        For more transfers than the first, only so many degrees are looked at closely, after a placement each.
+    hop, sweeps
+        Of overlapped trees: what a hop more from the root is worth, in loads of one tree (low trees, but of
+        even load before all), and how often all trees are grown.
+    """
+
+    sampled_above: int = 2**17
+    trees_up_to: int = 2**17
+    overlapped_up_to: int = 2**20
+    first_degrees: int = 4
+    most_unwound: int = 2**17
+    worth_placing: Fraction = Fraction(21, 20)
+    few_placed: int = 2**14
+    close_degrees: int = 2
+    hop: float = 0.25
+    sweeps: int = 3
+
+
+TUNING = Tuning()
 
 
 @dataclass(frozen=True)
@@ -51,8 +83,7 @@ class TacosOptions:
           all postconditions.
         - ``"maximum"``: at each event a matching with the most links, of those one with the rarest chunks
           (`heuristics.tacos.matching`).
-        - ``"auto"``: sampled for over `heuristics.tacos.copying.MANY` transfers between links of one cost,
-          else scarcest.
+        - ``"auto"``: sampled for over 2^17 transfers between links of one cost, else scarcest.
 
         Where chunks pass through ranks that do not want them (groups, gather, scatter, all-to-all), the
         one with farthest to go is sent, whatever the pick.
@@ -70,14 +101,14 @@ class TacosOptions:
 
         - ``"nothing"``: a link takes any chunk that its pick finds best.
         - ``"trees"``: each chunk keeps to a tree of its own, of trees that load links as little as can be
-          (`heuristics.tacos.following`). Where slow links join parts of a network no chunk crosses twice.
-        - ``"auto"``: where links differ or share ports, for up to `heuristics.tacos.following.MANY`
-          transfers, both are made, and the one that ends first is kept; elsewhere nothing.
+          (`heuristics.tacos.tree_guided`). Where slow links join parts of a network no chunk crosses twice.
+        - ``"auto"``: where links differ or share ports, for up to 2^17 transfers, both are made, and the one
+          that ends first is kept; elsewhere nothing.
     allreduce
         ``"halves"``: a reduce-scatter, and when it ends an allgather. ``"overlapped"``: every chunk is
         reduced up a tree and broadcast down it, all at once and balanced over the links
         (`heuristics.tacos.overlapped`); without switches, where links that lead both ways join all ranks.
-        ``"auto"``: where it can be overlapped, for up to `heuristics.tacos.overlapped.MANY` transfers, both
+        ``"auto"``: where it can be overlapped, for up to 2^20 transfers a half, both
         are made, and the one that ends first is kept.
     time_limit
         Seconds in which tries are added, past `tries`, by as many threads as there are cores; what is begun

@@ -2,6 +2,7 @@
 
 import csv
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -9,34 +10,28 @@ import numpy as np
 import pytest
 
 from heuristics.tacos import METHOD, TacosOptions
-from heuristics.tacos.network import RESOLUTION, time_expanded
 from schedules import Clock, Problem, collective
 from schedules.simulate import simulate
 from schedules.verify import verify
-from topologies import InputError, Link, Topology, Unsupported
+from tests.heuristics.tacos import synthesis
+from topologies import InputError, Unsupported
 from topologies.text import parse_topology
 
-PEERS = Path(__file__).parents[1] / "data" / "reference" / "peers_measured.csv"
 GIB = Fraction(2**30)
+tacos = partial(synthesis.tacos, size=GIB)
+PEERS = Path(__file__).parents[2] / "data" / "reference" / "peers_measured.csv"
 MICRO = Fraction(1, 10**6)
 
 
-def tacos(topology, kind="allgather", seed=0, size=GIB, root=None, **options):
-    if isinstance(topology, str):
-        topology = parse_topology(topology)
-    problem = Problem(topology, collective(kind, topology.num_ranks, root=root), size)
-    options = TacosOptions(**options)
-    METHOD.supports(problem, options)
-    return METHOD.synthesize(problem, options, np.random.default_rng(seed))
-
-
 def finish(schedule):
-    """Return the last arrival in seconds, exactly; every transfer is over one link."""
-    alpha, bandwidth = schedule.topology.alpha, schedule.topology.bandwidth
-    unit = schedule.size / schedule.chunks.denominator
-    rows = zip(schedule.order.tolist(), schedule.route.tolist(), schedule.load.tolist(), strict=True)
+    """Return the last arrival in seconds, exactly; transfers are over one link, chunks of one size."""
+    (load,) = set(schedule.load.tolist())
+    size, topology = load * schedule.size / schedule.chunks.denominator, schedule.topology
     return max(
-        start * schedule.tick + alpha[link] + load * unit / bandwidth[link] for start, link, load in rows
+        int(schedule.order[schedule.route == link].max()) * schedule.tick
+        + topology.alpha[link]
+        + size / topology.bandwidth[link]
+        for link in np.unique(schedule.route).tolist()
     )
 
 
@@ -104,22 +99,27 @@ def test_the_default_needs_no_more_rounds_than_the_chunks_that_a_corner_must_rec
     assert rounds(schedule) == -(-missing // in_links)
 
 
-@pytest.mark.parametrize("pick", ["uniform", "rarest", "scarcest", "paper"])
-@pytest.mark.parametrize("kind", ["allgather", "reduce-scatter", "allreduce", "broadcast", "reduce"])
-@pytest.mark.parametrize(
-    "text",
-    [
-        "ring:2",
-        "mesh:3x3",
-        "complete:5",
-        "gen_kautz:2,6",  # one-way links
-        "mesh:3x3?drop_nodes=8",  # a failure
-        "mesh:2x3?bandwidth=50GB/s,25GB/s&alpha=0.5us",
-        "torus:3x4?bandwidth=100GB/s,7GB/s&alpha=3us",
-    ],
-)
-def test_it_is_legal(text, kind, pick):
-    verify(tacos(text, kind, chunks=2, pick=pick))
+NETWORKS = [
+    "ring:2",
+    "mesh:3x3",
+    "complete:5",
+    "gen_kautz:2,6",  # one-way links
+    "mesh:3x3?drop_nodes=8",  # a failure
+    "mesh:2x3?bandwidth=50GB/s,25GB/s&alpha=0.5us",
+    "torus:3x4?bandwidth=100GB/s,7GB/s&alpha=3us",
+]
+
+
+@pytest.mark.parametrize("pick", ["uniform", "rarest", "scarcest", "paper", "maximum"])
+@pytest.mark.parametrize("text", NETWORKS)
+def test_every_pick_is_legal_in_both_halves_of_an_allreduce(text, pick):
+    verify(tacos(text, "allreduce", chunks=2, pick=pick))
+
+
+@pytest.mark.parametrize("kind", ["allgather", "reduce-scatter", "broadcast", "reduce"])
+@pytest.mark.parametrize("text", NETWORKS)
+def test_every_kind_is_legal(text, kind):
+    verify(tacos(text, kind, chunks=2))
 
 
 def test_a_broadcast_starts_at_its_root():
@@ -151,9 +151,10 @@ def test_waiting_for_faster_links_pays_where_links_differ_much():
     assert best[True] < best[False]
 
 
+@pytest.mark.parametrize("pick", ["scarcest", "maximum"])
 @pytest.mark.parametrize("text", ["torus:4x4", "mesh:3x4?bandwidth=100GB/s,25GB/s&alpha=1us"])
-def test_one_seed_gives_one_schedule(text):
-    first, second = tacos(text, seed=7), tacos(text, seed=7)
+def test_one_seed_gives_one_schedule(text, pick):
+    first, second = (tacos(text, seed=7, pick=pick, guide="nothing") for _ in range(2))
     assert np.array_equal(first.chunk, second.chunk)
     assert np.array_equal(first.route, second.route)
     assert np.array_equal(first.order, second.order)
@@ -190,39 +191,6 @@ def test_between_unlike_links_a_size_is_needed():
         tacos(topology, size=None)
 
 
-def awkward_ring():
-    """Bandwidths of which the durations have no common tick that would fit 64 bits."""
-    primes = [1_000_000_007, 998_244_353, 2_147_483_647, 999_999_937, 1_000_000_009, 1_000_000_021]
-    forward = [Link(i, (i + 1) % 3, Fraction(primes[i])) for i in range(3)]
-    back = [Link((i + 1) % 3, i, Fraction(primes[3 + i])) for i in range(3)]
-    return Topology.from_links("awkward", 3, forward + back)
-
-
-def test_durations_without_a_common_tick_are_rounded_up_by_less_than_a_billionth():
-    topology = awkward_ring()
-    network, tick = time_expanded(topology, GIB / 3, 6)
-    for link in range(topology.num_links):
-        exact = topology.alpha[link] + GIB / 3 / topology.bandwidth[link]
-        ticks = int(network.duration[network.cost[link]])
-        assert 0 <= ticks * tick - exact < exact / RESOLUTION * 2
-    verify(tacos(topology, "allreduce"))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"chunks": 0}, "tacos: chunks is 0; allowed: an integer of at least 1"),
-        ({"chunks": 1.5}, "tacos: chunks is 1.5; allowed: an integer of at least 1"),
-        ({"pick": "rarist"}, "tacos: unknown pick 'rarist'; did you mean 'rarest'?"),
-        ({"wait": "no"}, "tacos: wait is 'no'; allowed: true, false"),
-    ],
-)
-def test_a_wrong_option_is_refused(options, message):
-    with pytest.raises(InputError) as error:
-        TacosOptions(**options)
-    assert str(error.value) == message
-
-
 def test_a_size_must_be_positive():
     with pytest.raises(InputError, match="tacos: the size is 0 bytes; it must be positive"):
         tacos("ring:3", size=Fraction(0))
@@ -244,3 +212,25 @@ def test_what_it_does_not_do_is_said_first(text, details, message):
     with pytest.raises(Unsupported) as error:
         METHOD.supports(problem, TacosOptions())
     assert str(error.value) == message
+
+
+def test_more_tries_end_no_later_and_the_best_is_kept():
+    ends = [int(tacos("torus:4x4", pick="uniform", tries=tries).order[-1]) for tries in (1, 2, 8, 32)]
+    assert ends == sorted(ends, reverse=True)
+    assert ends[-1] < ends[0]
+
+
+def test_each_half_of_an_allreduce_is_the_best_of_its_tries():
+    """Halves that both meet the bound of 6 rounds are rare together where each is chosen with the other."""
+    schedule = tacos("torus:5x5", "allreduce", seed=1, tries=20)
+    verify(schedule)
+    assert int(schedule.order[-1]) + 1 == 12
+
+
+def test_a_time_limit_adds_tries_and_says_how_many():
+    few = tacos("mesh:4x4", chunks=3, tries=2)
+    assert few.stats["tries"] == 2
+    more = tacos("mesh:4x4", chunks=3, tries=2, time_limit=0.2)
+    assert more.stats["tries"] > 2
+    assert simulate(more, GIB).time <= simulate(few, GIB).time
+    verify(more)

@@ -1,29 +1,26 @@
 """Allreduce that reduces and broadcasts at once: even trees, exact congestion, the gap to the bound."""
 
 from fractions import Fraction
+from functools import partial
 
 import networkx as nx
 import numpy as np
 import pytest
 
-from heuristics.tacos import METHOD, TacosOptions
-from heuristics.tacos.balanced import Shape, edges_of, grown, hung, joined
+from heuristics.tacos import overlapped as module
+from heuristics.tacos.options import Tuning
+from heuristics.tacos.overlapped import edges_of, grown, hung, joined
+from heuristics.tacos.retiming import ends
 from models.bounds import best_bound
-from schedules import Kind, Problem, collective
 from schedules.cost import congestion
 from schedules.simulate import simulate
 from schedules.verify import verify
+from tests.heuristics.tacos import synthesis
+from tests.heuristics.tacos.synthesis import GB
 from topologies import Link, Topology, Unsupported
 from topologies.text import parse_topology
 
-GB = 10**9
-
-
-def tacos(topology, size=GB, seed=0, kind="allreduce", **options):
-    topology = parse_topology(topology) if isinstance(topology, str) else topology
-    problem = Problem(topology, collective(kind, topology.num_ranks), Fraction(size))
-    METHOD.supports(problem, TacosOptions(**options))
-    return METHOD.synthesize(problem, TacosOptions(**options), np.random.default_rng(seed))
+tacos = partial(synthesis.tacos, kind="allreduce")
 
 
 def trees_on(text, count, hop=0.25, sweeps=3):
@@ -31,7 +28,7 @@ def trees_on(text, count, hop=0.25, sweeps=3):
     edges = edges_of(topology)
     root = (np.arange(count) % topology.num_ranks).astype(np.int32)
     cost = np.ones(edges.ends.shape[1])
-    return edges, grown(edges, cost, root, Shape(hop, sweeps), np.array([7], np.uint64))
+    return edges, grown(edges, cost, root, hop, sweeps, np.array([7], np.uint64))
 
 
 @pytest.mark.parametrize("text", ["ring:6", "mesh:3x4", "torus:3x3", "hypercube:3"])
@@ -100,8 +97,8 @@ def test_overlapping_ends_before_halves_do_at_a_gigabyte(text):
 @pytest.mark.parametrize("size", [10**5, GB])
 @pytest.mark.parametrize("text", ["mesh:3x3", "ring:4", "switch2d:2x2"])
 def test_auto_is_no_slower_than_halves(text, size):
-    halves = tacos(text, size, chunks=2, tries=3)
-    made = tacos(text, size, chunks=2, tries=3, allreduce="auto")  # makes the same halves first
+    halves = tacos(text, size=size, chunks=2, tries=3)
+    made = tacos(text, size=size, chunks=2, tries=3, allreduce="auto")  # makes the same halves first
     assert simulate(made, size).time <= simulate(halves, size).time
     verify(made)
 
@@ -127,8 +124,8 @@ def test_the_seed_alone_decides():
 
 
 def test_other_collectives_do_not_change():
-    one = tacos("mesh:3x3", kind=Kind.ALLGATHER, allreduce="overlapped")
-    assert np.array_equal(one.route, tacos("mesh:3x3", kind=Kind.ALLGATHER).route)
+    one = tacos("mesh:3x3", kind="allgather", allreduce="overlapped")
+    assert np.array_equal(one.route, tacos("mesh:3x3", kind="allgather").route)
 
 
 def test_tries_and_a_time_limit():
@@ -145,3 +142,12 @@ def test_links_one_way_and_switches_are_refused():
     for text in (circle, "switch2d:2x2"):
         with pytest.raises(Unsupported, match="'overlapped' needs links both ways"):
             tacos(text, allreduce="overlapped")
+
+
+def test_overlapping_unasked_ends_where_it_takes_long(monkeypatch):
+    """Four chunks a shard on a 2x4 mesh: 4 * 8 * 8 transfers a half."""
+    auto, halves = ({"chunks": 4, "allreduce": how} for how in ("auto", "halves"))
+    monkeypatch.setattr(module, "TUNING", Tuning(overlapped_up_to=256))
+    assert ends(tacos("mesh:2x4", **auto)) < ends(tacos("mesh:2x4", **halves))
+    monkeypatch.setattr(module, "TUNING", Tuning(overlapped_up_to=255))
+    assert ends(tacos("mesh:2x4", **auto)) == ends(tacos("mesh:2x4", **halves))

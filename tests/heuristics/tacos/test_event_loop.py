@@ -1,38 +1,26 @@
-"""The TACOS kernel and its bitsets, against plain Python on sets and lists."""
+"""The event loop and its rules: against a twin on Python's sets, and every transfer against a slow oracle."""
 
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
 
-from heuristics.tacos import bitsets, kernel
+from heuristics.tacos import matching
 from heuristics.tacos.network import time_expanded
+from schedules import Chunks, Clock, Schedule, collective
+from schedules.simulate import simulate
+from schedules.verify import VerificationError, verify
+from tests.heuristics.tacos.synthesis import SplitMix, tacos
+from tests.schedules.oracle import judge
+from topologies import Link, Topology
 from topologies.text import parse_topology
 
-MASK = 2**64 - 1
-
-
-class SplitMix:
-    """The generator of doi 10.1145/2660193.2660195 with Python's integers."""
-
-    def __init__(self, seed):
-        self.state = seed
-
-    def below(self, bound):
-        self.state = (self.state + 0x9E3779B97F4A7C15) & MASK
-        z = self.state
-        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
-        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
-        return ((z ^ (z >> 31)) >> 32) * bound >> 32
-
-    def shuffle(self, values):
-        for last in range(len(values) - 1, 0, -1):
-            other = self.below(last + 1)
-            values[last], values[other] = values[other], values[last]
-
-    def choice(self, elements):
-        ordered = sorted(elements)
-        return ordered[self.below(len(ordered)) if len(ordered) > 1 else 0]
+SECOND = Fraction(1)
+FOUR_BYTES = Fraction(4)
+SLOW = 4
+RING = [(start, link, (link - start) % 4) for start in range(3) for link in range(4)]
+"""A shard goes round in three seconds: (start, link from `link` to the next rank, shard)."""
 
 
 class Twin:
@@ -51,7 +39,7 @@ class Twin:
     def run(self):
         todo = list(range(len(self.links)))
         while True:
-            (self.match_postconditions if self.pick == kernel.PAPER else self.match_links)(todo)
+            (self.match_postconditions if self.pick == "paper" else self.match_links)(todo)
             if not self.flying:
                 return self.sent
             self.now = min(arrival for arrival, _ in self.flying.values())
@@ -107,9 +95,7 @@ class Twin:
             able = [other for other in others if chunk in self.have[self.links[other][0]]]
             return min(2, sum(other not in self.flying for other in able)), min(2, len(able))
 
-        rules = {kernel.UNIFORM: [], kernel.RAREST: [spread, ways], kernel.SCARCEST: [ways, spread]}[
-            self.pick
-        ]
+        rules = {"uniform": [], "rarest": [spread, ways], "scarcest": [ways, spread]}[self.pick]
         for rule in rules:
             least = min(map(rule, candidates))
             candidates = {chunk for chunk in candidates if rule(chunk) == least}
@@ -143,9 +129,6 @@ def case(text, chunks):
     return network, np.repeat(np.arange(topology.num_ranks), chunks)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2**64 - 1])
-@pytest.mark.parametrize("wait", [False, True])
-@pytest.mark.parametrize("pick", [kernel.UNIFORM, kernel.RAREST, kernel.SCARCEST, kernel.PAPER])
 @pytest.mark.parametrize(
     ("text", "chunks"),
     [
@@ -156,62 +139,69 @@ def case(text, chunks):
         ("torus:2x3?bandwidth=50GB/s,33GB/s&alpha=1us", 4),
     ],
 )
-def test_the_kernel_makes_the_choices_of_its_twin(text, chunks, pick, wait, seed):
+def test_the_loop_makes_the_choices_of_its_twin(text, chunks):
     network, owner = case(text, chunks)
-    made = kernel.synthesize(network, owner, pick, wait, np.uint64(seed))
-    expected = Twin(network, owner.tolist(), pick, wait, seed).run()
-    assert list(zip(*(column.tolist() for column in made), strict=True)) == expected
+    for pick, wait, seed in product(
+        ["uniform", "rarest", "scarcest", "paper"], [False, True], [0, 2**64 - 1]
+    ):
+        made = matching.synthesize(network, owner, pick, wait, np.uint64(seed))
+        expected = Twin(network, owner.tolist(), pick, wait, seed).run()
+        assert list(zip(*(column.tolist() for column in made), strict=True)) == expected, (pick, wait, seed)
 
 
-def words(elements, count=2):
-    made = np.zeros(count, np.uint64)
-    for element in elements:
-        made[element // 64] |= np.uint64(1 << (element % 64))
-    return made
+def slow_chord():
+    """A one-way ring of four at 1 byte/s, and a link 0 -> 2 that takes three seconds for a byte."""
+    ring = [Link(i, (i + 1) % 4, Fraction(1), Fraction(0)) for i in range(4)]
+    return Topology.from_links("chord", 4, [*ring, Link(0, 2, Fraction(1, 3), Fraction(0))])
 
 
-def elements(words_):
-    return {64 * w + b for w, word in enumerate(words_.tolist()) for b in range(64) if word >> b & 1}
+def by_hand(rows):
+    what = collective("allgather", 4)
+    order, route, chunk = (np.array(column) for column in zip(*sorted(rows), strict=True))
+    return Schedule(
+        slow_chord(), what, Clock.TIME, Chunks.even(what), chunk, route, order, tick=SECOND, size=FOUR_BYTES
+    )
 
 
-def test_a_set_knows_its_size():
-    for word in (0, 1, 2**63, MASK, 0x8000_0000_0000_0001):
-        assert bitsets.popcount(np.uint64(word)) == word.bit_count()
-    assert bitsets.size(words({0, 5, 63, 64, 127})) == 5
+def test_the_ring_alone_is_legal():
+    verify(by_hand(RING))
 
 
-def test_an_intersection_is_written_and_counted():
-    common = np.empty(2, np.uint64)
-    assert bitsets.intersection(words({1, 63, 64, 100}), words({0, 63, 100}), common) == 2
-    assert elements(common) == {63, 100}
+def test_a_match_on_the_slow_link_brings_what_a_faster_one_has_brought():
+    """At 0 all that rank 0 can send is its own shard; at 2 the ring has brought that."""
+    with pytest.raises(VerificationError, match="delivered twice"):
+        verify(by_hand([*RING, (0, SLOW, 0)]))
 
 
-def test_counters_keep_the_elements_with_the_least_count():
-    rng = np.random.default_rng(5)
-    counts = rng.integers(0, 8, 128)
-    planes = np.zeros((3, 2), np.uint64)
-    for element, count in enumerate(counts):
-        for _ in range(count):
-            bitsets.increment(planes, element)
-    for _ in range(50):
-        some = set(rng.choice(128, rng.integers(1, 20), replace=False).tolist())
-        kept = words(some)
-        number = bitsets.keep_smallest(kept, planes, np.empty(2, np.uint64))
-        least = min(counts[list(some)])
-        assert elements(kept) == {element for element in some if counts[element] == least}
-        assert number == len(elements(kept))
+def test_the_published_replacement_sends_what_is_not_there_yet():
+    """At 2, rank 2 lacks shard 3 alone, which rank 0 has since 1; but the transfer left at 0."""
+    replaced = [*(row for row in RING if row != (2, 1, 3)), (0, SLOW, 3)]
+    with pytest.raises(VerificationError, match="sent before") as error:
+        verify(by_hand(replaced))
+    assert replaced[-1] == (0, SLOW, 3)
+    row = by_hand(replaced)
+    assert (int(row.chunk[error.value.row]), int(row.route[error.value.row])) == (3, SLOW)
+    assert judge(row) == (error.value.row, "before")
 
 
-def test_every_element_is_drawn_equally_often():
-    """Each count is within five standard deviations; a random start bit would favour those after a gap."""
-    members, draws = {0, 1, 2, 40, 63, 64, 127}, 14_000
-    state = np.array([3], np.uint64)
-    drawn = [int(bitsets.random_element(words(members), len(members), state)) for _ in range(draws)]
-    each = draws / len(members)
-    assert set(drawn) == members
-    assert all(abs(drawn.count(member) - each) < 5 * each**0.5 for member in members)
+@pytest.mark.parametrize("pick", ["scarcest", "uniform", "maximum"])
+def test_ours_leaves_the_slow_link_free_and_ends_as_early(pick):
+    """The faster link brings all three shards in the three seconds that the slow one takes for one."""
+    schedule = tacos(slow_chord(), size=FOUR_BYTES, pick=pick, guide="nothing")
+    verify(schedule)
+    assert SLOW not in schedule.route
+    assert simulate(schedule, FOUR_BYTES).time == simulate(by_hand(RING), FOUR_BYTES).time == 3
 
 
-def test_the_generator_is_splitmix():
-    state, twin = np.array([2**64 - 5], np.uint64), SplitMix(2**64 - 5)
-    assert [bitsets.random_below(state, 1000) for _ in range(20)] == [twin.below(1000) for _ in range(20)]
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mesh:3x3?bandwidth=100GB/s,10GB/s&alpha=1us",
+        "torus:3x3?bandwidth=50GB/s,35GB/s&alpha=0.1us",
+        "dragonfly:3x4?bandwidth=400GB/s,30GB/s",
+    ],
+)
+def test_whatever_leaves_is_there_by_the_slow_oracle(text):
+    for pick, wait in product(["scarcest", "rarest", "maximum", "uniform", "paper"], [False, True]):
+        made = tacos(text, size=10**8, seed=1, pick=pick, wait=wait, guide="nothing")
+        assert judge(made) is None, (pick, wait)

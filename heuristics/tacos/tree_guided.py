@@ -1,41 +1,49 @@
-r"""Chunks that follow trees: link-chunk matching where each chunk only takes the edges of a tree of its own.
+"""Chunks that follow trees: link-chunk matching where each chunk only takes the edges of a tree of its own.
 
 Greedy matching takes any link that brings something new. Where a few slow links join parts of a network that
 is a mistake: a chunk may cross twice. So here it is first decided who goes where, by trees of least
-congestion (`forests`), and then when (`placing`): a link takes, of the chunks whose trees lead over it and
-which are there, the one with farthest to go. Switches are unwound to several degrees; the trees lead over the
-links that stand for them, and the times are those of the real ports.
+congestion, and then when (`placing`): a link takes, of the chunks whose trees lead over it and which are
+there, the one with farthest to go. Switches are unwound to several degrees; the trees lead over the links
+that stand for them, and the times are those of the real ports.
+
+The trees: in a time T a link that takes c for a chunk carries ⌊T/c⌋ of them. Trees of given numbers at the
+roots fit if every rank can be sent a unit from each (Edmonds; without switches that suffices), which is the
+case from some least T on. That T is j·c for some j and some c, and is found by bisection among those: no
+trees for these chunks have less congestion, α included (ForestColl with a fixed number of trees, dissertation
+4.5.5, has the same without α).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
+from numba import njit
 
-from heuristics.tacos.copying import bytes_of_chunk
-from heuristics.tacos.forests import forest, laid, least_time, parents_of
 from heuristics.tacos.memory import check_trees
-from heuristics.tacos.options import AUTO, TREES, TacosOptions
+from heuristics.tacos.network import bytes_of_chunk, degrees, tick_of, unwind
+from heuristics.tacos.options import AUTO, TREES, TUNING, TacosOptions
 from heuristics.tacos.placing import THOROUGH, Effort, improved
 from heuristics.tacos.retiming import ends
-from heuristics.tacos.switches import degrees, tick_of, unwind
 from heuristics.tacos.ways import DOWN, UP, Trees, Ways
 from schedules.collective import EVERYONE, Collective
 from schedules.durations import messages, transfer_ticks
 from schedules.method import Problem
 from schedules.schedule import Chunks, Clock, Schedule
 from topologies.exact import Int32Array, Int64Array
+from topologies.forest import Forest, LogicalNetwork
+from topologies.growing import grow_trees
+from topologies.packing import pack_counts
+from topologies.scaling import sustains
 from topologies.topology import Topology
 
-WORTH_PLACING = Fraction(21, 20)
-"""Unwindings whose trees load some link so much more than those of the best are left out."""
+ROUGH = Effort(passes=1, detours=1)
+"""Enough to choose between degrees."""
 
-
-MANY = 2**17
-"""Transfers up to which trees are tried unasked."""
+ONCE = Effort(passes=0, detours=0)
+"""Enough to choose those that are worth more, for over `Tuning.few_placed` transfers."""
 
 
 def goes_to_all(what: Collective) -> bool:
@@ -44,26 +52,17 @@ def goes_to_all(what: Collective) -> bool:
     return what.groups is None and not what.parts and bool((copied.items.end == EVERYONE).all())
 
 
-def follows(problem: Problem, options: TacosOptions) -> bool:
+def uses_trees(problem: Problem, options: TacosOptions) -> bool:
     """Return whether chunks are to follow trees; where both are made, it is one of two schedules."""
     where, what = problem.topology, problem.collective
     if options.guide == TREES:
         return True
     uneven = bool(where.num_switches) or not where.homogeneous
-    few = options.chunks * len(what.items.start) * where.num_ranks <= MANY
+    few = options.chunks * len(what.items.start) * where.num_ranks <= TUNING.trees_up_to
     return options.guide == AUTO and uneven and few and goes_to_all(what)
 
 
-ROUGH = Effort(passes=1, detours=1)
-"""Enough to choose between degrees."""
-
-ONCE = Effort(passes=0, detours=0)
-"""Enough to choose those that are worth more, for over `FEW` transfers."""
-
-FEW, CLOSE = 2**14, 2
-
-
-class Sparse(NamedTuple):
+class Unwinding(NamedTuple):
     """A network without its switches, and what its links are to carry at most.
 
     Parameters
@@ -84,14 +83,14 @@ class Sparse(NamedTuple):
     capacity: Int64Array
 
 
-class Plan(NamedTuple):
-    """Who goes where: int32, shape (pieces, ranks), the trees, and the routes of their edges."""
+class RoutedTrees(NamedTuple):
+    """Who goes where: int32, shape (chunks, ranks), the trees, and the routes of their edges."""
 
     parent: Int32Array
     way: Int32Array
 
 
-def followed(problem: Problem, size: Fraction, options: TacosOptions) -> Schedule:
+def along_trees(problem: Problem, size: Fraction, options: TacosOptions) -> Schedule:
     """Return a schedule of an allgather or a broadcast to all ranks, the first to end of several.
 
     Parameters
@@ -113,36 +112,42 @@ def followed(problem: Problem, size: Fraction, options: TacosOptions) -> Schedul
     chunks = Chunks.even(problem.collective, options.chunks)
     start = np.repeat(problem.collective.items.start, options.chunks).astype(np.int64)
     found = [
-        Sparse(blank, network, *least_time(network, np.bincount(start, minlength=network.num_ranks), cost))
-        for blank, network, cost in networks(problem, chunks, size, options.degree)
+        Unwinding(blank, network, *least_time(network, np.bincount(start, minlength=network.num_ranks), cost))
+        for blank, network, cost in unwindings(problem, chunks, size, options.degree)
     ]
     least = min(each.ticks for each in found)
-    worth = [(each.blank, plan(each, start)) for each in found if each.ticks <= WORTH_PLACING * least]
-    if len(worth) > CLOSE and len(start) * problem.topology.num_ranks > FEW:
-        worth = _first_to_end(worth, ONCE)[:CLOSE]
+    worth = [
+        (each.blank, routed_trees(each, start))
+        for each in found
+        if each.ticks <= TUNING.worth_placing * least
+    ]
+    if len(worth) > TUNING.close_degrees and len(start) * problem.topology.num_ranks > TUNING.few_placed:
+        worth = _first_to_end(worth, ONCE)[: TUNING.close_degrees]
     blank, made = _first_to_end(worth, ROUGH)[0]
     return placed(blank, made, THOROUGH)
 
 
-def _first_to_end(plans: list[tuple[Schedule, Plan]], effort: Effort) -> list[tuple[Schedule, Plan]]:
+def _first_to_end(
+    plans: list[tuple[Schedule, RoutedTrees]], effort: Effort
+) -> list[tuple[Schedule, RoutedTrees]]:
     """Return plans by when they end if so much is done for them."""
     if len(plans) == 1:
         return plans
     return sorted(plans, key=lambda each: ends(placed(each[0], each[1], effort)))
 
 
-def networks(
+def unwindings(
     problem: Problem, chunks: Chunks, size: Fraction, degree: int | None
 ) -> Iterator[tuple[Schedule, Topology, Int64Array]]:
     """Yield for each degree an empty schedule over the unwound network's links, that network, and costs."""
     where, blank = problem.topology, blank_of(problem, chunks, size)
     if not where.num_switches:
-        yield blank, where, busy(blank, ways_of(blank))
+        yield blank, where, link_ticks(blank, ways_of(blank))
         return
     for each in degrees(where) if degree is None else [degree]:
         unwound = unwind(where, each)
         over = blank.replace(routes=unwound.routes)
-        yield over, unwound.topology, busy(over, ways_of(over))
+        yield over, unwound.topology, link_ticks(over, ways_of(over))
 
 
 def blank_of(problem: Problem, chunks: Chunks, size: Fraction) -> Schedule:
@@ -162,23 +167,23 @@ def blank_of(problem: Problem, chunks: Chunks, size: Fraction) -> Schedule:
     )
 
 
-def plan(sparse: Sparse, start: Int64Array) -> Plan:
-    """Return trees for each piece, by where it starts."""
-    network, capacity = sparse.network, sparse.capacity
+def routed_trees(unwinding: Unwinding, start: Int64Array) -> RoutedTrees:
+    """Return a tree for each chunk, given where it starts."""
+    network, capacity = unwinding.network, unwinding.capacity
     trees = np.bincount(start, minlength=network.num_ranks)
-    parent = parents_of(forest(network, trees, capacity), start)
-    return Plan(parent, laid(parent, np.stack([network.source, network.target]), capacity))
+    parent = parents_of(spanning_forest(network, trees, capacity), start)
+    return RoutedTrees(parent, links_of_trees(parent, network, capacity))
 
 
-def busy(blank: Schedule, ways: Ways) -> Int64Array:
+def link_ticks(blank: Schedule, ways: Ways) -> Int64Array:
     """Return how long a chunk holds the worst link of each route, times the routes that share that link."""
     table = blank.route_table
     sharing = np.bincount(table.links, minlength=blank.topology.num_links)
     return np.maximum.reduceat(ways.hold * sharing[table.links], table.offsets[:-1])
 
 
-def placed(blank: Schedule, made: Plan, effort: Effort) -> Schedule:
-    """Return the plan with times."""
+def placed(blank: Schedule, made: RoutedTrees, effort: Effort) -> Schedule:
+    """Return the schedule in which each chunk follows its tree."""
     nowhere = np.full_like(made.parent, -1)
     root = made.parent.argmin(axis=1).astype(np.int32)
     trees, ways = (
@@ -189,7 +194,7 @@ def placed(blank: Schedule, made: Plan, effort: Effort) -> Schedule:
 
 
 def timed(blank: Schedule, ways: Ways, trees: Trees, priority: Int64Array, effort: Effort) -> Schedule:
-    """Return the schedule in which piece i is chunk i, and goes the way of its trees.
+    """Return the schedule in which each chunk goes the way of its trees.
 
     Parameters
     ----------
@@ -269,3 +274,117 @@ def sums(parent: Int32Array, lasts: Int64Array) -> Int64Array:
         if np.array_equal(better, total):
             return total
         total = better
+
+
+def least_time(topology: Topology, trees: Int64Array, cost: Int64Array) -> tuple[int, Int64Array]:
+    """Return the least T, and how many trees each link may carry in it.
+
+    Parameters
+    ----------
+    topology
+        Strongly connected, without switches.
+    trees
+        Shape (ranks,): how many trees have each rank as root.
+    cost
+        Shape (links,): ticks that each link takes for a chunk.
+
+    Examples
+    --------
+    >>> from topologies.families import ring
+    >>> time, capacity = least_time(ring(4), np.full(4, 2), np.full(8, 10))  # 6 trees in over two links
+    >>> time, capacity.tolist()
+    (30, [3, 3, 3, 3, 3, 3, 3, 3])
+    """
+
+    def fits(time: int) -> bool:
+        return sustains(topology.num_ranks, topology.source, topology.target, time // cost, trees)
+
+    costs = np.unique(cost).tolist()
+    low, high = 0, int(trees.sum()) * costs[-1]
+    while (middle := _middle(costs, low, high)) is not None:
+        if fits(middle):
+            high = middle
+        else:
+            low = middle
+    return high, high // cost
+
+
+def _middle(costs: Iterable[int], low: int, high: int) -> int | None:
+    """Return a multiple of a cost between two numbers, in the middle if it can be; None for none."""
+    between = []
+    for cost in costs:
+        first, last = low // cost + 1, (high - 1) // cost
+        if first <= last:
+            between.append((last - first, (first + last) // 2 * cost))
+    return max(between)[1] if between else None
+
+
+def spanning_forest(topology: Topology, trees: Int64Array, capacity: Int64Array) -> Forest:
+    """Return as many trees at each root as it is to have, low ones where they are found soon.
+
+    Parameters
+    ----------
+    topology, trees, capacity
+        As of `least_time`.
+    """
+    used = np.flatnonzero(capacity)
+    network = LogicalNetwork(
+        topology.num_ranks,
+        topology.source[used],
+        topology.target[used],
+        capacity[used],
+        np.arange(len(used) + 1),
+        used.astype(np.int32),
+    )
+    each = int(np.gcd.reduce(trees))
+    grown = grow_trees(network, each, (trees // each).tolist()) if np.count_nonzero(trees) > 1 else None
+    return pack_counts(network, trees) if grown is None else grown
+
+
+def parents_of(grown: Forest, root: Int64Array) -> Int32Array:
+    """Return a tree for each chunk, shape (chunks, ranks), given the ranks where they start."""
+    row = np.repeat(np.arange(len(grown)), grown.weight)
+    order = np.argsort(root, kind="stable")
+    parent = np.empty((len(root), grown.parent.shape[1]), np.int32)
+    parent[order] = grown.parent[row]  # both by root
+    return parent
+
+
+def links_of_trees(parent: Int32Array, network: Topology, capacity: Int64Array) -> Int32Array:
+    """Return the link from each node's parent to it, of several the one with most room; -1 without parent.
+
+    Parameters
+    ----------
+    parent
+        Shape (chunks, nodes).
+    network
+        Of those nodes.
+    capacity
+        Shape (links,): how many trees each is meant to carry.
+    """
+    pair = network.source.astype(np.int64) * network.num_nodes + network.target
+    by_pair = np.argsort(pair, kind="stable")
+    return _links_of_trees(parent, by_pair, pair[by_pair], capacity)
+
+
+@njit(cache=True)
+def _links_of_trees(
+    parent: Int32Array, by_pair: Int64Array, pair: Int64Array, capacity: Int64Array
+) -> Int32Array:
+    """Return them, given the links by their pairs of ends, and those pairs, each source * nodes + target."""
+    chunks, nodes = parent.shape
+    room, link = capacity.copy(), np.full(parent.shape, -1, np.int32)
+    for chunk in range(chunks):
+        for node in range(nodes):
+            if parent[chunk, node] < 0:
+                continue
+            wanted = parent[chunk, node] * np.int64(nodes) + node
+            place = np.searchsorted(pair, wanted)
+            best = by_pair[place]
+            while place < len(pair) and pair[place] == wanted:
+                if room[by_pair[place]] > room[best]:
+                    best = by_pair[place]
+                place += 1
+            room[best] -= 1  # Invariant: the room of a link is its capacity less the trees that lead over it.
+            link[chunk, node] = best
+    return link

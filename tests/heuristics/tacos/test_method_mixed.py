@@ -2,18 +2,15 @@
 
 from fractions import Fraction
 
-import numpy as np
 import pytest
 
-from heuristics.tacos import METHOD, TacosOptions
 from models.bounds import lower_bounds
-from schedules import Kind, Problem, collective, concurrent
+from schedules import Kind, collective, concurrent
 from schedules.simulate import simulate
 from schedules.verify import verify
+from tests.heuristics.tacos.synthesis import GB, tacos
 from topologies import Unsupported
-from topologies.text import parse_topology
 
-GIGABYTE = Fraction(10**9)
 CORNERS, CROSS = (0, 3, 8, 11), (1, 5, 6, 10)  # of a 3x4 mesh: all routes meet
 
 
@@ -24,13 +21,6 @@ def mixed(ranks, *parts):
             for kind, group in parts
         ]
     )
-
-
-def synthesize(text, what, size=GIGABYTE, seed=0, **options):
-    problem = Problem(parse_topology(text), what, size)
-    options = TacosOptions(**options)
-    METHOD.supports(problem, options)
-    return METHOD.synthesize(problem, options, np.random.default_rng(seed))
 
 
 @pytest.mark.parametrize(
@@ -46,24 +36,24 @@ def synthesize(text, what, size=GIGABYTE, seed=0, **options):
 @pytest.mark.parametrize("text", ["mesh:3x4", "torus:3x4?bandwidth=100GB/s,30GB/s&alpha=1us"])
 def test_two_kinds_at_once_are_legal_and_no_faster_than_their_bounds(text, one, other):
     what = mixed(12, (one, CORNERS), (other, CROSS))
-    schedule = synthesize(text, what, chunks=2)
+    schedule = tacos(text, what, chunks=2)
     verify(schedule)
-    time = simulate(schedule, GIGABYTE).time
-    bounds = lower_bounds(schedule.topology, what, GIGABYTE)
+    time = simulate(schedule, GB).time
+    bounds = lower_bounds(schedule.topology, what, GB)
     assert bounds
-    assert all(time >= float(bound.time(GIGABYTE)) * (1 - 1e-9) for bound in bounds)
+    assert all(time >= float(bound.time(GB)) * (1 - 1e-9) for bound in bounds)
 
 
 def test_through_switches_too():
     what = mixed(16, ("broadcast", tuple(range(8))), ("allreduce", tuple(range(8, 16))))
-    verify(synthesize("dgx_a100:2", what))
+    verify(tacos("dgx_a100:2", what))
 
 
 def test_it_takes_no_longer_than_one_part_after_the_other():
     parts = ("broadcast", CORNERS), ("allreduce", CROSS)
-    together = simulate(synthesize("mesh:3x4", mixed(12, *parts)), GIGABYTE).time
+    together = simulate(tacos("mesh:3x4", mixed(12, *parts)), GB).time
     alone = [
-        simulate(synthesize("mesh:3x4", part, chunks=chunks), GIGABYTE).time
+        simulate(tacos("mesh:3x4", part, chunks=chunks), GB).time
         for part, chunks in zip(mixed(12, *parts).parts, (4, 1), strict=True)
     ]
     assert max(alone) <= together < sum(alone)
@@ -73,16 +63,13 @@ def test_parts_that_are_far_apart_do_not_delay_each_other():
     """Two rows of a mesh, each with a broadcast along it: 3 links of 4 chunks each, pipelined."""
     rows = [(0, 1, 2, 3), (8, 9, 10, 11)]
     together = mixed(12, ("broadcast", rows[0]), ("reduce", rows[1]))
-    times = [
-        simulate(synthesize("mesh:3x4", what, chunks=4), GIGABYTE).time
-        for what in (together, *together.parts)
-    ]
+    times = [simulate(tacos("mesh:3x4", what, chunks=4), GB).time for what in (together, *together.parts)]
     assert times[0] <= max(times[1:]) * (1 + 1e-9)
 
 
 def test_chunks_are_of_one_size_in_all_parts():
     """A broadcast moves M, a shard of an allgather of 4 is M/4."""
-    schedule = synthesize("mesh:3x4", mixed(12, ("broadcast", CORNERS), ("allgather", CROSS)), chunks=3)
+    schedule = tacos("mesh:3x4", mixed(12, ("broadcast", CORNERS), ("allgather", CROSS)), chunks=3)
     assert set(schedule.chunks.size.tolist()) == {schedule.chunks.denominator // 12}
 
 
@@ -92,7 +79,7 @@ def test_uneven_shards_of_a_part_are_refused():
         collective("allgather", 6, groups=[[2, 3]], shards=[1, 2]),
     ]
     with pytest.raises(Unsupported, match="tacos needs shards of one size; this allgather gives its own"):
-        synthesize("mesh:2x3", concurrent(parts))
+        tacos("mesh:2x3", concurrent(parts))
 
 
 @pytest.mark.parametrize("kind", ["allgather", "all-to-all", "broadcast"])
@@ -100,8 +87,8 @@ def test_parts_whose_ticks_have_no_common_one_in_64_bits(kind):
     """Bandwidths without a common divisor: each part rounds to a tick of its own, all then to another."""
     what = mixed(8, (kind, (0, 1, 4)), ("allreduce", (2, 3, 5, 6, 7)))
     odd = "mesh:2x4?bandwidth=123456789GB/s,7GB/s&alpha=0.5us,0.7us"
-    schedule = synthesize(odd, what, size=Fraction(10**13), chunks=5)
+    schedule = tacos(odd, what, size=Fraction(10**13), chunks=5)
     verify(schedule)
     time = simulate(schedule, schedule.size).time
-    parts = [synthesize(odd, part, size=Fraction(10**13), chunks=5) for part in what.parts]
+    parts = [tacos(odd, part, size=Fraction(10**13), chunks=5) for part in what.parts]
     assert time <= sum(simulate(part, part.size).time for part in parts) * (1 + 1e-6)

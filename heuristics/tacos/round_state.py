@@ -1,8 +1,12 @@
-"""What TACOS keeps in rounds: who has what, in blocks of chunks, and what the links bring."""
+"""Between rounds: who has what, in blocks of 512 chunks, and what the links bring.
+
+Sets are kept in blocks, a block of all nodes together: in a round all nodes begin with the same block, drawn
+at random, and mostly a few blocks give enough, so that of a state of any size a round reads little more than
+what fits the cache.
+"""
 
 from __future__ import annotations
 
-import os
 from typing import NamedTuple
 
 import numpy as np
@@ -10,15 +14,12 @@ import numpy.typing as npt
 from numba import njit
 
 from heuristics.tacos.bitsets import WORD_BITS, Words, bit, inlined, unlocked
-from heuristics.tacos.state import Network
+from heuristics.tacos.network import Network
 from topologies.exact import Int32Array, Int64Array
 
 Blocks = npt.NDArray[np.uint64]
 
 NOTHING = np.int64(-1)
-
-SHARE = 1024
-"""With fewer nodes a thread, a round is too short to be shared out."""
 
 WIDTH = 8
 """Words of a block: a line of the cache."""
@@ -31,13 +32,13 @@ LISTED = 16
 """Words of shared chunks that are noted."""
 
 
-class Field(NamedTuple):
-    """The network and who has what, before a round.
+class RoundState(NamedTuple):
+    """The network and who has what, before a round; in-links by node are *slots*.
 
     Parameters
     ----------
     in_first
-        int64: the in-links of each node, in CSR form; *slots*.
+        int64, shape (nodes + 1,): the slots of each node.
     source
         int64, shape (slots,): the node that the slot's link comes from.
     have
@@ -63,8 +64,8 @@ class Field(NamedTuple):
     picked: Int32Array
 
 
-class Room(NamedTuple):
-    """Room to work in, one a thread.
+class NodeScratch(NamedTuple):
+    """Room to match a node in, one a thread.
 
     Parameters
     ----------
@@ -74,7 +75,7 @@ class Room(NamedTuple):
         shape (LISTED + 1,): int64 words and, uint64, the shared chunks in them.
     seen, best
         int64, shape (most in-links,): how many scarce chunks each in-link could bring, of those met, and the
-        best bid (`receivers`).
+        best bid (`round_matching`).
     """
 
     scarce: Words
@@ -85,27 +86,14 @@ class Room(NamedTuple):
     best: Int64Array
 
 
-class Key(NamedTuple):
-    """What a round is made from: the seed, its number, and who searches well: lacks no more than so many."""
-
-    seed: np.uint64
-    turn: np.uint64
-    careful: int
-
-
-def threads_for(nodes: int) -> int:
-    """Return how many threads share so many nodes."""
-    return max(1, min(os.cpu_count() or 1, nodes // SHARE))
-
-
-def room_for(in_links: int) -> Room:
-    """Return room for nodes of up to so many in-links."""
+def scratch_for(state: RoundState) -> NodeScratch:
+    """Return room for any node."""
     words, listed = np.empty(WIDTH, np.uint64), np.empty(LISTED + 1, np.int64)
-    links = np.empty(in_links, np.int64)
-    return Room(words, words.copy(), listed, listed.astype(np.uint64), links, links.copy())
+    links = np.empty(int(np.diff(state.in_first).max(initial=1)), np.int64)
+    return NodeScratch(words, words.copy(), listed, listed.astype(np.uint64), links, links.copy())
 
 
-def starting_field(network: Network, owner: Int64Array) -> Field:
+def starting_state(network: Network, owner: Int64Array) -> RoundState:
     """Return the state before the first round: every chunk is at its owner, and lacked by all others."""
     nodes, chunks = len(network.in_first) - 1, len(owner)
     blocks = -(-chunks // (WIDTH * WORD_BITS))
@@ -116,7 +104,7 @@ def starting_field(network: Network, owner: Int64Array) -> Field:
     source = network.source[network.in_links]
     picked = np.full(len(source), NOTHING, np.int32)
     spread, full = np.ones(chunks, np.int32), np.zeros_like(begun)
-    return Field(network.in_first, source, have, begun, full, missing, spread, picked)
+    return RoundState(network.in_first, source, have, begun, full, missing, spread, picked)
 
 
 @njit(cache=True)
@@ -132,43 +120,53 @@ def _begin(have: Blocks, begun: Blocks, missing: Int64Array, owner: Int64Array) 
 
 
 @unlocked
-def deliver(field: Field) -> None:
+def deliver(state: RoundState) -> None:
     """Let what was picked arrive."""
-    for node in range(len(field.missing)):
-        for slot in range(field.in_first[node], field.in_first[node + 1]):
-            if field.picked[slot] != NOTHING:
-                _receive(field, node, field.picked[slot])
-    _count(field)
+    for node in range(len(state.missing)):
+        for slot in range(state.in_first[node], state.in_first[node + 1]):
+            if state.picked[slot] != NOTHING:
+                _receive(state, node, state.picked[slot])
+    _count(state)
 
 
 @unlocked
-def land(
-    field: Field, share: tuple[int, int], made: tuple[Int32Array, Int32Array, Int64Array], row: int
+def deliver_to(
+    state: RoundState,
+    begin: int,
+    end: int,
+    in_links: Int64Array,
+    chunk: Int32Array,
+    link: Int32Array,
+    row: int,
 ) -> None:
-    """Let what was picked arrive at some nodes, and write it as transfers from a row on; count it for all.
+    """Let what was picked arrive at nodes begin to end - 1, as transfers from a row on; count it for all.
 
-    `made` is the chunk and the link of each transfer, and the link of each slot.
+    Parameters
+    ----------
+    in_links
+        The link of each slot.
+    chunk, link
+        Of each transfer.
     """
-    chunk, link, in_links = made
-    for node in range(share[0], share[1]):
-        for slot in range(field.in_first[node], field.in_first[node + 1]):
-            if field.picked[slot] != NOTHING:
-                chunk[row], link[row] = field.picked[slot], in_links[slot]
+    for node in range(begin, end):
+        for slot in range(state.in_first[node], state.in_first[node + 1]):
+            if state.picked[slot] != NOTHING:
+                chunk[row], link[row] = state.picked[slot], in_links[slot]
                 row += 1
-                _receive(field, node, field.picked[slot])
-    _count(field)
+                _receive(state, node, state.picked[slot])
+    _count(state)
 
 
 @inlined
-def _receive(field: Field, node: int, chunk: int) -> None:
+def _receive(state: RoundState, node: int, chunk: int) -> None:
     block = chunk >> BLOCK_SHIFT
-    field.have[block, node, (chunk >> WORD_SHIFT) & (WIDTH - 1)] |= bit(chunk)
-    field.begun[node, block >> WORD_SHIFT] |= bit(block)
+    state.have[block, node, (chunk >> WORD_SHIFT) & (WIDTH - 1)] |= bit(chunk)
+    state.begun[node, block >> WORD_SHIFT] |= bit(block)
 
 
 @inlined
-def _count(field: Field) -> None:
-    """Count the nodes that have each chunk."""
-    for slot in range(len(field.picked)):
-        if field.picked[slot] != NOTHING:
-            field.spread[field.picked[slot]] += 1
+def _count(state: RoundState) -> None:
+    """Count the nodes that have each chunk: all nodes, as each thread has a count of its own."""
+    for slot in range(len(state.picked)):
+        if state.picked[slot] != NOTHING:
+            state.spread[state.picked[slot]] += 1

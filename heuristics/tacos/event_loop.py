@@ -1,0 +1,278 @@
+"""Algorithm 2 of TACOS (MICRO 2024, section IV-E), from arrival to arrival: what all matching rules share.
+
+The time-expanded network is never built: between two arrivals nothing changes, so time jumps from one to the
+next. Between links of one cost all transfers of a round arrive together, and the events are the paper's time
+spans; between unlike links an event is what some of the links bring (IV-F).
+
+What is matched at an event is up to a *rule*, a named tuple of what the rule keeps: `matching` has those in
+which chunks go to all ranks, `guided` the one for chunks with goals of their own. The type of the rule
+chooses the kernel that `match` calls when numba compiles the loop, so each rule has a loop without a branch
+or an indirect call, and one on disk: of a closure over the rule's kernel numba would never find the compiled
+loop again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+from numba.extending import overload
+
+from heuristics.tacos.bitsets import WORD_BITS, Planes, Words, bit, increment, leaf, shuffle
+from heuristics.tacos.network import Network
+from topologies.exact import BoolArray, Int32Array, Int64Array
+
+NEVER = np.int64(2**63 - 1)
+
+Sets = npt.NDArray[np.uint64]
+"""uint64, shape (nodes, words): a set of chunks a node."""
+
+Kernel = TypeVar("Kernel", bound=Callable[..., None])
+
+
+class Transfers(NamedTuple):
+    """Transfers by start, shape (transfers,): int32 chunk, int32 link, int64 start in ticks."""
+
+    chunk: Int32Array
+    link: Int32Array
+    start: Int64Array
+
+
+class Synthesis(NamedTuple):
+    """A schedule in the making, at one moment.
+
+    What is on the links is a ring buffer for each class of links, by arrival since all its transfers last
+    equally long. Links that found nothing to send are *starved*: they are matched again only when something
+    new reaches their source.
+
+    Parameters
+    ----------
+    network
+        What is synthesized for.
+    have, want
+        uint64, shape (nodes, words): the chunks of each node, disjoint; one in neither is on its way to the
+        node.
+    spread
+        Counter planes: how many nodes have each chunk or are being sent it.
+    arrival, carries
+        int64, shape (links,): when the link's transfer arrives, `NEVER` on a free link, and its chunk.
+    queue
+        int64, shape (links,): the rings one after the other, class k's from first[k] to first[k + 1] - 1.
+    first, head, length
+        int64, by class: of the rings.
+    listed, cheapest_first
+        int64, shape (links,): the links that may have something to send at this event, and the same by cost.
+    per_class
+        int64, shape (classes + 1,): where each class begins among those by cost.
+    starved, starving
+        bool, shape (links,), and shape (nodes,): whether a link out of the node is starved.
+    candidates, trial
+        Sets of chunks: room to work in.
+    links_in
+        Planes of counts: the links into a destination that could bring each chunk.
+    sent, rows
+        The transfers so far, with room for all; and int64, shape (1,): how many they are.
+    random
+        The state of the random numbers.
+    """
+
+    network: Network
+    have: Sets
+    want: Sets
+    spread: Planes
+    arrival: Int64Array
+    carries: Int64Array
+    queue: Int64Array
+    first: Int64Array
+    head: Int64Array
+    length: Int64Array
+    listed: Int64Array
+    cheapest_first: Int64Array
+    per_class: Int64Array
+    starved: BoolArray
+    starving: BoolArray
+    candidates: Words
+    trial: Words
+    links_in: Planes
+    sent: Transfers
+    rows: Int64Array
+    random: Words
+
+
+def match(rule: Any, made: Synthesis, listed: int, now: int | np.int64) -> None:
+    """Send over the first `listed` links of ``made.listed`` what the rule matches, by `send` and `starve`."""
+    raise NotImplementedError("a rule is matched in compiled code only")
+
+
+def matches(rule_type: type) -> Callable[[Kernel], Kernel]:
+    """Return a decorator: rules of that type are matched by the decorated kernel."""
+
+    def decorate(kernel: Kernel) -> Kernel:
+        def call(rule: Any, made: Synthesis, listed: int, now: int) -> None:
+            kernel(rule, made, listed, now)
+
+        @overload(match, strict=False)  # type hints differ: here arguments are numba's types
+        def compiled(rule: Any, made: Any, listed: Any, now: Any) -> Callable[..., None] | None:
+            return call if getattr(rule, "instance_class", None) is rule_type else None
+
+        return kernel
+
+    return decorate
+
+
+@njit(cache=True, nogil=True)
+def synthesize(network: Network, start: Int64Array, rule: Any, seed: np.uint64) -> Transfers:
+    """Return the transfers that a rule makes until nothing is on its way (Algorithm 2).
+
+    Invariant: at each event, every chunk is at a node, on its way to it, or wanted by it.
+
+    Parameters
+    ----------
+    network
+        Strongly connected.
+    start
+        int64, shape (chunks,): the node at which each chunk starts.
+    rule
+        What is matched at an event; it may be written to.
+    seed
+        Of all random choices.
+    """
+    made = nothing_sent(network, start, seed)
+    now, listed = np.int64(0), len(network.source)
+    while now != NEVER:
+        # Algorithm 2 runs Algorithm 1 on one more time span; here on the links that an event may have
+        # changed.
+        match(rule, made, listed, now)
+        now = _next_arrival(made)
+        if now != NEVER:
+            listed = _deliver(made, now)
+    sent, rows = made.sent, made.rows[0]
+    return Transfers(sent.chunk[:rows], sent.link[:rows], sent.start[:rows])
+
+
+@njit(cache=True)
+def nothing_sent(network: Network, start: Int64Array, seed: np.uint64) -> Synthesis:
+    """Return the moment 0: chunk c is at node start[c] and wanted by all others; all links are listed."""
+    links, classes, nodes = len(network.source), len(network.duration), len(network.in_first) - 1
+    words, bits, most = (len(start) + WORD_BITS - 1) // WORD_BITS, 1, len(start) * (nodes - 1)
+    while (1 << bits) <= nodes:
+        bits += 1
+    have, spread = np.zeros((nodes, words), np.uint64), np.zeros((bits, words), np.uint64)
+    for chunk in range(len(start)):
+        have[start[chunk], chunk // WORD_BITS] |= bit(chunk)
+        spread[0, chunk // WORD_BITS] |= bit(chunk)
+    first = np.zeros(classes + 1, np.int64)
+    for link in range(links):
+        first[network.cost[link] + 1] += 1
+    return Synthesis(
+        network,
+        have,
+        ~have & spread[0],
+        spread,
+        np.full(links, NEVER),
+        np.zeros(links, np.int64),
+        np.zeros(links, np.int64),
+        np.cumsum(first),
+        np.zeros(classes, np.int64),
+        np.zeros(classes, np.int64),
+        np.arange(links),
+        np.empty(links, np.int64),
+        np.empty(classes + 1, np.int64),
+        np.zeros(links, np.bool_),
+        np.zeros(nodes, np.bool_),
+        np.empty(words, np.uint64),
+        np.empty(words, np.uint64),
+        np.empty((4, words), np.uint64),
+        Transfers(np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, np.int64)),
+        np.zeros(1, np.int64),
+        np.full(1, seed),
+    )
+
+
+@leaf
+def send(made: Synthesis, link: int, chunk: int, now: int) -> None:
+    """Start a transfer: a link-chunk match (Algorithm 1, "mark link-chunk match"; Fig. 8c)."""
+    # Nobody else will be matched with the pair: it is no longer wanted, though it is not there yet.
+    made.want[made.network.target[link], chunk // WORD_BITS] &= ~bit(chunk)
+    increment(made.spread, chunk)
+    k = made.network.cost[link]
+    made.arrival[link] = now + made.network.duration[k]
+    made.carries[link] = chunk
+    begin, capacity = made.first[k], made.first[k + 1] - made.first[k]
+    made.queue[begin + (made.head[k] + made.length[k]) % capacity] = link
+    made.length[k] += 1
+    row = made.rows[0]
+    made.sent.chunk[row], made.sent.link[row], made.sent.start[row] = chunk, link, now
+    made.rows[0] = row + 1
+
+
+@leaf
+def _next_arrival(made: Synthesis) -> np.int64:
+    """Return when the next transfer arrives; `NEVER` if nothing is on its way."""
+    soonest = NEVER
+    for k in range(len(made.length)):
+        if made.length[k]:
+            soonest = min(soonest, made.arrival[made.queue[made.first[k] + made.head[k]]])
+    return soonest
+
+
+@leaf
+def _deliver(made: Synthesis, now: int) -> int:
+    """Deliver what arrives now; list, and count, the links that may have something to send."""
+    listed = 0
+    for k in range(len(made.length)):
+        begin, capacity = made.first[k], made.first[k + 1] - made.first[k]
+        while made.length[k]:
+            link = made.queue[begin + made.head[k]]
+            if made.arrival[link] != now:
+                break
+            made.head[k] = (made.head[k] + 1) % capacity
+            made.length[k] -= 1
+            made.arrival[link] = NEVER
+            chunk, node = made.carries[link], made.network.target[link]
+            made.have[node, chunk // WORD_BITS] |= bit(chunk)
+            made.listed[listed] = link
+            listed += 1
+            if made.starving[node]:
+                listed = _list_starved(made, node, listed)
+    return listed
+
+
+@leaf
+def _list_starved(made: Synthesis, node: int, listed: int) -> int:
+    """List the links out of a node that were starved."""
+    network = made.network
+    for i in range(network.out_first[node], network.out_first[node + 1]):
+        link = network.out_links[i]
+        if made.starved[link]:
+            made.starved[link] = False
+            made.listed[listed] = link
+            listed += 1
+    made.starving[node] = False
+    return listed
+
+
+@leaf
+def starve(made: Synthesis, link: int) -> None:
+    """Note that a link found nothing to send."""
+    made.starved[link] = True
+    made.starving[made.network.source[link]] = True
+
+
+@leaf
+def order_by_cost(made: Synthesis, listed: int) -> None:
+    """Order the listed links by cost, at random within one cost: the cheapest is matched first (IV-F)."""
+    cost, begin = made.network.cost, made.per_class
+    shuffle(made.listed, listed, made.random)
+    begin[:] = 0
+    for i in range(listed):
+        begin[cost[made.listed[i]] + 1] += 1
+    for k in range(len(begin) - 1):
+        begin[k + 1] += begin[k]
+    for i in range(listed):
+        link = made.listed[i]
+        made.cheapest_first[begin[cost[link]]] = link
+        begin[cost[link]] += 1

@@ -1,0 +1,324 @@
+"""What the in-links of a node bring in a round: the matching of one receiver, of all nodes of a share.
+
+A link brings a chunk that no other link into the node can bring this round (*scarce*), if one is met; else
+one that several can (*shared*). Of the first few met it takes the one that fewest nodes have, with counts as
+they were before the round.
+
+Chunks are searched block by block (`round_state`). Blocks of which no in-neighbour has anything, or the node
+all, are passed over unread.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from heuristics.tacos.bitsets import WORD_BITS, Words, bit, first_element, hashed, inlined, leaf, unlocked
+from heuristics.tacos.round_state import (
+    BLOCK_SHIFT,
+    LISTED,
+    NOTHING,
+    WIDTH,
+    WORD_SHIFT,
+    NodeScratch,
+    RoundState,
+)
+
+
+class Care(NamedTuple):
+    """How well is searched.
+
+    Parameters
+    ----------
+    candidates
+        How many a link are compared.
+    blocks
+        How many are searched for scarce chunks where shared ones are at hand.
+    """
+
+    candidates: int
+    blocks: int
+
+
+CAREFUL, QUICK, CAREFUL_CHUNKS = Care(4, 8), Care(2, 1), 256
+"""Near the end of a node's work, when it lacks no more than so many chunks, and before. With this the bound,
+ceil(chunks to receive / in-links) rounds, is met on all large tori and meshes tried."""
+
+
+_ROUND = np.uint64(0xD1342543DE82EF95)
+_NODE = np.uint64(0x9E3779B97F4A7C15)
+_HALF = np.uint64(32)
+_ONE = np.uint64(1)
+_NONE = np.uint64(0)
+_BLOCK = np.uint64(2**WIDTH - 1)
+_WIDTH_SHIFT = BLOCK_SHIFT - WORD_SHIFT
+
+_NO_BID = np.int64(2**63 - 1)
+_SPREAD, _TURN = 40, 32
+_TURNS, _CHUNK = 2 ** (_SPREAD - _TURN) - 1, 2**_TURN - 1
+"""Of a bid: the chunk below, above it when it was met, and on top how many nodes have it, less than 2^23."""
+
+
+@unlocked
+def match_nodes(
+    state: RoundState, begin: int, end: int, scratch: NodeScratch, seed: np.uint64, turn: int, careful: int
+) -> np.int64:
+    """Pick what the in-links of nodes begin to end - 1 bring; return how many chunks they are.
+
+    Invariant: what is picked for a node is different for all its in-links, lacked by it, and at their
+    sources; `have` is not written.
+
+    Parameters
+    ----------
+    state
+        Of other nodes only `have` and of the network only `spread` is read.
+    scratch
+        Room to work in.
+    seed, turn, careful
+        Of the synthesis; the round's number, from 1; nodes that lack no more chunks search well.
+    """
+    mixed = seed ^ (np.uint64(turn) * _ROUND)
+    block, total = _below(hashed(mixed), state.have.shape[0]), np.int64(0)
+    for node in range(begin, end):
+        first, last = state.in_first[node], state.in_first[node + 1]
+        if state.missing[node] == 0:
+            for slot in range(first, last):
+                state.picked[slot] = NOTHING
+            continue
+        # A hash of (seed, round, node): the schedule is the same however the nodes are shared out.
+        random = hashed(mixed ^ (np.uint64(node) * _NODE))
+        care = CAREFUL if state.missing[node] <= careful else QUICK
+        noted = _search(state, node, scratch, block, random, care)
+        found = 0
+        for slot in range(first, last):
+            best = scratch.best[slot - first]
+            state.picked[slot] = best & _CHUNK if best != _NO_BID else NOTHING
+            found += best != _NO_BID
+        if found < min(last - first, state.missing[node]):
+            found += _share_out(state, node, scratch, noted, random, care)
+        if found < min(last - first, state.missing[node]):
+            found += _fill_up(state, node, block)
+        state.missing[node] -= found
+        total += found
+    return total
+
+
+@leaf
+def _below(random: np.uint64, bound: int) -> np.int64:
+    return np.int64(((random >> _HALF) * np.uint64(bound)) >> _HALF)
+
+
+@inlined
+def _search(
+    state: RoundState, node: int, scratch: NodeScratch, block: int, random: np.uint64, care: Care
+) -> int:
+    """Pick scarce chunks and note shared ones, block by block; return how many words are noted.
+
+    The search ends when each in-link has been offered as many chunks as are to be compared, or, after the
+    blocks wanted, when as many words of shared chunks as in-links are noted.
+    """
+    links, blocks = state.in_first[node + 1] - state.in_first[node], state.have.shape[0]
+    at = np.int64(random & np.uint64(WIDTH - 1))
+    for i in range(links):
+        scratch.seen[i], scratch.best[i] = 0, _NO_BID
+    noted, passed = 0, 0
+    while True:
+        useful = _next_useful(state, node, block)
+        passed += useful - block
+        if useful == blocks and passed < blocks:
+            useful = _next_useful(state, node, 0)
+            passed += useful
+        if passed >= blocks or (passed >= care.blocks and noted >= links):
+            break
+        block = useful
+        if links <= 4:
+            _divide_four(state, block, node, scratch)
+        else:
+            _divide(state, block, node, scratch)
+        if _pick_scarce(state, node, scratch, block, at, care.candidates) == links:
+            break
+        before = noted
+        noted = _note_shared(scratch, block, at, noted)
+        if noted == before:
+            _note_full(state, block, node)
+        passed += 1
+        block = block + 1 if block + 1 < blocks else 0
+    return noted
+
+
+@inlined
+def _next_useful(state: RoundState, node: int, block: int) -> int:
+    """Return the first block from this one on of which the node may lack something that a link can bring."""
+    w, words = block >> WORD_SHIFT, state.begun.shape[1]
+    skipped = bit(block) - _ONE
+    found = state.have.shape[0]
+    while w < words:
+        useful = _NONE
+        for slot in range(state.in_first[node], state.in_first[node + 1]):
+            useful |= state.begun[state.source[slot], w]
+        useful &= ~(state.full[node, w] | skipped)
+        if useful != _NONE:
+            found = w * WORD_BITS + first_element(useful)
+            break
+        w, skipped = w + 1, _NONE
+    return found
+
+
+@inlined
+def _divide_four(state: RoundState, block: int, node: int, scratch: NodeScratch) -> None:
+    """Find what the node lacks of a block and one in-neighbour has, and what several of up to four have.
+
+    The node itself stands in for missing in-links: it has nothing that it lacks.
+    """
+    begin, links = state.in_first[node], state.in_first[node + 1] - state.in_first[node]
+    have = state.have[block]
+    a = have[state.source[begin]]
+    b = have[state.source[begin + 1] if links > 1 else node]
+    c = have[state.source[begin + 2] if links > 2 else node]
+    d = have[state.source[begin + 3] if links > 3 else node]
+    mine, scarce, shared = have[node], scratch.scarce, scratch.shared
+    for w in range(WIDTH):
+        one, other = a[w] | b[w], c[w] | d[w]
+        several = ((a[w] & b[w]) | (c[w] & d[w]) | (one & other)) & ~mine[w]
+        shared[w] = several
+        scarce[w] = (one | other) & ~mine[w] & ~several
+
+
+@inlined
+def _divide(state: RoundState, block: int, node: int, scratch: NodeScratch) -> None:
+    """Find the same of any number of in-links."""
+    have, scarce, shared = state.have[block], scratch.scarce, scratch.shared
+    for w in range(WIDTH):
+        scarce[w] = shared[w] = _NONE
+    for slot in range(state.in_first[node], state.in_first[node + 1]):
+        theirs = have[state.source[slot]]
+        for w in range(WIDTH):
+            shared[w] |= scarce[w] & theirs[w]
+            scarce[w] |= theirs[w]
+    mine = have[node]
+    for w in range(WIDTH):
+        shared[w] &= ~mine[w]
+        scarce[w] &= ~(mine[w] | shared[w])
+
+
+@inlined
+def _pick_scarce(
+    state: RoundState, node: int, scratch: NodeScratch, block: int, at: int, looked_at: int
+) -> int:
+    """Offer a block's scarce chunks, from word `at` on, to the in-links; return how many have seen enough."""
+    begin, links = state.in_first[node], state.in_first[node + 1] - state.in_first[node]
+    have, scarce, served = state.have[block], scratch.scarce, 0
+    for link in range(links):
+        theirs, seen, best = have[state.source[begin + link]], scratch.seen[link], scratch.best[link]
+        words = _from(_nonzero(scarce, theirs), at)
+        while words != _NONE and seen < looked_at:
+            w = (first_element(words) + at) & (WIDTH - 1)
+            words &= words - _ONE
+            word = scarce[w] & theirs[w]
+            while word != _NONE and seen < looked_at:
+                chunk = (block * WIDTH + w) * WORD_BITS + first_element(word)
+                best = min(best, _bid(state.spread[chunk], seen, chunk))
+                word &= word - _ONE
+                seen += 1
+        scratch.seen[link], scratch.best[link] = seen, best
+        served += seen >= looked_at
+    return served
+
+
+@inlined
+def _nonzero(one: Words, other: Words) -> np.uint64:
+    """Return in which words two sets of a block share something, without branches."""
+    words = _NONE
+    for w in range(WIDTH):
+        words |= np.uint64((one[w] & other[w]) != _NONE) << np.uint64(w)
+    return words
+
+
+@inlined
+def _from(words: np.uint64, at: int) -> np.uint64:
+    """Return the words of a block counted from one on."""
+    return ((words >> np.uint64(at)) | (words << np.uint64(WIDTH - at))) & _BLOCK
+
+
+@inlined
+def _bid(spread: int, turn: int, chunk: int) -> np.int64:
+    """Return what is least for the chunk that fewest nodes have, and of those for the first met."""
+    return (np.int64(spread) << _SPREAD) | (np.int64(turn) << _TURN) | np.int64(chunk)
+
+
+@inlined
+def _note_shared(scratch: NodeScratch, block: int, at: int, noted: int) -> int:
+    """Note the words of a block with shared chunks, as far as there is room; return how many are noted."""
+    for i in range(WIDTH):
+        w = (at + i) & (WIDTH - 1)
+        scratch.place[noted], scratch.noted[noted] = block * WIDTH + w, scratch.shared[w]
+        noted += int((scratch.shared[w] != _NONE) & (noted < LISTED))
+    return noted
+
+
+@inlined
+def _note_full(state: RoundState, block: int, node: int) -> None:
+    """Note that the node has all of a block, if so."""
+    lacks = _NONE
+    for w in range(WIDTH):
+        lacks |= ~state.have[block, node, w]
+    if lacks == _NONE:
+        state.full[node, block // WORD_BITS] |= bit(block)
+
+
+@inlined
+def _share_out(
+    state: RoundState, node: int, scratch: NodeScratch, words: int, random: np.uint64, care: Care
+) -> int:
+    """Give the idle in-links, from a random one on, shared chunks of the words noted; return to how many."""
+    looked_at = care.candidates
+    begin, end = state.in_first[node], state.in_first[node + 1]
+    slot, found = begin + _below(hashed(random + _NODE), end - begin), 0
+    for _ in range(end - begin):
+        slot = slot + 1 if slot + 1 < end else begin
+        if state.picked[slot] != NOTHING:
+            continue
+        best, seen, i = _NO_BID, np.int64(0), 0
+        while i < words and seen < looked_at:
+            w = scratch.place[i]
+            word = scratch.noted[i] & state.have[w >> _WIDTH_SHIFT, state.source[slot], w & (WIDTH - 1)]
+            while word != _NONE and seen < looked_at:
+                chunk = w * WORD_BITS + first_element(word)
+                best = min(best, _bid(state.spread[chunk], i, chunk))
+                word &= word - _ONE
+                seen += 1
+            i += 1
+        if best != _NO_BID:
+            state.picked[slot] = best & _CHUNK
+            scratch.noted[(best >> _TURN) & _TURNS] &= ~bit(best & _CHUNK)
+            found += 1
+    return found
+
+
+@inlined
+def _fill_up(state: RoundState, node: int, first: int) -> int:
+    """Give the in-links that still have nothing the first chunk that they can bring; return to how many."""
+    found, blocks, words = 0, state.have.shape[0], WIDTH
+    for slot in range(state.in_first[node], state.in_first[node + 1]):
+        block, tried = first, 0
+        while state.picked[slot] == NOTHING and tried < blocks:
+            for w in range(words):
+                word = state.have[block, state.source[slot], w] & ~state.have[block, node, w]
+                while word != _NONE and state.picked[slot] == NOTHING:
+                    chunk = (block * WIDTH + w) * WORD_BITS + first_element(word)
+                    if not _is_picked(state, node, chunk):
+                        state.picked[slot] = chunk
+                        found += 1
+                    word &= word - _ONE
+            block = block + 1 if block + 1 < blocks else 0
+            tried += 1
+    return found
+
+
+@inlined
+def _is_picked(state: RoundState, node: int, chunk: int) -> bool:
+    picked = False
+    for slot in range(state.in_first[node], state.in_first[node + 1]):
+        picked |= state.picked[slot] == chunk
+    return picked
