@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from topologies.errors import NoSchedule, Unsupported
 if TYPE_CHECKING:
     from models.teccl.epochs import Epochs
     from models.teccl.program import Send
+
+FAST: Mapping[str, Mapping[str, Any]] = {"bfb": {"by": "counting"}, "forestcoll": {"search": "newton"}}
+"""The options that name a method's fast way, where it also has a model to solve; schedules are the same."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +44,8 @@ class Known:
     def of(cls, method: Method, problem: Problem, chunks: int, seed: int) -> Known:
         """Return the method's schedule, of so many chunks a shard where it can be told."""
         takes = {field.name for field in dataclasses.fields(method.options)}
-        options = method.options(**({"chunks": chunks} if "chunks" in takes else {}))
+        given = {"chunks": chunks, **FAST.get(method.name, {})}
+        options = method.options(**{name: value for name, value in given.items() if name in takes})
         try:
             method.supports(problem, options)
             schedule = method.synthesize(problem, options, np.random.default_rng(seed))

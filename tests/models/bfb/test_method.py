@@ -1,103 +1,24 @@
-"""BFB against brute force, closed forms and the dissertation's tables."""
+"""The BFB schedules against brute force and theorems; the ways to their loads; what is refused."""
 
-import csv
 import itertools
 import math
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from models.bfb import METHOD, BfbOptions, workloads
-from models.bfb.counting import solve_patterns
-from models.bfb.frontiers import distinct_patterns, frontiers
-from models.bfb.lp import lp_workloads
-from models.bfb.measure import compare
-from models.bfb.whole_lp import whole_matrices, whole_model, whole_optimum
+from models.bfb.frontiers import count_variables, frontiers
+from models.bfb.method import MODEL_VARIABLES
 from schedules.collective import collective
 from schedules.cost import step_cost
 from schedules.method import Problem
 from schedules.verify import verify
+from tests.models.bfb.networks import NETWORKS, densest, make, subproblems
 from topologies.errors import InputError, NoSchedule, Unsupported
 from topologies.text import parse_topology
-from topologies.topology import Link, Topology
 
-REFERENCE = Path(__file__).parents[1] / "data" / "reference"
-
-NAMED = [
-    "ring:2",
-    "ring:5",
-    "ring:6",
-    "uniring:4",
-    "mesh:3x4",
-    "mesh:4x1",
-    "torus:3x3",
-    "torus:2x5",
-    "torus:4x4",
-    "hypercube:4",
-    "complete:5",
-    "complete_bipartite:2",
-    "complete_bipartite:3",
-    "hamming:2,3",
-    "circulant:7,2,3",
-    "gen_kautz:2,5",
-    "gen_kautz:3,10",
-    "torus:3x3?drop_nodes=8",
-    "torus:4x4?drop_links=0-1",
-    "ring:4?links=2",
-]
-
-
-def random_network(seed: int) -> Topology:
-    """A strongly connected digraph with irregular degrees and some parallel links."""
-    rng = np.random.default_rng(seed)
-    n = int(rng.integers(4, 8))
-    links = [Link(i, (i + 1) % n) for i in range(n)]
-    while len(links) < 3 * n:
-        u, v = rng.integers(0, n, 2).tolist()
-        if u != v:
-            links.append(Link(u, v))
-    return Topology.from_links(f"random-{seed}", n, links)
-
-
-NETWORKS = {name: parse_topology(name) for name in NAMED} | {
-    f"random-{seed}": random_network(seed) for seed in range(12)
-}
 every_network = pytest.mark.parametrize("name", NETWORKS)
-
-
-def subproblems(topology):
-    """Yield (u, t, eligible in-links of each source), from shortest paths found by relaxation."""
-    n, links = topology.num_ranks, list(zip(topology.source.tolist(), topology.target.tolist(), strict=True))
-    hops = [[0 if i == j else math.inf for j in range(n)] for i in range(n)]
-    for _ in range(n):
-        for i, (a, b) in itertools.product(range(n), links):
-            hops[i][b] = min(hops[i][b], hops[i][a] + 1)
-    for u, t in itertools.product(range(n), range(1, max(map(max, hops)) + 1)):
-        into = [(link, a) for link, (a, b) in enumerate(links) if b == u]
-        yield (
-            u,
-            t,
-            {v: [link for link, w in into if hops[v][w] == t - 1] for v in range(n) if hops[v][u] == t},
-        )
-
-
-def densest(eligible):
-    """The largest (sources whose eligible links all lie in S) / |S|, over all sets S of links."""
-    links = sorted({link for choices in eligible.values() for link in choices})
-    best = Fraction(0)
-    for size in range(1, len(links) + 1):
-        for chosen in map(set, itertools.combinations(links, size)):
-            best = max(best, Fraction(sum(chosen >= set(c) for c in eligible.values()), size))
-    return best
-
-
-def make(topology, kind="allgather", **options):
-    problem = Problem(topology, collective(kind, topology.num_ranks))
-    chosen = BfbOptions(**options)
-    METHOD.supports(problem, chosen)
-    return METHOD.synthesize(problem, chosen, np.random.default_rng(0))
 
 
 def shard_loads(schedule):
@@ -109,73 +30,57 @@ def shard_loads(schedule):
     return loads
 
 
-@every_network
-def test_counting_gives_the_densest_set_of_every_subproblem(name):
-    work = workloads(NETWORKS[name])
-    for u, t, eligible in subproblems(NETWORKS[name]):
-        assert work[u, t] == densest(eligible)
+def same_rows(one, other):
+    return all(
+        np.array_equal(getattr(one, column), getattr(other, column))
+        for column in ("chunk", "route", "order", "count")
+    )
 
 
 @every_network
-@pytest.mark.parametrize("solver", ["highs", "glop"])
-def test_the_linear_programs_give_the_same_workloads(name, solver):
-    topology = NETWORKS[name]
-    counted = workloads(topology)
-    solved = lp_workloads(frontiers(topology), solver)
-    assert list(solved.of_job) == [counted.values[i] for i in counted.of_job]
+def test_all_ways_give_the_same_schedule(name):
+    counted, solved = (make(NETWORKS[name], by=by) for by in ("counting", "model"))
+    assert same_rows(counted, solved)
+    assert counted.claims == solved.claims
 
 
-@pytest.mark.parametrize(
-    "name",
-    [*NAMED, "gen_kautz:4,64", "circulant:40,3,7,11", "mesh:5x6", "hypercube:6", "random-3", "random-9"],
-)
-def test_both_counting_algorithms_agree(name):
-    patterns = distinct_patterns(frontiers(NETWORKS.get(name) or parse_topology(name)))
-    assert solve_patterns(patterns, "subsets") == solve_patterns(patterns, "newton")
+@pytest.mark.parametrize("kind", ["allgather", "allreduce"])
+def test_the_row_says_what_was_solved(kind):
+    """A 3x3 torus: at each node four sources with a link each, four with two; two programs, 4 links each."""
+    half = 9 * (4 + 8 + 2), 9 * (8 + 8)
+    variables, constraints = (count * (2 if kind == "allreduce" else 1) for count in half)
+    stats = make(NETWORKS["torus:3x3"], kind).stats
+    assert stats["program"] == "linear programs (3.1)"
+    assert stats["solver"].startswith("highs 1.")
+    assert (stats["variables"], stats["constraints"]) == (variables, constraints)
+    assert stats["build_s"] > 0
+    assert stats["solve_s"] > 0
+    counted = make(NETWORKS["torus:3x3"], kind, by="counting").stats
+    assert counted["solver"] == "counting"
+    assert not {"program", "variables", "constraints"} & counted.keys()
 
 
-def test_an_unknown_counting_algorithm_is_refused():
-    patterns = distinct_patterns(frontiers(NETWORKS["ring:5"]))
-    with pytest.raises(InputError, match=r"^unknown counting algorithm 'guess'; allowed: subsets, newton$"):
-        solve_patterns(patterns, "guess")
+def test_auto_takes_the_model_up_to_a_size_and_a_solver_names_it():
+    small, large = parse_topology("torus:5x5"), parse_topology("torus:6x6")
+    assert count_variables(frontiers(small)) <= MODEL_VARIABLES < count_variables(frontiers(large))
+    assert make(small).stats["solver"].startswith("highs")
+    assert make(large).stats["solver"] == "counting"
+    assert make(small, solver="counting").stats["solver"] == "counting"
+    assert make(large, solver="glop").stats["solver"].startswith("glop")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "ring:7",
-        "ring:8",
-        "torus:4x4",
-        "torus:3x5",
-        "torus:2x3x4",
-        "torus:6x7",
-        "hypercube:5",
-        "complete:9",
-        "complete:40",  # 39 in-links: five bytes of eligible links, Newton's method
-        "complete_bipartite:4",
-        "complete_bipartite:17",
-        "hamming:2,4",
-        "circulant:16,3,4",
-        "circulant:23,2,5",
-        "circulant:36,4,5,7",
-    ],
-)
-def test_symmetric_networks_are_bandwidth_optimal(name):
-    """T_B = (N - 1) / N: Theorem 13 (products), sections A.6.1, A.6.3 and A.6.4 (the others)."""
-    topology = parse_topology(name)
-    assert workloads(topology).tb == Fraction(topology.num_ranks - 1, topology.num_ranks)
+def test_a_model_too_large_for_its_time_limit_is_refused_before_it_is_built():
+    """By hand: in-links towards a source are 1 a dimension, 0 at its own place and 2 opposite of it.
 
-
-@pytest.mark.parametrize(("ranks", "exact"), [(64, Fraction(21, 16)), (1024, Fraction(341, 256))])
-def test_generalized_kautz_graphs_have_the_printed_costs(ranks, exact):
-    """Table A.1, rows Pi_{4,64} and Pi_{4,1024}."""
-    topology = parse_topology(f"gen_kautz:4,{ranks}")
-    work = workloads(topology)
-    with (REFERENCE / "table_A1_pareto_d4.csv").open() as file:
-        row = next(row for row in csv.DictReader(file) if row["topology"] == f"Pi_{{4;{ranks}}}")
-    assert work.tb == exact
-    assert f"{float(work.tb):.3f}" == row["tb_mb"]
-    assert work.steps == int(row["tl_alpha"])
+    So over the 20 places of a dimension they are 20, with those of the other 20 · 20 + 20 · 20 = 800 at each
+    of 400 nodes; and 400 · 20 programs have a U each.
+    """
+    with pytest.raises(Unsupported) as error:
+        make(parse_topology("torus:20x20"), by="model", time_limit=10)
+    assert str(error.value) == (
+        "bfb: the model of torus:20x20 has 328000 variables, which take about 33 s; the time limit is 10 s"
+    )
+    assert make(parse_topology("torus:20x20"), time_limit=1e-6).stats["solver"] == "counting"
 
 
 def test_the_complete_bipartite_graph_of_figure_3_1():
@@ -287,37 +192,10 @@ def test_chunks_that_fit_cost_nothing():
     assert make(topology, chunks=3).claims["tb"] > Fraction(15, 16)
 
 
-@pytest.mark.parametrize("solver", ["highs", "glop"])
-def test_the_schedule_of_an_lp_solver_is_the_same(solver):
-    topology = NETWORKS["mesh:3x4"]
-    by_counting, by_solver = make(topology), make(topology, solver=solver)
-    for column in ("chunk", "route", "order", "count"):
-        assert np.array_equal(getattr(by_counting, column), getattr(by_solver, column))
-
-
-def test_statistics_name_the_solver_and_the_size_of_its_models():
-    topology = NETWORKS["torus:3x3"]
-    stats = make(topology, solver="highs").stats
-    pairs = sum(len(links) for _, _, e in subproblems(topology) for links in e.values())
-    jobs = [e for _, _, e in subproblems(topology) if e]
-    assert stats["variables"] == pairs + len(jobs)
-    assert stats["constraints"] == sum(len(e) + len(set(itertools.chain(*e.values()))) for e in jobs)
-    assert stats["solver"].startswith("highs 1.")
-    assert stats["build_s"] > 0
-    assert stats["solve_s"] > 0
-    assert make(topology).stats["solver"] == "counting"
-
-
 def test_the_same_problem_gives_the_same_schedule():
     one, other = (make(parse_topology("gen_kautz:3,20"), chunks=3) for _ in range(2))
     assert np.array_equal(one.chunk, other.chunk)
     assert np.array_equal(one.route, other.route)
-
-
-def test_a_node_without_sources_at_some_distance_has_no_workload():
-    work = workloads(NETWORKS["mesh:3x4"])
-    assert work[0, work.steps] == Fraction(1, 2)  # the far corner's shard comes over both links
-    assert work[5, work.steps] == 0
 
 
 @pytest.mark.parametrize(
@@ -356,6 +234,15 @@ def test_groups_and_uneven_shards_are_unsupported(extra, shown):
         ({"chunks": 0}, "bfb option chunks is 0; it must be a whole number, at least 1"),
         ({"chunks": 2.5}, "bfb option chunks is 2.5; it must be a whole number, at least 1"),
         ({"chunks": True}, "bfb option chunks is True; it must be a whole number, at least 1"),
+        ({"by": "modle"}, "bfb option by is 'modle'; did you mean 'model'?"),
+        (
+            {"by": "counting", "solver": "highs"},
+            "bfb option by is 'counting', and solver 'highs' goes by model",
+        ),
+        (
+            {"time_limit": 0},
+            "bfb option time_limit is 0; it must be a positive number of seconds",
+        ),
         ({"solver": "hihgs"}, "bfb option solver is 'hihgs'; did you mean 'highs'?"),
         ({"solver": "abacus"}, "bfb option solver is 'abacus'; allowed: counting, glop, gurobi, highs"),
     ],
@@ -364,23 +251,6 @@ def test_an_option_out_of_range_is_named(values, message):
     with pytest.raises(InputError) as error:
         BfbOptions(**values)
     assert str(error.value) == message
-
-
-@pytest.mark.parametrize("build", [whole_model, whole_matrices, whole_optimum])
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [("mesh:2x3?bandwidth=50GB/s,25GB/s", "bandwidth"), ("mesh:2x3?alpha=1us,2us", "alpha")],
-)
-def test_the_whole_program_is_for_equal_links(build, text, name):
-    with pytest.raises(Unsupported, match=rf"\(3\.1\) needs links of one .* has links of unequal {name}$"):
-        build(parse_topology(text))
-
-
-def test_the_comparison_finds_both_ways_equal():
-    result = compare(NETWORKS["torus:3x3"])
-    assert result.equal
-    assert (result.programs, result.tb) == (18, Fraction(8, 9))
-    assert result.ratio == result.lp_s / result.counting_s
 
 
 @pytest.mark.parametrize("kind", ["allgather", "allreduce"])
