@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from experiments.bench.making import GIGA, make
 from experiments.bench.measurement import Measurement, at_most, exactly
-from models.cut import bottleneck_cut
+from models.bounds.bottleneck_cut import bottleneck_cut
 from schedules.cost import congestion
 
 FORESTS = [f"dgx_a100:{2**i}" for i in range(8)] + [f"mi250:{2**i}" for i in range(7)]

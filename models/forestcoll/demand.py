@@ -49,6 +49,13 @@ class Demand:
         return cls(_among(topology, members), weights)
 
     @property
+    def num_roots(self) -> int:
+        """How many ranks are the root of something."""
+        if self.weights is None:
+            return self.topology.num_ranks
+        return int(np.count_nonzero(self.weights.numerators))
+
+    @property
     def scale(self) -> Fraction:
         """What a unit of weight is of M: 1/x* times this is the time over M."""
         return Fraction(1) if self.weights is not None else Fraction(1, self.topology.num_ranks)

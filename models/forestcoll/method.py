@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from models.cut import bottleneck_cut
+from models.bounds.bottleneck_cut import Cut, binary_search_cut, bottleneck_cut
 from models.forestcoll.demand import Demand
 from models.forestcoll.fixed_k import fixed_k_capacities
 from models.forestcoll.multicast import Traffic, multicast
@@ -29,7 +29,7 @@ from schedules.method import Method, Problem
 from schedules.reverse import reverse
 from schedules.schedule import Schedule
 from topologies.aligning import align_trees
-from topologies.errors import InputError, NoSchedule
+from topologies.errors import InputError, NoSchedule, suggestion
 from topologies.exact import Int64Array
 from topologies.forest import Forest, LogicalNetwork
 from topologies.growing import grow_trees
@@ -45,6 +45,16 @@ KINDS = (Kind.ALLGATHER, Kind.REDUCE_SCATTER, Kind.ALLREDUCE, Kind.BROADCAST, Ki
 _SMALL = 1 << 15
 """Roots times nodes times links below which the exact algorithms take tenths of a second."""
 
+AUTO, BINARY, NEWTON = "auto", "binary", "newton"
+SEARCHES = {BINARY: binary_search_cut, NEWTON: bottleneck_cut}
+
+BINARY_ARCS = 1000
+"""Links, and ranks with data, up to which ``auto`` searches by Algorithm 1.
+
+Measured on one core, CPU ms: 2 and 9 on ``dgx_a100:2`` and ``mi250:2`` (80 and 320 arcs), 33 on
+``dgx_a100:16`` (640), 53 on ``hypercube:7`` (1,024), 105 on ``ring:256`` (768), the longest seen; Newton's
+method takes 1 to 3."""
+
 
 @dataclass(frozen=True)
 class ForestcollOptions:
@@ -59,16 +69,21 @@ class ForestcollOptions:
         Whether guesses are tried before the exact algorithms. Throughput is the same; heights may differ.
     multicast
         Whether switches that can multicast or aggregate do so (4.5.6).
+    search
+        How the bottleneck cut is found: ``"binary"``, Algorithm 1 with OR-Tools' max-flow; ``"newton"``, from
+        cut to cut; ``"auto"``: Algorithm 1 up to `BINARY_ARCS` arcs where its numbers fit 64 bits. They
+        give the same ratio, and with `trees` there is no cut to find.
 
     Raises
     ------
     InputError
-        If `trees` is no whole number or below 1.
+        If `trees` is no whole number or below 1, or there is no such search.
     """
 
     trees: int | None = None
     fast: bool = True
     multicast: bool = True
+    search: str = AUTO
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -77,6 +92,9 @@ class ForestcollOptions:
             raise InputError(
                 f"forestcoll option trees is {self.trees}; it must be a whole number, at least 1"
             )
+        if self.search not in (AUTO, *SEARCHES):
+            allowed = suggestion(str(self.search), (AUTO, *SEARCHES))
+            raise InputError(f"forestcoll option search is '{self.search}'{allowed}")
 
 
 def supports(problem: Problem, options: ForestcollOptions) -> None:
@@ -151,12 +169,12 @@ def _spread(options: ForestcollOptions, problem: Problem) -> tuple[Schedule, Loa
     """Return the schedule of an allgather or a broadcast, and its traffic."""
     demand, watch = Demand.of(problem.topology, problem.collective), _Watch()
     with watch("search_s"):
-        k, ratio, capacity = _capacities(demand, options.trees)
+        k, ratio, capacity, searched = _capacities(demand, options)
     network, forest = _trees(demand, capacity, k, options.fast, watch)
     with watch("build_s"):
         reaching = demand.connected(network) if problem.collective.kind is Kind.ALLGATHER else network
         schedule = forest_schedule(problem.topology, problem.collective, reaching, forest, k)
-    stats: dict[str, Any] = {**watch.seconds, "trees": k}
+    stats: dict[str, Any] = {**watch.seconds, **searched, "trees": k}
     stats |= {"height": largest_height(forest), "mean_height": float(mean_height(forest))}
     traffic = {}
     if options.multicast and problem.topology.multicast:
@@ -166,17 +184,30 @@ def _spread(options: ForestcollOptions, problem: Problem) -> tuple[Schedule, Loa
     return schedule.replace(claims={"congestion": ratio * demand.scale}, stats=stats), traffic
 
 
-def _capacities(demand: Demand, trees: int | None) -> tuple[int, Fraction, Int64Array]:
-    """Return k, 1/x* (or its like for k fixed) and how many trees each link carries."""
-    if trees is not None:
-        fixed = fixed_k_capacities(demand.topology, trees, demand.weights)
-        return trees, fixed.ratio, fixed.capacity
+def _capacities(
+    demand: Demand, options: ForestcollOptions
+) -> tuple[int, Fraction, Int64Array, dict[str, str]]:
+    """Return k, 1/x* (or its like for k fixed), how many trees each link carries, and how that was found."""
+    if options.trees is not None:
+        fixed = fixed_k_capacities(demand.topology, options.trees, demand.weights)
+        return options.trees, fixed.ratio, fixed.capacity, {}
     try:
-        ratio = bottleneck_cut(demand.topology, demand.weights).ratio
+        search, cut = _bottleneck(demand, options.search)
     except InputError as error:  # weights are right, so these are numbers that 64 bits do not hold
         raise NoSchedule(str(error)) from error
-    k, capacity = tree_capacities(demand.topology, ratio, demand.weights)
-    return k, ratio, capacity
+    k, capacity = tree_capacities(demand.topology, cut.ratio, demand.weights)
+    return k, cut.ratio, capacity, {"search": search} | ({"solver": "ortools"} if search == BINARY else {})
+
+
+def _bottleneck(demand: Demand, search: str) -> tuple[str, Cut]:
+    """Return the bottleneck cut, and by which search it was found."""
+    if search != AUTO:
+        return search, SEARCHES[search](demand.topology, demand.weights)
+    arcs = demand.topology.num_links + demand.num_roots
+    if arcs <= BINARY_ARCS:
+        with suppress(InputError):  # X² enters the capacities, which Newton's method does without
+            return BINARY, binary_search_cut(demand.topology, demand.weights)
+    return NEWTON, bottleneck_cut(demand.topology, demand.weights)
 
 
 def _trees(
@@ -187,8 +218,8 @@ def _trees(
     Guesses are not made for a single root, whose trees the exact algorithm finds in no time.
     """
     topology = demand.topology
-    roots = topology.num_ranks if demand.weights is None else np.count_nonzero(demand.weights.numerators)
-    small = int(roots) * topology.num_nodes * topology.num_links <= _SMALL
+    roots = demand.num_roots
+    small = roots * topology.num_nodes * topology.num_links <= _SMALL
     ways = [True] * (fast and not (small and roots == 1))
     ways += [False] * (small or not fast)
     found = [_made_by(demand, capacity, k, way, watch) for way in ways]

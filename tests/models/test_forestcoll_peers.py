@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.cut import bottleneck_cut
+from models.bounds.bottleneck_cut import bottleneck_cut
 from models.forestcoll import METHOD, ForestcollOptions
 from models.forestcoll.fixed_k import fixed_k_ratio
 from schedules import Problem, collective
