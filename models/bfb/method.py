@@ -195,7 +195,7 @@ def _programs(work: Frontiers, options: BfbOptions) -> Programs | None:
     from models.solvers.size import refuse_too_large
 
     limit = options.time_limit if options.way == MODEL else None  # auto never depends on a clock
-    refuse_too_large(f"bfb: the model of {work.topology.name}", variables, limit)
+    refuse_too_large(f"bfb by=model on {work.topology.name}", variables, limit)
     return Programs(work, options.solver or "highs", limit)
 
 

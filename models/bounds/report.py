@@ -17,7 +17,7 @@ import numpy as np
 from models.bounds.bandwidth import cut_bound, degree_bound
 from models.bounds.bound import SECONDS_PER_BYTE, Bound
 from models.bounds.growth import growth_bound
-from models.bounds.latency import Ways, combined_bound, distance_bound
+from models.bounds.latency import AlphaDistances, combined_bound, distance_bound
 from models.bounds.partition import partition_bound
 from models.bounds.traffic import Traffic
 from schedules.collective import Collective
@@ -84,11 +84,11 @@ def lower_bounds(
         return bounds
     inside = np.zeros(topology.num_nodes, dtype=bool)
     inside[[*cut.certificate["ranks"], *cut.certificate["switches"]]] = True
-    ways = Ways(topology)
+    distances = AlphaDistances(topology)
     timed = (
-        distance_bound(topology, traffic, ways),
-        combined_bound(topology, traffic, ways, Fraction(size), inside),
-        growth_bound(topology, traffic, ways),
+        distance_bound(topology, traffic, distances),
+        combined_bound(topology, traffic, distances, Fraction(size), inside),
+        growth_bound(topology, traffic, distances),
     )
     return [*bounds, *(bound for bound in timed if bound)]
 

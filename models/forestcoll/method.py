@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from models.bounds.bottleneck_cut import Cut, binary_search_cut, bottleneck_cut
-from models.forestcoll.demand import Demand
+from models.forestcoll.demand import PackingDemand
 from models.forestcoll.fixed_k import fixed_k_capacities
-from models.forestcoll.multicast import Traffic, multicast
+from models.forestcoll.multicast import TrafficTotals, multicast
 from models.forestcoll.schedule import forest_schedule
 from schedules.collective import Kind
 from schedules.compose import compose_allreduce
@@ -135,7 +135,7 @@ def synthesize(problem: Problem, options: ForestcollOptions, rng: np.random.Gene
     return schedule.replace(stats={**schedule.stats, **{k: v for part in columns for k, v in part.items()}})
 
 
-Loads = Mapping[str, Traffic]
+Loads = Mapping[str, TrafficTotals]
 """The traffic of a schedule (``""``) and, where switches multicast, without (``"_unicast"``)."""
 
 
@@ -167,7 +167,7 @@ def _composed(
 
 def _spread(options: ForestcollOptions, problem: Problem) -> tuple[Schedule, Loads]:
     """Return the schedule of an allgather or a broadcast, and its traffic."""
-    demand, watch = Demand.of(problem.topology, problem.collective), _Watch()
+    demand, watch = PackingDemand.of(problem.topology, problem.collective), _Watch()
     with watch("search_s"):
         k, ratio, capacity, searched = _capacities(demand, options)
     network, forest = _trees(demand, capacity, k, options.fast, watch)
@@ -178,14 +178,14 @@ def _spread(options: ForestcollOptions, problem: Problem) -> tuple[Schedule, Loa
     stats |= {"height": largest_height(forest), "mean_height": float(mean_height(forest))}
     traffic = {}
     if options.multicast and problem.topology.multicast:
-        traffic["_unicast"] = Traffic.of(schedule)
+        traffic["_unicast"] = TrafficTotals.of(schedule)
         schedule = multicast(schedule)
-    traffic[""] = Traffic.of(schedule)
+    traffic[""] = TrafficTotals.of(schedule)
     return schedule.replace(claims={"congestion": ratio * demand.scale}, stats=stats), traffic
 
 
 def _capacities(
-    demand: Demand, options: ForestcollOptions
+    demand: PackingDemand, options: ForestcollOptions
 ) -> tuple[int, Fraction, Int64Array, dict[str, str]]:
     """Return k, 1/x* (or its like for k fixed), how many trees each link carries, and how that was found."""
     if options.trees is not None:
@@ -199,7 +199,7 @@ def _capacities(
     return k, cut.ratio, capacity, {"search": search} | ({"solver": "ortools"} if search == BINARY else {})
 
 
-def _bottleneck(demand: Demand, search: str) -> tuple[str, Cut]:
+def _bottleneck(demand: PackingDemand, search: str) -> tuple[str, Cut]:
     """Return the bottleneck cut, and by which search it was found."""
     if search != AUTO:
         return search, SEARCHES[search](demand.topology, demand.weights)
@@ -211,7 +211,7 @@ def _bottleneck(demand: Demand, search: str) -> tuple[str, Cut]:
 
 
 def _trees(
-    demand: Demand, capacity: Int64Array, k: int, fast: bool, watch: _Watch
+    demand: PackingDemand, capacity: Int64Array, k: int, fast: bool, watch: _Watch
 ) -> tuple[LogicalNetwork, Forest]:
     """Return the network without switches and the trees; where both ways are cheap, of both the lower trees.
 
@@ -227,7 +227,7 @@ def _trees(
 
 
 def _made_by(
-    demand: Demand, capacity: Int64Array, k: int, fast: bool, watch: _Watch
+    demand: PackingDemand, capacity: Int64Array, k: int, fast: bool, watch: _Watch
 ) -> tuple[LogicalNetwork, Forest]:
     """Return network and trees, guessed first if `fast`."""
     with watch("removal_s"):

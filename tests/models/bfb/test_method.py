@@ -75,11 +75,9 @@ def test_a_model_too_large_for_its_time_limit_is_refused_before_it_is_built():
     So over the 20 places of a dimension they are 20, with those of the other 20 · 20 + 20 · 20 = 800 at each
     of 400 nodes; and 400 · 20 programs have a U each.
     """
-    with pytest.raises(Unsupported) as error:
+    too_large = r"^bfb by=model on torus:20x20 has 328,?000 variables, .* time limit is 10 s$"
+    with pytest.raises(Unsupported, match=too_large):
         make(parse_topology("torus:20x20"), by="model", time_limit=10)
-    assert str(error.value) == (
-        "bfb: the model of torus:20x20 has 328000 variables, which take about 33 s; the time limit is 10 s"
-    )
     assert make(parse_topology("torus:20x20"), time_limit=1e-6).stats["solver"] == "counting"
 
 
