@@ -130,7 +130,7 @@ def synthesize(problem: Problem, options: ForestcollOptions, rng: np.random.Gene
         If the optimum needs more trees than are allowed, if numbers are too far apart for 64 bits, if `trees`
         leaves a switch that can't be removed, or if the table would be too large.
     """
-    schedule, traffic = _made(options, problem)
+    schedule, traffic = _schedule(options, problem)
     columns = [each.columns(suffix) for suffix, each in traffic.items()]
     return schedule.replace(stats={**schedule.stats, **{k: v for part in columns for k, v in part.items()}})
 
@@ -139,14 +139,14 @@ Loads = Mapping[str, TrafficTotals]
 """The traffic of a schedule (``""``) and, where switches multicast, without (``"_unicast"``)."""
 
 
-def _made(options: ForestcollOptions, problem: Problem) -> tuple[Schedule, Loads]:
+def _schedule(options: ForestcollOptions, problem: Problem) -> tuple[Schedule, Loads]:
     """Return a schedule and its traffic."""
     what = problem.collective
     if what.kind in (Kind.ALLGATHER, Kind.BROADCAST):
         return _spread(options, problem)
     if what.kind is Kind.ALLREDUCE:
         halves = [Problem(problem.topology, what.with_kind(k)) for k in (Kind.REDUCE_SCATTER, Kind.ALLGATHER)]
-        return _composed(*(_made(options, half) for half in halves))
+        return _composed(*(_schedule(options, half) for half in halves))
     schedule, traffic = _spread(options, Problem(transpose(problem.topology), what.reverse))
     return reverse(schedule, problem.topology), {suffix: each.reverse for suffix, each in traffic.items()}
 
@@ -167,7 +167,7 @@ def _composed(
 
 def _spread(options: ForestcollOptions, problem: Problem) -> tuple[Schedule, Loads]:
     """Return the schedule of an allgather or a broadcast, and its traffic."""
-    demand, watch = PackingDemand.of(problem.topology, problem.collective), _Watch()
+    demand, watch = PackingDemand.of(problem.topology, problem.collective), _Stopwatches()
     with watch("search_s"):
         k, ratio, capacity, searched = _capacities(demand, options)
     network, forest = _trees(demand, capacity, k, options.fast, watch)
@@ -211,23 +211,25 @@ def _bottleneck(demand: PackingDemand, search: str) -> tuple[str, Cut]:
 
 
 def _trees(
-    demand: PackingDemand, capacity: Int64Array, k: int, fast: bool, watch: _Watch
+    demand: PackingDemand, capacity: Int64Array, k: int, fast: bool, watch: _Stopwatches
 ) -> tuple[LogicalNetwork, Forest]:
-    """Return the network without switches and the trees; where both ways are cheap, of both the lower trees.
+    """Return the network without switches and the trees; where guesses and exact trees are cheap, the lower.
 
     Guesses are not made for a single root, whose trees the exact algorithm finds in no time.
     """
     topology = demand.topology
     roots = demand.num_roots
     small = roots * topology.num_nodes * topology.num_links <= _SMALL
-    ways = [True] * (fast and not (small and roots == 1))
-    ways += [False] * (small or not fast)
-    found = [_made_by(demand, capacity, k, way, watch) for way in ways]
-    return min(found, key=lambda made: (largest_height(made[1]), mean_height(made[1]), len(made[1])))
+    found = []
+    if fast and not (small and roots == 1):
+        found.append(_packed(demand, capacity, k, True, watch))
+    if small or not fast:
+        found.append(_packed(demand, capacity, k, False, watch))
+    return min(found, key=lambda pair: (largest_height(pair[1]), mean_height(pair[1]), len(pair[1])))
 
 
-def _made_by(
-    demand: PackingDemand, capacity: Int64Array, k: int, fast: bool, watch: _Watch
+def _packed(
+    demand: PackingDemand, capacity: Int64Array, k: int, fast: bool, watch: _Stopwatches
 ) -> tuple[LogicalNetwork, Forest]:
     """Return network and trees, guessed first if `fast`."""
     with watch("removal_s"):
@@ -242,7 +244,7 @@ def _made_by(
 
 
 @dataclass
-class _Watch:
+class _Stopwatches:
     """Seconds of each part."""
 
     seconds: dict[str, float] = field(default_factory=dict)

@@ -124,16 +124,16 @@ def last_links(schedule, size):
 
 
 @every_network
-@pytest.mark.parametrize("size", SIZES, ids=str)
-def test_u_is_that_of_the_set_that_needs_longest(name, size):
+def test_u_is_that_of_the_set_that_needs_longest(name):
     topology = NETWORKS[name]
-    found = times(frontiers(topology), size)
-    for u, t, eligible, took in subproblems(topology, size):
-        assert found[u, t] == earliest(eligible, took)
+    for size in SIZES:
+        found = times(frontiers(topology), size)
+        for u, t, eligible, took in subproblems(topology, size):
+            assert found[u, t] == earliest(eligible, took), (size, u, t)
 
 
 @every_network
-@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("size", SIZES[::3], ids=str)
 def test_the_schedule_is_legal_and_takes_u_at_every_node_and_step(name, size):
     """An unused link's α is not in it; the simulator, which has no barriers, is not slower."""
     topology = NETWORKS[name]
@@ -150,11 +150,11 @@ def test_the_schedule_is_legal_and_takes_u_at_every_node_and_step(name, size):
 
 
 @every_network
-@pytest.mark.parametrize("kind", ["reduce-scatter", "allreduce"])
-def test_the_other_collectives_are_legal(name, kind):
-    schedule = make(NETWORKS[name], SIZES[2], kind)
-    verify(schedule)
-    assert schedule.size == SIZES[2]
+def test_the_other_collectives_are_legal(name):
+    for kind in ("reduce-scatter", "allreduce"):
+        schedule = make(NETWORKS[name], SIZES[2], kind, by="counting")
+        verify(schedule)
+        assert schedule.size == SIZES[2], kind
 
 
 def test_the_columns_of_step_costs_stay_empty():
@@ -215,7 +215,7 @@ def whole_chunks(eligible, took, chunks):
 
 
 @every_network
-@pytest.mark.parametrize("chunks", [1, 2, 3])
+@pytest.mark.parametrize("chunks", [1, 3])
 def test_whole_chunks_are_shared_as_well_as_can_be(name, chunks):
     topology, size = NETWORKS[name], SIZES[1]
     found = times(frontiers(topology), size, chunks)
@@ -223,7 +223,7 @@ def test_whole_chunks_are_shared_as_well_as_can_be(name, chunks):
         tries = math.prod(math.comb(chunks + len(e) - 1, chunks) for e in eligible.values())
         if eligible and tries < 500:
             assert found[u, t] == whole_chunks(eligible, took, chunks)
-    schedule = make(topology, size, chunks=chunks)
+    schedule = make(topology, size, chunks=chunks, by="counting")
     verify(schedule)
     assert len(schedule.chunks) == chunks * topology.num_ranks
     assert max(last_links(schedule, size).values()) <= max(found.peaks)
