@@ -18,6 +18,7 @@ from expansions.reversal import reflected, reversal
 from expansions.searched import SEARCHED, stored_allgather
 from expansions.shard_table import ShardTable, check_rows, from_schedule, to_schedule
 from models.bfb import METHOD as BFB
+from models.bfb import BfbOptions
 from schedules.capabilities import Capabilities, Groups, Shape
 from schedules.collective import Collective, Kind, collective
 from schedules.compose import BY_ALLGATHER, compose_allreduce
@@ -110,8 +111,9 @@ def _unexpanded(expression: Base | Product, turned: bool) -> ShardTable:
         return stored_allgather(expression, topology, turned)
     sending = transpose(topology) if turned else topology
     problem = Problem(sending, collective(Kind.ALLGATHER, topology.num_ranks))
-    BFB.supports(problem, BFB.options())
-    schedule = BFB.synthesize(problem, BFB.options(), np.random.default_rng(0))
+    options = BfbOptions(by="counting")
+    BFB.supports(problem, options)
+    schedule = BFB.synthesize(problem, options, np.random.default_rng(0))
     return from_schedule(schedule, topology, turned)
 
 

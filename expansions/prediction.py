@@ -33,7 +33,7 @@ from expansions.reversal import is_reversible
 from expansions.searched import SEARCHED
 from models.bfb.counting import workloads
 from models.bfb.kautz import has_intervals, kautz_cost, kautz_peaks
-from models.bfb.transitive import transitive_cost
+from models.bfb.translations import transitive_cost
 from topologies.errors import Unsupported
 from topologies.expressions import Base, Both, Degree, Expression, Line, Power, Product
 from topologies.products import self_loops

@@ -19,6 +19,7 @@ from heuristics.tacos import TacosOptions
 from heuristics.tacos.on_disk import synthesize_to
 from models.all_to_all import Demand, McfOptions, solve_by_orbits
 from models.allreduce_trees import pack, tree_network
+from models.bfb import workloads
 from models.bfb.kautz import kautz_cost
 from models.bfb.translations import balance, circulant_moves
 from models.bounds import lower_bounds
@@ -55,6 +56,7 @@ def compile_kernels() -> None:
     parse_topology("least_circulant:6,16")  # searches its offsets
     balance(circulant_moves(7, np.array([1, 2])))
     kautz_cost(2, 5)
+    workloads(parse_topology("ring:4"))  # by counting: as a method BFB solves a model on small networks
     for text in NETWORKS:
         topology = parse_topology(text)
         for schedule in _schedules(topology):

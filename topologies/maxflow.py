@@ -3,7 +3,7 @@
 Two back-ends of one interface. `FlowNetwork` drives OR-Tools and is the reference. `DinicNetwork` is a
 kernel of our own (Dinic's algorithm, searching backwards from the sink) whose flow can be kept while
 the set of sources grows and the sink moves, which is what a search over all sinks needs; see
-`models.cut`.
+`models.bounds.bottleneck_cut`.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def tree_capacities(
     topology
         The network.
     ratio
-        1/x* in s/B, as `models.cut.bottleneck_cut` gives it for the same weights.
+        1/x* in s/B, as `models.bounds.bottleneck_cut.bottleneck_cut` gives it for the same weights.
     weights
         Non-negative, one a rank; default 1 each. `trees_by_root` tells what k means with them.
 
@@ -113,7 +113,7 @@ def sustains(
     """Return whether every rank can be sent a unit from each tree: Theorem 25's condition.
 
     Necessary for out-trees within the capacities; sufficient if there are no switches (Theorem 30), or if the
-    network is Eulerian. The sinks that passed join the sources, as in `models.cut`.
+    network is Eulerian. The sinks that passed join the sources, as in `models.bounds.bottleneck_cut`.
 
     Parameters
     ----------

@@ -12,7 +12,8 @@ and u, t outside. Hence (Theorem 28)
 
 Each of the two minima is a max-flow to every rank v in turn. Here one flow serves all v: a rank that has
 been tried joins the sources, since the cuts left to try have it inside, and the flow is kept (as in
-`models.cut`). If u or t is a rank, the second minimum needs no v. Flows stop at the smallest γ so far.
+`models.bounds.bottleneck_cut`). If u or t is a rank, the second minimum needs no v. Flows stop at the
+smallest γ so far.
 
 No cut ever gains from a split, so a pair whose γ was taken has γ = 0 from then on; that an Eulerian network
 has a partner for every unit is Theorem 27. So it is enough to try each pair once, in any order.

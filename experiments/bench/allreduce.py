@@ -10,7 +10,7 @@ from experiments.bench.measurement import Measurement, at_most, exactly, timed
 from models.allreduce_lp import allreduce_optimum
 from models.allreduce_trees import pack, tree_network
 from models.bounds import lower_bounds
-from models.cut import bottleneck_cut
+from models.bounds.bottleneck_cut import bottleneck_cut
 from schedules.collective import collective
 from topologies.errors import TuttiError
 from topologies.text import parse_topology

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from experiments.bench.making import GIGA
 from experiments.bench.measurement import Measurement, at_most, exactly, reference, timed
-from models.cut import binary_search_cut, bottleneck_cut
+from models.bounds.bottleneck_cut import binary_search_cut, bottleneck_cut
 from topologies.text import parse_topology
 
 CUTS: dict[str, Fraction | str] = {

@@ -1,4 +1,4 @@
-"""ForestColl up to 4,096 GPUs."""
+"""ForestColl up to 4,096 GPUs, the cut by Newton's method; `experiments.bench.cut` times both searches."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from experiments.bench.making import GIGA, make
 from experiments.bench.measurement import Measurement, at_most, exactly
-from models.cut import bottleneck_cut
+from models.bounds.bottleneck_cut import bottleneck_cut
 from schedules.cost import congestion
 
 FORESTS = [f"dgx_a100:{2**i}" for i in range(8)] + [f"mi250:{2**i}" for i in range(7)]
@@ -26,7 +26,10 @@ def bench_forestcoll() -> Iterator[Measurement]:
     for text in FORESTS:
         yield from _forest(text)
     for text in EXACT_FORESTS:
-        made = (make(text, "forestcoll"), make(text, "forestcoll", fast=False))
+        made = (
+            make(text, "forestcoll", search="newton"),
+            make(text, "forestcoll", search="newton", fast=False),
+        )
         fast, exact = (one.synth_s + one.verify_s for one in made)
         yield at_most("forestcoll", text, "exact algorithms alone, s", exact, 60.0)
         yield Measurement("forestcoll", text, "times as long as with guesses", exact / fast)
@@ -41,7 +44,7 @@ def bench_forestcoll_large() -> Iterator[Measurement]:
 
 
 def _forest(text: str) -> Iterator[Measurement]:
-    made = make(text, "forestcoll")
+    made = make(text, "forestcoll", search="newton")
     schedule, stats, seconds = made.schedule, made.schedule.stats, made.synth_s + made.verify_s
     case = f"{text}, {schedule.topology.num_ranks} GPUs"
     bound = bottleneck_cut(schedule.topology).ratio / schedule.topology.num_ranks

@@ -36,6 +36,7 @@ TREES = ("forestcoll", "allreduce_trees", "allreduce_lp")
 _AS_FLOWS: Mapping[str, Mapping[str, Any]] = {
     "allreduce_trees": {"timed": False},
     "allreduce_lp": {"time_limit": 10.0, "timed": False},
+    "forestcoll": {"search": "newton"},
 }
 """Options with which methods make flows, for all sizes, soon."""
 NEAR, FAR = 1.005, 1.5

@@ -106,20 +106,20 @@ def timed(build: Callable[[], Any]) -> tuple[Any, float]:
 
 
 def _bfb(topology: Topology) -> Instance:
-    from models.bfb.whole_lp import whole_matrices
+    from experiments.study.programs import whole_matrices
 
     return _counted(topology, lambda: whole_matrices(topology))
 
 
 def _bfb_pyomo(topology: Topology) -> Instance:
-    from models.bfb.whole_lp import whole_model
+    from experiments.study.programs import whole_model
 
     return _counted(topology, lambda: compile_model(whole_model(topology)))
 
 
 def _counted(topology: Topology, build: Callable[[], CompiledModel]) -> Instance:
+    from experiments.study.programs import whole_optimum
     from models.bfb.method import METHOD
-    from models.bfb.whole_lp import whole_optimum
     from schedules.method import Problem
 
     METHOD.supports(Problem(topology, collective(Kind.ALLGATHER, topology.num_ranks)), METHOD.options())
@@ -129,7 +129,7 @@ def _counted(topology: Topology, build: Callable[[], CompiledModel]) -> Instance
 
 
 def _routing(topology: Topology) -> Instance:
-    from models.routing import routing_matrices, routing_optimum
+    from experiments.study.programs import routing_matrices, routing_optimum
 
     compiled, seconds = timed(lambda: routing_matrices(topology))
     return Instance(compiled, seconds, routing_optimum(topology), "bottleneck cut, exact")

@@ -129,8 +129,8 @@ def broken_cuts(half: Half, tolerance: int) -> list[BoolArray]:
 def throughput(half: Half) -> tuple[Fraction, BoolArray | None]:
     """Return the largest θ such that (1) holds with θ x for x, exactly, and a set that keeps it from more.
 
-    From cut to cut, as `models.cut` does: the ratio falls from that of the worst set around or without a
-    single rank.
+    From cut to cut, as `models.bounds.bottleneck_cut` does: the ratio falls from that of the worst set around
+    or without a single rank.
     """
     ranks = np.arange(len(half.roots))
     total = int(half.roots.sum())

@@ -54,7 +54,7 @@ def _others(problem: Problem) -> Iterator[Schedule]:
     problem, rng = Problem(problem.topology, problem.collective), np.random.default_rng(0)
     ways: list[tuple[Method, Any]] = [(ALLREDUCE_TREES, AllreduceTreesOptions(timed=False))]
     if problem.topology.num_ranks <= MOST_RANKS:
-        ways.append((FORESTCOLL, ForestcollOptions(multicast=False)))
+        ways.append((FORESTCOLL, ForestcollOptions(multicast=False, search="newton")))
     for method, options in ways:
         with suppress(Unsupported, InputError, NoSchedule):
             method.supports(problem, options)

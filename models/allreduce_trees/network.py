@@ -14,7 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from models.cut import bottleneck_cut
+from models.bounds.bottleneck_cut import bottleneck_cut
 from topologies.exact import Int32Array, Int64Array, frozen
 from topologies.forest import LogicalNetwork
 from topologies.packing import pair_capacities

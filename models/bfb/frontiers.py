@@ -131,6 +131,12 @@ def distinct_patterns(work: Frontiers) -> Patterns:
     )
 
 
+def count_variables(work: Frontiers) -> int:
+    """Return how many variables the linear programs have together: an x a source and eligible link, and U."""
+    links = np.unpackbits(work.eligible, axis=1).sum(axis=1, dtype=np.int64)
+    return int(links @ np.diff(work.offsets)) + int(np.count_nonzero(np.diff(work.jobs)))
+
+
 @njit(cache=True)
 def _group(
     towards: Int32Array, in_offsets: Int64Array, in_sources: Int32Array, steps: int, width: int

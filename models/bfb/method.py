@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from models.bfb.counting import Workloads, solve_patterns
-from models.bfb.frontiers import Frontiers, Patterns, distinct_patterns, frontiers
-from models.bfb.schedule import build_schedule, schedule_of_flow
+from models.bfb.frontiers import Frontiers, Patterns, count_variables, distinct_patterns, frontiers
+from models.bfb.schedule import build_schedule, schedule_of_shares
 from models.bfb.unequal import Times, times
 from schedules.capabilities import Capabilities, Groups, Switches
 from schedules.compose import BY_ALLGATHER, from_allgather
@@ -26,7 +26,17 @@ from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from topologies.errors import InputError, NoSchedule, suggestion
 
-COUNTING = "counting"
+if TYPE_CHECKING:
+    from models.bfb.model import Programs
+
+AUTO, MODEL, COUNTING = "auto", "model", "counting"
+
+MODEL_VARIABLES = 2000
+"""Variables, of all programs together, up to which ``auto`` builds and solves them.
+
+Measured with HiGHS on one core, CPU s: 0.2 to 0.4 ms a variable where a program has dozens (``torus:5x5``,
+1,100: 0.3 s; ``mesh:5x5``, 1,160: 0.4 s; ``torus:6x6``, 2,808: 0.6 s), 1 ms on a ring, whose programs have
+three (``ring:16``, 384: 0.4 s)."""
 
 
 @dataclass(frozen=True)
@@ -37,18 +47,26 @@ class BfbOptions:
     ----------
     chunks
         P, to cut every shard into P equal chunks (section A.5.2); None: cut as the optimum needs it.
+    by
+        ``"model"``: the linear programs themselves, (3.1) or between unlike links (A.12)
+        (`models.bfb.model`); ``"counting"``: their optima without them; ``"auto"``: the model up to
+        `MODEL_VARIABLES`. The schedule is the same.
     solver
-        ``"counting"``, or an LP solver for the linear programs themselves, (3.1) or between unlike links
-        (A.12): ``"highs"``, ``"glop"``.
+        Of the programs, and choosing one is choosing the model: ``"highs"``, ``"glop"``. None: HiGHS.
+        ``"counting"`` stands for that way.
+    time_limit
+        Seconds for the model, which is refused where it is too large for them; None for no limit.
 
     Raises
     ------
     InputError
-        If a value is out of range.
+        If a value is out of range, or `by` and `solver` contradict each other.
     """
 
     chunks: int | None = None
-    solver: str = COUNTING
+    by: str = AUTO
+    solver: str | None = None
+    time_limit: float | None = None
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -56,14 +74,32 @@ class BfbOptions:
             raise InputError(f"bfb option chunks is {self.chunks!r}; it must be a whole number, at least 1")
         if self.chunks is not None and self.chunks < 1:
             raise InputError(f"bfb option chunks is {self.chunks}; it must be a whole number, at least 1")
-        if self.solver != COUNTING:
+        if self.by not in (AUTO, MODEL, COUNTING):
+            raise InputError(
+                f"bfb option by is '{self.by}'{suggestion(str(self.by), (AUTO, MODEL, COUNTING))}"
+            )
+        if self.solver not in (None, COUNTING):
             _check_solver(self.solver)
+        if self.solver is not None and self.by not in (AUTO, self.way):
+            raise InputError(f"bfb option by is '{self.by}', and solver '{self.solver}' goes by {self.way}")
+        limit = self.time_limit
+        if limit is not None and (
+            isinstance(limit, bool) or not isinstance(limit, int | float) or limit <= 0
+        ):
+            raise InputError(f"bfb option time_limit is {limit!r}; it must be a positive number of seconds")
+
+    @property
+    def way(self) -> str:
+        """What `by` and `solver` ask for together."""
+        if self.solver is None:
+            return self.by
+        return COUNTING if self.solver == COUNTING else MODEL
 
 
-def _check_solver(solver: str) -> None:
+def _check_solver(solver: Any) -> None:
     from models.solvers import Feature, find_backend, known_solvers  # Pyomo is slow to import
 
-    # U is told from the solver's value (`models.bfb.lp`), for which a first-order method is too coarse.
+    # U is told from the solver's value (`models.bfb.model`), for which a first-order method is too coarse.
     allowed = [COUNTING, *(info.name for info in known_solvers() if Feature.SIMPLEX in info.features)]
     if solver not in allowed:
         raise InputError(f"bfb option solver is '{solver}'{suggestion(str(solver), allowed)}")
@@ -80,6 +116,8 @@ def synthesize(problem: Problem, options: BfbOptions, rng: np.random.Generator) 
     ------
     InputError
         If links differ and no positive size is given.
+    Unsupported
+        If the model is asked for and too large for its time limit.
     NoSchedule
         If an LP solver stops early, or the chunks do not fit 64 bits.
     """
@@ -97,49 +135,65 @@ def _allgather(options: BfbOptions, problem: Problem) -> Schedule:
     begin = time.perf_counter()
     work = frontiers(problem.topology)
     patterns = distinct_patterns(work)
+    programs = _programs(work, options)
     built = time.perf_counter()
-    values, stats = _values(work, patterns, options.solver)
+    if programs is None:
+        loads = solve_patterns(patterns)
+    else:
+        of_job = programs.loads()
+        _, first_job = np.unique(patterns.of_job, return_index=True)
+        loads = tuple(of_job[job] for job in first_job)
     solved = time.perf_counter()
-    schedule = build_schedule(work, patterns, values, problem.collective, options.chunks)
+    schedule = build_schedule(work, patterns, loads, problem.collective, options.chunks)
     timed = {"build_s": built - begin + time.perf_counter() - solved, "solve_s": solved - built}
-    return schedule.replace(
-        claims=_claims(work, patterns, values, options.chunks), stats={**timed, "solver": COUNTING, **stats}
-    )
-
-
-def _values(
-    work: Frontiers, patterns: Patterns, solver: str
-) -> tuple[tuple[Fraction, ...], Mapping[str, Any]]:
-    """Return U of each pattern, and what is to be said of the solver."""
-    if solver == COUNTING:
-        return solve_patterns(patterns), {}
-    from models.bfb.lp import lp_workloads  # Pyomo is slow to import
-
-    solved = lp_workloads(work, solver)
-    _, first_job = np.unique(patterns.of_job, return_index=True)
-    values = tuple(solved.of_job[job] for job in first_job)
-    return values, {
-        "build_s": solved.build_s,
-        "solve_s": solved.solve_s,
-        "variables": solved.variables,
-        "constraints": solved.constraints,
-        "solver": solved.solver,
-    }
+    stats = {**timed, **_solved_by(programs, "linear programs (3.1)")}
+    return schedule.replace(claims=_claims(work, patterns, loads, options.chunks), stats=stats)
 
 
 def _unequal_allgather(options: BfbOptions, problem: Problem) -> Schedule:
     size = _size(problem)
     begin = time.perf_counter()
     work = frontiers(problem.topology)
+    programs = _programs(work, options)
     built = time.perf_counter()
     found = times(work, size, options.chunks)
     solved = time.perf_counter()
-    stats = {} if options.solver == COUNTING else _compared(work, size, found, options)
+    if programs is not None:
+        programs = _compared(programs, work, found, options)
     finished = time.perf_counter()
-    shares = found.units, found.flow
-    schedule = schedule_of_flow(work, found.patterns, shares, problem.collective, options.chunks)
+    schedule = schedule_of_shares(work, found.patterns, found.shares, problem.collective, options.chunks)
     timed = {"build_s": built - begin + time.perf_counter() - finished, "solve_s": solved - built}
-    return schedule.replace(size=size, stats={**timed, "solver": COUNTING, **stats})
+    return schedule.replace(size=size, stats={**timed, **_solved_by(programs, "linear programs (A.12)")})
+
+
+def _programs(work: Frontiers, options: BfbOptions) -> Programs | None:
+    """Return the linear programs of the subproblems, unsolved; None: by counting."""
+    if options.way == COUNTING:
+        return None
+    variables = count_variables(work)
+    if options.way == AUTO and variables > MODEL_VARIABLES:
+        return None
+    from models.bfb.model import Programs  # Pyomo is slow to import
+    from models.solvers.size import refuse_too_large
+
+    limit = options.time_limit if options.way == MODEL else None  # auto never depends on a clock
+    refuse_too_large(f"bfb by=model on {work.topology.name}", variables, limit)
+    return Programs(work, options.solver or "highs", limit)
+
+
+def _solved_by(programs: Programs | None, what: str) -> Mapping[str, Any]:
+    """Return who solved what, and what it cost, as columns of a row."""
+    if programs is None:
+        return {"solver": COUNTING}
+    effort = programs.effort
+    return {
+        "program": what,
+        "solver": effort.solver,
+        "variables": effort.variables,
+        "constraints": effort.constraints,
+        "build_s": effort.build_s,
+        "solve_s": effort.solve_s,
+    }
 
 
 def _size(problem: Problem) -> Fraction:
@@ -152,23 +206,26 @@ def _size(problem: Problem) -> Fraction:
     return Fraction(problem.size)
 
 
-def _compared(work: Frontiers, size: Fraction, found: Times, options: BfbOptions) -> Mapping[str, Any]:
-    """Solve the programs (A.12) too, whose answers are floats, and hold the exact ones to them."""
-    from models.bfb.unequal_lp import agree, lp_times  # Pyomo is slow to import
+def _compared(programs: Programs, work: Frontiers, found: Times, options: BfbOptions) -> Programs | None:
+    """Solve the programs (A.12), whose answers are floats, and hold the exact times to them.
 
-    solved = lp_times(work, size, options.solver)
-    exact = found if options.chunks is None else times(work, size)
-    for job, value in enumerate(solved.of_job):
-        u, t = divmod(job, work.steps)
-        if not agree(exact[u, t + 1], value):
-            raise NoSchedule(f"bfb: {solved.solver} returned U = {value} s at node {u}, step {t + 1}")
-    return {
-        "build_s": solved.build_s,
-        "solve_s": solved.solve_s,
-        "variables": solved.variables,
-        "constraints": solved.constraints,
-        "solver": solved.solver,
-    }
+    None where there is nothing to hold to, or a solver's tolerances are too coarse for the network's times,
+    and nobody asked for the model.
+    """
+    from models.bfb.model import agree  # Pyomo is slow to import
+
+    try:
+        exact = found if options.chunks is None else times(work, found.size)
+        for job, value in enumerate(programs.times(exact.size)):
+            u, t = divmod(job, exact.steps)
+            if not agree(exact[u, t + 1], value):
+                solver = programs.effort.solver
+                raise NoSchedule(f"bfb: {solver} returned U = {value} s at node {u}, step {t + 1}")
+    except NoSchedule:
+        if options.way == MODEL:
+            raise
+        return None
+    return programs
 
 
 def _claims(

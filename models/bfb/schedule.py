@@ -17,7 +17,7 @@ import numpy as np
 from numba import njit
 
 from models.bfb.frontiers import Frontiers, Patterns
-from models.bfb.sharing import share_all
+from models.bfb.sharing import Shares, share_all
 from schedules.collective import Collective
 from schedules.schedule import Chunks, Clock, Schedule, step_numbers
 from topologies.errors import NoSchedule
@@ -83,13 +83,13 @@ def build_schedule(
     flow, unfit = share_all(patterns, units, np.array(limits, dtype=np.int64))
     if unfit >= 0:
         raise NoSchedule(f"bfb: workload {values[unfit]} of pattern {unfit} is below the optimum")
-    return schedule_of_flow(work, patterns, (units, flow), what, chunks)
+    return schedule_of_shares(work, patterns, Shares(units, flow), what, chunks)
 
 
-def schedule_of_flow(
+def schedule_of_shares(
     work: Frontiers,
     patterns: Patterns,
-    shares: tuple[Int64Array, Int64Array],
+    shares: Shares,
     what: Collective,
     chunks: int | None = None,
 ) -> Schedule:
@@ -100,7 +100,7 @@ def schedule_of_flow(
     work, patterns
         The subproblems.
     shares
-        The unit of each pattern, into which a shard is divided there, and the flow on each entry in units.
+        How much of each class comes over each of its links.
     what, chunks
         As for `build_schedule`.
 
@@ -109,7 +109,7 @@ def schedule_of_flow(
     NoSchedule
         If the cuts' common denominator, or the table, is too large.
     """
-    layout = _lay_out(patterns, *shares, chunks)
+    layout = _lay_out(patterns, shares, chunks)
     n, pieces = work.topology.num_ranks, len(layout.sizes)
     denominator = layout.denominator * n
     if denominator > INT64_MAX or pieces * n > np.iinfo(np.int32).max:
@@ -122,7 +122,7 @@ def schedule_of_flow(
         place.reshape(work.steps, n),
         work.offsets[work.jobs[:-1]].reshape(n, work.steps),
         work.sources,
-        work.topology.in_links,
+        *work.topology.in_links,
     )
     order = np.repeat(step_numbers(np.arange(1, work.steps + 1)), per_job.sum(axis=0))
     table = Chunks(np.repeat(np.arange(n, dtype=np.int32), pieces), np.tile(layout.sizes, n), denominator)
@@ -134,10 +134,10 @@ TOO_FINE = "the shards would be cut too finely for 64-bit sizes; ask for equal c
 """Why there is no schedule."""
 
 
-def _lay_out(patterns: Patterns, units: Int64Array, flow: Int64Array, chunks: int | None) -> Layout:
+def _lay_out(patterns: Patterns, shares: Shares, chunks: int | None) -> Layout:
     """Cut every pattern's sources to the links."""
-    rows, position, link, begin, end = _cut(patterns, units, flow)
-    unit = np.repeat(units, np.diff(rows))
+    rows, position, link, begin, end = _cut(patterns, shares.unit, shares.flow)
+    unit = np.repeat(shares.unit, np.diff(rows))
     whole = (begin == 0) & (end == unit)
     scale = chunks or math.lcm(*np.unique(unit[~whole]).tolist())
     if scale > INT64_MAX:
@@ -203,10 +203,10 @@ def _emit(
     place: Int64Array,
     first_source: Int64Array,
     sources: Int32Array,
-    in_links: tuple[Int64Array, Int32Array],
+    in_offsets: Int64Array,
+    in_links: Int32Array,
 ) -> tuple[Any, Any, Any]:
     """Write the rows (chunk, route, count) of each subproblem where they belong: by step, then node."""
-    in_offsets, links = in_links
     nodes, steps = of_job.shape
     pieces = len(layout.sizes)
     last = of_job[nodes - 1, steps - 1]
@@ -217,7 +217,7 @@ def _emit(
             at, pattern = place[t, u], of_job[u, t]
             for row in range(layout.offsets[pattern], layout.offsets[pattern + 1]):
                 chunk[at] = sources[first_source[u, t] + layout.position[row]] * pieces + layout.first[row]
-                route[at] = links[in_offsets[u] + layout.link[row]]
+                route[at] = in_links[in_offsets[u] + layout.link[row]]
                 count[at] = layout.length[row]
                 at += 1
     return chunk, route, count

@@ -18,6 +18,21 @@ from topologies.exact import BoolArray, Int32Array, Int64Array
 
 
 class Shares(NamedTuple):
+    """How much of each class comes over each of its links.
+
+    Parameters
+    ----------
+    unit
+        int64, shape (patterns,): into how many parts a shard is divided there.
+    flow
+        int64, shape (entries,): how many of these parts each class brings over each of its links.
+    """
+
+    unit: Int64Array
+    flow: Int64Array
+
+
+class Placement(NamedTuple):
     """One pattern while its sources are being placed.
 
     Parameters
@@ -39,7 +54,7 @@ class Shares(NamedTuple):
     flow: Int64Array
 
 
-class Users(NamedTuple):
+class LinkUsers(NamedTuple):
     """The entries of each link: by_link[ends[l] : ends[l + 1]], and the class of every entry."""
 
     owner: Int64Array
@@ -60,7 +75,7 @@ def share(p: Patterns, pattern: int, unit: int, capacity: Int64Array, flow: Int6
     begin, end = p.offsets[pattern], p.offsets[pattern + 1]
     base, stop = p.starts[begin], p.starts[end]
     flow[base:stop] = 0
-    s = Shares(
+    s = Placement(
         p.starts[begin : end + 1] - base,
         p.link[base:stop],
         p.size[begin:end] * unit,
@@ -76,7 +91,7 @@ def share(p: Patterns, pattern: int, unit: int, capacity: Int64Array, flow: Int6
 
 
 @njit(cache=True)
-def _place_whole(s: Shares, unit: int) -> None:
+def _place_whole(s: Placement, unit: int) -> None:
     """Place whole sources, those with the fewest choices first, each where there is the most room."""
     choices = np.empty(len(s.left), np.int64)
     for c in range(len(choices)):
@@ -93,7 +108,7 @@ def _place_whole(s: Shares, unit: int) -> None:
 
 
 @njit(cache=True)
-def _place_parts(s: Shares) -> None:
+def _place_parts(s: Placement) -> None:
     """Place what is left wherever there is room at once."""
     for c in range(len(s.left)):
         for entry in range(s.starts[c], s.starts[c + 1]):
@@ -101,14 +116,14 @@ def _place_parts(s: Shares) -> None:
 
 
 @njit(cache=True)
-def _put(s: Shares, c: int, entry: int, amount: int) -> None:
+def _put(s: Placement, c: int, entry: int, amount: int) -> None:
     s.flow[entry] += amount
     s.left[c] -= amount
     s.room[s.link[entry]] -= amount
 
 
 @njit(cache=True)
-def _augment_all(s: Shares, overfull: BoolArray) -> None:
+def _augment_all(s: Placement, overfull: BoolArray) -> None:
     """Augment until no class can place more; what such a class reaches is overfull (a minimum cut)."""
     owner = np.empty(len(s.link), np.int64)
     for c in range(len(s.left)):
@@ -118,7 +133,7 @@ def _augment_all(s: Shares, overfull: BoolArray) -> None:
         ends[at + 1] += 1
     for at in range(len(s.room)):
         ends[at + 1] += ends[at]
-    users = Users(owner, stable_pass(np.arange(len(s.link)), s.link, len(s.room)), ends)
+    users = LinkUsers(owner, stable_pass(np.arange(len(s.link)), s.link, len(s.room)), ends)
     seen = np.empty(len(s.left), np.bool_)
     for c in range(len(s.left)):
         while s.left[c] > 0:
@@ -128,7 +143,7 @@ def _augment_all(s: Shares, overfull: BoolArray) -> None:
 
 
 @njit(cache=True)
-def _augment(s: Shares, users: Users, start: int, seen: BoolArray) -> bool:
+def _augment(s: Placement, users: LinkUsers, start: int, seen: BoolArray) -> bool:
     """Search breadth-first for a link with room and move flow along the path to it.
 
     A class reaches its links; a link that is full reaches the classes that use it, which may move on.
@@ -164,7 +179,7 @@ def _augment(s: Shares, users: Users, start: int, seen: BoolArray) -> bool:
 
 @njit(cache=True)
 def _push(
-    s: Shares, owner: Int64Array, start: int, into_link: Int64Array, into_class: Int64Array, final: int
+    s: Placement, owner: Int64Array, start: int, into_link: Int64Array, into_class: Int64Array, final: int
 ) -> None:
     """Move as much as the path from class `start` to link `final` takes; read backwards."""
     amount = min(s.left[start], s.room[final])

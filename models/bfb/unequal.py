@@ -15,7 +15,7 @@ all sources to that of a set that does not fit, found by a flow (`models.bfb.sha
 With P equal chunks a shard, a link brings floor(P (U - α_w) / s_w) chunks; U_J is then the first moment at
 which these are enough, and since flows in whole numbers suffice, that optimum is exact too.
 
-`models.bfb.unequal_lp` is the reference. Source: dissertation, A.5.3 (and A.5.2 for chunks).
+`models.bfb.model` has the program itself. Source: dissertation, A.5.3 (and A.5.2 for chunks).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import numpy as np
 from models.bfb.counting import largest_by_step
 from models.bfb.frontiers import Frontiers, Patterns, distinct_patterns
 from models.bfb.schedule import TOO_FINE
-from models.bfb.sharing import share
+from models.bfb.sharing import Shares, share
 from topologies.errors import NoSchedule
 from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, offsets_of
 from topologies.permutations import link_kinds
@@ -55,24 +55,22 @@ class Times:
 
     Parameters
     ----------
-    topology, steps
-        The network and D(G).
+    topology, steps, size
+        The network, D(G), and M in bytes.
     patterns
         The distinct subproblems, those on unlike links apart.
     values
         U of each, exact; 0 where no source is at that distance.
-    units
-        int64, shape (patterns,): into how many parts a shard is divided there.
-    flow
-        int64, shape (entries,): how many of these parts each class brings over each of its links.
+    shares
+        What each class brings over each of its links by then.
     """
 
     topology: Topology
     steps: int
+    size: Fraction
     patterns: Patterns
     values: tuple[Fraction, ...]
-    units: Int64Array
-    flow: Int64Array
+    shares: Shares
 
     def __getitem__(self, job: tuple[int, int]) -> Fraction:
         """Return U of (u, t), t from 1."""
@@ -121,7 +119,7 @@ def times(work: Frontiers, size: Fraction, chunks: int | None = None) -> Times:
     solved = [solver.solve(pattern) for pattern in range(len(kinds))]
     units = np.array([unit for _, unit in solved], dtype=np.int64)
     values = tuple(value for value, _ in solved)
-    return Times(work.topology, work.steps, patterns, values, units, solver.flow)
+    return Times(work.topology, work.steps, size, patterns, values, Shares(units, solver.flow))
 
 
 def least_time(amount: int, links: Sequence[LinkTime]) -> Fraction:

@@ -71,7 +71,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from models.bounds.hearing import Hearing
+from models.bounds.reachability import Reachability
 from schedules.collective import EVERYONE, Collective
 from topologies.errors import InputError
 from topologies.exact import INT64_MAX, IntArray
@@ -287,8 +287,8 @@ def _growth(certificate: Certificate, topology: Topology, collective: Collective
         if item.share and node in near:
             counted |= far
     distances = [_dijkstra(topology, v, backwards=not outward)[0] for v in range(topology.num_nodes)]
-    hearing = Hearing.of(topology, distances, counted, tick, outward)
-    if ticks > 0 and hearing.until(ticks)[node] >= len(counted):
+    reachable = Reachability.of(topology, distances, counted, tick, outward)
+    if ticks > 0 and reachable.until(ticks)[node] >= len(counted):
         raise InputError(f"growth bound: all {len(counted)} may be reached before {ticks} ticks of {tick} s")
     return ticks * tick
 

@@ -26,7 +26,7 @@ from functools import cached_property
 import numpy as np
 
 from models.bounds.bound import SECONDS, Bound
-from models.bounds.latency import Ways
+from models.bounds.latency import AlphaDistances
 from models.bounds.traffic import Traffic
 from topologies.exact import BoolArray, Int32Array, Int64Array, json_number
 from topologies.topology import Topology
@@ -43,7 +43,7 @@ MOST_TICKS = 512
 """Where the search ends: what is not reached by then takes longer."""
 
 
-def growth_bound(topology: Topology, traffic: Traffic, ways: Ways) -> Bound | None:
+def growth_bound(topology: Topology, traffic: Traffic, distances: AlphaDistances) -> Bound | None:
     """Return the longest time in which one rank's data can reach all, or all data one rank.
 
     None where no switch only forwards, or the network is too large. The certificate has the rank, the
@@ -54,7 +54,7 @@ def growth_bound(topology: Topology, traffic: Traffic, ways: Ways) -> Bound | No
     ----------
     topology, traffic
         The problem.
-    ways
+    distances
         The network's α-distances.
     """
     large = topology.num_nodes > MOST_NODES or topology.num_links > MOST_LINKS
@@ -65,12 +65,12 @@ def growth_bound(topology: Topology, traffic: Traffic, ways: Ways) -> Bound | No
         place
         for outward in (True, False)
         for group in largest[:MOST_GROUPS]
-        for place in _slowest(topology, traffic if outward else traffic.reverse, ways, group, outward)
+        for place in _slowest(topology, traffic if outward else traffic.reverse, distances, group, outward)
     ]
     if not found:
         return None
     slowest = max(found, key=lambda place: place.ticks)
-    tick = Fraction(_tick(ways), topology.alpha.denominator)
+    tick = Fraction(_tick(distances), topology.alpha.denominator)
     certificate = {
         "node": slowest.node,
         "direction": "out" if slowest.outward else "in",
@@ -91,11 +91,13 @@ class _Place:
     ticks: int
 
 
-def _slowest(topology: Topology, traffic: Traffic, ways: Ways, group: int, outward: bool) -> Iterator[_Place]:
+def _slowest(
+    topology: Topology, traffic: Traffic, distances: AlphaDistances, group: int, outward: bool
+) -> Iterator[_Place]:
     """Yield the slowest rank of a group among those whose data all of it needs, if there is one."""
     members, concerned = traffic.members[group], _concerned(traffic, group)
     if len(members) > 1 and len(concerned):
-        ticks = _Growth(topology, ways, members, outward).ticks(concerned)
+        ticks = _Growth(topology, distances, members, outward).ticks(concerned)
         worst = int(np.argmax(ticks))
         yield _Place(int(concerned[worst]), outward, len(members), int(ticks[worst]))
 
@@ -103,8 +105,8 @@ def _slowest(topology: Topology, traffic: Traffic, ways: Ways, group: int, outwa
 def _concerned(traffic: Traffic, group: int) -> Int32Array:
     """Return the members of a group whose data every other member needs."""
     members = traffic.members[group]
-    ways = np.unique(np.stack([traffic.pairs.start, traffic.pairs.end], axis=1), axis=0)
-    ends = np.bincount(ways[:, 0], minlength=len(traffic.group))[members]
+    joined = np.unique(np.stack([traffic.pairs.start, traffic.pairs.end], axis=1), axis=0)
+    ends = np.bincount(joined[:, 0], minlength=len(traffic.group))[members]
     return members[(traffic.spread[members] > 0) | (traffic.both[group] > 0) | (ends == len(members) - 1)]
 
 
@@ -115,24 +117,24 @@ def _forwarding(topology: Topology) -> BoolArray:
     return only
 
 
-def _tick(ways: Ways) -> int:
+def _tick(distances: AlphaDistances) -> int:
     """Return the length of a tick over α's denominator: their greatest divisor, if distances stay short."""
-    divisor = max(1, int(np.gcd.reduce(ways.topology.alpha.numerators)))
-    farthest = int(ways.nodes.max())
+    divisor = max(1, int(np.gcd.reduce(distances.topology.alpha.numerators)))
+    farthest = int(distances.nodes.max())
     return divisor * max(1, -(-farthest // (divisor * DISTANCE_TICKS)))
 
 
 @dataclass(frozen=True, eq=False)
-class _Wires:
+class _Links:
     """Links in the direction in which data spreads, α in ticks."""
 
     source: Int32Array
     target: Int32Array
     alpha: Int64Array
 
-    def chosen(self, which: BoolArray | Int64Array) -> _Wires:
+    def chosen(self, which: BoolArray | Int64Array) -> _Links:
         """Return some of them."""
-        return _Wires(self.source[which], self.target[which], self.alpha[which])
+        return _Links(self.source[which], self.target[which], self.alpha[which])
 
     def before(self, tick: int, table: Int64Array, column: Int32Array | None = None) -> Int64Array:
         """Return the table's entries an α before the tick: 0 before the beginning, and where α is 0.
@@ -149,7 +151,7 @@ class _Growth:
     """X in ticks, towards the ends of links (``outward``) or against them."""
 
     topology: Topology
-    ways: Ways
+    distances: AlphaDistances
     members: Int32Array
     outward: bool
 
@@ -157,13 +159,13 @@ class _Growth:
         """Return the first tick at which X reaches all members, for each of these ranks."""
         nodes = self.topology.num_nodes
         weight, forwards = np.bincount(self.members, minlength=nodes), _forwarding(self.topology)
-        at_once = np.isin(np.arange(nodes), self._wires.source[self._wires.alpha == 0])
-        ports, near = self._wires.chosen(forwards[self._wires.target]), self._near
+        at_once = np.isin(np.arange(nodes), self._links.source[self._links.alpha == 0])
+        ports, near = self._links.chosen(forwards[self._links.target]), self._near
         joined, back = self._joined
         x = np.zeros((MOST_TICKS, nodes), dtype=np.int64)
         onward = np.zeros((MOST_TICKS, len(joined.source)), dtype=np.int64)
         sums = np.zeros((MOST_TICKS, len(ports.source)), dtype=np.int64)
-        outlets = self._wires.chosen(forwards[self._wires.source])
+        outlets = self._links.chosen(forwards[self._links.source])
         first = np.full(nodes, MOST_TICKS)
         for tick in range(MOST_TICKS):
             total, most = weight.copy(), np.zeros_like(weight)
@@ -185,21 +187,21 @@ class _Growth:
         return first[concerned]
 
     @cached_property
-    def _wires(self) -> _Wires:
+    def _links(self) -> _Links:
         topology = self.topology
-        alpha = topology.alpha.numerators // _tick(self.ways)
+        alpha = topology.alpha.numerators // _tick(self.distances)
         ends = (topology.source, topology.target) if self.outward else (topology.target, topology.source)
-        return _Wires(*ends, alpha)
+        return _Links(*ends, alpha)
 
     @cached_property
-    def _joined(self) -> tuple[_Wires, Int64Array]:
+    def _joined(self) -> tuple[_Links, Int64Array]:
         """The fastest link between each two nodes that hear, and which of them leads back, -1 for none."""
         forwards, nodes = _forwarding(self.topology), self.topology.num_nodes
-        wires = self._wires.chosen(~forwards[self._wires.source] & ~forwards[self._wires.target])
-        pair = wires.source.astype(np.int64) * nodes + wires.target
-        fastest = np.lexsort((wires.alpha, pair))
+        links = self._links.chosen(~forwards[self._links.source] & ~forwards[self._links.target])
+        pair = links.source.astype(np.int64) * nodes + links.target
+        fastest = np.lexsort((links.alpha, pair))
         known, first = np.unique(pair[fastest], return_index=True)
-        joined = wires.chosen(fastest[first])
+        joined = links.chosen(fastest[first])
         backwards = joined.target.astype(np.int64) * nodes + joined.source
         place = np.minimum(np.searchsorted(known, backwards), max(0, len(known) - 1))
         return joined, np.where(known[place] == backwards, place, -1) if len(known) else place
@@ -207,8 +209,8 @@ class _Growth:
     @cached_property
     def _near(self) -> Int64Array:
         """int64 (ticks, nodes): the members within so many ticks of each node."""
-        distance = self.ways.nodes if self.outward else self.ways.nodes.T
-        away = distance[:, self.members] // _tick(self.ways)
+        distance = self.distances.nodes if self.outward else self.distances.nodes.T
+        away = distance[:, self.members] // _tick(self.distances)
         node = np.broadcast_to(np.arange(len(away))[:, None], away.shape)
         there = (away >= 0) & (away < MOST_TICKS)
         count = np.zeros((MOST_TICKS, len(away)), dtype=np.int64)

@@ -27,7 +27,7 @@ FLOAT_SLACK = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class Ways:
+class AlphaDistances:
     """The α-distances between ranks, a block of rows at a time where all together need much memory.
 
     Parameters
@@ -64,7 +64,7 @@ class Ways:
         return self.nodes[:ranks, :ranks]
 
 
-def distance_bound(topology: Topology, traffic: Traffic, ways: Ways) -> Bound | None:
+def distance_bound(topology: Topology, traffic: Traffic, distances: AlphaDistances) -> Bound | None:
     """Return the largest α-distance from a start to an end of one item; None if nothing moves.
 
     The certificate has both ranks and the nodes of a path.
@@ -73,10 +73,10 @@ def distance_bound(topology: Topology, traffic: Traffic, ways: Ways) -> Bound | 
     ----------
     topology, traffic
         The problem.
-    ways
+    distances
         The network's α-distances.
     """
-    found = [pair for first, rows in ways.blocks() for pair in _farthest_pairs(traffic, first, rows)]
+    found = [pair for first, rows in distances.blocks() for pair in _farthest_pairs(traffic, first, rows)]
     if not found:
         return None
     units, (origin, goal) = max(found, key=lambda row: row[0])
@@ -88,7 +88,7 @@ def distance_bound(topology: Topology, traffic: Traffic, ways: Ways) -> Bound | 
 
 
 def combined_bound(
-    topology: Topology, traffic: Traffic, ways: Ways, size: Fraction, bottleneck: BoolArray
+    topology: Topology, traffic: Traffic, distances: AlphaDistances, size: Fraction, bottleneck: BoolArray
 ) -> Bound | None:
     """Return the best α-β bound around each rank and over one cut; None if nothing moves.
 
@@ -97,7 +97,7 @@ def combined_bound(
 
     Parameters
     ----------
-    topology, traffic, ways
+    topology, traffic, distances
         As `distance_bound`.
     size
         M, bytes.
@@ -113,12 +113,12 @@ def combined_bound(
         ("out", _Arrivals.of(traffic.reverse), topology.egress, ~inside),
     )
     for direction, arrivals, bandwidth, near in sides:
-        for first, rows in ways.blocks(towards=direction == "in"):
-            for node, way in enumerate(rows, first):
-                search.offer(arrivals.at(node, way), bandwidth[node], _Place(node, direction))
+        for first, rows in distances.blocks(towards=direction == "in"):
+            for node, away in enumerate(rows, first):
+                search.offer(arrivals.at(node, away), bandwidth[node], _Place(node, direction))
                 if not near[node]:
-                    across.offer(arrivals.at(node, way, near), over, _Place(node, direction, over_cut=True))
-    _offer_whole_cut(across, traffic, ways, bottleneck, over)
+                    across.offer(arrivals.at(node, away, near), over, _Place(node, direction, over_cut=True))
+    _offer_whole_cut(across, traffic, distances, bottleneck, over)
     return max(search, across, key=lambda side: side.value).bound(topology, bottleneck)
 
 
@@ -144,16 +144,16 @@ def _farthest_pairs(traffic: Traffic, first: int, rows: Int64Array) -> Iterator[
 
 
 def _offer_whole_cut(
-    search: _Search, traffic: Traffic, ways: Ways, inside: BoolArray, bandwidth: Fraction
+    search: _Search, traffic: Traffic, distances: AlphaDistances, inside: BoolArray, bandwidth: Fraction
 ) -> None:
     """Offer the cut with the least distance across it, which all items that cross have to cover."""
     ranks = inside[: len(traffic.group)]
     share = traffic.crossing(inside)
     if share:
-        crossings = (rows[ranks[first : first + len(rows)]][:, ~ranks] for first, rows in ways.blocks())
+        crossings = (rows[ranks[first : first + len(rows)]][:, ~ranks] for first, rows in distances.blocks())
         least = np.array([min(block.min() for block in crossings if block.size)])
         units = np.array([share.numerator * (traffic.denominator // share.denominator)])
-        search.offer((least, units), bandwidth, _Place(over_cut=True))
+        search.offer(_Items(least, units), bandwidth, _Place(over_cut=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,10 +171,10 @@ class _Arrivals:
         first = np.searchsorted(ordered.end, np.arange(len(traffic.group) + 1))
         return cls(traffic, ordered, first)
 
-    def at(self, node: int, way: Int64Array, near: BoolArray | None = None) -> tuple[Int64Array, Int64Array]:
+    def at(self, node: int, away: Int64Array, near: BoolArray | None = None) -> _Items:
         """Return distances and shares of the items that end at `node` (and start in the mask `near`).
 
-        `way` has the distance from every rank to it.
+        `away` has the distance from every rank to it.
 
         An item of everyone's counts with its farthest contributor.
         """
@@ -186,12 +186,19 @@ class _Arrivals:
         if near is not None:
             starts, shares, others = starts[near[starts]], shares[near[starts]], others[near[others]]
         spread = self.traffic.spread[others]
-        distances, sizes = [way[starts], way[others[spread > 0]]], [shares, spread[spread > 0]]
+        distances, sizes = [away[starts], away[others[spread > 0]]], [shares, spread[spread > 0]]
         summed = self.traffic.collect[node] + self.traffic.both[group]
         if len(others) and summed:
-            distances.append(way[others].max(keepdims=True))
+            distances.append(away[others].max(keepdims=True))
             sizes.append(np.array([summed]))
-        return np.concatenate(distances), np.concatenate(sizes)
+        return _Items(np.concatenate(distances), np.concatenate(sizes))
+
+
+class _Items(NamedTuple):
+    """Items that pass one place, int64 each: over the denominators of α and of the shares."""
+
+    distance: Int64Array
+    share: Int64Array
 
 
 class _Place(NamedTuple):
@@ -213,7 +220,7 @@ class _Search:
     found: tuple[Fraction, Fraction, Fraction] | None = None  # h, share, bandwidth
     where: _Place = field(default_factory=_Place)
 
-    def offer(self, items: tuple[Int64Array, Int64Array], bandwidth: Fraction, where: _Place) -> None:
+    def offer(self, items: _Items, bandwidth: Fraction, where: _Place) -> None:
         """Take these items into account: for each h among their distances, those at h or more."""
         distance, share = items
         if not len(distance):

@@ -1,19 +1,23 @@
-"""All bounds of a problem, the best of them, and the line that ``tutti bound --json`` prints."""
+"""All bounds of a problem, the best of them, and the line that ``tutti bound --json`` prints.
+
+Two kinds are by-products of the exact methods above this folder, which know how to find them. They are named
+in `ELSEWHERE` and looked up when they are first asked for, so that nothing here depends on those methods.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import cache
+from pkgutil import resolve_name
 from typing import Any
 
 import numpy as np
 
-from models.all_to_all.bound import mcf_bound
-from models.allreduce_lp.bound import lp_bound
 from models.bounds.bandwidth import cut_bound, degree_bound
 from models.bounds.bound import SECONDS_PER_BYTE, Bound
 from models.bounds.growth import growth_bound
-from models.bounds.latency import Ways, combined_bound, distance_bound
+from models.bounds.latency import AlphaDistances, combined_bound, distance_bound
 from models.bounds.partition import partition_bound
 from models.bounds.traffic import Traffic
 from schedules.collective import Collective
@@ -23,6 +27,20 @@ from topologies.topology import Topology
 
 GIGABYTE = 10**9
 MICROSECONDS = 10**6
+
+ELSEWHERE = {
+    "mcf": "models.all_to_all.bound:mcf_bound",
+    "lp": "models.allreduce_lp.bound:lp_bound",
+}
+"""Kinds of bounds that are found by a method's own folder: the module, and the function in it that returns
+the bound or None. A new one is a line here, its proof in `models.bounds.check`."""
+
+
+@cache
+def _finder(kind: str) -> Callable[..., Bound | None]:
+    """Return the function that finds the bound of a kind in `ELSEWHERE`; imports its module."""
+    function: Callable[..., Bound | None] = resolve_name(ELSEWHERE[kind])
+    return function
 
 
 def lower_bounds(
@@ -60,17 +78,17 @@ def lower_bounds(
         raise InputError(f"size {size} bytes; it must be positive")
     traffic = Traffic.of(collective)
     cut, partition = cut_bound(topology, traffic), partition_bound(topology, traffic)
-    flow = mcf_bound(topology, collective, asked=lp)
+    flow = _finder("mcf")(topology, collective, asked=lp)
     bounds = [cut, degree_bound(topology, traffic), *(bound for bound in (partition, flow) if bound)]
     if size is None:
         return bounds
     inside = np.zeros(topology.num_nodes, dtype=bool)
     inside[[*cut.certificate["ranks"], *cut.certificate["switches"]]] = True
-    ways = Ways(topology)
+    distances = AlphaDistances(topology)
     timed = (
-        distance_bound(topology, traffic, ways),
-        combined_bound(topology, traffic, ways, Fraction(size), inside),
-        growth_bound(topology, traffic, ways),
+        distance_bound(topology, traffic, distances),
+        combined_bound(topology, traffic, distances, Fraction(size), inside),
+        growth_bound(topology, traffic, distances),
     )
     return [*bounds, *(bound for bound in timed if bound)]
 
@@ -110,7 +128,7 @@ def bound_document(
     found = list(bounds) if bounds is not None else lower_bounds(topology, collective, size, lp=lp)
     best = _best(found, size)
     partition = next((bound for bound in found if bound.kind == "partition"), None)
-    trees = lp_bound(topology, collective, partition, asked=lp)
+    trees = _finder("lp")(topology, collective, partition, asked=lp)
     rate = best.value if size is None else best.time(size) / size
     return {
         "topology": topology.name,

@@ -7,6 +7,7 @@ it is. Items without size, and those that start where they end, are left out.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -47,7 +48,7 @@ class Traffic:
         Of all shares, which are in units of M.
     """
 
-    members: tuple[Int32Array, ...]
+    members: Sequence[Int32Array]
     group: Int32Array
     pairs: Pairs
     spread: Int64Array

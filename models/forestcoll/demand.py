@@ -23,7 +23,7 @@ from topologies.topology import Topology
 
 
 @dataclass(frozen=True, eq=False)
-class Demand:
+class PackingDemand:
     """A packing problem in which every rank is spanned.
 
     Parameters
@@ -39,7 +39,7 @@ class Demand:
     weights: Rationals | None
 
     @classmethod
-    def of(cls, topology: Topology, what: Collective) -> Demand:
+    def of(cls, topology: Topology, what: Collective) -> PackingDemand:
         """Return the demand of an allgather, or of a broadcast, in one group."""
         members = what.members[0]
         if what.kind is Kind.BROADCAST:
@@ -47,6 +47,13 @@ class Demand:
             return cls(_among(topology, members), Rationals.of(one))
         weights = None if what.items.share.uniform else what.items.share
         return cls(_among(topology, members), weights)
+
+    @property
+    def num_roots(self) -> int:
+        """How many ranks are the root of something."""
+        if self.weights is None:
+            return self.topology.num_ranks
+        return int(np.count_nonzero(self.weights.numerators))
 
     @property
     def scale(self) -> Fraction:

@@ -8,11 +8,12 @@ short of some rank, lets enough out:
 
     \sum_{e \in δ^+(S)} ⌊U b_e⌋ \ge k·|S ∩ V_c|.
 
-The paper searches U* by bisection to a tolerance. Here it is raised from cut to cut, as `models.cut` raises
-1/x*: start at the U that serves all sets around a single rank; when some rank can't be sent everything, its
-minimum cut S needs a larger U, and the smallest that serves S is the next one to try. Every U on the way is
-a lower bound of U*, so the first to serve all ranks is U*, exactly. Theorem 35: U*/k ≤ 1/x* + 1/(k·min b).
-Since 1/x* itself is not needed, capacities are numbers of trees, which fit 64 bits whatever the bandwidths.
+The paper searches U* by bisection to a tolerance. Here it is raised from cut to cut, as
+`models.bounds.bottleneck_cut` raises 1/x*: start at the U that serves all sets around a single rank; when
+some rank can't be sent everything, its minimum cut S needs a larger U, and the smallest that serves S is the
+next one to try. Every U on the way is a lower bound of U*, so the first to serve all ranks is U*, exactly.
+Theorem 35: U*/k ≤ 1/x* + 1/(k·min b). Since 1/x* itself is not needed, capacities are numbers of trees, which
+fit 64 bits whatever the bandwidths.
 
 Rounded capacities need not be balanced where the two directions of a link differ. Switch removal needs them
 so at switches: spare units at a switch are taken off again where every rank can still be sent everything.
@@ -27,7 +28,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from models.cut import node_cut
+from models.bounds.bottleneck_cut import node_cut
 from topologies.errors import NoSchedule
 from topologies.exact import INT64_MAX, BoolArray, Int64Array, Rationals
 from topologies.maxflow import DinicNetwork
@@ -64,7 +65,7 @@ def fixed_k_ratio(topology: Topology, k: int, weights: Iterable[Fraction | int] 
     k
         1 to `topologies.scaling.MOST_TREES`.
     weights
-        As `models.cut.bottleneck_cut`; default 1 each.
+        As `models.bounds.bottleneck_cut.bottleneck_cut`; default 1 each.
 
     Raises
     ------

@@ -11,17 +11,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from models.cut import bottleneck_cut
-from models.forestcoll.demand import Demand
+from models.bounds.bottleneck_cut import Cut, binary_search_cut, bottleneck_cut
+from models.forestcoll.demand import PackingDemand
 from models.forestcoll.fixed_k import fixed_k_capacities
-from models.forestcoll.multicast import Traffic, multicast
+from models.forestcoll.multicast import TrafficTotals, multicast
 from models.forestcoll.schedule import forest_schedule
 from schedules.capabilities import Capabilities, Groups, Switches
 from schedules.collective import Kind
@@ -30,7 +30,7 @@ from schedules.method import Method, Problem
 from schedules.reverse import reverse
 from schedules.schedule import Schedule
 from topologies.aligning import align_trees
-from topologies.errors import InputError, NoSchedule
+from topologies.errors import InputError, NoSchedule, suggestion
 from topologies.exact import Int64Array
 from topologies.forest import Forest, LogicalNetwork
 from topologies.growing import grow_trees
@@ -46,6 +46,16 @@ KINDS = (Kind.ALLGATHER, Kind.REDUCE_SCATTER, Kind.ALLREDUCE, Kind.BROADCAST, Ki
 _SMALL = 1 << 15
 """Roots times nodes times links below which the exact algorithms take tenths of a second."""
 
+AUTO, BINARY, NEWTON = "auto", "binary", "newton"
+SEARCHES = {BINARY: binary_search_cut, NEWTON: bottleneck_cut}
+
+BINARY_ARCS = 1000
+"""Links, and ranks with data, up to which ``auto`` searches by Algorithm 1.
+
+Measured on one core, CPU ms: 2 and 9 on ``dgx_a100:2`` and ``mi250:2`` (80 and 320 arcs), 33 on
+``dgx_a100:16`` (640), 53 on ``hypercube:7`` (1,024), 105 on ``ring:256`` (768), the longest seen; Newton's
+method takes 1 to 3."""
+
 
 @dataclass(frozen=True)
 class ForestcollOptions:
@@ -60,16 +70,21 @@ class ForestcollOptions:
         Whether guesses are tried before the exact algorithms. Throughput is the same; heights may differ.
     multicast
         Whether switches that can multicast or aggregate do so (4.5.6).
+    search
+        How the bottleneck cut is found: ``"binary"``, Algorithm 1 with OR-Tools' max-flow; ``"newton"``, from
+        cut to cut; ``"auto"``: Algorithm 1 up to `BINARY_ARCS` arcs where its numbers fit 64 bits. They
+        give the same ratio, and with `trees` there is no cut to find.
 
     Raises
     ------
     InputError
-        If `trees` is no whole number or below 1.
+        If `trees` is no whole number or below 1, or there is no such search.
     """
 
     trees: int | None = None
     fast: bool = True
     multicast: bool = True
+    search: str = AUTO
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -78,6 +93,9 @@ class ForestcollOptions:
             raise InputError(
                 f"forestcoll option trees is {self.trees}; it must be a whole number, at least 1"
             )
+        if self.search not in (AUTO, *SEARCHES):
+            allowed = suggestion(str(self.search), (AUTO, *SEARCHES))
+            raise InputError(f"forestcoll option search is '{self.search}'{allowed}")
 
 
 def synthesize(problem: Problem, options: ForestcollOptions, rng: np.random.Generator) -> Schedule:
@@ -94,23 +112,23 @@ def synthesize(problem: Problem, options: ForestcollOptions, rng: np.random.Gene
         If the optimum needs more trees than are allowed, if numbers are too far apart for 64 bits, if `trees`
         leaves a switch that can't be removed, or if the table would be too large.
     """
-    schedule, traffic = _made(options, problem)
+    schedule, traffic = _schedule(options, problem)
     columns = [each.columns(suffix) for suffix, each in traffic.items()]
     return schedule.replace(stats={**schedule.stats, **{k: v for part in columns for k, v in part.items()}})
 
 
-Loads = Mapping[str, Traffic]
+Loads = Mapping[str, TrafficTotals]
 """The traffic of a schedule (``""``) and, where switches multicast, without (``"_unicast"``)."""
 
 
-def _made(options: ForestcollOptions, problem: Problem) -> tuple[Schedule, Loads]:
+def _schedule(options: ForestcollOptions, problem: Problem) -> tuple[Schedule, Loads]:
     """Return a schedule and its traffic."""
     what = problem.collective
     if what.kind in (Kind.ALLGATHER, Kind.BROADCAST):
         return _spread(options, problem)
     if what.kind is Kind.ALLREDUCE:
         halves = [Problem(problem.topology, what.with_kind(k)) for k in (Kind.REDUCE_SCATTER, Kind.ALLGATHER)]
-        return _composed(*(_made(options, half) for half in halves))
+        return _composed(*(_schedule(options, half) for half in halves))
     schedule, traffic = _spread(options, Problem(transpose(problem.topology), what.reverse))
     return reverse(schedule, problem.topology), {suffix: each.reverse for suffix, each in traffic.items()}
 
@@ -131,54 +149,69 @@ def _composed(
 
 def _spread(options: ForestcollOptions, problem: Problem) -> tuple[Schedule, Loads]:
     """Return the schedule of an allgather or a broadcast, and its traffic."""
-    demand, watch = Demand.of(problem.topology, problem.collective), _Watch()
+    demand, watch = PackingDemand.of(problem.topology, problem.collective), _Stopwatches()
     with watch("search_s"):
-        k, ratio, capacity = _capacities(demand, options.trees)
+        k, ratio, capacity, searched = _capacities(demand, options)
     network, forest = _trees(demand, capacity, k, options.fast, watch)
     with watch("build_s"):
         reaching = demand.connected(network) if problem.collective.kind is Kind.ALLGATHER else network
         schedule = forest_schedule(problem.topology, problem.collective, reaching, forest, k)
-    stats: dict[str, Any] = {**watch.seconds, "trees": k}
+    stats: dict[str, Any] = {**watch.seconds, **searched, "trees": k}
     stats |= {"height": largest_height(forest), "mean_height": float(mean_height(forest))}
     traffic = {}
     if options.multicast and problem.topology.multicast:
-        traffic["_unicast"] = Traffic.of(schedule)
+        traffic["_unicast"] = TrafficTotals.of(schedule)
         schedule = multicast(schedule)
-    traffic[""] = Traffic.of(schedule)
+    traffic[""] = TrafficTotals.of(schedule)
     return schedule.replace(claims={"congestion": ratio * demand.scale}, stats=stats), traffic
 
 
-def _capacities(demand: Demand, trees: int | None) -> tuple[int, Fraction, Int64Array]:
-    """Return k, 1/x* (or its like for k fixed) and how many trees each link carries."""
-    if trees is not None:
-        fixed = fixed_k_capacities(demand.topology, trees, demand.weights)
-        return trees, fixed.ratio, fixed.capacity
+def _capacities(
+    demand: PackingDemand, options: ForestcollOptions
+) -> tuple[int, Fraction, Int64Array, dict[str, str]]:
+    """Return k, 1/x* (or its like for k fixed), how many trees each link carries, and how that was found."""
+    if options.trees is not None:
+        fixed = fixed_k_capacities(demand.topology, options.trees, demand.weights)
+        return options.trees, fixed.ratio, fixed.capacity, {}
     try:
-        ratio = bottleneck_cut(demand.topology, demand.weights).ratio
+        search, cut = _bottleneck(demand, options.search)
     except InputError as error:  # weights are right, so these are numbers that 64 bits do not hold
         raise NoSchedule(str(error)) from error
-    k, capacity = tree_capacities(demand.topology, ratio, demand.weights)
-    return k, ratio, capacity
+    k, capacity = tree_capacities(demand.topology, cut.ratio, demand.weights)
+    return k, cut.ratio, capacity, {"search": search} | ({"solver": "ortools"} if search == BINARY else {})
+
+
+def _bottleneck(demand: PackingDemand, search: str) -> tuple[str, Cut]:
+    """Return the bottleneck cut, and by which search it was found."""
+    if search != AUTO:
+        return search, SEARCHES[search](demand.topology, demand.weights)
+    arcs = demand.topology.num_links + demand.num_roots
+    if arcs <= BINARY_ARCS:
+        with suppress(InputError):  # X² enters the capacities, which Newton's method does without
+            return BINARY, binary_search_cut(demand.topology, demand.weights)
+    return NEWTON, bottleneck_cut(demand.topology, demand.weights)
 
 
 def _trees(
-    demand: Demand, capacity: Int64Array, k: int, fast: bool, watch: _Watch
+    demand: PackingDemand, capacity: Int64Array, k: int, fast: bool, watch: _Stopwatches
 ) -> tuple[LogicalNetwork, Forest]:
-    """Return the network without switches and the trees; where both ways are cheap, of both the lower trees.
+    """Return the network without switches and the trees; where guesses and exact trees are cheap, the lower.
 
     Guesses are not made for a single root, whose trees the exact algorithm finds in no time.
     """
     topology = demand.topology
-    roots = topology.num_ranks if demand.weights is None else np.count_nonzero(demand.weights.numerators)
-    small = int(roots) * topology.num_nodes * topology.num_links <= _SMALL
-    ways = [True] * (fast and not (small and roots == 1))
-    ways += [False] * (small or not fast)
-    found = [_made_by(demand, capacity, k, way, watch) for way in ways]
-    return min(found, key=lambda made: (largest_height(made[1]), mean_height(made[1]), len(made[1])))
+    roots = demand.num_roots
+    small = roots * topology.num_nodes * topology.num_links <= _SMALL
+    found = []
+    if fast and not (small and roots == 1):
+        found.append(_packed(demand, capacity, k, True, watch))
+    if small or not fast:
+        found.append(_packed(demand, capacity, k, False, watch))
+    return min(found, key=lambda pair: (largest_height(pair[1]), mean_height(pair[1]), len(pair[1])))
 
 
-def _made_by(
-    demand: Demand, capacity: Int64Array, k: int, fast: bool, watch: _Watch
+def _packed(
+    demand: PackingDemand, capacity: Int64Array, k: int, fast: bool, watch: _Stopwatches
 ) -> tuple[LogicalNetwork, Forest]:
     """Return network and trees, guessed first if `fast`."""
     with watch("removal_s"):
@@ -193,7 +226,7 @@ def _made_by(
 
 
 @dataclass
-class _Watch:
+class _Stopwatches:
     """Seconds of each part."""
 
     seconds: dict[str, float] = field(default_factory=dict)

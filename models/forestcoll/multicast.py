@@ -53,12 +53,12 @@ def multicast(schedule: Schedule) -> Schedule:
     able[sorted(topology.multicast)] = np.arange(len(topology.multicast))
     stops = _stops(schedule.route_table, topology.source, able)
     count = np.ones(len(schedule), dtype=np.int32) if schedule.count is None else schedule.count
-    rows = (schedule.chunk, count, schedule.route)
+    rows, offsets = (schedule.chunk, count, schedule.route), schedule.route_table.offsets
     state = np.zeros((len(topology.multicast), len(schedule.chunks)), dtype=np.uint8)
-    _note_passing(rows, schedule.route_table.offsets, stops, state)
-    size = _cut(rows, schedule.route_table.offsets, stops, state.copy(), np.empty((0, 5), np.int32))
+    _note_passing(*rows, offsets, stops, state)
+    size = _cut(*rows, offsets, stops, state.copy(), np.empty((0, 5), np.int32))
     pieces = np.empty((size, 5), dtype=np.int32)
-    _cut(rows, schedule.route_table.offsets, stops, state, pieces)
+    _cut(*rows, offsets, stops, state, pieces)
     routes, route = _subroutes(schedule.route_table, pieces[:, 2:])
     count = pieces[:, 1]
     return schedule.replace(
@@ -67,7 +67,7 @@ def multicast(schedule: Schedule) -> Schedule:
 
 
 @dataclass(frozen=True, eq=False)
-class Traffic:
+class TrafficTotals:
     """What a schedule makes ranks and links carry, in units of M.
 
     Parameters
@@ -83,7 +83,7 @@ class Traffic:
     links: float
 
     @classmethod
-    def of(cls, schedule: Schedule) -> Traffic:
+    def of(cls, schedule: Schedule) -> TrafficTotals:
         """Return that of a schedule."""
         topology = schedule.topology
         load = link_loads(schedule) / schedule.chunks.denominator
@@ -94,13 +94,13 @@ class Traffic:
         return cls(sent[:ranks], received[:ranks], float(load.sum()))
 
     @property
-    def reverse(self) -> Traffic:
+    def reverse(self) -> TrafficTotals:
         """That of the schedule run backwards."""
-        return Traffic(self.received, self.sent, self.links)
+        return TrafficTotals(self.received, self.sent, self.links)
 
-    def __add__(self, other: Traffic) -> Traffic:
+    def __add__(self, other: TrafficTotals) -> TrafficTotals:
         """Return that of both schedules together."""
-        return Traffic(self.sent + other.sent, self.received + other.received, self.links + other.links)
+        return TrafficTotals(self.sent + other.sent, self.received + other.received, self.links + other.links)
 
     def columns(self, suffix: str = "") -> dict[str, float]:
         """Return what the busiest rank sends and receives and all links carry, as columns of results."""
@@ -133,13 +133,14 @@ def _keep_last(offsets: Int64Array, stops: Int32Array) -> None:
 
 @njit(cache=True)
 def _note_passing(
-    rows: tuple[Int32Array, Int32Array, Int32Array],
+    chunk: Int32Array,
+    count: Int32Array,
+    route: Int32Array,
     offsets: Int64Array,
     stops: Int32Array,
     state: Any,
 ) -> None:
     """Note for each switch and chunk whether it passes once or more often."""
-    chunk, count, route = rows
     for row in range(len(route)):
         for at in range(offsets[route[row]], offsets[route[row] + 1]):
             if stops[at] != _NONE:
@@ -149,7 +150,9 @@ def _note_passing(
 
 @njit(cache=True)
 def _cut(
-    rows: tuple[Int32Array, Int32Array, Int32Array],
+    chunk: Int32Array,
+    count: Int32Array,
+    route: Int32Array,
     offsets: Int64Array,
     stops: Int32Array,
     state: Any,
@@ -159,15 +162,14 @@ def _cut(
 
     A piece is the links from to to - 1 of its route. Chunks of a row that are cut alike stay together.
     """
-    chunk, count, route = rows
     number = 0
     for row in range(len(route)):
         begin, end = offsets[route[row]], offsets[route[row] + 1]
         first, last = chunk[row], chunk[row] + count[row]
         while first < last:
-            start, cuts = _way(begin, end, stops, state, first)
+            start, cuts = _start_and_cuts(begin, end, stops, state, first)
             after = first + 1
-            while after < last and _way(begin, end, stops, state, after) == (start, cuts):
+            while after < last and _start_and_cuts(begin, end, stops, state, after) == (start, cuts):
                 after += 1
             came = start
             for at in range(start + 1, end - begin + 1):
@@ -185,7 +187,7 @@ def _cut(
 
 
 @njit(cache=True)
-def _way(begin: int, end: int, stops: Int32Array, state: Any, cell: int) -> tuple[int, int]:
+def _start_and_cuts(begin: int, end: int, stops: Int32Array, state: Any, cell: int) -> tuple[int, int]:
     """Return from which link of its route a chunk is sent on, and a mask of the links it is cut before."""
     start, cuts = 0, 0
     for at in range(end - begin):

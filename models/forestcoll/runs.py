@@ -89,8 +89,8 @@ def _join(parent: Int32Array, first: Int64Array, depth: Int64Array) -> None:
                 continue
             stamp += 2
             if not (
-                _waits(parent, first, (tree, head), before, (mark, stack, stamp))
-                or _waits(parent, first, (before, head), tree, (mark, stack, stamp + 1))
+                _waits(parent, first, tree, head, before, mark, stack, stamp)
+                or _waits(parent, first, before, head, tree, mark, stack, stamp + 1)
             ):
                 other = tree
                 while other < len(parent) and first[other, head] == tree:
@@ -105,14 +105,18 @@ def _join(parent: Int32Array, first: Int64Array, depth: Int64Array) -> None:
 def _waits(
     parent: Int32Array,
     first: Int64Array,
-    message: tuple[int, int],
+    start: int,
+    head: int,
     goal: int,
-    work: tuple[Int64Array, Int64Array, int],
+    mark: Int64Array,
+    stack: Int64Array,
+    stamp: int,
 ) -> bool:
-    """Whether a message (first tree, rank) needs, by way of others, that to its rank from tree `goal` on."""
-    mark, stack, stamp = work
-    head = message[1]
-    stack[0, 0], stack[1, 0] = message
+    """Whether the message to `head` from tree `start` on needs, through others, that from tree `goal` on.
+
+    `mark` holds the `stamp` of the last search that met a message, `stack` those still to be followed.
+    """
+    stack[0, 0], stack[1, 0] = start, head
     count = 1
     while count > 0:
         count -= 1

@@ -13,7 +13,7 @@ from expansions.finder import Candidate, Finder, bandwidth_factor, frontier, moo
 from expansions.prediction import KNOWN, Prediction, predict
 from experiments.cli import main
 from models.bfb import workloads
-from models.bfb.transitive import transitive_cost
+from models.bfb.translations import transitive_cost
 from topologies import InputError, NoSchedule, parse_topology
 from topologies.expressions import Base, Both
 from topologies.isomorphism import is_reverse_symmetric

@@ -16,7 +16,7 @@ from models.allreduce_lp.rounding import rounded_plan
 from models.allreduce_lp.shares import halves
 from models.allreduce_lp.vertex import solve_exactly
 from models.bounds import lower_bounds
-from models.cut import bottleneck_cut
+from models.bounds.bottleneck_cut import bottleneck_cut
 from models.solvers import GlopOptions, HighsOptions, compile_model, registry, solve
 from models.solvers.backend import Backend
 from models.solvers.features import Feature

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from models.cut import bottleneck_cut
+from models.bounds.bottleneck_cut import bottleneck_cut
 from topologies import InputError, fat_tree, rail_only, rail_spine, torus, torus_of_boxes
 
 GB = 10**9

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from models.cut import bottleneck_cut
+from models.bounds.bottleneck_cut import bottleneck_cut
 from tests.topologies.eulerian import congestion, out_trees, random_eulerian, routes_are_paths, worst_ratio
 from topologies import parse_topology
 from topologies.forest import LogicalNetwork, check_forest

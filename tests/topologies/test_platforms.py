@@ -7,7 +7,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from models.cut import bottleneck_cut
+from models.bounds.bottleneck_cut import bottleneck_cut
 from topologies import DEFAULT_ALPHA, InputError, dgx_a100, dgx_h100, keep_ranks, mi250, parse_topology
 
 GB = 10**9

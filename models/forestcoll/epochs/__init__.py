@@ -1,5 +1,9 @@
-"""Trees made together with the times of their edges: few long messages, and no link idle at the end."""
+"""Trees made together with the times of their edges: few long messages, and no link idle at the end.
 
-from models.forestcoll.epochs.method import planned_schedule
+Read `schedule`, which turns trees into schedules, then `column_generation`, which finds the trees, over what
+`epoch_links` offers and under the prices that `pricing` makes trees cheap for.
+"""
+
+from models.forestcoll.epochs.schedule import planned_schedule
 
 __all__ = ["planned_schedule"]

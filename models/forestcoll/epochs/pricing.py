@@ -1,7 +1,7 @@
 """Cheap trees: every rank gets the data once, in an epoch after the one in which its parent got it.
 
 A tree is given by the parent of each rank (-1: the root) and the epoch in which it sends (-1 at the root);
-its price is the sum of prices[parent, rank, epoch]. Trees begin by inserting the nearest rank and the way to
+its price is the sum of prices[parent, rank, epoch]. Trees begin by inserting the nearest rank and the path to
 it, one after the other (Takahashi, Matsuyama, Mathematica Japonica 1980, over ranks and epochs), and are
 improved by moving one branch at a time to its best parent, with the best epochs within it.
 """
@@ -62,7 +62,7 @@ def improve(prices: FloatArray, parent: Int64Array, epoch: Int64Array, rng: np.r
             if parent[rank] >= 0:
                 size = _branch(rank, parent, epoch, branch, inside)
                 _price_branch(prices, parent, branch[:size], below, choice)
-                changed |= _move(rank, prices, (parent, epoch), below, inside)
+                changed |= _move(rank, prices, parent, epoch, below, inside)
                 for other in branch[1:size]:
                     epoch[other] = choice[other, epoch[parent[other]]]
     cost = 0.0
@@ -113,12 +113,12 @@ def _price_branch(
 def _move(
     rank: int,
     prices: FloatArray,
-    tree: tuple[Int64Array, Int64Array],
+    parent: Int64Array,
+    epoch: Int64Array,
     below: FloatArray,
     inside: BoolArray,
 ) -> bool:
     """Give a branch its best parent and epoch; return whether it got cheaper."""
-    parent, epoch = tree
     least = prices[parent[rank], rank, epoch[rank]] + below[rank, epoch[rank]]
     least -= LEAST_GAIN * abs(least)
     moved = False
@@ -135,7 +135,7 @@ def _move(
 
 @njit(cache=True)
 def _inserted(prices: FloatArray, root: int, parent: Int64Array, epoch: Int64Array) -> bool:
-    """Grow a tree by the nearest rank and all on the way to it; return whether it spans."""
+    """Grow a tree by the nearest rank and all on the path to it; return whether it spans."""
     ranks = len(prices)
     parent[root] = -1
     far, via = np.empty(prices.shape[1:]), np.empty(prices.shape[1:], np.int64)

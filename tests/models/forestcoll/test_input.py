@@ -12,7 +12,7 @@ from experiments.registry import METHODS
 from experiments.runner.config import read_config
 from experiments.runner.plan import make_plan
 from experiments.runner.tasks import Workplace, perform
-from models.cut import bottleneck_cut, node_cut
+from models.bounds.bottleneck_cut import bottleneck_cut, node_cut
 from models.forestcoll import METHOD, ForestcollOptions
 from models.forestcoll.fixed_k import fixed_k_ratio
 from schedules import Problem, collective

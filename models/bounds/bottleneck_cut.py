@@ -98,7 +98,7 @@ def bottleneck_cut(
     >>> bottleneck_cut(path).ratio * 50 * 10**9
     Fraction(2, 1)
     """
-    demand = _Demand.of(topology, weights, sinks)
+    demand = _CutProblem.of(topology, weights, sinks)
     cut = demand.worst_node_cut()
     if cut.ratio == 0:
         return cut
@@ -118,7 +118,7 @@ def node_cut(topology: Topology, weights: Iterable[Fraction | int] | None = None
 
     Parameters and raises as `bottleneck_cut`, but for bandwidths that only its flows can't hold.
     """
-    return _Demand.of(topology, weights, None).worst_node_cut()
+    return _CutProblem.of(topology, weights, None).worst_node_cut()
 
 
 def binary_search_cut(
@@ -136,7 +136,7 @@ def binary_search_cut(
     Parameters, returns and raises as `bottleneck_cut`; refuses a larger part of the networks, since X² enters
     the capacities.
     """
-    demand = _Demand.of(topology, weights, sinks)
+    demand = _CutProblem.of(topology, weights, sinks)
     cut = demand.worst_node_cut()
     if cut.ratio == 0:
         return cut
@@ -158,7 +158,7 @@ def binary_search_cut(
 
 
 @dataclass(frozen=True, eq=False)
-class _Demand:
+class _CutProblem:
     """A question about cuts, in integers: bandwidths over `unit`, weights over `weight_unit`."""
 
     name: str
@@ -173,7 +173,7 @@ class _Demand:
     @classmethod
     def of(
         cls, topology: Topology, weights: Iterable[Fraction | int] | None, sinks: Sequence[int] | None
-    ) -> _Demand:
+    ) -> _CutProblem:
         given = Rationals.of([1] * topology.num_ranks if weights is None else weights)
         ends = tuple(range(topology.num_ranks)) if sinks is None else tuple(int(t) for t in sinks)
         _check_demand(topology, given, ends)
@@ -238,7 +238,7 @@ class _Demand:
         return full
 
 
-def _overwhelmed(demand: _Demand, network: FlowNetwork, ratio: Fraction) -> Cut | None:
+def _overwhelmed(demand: _CutProblem, network: FlowNetwork, ratio: Fraction) -> Cut | None:
     """Return a cut whose ratio exceeds `ratio`, or None if there is none: a max-flow to each sink."""
     full = demand.load(network, ratio)
     for sink in demand.sinks:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from experiments.cli import main
-from models.cut import binary_search_cut
+from models.bounds.bottleneck_cut import binary_search_cut
 from models.forestcoll import METHOD, ForestcollOptions
 from models.forestcoll.fixed_k import fixed_k_ratio
 from schedules import Problem, collective

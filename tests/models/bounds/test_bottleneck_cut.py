@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from models.cut import binary_search_cut, bottleneck_cut
+from models.bounds.bottleneck_cut import binary_search_cut, bottleneck_cut
 from topologies import InputError, Link, Topology
 from topologies.text import parse_topology
 

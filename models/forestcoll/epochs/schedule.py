@@ -1,24 +1,85 @@
-"""From trees in epochs to a schedule: what a line carries in an epoch is one message on each of its routes.
+"""From trees in epochs to schedules: allgather, its mirror reduce-scatter, and both in turn, allreduce.
 
-A line of several parallel routes is loaded evenly: what it carries in an epoch is laid in a row and cut into
-as many equal parts, and what lies across a cut is cut in two.
+What a line carries in an epoch is one message on each of its routes. A line of several parallel routes is
+loaded evenly: what it carries in an epoch is laid in a row and cut into as many equal parts, and what lies
+across a cut is cut in two.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 
-from models.forestcoll.epochs.plan import Plan
-from schedules.collective import Collective
+from models.forestcoll.epochs.column_generation import EpochPlan, planned
+from models.forestcoll.epochs.epoch_links import links_between
+from schedules.collective import Collective, Kind, collective
+from schedules.compose import compose_allreduce
 from schedules.listing import in_messages
+from schedules.method import Problem
+from schedules.reverse import reverse
 from schedules.schedule import Chunks, Clock, Routes, Schedule
+from topologies.errors import Unsupported
 from topologies.exact import Int64Array, offsets_of
+from topologies.topology import Topology
+from topologies.transforms import transpose
 
+KINDS = (Kind.ALLGATHER, Kind.REDUCE_SCATTER, Kind.ALLREDUCE)
 PARTS = 2**24
 """Units of a shard, to which weights are rounded."""
+
+
+def planned_schedule(problem: Problem, seconds: float, rng: np.random.Generator) -> Schedule:
+    """Return a time-clock schedule by trees made for the size together with the times of their edges.
+
+    Parameters
+    ----------
+    problem
+        An allgather, a reduce-scatter or an allreduce of all ranks, with equal shards, and its size.
+    seconds
+        After so many it goes no further.
+    rng
+        For what is drawn.
+
+    Raises
+    ------
+    Unsupported
+        If it is another collective, or the network is not as `models.forestcoll.epochs.epoch_links` needs it.
+    NoSchedule
+        If no tree is found.
+    InputError
+        If a message lasts more ticks than 64 bits hold.
+    """
+    what, network, size = problem.collective, problem.topology, problem.size or Fraction(1)
+    if what.kind not in KINDS or not what.plain:
+        raise Unsupported(
+            f"trees in epochs: {what}; allgather, reduce-scatter or allreduce of all ranks, equal shards"
+        )
+    gather = collective(Kind.ALLGATHER, network.num_ranks)
+    if what.kind is Kind.ALLGATHER:
+        return schedule_of(planned(network, size, seconds, rng), gather, size)
+    turned = transpose(network)
+    if what.kind is Kind.REDUCE_SCATTER:
+        return reverse(schedule_of(planned(turned, size, seconds, rng), gather, size), network)
+    if _alike(network, turned):
+        plan = planned(network, size, seconds, rng)
+        other = replace(plan, lines=replace(plan.lines, topology=turned, links=links_between(turned)))
+    else:
+        plan, other = (planned(each, size, seconds / 2, rng) for each in (network, turned))
+    scattered = reverse(schedule_of(other, gather, size), network)
+    return compose_allreduce(scattered, schedule_of(plan, gather, size))
+
+
+def _alike(one: Topology, other: Topology) -> bool:
+    """Whether two networks have the same lines, so that one's plan is the other's."""
+    kinds = [{ends: _kinds(each, ids) for ends, ids in links_between(each).items()} for each in (one, other)]
+    return kinds[0] == kinds[1]
+
+
+def _kinds(network: Topology, links: list[int]) -> list[tuple[Fraction, Fraction]]:
+    return [(network.bandwidth[link], network.alpha[link]) for link in links]
 
 
 class _Edges(NamedTuple):
@@ -35,7 +96,7 @@ class _Edges(NamedTuple):
         return _Edges(*(column[chosen] for column in self))
 
 
-def schedule_of(plan: Plan, what: Collective, size: Fraction) -> Schedule:
+def schedule_of(plan: EpochPlan, what: Collective, size: Fraction) -> Schedule:
     """Return the time-clock schedule of an allgather by these trees, for M = `size` bytes.
 
     A message goes as soon as its data is there and its links are free of those before it.
@@ -60,7 +121,7 @@ def schedule_of(plan: Plan, what: Collective, size: Fraction) -> Schedule:
     return in_messages(flow, edges.epoch[order], size)
 
 
-def _images(plan: Plan) -> tuple[_Edges, Int64Array]:
+def _images(plan: EpochPlan) -> tuple[_Edges, Int64Array]:
     """Return the edges of all trees' images, and the first unit and the root of each image.
 
     The units of M are those of rank 0's shard, then those of rank 1's, and so on.
@@ -87,7 +148,7 @@ def _images(plan: Plan) -> tuple[_Edges, Int64Array]:
     return edges, np.column_stack([start[:-1], root])
 
 
-def _units(plan: Plan) -> Int64Array:
+def _units(plan: EpochPlan) -> Int64Array:
     """Return the weights in units, for each root `PARTS` in all, by largest remainders."""
     units = np.zeros(len(plan.trees), dtype=np.int64)
     for root in range(len(plan.lines.roots)):
@@ -100,12 +161,12 @@ def _units(plan: Plan) -> Int64Array:
     return units
 
 
-def _laid(plan: Plan, edges: _Edges) -> tuple[_Edges, Int64Array, Routes]:
+def _laid(plan: EpochPlan, edges: _Edges) -> tuple[_Edges, Int64Array, Routes]:
     """Return the edges in parts, the route of each part, and the routes."""
     edges = edges.take(np.lexsort((edges.start, edges.head, edges.tail, edges.epoch)))
     pairs, line = np.unique(np.column_stack([edges.tail, edges.head]), axis=0, return_inverse=True)
-    ways = [plan.lines.routes(tail, head) for tail, head in pairs.tolist()]
-    count, line = np.array([len(each) for each in ways]), line.ravel()
+    routes_of = [plan.lines.routes(tail, head) for tail, head in pairs.tolist()]
+    count, line = np.array([len(each) for each in routes_of]), line.ravel()
     base = offsets_of(count)
     new = np.ones(len(line), dtype=bool)
     new[1:] = (np.diff(edges.epoch) != 0) | (np.diff(line) != 0)
@@ -115,12 +176,12 @@ def _laid(plan: Plan, edges: _Edges) -> tuple[_Edges, Int64Array, Routes]:
     begin = begin - begin[np.flatnonzero(new)][message]
     total = np.bincount(message, length).astype(np.int64)[message]
     parts, routes = [], []
-    for way in range(int(count.max())):
-        low = np.maximum(begin, total * way // count[line])
-        high = np.minimum(begin + length, total * (way + 1) // count[line])
-        on = np.flatnonzero((low < high) & (way < count[line]))
+    for place in range(int(count.max())):
+        low = np.maximum(begin, total * place // count[line])
+        high = np.minimum(begin + length, total * (place + 1) // count[line])
+        on = np.flatnonzero((low < high) & (place < count[line]))
         start = edges.start[on] + (low - begin)[on]
         parts.append(edges.take(on)._replace(start=start, stop=start + (high - low)[on]))
-        routes.append(base[line[on]] + way)
+        routes.append(base[line[on]] + place)
     together = _Edges(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-    return together, np.concatenate(routes), Routes.of([route for each in ways for route in each])
+    return together, np.concatenate(routes), Routes.of([route for each in routes_of for route in each])

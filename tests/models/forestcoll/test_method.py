@@ -12,18 +12,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.bounds import lower_bounds
-from models.forestcoll import METHOD, ForestcollOptions
+from models.bounds.bottleneck_cut import bottleneck_cut
+from models.forestcoll import METHOD, ForestcollOptions, method
+from models.forestcoll.fixed_k import fixed_k_ratio
 from schedules import Problem, Schedule, collective
 from schedules.cost import congestion, link_loads
 from schedules.schedule import Clock
 from schedules.simulate import SimulationOptions, simulate
 from schedules.verify import verify
+from tests.topologies.eulerian import random_eulerian
 from topologies import InputError, Link, NoSchedule, Topology, Unsupported
+from topologies.scaling import tree_capacities
 from topologies.text import parse_topology
 
 GB = 10**9
 KINDS = ("allgather", "reduce-scatter", "allreduce", "broadcast", "reduce")
-REFERENCE = Path(__file__).parent.parent / "data" / "reference"
+REFERENCE = Path(__file__).parents[2] / "data" / "reference"
 
 
 def make(topology: Topology, what, **options) -> Schedule:
@@ -303,3 +307,109 @@ def test_an_optimum_of_too_many_trees_says_so_and_suggests_to_fix_their_number()
         make(topology, what)
     assert "\n" not in str(error.value)
     assert make(topology, what, trees=4).stats["trees"] == 4
+
+
+def rows_of(schedule):
+    return [schedule.chunk.tolist(), schedule.route.tolist(), schedule.chunks.size.tolist()]
+
+
+@pytest.mark.parametrize("text", ["dgx_a100:2", "mi250:2"])
+def test_by_default_algorithm_1_on_or_tools_finds_the_cut_of_platforms(text):
+    stats = allgather(text).stats
+    assert (stats["search"], stats["solver"]) == ("binary", "ortools")
+
+
+@pytest.mark.parametrize("text", ["mi250:1", "dgx_a100:2", "torus:3x3", "dgx_h100:2?ranks=3+2"])
+def test_both_searches_make_the_same_schedule(text):
+    topology = parse_topology(text)
+    for kind in KINDS:
+        what = collective(kind, topology.num_ranks)
+        binary, newton = (make(topology, what, search=search) for search in ("binary", "newton"))
+        assert rows_of(binary) == rows_of(newton), kind
+        assert newton.stats["search"] == "newton"
+        assert "solver" not in newton.stats
+
+
+def test_large_networks_are_searched_by_newtons_method(monkeypatch):
+    monkeypatch.setattr(method, "BINARY_ARCS", 6 + 2)
+    triangle, square = parse_topology("ring:3"), parse_topology("uniring:4")
+    assert make(triangle, collective("allgather", 3)).stats["search"] == "newton"
+    assert make(square, collective("allgather", 4)).stats["search"] == "binary"
+
+
+def test_where_64_bits_are_too_few_for_algorithm_1_auto_goes_to_newtons_method():
+    """Two strong pairs over a weak link, 1/x* = 2: cuts around one rank say so little that X is 2^55."""
+    ends = ((0, 1, 2**55), (1, 2, 1), (2, 3, 2**55))
+    links = [Link(a, b, Fraction(w)) for x, y, w in ends for a, b in ((x, y), (y, x))]
+    topology = Topology.from_links("far", 4, links)
+    what = collective("allgather", 4)
+    schedule = make(topology, what)
+    assert (schedule.stats["search"], congestion(schedule)) == ("newton", Fraction(2, 4))
+    with pytest.raises(NoSchedule, match=r"^bottleneck cut of far: .* does not fit 64 bits"):
+        make(topology, what, search="binary")
+
+
+def test_an_unknown_search_is_refused():
+    with pytest.raises(InputError, match=r"^forestcoll option search is 'newtn'; did you mean 'newton'\?$"):
+        ForestcollOptions(search="newtn")
+
+
+def test_trees_of_small_networks_are_no_higher_than_the_exact_algorithms():
+    lower = 0
+    for seed in range(300, 340):
+        topology = random_eulerian(seed)
+        fast, exact = (
+            make(topology, collective("allgather", topology.num_ranks), fast=way).stats
+            for way in (True, False)
+        )
+        assert (fast["height"], fast["mean_height"]) <= (exact["height"], exact["mean_height"]), seed
+        lower += fast["height"] < exact["height"]
+    assert lower >= 1
+
+
+@pytest.mark.parametrize("text", ["mi250:1", "dgx_h100:2", "dgx_a100:2"])
+def test_trees_of_a_single_root_are_the_exact_algorithms(text):
+    topology = parse_topology(text)
+    fast, exact = (
+        make(topology, collective("broadcast", topology.num_ranks), fast=way) for way in (True, False)
+    )
+    assert fast.route.tolist() == exact.route.tolist()
+    assert fast.chunk.tolist() == exact.chunk.tolist()
+
+
+def test_boxes_joined_by_infiniband_get_the_guess_which_is_lower():
+    assert allgather("dgx_a100:2").stats["height"] == 2
+
+
+def measured_of_peer(case):
+    """The public Python's value and note of a case, "with NICs and two rails" or "same" left out."""
+    with (REFERENCE / "peers_measured.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if row["peer"] == "ForestColl Python"]
+    names = {case, f"{case} with NICs and two rails", f"{case} same"}
+    (row,) = [row for row in rows if row["case"] in names]
+    return row["value"], row["note"]
+
+
+def test_a_fixed_number_of_trees_has_the_public_codes_throughput_on_two_mi250_boxes():
+    """It prints three decimals of GB/s; ours are fractions."""
+    topology = parse_topology("mi250:2")
+    values = [Fraction(text.strip()) for text in measured_of_peer("mi250:2 fixed k 1..5")[0].split(",")]
+    ours = [32 / fixed_k_ratio(topology, k) / GB for k in range(1, 6)]
+    assert [round(algbw, 3) for algbw in ours] == values
+
+
+@pytest.mark.parametrize("text", ["mi250:2", "mi250:4"])
+def test_the_optimum_takes_as_many_trees_as_the_public_codes(text):
+    topology = parse_topology(text)
+    k, _ = tree_capacities(topology, bottleneck_cut(topology).ratio)
+    assert measured_of_peer(text)[1].endswith(f"k = {k}")
+
+
+@pytest.mark.parametrize(("text", "highest"), [("dgx_a100:4?rails=2", 19), ("dgx_a100:8?rails=2", 36)])
+def test_trees_over_two_rails_are_two_high_instead(text, highest):
+    """Its switch removal leaves 19 and 36 hops; one rank of each box and then a star in the box are 2."""
+    assert f"height max {highest}" in measured_of_peer(text.partition("?")[0])[1]
+    schedule = allgather(text)
+    topology = schedule.topology
+    assert congestion(schedule) == bottleneck_cut(topology).ratio / topology.num_ranks
+    assert schedule.stats["height"] == 2

@@ -73,7 +73,7 @@ def links_between(topology: Topology) -> dict[tuple[int, int], list[int]]:
 
 
 @dataclass(frozen=True, eq=False)
-class Lines:
+class EpochLinks:
     """Links and ports as orbits.
 
     Parameters
@@ -103,7 +103,7 @@ class Lines:
     alpha: FloatArray
 
     @classmethod
-    def of(cls, topology: Topology) -> Lines:
+    def of(cls, topology: Topology) -> EpochLinks:
         """Return the lines of a network."""
         if not 2 <= topology.num_ranks <= MOST_RANKS:
             raise Unsupported(
@@ -140,16 +140,17 @@ class Lines:
             return [[link] for link in self.links[tail, head]]
         for switch in range(self.topology.num_ranks, self.topology.num_nodes):
             if (tail, switch) in self.links and (switch, head) in self.links:
-                ways = zip(self.links[tail, switch], self.links[switch, head], strict=True)
-                return [list(way) for way in ways]
+                pairs = zip(self.links[tail, switch], self.links[switch, head], strict=True)
+                return [list(pair) for pair in pairs]
         return []
 
     def matching(self, rng: np.random.Generator) -> dict[tuple[int, int], int]:
-        """Return for each port the rank that its switch joins it to: as often as can be over no other way."""
+        """Return for each port the rank that its switch joins it to, of several the farthest over links."""
         found = [self._drawn(rng) for _ in range(TRIES)] if self.topology.num_switches else [{}]
-        return max((drawn for drawn in found if drawn is not None), key=self._worth, default={})
+        return max((drawn for drawn in found if drawn is not None), key=self._pairs_apart, default={})
 
-    def _worth(self, matching: dict[tuple[int, int], int]) -> int:
+    def _pairs_apart(self, matching: dict[tuple[int, int], int]) -> int:
+        """Return how far apart links alone leave those that it joins, all together."""
         far = self._apart
         return sum(int(far[port[0], head]) for port, head in matching.items())
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.cut import bottleneck_cut
+from models.bounds.bottleneck_cut import bottleneck_cut
 from models.forestcoll import METHOD, ForestcollOptions
 from models.forestcoll.fixed_k import fixed_k_ratio
 from schedules import Problem, collective
@@ -70,9 +70,8 @@ def test_a_fixed_k_lies_between_the_optimum_and_the_bound_of_theorem_35(topology
 
 
 @pytest.mark.parametrize("fast", [True, False])
-@pytest.mark.parametrize("hundred", range(5))
-def test_the_schedule_meets_the_worst_of_all_cuts_on_500_networks(hundred, fast):
+def test_the_schedule_meets_the_worst_of_all_cuts(fast):
     """The whole method, not only its parts: 2-6 ranks, 0-3 switches."""
-    for seed in range(100 * hundred, 100 * hundred + 100):
+    for seed in range(200):
         topology = random_eulerian(seed)
-        assert gather(topology, fast=fast) == worst_ratio(topology)
+        assert gather(topology, fast=fast) == worst_ratio(topology), seed

@@ -1,15 +1,19 @@
 """Lower bounds: against all cuts and paths of tiny networks, by hand, and from their certificates."""
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise, product
+from pkgutil import resolve_name
 
 import networkx as nx
 import numpy as np
 import pytest
 
 from models.bounds import Bound, BoundError, best_bound, bound_document, lower_bounds
+from models.bounds.report import ELSEWHERE
 from schedules import KINDS, Kind, collective
 from topologies import InputError, Link, Topology
 from topologies.text import parse_topology
@@ -422,3 +426,13 @@ def test_the_line_without_a_size_gives_the_limit():
     line = bound_document(parse_topology("dgx_a100:2"), collective("allgather", 16))
     assert (line["size_bytes"], line["best"]) == (None, {"kind": "cut", "time_us": None})
     assert line["algbw_gbps"] == pytest.approx(346.6666666667)
+
+
+def test_the_kinds_that_are_found_elsewhere_can_be_looked_up():
+    for kind, entry in ELSEWHERE.items():
+        assert callable(resolve_name(entry)), kind
+
+
+def test_the_bounds_do_not_import_the_methods_that_find_some_of_them():
+    code = "import models.bounds, sys; print([m for m in sys.modules if m.startswith('models.all')])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"[]\n"

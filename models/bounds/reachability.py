@@ -14,7 +14,7 @@ from topologies.topology import Topology
 
 
 @dataclass(eq=False)
-class Hearing:
+class Reachability:
     """X(u, t) and X(w, t | u) of `models.bounds.check`, tick after tick.
 
     Parameters
@@ -44,7 +44,7 @@ class Hearing:
         counted: Collection[int],
         tick: Fraction,
         outward: bool,
-    ) -> Hearing:
+    ) -> Reachability:
         """Return the counters of a network, before any tick.
 
         Parameters

@@ -9,11 +9,10 @@ from scipy.optimize import linprog
 
 from models.bounds import best_bound
 from models.forestcoll.epochs import planned_schedule
-from models.forestcoll.epochs.lines import Lines, free_symmetries
-from models.forestcoll.epochs.plan import Plan, planned
+from models.forestcoll.epochs.column_generation import EpochPlan, EpochProgram, EpochTrees, planned
+from models.forestcoll.epochs.epoch_links import EpochLinks, free_symmetries
 from models.forestcoll.epochs.pricing import improve, improve_all, new_trees
-from models.forestcoll.epochs.program import Program, Trees
-from models.forestcoll.epochs.table import schedule_of
+from models.forestcoll.epochs.schedule import schedule_of
 from schedules import Clock, Problem, collective
 from schedules.simulate import simulate
 from schedules.verify import verify
@@ -48,27 +47,26 @@ def price_of(prices, parent, epoch):
     return sum(prices[p, rank, epoch[rank]] for rank, p in enumerate(parent) if p >= 0)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_the_best_of_some_trees_is_the_cheapest_there_is(seed):
-    rng = np.random.default_rng(seed)
-    prices = rng.random((4, 4, 3))
-    prices[rng.random(prices.shape) < 0.2] = np.inf
-    root = int(rng.integers(4))
-    cheapest = min((price_of(prices, *tree) for tree in all_trees(4, root, 3)), default=np.inf)
-    parent, epoch, cost = new_trees(prices, root, 30, 1.0, rng)
-    assert cost.min() == pytest.approx(cheapest)
-    for tree in np.flatnonzero(np.isfinite(cost)):
-        assert price_of(prices, parent[tree], epoch[tree]) == pytest.approx(cost[tree])
+def test_the_best_of_some_trees_is_the_cheapest_there_is():
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        prices = rng.random((4, 4, 3))
+        prices[rng.random(prices.shape) < 0.2] = np.inf
+        root = int(rng.integers(4))
+        cheapest = min((price_of(prices, *tree) for tree in all_trees(4, root, 3)), default=np.inf)
+        parent, epoch, cost = new_trees(prices, root, 30, 1.0, rng)
+        assert cost.min() == pytest.approx(cheapest), seed
+        for tree in np.flatnonzero(np.isfinite(cost)):
+            assert price_of(prices, parent[tree], epoch[tree]) == pytest.approx(cost[tree]), seed
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_an_improved_tree_is_legal_and_no_dearer(seed):
-    rng = np.random.default_rng(seed)
+def test_an_improved_tree_is_legal_and_no_dearer():
+    rng = np.random.default_rng(0)
     prices = rng.random((9, 9, 6))
-    parent, epoch, _ = new_trees(rng.random((9, 9, 6)), 2, 5, 1.0, rng)
+    parent, epoch, _ = new_trees(rng.random((9, 9, 6)), 2, 20, 1.0, rng)
     before = [price_of(prices, *tree) for tree in zip(parent, epoch, strict=True)]
     after = improve_all(prices, parent, epoch, rng)
-    for tree in range(5):
+    for tree in range(20):
         assert after[tree] == pytest.approx(price_of(prices, parent[tree], epoch[tree]))
         assert after[tree] < before[tree]
         assert parent[tree, 2] == epoch[tree, 2] == -1
@@ -99,7 +97,7 @@ def test_symmetries_are_a_group_that_moves_every_rank(text):
 
 @pytest.mark.parametrize("text", NETWORKS[-2:])
 def test_a_matching_joins_each_port_to_one_other_as_the_symmetries_say(text):
-    lines = Lines.of(parse_topology(text))
+    lines = EpochLinks.of(parse_topology(text))
     matching = lines.matching(np.random.default_rng(0))
     ports = {ends for ends in lines.links if ends[1] >= lines.topology.num_ranks}
     assert set(matching) == ports
@@ -144,7 +142,7 @@ def oracle(text, epochs, size):
 @pytest.mark.parametrize("text", ["ring:3", "ring:4", "mesh:2x2?bandwidth=50GB/s,25GB/s"])
 def test_the_program_finds_the_least_time_over_all_trees(text):
     topology = parse_topology(text)
-    epochs, lines = 3, Lines.of(topology)
+    epochs, lines = 3, EpochLinks.of(topology)
     shard = 10**9 / topology.num_ranks
     trees = [
         (index, *tree)
@@ -152,10 +150,10 @@ def test_the_program_finds_the_least_time_over_all_trees(text):
         for tree in all_trees(topology.num_ranks, root, epochs)
         if all(p < 0 or (p, r) in lines.links for r, p in enumerate(tree[0]))
     ]
-    given = Trees(*(np.array(column) for column in zip(*trees, strict=True)))
+    given = EpochTrees(*(np.array(column) for column in zip(*trees, strict=True)))
     unit = shard / 5e10
     rows = lines.rows([{}] * epochs)
-    program = Program(rows, lines.bandwidth * unit / shard, lines.alpha / unit, given)
+    program = EpochProgram(rows, lines.bandwidth * unit / shard, lines.alpha / unit, given)
     assert program.solve().time * unit == pytest.approx(oracle(text, epochs, 10**9), rel=1e-5)
     assert program.solved.reduced.min() > -1e-6
 
@@ -191,11 +189,11 @@ def test_a_gigabyte_is_within_a_hundredth_of_the_bound(text, kind):
 
 
 def test_weights_are_rounded_to_a_whole_shard():
-    lines = Lines.of(parse_topology("uniring:3"))
-    trees = Trees(
+    lines = EpochLinks.of(parse_topology("uniring:3"))
+    trees = EpochTrees(
         np.zeros(3, int), np.array([[-1, 0, 1]] * 3), np.array([[-1, 0, 1], [-1, 0, 2], [-1, 1, 2]])
     )
-    plan = Plan(lines, trees, np.array([1 / 3, 1 / 3, 1 / 3]), np.ones(3))
+    plan = EpochPlan(lines, trees, np.array([1 / 3, 1 / 3, 1 / 3]), np.ones(3))
     made = schedule_of(plan, collective("allgather", 3), GIGABYTE)
     verify(made)
     assert made.chunks.size.sum() == made.chunks.denominator

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.forestcoll.multicast import Traffic, multicast
+from models.forestcoll.multicast import TrafficTotals, multicast
 from schedules import Chunks, Clock, Routes, Schedule, collective
 from schedules.cost import congestion, link_loads
 from schedules.reverse import reverse
@@ -50,12 +50,12 @@ def test_a_rank_sends_its_shard_to_a_switch_once():
     verify(schedule)
     assert routes_of(schedule)[:4] == [[0], [3], [5], [7]]
     assert link_loads(schedule).tolist() == [1, 3] * 4
-    assert Traffic.of(schedule).columns() == {
+    assert TrafficTotals.of(schedule).columns() == {
         "rank_egress": 0.25,
         "rank_ingress": 0.75,
         "link_traffic": 4.0,
     }
-    assert Traffic.of(allgather_over_star(topology)).columns("_unicast") == {
+    assert TrafficTotals.of(allgather_over_star(topology)).columns("_unicast") == {
         "rank_egress_unicast": 0.75,
         "rank_ingress_unicast": 0.75,
         "link_traffic_unicast": 6.0,

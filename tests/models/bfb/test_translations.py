@@ -7,10 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.bfb import METHOD, workloads
-from models.bfb.frontiers import frontiers
-from models.bfb.lp import lp_workloads
-from models.bfb.sweep import (
+from experiments.bench.circulants import (
     all_circulants,
     all_twisted_tori,
     check,
@@ -20,7 +17,9 @@ from models.bfb.sweep import (
     theorem_22,
     tpu_tori,
 )
-from models.bfb.transitive import transitive_cost
+from models.bfb import METHOD, workloads
+from models.bfb.frontiers import frontiers
+from models.bfb.model import Programs
 from models.bfb.translations import (
     balance,
     circulant_moves,
@@ -28,6 +27,7 @@ from models.bfb.translations import (
     is_translation_invariant,
     moves_of,
     torus_moves,
+    transitive_cost,
 )
 from schedules import Problem, collective
 from schedules.cost import step_cost
@@ -122,7 +122,7 @@ def test_conjecture_1_fails_for_three_offsets():
     topology = parse_topology("circulant:15,1,4,5")
     assert workloads(topology).peaks == (1, Fraction(6, 4))
     assert workloads(topology).tb == 1 > Fraction(14, 15)
-    assert set(lp_workloads(frontiers(topology)).of_job) == {1, Fraction(6, 4)}
+    assert set(Programs(frontiers(topology)).loads()) == {1, Fraction(6, 4)}
     schedule = METHOD.synthesize(
         Problem(topology, collective("allgather", 15)), METHOD.options(), np.random.default_rng(0)
     )

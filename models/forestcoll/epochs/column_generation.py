@@ -1,0 +1,370 @@
+"""Trees whose edges have epochs, by column generation, first over a few epochs, then over twice as many.
+
+The linear program over the trees known so far:
+
+    minimize    sum over k of τ[k]
+    subject to  B[o] τ[k] - sum over trees t of n[t, o, k] w[t]  >=  B[o] α[o]   for each orbit o of lines and
+                                                                                 epoch k (dual: price)
+                sum of w[t] over the trees of root r  =  1                       for each orbit r of ranks
+                τ, w >= 0
+
+τ[k] is how long epoch k lasts, w[t] the part of a shard that goes down tree t and its images, and n[t, o, k]
+how many of its edges are on lines of orbit o in epoch k: so much of w[t] each line of the orbit carries, all
+images together. Whatever a line carries in an epoch is one message, of α and bytes over bandwidth.
+
+The program's prices, smoothed (Wentges, International Transactions in Operational Research 1997), lead to
+cheaper trees: those that it uses, improved under the prices, and a few new ones (`pricing`). Trees of the few
+epochs serve twice as many in the first and in the second half of each, which costs nothing but α. Where half
+as many epochs are too few for a tree, all are there at once.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import reduce
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import coo_array, csr_array
+
+from models.forestcoll.epochs.epoch_links import EpochLinks
+from models.forestcoll.epochs.pricing import improve_all, new_trees
+from models.solvers import Start, solve
+from models.solvers.compiled import CompiledModel
+from models.solvers.highs import HighsOptions
+from models.solvers.outcome import Basis, Place
+from topologies.errors import NoSchedule, Unsupported
+from topologies.exact import FloatArray, Int64Array
+from topologies.topology import Topology
+
+MOST_EPOCHS, LEAST_EPOCHS = 20, 4
+MOST_ROWS = 1000
+"""Orbits of lines times epochs: a few tenths of a second for each program."""
+EPOCHS_FOLD = 2.3
+"""Epochs for each factor e of the time that a rank's links need over α."""
+FIRST_PART = 0.15
+"""Of the time, for half the epochs."""
+SMOOTHING = 0.9
+"""Of the prices, what remains from one round to the next."""
+IMPROVED, ADDED, NEW, FIRST_TREES = 100, 60, 8, 240
+"""Trees that are improved in a round, that are added, new ones, and those at first."""
+EARLY = 3.0
+"""By e to this from one epoch to the next the prices of first trees grow, where they end too late."""
+SPREAD = 0.3
+"""Of the logarithms of the prices under which new trees begin."""
+MOST, KEPT = 900, 500
+"""Trees known, and those kept when there are more."""
+STALE, PROGRESS = 25, 1e-5
+"""Rounds without this much progress, relative, after which it ends."""
+LEAST_PRICE = 1e-9
+FIRST = HighsOptions(method="ipm")
+LATER = HighsOptions(method="simplex", strategy="primal", presolve=False)
+"""How the first program is solved, and those after it, from the last basis."""
+
+
+@dataclass(frozen=True, eq=False)
+class EpochTrees:
+    """Trees: index of the root's orbit (trees,), parents and epochs as in `pricing`, (trees, N)."""
+
+    root: Int64Array
+    parent: Int64Array
+    epoch: Int64Array
+
+    def __len__(self) -> int:
+        return len(self.root)
+
+    def take(self, chosen: Int64Array) -> EpochTrees:
+        """Return some of them."""
+        return EpochTrees(self.root[chosen], self.parent[chosen], self.epoch[chosen])
+
+    def plus(self, others: EpochTrees) -> EpochTrees:
+        """Return these and others."""
+        return EpochTrees(
+            np.append(self.root, others.root),
+            np.vstack([self.parent, others.parent]),
+            np.vstack([self.epoch, others.epoch]),
+        )
+
+    def keys(self) -> list[bytes]:
+        """Return what tells one from another."""
+        both = np.ascontiguousarray(np.hstack([self.root[:, None], self.parent, self.epoch]))
+        return [row.tobytes() for row in both]
+
+
+class EpochOptimum(NamedTuple):
+    """An optimum over some trees: Σ τ, τ, w, prices of rows and of roots, reduced costs, and its basis."""
+
+    time: float
+    lasting: FloatArray
+    weight: FloatArray
+    price: FloatArray
+    worth: FloatArray
+    reduced: FloatArray
+    basis: Basis | None
+
+
+class EpochProgram:
+    """The program over the trees known so far.
+
+    `rows` are as `EpochLinks.rows`, times and sizes in units near 1.
+    """
+
+    def __init__(self, rows: Int64Array, bandwidth: FloatArray, alpha: FloatArray, trees: EpochTrees) -> None:
+        self.rows, self.bandwidth = rows, bandwidth
+        self.epochs = rows.shape[2]
+        self.roots = int(trees.root.max()) + 1
+        self.lower = np.concatenate([np.repeat(bandwidth * alpha, self.epochs), np.ones(self.roots)])
+        self.upper = np.concatenate([np.full(len(bandwidth) * self.epochs, np.inf), np.ones(self.roots)])
+        self.trees, self.known = trees, set(trees.keys())
+        self.solved: EpochOptimum | None = None
+
+    def used(self, trees: EpochTrees) -> Int64Array:
+        """Return the row of each edge: int64 (trees, N), -1 at the root."""
+        ranks = np.arange(trees.parent.shape[1])
+        rows = self.rows[np.maximum(trees.parent, 0), ranks, np.maximum(trees.epoch, 0)]
+        return np.where(trees.parent >= 0, rows, -1)
+
+    def reduced(self, trees: EpochTrees, price: FloatArray, worth: FloatArray) -> FloatArray:
+        """Return the reduced cost of trees."""
+        return np.append(price, 0.0)[self.used(trees)].sum(axis=1) - worth[trees.root]
+
+    def add(self, trees: EpochTrees) -> int:
+        """Add the trees that are not known; return how many."""
+        new = []
+        for number, key in enumerate(trees.keys()):
+            if key not in self.known:
+                self.known.add(key)
+                new.append(number)
+        self.trees = self.trees.plus(trees.take(np.array(new, dtype=np.int64)))
+        return len(new)
+
+    def solve(self) -> EpochOptimum:
+        """Return the optimum over the trees known.
+
+        Raises
+        ------
+        NoSchedule
+            If the solver found none.
+        """
+        matrix = self._matrix()
+        model = CompiledModel.of_matrix(
+            "epochs", matrix, np.arange(matrix.shape[1]) < self.epochs, (self.lower, self.upper)
+        )
+        start = self._start(model)
+        outcome = solve(model, "highs", LATER if start else FIRST, start=start).outcome
+        if outcome.values is None or outcome.duals is None:
+            raise NoSchedule(f"trees in epochs: highs stopped with '{outcome.termination}'")
+        price, worth = np.maximum(outcome.duals[: -self.roots], 0.0), outcome.duals[-self.roots :]
+        lasting, weight = outcome.values[: self.epochs], outcome.values[self.epochs :]
+        reduced = self.reduced(self.trees, price, worth)
+        self.solved = EpochOptimum(
+            float(lasting.sum()), lasting, weight, price, worth, reduced, outcome.basis
+        )
+        return self.solved
+
+    def forget(self, most: int) -> None:
+        """Keep the trees of least reduced cost, and all of the basis."""
+        solved = self.solved
+        if solved is None or solved.basis is None or len(self.trees) <= most:
+            return
+        places = solved.basis.columns[self.epochs :]
+        order = np.argsort(np.where(places == Place.BASIC, -np.inf, solved.reduced), kind="stable")
+        basic = int((places == Place.BASIC).sum())
+        kept = np.sort(order[: max(most, basic)])
+        self.trees, self.known = self.trees.take(kept), set(self.trees.take(kept).keys())
+        columns = np.append(solved.basis.columns[: self.epochs], places[kept])
+        self.solved = solved._replace(
+            weight=solved.weight[kept], reduced=solved.reduced[kept], basis=Basis(columns, solved.basis.rows)
+        )
+
+    def _start(self, model: CompiledModel) -> Start | None:
+        """Return the last basis, new trees outside."""
+        if self.solved is None or self.solved.basis is None:
+            return None
+        columns = np.full(model.num_columns, Place.LOWER, np.int8)
+        columns[: len(self.solved.basis.columns)] = self.solved.basis.columns
+        return Start(basis=Basis(columns, self.solved.basis.rows))
+
+    def _matrix(self) -> csr_array:
+        used = self.used(self.trees)
+        tree, rank = np.nonzero(used >= 0)
+        count, epochs = len(self.bandwidth) * self.epochs, np.arange(self.epochs)
+        rows = [np.arange(count), used[tree, rank], count + self.trees.root]
+        columns = [np.tile(epochs, len(self.bandwidth)), self.epochs + tree]
+        columns.append(self.epochs + np.arange(len(self.trees)))
+        values = [np.repeat(self.bandwidth, self.epochs), np.full(len(tree), -1.0), np.ones(len(self.trees))]
+        shape = (count + self.roots, self.epochs + len(self.trees))
+        entries = (np.concatenate(rows), np.concatenate(columns))
+        return coo_array((np.concatenate(values), entries), shape=shape).tocsr()
+
+
+@dataclass(frozen=True, eq=False)
+class EpochPlan:
+    """Trees for the first root of each orbit, and their parts of a shard.
+
+    Parameters
+    ----------
+    lines
+        What they use.
+    trees, weight
+        The weights of the trees of a root sum to 1.
+    lasting
+        float64 (epochs,): seconds.
+    """
+
+    lines: EpochLinks
+    trees: EpochTrees
+    weight: FloatArray
+    lasting: FloatArray
+
+
+def planned(topology: Topology, size: Fraction, seconds: float, rng: np.random.Generator) -> EpochPlan:
+    """Return trees for an allgather of M = `size` bytes.
+
+    Parameters
+    ----------
+    topology
+        What `EpochLinks.of` takes, strongly connected.
+    size
+        M in bytes.
+    seconds
+        After so many it ends, if it has not before.
+    rng
+        For matchings and trees.
+
+    Raises
+    ------
+    Unsupported
+        If the network's switches are not as `EpochLinks` needs them, or it is too large or too irregular.
+    NoSchedule
+        If no tree is found.
+    """
+    lines, begin = EpochLinks.of(topology), time.monotonic()
+    search = _ColumnGeneration(lines, float(size) / topology.num_ranks, rng)
+    try:
+        search.begin(search.epochs // 2)
+    except NoSchedule:  # trees are higher than that
+        search.begin(search.epochs)
+    else:
+        search.run(begin + seconds * FIRST_PART)
+        search.halve()
+    search.run(begin + seconds)
+    return search.plan()
+
+
+class _ColumnGeneration:
+    """The program and its prices; time in units of a shard over the median line."""
+
+    def __init__(self, lines: EpochLinks, shard: float, rng: np.random.Generator) -> None:
+        self.lines, self.rng, self.roots = lines, rng, lines.roots
+        self.shard = shard
+        self.unit = shard / float(np.median(lines.bandwidth))
+        self.bandwidth = lines.bandwidth * self.unit / shard
+        self.alpha = lines.alpha / self.unit
+        self.matchings: list[dict[tuple[int, int], int]] = []
+        self.program: EpochProgram
+
+    @property
+    def epochs(self) -> int:
+        """How many are best, about: an even number, more for less α."""
+        topology = self.lines.topology
+        into = topology.ingress.floats[: topology.num_ranks].min()
+        needed = (topology.num_ranks - 1) * self.shard / float(into)
+        longest = float(self.lines.alpha.max())
+        fold = math.log(max(needed / longest, 1.0)) if longest > 0 else math.inf
+        most = min(MOST_EPOCHS, MOST_ROWS // len(self.bandwidth))
+        if most < LEAST_EPOCHS:
+            raise Unsupported(
+                f"trees in epochs: {topology.name} has {len(self.bandwidth)} orbits of links under a group "
+                f"that moves every rank; {MOST_ROWS // LEAST_EPOCHS} at most"
+            )
+        return 2 * int(min(max(EPOCHS_FOLD * fold, LEAST_EPOCHS), most) / 2)
+
+    def begin(self, epochs: int) -> None:
+        """Begin with trees under random prices."""
+        self.matchings = [self.lines.matching(self.rng) for _ in range(epochs)]
+        rows = self.lines.rows(self.matchings)
+        found = self._first(rows, 0.0)
+        if len(np.unique(found.root)) < len(self.roots):
+            found = self._first(rows, EARLY)
+        if len(np.unique(found.root)) < len(self.roots):
+            raise NoSchedule(f"trees in epochs: none spans {self.lines.topology.name} in {epochs} epochs")
+        self.program = EpochProgram(rows, self.bandwidth, self.alpha, found)
+        self.program.solve()
+
+    def _first(self, rows: Int64Array, early: float) -> EpochTrees:
+        """Return trees under random prices that grow by e to the `early` from one epoch to the next."""
+        epochs, roots = rows.shape[2], range(len(self.roots))
+        growing = np.exp(early * np.arange(epochs))
+        prices = self.rng.random((len(self.bandwidth), epochs)) * growing / self.bandwidth[:, None]
+        given = self._given(rows, prices.ravel())
+        each = -(-FIRST_TREES // len(self.roots))
+        trees = [self._new(given, root, each, 1.0)[0] for root in roots]
+        return reduce(EpochTrees.plus, trees)
+
+    def halve(self) -> None:
+        """Put two epochs in place of each."""
+        solved = self._solved
+        used = self.program.trees.take(np.flatnonzero(solved.weight > 0))
+        first = replace(used, epoch=np.where(used.epoch >= 0, 2 * used.epoch, -1))
+        second = replace(used, epoch=np.where(used.epoch >= 0, 2 * used.epoch + 1, -1))
+        self.matchings = [matching for matching in self.matchings for _ in range(2)]
+        rows = self.lines.rows(self.matchings)
+        self.program = EpochProgram(rows, self.bandwidth, self.alpha, first.plus(second))
+        self.program.solve()
+
+    def run(self, until: float) -> None:
+        """Add trees round by round."""
+        smooth, least, stale = self._solved.price, self._solved.time, 0
+        while time.monotonic() < until and stale < STALE:
+            smooth = SMOOTHING * smooth + (1 - SMOOTHING) * self._solved.price
+            if not self._round(smooth):
+                smooth = self._solved.price
+                if not self._round(smooth):
+                    return
+            stale = stale + 1 if self._solved.time > least * (1 - PROGRESS) else 0
+            least = min(least, self._solved.time)
+
+    def plan(self) -> EpochPlan:
+        """Return what was found."""
+        solved = self._solved
+        kept = np.flatnonzero(solved.weight > 0)
+        return EpochPlan(
+            self.lines, self.program.trees.take(kept), solved.weight[kept], solved.lasting * self.unit
+        )
+
+    @property
+    def _solved(self) -> EpochOptimum:
+        return self.program.solved or self.program.solve()
+
+    def _round(self, prices: FloatArray) -> int:
+        """Add trees that are cheap under these prices; return how many."""
+        solved, given = self._solved, self._given(self.program.rows, prices)
+        support = np.flatnonzero(solved.weight > 0)
+        chosen = self.rng.choice(support, min(IMPROVED, len(support)), replace=False)
+        found = self.program.trees.take(chosen)
+        improve_all(given, found.parent, found.epoch, self.rng)
+        each = -(-NEW // len(self.roots))
+        for root in self.rng.permutation(len(self.roots))[:NEW]:
+            found = found.plus(self._new(given, int(root), each, SPREAD)[0])
+        reduced = self.program.reduced(found, solved.price, solved.worth)
+        order = np.argsort(reduced, kind="stable")
+        added = self.program.add(found.take(order[reduced[order] < -LEAST_PRICE][:ADDED]))
+        if added:
+            self.program.solve()
+            if len(self.program.trees) > MOST:
+                self.program.forget(KEPT)
+        return added
+
+    def _new(self, given: FloatArray, root: int, count: int, spread: float) -> tuple[EpochTrees, FloatArray]:
+        """Return new trees for a root, and their prices."""
+        parent, epoch, cost = new_trees(given, int(self.roots[root]), count, spread, self.rng)
+        spans = np.isfinite(cost)
+        return EpochTrees(np.full(int(spans.sum()), root), parent[spans], epoch[spans]), cost[spans]
+
+    def _given(self, rows: Int64Array, prices: FloatArray) -> FloatArray:
+        """Return prices (N, N, epochs), infinite where nothing goes."""
+        return np.where(rows >= 0, np.append(np.maximum(prices, 0.0) + LEAST_PRICE, 0.0)[rows], np.inf)

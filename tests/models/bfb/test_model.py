@@ -1,0 +1,89 @@
+"""The linear programs (3.1) and (A.12) as Pyomo models against the counting."""
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pyomo.environ as pyo
+import pytest
+
+from models.bfb import workloads
+from models.bfb.frontiers import count_variables, frontiers
+from models.bfb.model import Programs, agree, load_model
+from models.bfb.unequal import times
+from models.solvers import solve
+from tests.models.bfb.networks import NETWORKS, subproblems
+from topologies.errors import NoSchedule
+from topologies.text import parse_topology
+from topologies.topology import Link, Topology
+
+UNLIKE = {
+    text: parse_topology(text)
+    for text in ("mesh:2x3?bandwidth=50GB/s,20GB/s&alpha=1us,3us", "torus:3x4?bandwidth=100GB/s,25GB/s")
+}
+every_network = pytest.mark.parametrize("name", NETWORKS)
+
+
+def far_apart(seed):
+    """A strongly connected digraph whose links differ by orders of magnitude."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(3, 6))
+    ends = [(i, (i + 1) % n) for i in range(n)]
+    while len(ends) < 3 * n:
+        u, v = rng.integers(0, n, 2).tolist()
+        ends += [(u, v)] * (u != v)
+    digits, powers = rng.choice([1, 2, 5], (2, len(ends))), rng.integers(0, 5, (2, len(ends)))
+    speed, alpha = (digits * 10**powers).tolist()
+    links = [
+        Link(u, v, Fraction(b * 10**6), Fraction(a, 10**9))
+        for (u, v), b, a in zip(ends, speed, alpha, strict=True)
+    ]
+    return Topology.from_links(f"far-apart-{seed}", n, links)
+
+
+@every_network
+@pytest.mark.parametrize("solver", ["highs", "glop"])
+def test_the_programs_give_the_counted_loads_as_equal_fractions(name, solver):
+    topology = NETWORKS[name]
+    counted, programs = workloads(topology), Programs(frontiers(topology), solver)
+    assert list(programs.loads()) == [counted.values[i] for i in counted.of_job]
+
+
+@every_network
+def test_the_size_of_all_programs_is_known_before_they_are_built(name):
+    topology = NETWORKS[name]
+    programs = Programs(frontiers(topology))
+    programs.loads()
+    jobs = [eligible for _, _, eligible in subproblems(topology) if eligible]
+    pairs = sum(len(links) for eligible in jobs for links in eligible.values())
+    effort = programs.effort
+    assert effort.programs == len(jobs)
+    assert count_variables(frontiers(topology)) == effort.variables == pairs + len(jobs)
+    assert effort.constraints == sum(len(e) + len(set(itertools.chain(*e.values()))) for e in jobs)
+    assert effort.solver.startswith("highs 1.")
+    assert effort.build_s > 0
+    assert effort.solve_s > 0
+
+
+def test_a_program_by_hand():
+    """Figure 3.1, K_{2,2}: in step 2 the far shard comes over both links, so each brings a half."""
+    model = load_model({3: [0, 1]})
+    families = [c.name for c in model.component_objects(ctype=pyo.Constraint)]
+    assert families == ["shard_arrives_whole", "load_within_u"]
+    assert solve(model).objective == pytest.approx(0.5)
+
+
+def test_a_time_limit_ends_between_two_programs():
+    with pytest.raises(NoSchedule, match=r"^bfb: 1e-09 s are over after 0 of 32 linear programs$"):
+        Programs(frontiers(parse_topology("ring:8")), time_limit=1e-9).loads()
+
+
+@pytest.mark.parametrize("size", [Fraction(900), Fraction(10**9)], ids=str)
+def test_the_programs_between_unlike_links_give_the_exact_times(size):
+    """Bandwidths and α that differ by factors of up to 10^5, drawn from seeds."""
+    for name, topology in {**UNLIKE, **{f"seed {seed}": far_apart(seed) for seed in range(12)}}.items():
+        work = frontiers(topology)
+        found, solved = times(work, size), Programs(work).times(size)
+        for job, value in enumerate(solved):
+            u, t = divmod(job, work.steps)
+            assert agree(found[u, t + 1], value), (name, u, t)
