@@ -57,6 +57,8 @@ VARIANTS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "taccl": ({"sketch": "ndv2-sk-1"}, {"sketch": "dgx2-sk-1"}),
 }
 """Options besides a method's defaults that are tried after them."""
+FAST: Mapping[str, Mapping[str, Any]] = {"mcf": {"by": "orbits"}}
+"""Options in the place of a method's defaults: the fast way of one that has a model in Pyomo besides."""
 DEFAULT_GAP = 5e-3
 ROUNDING = 1e-9
 """A time this close (relatively) to the proven bound meets it."""
@@ -251,4 +253,8 @@ def _chosen(methods: Mapping[str, Method], options: BestOptions) -> list[Entry]:
     unknown = next((name for name in names if name not in methods), None)
     if unknown is not None:
         raise InputError(f"best option methods: unknown method '{unknown}'{suggestion(unknown, methods)}")
-    return [Entry(methods[name], given) for name in names for given in ({}, *VARIANTS.get(name, ()))]
+    return [
+        Entry(methods[name], given)
+        for name in names
+        for given in (FAST.get(name, {}), *VARIANTS.get(name, ()))
+    ]
