@@ -19,7 +19,6 @@ from models.all_to_all.demand import Demand
 from models.all_to_all.optimum import (
     GAP,
     Optimum,
-    Solving,
     capped,
     num_variables,
     saturated_links,
@@ -115,11 +114,6 @@ class McfOptions:
         chosen = self.solver != "highs" or self.algorithm is not None or self.tolerance is not None
         return True if chosen else None
 
-    @property
-    def solving(self) -> Solving:
-        """These options as the solver layer takes them."""
-        return Solving(self.solver, self.algorithm, self.tolerance, self.time_limit)
-
 
 def _check_number(
     name: str, value: float | None, allowed: str, least: float, most: float = float("inf")
@@ -211,12 +205,13 @@ def _solved(demand: Demand, options: McfOptions) -> Optimum:
 
     Where the options leave it open and the model's interval stays wide, orbits are tried too.
     """
+    asked = (options.solver, options.algorithm, options.tolerance, options.time_limit)
     if options.by_model:
-        return solve_by_model(demand, options.solving)
+        return solve_by_model(demand, *asked)
     if options.by_model is False or num_variables(demand) > MODEL_VARIABLES:
         return _by_orbits(demand, options.tolerance or ORBITS_GAP, options.time_limit)
     begin = time.perf_counter()
-    found = solve_by_model(demand, options.solving)
+    found = solve_by_model(demand, *asked)
     left = None if options.time_limit is None else options.time_limit - (time.perf_counter() - begin)
     if found.interval.gap > GAP and (left is None or left > 0):
         with suppress(TuttiError):

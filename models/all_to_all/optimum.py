@@ -39,45 +39,6 @@ ALIKE = 2**8
 """Bandwidths whose ratios are no larger are left to the solver as they are."""
 
 
-@dataclass(frozen=True)
-class Solving:
-    """How to solve the linear program; None leaves it to size.
-
-    Parameters
-    ----------
-    solver
-        A name in `models.solvers`.
-    algorithm
-        Of HiGHS: ``"simplex"``, ``"ipm"``, ``"pdlp"``, ...
-    tolerance
-        The solver's. Without one, PDLP is asked again, more finely, until the interval is within `GAP`.
-    time_limit
-        Seconds.
-    """
-
-    solver: str = "highs"
-    algorithm: str | None = None
-    tolerance: float | None = None
-    time_limit: float | None = None
-
-    def attempts(self, variables: int) -> Iterator[Any]:
-        """Yield the solver's options, finer each time; together they keep the time limit."""
-        backend = find_backend(self.solver, {Feature.LP, Feature.DUALS})
-        given: dict[str, Any] = {}
-        if self.solver == "highs":
-            given["method"] = self.algorithm or ("ipm" if variables <= BASIC_VARIABLES else "pdlp")
-        if self.tolerance is not None:
-            tolerances: tuple[float | None, ...] = (self.tolerance,)
-        else:
-            tolerances = TOLERANCES if given.get("method") == "pdlp" else (None,)
-        begin = time.perf_counter()
-        for tolerance in tolerances:
-            left = None if self.time_limit is None else self.time_limit - (time.perf_counter() - begin)
-            if left is not None and left <= 0:
-                return
-            yield backend.options(**given, tolerance=tolerance, time_limit=left)
-
-
 @dataclass(frozen=True, eq=False)
 class Optimum:
     """An optimum with its proofs.
@@ -162,15 +123,27 @@ def num_variables(demand: Demand) -> int:
     return min(len(demand.sources), len(demand.sinks)) * demand.topology.num_links + 1
 
 
-def solve_by_model(demand: Demand, how: Solving | None = None) -> Optimum:
+def solve_by_model(
+    demand: Demand,
+    solver: str = "highs",
+    algorithm: str | None = None,
+    tolerance: float | None = None,
+    time_limit: float | None = None,
+) -> Optimum:
     """Return the optimum of linear program (A.1) with a lower and an upper bound that hold exactly.
 
     Parameters
     ----------
     demand
         The network, and what each rank sends to each other.
-    how
-        The solver and its options.
+    solver
+        A name in `models.solvers`.
+    algorithm
+        Of HiGHS: ``"simplex"``, ``"ipm"``, ``"pdlp"``, ...; None leaves it to size.
+    tolerance
+        The solver's. Without one, PDLP is asked again, more finely, until the interval is within `GAP`.
+    time_limit
+        Seconds.
 
     Raises
     ------
@@ -179,12 +152,11 @@ def solve_by_model(demand: Demand, how: Solving | None = None) -> Optimum:
     InputError, Unsupported
         If the solver is unknown, not installed, or no LP solver with duals.
     """
-    how = how or Solving()
     backwards = len(demand.sinks) < len(demand.sources)
     program = FlowProgram.of(demand.reverse if backwards else demand)
     solve_s, best = 0.0, None
-    for options in how.attempts(program.compiled.num_columns):
-        result = solve(program.compiled, how.solver, options, {Feature.DUALS})
+    for options in _attempts(solver, algorithm, tolerance, time_limit, program.compiled.num_columns):
+        result = solve(program.compiled, solver, options, {Feature.DUALS})
         solve_s += result.solve_s
         if best is not None and result.values is None:
             break
@@ -208,6 +180,23 @@ def solve_by_model(demand: Demand, how: Solving | None = None) -> Optimum:
         "solver_gap": float(interval.gap),
     }
     return Optimum(demand, interval, lengths, flow, backwards, stats)
+
+
+def _attempts(
+    solver: str, algorithm: str | None, tolerance: float | None, time_limit: float | None, variables: int
+) -> Iterator[Any]:
+    """Yield the solver's options, finer each time; together they keep the time limit."""
+    backend = find_backend(solver, {Feature.LP, Feature.DUALS})
+    given: dict[str, Any] = {}
+    if solver == "highs":
+        given["method"] = algorithm or ("ipm" if variables <= BASIC_VARIABLES else "pdlp")
+    finer = TOLERANCES if tolerance is None and given.get("method") == "pdlp" else (tolerance,)
+    begin = time.perf_counter()
+    for each in finer:
+        left = None if time_limit is None else time_limit - (time.perf_counter() - begin)
+        if left is not None and left <= 0:
+            return
+        yield backend.options(**given, tolerance=each, time_limit=left)
 
 
 def best_lengths(demand: Demand, duals: FloatArray | None = None) -> tuple[Fraction, Int64Array]:

@@ -17,7 +17,7 @@ from numba import njit
 
 from models.all_to_all.certificate import SourceFlow
 from models.all_to_all.demand import Demand
-from models.all_to_all.shortest_trees import Incidence
+from models.all_to_all.shortest_trees import Incidence, ShortestTree, shortest_tree
 from topologies.exact import INT64_MAX, FloatArray, Int64Array, IntArray
 
 FINE_LENGTH = 2**30
@@ -125,10 +125,11 @@ def deliver(
     """
     num_nodes = len(graph.out_offsets) - 1
     order = np.empty(num_nodes, np.int64)
-    last_link = np.empty(num_nodes, np.int64)
+    distance, reached = np.empty(num_nodes, np.int64), np.empty(num_nodes, np.int32)
+    last_link = np.empty(num_nodes, np.int32)
+    tree, ones = ShortestTree(distance, last_link, reached), np.ones(len(graph.head), np.int64)
     for row in range(len(sources)):
         cancel_cycles(graph, weights[row], order)
-        _fewest_links(graph, sources[row], last_link)
         cut_short = False
         # after the cycles are gone, flow only leads to nodes earlier in `order`: a node's needs are complete
         # when its turn comes
@@ -136,6 +137,8 @@ def deliver(
             if node == sources[row] or needed[row, node] == 0:
                 continue
             if not _split(graph, node, weights[row], needed[row], amounts[row]):
+                if not cut_short:
+                    shortest_tree(graph, ones, sources[row], tree)
                 cut_short = True
                 amount, place = needed[row, node], node
                 while place != sources[row]:
@@ -227,25 +230,6 @@ def _break_cycle(link: int, node: int, search: _DepthFirst, depth: int, flow: In
             kept = place
     state[stack[kept:depth]] = 0
     return kept
-
-
-@njit(cache=True)
-def _fewest_links(graph: Incidence, source: int, last_link: Int64Array) -> None:
-    """Set last_link[v] to the last link of a path with the fewest links from the source to v."""
-    num_nodes = len(graph.out_offsets) - 1
-    last_link[:] = -1
-    queue = np.empty(num_nodes, np.int64)
-    queue[0] = source
-    first, found = 0, 1
-    while first < found:
-        node = queue[first]
-        first += 1
-        for position in range(graph.out_offsets[node], graph.out_offsets[node + 1]):
-            head = graph.head[graph.out_links[position]]
-            if head != source and last_link[head] < 0:
-                last_link[head] = graph.out_links[position]
-                queue[found] = head
-                found += 1
 
 
 def rounded_shares(shares: FloatArray, owners: IntArray) -> Iterator[tuple[list[int], int]]:

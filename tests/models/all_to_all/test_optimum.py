@@ -8,7 +8,7 @@ import pytest
 
 from models.all_to_all import Demand, Interval, lower_bound, upper_bound
 from models.all_to_all.bound import bound_of
-from models.all_to_all.optimum import Solving, best_lengths, saturated_links, solve_by_model
+from models.all_to_all.optimum import best_lengths, saturated_links, solve_by_model
 from models.solvers import Feature, installed_solvers
 from schedules import collective
 from tests.models.flows import (
@@ -99,7 +99,7 @@ def test_the_optimum_is_the_mcf_of_table_a1(row, text):
 def test_every_solver_proves_the_same_optimum(solver):
     demand = random_demand(random_network(7), 7)
     exact = solve_by_model(demand).interval
-    interval = solve_by_model(demand, Solving(solver)).interval
+    interval = solve_by_model(demand, solver).interval
     assert interval.lower <= exact.upper
     assert exact.lower <= interval.upper
     assert interval.gap <= Fraction(1, 10**4)
@@ -109,7 +109,7 @@ def test_every_solver_proves_the_same_optimum(solver):
 def test_every_algorithm_of_highs_proves_the_same_optimum(algorithm):
     demand = Demand.uniform(parse_topology("gen_kautz:3,18"))
     exact = solve_by_model(demand).interval
-    interval = solve_by_model(demand, Solving(algorithm=algorithm)).interval
+    interval = solve_by_model(demand, algorithm=algorithm).interval
     assert interval.lower <= exact.lower == exact.upper <= interval.upper
     assert interval.gap <= Fraction(1, 10**4)
 
