@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -69,6 +69,8 @@ class Method:
         ``(problem, options) -> bool``: whether the schedule depends on the size.
     seeded
         Whether the schedule depends on the seed.
+    fast
+        Options that name its fast way, where it also has a model to solve; methods that call it take these.
     summary
         One line for ``tutti list methods``.
     """
@@ -81,6 +83,7 @@ class Method:
     check: Callable[[Problem, Any], None] = _anything
     size_dependent: Callable[[Problem, Any], bool] = _never
     seeded: bool = False
+    fast: Mapping[str, Any] = field(default_factory=dict)
     summary: str = ""
 
     def supports(self, problem: Problem, options: Any) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from experiments.bench.measurement import Measurement, at_most, timed
 from models.all_to_all.demand import Demand
-from models.all_to_all.optimum import solve_demand
-from models.all_to_all.symmetric import solve_by_orbits
+from models.all_to_all.optimum import solve_by_model
+from models.all_to_all.orbits import solve_by_orbits
 from topologies.text import parse_topology
 
 PROGRAMS = ["gen_kautz:4,64", "gen_kautz:4,128", "gen_kautz:4,256"]
@@ -26,7 +26,7 @@ def bench_all_to_all() -> Iterator[Measurement]:
     """The linear program by source, and vertex-transitive networks by their orbits."""
     solve_by_orbits(Demand.uniform(parse_topology("torus:3x3")))
     for text in PROGRAMS:
-        found, seconds = timed(solve_demand, Demand.uniform(parse_topology(text)))
+        found, seconds = timed(solve_by_model, Demand.uniform(parse_topology(text)))
         yield at_most("all-to-all", text, "proven gap", float(found.interval.gap), 1e-4)
         yield Measurement("all-to-all", text, "program by source, s", seconds)
     for text, most in SYMMETRIC.items():

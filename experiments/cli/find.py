@@ -172,7 +172,7 @@ def _built(candidate: Candidate) -> dict[str, Any]:
 def _all_to_all(candidate: Candidate, asked: _Asked) -> dict[str, Any]:
     """Return the optimum of LP (A.1): what a flow attains, and what lengths of the links prove."""
     from models.all_to_all.demand import Demand
-    from models.all_to_all.symmetric import solve_by_orbits
+    from models.all_to_all.orbits import solve_by_orbits
 
     cost, workload = candidate.cost, asked.workload
     link = workload.bandwidth / cost.degree

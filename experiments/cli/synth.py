@@ -143,8 +143,10 @@ def _model(stats: Mapping[str, Any], in_halves: bool) -> dict[str, Any]:
     """Return what is said of a solved program; SCCL's and TE-CCL's own counts unless of a half."""
     if "solver_gap" not in stats:
         return {}
-    names = ("solver", "variables", "constraints", *(() if in_halves else ("epochs",)))
+    names = ("program", "solver", "variables", "constraints", *(() if in_halves else ("epochs",)))
     document: dict[str, Any] = {name: stats[name] for name in names if stats.get(name) is not None}
+    if "program" in document:
+        document |= {name: stats[name] for name in ("build_s", "solve_s")}
     if "frontier" in stats and not in_halves:
         keys = ("steps", "rounds", "least_rounds")
         document["frontier"] = [dict(zip(keys, point, strict=True)) for point in stats["frontier"]]
@@ -159,8 +161,24 @@ def _solver(document: Mapping[str, Any]) -> str | None:
     proven = "optimal" if gap == 0 else "nothing proven"
     if gap:
         proven = f"within {100 * gap:.2g} % of optimal"
-    size = [f"{document[name]:,} {name}" for name in ("variables", "constraints") if document.get(name)]
+    size = [] if "program" in document else _size(document)
     return ", ".join([document["solver"], f"{proven} for the method's model", *size])
+
+
+def _size(document: Mapping[str, Any]) -> list[str]:
+    """Return how large the solved program is."""
+    return [f"{document[name]:,} {name}" for name in ("variables", "constraints") if document.get(name)]
+
+
+def _program(document: Mapping[str, Any]) -> str | None:
+    """Return which program was solved as a Pyomo model, how large it is and how long it took."""
+    if "program" not in document:
+        return None
+    return (
+        f"solved {document['program']} as a Pyomo model with {document['solver']}: "
+        f"{', '.join(_size(document))}; built in {document['build_s']:.2g} s, "
+        f"solved in {document['solve_s']:.2g} s"
+    )
 
 
 def _rounds(document: Mapping[str, Any]) -> str | None:
@@ -208,6 +226,7 @@ def _print(document: dict[str, Any], options: str) -> None:
             "congestion": f"{document['congestion']} s/GB",
             "rounds": _rounds(document),
             "epochs": document.get("epochs"),
+            "program": _program(document),
             "solver": _solver(document),
             "trees": document.get("trees") and f"{document['trees']} a root",
             "heights": heights and f"{heights['max']} at most, {short(heights['mean'])} on average",

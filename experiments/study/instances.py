@@ -13,14 +13,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from models.solvers import CompiledModel, SolverResult, compile_model
 from schedules.collective import Kind, collective
-from topologies.exact import FloatArray, Int64Array
+from topologies.exact import FloatArray
 from topologies.topology import Topology
+
+if TYPE_CHECKING:
+    from models.all_to_all.optimum import FlowProgram
 
 PROOF_SECONDS = 60.0
 """How long the proof of an allreduce optimum may take, once an instance; what is proven by then counts."""
@@ -136,74 +137,30 @@ def _routing(topology: Topology) -> Instance:
 
 
 def _all_to_all(topology: Topology) -> Instance:
-    from models.all_to_all.matrices import flow_matrices
-
-    demand = _everyone(topology)
-    matrices, seconds = timed(lambda: flow_matrices(demand))
-    return _flow_instance(matrices, matrices.model, seconds)
-
-
-def _all_to_all_pyomo(topology: Topology) -> Instance:
-    from models.all_to_all.lp import flow_model
-    from models.all_to_all.matrices import flow_matrices
-
-    demand = _everyone(topology)
-    compiled, seconds = timed(lambda: compile_model(flow_model(demand)))
-    return _flow_instance(flow_matrices(demand), compiled, seconds)
-
-
-def _everyone(topology: Topology) -> Any:
     from models.all_to_all.demand import Demand
+    from models.all_to_all.optimum import FlowProgram
 
-    return Demand.of(topology, collective(Kind.ALL_TO_ALL, topology.num_ranks))
-
-
-def _flow_instance(matrices: Any, compiled: CompiledModel, seconds: float) -> Instance:
-    """Return the instance; answers to Pyomo's matrices are put into the order of those written directly."""
-    columns, rows = _places(matrices, compiled)
+    demand = Demand.of(topology, collective(Kind.ALL_TO_ALL, topology.num_ranks))
+    program = FlowProgram.of(demand)
 
     def certify(values: FloatArray | None, duals: FloatArray | None) -> Bounds:
-        in_order = None if values is None else _placed(values, columns, matrices.model.num_columns)
-        return _rate_bounds(matrices, in_order, None if duals is None else _placed(duals, rows, links))
+        return _rate_bounds(program, values, duals)
 
-    links = matrices.used.shape[1]
-    return Instance(compiled, seconds, None, "lengths and a flow, in integers", certify)
+    return Instance(program.compiled, program.build_s, None, "lengths and a flow, in integers", certify)
 
 
-def _places(matrices: Any, compiled: CompiledModel) -> tuple[Int64Array, Int64Array]:
-    """Return where columns and rows stand in the matrices written directly; -1: nowhere."""
-    last, links = matrices.model.num_columns - 1, matrices.used.shape[1]
-    if not compiled.variables:
-        rows = np.arange(compiled.num_rows)
-        return np.arange(last + 1), np.where(rows < links, rows, -1)
-    column = np.where(matrices.used, np.cumsum(matrices.used).reshape(matrices.used.shape) - 1, -1)
-    row_of = {int(source): row for row, source in enumerate(matrices.demand.sources)}
-    columns = [
-        last if variable.index() is None else column[row_of[variable.index()[0]], variable.index()[1]]
-        for variable in compiled.variables
-    ]
-    indices = [constraint.index() for constraint in compiled.constraints]
-    return np.array(columns), np.array([i if isinstance(i, int) else -1 for i in indices])
-
-
-def _placed(values: FloatArray, places: Int64Array, count: int) -> FloatArray:
-    result = np.zeros(count)
-    result[places[places >= 0]] = values[places >= 0]
-    return result
-
-
-def _rate_bounds(matrices: Any, values: FloatArray | None, duals: FloatArray | None) -> Bounds:
+def _rate_bounds(program: FlowProgram, values: FloatArray | None, duals: FloatArray | None) -> Bounds:
     """Return bounds on f: the time is proven, and f is the inverse of it in the model's units."""
     from models.all_to_all.certificate import upper_bound
     from models.all_to_all.optimum import best_lengths
     from models.all_to_all.rounding import exact_flow
 
-    demand = matrices.demand
+    demand = program.demand
     unit = Fraction(int(demand.amounts.max()), demand.denominator) / max(demand.topology.bandwidth)
-    fastest, _ = best_lengths(demand, None if duals is None else matrices.lengths(duals))
+    fastest, _ = best_lengths(demand, None if duals is None else program.lengths(duals))
     if values is None or not values[-1] > 0:
         return None, unit / fastest
-    slowest = upper_bound(exact_flow(demand, matrices.flows(values)))
+    slowest = upper_bound(exact_flow(demand, program.flows(values)))
     return unit / slowest, unit / fastest
 
 
@@ -257,16 +214,16 @@ MODELS: dict[str, LinearModel] = {
             "all-to-all",
             "all-to-all as a multi-commodity flow, aggregated by source (A.1)",
             Kind.ALL_TO_ALL,
-            "arrays",
+            "pyomo",
             _all_to_all,
             _flow_entries,
         ),
         LinearModel(
             "all-to-all-pyomo",
-            "the same, compiled from Pyomo",
+            "another name of all-to-all",
             Kind.ALL_TO_ALL,
             "pyomo",
-            _all_to_all_pyomo,
+            _all_to_all,
             _flow_entries,
         ),
         LinearModel(

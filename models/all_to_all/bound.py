@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -10,28 +9,29 @@ from typing import Any
 
 import numpy as np
 
-from models.all_to_all.capping import capped, uncapped_lengths
 from models.all_to_all.certificate import lower_bound
 from models.all_to_all.demand import Demand
+from models.all_to_all.optimum import best_lengths, capped, uncapped_lengths
+from models.all_to_all.orbits import quick_lengths, solve_by_orbits
 from models.bounds.bound import SECONDS_PER_BYTE, Bound
 from schedules.collective import EVERYONE, Collective
 from topologies.distances import length_distances
-from topologies.errors import InputError, NoSchedule, TuttiError
+from topologies.errors import InputError
 from topologies.exact import BoolArray, Int64Array, json_number
 from topologies.topology import Topology
 
-BOUND_COLUMNS = 20_000
-"""Variables of the largest linear program that is solved for a bound: about two seconds."""
+BOUND_VARIABLES = 20_000
+"""Of the largest reduced program that is solved for a bound without many symmetries: about a second."""
 
-KEPT = 8
+KEPT_DEMANDS = 8
 """Demands whose lengths are kept: one is asked at many sizes, and for many methods."""
 
-FELT = 1e-6
+NO_BOTTLENECK = 1e-6
 """Relative to the longest: a shorter link is no bottleneck."""
 
 
 def mcf_bound(
-    topology: Topology, collective: Collective, most_columns: int = BOUND_COLUMNS, *, asked: bool = False
+    topology: Topology, collective: Collective, most_variables: int = BOUND_VARIABLES, *, asked: bool = False
 ) -> Bound | None:
     """Return the bound by the lengths that the linear program finds, or by equal ones on a large network.
 
@@ -42,10 +42,10 @@ def mcf_bound(
     ----------
     topology, collective
         The problem.
-    most_columns
-        Of the linear program: a source times a link each. Above, a network with few orbits of links is
-        solved by them; on others equal lengths and inverse bandwidths are tried: what the shortest routes
-        need of all links together. 0: those only.
+    most_variables
+        Of the program on the orbits of the network's symmetries, a source orbit times a link each. Above, a
+        network with few orbits of links is solved by them; on others equal lengths and inverse bandwidths
+        are tried: what the shortest routes need of all links together. 0: those only.
     asked
         Whether to prove it to within 1e-4 of the optimum on any network and however long it takes.
 
@@ -63,20 +63,20 @@ def mcf_bound(
         return None
     try:
         demand = Demand.of(topology, collective)
-        lengths = _lengths(_Asked(demand), most_columns, asked)
+        lengths = _lengths(_DemandKey(demand), most_variables, asked)
         return bound_of(demand, uncapped_lengths(demand, capped(demand), lengths))
     except InputError:  # numbers too far apart for 64 bits: the other bounds must do
         return None
 
 
 @dataclass(frozen=True, eq=False)
-class _Asked:
+class _DemandKey:
     """Demands that equal others with the same numbers: what was solved once is kept."""
 
     demand: Demand
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Asked) and self._numbers == other._numbers
+        return isinstance(other, _DemandKey) and self._numbers == other._numbers
 
     def __hash__(self) -> int:
         return hash(self._numbers)
@@ -88,34 +88,17 @@ class _Asked:
         return topology.bandwidth.denominator, demand.denominator, *(array.tobytes() for array in arrays)
 
 
-@lru_cache(maxsize=KEPT)
-def _lengths(problem: _Asked, most_columns: int, asked: bool) -> Int64Array:
-    """Return the best lengths known."""
-    from models.all_to_all.optimum import best_lengths, columns_of  # Pyomo is slow to import
-    from models.all_to_all.symmetric import few_orbits_lengths, solve_by_orbits
-
+@lru_cache(maxsize=KEPT_DEMANDS)
+def _lengths(problem: _DemandKey, most_variables: int, asked: bool) -> Int64Array:
+    """Return the best lengths known: by orbits, which is faster than the model, or simple ones."""
     demand = capped(problem.demand)
-    if columns_of(demand) <= most_columns:
-        with suppress(NoSchedule):
-            return _solved_lengths(demand)
-    if asked:
-        return solve_by_orbits(demand).lengths
-    lengths = few_orbits_lengths(demand) if most_columns else None
-    return best_lengths(demand)[1] if lengths is None else lengths
-
-
-def _solved_lengths(demand: Demand) -> Int64Array:
-    """Return the lengths of the linear program, or of its orbits where it leaves a wide interval."""
-    from models.all_to_all.optimum import GAP, solve_demand
-    from models.all_to_all.symmetric import solve_by_orbits
-
-    found = solve_demand(demand)
-    if found.interval.gap > GAP:
-        with suppress(TuttiError):
-            other = solve_by_orbits(demand)
-            if other.interval.lower > found.interval.lower:
-                return other.lengths
-    return found.lengths
+    found = quick_lengths(demand, most_variables) if most_variables else None
+    if found is None and asked:
+        found = solve_by_orbits(demand).lengths
+    simple = best_lengths(demand)
+    if found is None or lower_bound(demand.topology, demand, found) < simple[0]:
+        return simple[1]
+    return found
 
 
 def bound_of(demand: Demand, lengths: Int64Array) -> Bound:
@@ -125,12 +108,12 @@ def bound_of(demand: Demand, lengths: Int64Array) -> Bound:
     numerators = topology.bandwidth.numerators.tolist()
     offered = sum(b * length for b, length in zip(numerators, lengths.tolist(), strict=True))
     capacity = Fraction(offered, topology.bandwidth.denominator)
-    felt = np.flatnonzero(lengths > lengths.max() * FELT)
+    long = np.flatnonzero(lengths > lengths.max() * NO_BOTTLENECK)
     certificate: dict[str, Any] = {
         "lengths": lengths.tolist(),
         "distance": json_number(value * capacity),
         "capacity": json_number(capacity),
-        "links": felt[np.argsort(-lengths[felt], kind="stable")].tolist(),
+        "links": long[np.argsort(-lengths[long], kind="stable")].tolist(),
     }
     inside = cut_of(demand, lengths, value)
     if inside is not None:

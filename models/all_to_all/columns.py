@@ -1,4 +1,4 @@
-"""All-to-all by column generation (Dantzig and Wolfe) on the orbits: exact bounds on both sides.
+"""Linear program (A.1) by column generation (Dantzig and Wolfe) on the orbits: exact bounds on both sides.
 
 A column is a shortest-path tree of one source, known by what it loads on each link orbit. The master chooses
 convex combinations λ of each source's columns that minimize θ,
@@ -18,17 +18,17 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from models.all_to_all.certificate import Interval, SourceFlow
-from models.all_to_all.master import Master
-from models.all_to_all.orbits import ReducedProblem
-from models.all_to_all.shares import rounded_shares
-from topologies.errors import NoSchedule
+from models.all_to_all.reduction import ReducedProblem
+from models.all_to_all.rounding import rational_lengths, rounded_shares
+from topologies.errors import NoSchedule, TuttiError
 from topologies.exact import FloatArray, Int64Array
 
-_SMOOTHING = 0.5
+SMOOTHING = 0.5
 """How much of the best lengths so far stays in the next ones (Wentges), which then jump about less."""
 
 
@@ -78,17 +78,20 @@ class ColumnGeneration:
             If the time is over before both bounds are known.
         """
         self._price(self.lengths.astype(np.float64))
+        duals = np.zeros(0)
         while not self._done():
             duals = self._solve()
             if self._done():
                 break
             best = self.lengths / (self.lengths.astype(np.float64) @ self.problem.capacity)
-            if not self._price(_SMOOTHING * best + (1 - _SMOOTHING) * duals) and not self._price(duals):
+            if not self._price(SMOOTHING * best + (1 - SMOOTHING) * duals) and not self._price(duals):
                 break
         if self.upper is None:
             raise NoSchedule(
                 f"all-to-all on {self.problem.topology.name}: the time is over before a first flow"
             )
+        if self.lower < self.upper:
+            self._try_simple(duals)
         return Interval(self.lower, self.upper)
 
     def _done(self) -> bool:
@@ -101,11 +104,20 @@ class ColumnGeneration:
         """Add the shortest trees for these lengths, and say how many were new; the bound may rise."""
         exact = self.problem.integer_lengths(lengths)
         loads, costs = self.problem.shortest_loads(exact)
-        bound = self.problem.lower_bound(exact, costs)
-        if bound > self.lower:
-            self.lower, self.lengths = bound, exact
+        self._prove(exact, costs)
         self.rounds += 1
         return sum(self._add(row, load, exact) for row, load in enumerate(loads))
+
+    def _try_simple(self, duals: FloatArray) -> None:
+        """Take the simple ratios that the master's duals may stand for, if they prove more."""
+        for lengths in rational_lengths(duals)[:1]:
+            if lengths.max() <= self.problem.greatest_length:
+                self._prove(lengths, self.problem.shortest_loads(lengths)[1])
+
+    def _prove(self, lengths: Int64Array, costs: Int64Array) -> None:
+        bound = self.problem.lower_bound(lengths, costs)
+        if bound > self.lower:
+            self.lower, self.lengths = bound, lengths
 
     def _add(self, row: int, load: Int64Array, lengths: Int64Array) -> bool:
         key = (row, load.tobytes())
@@ -146,3 +158,56 @@ class ColumnGeneration:
                 row = self._owners[index]
                 amounts[row] += share * self.problem.tree_flow(row, self._lengths[index])
         return SourceFlow(represented, amounts, represented.denominator * self._denominator)
+
+
+class Master:
+    """The restricted master of the column generation, kept warm in HiGHS between rounds.
+
+    It minimizes θ over convex combinations of columns; loads are in units of the first trees' mean.
+
+    Column 0 is θ; then one a tree, in the order in which they are added. Row O < orbits is the capacity of
+    link orbit O, divided by it; row orbits + s is the convexity of source s.
+    """
+
+    def __init__(self, problem: ReducedProblem, mean: float) -> None:
+        import highspy
+
+        self._problem, self._highspy = problem, highspy
+        self._factor = 1.0 / (problem.capacity * mean)
+        self._highs: Any = highspy.Highs()
+        self._highs.setOptionValue("output_flag", False)
+        orbits, rows = problem.num_orbits, problem.num_orbits + len(problem.sources)
+        lower, upper = np.full(rows, -np.inf), np.zeros(rows)
+        lower[orbits:] = upper[orbits:] = 1.0
+        nothing = np.empty(0, dtype=np.int32)
+        self._accept(
+            self._highs.addRows(rows, lower, upper, 0, np.zeros(rows, np.int32), nothing, np.empty(0))
+        )
+        index = np.arange(orbits, dtype=np.int32)
+        self._accept(self._highs.addCol(1.0, 0.0, np.inf, orbits, index, np.full(orbits, -1.0)))
+
+    def add(self, row: int, load: Int64Array) -> None:
+        """Add a tree of source `row` with these loads (orbits,)."""
+        orbits = np.flatnonzero(load)
+        index = np.append(orbits, self._problem.num_orbits + row).astype(np.int32)
+        value = np.append((load * self._factor)[orbits] * self._problem.weights[row], 1.0)
+        self._accept(self._highs.addCol(0.0, 0.0, np.inf, len(index), index, value))
+
+    def solve(self) -> tuple[FloatArray, FloatArray]:
+        """Return the shares λ of the trees and the lengths (orbits,), as floats.
+
+        Raises
+        ------
+        TuttiError
+            If the solver fails on what has a solution.
+        """
+        self._accept(self._highs.run())
+        if self._highs.getModelStatus() != self._highspy.HighsModelStatus.kOptimal:
+            raise TuttiError(f"HiGHS stopped on a master problem: {self._highs.getModelStatus()}")
+        solution = self._highs.getSolution()
+        duals = np.array(solution.row_dual)[: self._problem.num_orbits]
+        return np.array(solution.col_value)[1:], np.maximum(-duals, 0) / self._problem.capacity
+
+    def _accept(self, status: Any) -> None:
+        if status == self._highspy.HighsStatus.kError:
+            raise TuttiError("HiGHS refused a master problem")

@@ -7,8 +7,6 @@ demands too.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -17,12 +15,9 @@ import numpy as np
 
 from schedules.collective import EVERYONE, Collective
 from topologies.errors import InputError
-from topologies.exact import INT64_MAX, FloatArray, Int64Array, Rationals, frozen
+from topologies.exact import INT64_MAX, Int64Array, frozen
 from topologies.topology import Topology
 from topologies.transforms import transpose
-
-Number = Fraction | int | float | str
-"""An entry of a matrix; a float counts by its decimal text, as everywhere."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,26 +77,6 @@ class Demand:
         ranks = topology.num_ranks
         return cls(topology, 1 - np.eye(ranks, dtype=np.int64), ranks)
 
-    @classmethod
-    def from_matrix(cls, topology: Topology, matrix: Sequence[Sequence[Number]]) -> Demand:
-        """Return demands given as numbers, in units of M; the diagonal, which nothing crosses, is ignored.
-
-        Raises
-        ------
-        InputError
-            As `Demand`, and if an entry is no finite number, naming the pair.
-        """
-        ranks = topology.num_ranks
-        if len(matrix) != ranks or any(len(row) != ranks for row in matrix):
-            raise InputError(f"demands on {topology.name}: the matrix must be {ranks} x {ranks}")
-        cells = [
-            Fraction(0) if s == t else _exact(topology, s, t, value)
-            for s, row in enumerate(matrix)
-            for t, value in enumerate(row)
-        ]
-        exact = Rationals.of(cells)
-        return cls(topology, exact.numerators.reshape(ranks, ranks), exact.denominator)
-
     @cached_property
     def sources(self) -> Int64Array:
         """int64: the ranks that send something, increasing."""
@@ -117,29 +92,9 @@ class Demand:
         """The same demands the other way on the transposed network, whose links keep their numbers."""
         return Demand(transpose(self.topology), self.amounts.T, self.denominator)
 
-    @cached_property
-    def floats(self) -> FloatArray:
-        """Nearest doubles, shape (N, N), for solvers."""
-        return frozen(self.amounts / float(self.denominator), np.float64)
-
-    @property
-    def total(self) -> Fraction:
-        """All demands together, in units of M."""
-        return Fraction(int(self.amounts.sum()), self.denominator)
-
     def __getitem__(self, pair: tuple[int, int]) -> Fraction:
         """Return what the first rank sends to the second, in units of M."""
         return Fraction(int(self.amounts[pair]), self.denominator)
-
-
-def _exact(topology: Topology, s: int, t: int, value: Number) -> Fraction:
-    try:
-        if isinstance(value, float | np.floating) and not math.isfinite(value):
-            raise ValueError
-        return value if isinstance(value, Fraction) else Fraction(str(value))
-    except (ValueError, ZeroDivisionError):
-        where = f"demand of {_pair(topology, s, t)} on {topology.name}"
-        raise InputError(f"{where} is {value!r}; it must be a number, at least 0") from None
 
 
 def _check(demand: Demand) -> None:

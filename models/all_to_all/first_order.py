@@ -1,10 +1,17 @@
-"""All-to-all by a first-order method, for networks with little symmetry and thousands of ranks.
+"""Linear program (A.1) by a first-order method, for networks with little symmetry and thousands of ranks.
 
-The primal-dual hybrid gradient method on LP (A.1) with Halpern's anchor, reflection and restarts, on the
-representatives of the orbits (`models.all_to_all.halpern` has the iteration). Memory is a few arrays
-(sources, links). From time to time its state is made into proofs, whatever its accuracy: the lengths into
-integers, which give a lower bound by shortest paths, and the flows into integers that deliver the demand
-exactly, which give an upper bound by their loads.
+The primal-dual hybrid gradient method with Halpern's anchor, reflection and restarts solves the saddle point,
+of flows y_s ≥ 0, potentials π_s and lengths l ≥ 0 with sum of capacity x length = K:
+
+    sum over s of weight_s ( sum over e of l(e) y_s(e)  +  sum over v of π_s(v) (demand(s, v) - (A y_s)(v)) )
+
+with (A y)(v) what y brings to v less what it takes away. A step T moves y down and then π and l up their
+gradients, each by its own step (Pock and Chambolle); the iteration is Halpern's,
+z <- (k+1)/(k+2) (2 T z - z) + 1/(k+2) z_0. Memory is a few arrays (sources, links).
+
+From time to time the method's state is made into proofs, whatever its accuracy: the lengths into integers,
+which give a lower bound by shortest paths, and the flows into integers that deliver the demand exactly, which
+give an upper bound by their loads.
 
 Source: Chambolle and Pock 2011 and 2011b (diagonal steps); Lu and Yang, Restarted Halpern PDHG for linear
 programming, 2024 (restarts and primal weight as there).
@@ -13,39 +20,64 @@ programming, 2024 (restarts and primal weight as there).
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
+from numba import njit
 
 from models.all_to_all.certificate import Interval, SourceFlow
-from models.all_to_all.halpern import iterate
-from models.all_to_all.orbits import ReducedProblem
-from models.all_to_all.paths import even_flows
+from models.all_to_all.reduction import ReducedProblem
 from models.all_to_all.rounding import exact_flow
+from models.all_to_all.shortest_trees import even_flows
 from topologies.errors import NoSchedule
-from topologies.exact import FloatArray
+from topologies.exact import FloatArray, Int32Array, Int64Array
 
-_FIRST_CHECK = 200
+FIRST_CHECK = 200
 """Iterations before the first proofs; each next check is a fourth as many later again."""
 
-_PRIMAL_WEIGHT = 0.15
+PRIMAL_WEIGHT = 0.15
 """The first ratio of dual to primal moves, with loads near 1 a link and lengths near 1."""
 
-_SUFFICIENT, _NECESSARY, _ARTIFICIAL = 0.04, 0.64, 0.36
-"""Restart when the squared residual falls to this, or to that and rises again, or so long into the run."""
+SUFFICIENT, NECESSARY, ARTIFICIAL = 0.04, 0.64, 0.36
+"""Restart when the squared residual falls to this, or to that and rises again, or so long into the run: the
+squares of Lu and Yang's 0.2 and 0.8, and their 0.36."""
 
 
-@dataclass
-class _State:
+class SaddlePoint(NamedTuple):
     """Flows (sources, links), potentials (sources, nodes) and lengths (orbits,)."""
 
     flows: FloatArray
     potentials: FloatArray
     lengths: FloatArray
 
-    def copy(self) -> _State:
-        return _State(self.flows.copy(), self.potentials.copy(), self.lengths.copy())
+    def copy(self) -> SaddlePoint:
+        """Return one with arrays of its own."""
+        return SaddlePoint(self.flows.copy(), self.potentials.copy(), self.lengths.copy())
+
+
+class LinkEnds(NamedTuple):
+    """Where links start and end, and their orbits, int32 (links,) each."""
+
+    tail: Int32Array
+    head: Int32Array
+    orbit: Int32Array
+
+
+class Commodities(NamedTuple):
+    """Sources, int64 (sources,), the weights of their orbits, and their demand, (sources, nodes)."""
+
+    sources: Int64Array
+    weights: FloatArray
+    demand: FloatArray
+
+
+class Steps(NamedTuple):
+    """The flows' step, the potentials' steps (nodes,), and Halpern's share (k+1)/(k+2)."""
+
+    flows: float
+    potentials: FloatArray
+    share: float
 
 
 class PrimalDual:
@@ -62,8 +94,10 @@ class PrimalDual:
         topology = problem.topology
         self.iterations = 0
         self._unit = float(problem.demand.sum()) / np.count_nonzero(problem.demand)
-        self._rows = (problem.sources, problem.weights.astype(np.float64), problem.demand / self._unit)
-        self._ends = (topology.source, topology.target, problem.orbit)
+        self._commodities = Commodities(
+            problem.sources, problem.weights.astype(np.float64), problem.demand / self._unit
+        )
+        self._ends = LinkEnds(topology.source, topology.target, problem.orbit)
         slow = np.bincount(problem.orbit) / problem.capacity
         self.lengths = problem.integer_lengths(slow)
         self.lower = problem.lower_bound(self.lengths, problem.shortest_loads(self.lengths)[1])
@@ -72,12 +106,13 @@ class PrimalDual:
         self._capacity = problem.capacity * (float(self.lower / problem.unit) / self._unit)
         self._total = float(self._capacity.sum())
         lengths = slow * (self._total / float(slow @ self._capacity))
-        flows, potentials = even_flows(topology, problem.sources, self._rows[2], lengths[problem.orbit])
-        self._now = _State(flows, potentials, lengths)
+        demand = self._commodities.demand
+        flows, potentials = even_flows(topology, problem.sources, demand, lengths[problem.orbit])
+        self._now = SaddlePoint(flows, potentials, lengths)
         self._anchor = self._now.copy()
         self._degrees = (topology.in_degrees + topology.out_degrees).astype(np.float64)
-        self._shared = np.bincount(problem.orbit) * float(self._rows[1].sum())
-        self._weight, self._since, self._first, self._last = _PRIMAL_WEIGHT, 0, 0.0, np.inf
+        self._shared = np.bincount(problem.orbit) * float(self._commodities.weights.sum())
+        self._weight, self._since, self._first, self._last = PRIMAL_WEIGHT, 0, 0.0, np.inf
 
     def run(self, tolerance: float, time_limit: float | None = None) -> Interval:
         """Iterate until the proven relative gap is at most `tolerance`, or the seconds are over.
@@ -88,7 +123,7 @@ class PrimalDual:
             If the time is over before the first iteration.
         """
         end = time.monotonic() + (np.inf if time_limit is None else time_limit)
-        check = _FIRST_CHECK
+        check = FIRST_CHECK
         while time.monotonic() < end:
             self._iterate()
             if self.iterations >= check:
@@ -136,17 +171,14 @@ class PrimalDual:
         now, anchor, weight = self._now, self._anchor, self._weight
         share = (self._since + 1) / (self._since + 2)
         loads = np.empty_like(now.lengths)
-        flow_move, potential_move = iterate(
-            self._ends,
-            self._rows,
-            ((now.flows, anchor.flows), (now.potentials, anchor.potentials), now.lengths),
-            (1 / (3 * weight), weight / self._degrees, share),
-            loads,
+        steps = Steps(1 / (3 * weight), weight / self._degrees, share)
+        flow_move, potential_move = iterate(self._ends, self._commodities, now, anchor, steps, loads)
+        length_steps = np.asarray(weight / self._shared, dtype=np.float64)
+        forward = _onto_capacity(
+            now.lengths + length_steps * loads, length_steps, self._capacity, self._total
         )
-        steps = np.asarray(weight / self._shared, dtype=np.float64)
-        forward = _onto_capacity(now.lengths + steps * loads, steps, self._capacity, self._total)
-        length_move = float(((forward - now.lengths) ** 2 / steps).sum())
-        now.lengths = share * (2 * forward - now.lengths) + (1 - share) * anchor.lengths
+        length_move = float(((forward - now.lengths) ** 2 / length_steps).sum())
+        now.lengths[:] = share * (2 * forward - now.lengths) + (1 - share) * anchor.lengths
         self.iterations += 1
         self._since += 1
         self._restart_if_due(3 * weight * flow_move + potential_move + length_move)
@@ -155,9 +187,9 @@ class PrimalDual:
         if self._since == 1:
             self._first, self._last = residual, np.inf
             return
-        stalled = residual <= _NECESSARY * self._first and residual > self._last
-        long = self._since >= max(_ARTIFICIAL * self.iterations, 50)
-        if residual <= _SUFFICIENT * self._first or stalled or long:
+        stalled = residual <= NECESSARY * self._first and residual > self._last
+        long = self._since >= max(ARTIFICIAL * self.iterations, 50)
+        if residual <= SUFFICIENT * self._first or stalled or long:
             self._reweigh()
             self._anchor = self._now.copy()
             self._since = 0
@@ -165,7 +197,7 @@ class PrimalDual:
 
     def _reweigh(self) -> None:
         """Move the primal weight half way, in logarithms, to the ratio of the dual to the primal distance."""
-        weights = self._rows[1][:, None]
+        weights = self._commodities.weights[:, None]
         now, anchor = self._now, self._anchor
         primal = 3 * float((weights * (now.flows - anchor.flows) ** 2).sum())
         dual = float((weights * self._degrees * (now.potentials - anchor.potentials) ** 2).sum())
@@ -186,3 +218,49 @@ def _onto_capacity(values: FloatArray, steps: FloatArray, capacity: FloatArray, 
     multipliers = (sums - total) / slopes
     last = np.flatnonzero(multipliers < zero_at[order])[-1]
     return np.maximum(values - steps * multipliers[last] * capacity, 0)
+
+
+@njit(cache=True)
+def iterate(
+    ends: LinkEnds,
+    commodities: Commodities,
+    now: SaddlePoint,
+    anchor: SaddlePoint,
+    steps: Steps,
+    loads: FloatArray,
+) -> tuple[float, float]:
+    """Do the flows' and the potentials' part of an iteration on `now`, whose lengths stay.
+
+    All sources are done in one pass over the flows, each source's arrays in cache while they are used. Set
+    `loads` (orbits,) to those of the extrapolated flows; return the squared moves of flows and potentials.
+    """
+    tail, target, orbit = ends
+    sources, weights, demand = commodities
+    step, node_steps, share = steps
+    lengths = now.lengths
+    flow_move, potential_move = 0.0, 0.0
+    gain = np.empty(len(node_steps))
+    loads[:] = 0.0
+    for row in range(len(sources)):
+        y, y_anchor, weight = now.flows[row], anchor.flows[row], weights[row]
+        potential, potential_anchor = now.potentials[row], anchor.potentials[row]
+        gain[:] = demand[row]
+        moved = 0.0
+        for e in range(len(tail)):
+            u, v, o = tail[e], target[e], orbit[e]
+            forward = max(0.0, y[e] - step * (lengths[o] - potential[v] + potential[u]))
+            beyond = 2.0 * forward - y[e]  # π and l move by the extrapolated flows (Chambolle and Pock)
+            gain[v] -= beyond
+            gain[u] += beyond
+            loads[o] += weight * beyond
+            moved += (forward - y[e]) ** 2
+            y[e] = share * beyond + (1.0 - share) * y_anchor[e]
+        flow_move += weight * moved
+        gain[sources[row]] = 0.0  # the source's potential is 0
+        moved = 0.0
+        for v in range(len(gain)):
+            change = node_steps[v] * gain[v]
+            moved += change * gain[v]
+            potential[v] = share * (potential[v] + 2.0 * change) + (1.0 - share) * potential_anchor[v]
+        potential_move += weight * moved
+    return flow_move, potential_move

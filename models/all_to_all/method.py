@@ -1,7 +1,8 @@
 """All-to-all by multi-commodity flow, as a method: linear program (A.1), made exact and sent along paths.
 
-The steps: the program as matrices, a solver, its answer as integers that prove how close they are to the
-optimum, the flow as paths, and the paths as a flow schedule.
+The steps: the Pyomo model and a solver (`models.all_to_all.optimum`), or the orbits of the network's
+symmetries (`models.all_to_all.orbits`); the answer as integers that prove how close they are to the optimum;
+the flow as paths, and the paths as a flow schedule.
 """
 
 from __future__ import annotations
@@ -9,29 +10,49 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from models.all_to_all.bound import bound_of
-from models.all_to_all.capping import capped, uncapped_lengths
 from models.all_to_all.certificate import Interval, lower_bound, upper_bound
 from models.all_to_all.demand import Demand
+from models.all_to_all.optimum import (
+    GAP,
+    Optimum,
+    capped,
+    num_variables,
+    saturated_links,
+    solve_by_model,
+    uncapped_lengths,
+)
+from models.all_to_all.orbits import paths_by_orbits
+from models.all_to_all.paths import path_schedule
+from models.solvers import Feature, find_backend, known_solvers
+from models.solvers.highs import METHODS
+from models.solvers.size import refuse_too_large
 from schedules.capabilities import Capabilities
 from schedules.collective import Kind
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from topologies.errors import InputError, TuttiError, suggestion
 
-if TYPE_CHECKING:
-    from models.all_to_all.optimum import Optimum, Solving
-
 KINDS = (Kind.ALL_TO_ALL, Kind.SCATTER, Kind.GATHER)
 
-WAYS = ("auto", "lp", "orbits")
+BY = ("auto", "model", "lp", "orbits")
 
-MOST_COLUMNS = 5_000_000
-"""Variables of the linear program; about 1 GB a million."""
+MODEL_VARIABLES = 20_000
+"""Of the largest model that ``by = "auto"`` takes: built, compiled and solved in about a second.
+
+CPU seconds on one core: 0.9 for gen_kautz:4,64 (16,129 variables), 0.6 for dgx_a100:8 (16,385), 0.2 for
+complete:27 (18,955), 1.3 for random_regular:4,70 (19,601), 2.1 for mesh:8x9 (18,289); 2.9 for hypercube:6
+(24,577). Importing Pyomo takes 0.4 more, once.
+"""
+
+MOST_VARIABLES = 5_000_000
+"""Of the linear program, by whatever way; about 1 GB a million."""
+
+ORBITS_GAP = 1e-4
+"""Where the orbits' method stops, if no tolerance is given."""
 
 LEAST_TOLERANCE, MOST_TOLERANCE = 1e-10, 0.1
 """Solvers take none that is finer; a coarser one says nothing."""
@@ -54,8 +75,10 @@ class McfOptions:
     time_limit
         Seconds in the solver; None for no limit.
     by
-        ``"lp"``: the program as it is; ``"orbits"``: reduced by the network's symmetries, and solved by
-        columns or a first-order method; ``"auto"``: by orbits if it is large and no solver was chosen.
+        ``"model"``: the Pyomo model of (A.1) as it stands (``"lp"`` says the same); ``"orbits"``: reduced by
+        the network's symmetries, and solved by columns or a first-order method; ``"auto"``: the model up to
+        20,000 variables, one a source and link, and wherever a solver, an algorithm or a tolerance is chosen,
+        else by orbits.
 
     Raises
     ------
@@ -71,8 +94,8 @@ class McfOptions:
 
     def __post_init__(self) -> None:
         """Check the values."""
-        if self.by not in WAYS:
-            raise InputError(f"mcf option by is '{self.by}'{suggestion(str(self.by), WAYS)}")
+        if self.by not in BY:
+            raise InputError(f"mcf option by is '{self.by}'{suggestion(str(self.by), BY)}")
         _check_number("time_limit", self.time_limit, "a positive number", 0)
         allowed = f"a number from {LEAST_TOLERANCE:g} to {MOST_TOLERANCE:g}"
         _check_number("tolerance", self.tolerance, allowed, LEAST_TOLERANCE, MOST_TOLERANCE)
@@ -81,15 +104,16 @@ class McfOptions:
             if self.by == "orbits":
                 raise InputError(
                     "mcf option by is 'orbits', which solves by columns or a first-order method of its own; "
-                    "leave out solver and algorithm, or use by=lp"
+                    "leave out solver and algorithm, or use by=model"
                 )
 
     @property
-    def solving(self) -> Solving:
-        """These options as the solver layer takes them."""
-        from models.all_to_all.optimum import Solving  # Pyomo is slow to import
-
-        return Solving(self.solver, self.algorithm, self.tolerance, self.time_limit)
+    def by_model(self) -> bool | None:
+        """Whether the model is asked for, by name or by what only a solver of it uses; None: by its size."""
+        if self.by != "auto":
+            return self.by != "orbits"
+        chosen = self.solver != "highs" or self.algorithm is not None or self.tolerance is not None
+        return True if chosen else None
 
 
 def _check_number(
@@ -104,9 +128,6 @@ def _check_number(
 
 
 def _check_solver(options: McfOptions) -> None:
-    from models.solvers import Feature, find_backend, known_solvers  # Pyomo is slow to import
-    from models.solvers.highs import METHODS
-
     allowed = [info.name for info in known_solvers() if Feature.LP in info.features]
     if options.solver not in allowed:
         raise InputError(f"mcf option solver is '{options.solver}'{suggestion(str(options.solver), allowed)}")
@@ -123,15 +144,23 @@ def _check_solver(options: McfOptions) -> None:
 
 
 def check(problem: Problem, options: McfOptions) -> None:
-    """Raise `Unsupported` if the linear program would have too many variables."""
+    """Refuse a linear program of too many variables: at all, or, asked for by name, for its time limit.
+
+    Raises
+    ------
+    Unsupported
+        If it has.
+    """
     topology, items = problem.topology, problem.collective.items
     between = (items.start != items.end) & (items.share.numerators > 0)
     commodities = min(len(np.unique(items.start[between])), len(np.unique(items.end[between])))
-    columns = commodities * topology.num_links
-    if columns > MOST_COLUMNS:
+    variables = commodities * topology.num_links
+    if variables > MOST_VARIABLES:
         raise METHOD.unsupported(
-            f"solves up to {MOST_COLUMNS} variables, one a source and link; {topology.name} has {columns}"
+            f"solves up to {MOST_VARIABLES} variables, one a source and link; {topology.name} has {variables}"
         )
+    if options.by in ("model", "lp"):
+        refuse_too_large(f"mcf by={options.by} on {topology.name}", variables, options.time_limit)
 
 
 def synthesize(problem: Problem, options: McfOptions, rng: np.random.Generator) -> Schedule:
@@ -142,17 +171,12 @@ def synthesize(problem: Problem, options: McfOptions, rng: np.random.Generator) 
     NoSchedule
         If the solver stops without a solution, or the table would be too large.
     """
-    from models.all_to_all.optimum import saturated_links
-    from models.all_to_all.schedule import path_schedule
-
-    begin = time.perf_counter()
     demand = Demand.of(problem.topology, problem.collective)
     optimum = _optimum(demand, options)
     schedule = path_schedule(optimum.paths, problem.collective)
     interval = optimum.interval
     stats = {
         **optimum.stats,
-        "build_s": time.perf_counter() - begin - optimum.stats["solve_s"],
         "lower": interval.lower,
         "upper": interval.upper,
         "bounds": (bound_of(demand, optimum.lengths),),
@@ -175,30 +199,26 @@ def _optimum(demand: Demand, options: McfOptions) -> Optimum:
 
 
 def _solved(demand: Demand, options: McfOptions) -> Optimum:
-    """Return the optimum by the way that the options name, or by the one that suits the size.
+    """Return the optimum by the model or by orbits, as the options say or the size suggests.
 
-    Where nothing is named and a solver leaves a wide interval, the other way is tried too.
+    Where the options leave it open and the model's interval stays wide, orbits are tried too.
     """
-    from models.all_to_all.optimum import BASIC_COLUMNS, GAP, columns_of, solve_demand
-
-    chosen = options.solver != "highs" or options.algorithm is not None or options.tolerance is not None
-    if options.by == "lp" or (options.by == "auto" and chosen):
-        return solve_demand(demand, options.solving)
-    if options.by == "orbits" or columns_of(demand) > BASIC_COLUMNS:
-        return _by_orbits(demand, options.tolerance or 1e-4, options.time_limit)
+    asked = (options.solver, options.algorithm, options.tolerance, options.time_limit)
+    if options.by_model:
+        return solve_by_model(demand, *asked)
+    if options.by_model is False or num_variables(demand) > MODEL_VARIABLES:
+        return _by_orbits(demand, options.tolerance or ORBITS_GAP, options.time_limit)
     begin = time.perf_counter()
-    found = solve_demand(demand, options.solving)
+    found = solve_by_model(demand, *asked)
     left = None if options.time_limit is None else options.time_limit - (time.perf_counter() - begin)
     if found.interval.gap > GAP and (left is None or left > 0):
         with suppress(TuttiError):
-            found = min(found, _by_orbits(demand, 1e-4, left), key=lambda way: way.interval.gap)
+            other = _by_orbits(demand, ORBITS_GAP, left)
+            found = min(found, other, key=lambda optimum: optimum.interval.gap)
     return found
 
 
 def _by_orbits(demand: Demand, tolerance: float, time_limit: float | None) -> Optimum:
-    from models.all_to_all.optimum import Optimum
-    from models.all_to_all.symmetric import paths_by_orbits
-
     backwards = len(demand.sinks) < len(demand.sources)
     asked = demand.reverse if backwards else demand
     solved, paths = paths_by_orbits(asked, tolerance, time_limit)
@@ -209,6 +229,7 @@ METHOD = Method(
     name="mcf",
     kind="exact",
     synthesize=synthesize,
+    fast={"by": "orbits"},
     options=McfOptions,
     capabilities=Capabilities(KINDS),
     check=check,

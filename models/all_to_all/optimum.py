@@ -1,10 +1,15 @@
-"""The optimum of linear program (A.1), proven: a solver's answer as lengths and a flow of integers."""
+"""The Pyomo model of linear program (A.1), solved and proven: the answer as lengths and a flow of integers.
+
+The solver only suggests them; what they prove holds exactly (`models.all_to_all.certificate`). Bandwidths far
+apart are brought nearer to each other before (`capped`), as solvers' tolerances are relative to the largest
+numbers.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -12,17 +17,16 @@ from typing import Any
 import numpy as np
 
 from models.all_to_all.certificate import Interval, SourceFlow, lower_bound, upper_bound
-from models.all_to_all.decomposition import PathFlow, decompose
 from models.all_to_all.demand import Demand
-from models.all_to_all.matrices import FlowMatrices, flow_matrices
+from models.all_to_all.paths import PathFlow, decompose
 from models.all_to_all.rounding import MOST_COMMON, PARTS, common_parts, exact_flow, rational_lengths
-from models.solvers import Feature, SolverResult, solve
+from models.solvers import CompiledModel, Feature, SolverResult, compile_model, solve
 from models.solvers.registry import find_backend
 from topologies.errors import NoSchedule
-from topologies.exact import FloatArray, Int64Array
+from topologies.exact import INT64_MAX, FloatArray, Int64Array, Rationals
 from topologies.topology import Topology
 
-BASIC_COLUMNS = 20_000
+BASIC_VARIABLES = 20_000
 """Up to here HiGHS ends in a basic solution, whose values are simple; above, PDLP is much faster."""
 
 TOLERANCES = (1e-5, 1e-6, 1e-7, 1e-8)
@@ -31,44 +35,8 @@ TOLERANCES = (1e-5, 1e-6, 1e-7, 1e-8)
 GAP = Fraction(1, 10_000)
 """The interval that will do."""
 
-
-@dataclass(frozen=True)
-class Solving:
-    """How to solve the linear program; None leaves it to size.
-
-    Parameters
-    ----------
-    solver
-        A name in `models.solvers`.
-    algorithm
-        Of HiGHS: ``"simplex"``, ``"ipm"``, ``"pdlp"``, ...
-    tolerance
-        The solver's. Without one, PDLP is asked again, more finely, until the interval is within `GAP`.
-    time_limit
-        Seconds.
-    """
-
-    solver: str = "highs"
-    algorithm: str | None = None
-    tolerance: float | None = None
-    time_limit: float | None = None
-
-    def attempts(self, columns: int) -> Iterator[Any]:
-        """Yield the solver's options, finer each time; together they keep the time limit."""
-        backend = find_backend(self.solver, {Feature.LP, Feature.DUALS})
-        given: dict[str, Any] = {}
-        if self.solver == "highs":
-            given["method"] = self.algorithm or ("ipm" if columns <= BASIC_COLUMNS else "pdlp")
-        if self.tolerance is not None:
-            tolerances: tuple[float | None, ...] = (self.tolerance,)
-        else:
-            tolerances = TOLERANCES if given.get("method") == "pdlp" else (None,)
-        begin = time.perf_counter()
-        for tolerance in tolerances:
-            left = None if self.time_limit is None else self.time_limit - (time.perf_counter() - begin)
-            if left is not None and left <= 0:
-                return
-            yield backend.options(**given, tolerance=tolerance, time_limit=left)
+ALIKE = 2**8
+"""Bandwidths whose ratios are no larger are left to the solver as they are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +56,8 @@ class Optimum:
     backwards
         Whether there were fewer destinations than sources, so that those were the commodities.
     stats
-        What it cost: ``build_s``, ``solve_s``, ``variables``, ``constraints``, ``solver``, ``solver_gap``.
+        What it cost: ``build_s``, ``solve_s``, ``variables``, ``constraints``, ``solver``, ``solver_gap``;
+        and ``program``, what was solved, where it was the model.
     """
 
     demand: Demand
@@ -105,20 +74,76 @@ class Optimum:
         return paths.reverse if self.backwards else paths
 
 
-def columns_of(demand: Demand) -> int:
-    """Return about how many variables the linear program of these demands has."""
+@dataclass(frozen=True, eq=False)
+class FlowProgram:
+    """The Pyomo model of (A.1), compiled, and the way back from its columns and rows.
+
+    Columns are y[s, e], source by source, then f, as they are declared; the first rows are the links.
+
+    Parameters
+    ----------
+    demand
+        The problem.
+    compiled
+        The model's matrices.
+    build_s
+        Seconds to build and compile it.
+    """
+
+    demand: Demand
+    compiled: CompiledModel
+    build_s: float
+
+    @classmethod
+    def of(cls, demand: Demand) -> FlowProgram:
+        """Build and compile the model of these demands."""
+        from models.all_to_all.model import flow_model  # Pyomo is slow to import
+
+        begin = time.perf_counter()
+        compiled = compile_model(flow_model(demand), declared_order=True)
+        return cls(demand, compiled, time.perf_counter() - begin)
+
+    def flows(self, values: FloatArray) -> FloatArray:
+        """Return y / f, shape (sources, links): what nearly delivers the demands, in units of the largest.
+
+        What flows back into its own source serves nothing and is left out.
+        """
+        demand = self.demand
+        flows = np.maximum(values[:-1], 0.0).reshape(len(demand.sources), -1) / values[-1]
+        flows[demand.topology.target[None, :] == demand.sources[:, None]] = 0.0
+        return flows
+
+    def lengths(self, duals: FloatArray) -> FloatArray:
+        """Return the duals of the links as lengths, none negative: float64, shape (links,)."""
+        return np.maximum(duals[: self.demand.topology.num_links], 0.0)
+
+
+def num_variables(demand: Demand) -> int:
+    """Return how many variables the model of these demands has, told without building it."""
     return min(len(demand.sources), len(demand.sinks)) * demand.topology.num_links + 1
 
 
-def solve_demand(demand: Demand, how: Solving | None = None) -> Optimum:
+def solve_by_model(
+    demand: Demand,
+    solver: str = "highs",
+    algorithm: str | None = None,
+    tolerance: float | None = None,
+    time_limit: float | None = None,
+) -> Optimum:
     """Return the optimum of linear program (A.1) with a lower and an upper bound that hold exactly.
 
     Parameters
     ----------
     demand
         The network, and what each rank sends to each other.
-    how
-        The solver and its options.
+    solver
+        A name in `models.solvers`.
+    algorithm
+        Of HiGHS: ``"simplex"``, ``"ipm"``, ``"pdlp"``, ...; None leaves it to size.
+    tolerance
+        The solver's. Without one, PDLP is asked again, more finely, until the interval is within `GAP`.
+    time_limit
+        Seconds.
 
     Raises
     ------
@@ -127,17 +152,17 @@ def solve_demand(demand: Demand, how: Solving | None = None) -> Optimum:
     InputError, Unsupported
         If the solver is unknown, not installed, or no LP solver with duals.
     """
-    begin, how = time.perf_counter(), how or Solving()
     backwards = len(demand.sinks) < len(demand.sources)
-    matrices = flow_matrices(demand.reverse if backwards else demand)
+    program = FlowProgram.of(demand.reverse if backwards else demand)
     solve_s, best = 0.0, None
-    for options in how.attempts(matrices.model.num_columns):
-        result = solve(matrices.model, how.solver, options, {Feature.DUALS})
+    for options in _attempts(solver, algorithm, tolerance, time_limit, program.compiled.num_columns):
+        result = solve(program.compiled, solver, options, {Feature.DUALS})
         solve_s += result.solve_s
         if best is not None and result.values is None:
             break
-        lower, lengths = best_lengths(matrices.demand, _duals(matrices, result))
-        upper, flow = _best_flow(matrices.demand, matrices.flows(_values(result)), lower)
+        duals = None if result.duals is None else program.lengths(result.duals)
+        lower, lengths = best_lengths(program.demand, duals)
+        upper, flow = _best_flow(program.demand, program.flows(_values(result)), lower)
         if best is None or upper / lower < best[0].upper / best[0].lower:
             best = Interval(lower, upper), lengths, flow
         if best[0].gap <= GAP:
@@ -146,14 +171,32 @@ def solve_demand(demand: Demand, how: Solving | None = None) -> Optimum:
         raise NoSchedule("mcf: the solver was never asked")
     interval, lengths, flow = best
     stats = {
-        "build_s": time.perf_counter() - begin - solve_s,
+        "program": "linear program (A.1)",
+        "build_s": program.build_s,
         "solve_s": solve_s,
-        "variables": matrices.model.num_columns,
-        "constraints": matrices.model.num_rows,
+        "variables": program.compiled.num_columns,
+        "constraints": program.compiled.num_rows,
         "solver": f"{result.solver} {result.version}",
         "solver_gap": float(interval.gap),
     }
     return Optimum(demand, interval, lengths, flow, backwards, stats)
+
+
+def _attempts(
+    solver: str, algorithm: str | None, tolerance: float | None, time_limit: float | None, variables: int
+) -> Iterator[Any]:
+    """Yield the solver's options, finer each time; together they keep the time limit."""
+    backend = find_backend(solver, {Feature.LP, Feature.DUALS})
+    given: dict[str, Any] = {}
+    if solver == "highs":
+        given["method"] = algorithm or ("ipm" if variables <= BASIC_VARIABLES else "pdlp")
+    finer = TOLERANCES if tolerance is None and given.get("method") == "pdlp" else (tolerance,)
+    begin = time.perf_counter()
+    for each in finer:
+        left = None if time_limit is None else time_limit - (time.perf_counter() - begin)
+        if left is not None and left <= 0:
+            return
+        yield backend.options(**given, tolerance=each, time_limit=left)
 
 
 def best_lengths(demand: Demand, duals: FloatArray | None = None) -> tuple[Fraction, Int64Array]:
@@ -187,10 +230,6 @@ def _values(result: SolverResult) -> FloatArray:
     return result.values
 
 
-def _duals(matrices: FlowMatrices, result: SolverResult) -> FloatArray | None:
-    return None if result.duals is None else matrices.lengths(result.duals)
-
-
 def saturated_links(topology: Topology, optimum: Optimum, tolerance: float = 1e-4) -> Int64Array:
     """Return the links that limit the flow: with a length, and full to within `tolerance`; longest first.
 
@@ -201,3 +240,37 @@ def saturated_links(topology: Topology, optimum: Optimum, tolerance: float = 1e-
     felt = optimum.lengths > optimum.lengths.max() * tolerance
     links = np.flatnonzero(full & felt)
     return links[np.argsort(-optimum.lengths[links], kind="stable")]
+
+
+ALIKE = 2**8
+"""Bandwidths whose ratios are no larger are left to the solver as they are."""
+
+
+def capped(demand: Demand) -> Demand:
+    """Return the demands on a network without the bandwidth that can't be of use.
+
+    No link carries more than all demands together, D. With T at least some bound B, a link of bandwidth above
+    D / B is never full, so its bandwidth may as well be 2 D / B, and its length at an optimum is 0
+    (complementary slackness).
+
+    Returns
+    -------
+    Demand
+        The same object where bandwidths are not far apart.
+    """
+    topology = demand.topology
+    band = topology.bandwidth
+    if int(band.numerators.max()) <= int(band.numerators.min()) * ALIKE:
+        return demand
+    total = Fraction(int(demand.amounts.sum()), demand.denominator)
+    most = -(-2 * total * band.denominator // best_lengths(demand)[0])
+    numerators = np.minimum(band.numerators, np.int64(min(int(most), INT64_MAX)))
+    return replace(demand, topology=replace(topology, bandwidth=Rationals(numerators, band.denominator)))
+
+
+def uncapped_lengths(demand: Demand, near: Demand, lengths: Int64Array) -> Int64Array:
+    """Return lengths for the demands as they are: those of capped links 0, if that proves more."""
+    same = near.topology.bandwidth.numerators == demand.topology.bandwidth.numerators
+    kept = np.where(same, lengths, 0)
+    candidates = [lengths, kept] if kept.any() else [lengths]
+    return max(candidates, key=lambda candidate: lower_bound(demand.topology, demand, candidate))

@@ -1,158 +1,419 @@
-"""The all-to-all flow problem reduced by symmetry: one source a node orbit, one capacity a link orbit.
+"""Linear program (A.1) at scale: solved on the orbits of the network's automorphisms, proven from both sides.
 
-Minimize θ over flows y_s by source (LP A.1, with f = 1/θ) that carry demand(s, t) from s to t, under
-sum over s of y_s(e) ≤ θ capacity(e) for every link e. Let G be a group of automorphisms that leave the
-demand as it is. *Proof that the reduced problem has the same optimum:* averaging a flow over G keeps it a
-flow, keeps the sum of the loads within each link orbit O and makes them equal there, so that only
-sum over e in O of load(e) ≤ θ capacity(O) is needed. In an averaged flow the sources of an orbit are images
-of one another, so they load O as its representative does, times the size of the orbit.
+The group of the network is found (`topologies.automorphisms`), the problem reduced to its orbits
+(`models.all_to_all.reduction`), and solved by column generation where the link orbits are few, else by the
+first-order method. Both end in lengths, constant on the link orbits, that prove the lower bound, and in a
+flow of the representatives whose average over the group takes the upper one.
 
-Lengths that are constant on link orbits give the dual bound: θ ≥ sum of demand x distance / sum of capacity
-x length.
+**Paths of a few sources become those of all**, their images. Let Y be a flow that a group G leaves as it is,
+and H a subgroup with the same orbits of sources. The source h(s) then gets the images under h of the paths of
+s, for every h in H, each divided by the number of elements that fix s. *The loads are right for any paths of
+the representatives:* H spreads what they load on an orbit O of links evenly over it, so the load of a link is
+(sum over s of weight_s load_s(O)) / |O|. H is as small as can be, often without an element but the identity
+that fixes a source: then a pair's paths are not multiplied.
 
-Source: dissertation A.1.5; the averaging is folklore.
+**Few demands are split.** Minimize θ over shares x of each pair's paths,
+
+    sum over p of load_p(O) x_p ≤ θ capacity(O)     for every link orbit O
+    sum over p of a pair's paths of x_p = 1         for every pair,
+
+where the shares as they are take what is proven. A basic solution has at most as many positive shares as
+there are rows: no more pairs are split than there are orbits. Of many paths, a block is solved at a time.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+import math
+import time
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from scipy.sparse import block_array, csc_array, csr_array
 
-from models.all_to_all.certificate import SourceFlow
+from models.all_to_all.certificate import Interval, SourceFlow, upper_bound
+from models.all_to_all.columns import ColumnGeneration
 from models.all_to_all.demand import Demand
-from models.all_to_all.incidence import Incidence
-from models.all_to_all.paths import tree_loads
-from topologies.automorphisms import Group
-from topologies.exact import INT64_MAX, FloatArray, Int32Array, Int64Array
-from topologies.topology import Topology
+from models.all_to_all.first_order import PrimalDual
+from models.all_to_all.paths import PathFlow, decompose
+from models.all_to_all.reduction import MOST_ELEMENTS, ReducedProblem, averaged, reduce_by, without_cycles
+from models.all_to_all.rounding import rounded_shares
+from models.solvers import CompiledModel, HighsOptions, solve
+from topologies.automorphisms import Group, automorphisms
+from topologies.exact import FloatArray, Int32Array, Int64Array, frozen, offsets_of
+from topologies.permutations import orbits_of
 
-_GREATEST_LENGTH = 1 << 30
+MOST_ORBITS = 64
+"""Link orbits up to which columns are generated; with more, the master takes longer than the other method."""
+
+SMALL_MASTER = 4096
+"""Sources times link orbits up to which columns take less than a second, however many the orbits are."""
+
+COLUMNS_GAP, FIRST_ORDER_GAP = 1e-9, 1e-5
+"""Where a search for a bound stops: columns soon reach the optimum, the first-order method takes longer."""
+
+SHORT_SEARCH = 10**8
+"""Links that a search for automorphisms may look at where only a bound is wanted."""
+
+BLOCK = 4000
+"""Paths of one program of shares, about; with more, the others' loads are fixed while a block is solved."""
+
+MOST_PATHS = 200_000
+"""Paths of the largest flow whose shares are solved for: seconds."""
+
+MOST_SINGLE = 40_000
+"""Paths of all sources together whose shares are solved for: a second and a half."""
+
+NOTHING_LOST = 1e-9
+"""Relative: what rounding may add to a time that is not known to be the optimum."""
 
 
 @dataclass(frozen=True, eq=False)
-class ReducedProblem:
-    """All-to-all on representatives of the orbits.
+class OrbitOptimum:
+    """An optimum found on the orbits, with its proof from below.
 
     Parameters
     ----------
-    whole
-        The demand on the network.
-    group
-        The automorphisms that leave it as it is.
-    sources
-        int64 (sources,): one rank of each orbit that sends something.
-    weights
-        int64 (sources,): the sizes of those orbits.
-    demand
-        int64 (sources, nodes): what each sends to each node; numerators.
-    orbit
-        int32 (links,): the number, from 0, of each link's orbit.
-    capacity
-        int64 (orbits,): the total bandwidth of each; numerators.
+    problem
+        The reduced problem.
+    interval
+        Where the least time lies, s/B of M.
+    lengths
+        int64, shape (links,): what proves ``interval.lower``, on the whole network.
+    flow
+        Of the representatives; ``interval.upper`` is the congestion of its average over the group.
+    stats
+        What it cost: ``build_s``, ``solve_s``, ``variables``, ``constraints``, ``solver``, ``solver_gap``,
+        ``sources``, ``orbits`` and ``rounds``.
     """
 
-    whole: Demand
-    group: Group
-    sources: Int64Array
-    weights: Int64Array
-    demand: Int64Array
-    orbit: Int32Array
-    capacity: Int64Array
+    problem: ReducedProblem
+    interval: Interval
+    lengths: Int64Array
+    flow: SourceFlow
+    stats: dict[str, Any]
 
-    @property
-    def topology(self) -> Topology:
-        """The network."""
-        return self.whole.topology
 
-    @property
-    def unit(self) -> Fraction:
-        """What load over capacity, both as numerators, is to be multiplied with to give s/B of M."""
-        return Fraction(self.topology.bandwidth.denominator, self.whole.denominator)
+def solve_by_orbits(
+    demand: Demand, tolerance: float = 1e-4, time_limit: float | None = None, *, by: str | None = None
+) -> OrbitOptimum:
+    """Return the optimum of linear program (A.1) to within a proven relative gap.
+
+    Parameters
+    ----------
+    demand
+        The network, and what each rank sends to each other.
+    tolerance
+        The gap to stop at; it may stop with less, and at 0 where the optimum is simple.
+    time_limit
+        Seconds of solving, after which the gap is what it is; None for no limit.
+    by
+        ``"columns"`` or ``"first_order"``; None leaves it to the number of link orbits.
+
+    Raises
+    ------
+    NoSchedule
+        If the time is over before anything is proven.
+
+    Examples
+    --------
+    >>> from topologies import torus
+    >>> solved = solve_by_orbits(Demand.uniform(torus(4, 4, bandwidth=1)))
+    >>> str(solved.interval.upper), solved.interval.exact
+    ('1/2', True)
+    """
+    begin = time.perf_counter()
+    problem = reduce_by(automorphisms(demand.topology), demand)
+    return _solved(problem, begin, tolerance, time_limit, by)
+
+
+def paths_by_orbits(
+    demand: Demand, tolerance: float = 1e-4, time_limit: float | None = None
+) -> tuple[OrbitOptimum, PathFlow]:
+    """Return the optimum as `solve_by_orbits` does, and paths of all sources that take its upper bound.
+
+    Of the group, a part is used that can be listed, so as to average over it; no symmetry where the average
+    does not fit 64 bits. Paths are found for the representatives and mapped to the others.
+    """
+    begin = time.perf_counter()
+    group = automorphisms(demand.topology).preserving(demand.amounts).limited(MOST_ELEMENTS)
+    solved = _solved(reduce_by(group, demand), begin, tolerance, time_limit, None)
+    paths = _paths(solved)
+    if paths is None:
+        problem = reduce_by(group.limited(1), demand)
+        solved = _solved(problem, time.perf_counter(), tolerance, time_limit, "first_order")
+        paths = decompose(solved.flow)
+    interval = Interval(solved.interval.lower, upper_bound(paths))
+    stats = {**solved.stats, "solver_gap": float(interval.gap)}
+    return replace(solved, interval=interval, stats=stats), paths
+
+
+def _paths(solved: OrbitOptimum) -> PathFlow | None:
+    """Return paths of all sources, or None if the group is too large or numbers do not fit 64 bits."""
+    images, flow = Images.of(solved.problem), averaged(solved.problem, solved.flow)
+    if images is None or flow is None:
+        return None
+    paths = decompose(without_cycles(flow))
+    if len(images.nodes) == 1:
+        return images.of_all(paths)
+    fewer = images.of_all(fewer_paths(images, paths, exact=solved.interval.exact))
+    if not images.multiply:
+        return fewer
+    single = images.of_each(paths)
+    if len(single) <= MOST_SINGLE:
+        nothing = Images.of(reduce_by(solved.problem.group.limited(1), solved.problem.whole))
+        single = single if nothing is None else fewer_paths(nothing, single, exact=solved.interval.exact)
+    return min(fewer, single, key=len)
+
+
+def quick_lengths(demand: Demand, most_variables: int) -> Int64Array | None:
+    """Return lengths (links,) that are optimal, or nearly, where that takes at most seconds; else None.
+
+    Parameters
+    ----------
+    demand
+        The network, and what each rank sends to each other.
+    most_variables
+        Of the reduced program, beyond which only few link orbits will do.
+    """
+    begin, group = time.perf_counter(), automorphisms(demand.topology, SHORT_SEARCH)
+    problem = reduce_by(group, demand)
+    if problem.num_orbits <= MOST_ORBITS or len(problem.sources) * problem.num_orbits <= SMALL_MASTER:
+        return _solved(problem, begin, COLUMNS_GAP, None, "columns").lengths
+    if len(problem.sources) * demand.topology.num_links <= most_variables:
+        return _solved(problem, begin, FIRST_ORDER_GAP, None, "first_order").lengths
+    return None
+
+
+def _solved(
+    problem: ReducedProblem, begin: float, tolerance: float, time_limit: float | None, by: str | None
+) -> OrbitOptimum:
+    built = time.perf_counter()
+    method = by or ("columns" if problem.num_orbits <= MOST_ORBITS else "first_order")
+    if method == "columns":
+        columns = ColumnGeneration(problem, tolerance, time_limit)
+        interval, rounds = columns.run(), columns.rounds
+        lengths, flow = columns.lengths, columns.flow()
+    else:
+        state = PrimalDual(problem)
+        interval, rounds = state.run(tolerance, time_limit), state.iterations
+        lengths, flow = state.lengths, state.best_flow
+    stats = {
+        "build_s": built - begin,
+        "solve_s": time.perf_counter() - built,
+        "variables": len(problem.sources) * problem.topology.num_links + 1,
+        "constraints": len(problem.sources) * problem.topology.num_nodes + problem.num_orbits,
+        "solver": method,
+        "solver_gap": float(interval.gap),
+        "sources": len(problem.sources),
+        "orbits": problem.num_orbits,
+        "rounds": rounds,
+    }
+    whole = lengths[problem.orbit] // max(1, int(np.gcd.reduce(lengths)))
+    return OrbitOptimum(problem, interval, whole, flow, stats)
+
+
+@dataclass(frozen=True, eq=False)
+class Images:
+    """A problem on orbits, and the elements of a group that is just large enough for its sources.
+
+    Parameters
+    ----------
+    problem
+        The problem on the orbits of a larger group.
+    nodes
+        int32, shape (elements, nodes): node v goes to nodes[h, v].
+    links
+        int32, shape (elements, links): link e goes to links[h, e].
+    """
+
+    problem: ReducedProblem
+    nodes: Int32Array
+    links: Int32Array
+
+    @classmethod
+    def of(cls, problem: ReducedProblem, most_elements: int = MOST_ELEMENTS) -> Images | None:
+        """Return them, or None if even the smaller group has more elements."""
+        listed = just_enough(problem.group).elements(most_elements)
+        return None if listed is None else cls(problem, *listed)
 
     @cached_property
-    def represented(self) -> Demand:
-        """The demands of the representatives alone."""
-        amounts = np.zeros_like(self.whole.amounts)
-        amounts[self.sources] = self.whole.amounts[self.sources]
-        return Demand(self.topology, amounts, self.whole.denominator)
-
-    @property
-    def num_orbits(self) -> int:
-        """Orbits of links."""
-        return len(self.capacity)
+    def orbit(self) -> Int32Array:
+        """int32 (links,): the orbit of each link, numbered from 0."""
+        least = orbits_of(self.links, self.problem.topology.num_links)
+        return np.unique(least, return_inverse=True)[1].reshape(-1).astype(np.int32)
 
     @cached_property
-    def greatest_length(self) -> int:
-        """Integer lengths up to this keep every cost of `shortest_loads` within 64 bits."""
-        largest = int(self.demand.sum(axis=1).max()) * self.topology.num_nodes
-        return min(_GREATEST_LENGTH, INT64_MAX // (2 * largest))
+    def capacity(self) -> Int64Array:
+        """int64 (orbits,): the total bandwidth of each; numerators."""
+        capacity = np.zeros(int(self.orbit.max()) + 1, dtype=np.int64)
+        np.add.at(capacity, self.orbit, self.problem.topology.bandwidth.numerators)
+        return capacity
 
-    def integer_lengths(self, lengths: FloatArray) -> Int64Array:
-        """Return lengths (orbits,) as integers up to `greatest_length`."""
-        return np.rint(np.maximum(lengths, 0) * (self.greatest_length / lengths.max())).astype(np.int64)
+    @cached_property
+    def row_of(self) -> Int32Array:
+        """int32 (nodes,): which representative each is, -1 for others."""
+        row_of = np.full(self.problem.topology.num_nodes, -1, dtype=np.int32)
+        row_of[self.problem.sources] = np.arange(len(self.problem.sources))
+        return row_of
 
-    def shortest_loads(self, lengths: Int64Array) -> tuple[Int64Array, Int64Array]:
-        """Return the loads (sources, orbits) and costs (sources,) of shortest paths for lengths (orbits,)."""
-        loads = np.zeros((len(self.sources), self.num_orbits), dtype=np.int64)
-        graph, rows = Incidence.of(self.topology), (self.sources, self.demand)
-        costs = tree_loads(graph, lengths[self.orbit], rows, self.orbit, loads)
-        return loads, costs
-
-    def tree_flow(self, row: int, lengths: Int64Array) -> Int64Array:
-        """Return what source `row` sends over each link (links,) by the tree of `shortest_loads`."""
-        each = np.arange(self.topology.num_links, dtype=np.int32)
-        flow = np.zeros((1, self.topology.num_links), dtype=np.int64)
-        rows = (self.sources[row : row + 1], self.demand[row : row + 1])
-        tree_loads(Incidence.of(self.topology), lengths[self.orbit], rows, each, flow)
-        return flow[0]
-
-    def lower_bound(self, lengths: Int64Array, costs: Int64Array) -> Fraction:
-        """Return what lengths (orbits,) prove, with the costs of their shortest paths (sources,), exactly."""
-        total = sum(int(w) * int(cost) for w, cost in zip(self.weights, costs, strict=True))
-        room = sum(int(c) * int(length) for c, length in zip(self.capacity, lengths, strict=True))
-        return self.unit * Fraction(total, room)
-
-    def upper_bound(self, flow: SourceFlow) -> Fraction:
-        """Return the congestion of a flow of `represented`, averaged over the group: exact, in s/B of M.
-
-        Raises
-        ------
-        FlowError
-            If it does not deliver exactly.
-        """
-        flow.check()
-        loads = [0] * self.num_orbits
-        for weight, amounts in zip(self.weights.tolist(), flow.amounts, strict=True):
-            sums = np.zeros(self.num_orbits, dtype=np.int64)
-            np.add.at(sums, self.orbit, amounts)
-            loads = [load + weight * more for load, more in zip(loads, sums.tolist(), strict=True)]
-        pairs = zip(loads, self.capacity.tolist(), strict=True)
+    def congestion(self, paths: PathFlow) -> Fraction:
+        """Return the time of the images of the representatives' paths, exact, in s/B of M."""
+        lengths = np.diff(paths.offsets)
+        weights = self.problem.weights[self.row_of[paths.source]]
+        loads = np.zeros(len(self.capacity), dtype=object)
+        carried = np.repeat((paths.amounts.astype(object) * weights), lengths)
+        np.add.at(loads, self.orbit[paths.links], carried)
+        pairs = zip(loads.tolist(), self.capacity.tolist(), strict=True)
         worst = max(Fraction(load, capacity) for load, capacity in pairs)
-        return worst * self.topology.bandwidth.denominator / flow.denominator
+        return worst * self.problem.topology.bandwidth.denominator / paths.denominator
+
+    @property
+    def multiply(self) -> bool:
+        """Whether an element but the identity fixes a source, whose paths then have several images."""
+        return len(self.nodes) > int(self.problem.weights.min())
+
+    def of_each(self, paths: PathFlow) -> PathFlow:
+        """Return one image of the representatives' paths for each source, by the first element that takes it.
+
+        The paths must add up to flows that all elements which fix their source leave as they are: then every
+        element maps them to the same flow.
+        """
+        problem, lengths = self.problem, np.diff(paths.offsets)
+        row = self.row_of[paths.source]
+        amounts: list[Int64Array] = []
+        counts: list[Int64Array] = []
+        images: list[Int32Array] = []
+        for number, source in enumerate(problem.sources.tolist()):
+            of_row = row == number
+            links = paths.links[np.repeat(of_row, lengths)]
+            _, first = np.unique(self.nodes[:, source], return_index=True)
+            amounts.append(np.tile(paths.amounts[of_row], len(first)))
+            counts.append(np.tile(lengths[of_row], len(first)))
+            images.append(self.links[np.ix_(first, links)].reshape(-1))
+        return PathFlow(
+            problem.whole,
+            np.concatenate(amounts),
+            paths.denominator,
+            offsets_of(np.concatenate(counts)),
+            np.concatenate(images),
+        )
+
+    def of_all(self, paths: PathFlow) -> PathFlow:
+        """Return the paths of all sources."""
+        fixing = [len(self.nodes) // weight for weight in self.problem.weights.tolist()]
+        common = math.lcm(*fixing)
+        shares = np.array([common // fixed for fixed in fixing], dtype=np.int64)
+        amounts = paths.amounts * shares[self.row_of[paths.source]]
+        elements = len(self.nodes)
+        lengths = np.tile(np.diff(paths.offsets), elements)
+        return PathFlow(
+            self.problem.whole,
+            np.tile(amounts, elements),
+            paths.denominator * common,
+            offsets_of(lengths),
+            self.links[:, paths.links].reshape(-1),
+        )
 
 
-def reduce_by(group: Group, demand: Demand) -> ReducedProblem:
-    """Return the problem on the orbits of those automorphisms of `group` that leave the demand as it is."""
-    topology = demand.topology
-    kept = group.preserving(demand.amounts)
-    N = topology.num_ranks
-    sources, weights = np.unique(kept.node_orbits[:N], return_counts=True)
-    first, orbit = np.unique(kept.link_orbits, return_inverse=True)
-    capacity = np.zeros(len(first), dtype=np.int64)
-    np.add.at(capacity, orbit, topology.bandwidth.numerators)
-    sending = demand.amounts[sources].any(axis=1)
-    sources, weights = sources[sending], weights[sending]
-    rows = np.zeros((len(sources), topology.num_nodes), dtype=np.int64)
-    rows[:, :N] = demand.amounts[sources]
-    return ReducedProblem(
-        demand,
-        kept,
-        sources.astype(np.int64),
-        weights.astype(np.int64),
-        rows,
-        orbit.reshape(-1).astype(np.int32),
-        capacity,
+def just_enough(group: Group) -> Group:
+    """Return a subgroup with the same orbits of nodes, by the first generators that join any."""
+    kept: list[int] = []
+    orbits = np.arange(group.topology.num_nodes, dtype=np.int32)
+    for index in range(len(group.nodes)):
+        joined = orbits_of(group.nodes[[*kept, index]], group.topology.num_nodes)
+        if not np.array_equal(joined, orbits):
+            kept.append(index)
+            orbits = joined
+    return Group(group.topology, frozen(group.nodes[kept], np.int32), frozen(group.links[kept], np.int32))
+
+
+def fewer_paths(images: Images, paths: PathFlow, *, exact: bool) -> PathFlow:
+    """Return paths of the representatives that take no longer, and split fewer demands if that can be.
+
+    Parameters
+    ----------
+    images
+        How the paths reach all sources.
+    paths
+        Of the representatives.
+    exact
+        Whether their time is the optimum, which must not grow at all.
+    """
+    pair = _pairs(paths)
+    if len(paths) > MOST_PATHS or len(paths) == pair[-1] + 1:
+        return paths
+    now = images.congestion(paths)
+    for parts, denominator in rounded_shares(_basic_shares(images, paths, pair), pair):
+        found = _with_shares(paths, pair, np.array(parts, dtype=np.int64), denominator)
+        most = now if exact else now * (1 + NOTHING_LOST)
+        if len(found) < len(paths) and images.congestion(found) <= most:
+            return found
+    return paths
+
+
+def _pairs(paths: PathFlow) -> Int64Array:
+    """Return the number, from 0, of each path's pair of ends; those of a pair stand together."""
+    source, target = paths.source, paths.target
+    new = (source[1:] != source[:-1]) | (target[1:] != target[:-1])
+    return offsets_of(new.astype(np.int64))
+
+
+def _with_shares(paths: PathFlow, pair: Int64Array, parts: Int64Array, denominator: int) -> PathFlow:
+    """Return the paths with these shares of their pair's demand, less those without any."""
+    demand, kept = paths.demand, np.flatnonzero(parts)
+    lengths = np.diff(paths.offsets)
+    amounts = demand.amounts[paths.source, paths.target] * parts
+    return replace(
+        paths,
+        amounts=amounts[kept],
+        denominator=demand.denominator * denominator,
+        offsets=offsets_of(lengths[kept]),
+        links=paths.links[np.repeat(parts > 0, lengths)],
     )
+
+
+def _basic_shares(images: Images, paths: PathFlow, pair: Int64Array) -> FloatArray:
+    """Return shares, float64 (paths,), that are basic solutions block by block, the others as they are."""
+    loads = csc_array(_loads(images, paths))
+    shares = paths.amounts / np.bincount(pair, weights=paths.amounts)[pair]
+    starts = np.flatnonzero(np.diff(pair, prepend=-1))
+    blocks = starts[
+        np.unique(np.searchsorted(starts, np.arange(0, len(paths), BLOCK)).clip(max=len(starts) - 1))
+    ]
+    for begin, end in itertools.pairwise([*blocks.tolist(), len(paths)]):
+        others = loads @ shares - loads[:, begin:end] @ shares[begin:end]
+        model = _program(csr_array(loads[:, begin:end]), pair[begin:end] - pair[begin], others)
+        result = solve(model, "highs", HighsOptions(method="simplex"))
+        if result.values is not None:
+            shares[begin:end] = result.values[:-1]
+    return shares
+
+
+def _program(loads: csr_array, pair: Int64Array, others: FloatArray) -> CompiledModel:
+    """Return the linear program above for some of the paths, beside what others load; θ is last."""
+    orbits, count = loads.shape
+    one_each = csr_array((np.ones(count), (pair, np.arange(count))), shape=(int(pair[-1]) + 1, count))
+    matrix = csr_array(block_array([[loads, csr_array(-np.ones((orbits, 1)))], [one_each, None]]))
+    matrix.sort_indices()
+    ones = np.ones(int(pair[-1]) + 1)
+    return CompiledModel.of_matrix(
+        "paths",
+        matrix,
+        np.append(np.zeros(count), 1.0),
+        (np.append(np.full(orbits, -np.inf), ones), np.append(-others, ones)),
+    )
+
+
+def _loads(images: Images, paths: PathFlow) -> csr_array:
+    """Return what each path, with all its pair's demand, loads on each orbit: 1 is what is proven."""
+    problem, lengths = images.problem, np.diff(paths.offsets)
+    moved = paths.demand.amounts[paths.source, paths.target] * problem.weights[images.row_of[paths.source]]
+    time = float(images.congestion(paths) / problem.unit)
+    orbit = images.orbit[paths.links]
+    value = np.repeat(moved.astype(np.float64), lengths) / (images.capacity[orbit] * time)
+    which = np.repeat(np.arange(len(paths)), lengths)
+    return csr_array((value, (orbit, which)), shape=(len(images.capacity), len(paths)))

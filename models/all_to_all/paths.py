@@ -1,135 +1,265 @@
-"""Shortest-path trees for lengths on the links, and the loads of demand that follows them: the kernels.
+"""A flow as paths, and paths as a flow schedule.
 
-Lengths are integers (exact bounds) or floats (searches); numba compiles either.
+Each path follows links that carry flow, back from a destination to the source, and takes the least of what
+the destination still needs and what the links still carry. So it finishes a destination or empties a link: no
+source has more paths than destinations and links with flow together. In the schedule a path is one chunk of
+its item, sent from end to end over one route.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
-from models.all_to_all.incidence import Incidence
-from topologies.exact import FloatArray, Int32Array, Int64Array
-from topologies.heap import sift_down, sift_up
-from topologies.topology import Topology
+from models.all_to_all.certificate import FlowError, SourceFlow
+from models.all_to_all.demand import Demand
+from models.all_to_all.shortest_trees import Incidence
+from schedules.collective import Collective
+from schedules.schedule import MOST_CHUNKS, Chunks, Clock, Routes, Schedule
+from topologies.errors import NoSchedule
+from topologies.exact import INT64_MAX, Int32Array, Int64Array, frozen, offsets_of
+from topologies.routes import shortest_routes
 
 
-class Tree(NamedTuple):
-    """A shortest-path tree, to be filled in: distance, last link and order of finding, each (nodes,)."""
+@dataclass(frozen=True, eq=False)
+class PathFlow:
+    """Paths that deliver demands, each with its amount: ``amounts / denominator``, in units of M.
 
-    distance: npt.NDArray[Any]
-    parent: Int32Array
-    order: Int32Array
+    Parameters
+    ----------
+    demand
+        What is to be delivered.
+    amounts
+        int64, shape (paths,): numerators, positive.
+    denominator
+        A multiple of the demand's.
+    offsets, links
+        CSR: path p takes links[offsets[p] : offsets[p + 1]] in this order, at least one.
+    """
+
+    demand: Demand
+    amounts: Int64Array
+    denominator: int
+    offsets: Int64Array
+    links: Int32Array
+
+    def __post_init__(self) -> None:
+        """Freeze the arrays."""
+        for name, dtype in (("amounts", np.int64), ("offsets", np.int64), ("links", np.int32)):
+            object.__setattr__(self, name, frozen(getattr(self, name), dtype))
+
+    def __len__(self) -> int:
+        return len(self.amounts)
+
+    @property
+    def source(self) -> Int32Array:
+        """int32, shape (paths,): where each starts."""
+        return self.demand.topology.source[self.links[self.offsets[:-1]]]
+
+    @property
+    def target(self) -> Int32Array:
+        """int32, shape (paths,): where each ends."""
+        return self.demand.topology.target[self.links[self.offsets[1:] - 1]]
+
+    @cached_property
+    def loads(self) -> Int64Array:
+        """int64, shape (links,): what crosses each link, over `denominator`."""
+        carried = np.repeat(self.amounts, np.diff(self.offsets))
+        if carried.sum(dtype=np.float64) >= INT64_MAX / 2:
+            raise FlowError(f"the loads of the paths do not fit 64 bits over {self.denominator}")
+        loads = np.zeros(self.demand.topology.num_links, dtype=np.int64)
+        np.add.at(loads, self.links, carried)
+        return loads
+
+    @property
+    def reverse(self) -> PathFlow:
+        """The paths run backwards, on the transposed network, for the transposed demands."""
+        lengths = np.diff(self.offsets)
+        within = np.arange(len(self.links)) - np.repeat(self.offsets[:-1], lengths)
+        backwards = self.links[np.repeat(self.offsets[1:], lengths) - 1 - within]
+        return PathFlow(self.demand.reverse, self.amounts, self.denominator, self.offsets, backwards)
+
+    def check(self) -> None:
+        """Raise unless the paths are paths and their amounts sum to each demand exactly.
+
+        Raises
+        ------
+        FlowError
+            Naming the path that breaks off, or the pair that does not get what it needs.
+        """
+        topology, demand = self.demand.topology, self.demand
+        chained = topology.target[self.links[:-1]] == topology.source[self.links[1:]]
+        chained[self.offsets[1:-1] - 1] = True
+        broken = np.flatnonzero(~chained)
+        if len(broken):
+            path = int(np.searchsorted(self.offsets, broken[0], side="right")) - 1
+            raise FlowError(f"path {path} breaks off after link {topology.link_name(self.links[broken[0]])}")
+        if len(self) and self.amounts.min() < 1:
+            raise FlowError(f"path {int(np.argmin(self.amounts))} carries nothing")
+        given = np.zeros((topology.num_nodes, topology.num_nodes), dtype=object)
+        np.add.at(given, (self.source, self.target), self.amounts.astype(object))
+        needed = np.zeros_like(given)
+        ranks = topology.num_ranks
+        needed[:ranks, :ranks] = demand.amounts.astype(object) * self.denominator
+        for s, t in np.argwhere(given * demand.denominator != needed)[:1].tolist():
+            pair = f"{topology.labels[s]}->{topology.labels[t]}"
+            raise FlowError(f"the paths of {pair} do not sum to its demand")
+
+
+def decompose(flow: SourceFlow) -> PathFlow:
+    """Return paths with exactly the flow's amounts on every link, by source, then destination.
+
+    Parameters
+    ----------
+    flow
+        Conserving and without cycles, as `models.all_to_all.rounding.exact_flow` returns it.
+
+    Raises
+    ------
+    FlowError
+        If it does not deliver its demands, or has a cycle.
+    """
+    flow.check()
+    demand, topology = flow.demand, flow.demand.topology
+    needed = demand.amounts[demand.sources] * (flow.denominator // demand.denominator)
+    graph = Incidence.of(topology)
+    supply = Supply(demand.sources, flow.amounts.copy(), needed.copy())
+    paths, links = walk_back(graph, supply, PathList.of_size(0, 0))
+    if paths < 0:
+        raise FlowError(f"the flow of source {topology.labels[demand.sources[-1 - paths]]} has a cycle")
+    found = PathList.of_size(paths, links)
+    walk_back(graph, Supply(demand.sources, flow.amounts.copy(), needed), found)
+    return PathFlow(demand, found.amounts, flow.denominator, offsets_of(found.lengths), found.links)
+
+
+class Supply(NamedTuple):
+    """What `walk_back` uses up.
+
+    Parameters
+    ----------
+    sources
+        int64, shape (sources,).
+    flow
+        int64, shape (sources, links): what still flows.
+    needed
+        int64, shape (sources, ranks): what is still to be brought to each.
+    """
+
+    sources: Int64Array
+    flow: Int64Array
+    needed: Int64Array
+
+
+class PathList(NamedTuple):
+    """Paths to be filled in: how many links each has (paths,), all links in turn, and amounts (paths,)."""
+
+    lengths: Int64Array
+    links: Int32Array
+    amounts: Int64Array
+
+    @classmethod
+    def of_size(cls, paths: int, links: int) -> PathList:
+        """Return room for so many paths with so many links together."""
+        return cls(np.empty(paths, np.int64), np.empty(links, np.int32), np.empty(paths, np.int64))
 
 
 @njit(cache=True)
-def shortest_tree(graph: Incidence, lengths: npt.NDArray[Any], source: int, tree: Tree) -> int:
-    """Dijkstra: set the distance, the last link and the order in which nodes are reached; return their count.
-
-    A node's last link comes from a node earlier in `order`, even over links of length 0. Nodes without a path
-    keep distance -1. The heap holds every improvement; stale entries are skipped when they come up.
-    """
-    distance, parent, order = tree
-    distance[:] = -1
-    parent[:] = -1
-    keys = np.empty(len(graph.head) + 1, lengths.dtype)
-    nodes = np.empty(len(graph.head) + 1, np.int32)
-    done = np.zeros(len(distance), np.bool_)
-    distance[source] = 0
-    keys[0], nodes[0], size, reached = 0, source, 1, 0
-    while size:
-        node = nodes[0]
-        size -= 1
-        sift_down(keys, nodes, size)
-        if done[node]:
-            continue
-        done[node] = True
-        order[reached] = node
-        reached += 1
-        for position in range(graph.out_offsets[node], graph.out_offsets[node + 1]):
-            link = graph.out_links[position]
-            head, length = graph.head[link], distance[node] + lengths[link]
-            if not done[head] and (parent[head] < 0 or length < distance[head]):
-                distance[head], parent[head] = length, link
-                sift_up(keys, nodes, size, length, head)
-                size += 1
-    return reached
-
-
-@njit(cache=True)
-def tree_loads(
-    graph: Incidence,
-    lengths: Int64Array,
-    rows: tuple[Int64Array, Int64Array],
-    orbit: Int32Array,
-    loads: Int64Array,
-) -> Int64Array:
-    """Add what each source's demand loads on each link orbit along shortest paths, and return its cost.
-
-    `rows` are the sources and their demand (sources, nodes), `loads` is (sources, orbits). The cost of a
-    source is the sum of demand times distance, which equals the sum of load times length.
-    """
-    sources, demand = rows
-    num_nodes = len(graph.out_offsets) - 1
-    distance = np.empty(num_nodes, np.int64)
-    parent, order = np.empty(num_nodes, np.int32), np.empty(num_nodes, np.int32)
-    costs = np.zeros(len(sources), np.int64)
+def walk_back(graph: Incidence, supply: Supply, out: PathList) -> tuple[int, int]:
+    """Count paths and their links, and write them down if there is room; (-1 - row, 0): row has a cycle."""
+    sources, flow, needed = supply
+    lengths, links, amounts = out
+    path = np.empty(len(graph.in_offsets) - 1, np.int32)
+    paths, used = 0, 0
     for row in range(len(sources)):
-        reached = shortest_tree(graph, lengths, sources[row], Tree(distance, parent, order))
-        below = demand[row].copy()
-        for place in range(reached - 1, 0, -1):
-            node = order[place]
-            link = parent[node]
-            costs[row] += demand[row, node] * distance[node]
-            below[graph.tail[link]] += below[node]
-            loads[row, orbit[link]] += below[node]
-    return costs
+        for target in range(needed.shape[1]):
+            # conservation: a node that still has flow out, or a need, has flow in
+            while needed[row, target] > 0:
+                length = _widest_links(graph, sources[row], target, flow[row], path)
+                if length < 0:
+                    return -1 - row, 0
+                amount = min(needed[row, target], flow[row][path[:length]].min())
+                needed[row, target] -= amount
+                for place in range(length):
+                    flow[row, path[place]] -= amount
+                if len(lengths) > 0:
+                    links[used : used + length] = path[:length][::-1]
+                    lengths[paths], amounts[paths] = length, amount
+                paths, used = paths + 1, used + length
+    return paths, used
 
 
-def even_flows(
-    topology: Topology, sources: Int64Array, demand: FloatArray, lengths: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return flows (sources, links) split evenly over the shortest paths for lengths (links,), and distances.
+@njit(cache=True)
+def _widest_links(graph: Incidence, source: int, target: int, flow: Int64Array, path: Int32Array) -> int:
+    """Write down the link with most flow into each node back from the target; return how many, -1: cycle."""
+    node, length = target, 0
+    while node != source:
+        best = graph.in_links[graph.in_offsets[node]]
+        for position in range(graph.in_offsets[node], graph.in_offsets[node + 1]):
+            if flow[graph.in_links[position]] > flow[best]:
+                best = graph.in_links[position]
+        if length == len(path) - 1 or flow[best] <= 0:
+            return -1
+        path[length], node = best, graph.tail[best]
+        length += 1
+    return length
 
-    `demand` is (sources, nodes); distances are (sources, nodes).
+
+def path_schedule(paths: PathFlow, collective: Collective) -> Schedule:
+    """Return the flow schedule that sends every path's amount along it; its congestion is that of the paths.
+
+    Switches, and ranks that merely forward, occur inside routes. An item of size zero takes a shortest route.
+
+    Parameters
+    ----------
+    paths
+        What delivers the collective's demands.
+    collective
+        With items from one rank to one rank.
+
+    Raises
+    ------
+    NoSchedule
+        If there are more chunks than 32 bits count.
     """
-    flows = np.zeros((len(sources), topology.num_links))
-    distances = np.empty((len(sources), topology.num_nodes))
-    _split_evenly(Incidence.of(topology), lengths, (sources, demand), flows, distances)
-    return flows, distances
+    topology, items = paths.demand.topology, collective.items
+    item_of_pair = np.full((topology.num_ranks,) * 2, -1, dtype=np.int64)
+    item_of_pair[items.start, items.end] = np.arange(len(items))
+    on_path = item_of_pair[paths.source, paths.target]
+    rest = np.setdiff1d(np.arange(len(items)), on_path)
+    if len(paths) + len(rest) > MOST_CHUNKS:
+        raise NoSchedule(f"mcf: {len(paths) + len(rest)} chunks; allowed: at most {MOST_CHUNKS}")
+    share = items.share.reduced
+    whole = share.numerators[rest] * (paths.denominator // share.denominator)
+    item, size = np.concatenate([on_path, rest]), np.concatenate([paths.amounts, whole])
+    order = np.argsort(item, kind="stable")
+    chunk_of = np.empty(len(order), dtype=np.int64)
+    chunk_of[order] = np.arange(len(order))
+    away = rest[items.start[rest] != items.end[rest]]
+    extra_offsets, extra_links = shortest_routes(topology, items.start[away], items.end[away])
+    routes = Routes(
+        np.concatenate([paths.offsets, paths.offsets[-1] + extra_offsets[1:]]),
+        np.concatenate([paths.links, extra_links]),
+    )
+    moved = np.concatenate([np.arange(len(paths)), len(paths) + np.searchsorted(rest, away)])
+    turn = _sending_order(routes, items.start[item[moved]], items.end[item[moved]])
+    return Schedule(
+        topology=topology,
+        collective=collective,
+        clock=Clock.FLOW,
+        chunks=Chunks(item[order], size[order], paths.denominator),
+        chunk=chunk_of[moved][turn],
+        route=turn.astype(np.int32),
+        routes=routes,
+    )
 
 
-@njit(cache=True)
-def _split_evenly(
-    graph: Incidence,
-    lengths: FloatArray,
-    rows: tuple[Int64Array, FloatArray],
-    flows: FloatArray,
-    distances: FloatArray,
-) -> None:
-    """Node by node from the farthest, what it needs comes in equal parts over the links on shortest paths."""
-    sources, demand = rows
-    num_nodes = distances.shape[1]
-    parent, order = np.empty(num_nodes, np.int32), np.empty(num_nodes, np.int32)
-    for row in range(len(sources)):
-        distance = distances[row]
-        reached = shortest_tree(graph, lengths, sources[row], Tree(distance, parent, order))
-        need = demand[row].copy()
-        for place in range(reached - 1, 0, -1):
-            node, ways = order[place], 0
-            for position in range(graph.in_offsets[node], graph.in_offsets[node + 1]):
-                link = graph.in_links[position]
-                ways += _is_tight(distance[graph.tail[link]], distance[node], lengths[link])
-            for position in range(graph.in_offsets[node], graph.in_offsets[node + 1]):
-                link = graph.in_links[position]
-                if _is_tight(distance[graph.tail[link]], distance[node], lengths[link]):
-                    flows[row, link] = need[node] / ways
-                    need[graph.tail[link]] += need[node] / ways
+def _sending_order(routes: Routes, start: Int32Array, end: Int32Array) -> Int64Array:
+    """Return an order of transfers that keeps links busy: long routes first, then pairs that exchange.
 
-
-@njit(cache=True)
-def _is_tight(before: float, after: float, length: float) -> bool:
-    return before < after and before + length <= after * (1 + 1e-12)
+    A long route shares links with more others, and pairs (s, t) of one s XOR t share no end.
+    """
+    return np.lexsort((start, start ^ end, -np.diff(routes.offsets)))

@@ -1,12 +1,13 @@
-"""From a solver's doubles to integers: lengths that prove a bound, and a flow that conserves exactly.
+"""From a solver's doubles to integers: lengths that prove a bound, a flow that conserves exactly, shares.
 
-Nothing here has to trust the solver: any lengths prove some bound, and any flow is made to deliver what it
-must.
+Nothing here has to trust the solver: any lengths prove some bound (`models.all_to_all.certificate`), and any
+flow is made to deliver what it must.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -16,10 +17,10 @@ from numba import njit
 
 from models.all_to_all.certificate import SourceFlow
 from models.all_to_all.demand import Demand
-from models.all_to_all.incidence import Incidence
-from topologies.exact import INT64_MAX, FloatArray, Int64Array
+from models.all_to_all.shortest_trees import Incidence, ShortestTree, shortest_tree
+from topologies.exact import INT64_MAX, FloatArray, Int64Array, IntArray
 
-FINE = 2**30
+FINE_LENGTH = 2**30
 """The largest length, where lengths are rounded to a grid."""
 
 EQUAL = 1e-6
@@ -37,6 +38,12 @@ PARTS = 2**4 * 3**3 * 5**2 * 7 * 11 * 13
 SURPLUS = 100
 """Times what a source sends: more on a link is cut off. (A.1) lets nodes keep what they need not have."""
 
+FINE_SHARE = 2**36
+"""What shares are rounded to, unless small fractions do."""
+
+SIMPLE_SHARE = 10**4
+"""Denominators of shares up to this are tried: where they are the optimum's, both bounds meet."""
+
 
 def rational_lengths(values: FloatArray) -> list[Int64Array]:
     """Return integers in proportion to these values: the simple ratios they may stand for, and fine ones.
@@ -50,7 +57,7 @@ def rational_lengths(values: FloatArray) -> list[Int64Array]:
     if not largest > 0 or not np.isfinite(values).all():
         return []
     ratios = values / largest
-    grid = np.rint(ratios * min(FINE, INT64_MAX // 4 // len(values))).astype(np.int64)
+    grid = np.rint(ratios * min(FINE_LENGTH, INT64_MAX // 4 // len(values))).astype(np.int64)
     parts = common_parts(ratios)
     return [grid] if parts is None else [np.rint(ratios * parts).astype(np.int64), grid]
 
@@ -113,24 +120,30 @@ def deliver(
 ) -> None:
     """Set `amounts` to flows that deliver `needed`, split as `weights`, which lose their cycles.
 
-    Each source's amounts form no cycle. `needed` is used up.
+    All are of shape (sources, links), but `needed`, which is used up, (sources, nodes). Each source's amounts
+    form no cycle.
     """
     num_nodes = len(graph.out_offsets) - 1
     order = np.empty(num_nodes, np.int64)
-    way = np.empty(num_nodes, np.int64)
+    distance, reached = np.empty(num_nodes, np.int64), np.empty(num_nodes, np.int32)
+    last_link = np.empty(num_nodes, np.int32)
+    tree, ones = ShortestTree(distance, last_link, reached), np.ones(len(graph.head), np.int64)
     for row in range(len(sources)):
         cancel_cycles(graph, weights[row], order)
-        _shortest_ways(graph, sources[row], way)
         cut_short = False
+        # after the cycles are gone, flow only leads to nodes earlier in `order`: a node's needs are complete
+        # when its turn comes
         for node in order:
             if node == sources[row] or needed[row, node] == 0:
                 continue
             if not _split(graph, node, weights[row], needed[row], amounts[row]):
+                if not cut_short:
+                    shortest_tree(graph, ones, sources[row], tree)
                 cut_short = True
                 amount, place = needed[row, node], node
                 while place != sources[row]:
-                    amounts[row, way[place]] += amount
-                    place = graph.tail[way[place]]
+                    amounts[row, last_link[place]] += amount
+                    place = graph.tail[last_link[place]]
         if cut_short:
             cancel_cycles(graph, amounts[row], order)
 
@@ -159,7 +172,7 @@ def _split(graph: Incidence, node: int, weights: Int64Array, needed: Int64Array,
     return True
 
 
-class _Search(NamedTuple):
+class _DepthFirst(NamedTuple):
     """A depth-first search: its stack, the link into each place; of each node 0 new, 1 on it, 2 done."""
 
     stack: Int64Array
@@ -187,7 +200,7 @@ def cancel_cycles(graph: Incidence, flow: Int64Array, order: Int64Array) -> None
         while depth > 0:
             node = stack[depth - 1]
             if position[node] == graph.out_offsets[node + 1]:
-                state[node], order[done] = 2, node
+                state[node], order[done] = 2, node  # its flow leads to nodes that are done already
                 done += 1
                 depth -= 1
                 continue
@@ -198,11 +211,11 @@ def cancel_cycles(graph: Incidence, flow: Int64Array, order: Int64Array) -> None
                 stack[depth], via[depth], state[head[link]] = head[link], link, 1
                 depth += 1
             else:
-                depth = _break_cycle(link, head[link], _Search(stack, via, state), depth, flow)
+                depth = _break_cycle(link, head[link], _DepthFirst(stack, via, state), depth, flow)
 
 
 @njit(cache=True)
-def _break_cycle(link: int, node: int, search: _Search, depth: int, flow: Int64Array) -> int:
+def _break_cycle(link: int, node: int, search: _DepthFirst, depth: int, flow: Int64Array) -> int:
     """Take the least flow off the cycle that the link back to `node` closes; return the stack's new depth."""
     stack, via, state = search
     least, first = flow[link], depth - 1
@@ -219,20 +232,32 @@ def _break_cycle(link: int, node: int, search: _Search, depth: int, flow: Int64A
     return kept
 
 
-@njit(cache=True)
-def _shortest_ways(graph: Incidence, source: int, way: Int64Array) -> None:
-    """Set way[v] to the last link of a path with the fewest links from the source to v."""
-    num_nodes = len(graph.out_offsets) - 1
-    way[:] = -1
-    queue = np.empty(num_nodes, np.int64)
-    queue[0] = source
-    first, found = 0, 1
-    while first < found:
-        node = queue[first]
-        first += 1
-        for position in range(graph.out_offsets[node], graph.out_offsets[node + 1]):
-            following = graph.head[graph.out_links[position]]
-            if following != source and way[following] < 0:
-                way[following] = graph.out_links[position]
-                queue[found] = following
-                found += 1
+def rounded_shares(shares: FloatArray, owners: IntArray) -> Iterator[tuple[list[int], int]]:
+    """Yield integers near `shares`, and what they sum to for each owner: simple fractions first, then fine.
+
+    Parameters
+    ----------
+    shares
+        float64, shape (columns,): nearly summing to 1 for each owner.
+    owners
+        int64, shape (columns,): whose share each is.
+    """
+    given = np.maximum(shares, 0.0).tolist()
+    exact = {share: Fraction(share).limit_denominator(SIMPLE_SHARE) for share in given}
+    common = math.lcm(*{simple.denominator for simple in exact.values()})
+    if common <= FINE_SHARE:
+        yield _completed([int(exact[share] * common) for share in given], owners, common), common
+    yield _completed([int(share * FINE_SHARE) for share in given], owners, FINE_SHARE), FINE_SHARE
+
+
+def _completed(shares: list[int], owners: IntArray, denominator: int) -> list[int]:
+    """Return the shares with each owner's largest changed so that they add up to the denominator."""
+    totals: dict[int, int] = {}
+    largest: dict[int, int] = {}
+    for index, owner in enumerate(owners.tolist()):
+        totals[owner] = totals.get(owner, 0) + shares[index]
+        if owner not in largest or shares[index] > shares[largest[owner]]:
+            largest[owner] = index
+    for owner, total in totals.items():
+        shares[largest[owner]] += denominator - total
+    return shares

@@ -241,6 +241,7 @@ METHOD = Method(
     name="bfb",
     kind="exact",
     synthesize=synthesize,
+    fast={"by": "counting"},
     options=BfbOptions,
     capabilities=Capabilities(BY_ALLGATHER, Groups.NONE, uneven_shards=False, switches=Switches.NONE),
     size_dependent=size_dependent,

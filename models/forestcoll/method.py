@@ -242,6 +242,7 @@ METHOD = Method(
     name="forestcoll",
     kind="exact",
     synthesize=synthesize,
+    fast={"search": "newton"},
     options=ForestcollOptions,
     capabilities=Capabilities(KINDS, Groups.ONE, switches=Switches.EULERIAN),
     summary="spanning trees that meet the throughput bottleneck cut, on any network with switches",

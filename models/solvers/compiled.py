@@ -200,8 +200,16 @@ def required_features(model: pyo.ConcreteModel) -> frozenset[Feature]:
     return frozenset({Feature.MILP if whole else Feature.LP})
 
 
-def compile_model(model: pyo.ConcreteModel) -> CompiledModel:
+def compile_model(model: pyo.ConcreteModel, *, declared_order: bool = False) -> CompiledModel:
     """Return the matrices of a linear Pyomo model with one objective.
+
+    Parameters
+    ----------
+    model
+        The model; its rows stand in the order in which the constraints are declared.
+    declared_order
+        Whether columns stand in the order in which the variables are declared; else in that in which the
+        objective and the constraints name them.
 
     Raises
     ------
@@ -218,7 +226,7 @@ def compile_model(model: pyo.ConcreteModel) -> CompiledModel:
     objectives = list(model.component_data_objects(pyo.Objective, active=True))
     if len(objectives) != 1:
         raise InputError(f"model {model.name}: {len(objectives)} active objectives; exactly one is needed")
-    form = _standard_form(model)
+    form = _standard_form(model, declared_order=declared_order)
     columns = form.columns
     constraints, matrix, row_lower, row_upper = _rows(form)
     return CompiledModel(
@@ -240,12 +248,14 @@ def compile_model(model: pyo.ConcreteModel) -> CompiledModel:
     )
 
 
-def _standard_form(model: pyo.ConcreteModel) -> Any:
+def _standard_form(model: pyo.ConcreteModel, *, declared_order: bool) -> Any:
     from pyomo.common.errors import InvalidExpressionError
     from pyomo.repn.plugins.standard_form import LinearStandardFormCompiler
 
     try:
-        return LinearStandardFormCompiler().write(model, mixed_form=True, set_sense=None)
+        return LinearStandardFormCompiler().write(
+            model, mixed_form=True, set_sense=None, column_order=declared_order
+        )
     except InvalidExpressionError as error:
         text = " ".join(str(error).split())
         if "nonlinear" in text:

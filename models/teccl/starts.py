@@ -14,7 +14,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -28,10 +27,6 @@ NO_START = "none"
 """The start of a search that begins with no schedule."""
 Offers = Mapping[tuple[int, int], list[int]]
 """The routes over which a chunk may come to a node, (chunk, node) in order."""
-
-
-FAST: Mapping[str, Mapping[str, Any]] = {"bfb": {"by": "counting"}, "forestcoll": {"search": "newton"}}
-"""The options that name a method's fast way, where it also has a model to solve; schedules are the same."""
 
 
 def check_start(method: str, start: object, allowed: Collection[str]) -> None:
@@ -81,7 +76,7 @@ class StartSchedule:
     def of(cls, method: Method, problem: Problem, chunks: int, seed: int) -> StartSchedule:
         """Return the method's schedule, of so many chunks a shard where it has such an option."""
         takes = {field.name for field in dataclasses.fields(method.options)}
-        given = {"chunks": chunks, **FAST.get(method.name, {})}
+        given = {"chunks": chunks, **method.fast}
         options = method.options(**{name: value for name, value in given.items() if name in takes})
         try:
             method.supports(problem, options)

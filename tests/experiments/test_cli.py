@@ -83,6 +83,30 @@ def test_synth_says_what_a_solver_has_proven(tutti):
     assert "solver" not in tutti(*SYNTH)[1]  # BFB counts
 
 
+def test_synth_says_which_model_was_solved(tutti):
+    """The model of (A.1) on a ring of 4 has 4 x 8 flows and f, 8 links and 4 x 3 nodes in need."""
+    line = ["synth", "ring:4", "--method", "mcf", "--collective", "all-to-all", "--size", "1MB"]
+    code, out, _ = tutti(*line, "--json")
+    assert code == 0
+    document = json.loads(out)
+    assert (document["program"], document["variables"], document["constraints"]) == (
+        "linear program (A.1)",
+        33,
+        20,
+    )
+    said = " ".join(tutti(*line)[1].split())
+    assert "solved linear program (A.1) as a Pyomo model with highs" in said
+    assert re.search(r"33 variables, 20 constraints; built in \S+ s, solved in \S+ s", said)
+    assert "Pyomo" not in tutti(*line, "--option", "by=orbits")[1]
+
+
+def test_synth_refuses_a_model_too_large_for_its_time(tutti):
+    line = ["synth", "torus:16x16", "--method", "mcf", "--collective", "all-to-all", "--size", "1MB"]
+    code, _, said = tutti(*line, "--option", "by=model", "--option", "time_limit=5")
+    assert code == 3
+    assert "mcf by=model on torus:16x16 has 262,144 variables, about 13 s to build and solve" in said
+
+
 def test_synth_gives_no_rounds_of_a_half_for_an_allreduce(tutti):
     """On a ring of 4 each half has 2 steps, the allreduce 4."""
     sccl = ["synth", "ring:4", "--method", "sccl", "--collective", "allreduce", "--size", "1MB"]

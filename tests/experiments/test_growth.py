@@ -38,7 +38,7 @@ from experiments.growth.baselines import (
 from experiments.growth.frontiers import COLUMNS, family_of
 from experiments.growth.spreading import cheap_interval
 from models.all_to_all.demand import Demand
-from models.all_to_all.symmetric import solve_by_orbits
+from models.all_to_all.orbits import solve_by_orbits
 from models.bfb import workloads
 from schedules.cost import step_cost
 from topologies import InputError, parse_topology

@@ -7,8 +7,9 @@ import networkx as nx
 import numpy as np
 from scipy.optimize import linprog
 
-from models.all_to_all import Demand
-from topologies import Link, Topology
+from models.all_to_all import Demand, SourceFlow
+from topologies import Link, Topology, parse_topology
+from topologies.automorphisms import Group
 
 
 def random_network(seed, most_ranks=5):
@@ -29,6 +30,18 @@ def random_demand(topology, seed):
     np.fill_diagonal(amounts, 0)
     amounts[0, 1] = 1
     return Demand(topology, amounts, 6)
+
+
+def ring_flow():
+    """On a one-way ring of 3, each rank sends 1/3 of M to the next and through it to the one after."""
+    topology = parse_topology("uniring:3")
+    return SourceFlow(Demand.uniform(topology), np.array([[2, 1, 0], [0, 2, 1], [1, 0, 2]]), 3)
+
+
+def no_symmetry(topology):
+    """The group of the identity alone."""
+    nodes, links = np.empty((0, topology.num_nodes), np.int32), np.empty((0, topology.num_links), np.int32)
+    return Group(topology, nodes, links)
 
 
 def pairwise_time(demand):

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 from models.all_to_all.bound import mcf_bound
-from models.all_to_all.capping import capped
 from models.all_to_all.demand import Demand
 from models.all_to_all.method import METHOD as MCF
-from models.all_to_all.optimum import solve_demand
-from models.all_to_all.symmetric import solve_by_orbits
+from models.all_to_all.optimum import capped, solve_by_model
+from models.all_to_all.orbits import solve_by_orbits
 from models.allreduce_lp import METHOD as ALLREDUCE_LP
 from models.allreduce_lp import allreduce_optimum
 from models.allreduce_lp.master import least_cut, whole_bandwidths
@@ -81,7 +80,7 @@ def test_capped_demands_have_the_same_optimum(seed):
     demand = Demand.uniform(far_apart("mesh:2x3", 5, seed))
     near = capped(demand)
     assert near.topology.bandwidth.numerators.max() < demand.topology.bandwidth.numerators.max()
-    as_is, cut_off = solve_by_orbits(demand).interval, solve_demand(near).interval
+    as_is, cut_off = solve_by_orbits(demand).interval, solve_by_model(near).interval
     assert as_is.upper == cut_off.lower == cut_off.upper == as_is.lower
 
 

@@ -69,6 +69,12 @@ def test_variants_are_tried_too():
     assert [one.method for one in found.stats["tried"]] == ["ring", "swing", "swing version=latency"]
 
 
+def test_mcf_is_asked_for_by_orbits_which_need_no_model():
+    found = best(problem("torus:3x3", "all-to-all", 2**30), methods=("mcf",))
+    assert found.stats["algorithm"] == "mcf by=orbits"
+    assert "program" not in found.stats
+
+
 def test_nothing_is_tried_once_the_bound_is_met():
     found = best(problem("complete:8", "allgather", 2**30), methods=("direct", "ring", "tacos"))
     assert [one.why for one in found.stats["tried"]] == ["", *["the proven bound is met"] * 3]

@@ -12,7 +12,7 @@ the bandwidth of link e over the largest one; d[s, u] is what s sends to u over 
 where u is a switch, which so only forwards; parallel links are links of their own. The time is 1 / f in
 units of the largest demand over the largest bandwidth.
 
-This is the model to read; `models.all_to_all.matrices` makes the same matrices without Pyomo, for speed.
+`models.all_to_all.optimum` solves it and proves the answer; `models.all_to_all.orbits` solves it at scale.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def flow_model(demand: Demand) -> pyo.ConcreteModel:
     m.links = pyo.Set(initialize=range(topology.num_links), doc="e = (u, v)")
     m.nodes = pyo.Set(initialize=range(topology.num_nodes), doc="u")
 
-    m.f = pyo.Var(within=pyo.NonNegativeReals, doc="f")
     m.y = pyo.Var(m.sources, m.links, within=pyo.NonNegativeReals, doc="y_{s,(u,v)}")
+    m.f = pyo.Var(within=pyo.NonNegativeReals, doc="f")
 
     b = (topology.bandwidth.floats / topology.bandwidth.floats.max()).tolist()
     d = demand.amounts / demand.amounts.max()

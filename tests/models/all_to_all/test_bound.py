@@ -8,16 +8,22 @@ import networkx as nx
 import pytest
 
 from models.all_to_all import Demand
-from models.all_to_all.bound import bound_of, mcf_bound
-from models.all_to_all.optimum import best_lengths, saturated_links, solve_demand
+from models.all_to_all.bound import mcf_bound
 from models.bounds import BoundError, bound_document, lower_bounds
 from schedules import Problem, collective
-from tests.models.flows import pairwise_time, random_network, slow_bound
-from topologies import InputError
-from topologies.text import parse_topology
+from tests.models.flows import (
+    pairwise_time,
+    random_network,
+)
+from topologies import (
+    InputError,
+    parse_topology,
+)
 
 NEAR = 1e-7
-"""Relative: the oracle is a floating-point LP."""
+"""Relative: the oracles are floating-point LPs."""
+
+
 B = Fraction(50 * 10**9)
 """Default bandwidth of a link."""
 
@@ -68,7 +74,7 @@ def test_a_bound_of_no_cut_names_none():
 def test_a_large_network_has_a_bound_without_a_linear_program():
     topology = parse_topology("gen_kautz:3,20")
     asked = collective("all-to-all", 20)
-    cheap, full = mcf_bound(topology, asked, most_columns=0), mcf_bound(topology, asked)
+    cheap, full = mcf_bound(topology, asked, most_variables=0), mcf_bound(topology, asked)
     cheap.check(topology, asked)
     hops = sum(sum(row.values()) for _, row in nx.all_pairs_shortest_path_length(graph_of(topology)))
     assert cheap.value == Fraction(hops, 20) / (topology.num_links * B)
@@ -80,7 +86,7 @@ def test_a_bound_that_is_asked_for_is_the_optimum_of_a_pairwise_lp(seed):
     """As on a network beyond the linear program's limit; the answer is proven to within 1e-4."""
     topology = random_network(seed, most_ranks=6)
     asked = collective("all-to-all", topology.num_ranks, shards=[1 + r for r in range(topology.num_ranks)])
-    found = mcf_bound(topology, asked, most_columns=0, asked=True)
+    found = mcf_bound(topology, asked, most_variables=0, asked=True)
     if found is None:
         assert topology.num_ranks == 2
         return
@@ -141,21 +147,3 @@ def test_a_changed_certificate_proves_something_else():
             replace(bound, certificate={"lengths": wrong}).check(topology, asked)
     with pytest.raises(InputError, match="from one rank to one rank"):
         bound.check(topology, collective("allgather", 9))
-
-
-def test_equal_lengths_are_a_bound_of_their_own_and_inverse_bandwidths_too():
-    demand = Demand.uniform(parse_topology("mesh:3x3?bandwidth=50GB/s,25GB/s"))
-    value, lengths = best_lengths(demand)
-    assert value == bound_of(demand, lengths).value
-    assert value >= slow_bound(demand, [1] * demand.topology.num_links)
-
-
-def test_saturated_links_are_full_and_have_a_length():
-    topology = parse_topology("mesh:3x4")
-    optimum = solve_demand(Demand.uniform(topology))
-    links = saturated_links(topology, optimum)
-    across = {(r, r + 1) for r in (1, 5, 9)} | {(r + 1, r) for r in (1, 5, 9)}
-    assert {(int(topology.source[e]), int(topology.target[e])) for e in links} <= across
-    times = optimum.flow.loads / topology.bandwidth.floats
-    assert times[links].min() == pytest.approx(times.max(), rel=1e-4)
-    assert (optimum.lengths[links] > 0).all()

@@ -1,0 +1,213 @@
+"""Linear program (A.1) reduced by symmetry: one source a node orbit, one capacity a link orbit.
+
+Minimize θ over flows y_s by source (f = 1/θ) that carry demand(s, t) from s to t, under
+sum over s of y_s(e) ≤ θ capacity(e) for every link e. Let G be a group of automorphisms that leave the
+demand as it is. *Proof that the reduced problem has the same optimum:* averaging a flow over G keeps it a
+flow, keeps the sum of the loads within each link orbit O and makes them equal there, so that only
+sum over e in O of load(e) ≤ θ capacity(O) is needed. In an averaged flow the sources of an orbit are images
+of one another, so they load O as its representative does, times the size of the orbit.
+
+Lengths that are constant on link orbits give the dual bound: θ ≥ sum of demand x distance / sum of capacity
+x length. `averaged` makes the flow that a representative's own symmetries leave as it is.
+
+Source: dissertation A.1.5; the averaging is folklore.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from models.all_to_all.certificate import SourceFlow
+from models.all_to_all.demand import Demand
+from models.all_to_all.rounding import cancel_cycles
+from models.all_to_all.shortest_trees import Incidence, tree_loads
+from topologies.automorphisms import Group
+from topologies.exact import INT64_MAX, FloatArray, Int32Array, Int64Array
+from topologies.permutations import twin_permutation
+from topologies.topology import Topology
+
+MOST_ELEMENTS = 4096
+"""The largest group that is listed: seconds, at a thousand ranks."""
+
+GREATEST_LENGTH = 2**30
+"""Of integer lengths: as fine as doubles' rounding errors in a solver's duals."""
+
+
+@dataclass(frozen=True, eq=False)
+class ReducedProblem:
+    """All-to-all on representatives of the orbits.
+
+    Parameters
+    ----------
+    whole
+        The demand on the network.
+    group
+        The automorphisms that leave it as it is.
+    sources
+        int64 (sources,): one rank of each orbit that sends something.
+    weights
+        int64 (sources,): the sizes of those orbits.
+    demand
+        int64 (sources, nodes): what each sends to each node; numerators.
+    orbit
+        int32 (links,): the number, from 0, of each link's orbit.
+    capacity
+        int64 (orbits,): the total bandwidth of each; numerators.
+    """
+
+    whole: Demand
+    group: Group
+    sources: Int64Array
+    weights: Int64Array
+    demand: Int64Array
+    orbit: Int32Array
+    capacity: Int64Array
+
+    @property
+    def topology(self) -> Topology:
+        """The network."""
+        return self.whole.topology
+
+    @property
+    def unit(self) -> Fraction:
+        """What load over capacity, both as numerators, is to be multiplied with to give s/B of M."""
+        return Fraction(self.topology.bandwidth.denominator, self.whole.denominator)
+
+    @cached_property
+    def represented(self) -> Demand:
+        """The demands of the representatives alone."""
+        amounts = np.zeros_like(self.whole.amounts)
+        amounts[self.sources] = self.whole.amounts[self.sources]
+        return Demand(self.topology, amounts, self.whole.denominator)
+
+    @property
+    def num_orbits(self) -> int:
+        """Orbits of links."""
+        return len(self.capacity)
+
+    @cached_property
+    def greatest_length(self) -> int:
+        """Integer lengths up to this keep every cost of `shortest_loads` within 64 bits."""
+        largest = int(self.demand.sum(axis=1).max()) * self.topology.num_nodes
+        return min(GREATEST_LENGTH, INT64_MAX // (2 * largest))
+
+    def integer_lengths(self, lengths: FloatArray) -> Int64Array:
+        """Return lengths (orbits,) as integers up to `greatest_length`."""
+        return np.rint(np.maximum(lengths, 0) * (self.greatest_length / lengths.max())).astype(np.int64)
+
+    def shortest_loads(self, lengths: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """Return the loads (sources, orbits) and costs (sources,) of shortest paths for lengths (orbits,)."""
+        loads = np.zeros((len(self.sources), self.num_orbits), dtype=np.int64)
+        graph = Incidence.of(self.topology)
+        costs = tree_loads(graph, lengths[self.orbit], self.sources, self.demand, self.orbit, loads)
+        return loads, costs
+
+    def tree_flow(self, row: int, lengths: Int64Array) -> Int64Array:
+        """Return what source `row` sends over each link (links,) by the tree of `shortest_loads`."""
+        each = np.arange(self.topology.num_links, dtype=np.int32)
+        flow = np.zeros((1, self.topology.num_links), dtype=np.int64)
+        source, demand = self.sources[row : row + 1], self.demand[row : row + 1]
+        tree_loads(Incidence.of(self.topology), lengths[self.orbit], source, demand, each, flow)
+        return flow[0]
+
+    def lower_bound(self, lengths: Int64Array, costs: Int64Array) -> Fraction:
+        """Return what lengths (orbits,) prove, with the costs of their shortest paths (sources,), exactly."""
+        total = sum(int(w) * int(cost) for w, cost in zip(self.weights, costs, strict=True))
+        room = sum(int(c) * int(length) for c, length in zip(self.capacity, lengths, strict=True))
+        return self.unit * Fraction(total, room)
+
+    def upper_bound(self, flow: SourceFlow) -> Fraction:
+        """Return the congestion of a flow of `represented`, averaged over the group: exact, in s/B of M.
+
+        Raises
+        ------
+        FlowError
+            If it does not deliver exactly.
+        """
+        flow.check()
+        loads = [0] * self.num_orbits
+        for weight, amounts in zip(self.weights.tolist(), flow.amounts, strict=True):
+            sums = np.zeros(self.num_orbits, dtype=np.int64)
+            np.add.at(sums, self.orbit, amounts)
+            loads = [load + weight * more for load, more in zip(loads, sums.tolist(), strict=True)]
+        pairs = zip(loads, self.capacity.tolist(), strict=True)
+        worst = max(Fraction(load, capacity) for load, capacity in pairs)
+        return worst * self.topology.bandwidth.denominator / flow.denominator
+
+
+def reduce_by(group: Group, demand: Demand) -> ReducedProblem:
+    """Return the problem on the orbits of those automorphisms of `group` that leave the demand as it is."""
+    topology = demand.topology
+    kept = group.preserving(demand.amounts)
+    N = topology.num_ranks
+    sources, weights = np.unique(kept.node_orbits[:N], return_counts=True)
+    first, orbit = np.unique(kept.link_orbits, return_inverse=True)
+    capacity = np.zeros(len(first), dtype=np.int64)
+    np.add.at(capacity, orbit, topology.bandwidth.numerators)
+    sending = demand.amounts[sources].any(axis=1)
+    sources, weights = sources[sending], weights[sending]
+    rows = np.zeros((len(sources), topology.num_nodes), dtype=np.int64)
+    rows[:, :N] = demand.amounts[sources]
+    return ReducedProblem(
+        demand,
+        kept,
+        sources.astype(np.int64),
+        weights.astype(np.int64),
+        rows,
+        orbit.reshape(-1).astype(np.int32),
+        capacity,
+    )
+
+
+def averaged(
+    problem: ReducedProblem, flow: SourceFlow, most_elements: int = MOST_ELEMENTS
+) -> SourceFlow | None:
+    """Return each representative's flow, averaged over its images under the elements that fix it.
+
+    These are the representatives' rows of the flow averaged over the whole group, whose congestion is what
+    `problem.upper_bound` says. Links parallel and equal share evenly.
+
+    Returns
+    -------
+    SourceFlow or None
+        None if the group has more than `most_elements` elements, or the sums do not fit 64 bits.
+    """
+    listed = problem.group.elements(most_elements)
+    if listed is None:
+        return None
+    nodes, links = listed
+    fixing = [len(nodes) // weight for weight in problem.weights.tolist()]
+    twins = twin_permutation(problem.topology)
+    alike = np.bincount(twins, minlength=len(twins))[twins]
+    common, parallel = math.lcm(*fixing), math.lcm(*np.unique(alike).tolist())
+    largest = float(flow.amounts.sum(axis=1, dtype=np.float64).max())
+    if largest * common * parallel >= INT64_MAX / 2:
+        return None
+    amounts = np.zeros_like(flow.amounts)
+    for row, source in enumerate(problem.sources.tolist()):
+        share = flow.amounts[row] * (common // fixing[row])
+        for moved in links[nodes[:, source] == source]:
+            amounts[row, moved] += share
+    spread = _over_twins(amounts, twins) * (parallel // alike)
+    return SourceFlow(problem.represented, spread, flow.denominator * common * parallel)
+
+
+def without_cycles(flow: SourceFlow) -> SourceFlow:
+    """Return the flow less its cycles, which images of one flow may close together; no load grows."""
+    graph, amounts = Incidence.of(flow.demand.topology), flow.amounts.copy()
+    order = np.empty(flow.demand.topology.num_nodes, dtype=np.int64)
+    for row in amounts:
+        cancel_cycles(graph, row, order)
+    return SourceFlow(flow.demand, amounts, flow.denominator)
+
+
+def _over_twins(amounts: Int64Array, twins: Int32Array) -> Int64Array:
+    """Return, for each link, what all links parallel and equal to it carry together."""
+    sums = np.zeros_like(amounts)
+    np.add.at(sums.T, twins, amounts.T)
+    return sums[:, twins]
