@@ -7,8 +7,7 @@ from fractions import Fraction
 
 from experiments.bench.making import GIGA
 from experiments.bench.measurement import Measurement, at_most, exactly, timed
-from models.allreduce_lp import allreduce_optimum
-from models.allreduce_trees import pack, tree_network
+from models.allreduce import allreduce_optimum, pack, tree_network
 from models.bounds import lower_bounds
 from models.cut import bottleneck_cut
 from schedules.collective import collective

@@ -208,8 +208,8 @@ def _rate_bounds(matrices: Any, values: FloatArray | None, duals: FloatArray | N
 
 
 def _allreduce(topology: Topology) -> Instance:
+    from models.allreduce import allreduce_optimum
     from models.allreduce_flows import allreduce_matrices
-    from models.allreduce_lp import allreduce_optimum
 
     compiled, seconds = timed(lambda: allreduce_matrices(topology))
 

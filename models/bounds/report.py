@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from models.all_to_all.bound import mcf_bound
-from models.allreduce_lp.bound import lp_bound
+from models.allreduce.bound import lp_bound
 from models.bounds.bandwidth import cut_bound, degree_bound
 from models.bounds.bound import SECONDS_PER_BYTE, Bound
 from models.bounds.growth import growth_bound
@@ -98,7 +98,7 @@ def bound_document(
         What `lower_bounds` returned, if it was called already.
     lp
         Whether an allreduce gets the bound ``lp`` on any network; else on small ones
-        (`models.allreduce_lp.bound`). It is never the best: it holds for tree schedules, unless the
+        (`models.allreduce.bound`). It is never the best: it holds for tree schedules, unless the
         partition bound is as large. An all-to-all gets the bound ``mcf`` of the linear program then.
 
     Returns

@@ -7,7 +7,7 @@ import pytest
 
 from experiments.portfolio import portfolio
 from experiments.registry import METHODS
-from models.allreduce_trees.ticks import REACH, FarApartError, check_reach
+from models.allreduce.ticks import REACH, FarApartError, check_reach
 from models.bounds import best_bound
 from schedules import Problem, collective
 from schedules.simulate import simulate

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from models.allreduce_lp import METHOD, AllreduceLpOptions, allreduce_optimum, optimum
-from models.allreduce_lp.cuts import Half, throughput
-from models.allreduce_lp.matrices import allreduce_matrices
-from models.allreduce_lp.model import allreduce_model
-from models.allreduce_lp.rounding import rounded_plan
-from models.allreduce_lp.shares import halves
-from models.allreduce_lp.vertex import solve_exactly
+from models.allreduce import ALLREDUCE_LP as METHOD
+from models.allreduce import AllreduceLpOptions, allreduce_optimum, optimum
+from models.allreduce.certificate import halves
+from models.allreduce.cuts import Half, throughput
+from models.allreduce.model import allreduce_model
+from models.allreduce.trees import rounded_plan
+from models.allreduce.vertex import solve_exactly
 from models.bounds import lower_bounds
 from models.cut import bottleneck_cut
-from models.solvers import GlopOptions, HighsOptions, compile_model, registry, solve
+from models.solvers import GlopOptions, HighsOptions, registry, solve
 from models.solvers.backend import Backend
 from models.solvers.features import Feature
 from schedules import Problem, Schedule, collective
@@ -46,40 +46,10 @@ def partition_of(topology: Topology) -> Fraction:
 # The program itself
 
 
-@pytest.mark.parametrize("text", ["ring:4", "mesh:3x2", "dgx_a100:1?ranks=4", "random"])
-def test_the_matrices_are_those_of_the_model(text):
-    topology = random_eulerian(11) if text == "random" else parse_topology(text)
-    model, direct = compile_model(allreduce_model(topology)), allreduce_matrices(topology)
-    numbers = {
-        (v.parent_component().local_name, v.index()): column for column, v in enumerate(model.variables)
-    }
-    indices = {"x": 1, "c_bc": 1, "c_re": 1, "f_s": 2, "f": 2, "g_s": 2, "g": 2, "b": 1, "h": 2}
-    ours = [numbers[key] for name in indices for key in sorted(key for key in numbers if key[0] == name)]
-    assert direct.num_columns == len(ours) == model.num_columns
-    np.testing.assert_array_equal(direct.cost, model.cost[ours])
-    rows = [_rows(m, order) for m, order in ((direct, range(len(ours))), (model, np.argsort(ours)))]
-    assert rows[0] == rows[1]
-
-
-def _rows(model, place):
-    """Each row as text: its bounds and its entries by the places of the columns; sorted."""
-    place = np.asarray(place)
-    spans = zip(model.starts[:-1], model.starts[1:], strict=True)
-    bounds = zip(model.row_lower, model.row_upper, strict=True)
-    return sorted(
-        (
-            low,
-            high,
-            tuple(sorted(zip(place[model.index[a:b]].tolist(), model.value[a:b].tolist(), strict=True))),
-        )
-        for (a, b), (low, high) in zip(spans, bounds, strict=True)
-    )
-
-
 @pytest.mark.parametrize("text", ["ring:5", "mesh:3x3", "dgx_a100:1", "gen_kautz:2,9"])
 def test_the_program_of_flows_has_the_optimum_that_its_cuts_have(text):
     topology = parse_topology(text)
-    found = solve(allreduce_matrices(topology)).objective
+    found = solve(allreduce_model(topology)).objective
     rate = found * float(max(topology.bandwidth))
     assert rate * float(allreduce_optimum(topology).upper) == pytest.approx(1, rel=ALIKE)
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from experiments.cli.proof import sentence
-from models.allreduce_lp import allreduce_optimum
-from models.allreduce_lp.bound import ANY, TREES, lp_bound
+from models.allreduce import allreduce_optimum
+from models.allreduce.bound import ANY, TREES, lp_bound
 from models.bounds import Bound, BoundError, best_bound, bound_document, lower_bounds
 from schedules import collective
 from tests.models.allreduce_oracles import random_network

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from models.allreduce_lp import METHOD, AllreduceLpOptions, allreduce_optimum
-from models.allreduce_lp.branches import HIGHER, Branches, branches_of, height, levels, with_leaves
-from models.allreduce_lp.central import central_shares
-from models.allreduce_lp.justified import Work, justified, listed, tables_of
-from models.allreduce_lp.rounding import exact_plan
-from models.allreduce_lp.timed import can_be_timed, leafy
-from models.allreduce_lp.trees import packed_trees
-from models.allreduce_trees.ticks import flow_seconds
+from models.allreduce import ALLREDUCE_LP as METHOD
+from models.allreduce import AllreduceLpOptions, allreduce_optimum
+from models.allreduce.balanced_optimum import central_shares
+from models.allreduce.branches import HIGHER, Branches, branches_of, height, levels, with_leaves
+from models.allreduce.justified import Work, justified, listed, tables_of
+from models.allreduce.lp_timed import can_be_timed, leafy
+from models.allreduce.ticks import flow_seconds
+from models.allreduce.trees import exact_plan, packed_trees
 from models.bounds import lower_bounds
 from schedules import Problem, collective
 from schedules.cost import congestion

@@ -6,11 +6,12 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from models.allreduce_trees import METHOD, AllreduceTreesOptions, pack, tree_network
-from models.allreduce_trees.listing import hung
-from models.allreduce_trees.packing import spine_packing
-from models.allreduce_trees.rounds import Load, batches, in_rounds, starts
-from models.allreduce_trees.rounds import _rounds as one_pass
+from models.allreduce import ALLREDUCE_TREES as METHOD
+from models.allreduce import AllreduceTreesOptions, pack, tree_network
+from models.allreduce.listing import hung
+from models.allreduce.rounds import Load, batches, in_rounds, starts
+from models.allreduce.rounds import _rounds as one_pass
+from models.allreduce.spanning_trees import spine_packing
 from schedules import collective
 from schedules.cost import congestion
 from schedules.method import Problem

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from experiments.pipelining import best_slices
-from models.allreduce_trees import METHOD, AllreduceTreesOptions
-from models.allreduce_trees import timed as timed_module
-from models.allreduce_trees.listing import Events, hung, list_schedule
-from models.allreduce_trees.listing import _listed as listed
-from models.allreduce_trees.timed import can_be_timed
+from models.allreduce import ALLREDUCE_TREES as METHOD
+from models.allreduce import AllreduceTreesOptions
+from models.allreduce import trees_timed as timed_module
+from models.allreduce.listing import Events, hung, list_schedule
+from models.allreduce.listing import _listed as listed
+from models.allreduce.trees_timed import can_be_timed
 from schedules import collective
 from schedules.cost import congestion
 from schedules.method import Problem

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from experiments.options import build_options
-from models.allreduce_trees import METHOD, AllreduceTreesOptions, pack, tree_network
-from models.allreduce_trees import packing as packing_module
-from models.allreduce_trees.greedy import greedy_trees
-from models.allreduce_trees.packing import centred, load_ratio
-from models.allreduce_trees.products import factors, rooted_at
+from models.allreduce import ALLREDUCE_TREES as METHOD
+from models.allreduce import AllreduceTreesOptions, pack, tree_network
+from models.allreduce import spanning_trees as packing_module
+from models.allreduce.products import factors, rooted_at
+from models.allreduce.spanning_trees import centred, greedy_trees, load_ratio
 from models.bounds import lower_bounds
 from schedules import collective
 from schedules.cost import congestion
@@ -275,7 +275,7 @@ def test_an_epsilon_that_greedy_trees_never_reach_is_refused():
 
 
 def test_an_epsilon_too_small_for_greedy_trees_is_said_in_a_line(monkeypatch):
-    monkeypatch.setattr("models.allreduce_trees.greedy.MOST_ENTRIES", 500)
+    monkeypatch.setattr("models.allreduce.spanning_trees.MOST_ENTRIES", 500)
     with pytest.raises(
         NoSchedule, match="allreduce_trees: 20 trees on 25 ranks do not come within 1/1000000"
     ):
@@ -309,7 +309,7 @@ def test_on_a_path_one_half_after_the_other_takes_2_times_n_minus_1_over_n_as_lo
 
 
 def test_a_table_that_would_be_too_large_is_refused_in_a_line(monkeypatch):
-    monkeypatch.setattr("models.allreduce_trees.schedule.MOST_TRANSFERS", 100)
+    monkeypatch.setattr("models.allreduce.tree_schedule.MOST_TRANSFERS", 100)
     with pytest.raises(
         NoSchedule, match="allreduce_trees on mesh:3x3: 144 transfers; a table has at most 100"
     ):

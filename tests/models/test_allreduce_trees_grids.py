@@ -9,9 +9,10 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from models.allreduce_trees import METHOD, AllreduceTreesOptions, grids, tree_network
-from models.allreduce_trees.packing import pack
-from models.allreduce_trees.timed import rounds_are_worth_it
+from models.allreduce import ALLREDUCE_TREES as METHOD
+from models.allreduce import AllreduceTreesOptions, grids, tree_network
+from models.allreduce.spanning_trees import pack
+from models.allreduce.trees_timed import rounds_are_worth_it
 from schedules import collective
 from schedules.method import Problem
 from schedules.simulate import simulate

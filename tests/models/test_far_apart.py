@@ -12,9 +12,8 @@ from models.all_to_all.demand import Demand
 from models.all_to_all.method import METHOD as MCF
 from models.all_to_all.optimum import solve_demand
 from models.all_to_all.symmetric import solve_by_orbits
-from models.allreduce_lp import METHOD as ALLREDUCE_LP
-from models.allreduce_lp import allreduce_optimum
-from models.allreduce_lp.master import least_cut, whole_bandwidths
+from models.allreduce import ALLREDUCE_LP, allreduce_optimum
+from models.allreduce.cuts import least_cut, whole_bandwidths
 from schedules import Problem, collective
 from schedules.cost import congestion
 from schedules.verify import verify

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from models.allreduce import allreduce_optimum
 from models.allreduce_flows import allreduce_matrices
-from models.allreduce_lp import allreduce_optimum
 from models.bfb.whole_lp import whole_matrices, whole_model, whole_optimum
 from models.routing import routing_matrices, routing_optimum
 from models.solvers import compile_model, solve

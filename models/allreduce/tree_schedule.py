@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from models.allreduce_trees.packing import Packing
+from models.allreduce.spanning_trees import Packing
 from schedules.collective import Collective
 from schedules.schedule import Chunks, Clock, Routes, Schedule
 from topologies.errors import NoSchedule

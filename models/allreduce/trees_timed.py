@@ -30,12 +30,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.allreduce_trees.listing import Events, Hung, hung, list_schedule
-from models.allreduce_trees.network import TreeNetwork
-from models.allreduce_trees.packing import Packing
-from models.allreduce_trees.rounds import Load, batches, in_rounds, moving, starts
-from models.allreduce_trees.schedule import Legs, flow_of
-from models.allreduce_trees.ticks import check_reach, message_ticks
+from models.allreduce.listing import Events, Hung, hung, list_schedule
+from models.allreduce.rounds import Load, batches, in_rounds, moving, starts
+from models.allreduce.spanning_trees import Packing, TreeNetwork
+from models.allreduce.ticks import check_reach, message_ticks
+from models.allreduce.tree_schedule import Legs, flow_of
 from schedules.method import Problem
 from schedules.schedule import Clock, Schedule
 from topologies.exact import INT64_MAX, Int64Array, offsets_of

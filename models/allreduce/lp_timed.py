@@ -21,12 +21,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.allreduce_lp.arcs import Arcs
-from models.allreduce_lp.branches import Branches, branches_of, height, levels, with_leaves
-from models.allreduce_lp.justified import Tables, Work, justified, tables_of
-from models.allreduce_lp.schedule import Trees
-from models.allreduce_trees.schedule import Legs, flow_of
-from models.allreduce_trees.ticks import FarApartError, check_reach, message_ticks
+from models.allreduce.branches import Branches, branches_of, height, levels, with_leaves
+from models.allreduce.cuts import Arcs
+from models.allreduce.justified import Tables, Work, justified, tables_of
+from models.allreduce.schedule import Trees
+from models.allreduce.ticks import FarApartError, check_reach, message_ticks
+from models.allreduce.tree_schedule import Legs, flow_of
 from schedules.method import Problem
 from schedules.schedule import Clock, Schedule
 from topologies.exact import INT64_MAX, FloatArray, Int64Array, offsets_of

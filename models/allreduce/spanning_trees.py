@@ -9,6 +9,21 @@ direction or the other.
 
 Each tree is then rooted anew at its centre, which is what its data is reduced to: the least height that it
 can have.
+
+Spanning trees for large graphs, one after the other along the edges that are loaded least.
+
+Each tree is a minimum spanning tree by the loads over capacities that the trees before it left (Thorup,
+Combinatorica 2007; Plotkin, Shmoys and Tardos' multiplicative weights in their limit, where lengths are
+compared only by the load). The largest load over capacity, per tree, falls towards 1 / σ; the trees stop once
+it is near enough. That it is, is checked exactly against the strength, whatever the loads in between were.
+
+The undirected graph in which trees are packed, and the arcs over which their edges go.
+
+A tree edge {u, v} carries the tree's data once from u to v and once from v to u, so of the capacity between
+two ranks the trees can use the less of both directions, alike both ways. On a network without switches whose
+pairs have equal capacity both ways nothing is lost. Elsewhere this is a heuristic: of unequal pairs the
+excess is left unused; switches are first removed as ForestColl does (dissertation B.5.2), at the capacities
+of an optimal allgather.
 """
 
 from __future__ import annotations
@@ -19,15 +34,94 @@ from fractions import Fraction
 import numpy as np
 from numba import njit
 
-from models.allreduce_trees.greedy import MOST_ENTRIES, greedy_trees
-from models.allreduce_trees.products import factors, product_forest
-from models.allreduce_trees.spines import is_even_path, spine_forest
-from topologies.errors import InputError
+from models.allreduce.products import factors, is_even_path, product_forest, spine_forest
+from models.cut import bottleneck_cut
+from topologies.errors import InputError, NoSchedule
 from topologies.exact import Int32Array, Int64Array, frozen
 from topologies.forest import Forest, LogicalNetwork
 from topologies.heights import depths, mean_height
-from topologies.packing import pack_counts
-from topologies.strength import Graph, connected, orient, strength
+from topologies.packing import pack_counts, pair_capacities
+from topologies.scaling import tree_capacities
+from topologies.splitting import remove_switches
+from topologies.spreading import spread_switches
+from topologies.strength import Graph, connected, orient, strength, undirected
+from topologies.topology import Topology
+
+
+@dataclass(frozen=True, eq=False)
+class TreeNetwork:
+    """What trees are packed in.
+
+    Parameters
+    ----------
+    graph
+        The ranks; of each pair the capacity that it has both ways.
+    arcs
+        The same capacities, one way or more.
+    unit
+        Bytes per second of a capacity of 1.
+    symmetric
+        Whether the graph has all that the network has: no switches, and equal capacities both ways.
+    """
+
+    graph: Graph
+    arcs: LogicalNetwork
+    unit: Fraction
+    symmetric: bool
+
+
+def tree_network(topology: Topology) -> TreeNetwork | None:
+    """Return the graph of the capacities that all pairs of ranks have both ways; None if it is not connected.
+
+    Raises
+    ------
+    InputError
+        If there are switches and their removal needs more trees than `topologies.scaling` allows.
+
+    Examples
+    --------
+    >>> from topologies.families import ring
+    >>> tree_network(ring(4)).graph.capacity
+    array([1, 1, 1, 1])
+    """
+    arcs, unit = _direct(topology) if not topology.num_switches else _without_switches(topology)
+    tails, heads, capacity = pair_capacities(arcs)
+    back = _reverse_capacities(arcs.num_ranks, tails, heads, capacity)
+    graph = undirected(arcs.num_ranks, tails, heads, np.minimum(capacity, back))
+    graph = graph._replace(capacity=graph.capacity // 2)
+    if not connected(graph):
+        return None
+    even = bool((capacity == back).all()) and not topology.num_switches
+    return TreeNetwork(graph, arcs, unit, even)
+
+
+def _reverse_capacities(ranks: int, tails: Int32Array, heads: Int32Array, capacity: Int64Array) -> Int64Array:
+    """Return for each pair (u, v) the capacity of (v, u); pairs stand sorted."""
+    keys = tails.astype(np.int64) * ranks + heads
+    turned = heads.astype(np.int64) * ranks + tails
+    place = np.minimum(np.searchsorted(keys, turned), len(keys) - 1)
+    return np.where(keys[place] == turned, capacity[place], 0)
+
+
+def _direct(topology: Topology) -> tuple[LogicalNetwork, Fraction]:
+    """Return every link as an arc of its own."""
+    common = int(np.gcd.reduce(topology.bandwidth.numerators))
+    links = np.arange(topology.num_links + 1)
+    capacity = topology.bandwidth.numerators // common
+    ends = (topology.source, topology.target)
+    arcs = LogicalNetwork(topology.num_ranks, *ends, capacity, links, frozen(links[:-1], np.int32))
+    return arcs, Fraction(common, topology.bandwidth.denominator)
+
+
+def _without_switches(topology: Topology) -> tuple[LogicalNetwork, Fraction]:
+    """Return arcs between ranks over routes through the switches, as an optimal allgather has them."""
+    ratio = bottleneck_cut(topology, [1] * topology.num_ranks).ratio
+    k, capacity = tree_capacities(topology, ratio)
+    arcs = spread_switches(topology, capacity, k)
+    if arcs is None:
+        arcs = remove_switches(topology, capacity, k, [1] * topology.num_ranks)
+    return arcs, topology.bandwidth[0] / int(capacity[0])
+
 
 MOST_EXACT = 3 * 10**8
 """Nodes squared times trees; measured: 12 s for a 40x40 mesh, which has 2 x 10^8."""
@@ -245,3 +339,103 @@ def _turn(parent: Int32Array, root: int) -> None:
     node, before = root, -1
     while node >= 0:
         parent[node], before, node = before, node, parent[node]
+
+
+MOST_ENTRIES = 1 << 27
+"""Trees times nodes; what has not come near by then does not come soon."""
+
+_ROUNDING = 1e-12
+
+
+def greedy_trees(graph: Graph, bound: Fraction, epsilon: Fraction) -> Forest:
+    """Return trees of weight 1 that load no edge over (1 + ε) times the bound, each moving its share of 1.
+
+    Parameters
+    ----------
+    graph
+        Connected.
+    bound
+        1 / σ.
+    epsilon
+        Positive.
+
+    Raises
+    ------
+    NoSchedule
+        If too many trees would be needed.
+
+    Examples
+    --------
+    >>> from topologies.strength import undirected
+    >>> triangle = undirected(3, [0, 1, 2], [1, 2, 0], [1, 1, 1])
+    >>> len(greedy_trees(triangle, Fraction(2, 3), Fraction(1, 100)))
+    3
+    """
+    n, most = graph.num_nodes, MOST_ENTRIES // graph.num_nodes
+    target = float(bound * (1 + epsilon)) * (1 - _ROUNDING)
+    rng = np.random.default_rng(0)
+    load = np.zeros(len(graph.capacity))
+    trees: list[Int32Array] = []
+    while (load / graph.capacity).max() > target * len(trees) or not trees:
+        if len(trees) == most:
+            raise NoSchedule(
+                f"allreduce_trees: {most} trees on {n} ranks do not come within {epsilon} of the bound; "
+                "give a larger epsilon"
+            )
+        # Among equal loads a random order: the trees differ, and no edge is preferred.
+        order = np.argsort((load + rng.random(len(load))) / graph.capacity)
+        chosen = _spanning(n, graph.ends, order)
+        load[chosen] += 1
+        trees.append(_hung(n, graph.ends[0, chosen], graph.ends[1, chosen]))
+    return Forest(frozen([0] * len(trees), np.int32), frozen([1] * len(trees), np.int64), np.stack(trees))
+
+
+@njit(cache=True)
+def _spanning(n: int, ends: Int32Array, order: Int64Array) -> Int64Array:
+    """Return the edges of a spanning tree, taken in this order (Kruskal)."""
+    above = np.arange(n)
+    chosen = np.empty(n - 1, dtype=np.int64)
+    count = 0
+    for edge in order:
+        one, other = ends[0, edge], ends[1, edge]
+        while above[one] != one:
+            above[one] = above[above[one]]
+            one = above[one]
+        while above[other] != other:
+            above[other] = above[above[other]]
+            other = above[other]
+        if one != other:
+            above[one] = other
+            chosen[count] = edge
+            count += 1
+            if count == n - 1:
+                break
+    return chosen
+
+
+@njit(cache=True)
+def _hung(n: int, one: Int32Array, other: Int32Array) -> Int32Array:
+    """Return the parents of the tree with these edges, rooted at node 0."""
+    degree = np.zeros(n + 1, dtype=np.int64)
+    for edge in range(n - 1):
+        degree[one[edge] + 1] += 1
+        degree[other[edge] + 1] += 1
+    first = np.cumsum(degree)
+    place = first[:-1].copy()
+    near = np.empty(2 * (n - 1), dtype=np.int32)
+    for edge in range(n - 1):
+        a, b = one[edge], other[edge]
+        near[place[a]], near[place[b]] = b, a
+        place[a] += 1
+        place[b] += 1
+    queue = np.empty(n, dtype=np.int32)
+    parent = np.full(n, -2, dtype=np.int32)
+    parent[0], queue[0], count = -1, 0, 1
+    for done in range(n):
+        node = queue[done]
+        for slot in range(first[node], first[node + 1]):
+            if parent[near[slot]] == -2:
+                parent[near[slot]] = node
+                queue[count] = near[slot]
+                count += 1
+    return parent

@@ -21,11 +21,10 @@ from typing import Any
 import numpy as np
 from scipy.sparse import coo_array, csr_array, vstack
 
-from models.allreduce_lp.cuts import Cuts, broken_cuts
-from models.allreduce_lp.master import master, whole_bandwidths
-from models.allreduce_lp.optimum import TOLERANCE, Optimum
-from models.allreduce_lp.shares import Shares, halves_of, shares_of
-from models.allreduce_lp.vertex import basic_solution
+from models.allreduce.certificate import Shares, halves_of, shares_of
+from models.allreduce.cuts import Cuts, broken_cuts, master, whole_bandwidths
+from models.allreduce.optimum import TOLERANCE, Optimum
+from models.allreduce.vertex import basic_solution
 from models.solvers import SolverResult, find_backend, solve
 from models.solvers.compiled import CompiledModel
 from models.solvers.features import Feature
@@ -50,7 +49,7 @@ def central_shares(optimum: Optimum, solver: str) -> Shares | None:
 
     Examples
     --------
-    >>> from models.allreduce_lp.optimum import allreduce_optimum
+    >>> from models.allreduce.optimum import allreduce_optimum
     >>> from topologies.families import ring
     >>> found = central_shares(allreduce_optimum(ring(4)), "highs")
     >>> bool((found.capacity[0] == found.capacity[1]).all())

@@ -33,8 +33,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 
-from models.allreduce_trees.packing import Packing, centred, load_ratio
-from models.allreduce_trees.products import rooted_at
+from models.allreduce.products import rooted_at
+from models.allreduce.spanning_trees import Packing, centred, load_ratio
 from models.solvers.compiled import CompiledModel
 from models.solvers.highs import HighsOptions
 from models.solvers.solving import solve

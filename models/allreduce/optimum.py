@@ -1,6 +1,6 @@
 r"""The optimum of linear program (B.5), from cut to cut: exact where its rationals can be told.
 
-Solve the program over the cuts and routes known (`models.allreduce_lp.master`); find the cuts that its
+Solve the program over the cuts and routes known (`models.allreduce.cuts`); find the cuts that its
 solution breaks, by max-flow, and the routes that its lengths leave too short; and again, until there are
 none. The solver's basis then gives the vertex in rationals. From it come, in integers, a lower bound on the
 time (`cut_proof`) and capacities and roots whose trees take exactly so long (`Shares`). Where the two do not
@@ -18,12 +18,17 @@ from typing import Any
 import numpy as np
 
 from models.all_to_all.rounding import common_parts
-from models.allreduce_lp.arcs import Arcs, shortest_routes
-from models.allreduce_lp.certificate import CutProof, crossed, cut_proof
-from models.allreduce_lp.cuts import Cuts, broken_cuts
-from models.allreduce_lp.master import Master, grown, master
-from models.allreduce_lp.shares import Shares, even_shares, halves_of, shares_of
-from models.allreduce_lp.vertex import basic_solution
+from models.allreduce.certificate import (
+    CutProof,
+    Shares,
+    crossed,
+    cut_proof,
+    even_shares,
+    halves_of,
+    shares_of,
+)
+from models.allreduce.cuts import Arcs, Cuts, Master, broken_cuts, grown, master, shortest_routes
+from models.allreduce.vertex import basic_solution
 from models.solvers import SolverResult, Start, find_backend, solve
 from models.solvers.features import Feature
 from topologies.errors import InputError, NoSchedule

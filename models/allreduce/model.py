@@ -15,8 +15,8 @@ together, which is the same (flows of one source divide into paths): h[α, e] is
 
 Bandwidths are in units of the largest. T = M / sum of x[v] in units of M over the largest bandwidth.
 
-This is the model to read; `models.allreduce_lp.matrices` makes the same matrices without Pyomo, and the
-method solves it by its cuts (`models.allreduce_lp.optimum`).
+This is the model to read; `models.allreduce.matrices` makes the same matrices without Pyomo, and the
+method solves it by its cuts (`models.allreduce.optimum`).
 """
 
 from __future__ import annotations

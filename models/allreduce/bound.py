@@ -10,7 +10,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from models.allreduce_lp.arcs import Arcs
+from models.allreduce.cuts import Arcs
 from models.bounds.bound import SECONDS_PER_BYTE, Bound
 from schedules.collective import Collective, Kind
 from topologies.errors import InputError, NoSchedule
@@ -52,7 +52,7 @@ def lp_bound(
         return None
     if not asked and not is_small(topology):
         return None
-    from models.allreduce_lp.optimum import allreduce_optimum  # Pyomo is slow to import
+    from models.allreduce.optimum import allreduce_optimum  # Pyomo is slow to import
 
     parts = partition.certificate["parts"] if partition else ()
     try:

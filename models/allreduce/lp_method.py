@@ -2,7 +2,7 @@ r"""Allreduce by linear program (B.5): the best roots, in-trees and out-trees to
 
 The dissertation's B.7: data flows up in-trees to their roots and down out-trees from them. Each rank v may
 root another number x_v of trees, and a link of bandwidth b serves both, c^RE + c^BC ≤ b. The program
-maximizes Σx; the time is M / Σx. `models.allreduce_lp.optimum` solves it exactly, `rounding` makes whole
+maximizes Σx; the time is M / Σx. `models.allreduce.optimum` solves it exactly, `rounding` makes whole
 trees of it, `trees` packs them, and `schedule` lays them out. Without a number of trees the schedule's
 congestion is the optimum's itself; it is optimal among tree schedules, and among all if the partition bound
 says so. For a given size, on networks without switches, messages get their places in time (`timed`), on trees
@@ -18,14 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from models.allreduce_lp.central import central_shares
-from models.allreduce_lp.low import lowest
-from models.allreduce_lp.optimum import Optimum, allreduce_optimum
-from models.allreduce_lp.rounding import FEW, TreePlan, exact_plan, rounded_plan
-from models.allreduce_lp.schedule import Trees, allreduce_schedule
-from models.allreduce_lp.timed import can_be_timed, timed_schedule
-from models.allreduce_lp.trees import packed_trees
-from models.allreduce_trees.ticks import flow_seconds
+from models.allreduce.balanced_optimum import central_shares
+from models.allreduce.lp_timed import can_be_timed, timed_schedule
+from models.allreduce.optimum import Optimum, allreduce_optimum
+from models.allreduce.schedule import Trees, allreduce_schedule
+from models.allreduce.ticks import flow_seconds
+from models.allreduce.trees import FEW, TreePlan, exact_plan, lowest, packed_trees, rounded_plan
 from schedules.collective import Kind
 from schedules.cost import congestion
 from schedules.method import Method, Problem

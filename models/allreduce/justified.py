@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from models.allreduce_lp.branches import Branches
+from models.allreduce.branches import Branches
 from topologies.exact import BoolArray, Int32Array, Int64Array
 from topologies.heap import pop_event, push_event
 

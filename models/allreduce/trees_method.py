@@ -16,12 +16,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from models.allreduce_trees.grids import cube_of, grid_packing
-from models.allreduce_trees.network import TreeNetwork, tree_network
-from models.allreduce_trees.packing import Packing, pack, spine_packing
-from models.allreduce_trees.schedule import trees_schedule
-from models.allreduce_trees.ticks import FarApartError, flow_seconds
-from models.allreduce_trees.timed import can_be_timed, rounds_are_worth_it, timed_schedule
+from models.allreduce.grids import cube_of, grid_packing
+from models.allreduce.spanning_trees import Packing, TreeNetwork, pack, spine_packing, tree_network
+from models.allreduce.ticks import FarApartError, flow_seconds
+from models.allreduce.tree_schedule import trees_schedule
+from models.allreduce.trees_timed import can_be_timed, rounds_are_worth_it, timed_schedule
 from schedules.collective import Kind
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule

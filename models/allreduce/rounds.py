@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from models.allreduce_trees.listing import Hung, empty_queues, prepared, tell, wait
+from models.allreduce.listing import Hung, empty_queues, prepared, tell, wait
 from topologies.exact import Int32Array, Int64Array, offsets_of
 from topologies.heap import pop_event
 
@@ -59,7 +59,7 @@ def in_rounds(trees: Hung, load: Load, priority: Int64Array, num_links: int, pas
 
     Examples
     --------
-    >>> from models.allreduce_trees.listing import hung
+    >>> from models.allreduce.listing import hung
     >>> trees = hung(np.array([[-1, 0]], dtype=np.int32), {(0, 1): 0, (1, 0): 1})
     >>> pieces = Load(np.array([0, 0]), np.array([3, 3]), 3)
     >>> in_rounds(trees, pieces, np.zeros((2, 2, 2), dtype=np.int64), 2, 1)[:, :, 1]

@@ -1,0 +1,212 @@
+r"""In-trees and out-trees of a plan: ForestColl's construction on each half of the capacities (B.7, B.5.3).
+
+Low trees for an optimum: those of other methods, where they are as good.
+
+The vertex of (B.5) at which a solver ends has its roots and capacities anywhere among the optimal ones, so
+that its trees may be high. Where spanning trees of the network's strength, or ForestColl's trees for both
+halves (dissertation 4.5.7), have a congestion that equals the optimum, they are optimal solutions of (B.5)
+too, and mostly much lower: a height is hops between ranks, and each costs α.
+
+From shares to whole trees: how many each rank roots, and how many each arc carries (B.7, last paragraph).
+
+The exact optimum is met by as many trees as its rationals have common parts. For a given number K of trees
+the roots get K x_v / Σx, rounded so that they add up to K (largest remainders first). The arcs get ⌊U·c⌋,
+with the smallest U of each half at which the trees fit: that is at least what rounding all down to multiples
+of 1/k gives, and trees are never lost. U is found from cut to cut, as in `models.forestcoll.fixed_k`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from models.allreduce.certificate import Shares, halves
+from models.allreduce.cuts import BROADCAST, REDUCE, Arcs, Half
+from models.allreduce.schedule import Trees
+from models.allreduce.trees_method import METHOD as ALLREDUCE_TREES
+from models.allreduce.trees_method import AllreduceTreesOptions
+from models.forestcoll import METHOD as FORESTCOLL
+from models.forestcoll import ForestcollOptions
+from schedules.cost import congestion
+from schedules.method import Method, Problem
+from schedules.schedule import Schedule
+from topologies.errors import InputError, NoSchedule, Unsupported
+from topologies.exact import INT64_MAX, BoolArray, Int64Array, offsets_of
+from topologies.forest import Forest, LogicalNetwork
+from topologies.growing import grow_trees
+from topologies.heights import largest_height, mean_height
+from topologies.packing import pack_counts
+
+FEW = 1000
+"""Trees, where none are asked for and the optimum is not known exactly or needs too many."""
+
+_MOST = INT64_MAX >> 8
+"""Capacities and trees together; the packing's max-flows need the spare bits."""
+
+
+@dataclass(frozen=True, eq=False)
+class TreePlan:
+    """How many trees.
+
+    Parameters
+    ----------
+    roots
+        int64, shape (ranks,): of each rank, as many in-trees as out-trees.
+    capacity
+        int64, shape (2, arcs): of each half's arcs.
+    """
+
+    roots: Int64Array
+    capacity: Int64Array
+
+
+def exact_plan(shares: Shares) -> TreePlan | None:
+    """Return the trees that attain the shares exactly; None if θ is not 1 or they do not fit 64 bits."""
+    common = int(np.gcd(np.gcd.reduce(shares.roots), np.gcd.reduce(shares.capacity, axis=None)))
+    total = sum(shares.roots.tolist()) + sum(shares.capacity.ravel().tolist())
+    if shares.theta != 1 or total // common > _MOST:
+        return None
+    return TreePlan(shares.roots // common, shares.capacity // common)
+
+
+def rounded_plan(shares: Shares, trees: int) -> TreePlan:
+    """Return a plan of so many trees of each half."""
+    roots = _apportioned(shares.roots.tolist(), trees)
+    rounded = [_fitting(half, roots) for half in halves(shares)]
+    return TreePlan(roots, np.stack(rounded))
+
+
+def _apportioned(x: list[int], trees: int) -> Int64Array:
+    """Return whole numbers in proportion to x that add up, by largest remainders."""
+    total = sum(x)
+    counts = [value * trees // total for value in x]
+    last = sorted(range(len(x)), key=lambda v: (-(x[v] * trees % total), v))
+    for v in last[: trees - sum(counts)]:
+        counts[v] += 1
+    return np.array(counts, dtype=np.int64)
+
+
+def _fitting(half: Half, roots: Int64Array) -> Int64Array:
+    """Return ⌊U·c⌋ at the smallest U at which every set lets out as many trees as start in it."""
+    total, source = int(roots.sum()), len(roots)
+    density = Fraction(0)
+    for inside in np.concatenate([np.eye(source, dtype=bool), ~np.eye(source, dtype=bool)]):
+        density = _raised(half, inside, int(roots[inside].sum()), density)
+    while True:
+        capacity = _floors(half, density)
+        network = replace(half, capacity=capacity, roots=roots).network()
+        network.absorb(source)
+        for sink in range(source):
+            if network.grow(sink, total) < total:
+                inside = network.cut()[:source]
+                density = _raised(half, inside, int(roots[inside].sum()), density)
+                break
+            network.absorb(sink)
+        else:
+            return capacity
+
+
+def _floors(half: Half, density: Fraction) -> Int64Array:
+    p, q = density.numerator, density.denominator
+    return np.array([c * p // q for c in half.capacity.tolist()], dtype=np.int64)
+
+
+def _raised(half: Half, inside: BoolArray, needed: int, density: Fraction) -> Fraction:
+    """Return the smallest U, at least `density`, at which the arcs out of a set carry `needed` trees."""
+    exits = half.capacity[inside[half.tails] & ~inside[half.heads]].tolist()
+    exits = [capacity for capacity in exits if capacity]
+    if not needed:
+        return density
+    density = max(density, Fraction(needed, sum(exits)))
+    while sum(math.floor(density * c) for c in exits) < needed:
+        density = min(Fraction(math.floor(density * c) + 1, c) for c in exits)
+    return density
+
+
+SEARCHED = 2**12
+"""Trees times ranks up to which low trees are searched for: about a second."""
+
+
+def packed_trees(arcs: Arcs, plan: TreePlan) -> tuple[Trees, Trees]:
+    """Return the in-trees and the out-trees; in-trees are packed as out-trees of the arcs turned round.
+
+    Raises
+    ------
+    InputError
+        If the trees do not fit the capacities.
+    """
+    ends = (arcs.tails, arcs.heads)
+    up = plan.capacity[REDUCE] > 0
+    down = plan.capacity[BROADCAST] > 0
+    turned = _network(arcs, plan.capacity[REDUCE], up, ends[::-1])
+    forward = _network(arcs, plan.capacity[BROADCAST], down, ends)
+    straight = _network(arcs, plan.capacity[REDUCE], up, ends)
+    return Trees(straight, _forest(turned, plan)), Trees(forward, _forest(forward, plan))
+
+
+def _network(
+    arcs: Arcs, capacity: np.ndarray, used: BoolArray, ends: tuple[np.ndarray, ...]
+) -> LogicalNetwork:
+    routes = [arcs.routes[arc] for arc in np.flatnonzero(used).tolist()]
+    links = [link for route in routes for link in route]
+    offsets = offsets_of([len(route) for route in routes])
+    ranks = arcs.topology.num_ranks
+    return LogicalNetwork(
+        ranks, ends[0][used], ends[1][used], capacity[used], offsets, np.array(links, np.int32)
+    )
+
+
+def _forest(network: LogicalNetwork, plan: TreePlan) -> Forest:
+    """Return the lower of the trees that a search finds, if it does, and those of the exact algorithm."""
+    exact = pack_counts(network, plan.roots)
+    few = int(plan.roots.sum()) * network.num_ranks <= SEARCHED
+    k = int(np.gcd.reduce(plan.roots))
+    found = grow_trees(network, k, plan.roots.tolist()) if few else None
+    return min((forest for forest in (found, exact) if forest is not None), key=_height)
+
+
+def _height(forest: Forest) -> tuple[int, Fraction, int]:
+    return largest_height(forest), mean_height(forest), len(forest)
+
+
+MOST_RANKS = 128
+"""Ranks up to which ForestColl's trees are made besides: a few seconds."""
+
+
+def lowest(problem: Problem, own: Schedule, optimum: Fraction) -> Schedule:
+    """Return the schedule of the lowest trees among one's own and those of others that are as good.
+
+    Parameters
+    ----------
+    problem
+        An allreduce of all ranks.
+    own
+        A schedule whose congestion is the optimum, with the heights of its trees among its `stats`.
+    optimum
+        T / M, s/B.
+    """
+    as_good = (made for made in _others(problem) if congestion(made) == optimum)
+    return min((own, *as_good), key=_schedule_height)
+
+
+def _schedule_height(schedule: Schedule) -> tuple[int, float, int]:
+    """Return the hops up and down the highest trees and on average, and the number of transfers."""
+    return schedule.stats["height"], schedule.stats["mean_height"], len(schedule)
+
+
+def _others(problem: Problem) -> Iterator[Schedule]:
+    """Yield other methods' schedules of this problem: trees, over switches that only forward."""
+    problem, rng = Problem(problem.topology, problem.collective), np.random.default_rng(0)
+    ways: list[tuple[Method, Any]] = [(ALLREDUCE_TREES, AllreduceTreesOptions(timed=False))]
+    if problem.topology.num_ranks <= MOST_RANKS:
+        ways.append((FORESTCOLL, ForestcollOptions(multicast=False)))
+    for method, options in ways:
+        with suppress(Unsupported, InputError, NoSchedule):
+            method.supports(problem, options)
+            yield method.synthesize(problem, options, rng)
