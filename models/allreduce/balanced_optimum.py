@@ -37,7 +37,7 @@ MOST_RATIO = 16.0
 """Bandwidths count as no further apart."""
 
 
-def central_shares(optimum: Optimum, solver: str) -> Shares | None:
+def balanced_shares(optimum: Optimum, solver: str) -> Shares | None:
     """Return exact shares that attain the optimum and divide links evenly; None where none are found.
 
     Parameters
@@ -51,7 +51,7 @@ def central_shares(optimum: Optimum, solver: str) -> Shares | None:
     --------
     >>> from models.allreduce.optimum import allreduce_optimum
     >>> from topologies.families import ring
-    >>> found = central_shares(allreduce_optimum(ring(4)), "highs")
+    >>> found = balanced_shares(allreduce_optimum(ring(4)), "highs")
     >>> bool((found.capacity[0] == found.capacity[1]).all())
     True
     """

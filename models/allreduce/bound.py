@@ -56,7 +56,7 @@ def lp_bound(
 
     parts = partition.certificate["parts"] if partition else ()
     try:
-        found = allreduce_optimum(topology, parts, time_limit=None if asked else UNASKED_SECONDS)
+        found = allreduce_optimum(topology, parts, time_limit=None if asked else UNASKED_SECONDS, by="cuts")
     except (InputError, NoSchedule):  # numbers beyond 64 bits, or no time: the other bounds must do
         return None
     offered = zip(topology.bandwidth, found.proof.lengths, strict=True)

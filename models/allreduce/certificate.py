@@ -24,13 +24,20 @@ from typing import Any
 
 import numpy as np
 
+from models.all_to_all.rounding import common_parts
 from models.allreduce.cuts import BROADCAST, REDUCE, Arcs, Cuts, Half, shortest_routes, throughput
-from topologies.errors import InputError
-from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array
+from topologies.errors import InputError, NoSchedule
+from topologies.exact import INT64_MAX, BoolArray, FloatArray, Int32Array, Int64Array
 from topologies.topology import Topology
 
 NAMES = {BROADCAST: "out", REDUCE: "in"}
 """Of the halves, in a certificate."""
+
+FINE, COARSE = 2**44, 2**29
+"""All of a solution together, where it is rounded to a grid: to look for cuts, and to scale it exactly."""
+
+_MOST = INT64_MAX >> 2
+_WIDE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,9 +138,6 @@ def _long_enough(topology: Topology, needed: Any, lengths: list[int]) -> tuple[l
     return long, scale
 
 
-_MOST = INT64_MAX >> 2
-
-
 @dataclass(frozen=True, eq=False)
 class Shares:
     """A solution of (B.5) in whole numbers, up to scale.
@@ -227,3 +231,125 @@ def _overload(arcs: Arcs, capacity: Int64Array) -> Fraction:
     np.add.at(load, [link for route in arcs.routes for link in route], np.repeat(capacity, lengths))
     ratios = zip(load.tolist(), bandwidth.numerators.tolist(), strict=True)
     return max(Fraction(amount, b) for amount, b in ratios) * bandwidth.denominator
+
+
+@dataclass
+class Effort:
+    """What it took: `rounds` programs, of which `variables` and `constraints` are the last one's."""
+
+    program: str
+    rounds: int = 0
+    build_s: float = 0.0
+    solve_s: float = 0.0
+    variables: int = 0
+    constraints: int = 0
+    solver: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Optimum:
+    """The best that trees can do, from both sides.
+
+    Parameters
+    ----------
+    arcs
+        The arcs that `shares` has capacities for.
+    shares
+        What attains `upper`.
+    proof
+        What proves `lower`.
+    effort
+        What it took.
+    """
+
+    arcs: Arcs
+    shares: Shares
+    proof: CutProof
+    effort: Effort
+
+    @property
+    def lower(self) -> Fraction:
+        """T / M is at least this for all trees; s/B."""
+        return self.proof.value
+
+    @property
+    def upper(self) -> Fraction:
+        """T / M of some trees; s/B."""
+        return self.shares.value
+
+    @property
+    def exact(self) -> bool:
+        """Whether both meet."""
+        return self.lower == self.upper
+
+    @property
+    def gap(self) -> float:
+        """Upper over lower, less one."""
+        return float(self.upper / self.lower - 1)
+
+
+def proven_optimum(
+    arcs: Arcs, cuts: Cuts, whole: Sequence[int], duals: tuple[Sequence[int], Sequence[int]], effort: Effort
+) -> Optimum | None:
+    """Return what a solution of (B.5) proves from both sides; None if its duals prove nothing.
+
+    Parameters
+    ----------
+    arcs, whole
+        The primal side, as `shares_of` takes it. Even shares stand for it where they are better: if it does
+        not reach all ranks, or bandwidths are too far apart for a solver's doubles.
+    cuts, duals
+        The dual side, as `cut_proof` takes it: weights and lengths.
+    effort
+        What it took.
+
+    Raises
+    ------
+    InputError
+        If max-flows in 64 bits can't hold the numbers.
+    """
+    proof = cut_proof(arcs.topology, cuts, *duals)
+    if proof is None:
+        return None
+    shares = shares_of(arcs, whole)
+    found = Optimum(arcs, shares, proof, effort) if shares.rate else None
+    if found is None or found.gap > _WIDE:
+        even = Optimum(arcs, even_shares(arcs), proof, effort)
+        found = even if found is None or even.upper < found.upper else found
+    return found
+
+
+def tightest(topology: Topology, found: Iterable[Optimum | None]) -> Optimum:
+    """Return the optimum of least gap.
+
+    Raises
+    ------
+    NoSchedule
+        If there is none.
+    """
+    proven = [each for each in found if each is not None]
+    if not proven:
+        raise NoSchedule(f"allreduce_lp on {topology.name}: the solver's duals prove nothing")
+    return min(proven, key=lambda each: each.gap)
+
+
+def whole_solutions(values: FloatArray, duals: FloatArray) -> Iterator[tuple[list[int], list[int]]]:
+    """Yield a solver's solution in whole numbers, up to scale: as simple fractions, if it is close to some.
+
+    And on a grid: nearly proportional, with about `COARSE` and `FINE` for the sums.
+    """
+    simple = _simple(values), _simple(duals)
+    if simple[0] is not None and simple[1] is not None:
+        yield simple[0], simple[1]
+    yield on_grid(values, COARSE), on_grid(duals, FINE)
+
+
+def _simple(values: FloatArray) -> list[int] | None:
+    """Return simple fractions that these values are close to, over a common denominator left out."""
+    parts = common_parts(values)
+    return None if parts is None else np.rint(values * parts).astype(np.int64).tolist()
+
+
+def on_grid(values: FloatArray, total: int) -> list[int]:
+    """Return nearly proportional whole numbers that sum to about `total`."""
+    return [round(value) for value in (values * (total / max(float(values.sum()), 1e-300))).tolist()]

@@ -2,37 +2,51 @@ r"""Allreduce by linear program (B.5): the best roots, in-trees and out-trees to
 
 The dissertation's B.7: data flows up in-trees to their roots and down out-trees from them. Each rank v may
 root another number x_v of trees, and a link of bandwidth b serves both, c^RE + c^BC ≤ b. The program
-maximizes Σx; the time is M / Σx. `models.allreduce.optimum` solves it exactly, `rounding` makes whole
-trees of it, `trees` packs them, and `schedule` lays them out. Without a number of trees the schedule's
+maximizes Σx; the time is M / Σx. `models.allreduce.optimum` solves it exactly, as a model or by its cuts,
+`trees` makes whole trees of it, and `schedule` lays them out. Without a number of trees the schedule's
 congestion is the optimum's itself; it is optimal among tree schedules, and among all if the partition bound
-says so. For a given size, on networks without switches, messages get their places in time (`timed`), on trees
-of an optimum that divides links evenly (`central`).
+says so. For a given size, on networks without switches, messages get their places in time (`lp_timed`), on
+trees of an optimum that divides links evenly (`balanced_optimum`).
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from models.allreduce.balanced_optimum import central_shares
+from models.allreduce.balanced_optimum import balanced_shares
 from models.allreduce.lp_timed import can_be_timed, timed_schedule
-from models.allreduce.optimum import Optimum, allreduce_optimum
-from models.allreduce.schedule import Trees, allreduce_schedule
+from models.allreduce.optimum import WAYS, Optimum, allreduce_optimum
+from models.allreduce.schedule import HalfTrees, allreduce_schedule
+from models.allreduce.solved_model import PROGRAM
 from models.allreduce.ticks import flow_seconds
-from models.allreduce.trees import FEW, TreePlan, exact_plan, lowest, packed_trees, rounded_plan
+from models.allreduce.trees import (
+    FEW,
+    TreePlan,
+    exact_plan,
+    lowest,
+    packed_trees,
+    rounded_plan,
+    schedule_height,
+)
 from schedules.collective import Kind
 from schedules.cost import congestion
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from schedules.simulate import simulate
-from topologies.errors import InputError
+from topologies.errors import InputError, NoSchedule
 from topologies.heights import largest_height, mean_height
+from topologies.topology import Topology
 
 MOST_TREES = 10**9
+LEAST_SECONDS = 0.1
+"""What the cuts have in any case, after the model."""
 CLOSE = 1e-3
 """A flow so near to the optimum, relatively, is not tried to be shortened."""
 
@@ -46,6 +60,10 @@ class AllreduceLpOptions:
     trees
         How many in-trees, and as many out-trees, M is divided among; None: as many as the optimum takes, or
         1,000 where that is not known exactly or takes more than 64 bits.
+    by
+        How the program is solved. ``model``: as it stands, by the Pyomo model. ``cuts``: from cut to cut,
+        which is faster. ``auto``: by the model if it has up to `optimum.MOST_VARIABLES` variables (the trees
+        are then the better of those of both ways' optima), else by cuts.
     solver
         A name in ``tutti list solvers``; one that returns no basis gives an interval, not the exact optimum.
     time_limit
@@ -64,6 +82,7 @@ class AllreduceLpOptions:
     """
 
     trees: int | None = None
+    by: str = "auto"
     solver: str = "highs"
     time_limit: float | None = None
     low: bool = True
@@ -76,6 +95,8 @@ class AllreduceLpOptions:
             raise InputError(
                 f"allreduce_lp option trees is {self.trees}; it must be a whole number, 1 to {MOST_TREES}"
             )
+        if self.by not in WAYS:
+            raise InputError(f"allreduce_lp option by is {self.by!r}; it must be one of {', '.join(WAYS)}")
         if self.time_limit is not None and not self.time_limit > 0:
             given = self.time_limit
             raise InputError(
@@ -109,23 +130,54 @@ def synthesize(problem: Problem, options: AllreduceLpOptions, rng: np.random.Gen
     ------
     InputError
         If the solver is unknown or not installed.
+    Unsupported
+        If the model is asked for and too large for the time limit.
     NoSchedule
         If the time is over before anything is proven, or the table would be too large.
     """
     topology, begin = problem.topology, time.perf_counter()
-    optimum = allreduce_optimum(topology, (), options.solver, None, options.time_limit)
+    optimum, *others = optima = _optima(topology, options)
     searched = time.perf_counter()
-    up, down = packed_trees(optimum.arcs, _plan(optimum, options.trees))
-    schedule = allreduce_schedule(topology, problem.collective, up, down).replace(stats=_heights(up, down))
-    if options.low and options.trees is None and optimum.exact:
-        schedule = lowest(problem, schedule, optimum.upper)
+    schedule = _flow(problem, optima, options)
     if problem.size is not None and size_dependent(problem, options):
-        schedule = _timed(problem, optimum, options.solver, schedule)
+        schedule = _timed(problem, [*others, optimum][0], options.solver, schedule)
     heights = {name: schedule.stats[name] for name in ("trees", "height", "mean_height")}
     seconds = {"search_s": searched - begin, "packing_s": time.perf_counter() - searched}
     return schedule.replace(
         claims={"congestion": congestion(schedule)}, stats=_effort(optimum) | heights | seconds
     )
+
+
+def _optima(topology: Topology, options: AllreduceLpOptions) -> list[Optimum]:
+    """Return the optimum, and if ``auto`` solved the model also the one with which the cuts end.
+
+    (B.5) has many optima. Both are vertices; which has the lower trees shows when they are made.
+    """
+    begin = time.monotonic()
+    solver, limit = options.solver, options.time_limit
+    optimum = allreduce_optimum(topology, (), solver, None, limit, options.by)
+    if options.by != "auto" or optimum.effort.program != PROGRAM:
+        return [optimum]
+    left = None if limit is None else max(limit - (time.monotonic() - begin), LEAST_SECONDS)
+    with suppress(NoSchedule):
+        other = allreduce_optimum(topology, (), solver, None, left, "cuts")
+        return [optimum, other] if other.exact else [optimum]
+    return [optimum]
+
+
+def _flow(problem: Problem, optima: Sequence[Optimum], options: AllreduceLpOptions) -> Schedule:
+    """Return the best flow for all sizes over trees of these optima, or of others as good."""
+    flows = []
+    for optimum in reversed(optima):
+        up, down = packed_trees(optimum.arcs, _plan(optimum, options.trees))
+        flow = allreduce_schedule(problem.topology, problem.collective, up, down)
+        flows.append(flow.replace(stats=_heights(up, down)))
+    if options.low and options.trees is None and optima[0].exact:
+        flows = lowest(problem, flows, optima[0].upper)
+    if len(flows) == 1 or problem.size is None or not size_dependent(problem, options):
+        return min(flows, key=schedule_height)
+    size = Fraction(problem.size)
+    return min(flows, key=lambda flow: flow_seconds(flow, size))
 
 
 def _timed(problem: Problem, optimum: Optimum, solver: str, flow: Schedule) -> Schedule:
@@ -134,15 +186,15 @@ def _timed(problem: Problem, optimum: Optimum, solver: str, flow: Schedule) -> S
     shortest = flow_seconds(flow, size)
     if shortest <= optimum.upper * size * (1 + CLOSE):
         return flow
-    shares = central_shares(optimum, solver) if optimum.exact else None
+    shares = balanced_shares(optimum, solver) if optimum.exact else None
     plan = None if shares is None else exact_plan(shares)
     if plan is None:
         plan = _plan(optimum, None)
     up, down = packed_trees(optimum.arcs, plan)
-    made = timed_schedule(problem, optimum.arcs, up, down)
-    if made is None or shortest <= simulate(made, size).time:
+    schedule = timed_schedule(problem, optimum.arcs, up, down)
+    if schedule is None or shortest <= simulate(schedule, size).time:
         return flow
-    return made.replace(stats={**_heights(up, down), **made.stats})
+    return schedule.replace(stats={**_heights(up, down), **schedule.stats})
 
 
 def _plan(optimum: Optimum, trees: int | None) -> TreePlan:
@@ -151,9 +203,10 @@ def _plan(optimum: Optimum, trees: int | None) -> TreePlan:
 
 
 def _effort(optimum: Optimum) -> dict[str, Any]:
-    """Return what it took; `solver_gap` is that of the proven interval."""
+    """Return what was solved and what it took; `solver_gap` is that of the proven interval."""
     effort = optimum.effort
     return {
+        "program": effort.program,
         "build_s": effort.build_s,
         "solve_s": effort.solve_s,
         "variables": effort.variables,
@@ -163,7 +216,7 @@ def _effort(optimum: Optimum) -> dict[str, Any]:
     }
 
 
-def _heights(up: Trees, down: Trees) -> dict[str, Any]:
+def _heights(up: HalfTrees, down: HalfTrees) -> dict[str, Any]:
     """Return how many trees there are and how high: heights of both halves add up."""
     return {
         "trees": sum(up.forest.weight.tolist()),

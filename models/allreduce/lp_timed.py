@@ -24,7 +24,7 @@ import numpy as np
 from models.allreduce.branches import Branches, branches_of, height, levels, with_leaves
 from models.allreduce.cuts import Arcs
 from models.allreduce.justified import Tables, Work, justified, tables_of
-from models.allreduce.schedule import Trees
+from models.allreduce.schedule import HalfTrees as Trees
 from models.allreduce.ticks import FarApartError, check_reach, message_ticks
 from models.allreduce.tree_schedule import Legs, flow_of
 from schedules.method import Problem

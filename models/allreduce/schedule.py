@@ -25,7 +25,7 @@ from topologies.heights import depths
 from topologies.topology import Topology
 
 
-class Trees(NamedTuple):
+class HalfTrees(NamedTuple):
     """One half: arcs, and trees over them; a parent is where data comes from, or in in-trees goes to."""
 
     arcs: LogicalNetwork
@@ -41,7 +41,7 @@ class _Legs(NamedTuple):
     end: Int64Array
 
 
-def allreduce_schedule(topology: Topology, what: Collective, up: Trees, down: Trees) -> Schedule:
+def allreduce_schedule(topology: Topology, what: Collective, up: HalfTrees, down: HalfTrees) -> Schedule:
     """Return the flow schedule that reduces up the in-trees and broadcasts down the out-trees.
 
     Parameters
@@ -91,7 +91,7 @@ def _joined(one: LogicalNetwork, other: LogicalNetwork) -> Routes:
     return Routes(offsets, np.concatenate([one.links, other.links]))
 
 
-def _legs(trees: Trees, sign: int, first_route: int) -> Iterator[tuple[int, int, int, int]]:
+def _legs(trees: HalfTrees, sign: int, first_route: int) -> Iterator[tuple[int, int, int, int]]:
     """Yield (turn, route, begin, end) of every edge of one half's trees."""
     room = _Room(trees.arcs)
     unit = 0

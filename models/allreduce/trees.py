@@ -1,24 +1,22 @@
-r"""In-trees and out-trees of a plan: ForestColl's construction on each half of the capacities (B.7, B.5.3).
+r"""From an optimum of (B.5) to whole in-trees and out-trees: how many, which, and lower ones as good.
 
-Low trees for an optimum: those of other methods, where they are as good.
+The exact optimum is met by as many trees as its rationals have common parts (B.7, last paragraph). For a
+given number K of trees the roots get K x_v / Σx, rounded so that they add up to K (largest remainders first).
+The arcs get ⌊U·c⌋, with the smallest U of each half at which the trees fit: that is at least what rounding
+all down to multiples of 1/k gives, and trees are never lost. U is found from cut to cut, as in
+`models.forestcoll.fixed_k`. Each half is then packed by ForestColl's construction (B.5.3), the in-trees as
+out-trees of the arcs turned round.
 
 The vertex of (B.5) at which a solver ends has its roots and capacities anywhere among the optimal ones, so
 that its trees may be high. Where spanning trees of the network's strength, or ForestColl's trees for both
 halves (dissertation 4.5.7), have a congestion that equals the optimum, they are optimal solutions of (B.5)
 too, and mostly much lower: a height is hops between ranks, and each costs α.
-
-From shares to whole trees: how many each rank roots, and how many each arc carries (B.7, last paragraph).
-
-The exact optimum is met by as many trees as its rationals have common parts. For a given number K of trees
-the roots get K x_v / Σx, rounded so that they add up to K (largest remainders first). The arcs get ⌊U·c⌋,
-with the smallest U of each half at which the trees fit: that is at least what rounding all down to multiples
-of 1/k gives, and trees are never lost. U is found from cut to cut, as in `models.forestcoll.fixed_k`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -28,7 +26,7 @@ import numpy as np
 
 from models.allreduce.certificate import Shares, halves
 from models.allreduce.cuts import BROADCAST, REDUCE, Arcs, Half
-from models.allreduce.schedule import Trees
+from models.allreduce.schedule import HalfTrees
 from models.allreduce.trees_method import METHOD as ALLREDUCE_TREES
 from models.allreduce.trees_method import AllreduceTreesOptions
 from models.forestcoll import METHOD as FORESTCOLL
@@ -133,7 +131,7 @@ SEARCHED = 2**12
 """Trees times ranks up to which low trees are searched for: about a second."""
 
 
-def packed_trees(arcs: Arcs, plan: TreePlan) -> tuple[Trees, Trees]:
+def packed_trees(arcs: Arcs, plan: TreePlan) -> tuple[HalfTrees, HalfTrees]:
     """Return the in-trees and the out-trees; in-trees are packed as out-trees of the arcs turned round.
 
     Raises
@@ -147,7 +145,7 @@ def packed_trees(arcs: Arcs, plan: TreePlan) -> tuple[Trees, Trees]:
     turned = _network(arcs, plan.capacity[REDUCE], up, ends[::-1])
     forward = _network(arcs, plan.capacity[BROADCAST], down, ends)
     straight = _network(arcs, plan.capacity[REDUCE], up, ends)
-    return Trees(straight, _forest(turned, plan)), Trees(forward, _forest(forward, plan))
+    return HalfTrees(straight, _forest(turned, plan)), HalfTrees(forward, _forest(forward, plan))
 
 
 def _network(
@@ -179,23 +177,24 @@ MOST_RANKS = 128
 """Ranks up to which ForestColl's trees are made besides: a few seconds."""
 
 
-def lowest(problem: Problem, own: Schedule, optimum: Fraction) -> Schedule:
-    """Return the schedule of the lowest trees among one's own and those of others that are as good.
+def lowest(problem: Problem, own: Sequence[Schedule], optimum: Fraction) -> list[Schedule]:
+    """Return for each of one's own schedules that of the lowest trees, its own or others as good; each once.
 
     Parameters
     ----------
     problem
         An allreduce of all ranks.
     own
-        A schedule whose congestion is the optimum, with the heights of its trees among its `stats`.
+        Schedules whose congestion is the optimum, with the heights of their trees among their `stats`.
     optimum
         T / M, s/B.
     """
-    as_good = (made for made in _others(problem) if congestion(made) == optimum)
-    return min((own, *as_good), key=_schedule_height)
+    as_good = [other for other in _others(problem) if congestion(other) == optimum]
+    chosen = [min((each, *as_good), key=schedule_height) for each in own]
+    return list({id(schedule): schedule for schedule in chosen}.values())
 
 
-def _schedule_height(schedule: Schedule) -> tuple[int, float, int]:
+def schedule_height(schedule: Schedule) -> tuple[int, float, int]:
     """Return the hops up and down the highest trees and on average, and the number of transfers."""
     return schedule.stats["height"], schedule.stats["mean_height"], len(schedule)
 

@@ -17,7 +17,7 @@ from models.allreduce.cuts import least_cut, whole_bandwidths
 from schedules import Problem, collective
 from schedules.cost import congestion
 from schedules.verify import verify
-from tests.models.allreduce_oracles import random_network
+from tests.models.allreduce.oracles import random_network
 from topologies import Topology, parse_topology
 from topologies.exact import Rationals
 

@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-from models.allreduce import allreduce_optimum
-from models.allreduce_flows import allreduce_matrices
 from models.bfb.whole_lp import whole_matrices, whole_model, whole_optimum
 from models.routing import routing_matrices, routing_optimum
 from models.solvers import compile_model, solve
@@ -48,22 +46,6 @@ def test_bfb_as_one_program_is_what_counting_says(text):
 
 def test_bfb_on_a_ring_of_five_takes_one_shard_in_each_of_two_steps():
     assert whole_optimum(parse_topology("ring:5")) == 2
-
-
-@pytest.mark.parametrize("text", NETWORKS)
-def test_allreduce_with_its_flows_written_out_is_what_cuts_prove(text):
-    topology = parse_topology(text)
-    optimum, fastest = allreduce_optimum(topology), max(topology.bandwidth)
-    rate = solve(allreduce_matrices(topology)).objective
-    assert float(1 / (optimum.upper * fastest)) * (1 - 1e-7) <= rate
-    assert rate <= float(1 / (optimum.lower * fastest)) * (1 + 1e-7)
-
-
-@pytest.mark.parametrize("n", [2, 3, 4])
-def test_allreduce_on_a_square_mesh_takes_what_the_partition_into_single_ranks_says(n):
-    # 2 (n^2 - 1) transfers of each byte over 4 n (n - 1) links.
-    rate = solve(allreduce_matrices(parse_topology(f"mesh:{n}x{n}"))).objective
-    assert 1 / rate == pytest.approx(2 * (n * n - 1) / (4 * n * (n - 1)), rel=1e-7)
 
 
 def test_a_permuted_program_maps_back():

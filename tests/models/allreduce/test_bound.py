@@ -11,7 +11,7 @@ from models.allreduce import allreduce_optimum
 from models.allreduce.bound import ANY, TREES, lp_bound
 from models.bounds import Bound, BoundError, best_bound, bound_document, lower_bounds
 from schedules import collective
-from tests.models.allreduce_oracles import random_network
+from tests.models.allreduce.oracles import random_network
 from tests.topologies.eulerian import random_eulerian
 from topologies import InputError, Topology
 from topologies.text import parse_topology

@@ -8,7 +8,7 @@ from scipy.optimize import linprog
 
 from models.allreduce import ALLREDUCE_LP as METHOD
 from models.allreduce import AllreduceLpOptions, allreduce_optimum
-from models.allreduce.balanced_optimum import central_shares
+from models.allreduce.balanced_optimum import balanced_shares
 from models.allreduce.branches import HIGHER, Branches, branches_of, height, levels, with_leaves
 from models.allreduce.justified import Work, justified, listed, tables_of
 from models.allreduce.lp_timed import can_be_timed, leafy
@@ -20,7 +20,7 @@ from schedules.cost import congestion
 from schedules.schedule import Clock
 from schedules.simulate import SimulationOptions, simulate
 from schedules.verify import verify
-from tests.models.allreduce_oracles import random_network
+from tests.models.allreduce.oracles import random_network
 from topologies import Link, Topology
 from topologies.text import parse_topology
 
@@ -162,7 +162,7 @@ def even_value(topology, ratio):
 def test_capacities_are_as_even_as_a_dense_program_over_all_cuts_allows(seed):
     topology = random_network(seed)
     optimum = allreduce_optimum(topology)
-    shares = central_shares(optimum, "highs")
+    shares = balanced_shares(optimum, "highs")
     assert shares.theta == 1
     assert shares.rate == optimum.shares.rate
     unit = shares.rate / int(shares.roots.sum())  # B/s of a whole number
@@ -180,7 +180,7 @@ def test_capacities_are_as_even_as_a_dense_program_over_all_cuts_allows(seed):
 def halves(text):
     topology = parse_topology(text)
     optimum = allreduce_optimum(topology)
-    up, down = packed_trees(optimum.arcs, exact_plan(central_shares(optimum, "highs")))
+    up, down = packed_trees(optimum.arcs, exact_plan(balanced_shares(optimum, "highs")))
     return topology, optimum, up, down
 
 
