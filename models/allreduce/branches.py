@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from models.allreduce.schedule import HalfTrees as Trees
+from models.allreduce.trees import HalfTrees as Trees
 from topologies.exact import Int32Array, Int64Array, offsets_of
 from topologies.rows import UInt64Array, draw
 

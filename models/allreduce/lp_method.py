@@ -3,7 +3,7 @@ r"""Allreduce by linear program (B.5): the best roots, in-trees and out-trees to
 The dissertation's B.7: data flows up in-trees to their roots and down out-trees from them. Each rank v may
 root another number x_v of trees, and a link of bandwidth b serves both, c^RE + c^BC ≤ b. The program
 maximizes Σx; the time is M / Σx. `models.allreduce.optimum` solves it exactly, as a model or by its cuts,
-`trees` makes whole trees of it, and `schedule` lays them out. Without a number of trees the schedule's
+`trees` makes whole trees of it and lays them out. Without a number of trees the schedule's
 congestion is the optimum's itself; it is optimal among tree schedules, and among all if the partition bound
 says so. For a given size, on networks without switches, messages get their places in time (`lp_timed`), on
 trees of an optimum that divides links evenly (`balanced_optimum`).
@@ -23,12 +23,13 @@ import numpy as np
 from models.allreduce.balanced_optimum import balanced_shares
 from models.allreduce.lp_timed import can_be_timed, timed_schedule
 from models.allreduce.optimum import WAYS, Optimum, allreduce_optimum
-from models.allreduce.schedule import HalfTrees, allreduce_schedule
 from models.allreduce.solved_model import PROGRAM
 from models.allreduce.ticks import flow_seconds
 from models.allreduce.trees import (
     FEW,
+    HalfTrees,
     TreePlan,
+    allreduce_schedule,
     exact_plan,
     lowest,
     packed_trees,

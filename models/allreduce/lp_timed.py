@@ -24,9 +24,10 @@ import numpy as np
 from models.allreduce.branches import Branches, branches_of, height, levels, with_leaves
 from models.allreduce.cuts import Arcs
 from models.allreduce.justified import Tables, Work, justified, tables_of
-from models.allreduce.schedule import HalfTrees as Trees
 from models.allreduce.ticks import FarApartError, check_reach, message_ticks
-from models.allreduce.tree_schedule import Legs, flow_of
+from models.allreduce.trees import HalfTrees as Trees
+from schedules.intervals import IntervalTransfers as Legs
+from schedules.intervals import interval_schedule as flow_of
 from schedules.method import Problem
 from schedules.schedule import Clock, Schedule
 from topologies.exact import INT64_MAX, FloatArray, Int64Array, offsets_of

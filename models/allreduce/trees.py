@@ -20,18 +20,25 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from models.allreduce.certificate import Shares, halves
 from models.allreduce.cuts import BROADCAST, REDUCE, Arcs, Half
-from models.allreduce.schedule import HalfTrees
 from models.allreduce.trees_method import METHOD as ALLREDUCE_TREES
 from models.allreduce.trees_method import AllreduceTreesOptions
 from models.forestcoll import METHOD as FORESTCOLL
 from models.forestcoll import ForestcollOptions
+from schedules.collective import Collective
 from schedules.cost import congestion
+from schedules.intervals import (
+    IntervalTransfers,
+    interval_schedule,
+    joined_routes,
+    line_width,
+    tree_transfers,
+)
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from topologies.errors import InputError, NoSchedule, Unsupported
@@ -40,6 +47,7 @@ from topologies.forest import Forest, LogicalNetwork
 from topologies.growing import grow_trees
 from topologies.heights import largest_height, mean_height
 from topologies.packing import pack_counts
+from topologies.topology import Topology
 
 FEW = 1000
 """Trees, where none are asked for and the optimum is not known exactly or needs too many."""
@@ -127,6 +135,13 @@ def _raised(half: Half, inside: BoolArray, needed: int, density: Fraction) -> Fr
     return density
 
 
+class HalfTrees(NamedTuple):
+    """One half: arcs, and trees over them; a parent is where data comes from, or in in-trees goes to."""
+
+    arcs: LogicalNetwork
+    forest: Forest
+
+
 SEARCHED = 2**12
 """Trees times ranks up to which low trees are searched for: about a second."""
 
@@ -171,6 +186,43 @@ def _forest(network: LogicalNetwork, plan: TreePlan) -> Forest:
 
 def _height(forest: Forest) -> tuple[int, Fraction, int]:
     return largest_height(forest), mean_height(forest), len(forest)
+
+
+def allreduce_schedule(topology: Topology, what: Collective, up: HalfTrees, down: HalfTrees) -> Schedule:
+    """Return the flow schedule that reduces up the in-trees and broadcasts down the out-trees.
+
+    A root's in-trees divide its interval of M among them, and so do its out-trees, not in the same places.
+
+    Parameters
+    ----------
+    topology
+        The physical network.
+    what
+        An allreduce in one group of all ranks.
+    up, down
+        As many trees of each root up as down; no arc carries more than its capacity. The parents of in-trees
+        are where data goes to.
+
+    Raises
+    ------
+    NoSchedule
+        If the sizes do not fit 64 bits.
+    TuttiError
+        If the trees do not fit the arcs.
+    """
+    units = sum(up.forest.weight.tolist())
+    width = line_width(what, units)
+    if width > INT64_MAX // 4:
+        raise NoSchedule(
+            f"allreduce_lp on {topology.name}: cutting {what} for {units} trees needs sizes beyond 64 bits; "
+            "fix the number of trees, such as --option trees=100"
+        )
+    rising = tree_transfers(*up, up=True, down=False)
+    falling = tree_transfers(*down, up=False, down=True)
+    falling = falling._replace(arc=falling.arc + len(up.arcs.tails))
+    joined = zip(rising, falling, strict=True)
+    moved = IntervalTransfers(*(np.concatenate(both) for both in joined)).merged().scaled(width // units)
+    return interval_schedule(topology, what, moved, width, joined_routes(up.arcs, down.arcs))[0]
 
 
 MOST_RANKS = 128

@@ -19,14 +19,17 @@ import numpy as np
 from models.allreduce.grids import cube_of, grid_packing
 from models.allreduce.spanning_trees import Packing, TreeNetwork, pack, spine_packing, tree_network
 from models.allreduce.ticks import FarApartError, flow_seconds
-from models.allreduce.tree_schedule import trees_schedule
 from models.allreduce.trees_timed import can_be_timed, rounds_are_worth_it, timed_schedule
-from schedules.collective import Kind
+from schedules.collective import Collective, Kind
+from schedules.intervals import interval_schedule, line_width, tree_transfers
 from schedules.method import Method, Problem
-from schedules.schedule import Schedule
+from schedules.schedule import Routes, Schedule
 from schedules.simulate import simulate
 from topologies.errors import InputError, NoSchedule
+from topologies.exact import INT64_MAX
+from topologies.forest import LogicalNetwork
 from topologies.heights import largest_height, mean_height
+from topologies.topology import Topology
 
 CLOSE = 1e-3
 """A flow so near to its congestion, relatively, is not tried to be shortened."""
@@ -128,6 +131,38 @@ def synthesize(problem: Problem, options: AllreduceTreesOptions, rng: np.random.
     }
     claims = {"congestion": packing.ratio / network.unit} if network.symmetric else {}
     return schedule.replace(claims=claims, stats=stats)
+
+
+def trees_schedule(topology: Topology, what: Collective, arcs: LogicalNetwork, packing: Packing) -> Schedule:
+    """Return the flow schedule that reduces every tree's part of M to its root and broadcasts it from there.
+
+    Parameters
+    ----------
+    topology
+        The physical network.
+    what
+        An allreduce in one group of all ranks.
+    arcs
+        Routes between ranks.
+    packing
+        Spanning trees whose edges all have an arc each way. An arc gets at most its capacity times the ratio.
+
+    Raises
+    ------
+    NoSchedule
+        If the table would be too large, or the cuts do not fit 64 bits.
+    """
+    units = sum(packing.forest.weight.tolist())
+    load = units * packing.ratio  # on a capacity of 1
+    scale = line_width(what, units, units * load.denominator) // units
+    most = int(load * scale) * max(arcs.capacity.tolist())
+    if max(units * scale, most) > INT64_MAX // 4:
+        raise NoSchedule(
+            f"allreduce_trees on {topology.name}: cutting {what} for {units} trees needs sizes beyond 64 bits"
+        )
+    moved = tree_transfers(arcs, packing.forest, up=True, down=True, scale=scale, load=int(load * scale))
+    routes = Routes(arcs.offsets, arcs.links)
+    return interval_schedule(topology, what, moved.in_turn(), units * scale, routes)[0]
 
 
 def _timed(

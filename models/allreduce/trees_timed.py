@@ -34,7 +34,8 @@ from models.allreduce.listing import Events, Hung, hung, list_schedule
 from models.allreduce.rounds import Load, batches, in_rounds, moving, starts
 from models.allreduce.spanning_trees import Packing, TreeNetwork
 from models.allreduce.ticks import check_reach, message_ticks
-from models.allreduce.tree_schedule import Legs, flow_of
+from schedules.intervals import IntervalTransfers as Legs
+from schedules.intervals import interval_schedule as flow_of
 from schedules.method import Problem
 from schedules.schedule import Clock, Schedule
 from topologies.exact import INT64_MAX, Int64Array, offsets_of

@@ -309,8 +309,6 @@ def test_on_a_path_one_half_after_the_other_takes_2_times_n_minus_1_over_n_as_lo
 
 
 def test_a_table_that_would_be_too_large_is_refused_in_a_line(monkeypatch):
-    monkeypatch.setattr("models.allreduce.tree_schedule.MOST_TRANSFERS", 100)
-    with pytest.raises(
-        NoSchedule, match="allreduce_trees on mesh:3x3: 144 transfers; a table has at most 100"
-    ):
+    monkeypatch.setattr("schedules.intervals.MOST_TRANSFERS", 100)
+    with pytest.raises(NoSchedule, match="allreduce on mesh:3x3: 144 transfers; a table has at most 100"):
         allreduce(parse_topology("mesh:3x3"), products=False)
