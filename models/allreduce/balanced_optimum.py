@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 from scipy.sparse import coo_array, csr_array, vstack
 
-from models.allreduce.certificate import Shares, halves_of, shares_of
+from models.allreduce.certificate import FINE, Optimum, Shares, halves_of, on_grid, shares_of
 from models.allreduce.cuts import Cuts, broken_cuts, master, whole_bandwidths
-from models.allreduce.optimum import TOLERANCE, Optimum
+from models.allreduce.optimum import TOLERANCE
 from models.allreduce.vertex import basic_solution
 from models.solvers import SolverResult, find_backend, solve
 from models.solvers.compiled import CompiledModel
@@ -32,9 +32,9 @@ from topologies.errors import InputError
 from topologies.exact import FloatArray
 
 MOST_ROUNDS = 200
-_GRID = 2**44
+"""Programs after which no balanced optimum is found."""
 MOST_RATIO = 16.0
-"""Bandwidths count as no further apart."""
+"""Bandwidths count as no further apart, or the second term would only look at the narrowest link."""
 
 
 def balanced_shares(optimum: Optimum, solver: str) -> Shares | None:
@@ -57,15 +57,15 @@ def balanced_shares(optimum: Optimum, solver: str) -> Shares | None:
     """
     arcs, topology = optimum.arcs, optimum.arcs.topology
     cuts = Cuts.of(topology, ())
-    for half, _, inside in optimum.proof.cuts:
-        cuts.add(half, inside)
+    for cut in optimum.proof.cuts:
+        cuts.add(cut.half, cut.inside)
     for _ in range(MOST_ROUNDS):
         program = _Program(optimum, cuts)
         result = solve(program.model, solver, find_backend(solver, [Feature.LP]).options())
         if result.values is None:
             return None
         kept = np.maximum(result.values[: topology.num_ranks + 2 * len(arcs)], 0.0)
-        whole = [round(value) for value in (kept * (_GRID / max(float(kept.sum()), 1e-300))).tolist()]
+        whole = on_grid(kept, FINE)
         slack = max(1, int(TOLERANCE * sum(whole[: topology.num_ranks])))
         parts = enumerate(halves_of(arcs, whole))
         found = [(half, inside) for half, part in parts for inside in broken_cuts(part, slack)]

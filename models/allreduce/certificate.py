@@ -20,7 +20,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,6 +40,14 @@ _MOST = INT64_MAX >> 2
 _WIDE = 1e-3
 
 
+class WeightedCut(NamedTuple):
+    """A set of ranks, bool (ranks,), with the half of (1) that it is a cut of and a weight."""
+
+    half: int
+    weight: Any
+    inside: BoolArray
+
+
 @dataclass(frozen=True, eq=False)
 class CutProof:
     """Weighted cuts, lengths, and what they prove.
@@ -49,13 +57,13 @@ class CutProof:
     value
         T / M is at least this, for trees: s/B, exact.
     cuts
-        (half, weight, inside) of the cuts with a weight.
+        Those with a weight.
     lengths
         Whole numbers, one a link.
     """
 
     value: Fraction
-    cuts: tuple[tuple[int, int, BoolArray], ...]
+    cuts: tuple[WeightedCut, ...]
     lengths: tuple[int, ...]
 
     def document(self) -> dict[str, Any]:
@@ -89,8 +97,9 @@ def cut_proof(
         None if some rank is in no cut with a weight, or a pair over switches has no length.
     """
     ranks = topology.num_ranks
-    kept = [(h, int(w), i) for h, w, i in zip(cuts.half, weights, cuts.inside, strict=True) if w > 0]
-    cover = sum((w * inside.astype(object) for _, w, inside in kept), np.zeros(ranks, dtype=object))
+    weighed = zip(cuts.half, weights, cuts.inside, strict=True)
+    kept = [WeightedCut(half, int(weight), inside) for half, weight, inside in weighed if weight > 0]
+    cover = sum((cut.weight * cut.inside.astype(object) for cut in kept), np.zeros(ranks, dtype=object))
     if min(cover) <= 0:
         return None
     needed = crossed(kept, np.zeros((2, ranks, ranks), dtype=object))
@@ -99,25 +108,25 @@ def cut_proof(
         return None
     long, scale = found
     common = math.gcd(scale, *long)
-    weighed = tuple((half, w * scale // common, inside) for half, w, inside in kept)
+    scaled = tuple(cut._replace(weight=cut.weight * scale // common) for cut in kept)
     total = sum(length * int(b) for length, b in zip(long, topology.bandwidth.numerators, strict=True))
     value = Fraction(int(min(cover)) * scale * topology.bandwidth.denominator, total)
-    return CutProof(value, weighed, tuple(length // common for length in long))
+    return CutProof(value, scaled, tuple(length // common for length in long))
 
 
-def crossed(cuts: Iterable[tuple[int, Any, BoolArray]], zeros: Any) -> Any:
+def crossed(cuts: Iterable[WeightedCut], zeros: Any) -> Any:
     """Return the weight that crosses each pair of ranks, the larger of the two halves: shape (ranks, ranks).
 
     Parameters
     ----------
     cuts
-        (half, weight, inside).
+        Weighted.
     zeros
         Shape (2, ranks, ranks), of the type that weights add up in; used up.
     """
     for half, weight, inside in cuts:
-        ways = np.outer(inside, ~inside) if half == BROADCAST else np.outer(~inside, inside)
-        zeros[half][ways] += weight
+        pairs = np.outer(inside, ~inside) if half == BROADCAST else np.outer(~inside, inside)
+        zeros[half][pairs] += weight
     return np.maximum(zeros[0], zeros[1])
 
 

@@ -46,6 +46,12 @@ from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array
 from topologies.maxflow import DinicNetwork
 from topologies.topology import Topology
 
+ALIKE = 2**8
+"""Bandwidths whose ratios are no larger are left to the solver as they are."""
+
+BROADCAST, REDUCE = 0, 1
+"""Which half of (1) a cut belongs to."""
+
 Length = TypeVar("Length", float, int)
 Route = tuple[int, ...]
 
@@ -139,10 +145,6 @@ def _switch_links(topology: Topology) -> list[list[tuple[int, int]]]:
         if max(source, target) >= topology.num_ranks:
             table[source].append((link, target))
     return table
-
-
-BROADCAST, REDUCE = 0, 1
-"""Which half of (1) a cut belongs to."""
 
 
 @dataclass
@@ -285,10 +287,6 @@ def _worse(half: Half, total: int, ratio: Fraction) -> BoolArray | None:
             return network.cut()[:source]
         network.absorb(sink)
     return None
-
-
-ALIKE = 2**8
-"""Bandwidths whose ratios are no larger are left to the solver as they are."""
 
 
 @dataclass(frozen=True, eq=False)

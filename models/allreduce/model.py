@@ -15,8 +15,8 @@ together, which is the same (flows of one source divide into paths): h[α, e] is
 
 Bandwidths are in units of the largest. T = M / sum of x[v] in units of M over the largest bandwidth.
 
-This is the model to read; `models.allreduce.matrices` makes the same matrices without Pyomo, and the
-method solves it by its cuts (`models.allreduce.optimum`).
+`models.allreduce.solved_model` solves it and proves the answer; `models.allreduce.cuts` is the same program
+in x, c_BC and c_RE alone, for networks on which this one is too large.
 """
 
 from __future__ import annotations

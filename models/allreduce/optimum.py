@@ -1,4 +1,4 @@
-r"""The optimum of linear program (B.5): exact where its rationals can be told.
+r"""The optimum of linear program (B.5): exact where its rationals are not too long.
 
 Small networks are solved by the Pyomo model as it stands (`models.allreduce.solved_model`), others from cut
 to cut: solve the program over the cuts and routes known (`models.allreduce.cuts`); find the cuts that its
@@ -23,6 +23,7 @@ from models.allreduce.certificate import (
     Effort,
     Optimum,
     Shares,
+    WeightedCut,
     crossed,
     halves_of,
     on_grid,
@@ -188,8 +189,8 @@ class _Search:
     def _add_routes(self, duals: FloatArray) -> bool:
         """Add a shortest route for each pair that more weight crosses than it is long."""
         links, ranks = self.topology.num_links, self.topology.num_ranks
-        weighed = zip(self.cuts.half, duals[links:].tolist(), self.cuts.inside, strict=True)
-        needed = crossed([cut for cut in weighed if cut[1] > 0], np.zeros((2, ranks, ranks)))
+        weighed = map(WeightedCut, self.cuts.half, duals[links:].tolist(), self.cuts.inside)
+        needed = crossed((cut for cut in weighed if cut.weight > 0), np.zeros((2, ranks, ranks)))
         short = [
             route
             for length, route in shortest_routes(self.topology, duals[:links].tolist())

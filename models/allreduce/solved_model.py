@@ -20,7 +20,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from models.allreduce.certificate import Effort, Optimum, proven_optimum, tightest, whole_solutions
-from models.allreduce.cuts import BROADCAST, REDUCE, Arcs, Cuts
+from models.allreduce.cuts import BROADCAST, REDUCE, Arcs, Cuts, Route
 from models.allreduce.model import allreduce_model, tree_pairs
 from models.allreduce.vertex import basic_solution
 from models.solvers import CompiledModel, SolverResult, compile_model, solve
@@ -193,7 +193,8 @@ def _shares(topology: Topology, values: Sequence[int]) -> tuple[Arcs, list[int]]
         return Arcs.of(topology), list(values)
     halves = np.array(values[ranks : ranks + 2 * len(pairs)], dtype=object).reshape(-1, 2)
     flow = np.array(values[ranks + 2 * len(pairs) :], dtype=object).reshape(ranks, -1)
-    arcs, capacity = Arcs(topology), {}
+    arcs = Arcs(topology)
+    capacity: dict[Route, list[int]] = {}
     for (alpha, beta), wanted in zip(pairs, halves.tolist(), strict=True):
         while sum(wanted) and (path := _path(topology, flow[alpha], alpha, beta)):
             part = min(sum(wanted), *(flow[alpha][link] for link in path))

@@ -47,6 +47,18 @@ from topologies.spreading import spread_switches
 from topologies.strength import Graph, connected, orient, strength, undirected
 from topologies.topology import Topology
 
+MOST_EXACT = 3 * 10**8
+"""Nodes squared times trees that are packed exactly unasked; a 40x40 mesh has 2 x 10^8 and takes 12 s."""
+
+EPSILON = Fraction(1, 100)
+"""How near to the bound larger packings are, unasked."""
+
+MOST_ENTRIES = 1 << 27
+"""Trees times nodes of the largest packing; greedy trees that are not near by then do not come near soon."""
+
+_ROUNDING = 1e-12
+"""Of loads over capacities, which are summed in doubles."""
+
 
 @dataclass(frozen=True, eq=False)
 class TreeNetwork:
@@ -123,12 +135,6 @@ def _without_switches(topology: Topology) -> tuple[LogicalNetwork, Fraction]:
     return arcs, topology.bandwidth[0] / int(capacity[0])
 
 
-MOST_EXACT = 3 * 10**8
-"""Nodes squared times trees; measured: 12 s for a 40x40 mesh, which has 2 x 10^8."""
-
-EPSILON = Fraction(1, 100)
-
-
 @dataclass(frozen=True, eq=False)
 class Packing:
     """Spanning trees of a graph.
@@ -182,17 +188,17 @@ def pack(graph: Graph, epsilon: Fraction | None = None, *, products: bool = True
     (Fraction(2, 3), 3)
     """
     sigma = strength(graph).value
-    made = _of_factors(graph, epsilon) if products else None
-    if made is not None and made.ratio * sigma > 1:
-        made = None
+    of_factors = _of_factors(graph, epsilon) if products else None
+    if of_factors is not None and of_factors.ratio * sigma > 1:
+        of_factors = None
     slow = graph.num_nodes**2 * min(sigma.numerator, len(graph.capacity)) > MOST_EXACT
-    if made is not None and slow:
-        return made
+    if of_factors is not None and slow:
+        return of_factors
     within = epsilon if epsilon is not None else EPSILON if slow else Fraction(0)
     forest = greedy_trees(graph, 1 / sigma, within) if within else _packed(graph, sigma, middle(graph))
     forest = centred(forest)
-    if made is not None and mean_height(made.forest) <= mean_height(forest):
-        return made
+    if of_factors is not None and mean_height(of_factors.forest) <= mean_height(forest):
+        return of_factors
     return Packing(forest, load_ratio(graph, forest), 1 / sigma)
 
 
@@ -339,12 +345,6 @@ def _turn(parent: Int32Array, root: int) -> None:
     node, before = root, -1
     while node >= 0:
         parent[node], before, node = before, node, parent[node]
-
-
-MOST_ENTRIES = 1 << 27
-"""Trees times nodes; what has not come near by then does not come soon."""
-
-_ROUNDING = 1e-12
 
 
 def greedy_trees(graph: Graph, bound: Fraction, epsilon: Fraction) -> Forest:

@@ -52,6 +52,12 @@ from topologies.topology import Topology
 FEW = 1000
 """Trees, where none are asked for and the optimum is not known exactly or needs too many."""
 
+SEARCHED = 2**12
+"""Trees times ranks up to which low trees are searched for: about a second."""
+
+MOST_RANKS = 128
+"""Ranks up to which ForestColl's trees are made besides: a few seconds."""
+
 _MOST = INT64_MAX >> 8
 """Capacities and trees together; the packing's max-flows need the spare bits."""
 
@@ -142,10 +148,6 @@ class HalfTrees(NamedTuple):
     forest: Forest
 
 
-SEARCHED = 2**12
-"""Trees times ranks up to which low trees are searched for: about a second."""
-
-
 def packed_trees(arcs: Arcs, plan: TreePlan) -> tuple[HalfTrees, HalfTrees]:
     """Return the in-trees and the out-trees; in-trees are packed as out-trees of the arcs turned round.
 
@@ -154,25 +156,21 @@ def packed_trees(arcs: Arcs, plan: TreePlan) -> tuple[HalfTrees, HalfTrees]:
     InputError
         If the trees do not fit the capacities.
     """
-    ends = (arcs.tails, arcs.heads)
-    up = plan.capacity[REDUCE] > 0
-    down = plan.capacity[BROADCAST] > 0
-    turned = _network(arcs, plan.capacity[REDUCE], up, ends[::-1])
-    forward = _network(arcs, plan.capacity[BROADCAST], down, ends)
-    straight = _network(arcs, plan.capacity[REDUCE], up, ends)
-    return HalfTrees(straight, _forest(turned, plan)), HalfTrees(forward, _forest(forward, plan))
+    rising, falling = plan.capacity[REDUCE], plan.capacity[BROADCAST]
+    forward = _network(arcs, falling)
+    in_trees = _forest(_network(arcs, rising, turned=True), plan)
+    return HalfTrees(_network(arcs, rising), in_trees), HalfTrees(forward, _forest(forward, plan))
 
 
-def _network(
-    arcs: Arcs, capacity: np.ndarray, used: BoolArray, ends: tuple[np.ndarray, ...]
-) -> LogicalNetwork:
+def _network(arcs: Arcs, capacity: Int64Array, *, turned: bool = False) -> LogicalNetwork:
+    """Return the arcs with a capacity, their ends exchanged if turned round."""
+    used = capacity > 0
+    tails, heads = (arcs.heads, arcs.tails) if turned else (arcs.tails, arcs.heads)
     routes = [arcs.routes[arc] for arc in np.flatnonzero(used).tolist()]
     links = [link for route in routes for link in route]
     offsets = offsets_of([len(route) for route in routes])
     ranks = arcs.topology.num_ranks
-    return LogicalNetwork(
-        ranks, ends[0][used], ends[1][used], capacity[used], offsets, np.array(links, np.int32)
-    )
+    return LogicalNetwork(ranks, tails[used], heads[used], capacity[used], offsets, np.array(links, np.int32))
 
 
 def _forest(network: LogicalNetwork, plan: TreePlan) -> Forest:
@@ -225,10 +223,6 @@ def allreduce_schedule(topology: Topology, what: Collective, up: HalfTrees, down
     return interval_schedule(topology, what, moved, width, joined_routes(up.arcs, down.arcs))[0]
 
 
-MOST_RANKS = 128
-"""Ranks up to which ForestColl's trees are made besides: a few seconds."""
-
-
 def lowest(problem: Problem, own: Sequence[Schedule], optimum: Fraction) -> list[Schedule]:
     """Return for each of one's own schedules that of the lowest trees, its own or others as good; each once.
 
@@ -254,10 +248,10 @@ def schedule_height(schedule: Schedule) -> tuple[int, float, int]:
 def _others(problem: Problem) -> Iterator[Schedule]:
     """Yield other methods' schedules of this problem: trees, over switches that only forward."""
     problem, rng = Problem(problem.topology, problem.collective), np.random.default_rng(0)
-    ways: list[tuple[Method, Any]] = [(ALLREDUCE_TREES, AllreduceTreesOptions(timed=False))]
+    others: list[tuple[Method, Any]] = [(ALLREDUCE_TREES, AllreduceTreesOptions(timed=False))]
     if problem.topology.num_ranks <= MOST_RANKS:
-        ways.append((FORESTCOLL, ForestcollOptions(multicast=False)))
-    for method, options in ways:
+        others.append((FORESTCOLL, ForestcollOptions(multicast=False)))
+    for method, options in others:
         with suppress(Unsupported, InputError, NoSchedule):
             method.supports(problem, options)
             yield method.synthesize(problem, options, rng)

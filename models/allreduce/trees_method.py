@@ -5,7 +5,7 @@ switches whose pairs have equal capacity both ways, cap(P) is twice the undirect
 such bound is M / σ, σ being the strength. Spanning trees of total weight σ fit (Nash-Williams, Tutte); each
 takes its share of M, reduces it to its root and broadcasts it, which uses each direction of each of its edges
 once. So no link carries more than its bandwidth times M / σ, and the bound is met. For a given size each link
-gets an order in which it sends pieces of that (`timed`).
+gets an order in which it sends pieces of that (`trees_timed`).
 """
 
 from __future__ import annotations
