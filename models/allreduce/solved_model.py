@@ -189,11 +189,11 @@ def _threshold_cuts(potential: Any) -> dict[tuple[int, bytes], int]:
 def _shares(topology: Topology, values: Sequence[int]) -> tuple[Arcs, list[int]]:
     """Return arcs between ranks, and x and the capacities of both halves on them."""
     ranks, pairs = topology.num_ranks, tree_pairs(topology)
+    arcs = Arcs.of(topology)
     if not topology.num_switches:
-        return Arcs.of(topology), list(values)
+        return arcs, list(values)
     halves = np.array(values[ranks : ranks + 2 * len(pairs)], dtype=object).reshape(-1, 2)
     flow = np.array(values[ranks + 2 * len(pairs) :], dtype=object).reshape(ranks, -1)
-    arcs = Arcs(topology)
     capacity: dict[Route, list[int]] = {}
     for (alpha, beta), wanted in zip(pairs, halves.tolist(), strict=True):
         while sum(wanted) and (path := _path(topology, flow[alpha], alpha, beta)):
@@ -205,7 +205,7 @@ def _shares(topology: Topology, values: Sequence[int]) -> tuple[Arcs, list[int]]
                 arcs.add(route)
                 carried = capacity.setdefault(route, [0, 0])
                 carried[:] = [carry + take for carry, take in zip(carried, taken, strict=True)]
-    return arcs, [*values[:ranks], *(part for route in arcs.routes for part in capacity[route])]
+    return arcs, [*values[:ranks], *(part for route in arcs.routes for part in capacity.get(route, (0, 0)))]
 
 
 def _path(topology: Topology, left: Any, alpha: int, beta: int) -> list[int]:

@@ -38,17 +38,17 @@ def beyond():
     """A network whose trees are slower than its partition bound, switch-free; found by trying seeds."""
     for seed in range(400):
         topology = random_network(seed)
-        if allreduce_optimum(topology).lower > partition(topology).value:
+        if allreduce_optimum(topology, by="cuts").lower > partition(topology).value:
             return topology
     raise AssertionError
 
 
-@pytest.mark.parametrize("seed", range(15))
-def test_the_certificate_proves_the_optimum(seed):
-    for topology in (random_network(seed), random_eulerian(seed)):
-        found = bound(topology)
-        found.check(topology, allreduce(topology))
-        assert found.value == allreduce_optimum(topology).upper
+def test_the_certificate_proves_the_optimum():
+    for seed in range(15):
+        for topology in (random_network(seed), random_eulerian(seed)):
+            found = bound(topology)
+            found.check(topology, allreduce(topology))
+            assert found.value == allreduce_optimum(topology).upper, (seed, topology.name)
 
 
 @pytest.mark.parametrize("text", ["dgx_a100:2", "mi250:2", "mesh:5x5"])

@@ -13,6 +13,7 @@ from models.bounds import Bound
 from models.solvers import GlopOptions, HighsOptions, compile_model, solve
 from schedules import collective
 from tests.models.allreduce.oracles import random_network
+from tests.models.test_far_apart import far_apart
 from tests.topologies.eulerian import random_eulerian
 from topologies import NoSchedule, Unsupported
 from topologies.text import parse_topology
@@ -58,6 +59,15 @@ def test_both_ways_agree_on_random_networks():
         for topology in (random_network(seed), random_eulerian(seed)):
             model, cuts = (allreduce_optimum(topology, by=by) for by in ("model", "cuts"))
             assert model.lower == model.upper == cuts.lower == cuts.upper, (seed, topology.name)
+
+
+@pytest.mark.parametrize("text", ["mesh:3x3", "dgx_a100:1?ranks=4"])
+@pytest.mark.parametrize("digits", [9, 15])
+def test_its_interval_holds_the_optimum_however_far_apart_bandwidths_are(text, digits):
+    topology = far_apart(text, digits)
+    model, cuts = (allreduce_optimum(topology, by=by) for by in ("model", "cuts"))
+    assert cuts.exact
+    assert model.lower <= cuts.lower <= model.upper
 
 
 @pytest.mark.parametrize("text", ["mesh:3x3", "switch2d:2x2"])
