@@ -1,4 +1,4 @@
-r"""What proves how fast an allreduce over trees can be at best: weighted cuts and lengths.
+r"""The optimum of (B.5) from both sides, in integers: what proves it, and what attains it.
 
 Give weights to cuts S of both halves of (1) in `models.allreduce.cuts`, none negative, and lengths l to
 the links. If all cuts that hold a rank together weigh m or more, and no pair (α, β) of ranks is crossed by
@@ -9,9 +9,9 @@ within the bandwidths b
 
     m Σ_v x_v \le Σ_S w_S x(S) \le Σ_S w_S c^{BC}(δ^+(S)) + Σ_S w_S c^{RE}(δ^-(S)) \le Σ_e l_e b_e.
 
-So no trees do better than T / M = 1 / Σx ≥ m / Σ l_e b_e. This is the dual of (B.5), all in integers.
-
-Capacities and roots in whole numbers, and what their trees achieve: the primal side, exact.
+So no trees do better than T / M = 1 / Σx ≥ m / Σ l_e b_e (`CutProof`). This is the dual of (B.5). The primal
+side are capacities and roots in whole numbers (`Shares`): by max-flow they tell the largest θ for which trees
+of weights θ x fit, so that whatever a solver's doubles were, what is claimed is attained.
 """
 
 from __future__ import annotations

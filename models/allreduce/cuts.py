@@ -8,9 +8,7 @@ one lets out what starts in it, and likewise for the in-trees takes in what ends
     c^{BC}(δ^+(S)) \ge x(S), \qquad c^{RE}(δ^-(S)) \ge x(S).        \qquad (1)
 
 So (B.5) is a program in x, c^BC and c^RE alone, with a row for each set. Few sets matter; they are found by
-max-flow where a solution breaks (1).
-
-The linear program in x, c^BC and c^RE over the arcs and cuts known so far, as matrices.
+max-flow where a solution breaks (1). Over the cuts S and the arcs a that are known so far, `master` is
 
     maximize    sum over v of x[v]
     subject to  sum over arcs a over e of c^BC[a] + c^RE[a]  <=  b[e]   for every link e   (dual: length l[e])
@@ -18,14 +16,13 @@ The linear program in x, c^BC and c^RE over the arcs and cuts known so far, as m
                 x(S) - c^RE(into S)    <=  0                            for every cut S    (dual: weight)
                 x, c^BC, c^RE >= 0
 
-Columns are x, then c^BC and c^RE of each arc in turn; rows the links, then the cuts in the order of their
-finding, so that both can grow and a basis be kept.
+Its columns are x, then c^BC and c^RE of each arc in turn; its rows the links, then the cuts in the order of
+their finding, so that both can grow and a basis be kept.
 
-Ways from rank to rank: direct links, and routes over switches, found as they are needed.
-
-They stand for b' of linear program (B.5): the capacity b'[α, β] that switches provide is carried by routes
-from α to β over switches alone. A flow through a third rank γ would serve no better than b'[α, γ] and b'[γ,
-β], since a set of ranks that α is in and β is not loses as much either way.
+An arc is a direct link, or a route over switches that was found when it was needed. Routes stand for b' of
+(B.5): the capacity b'[α, β] that switches provide is carried by routes from α to β over switches alone. A
+flow through a third rank γ would serve no better than b'[α, γ] and b'[γ, β], since a set of ranks that α is
+in and β is not loses as much in both cases.
 """
 
 from __future__ import annotations

@@ -14,13 +14,12 @@ used by |G||H| - 1 edges a tree. (An n x n mesh so has 2n trees, a spine in each
 edge in n + 1 of them, which is σ = 2n / (n + 1).) Whether the trees are optimal is left to whoever asks, as
 always, to compare with the strength.
 
-Trees with two spines for a mesh G □ H of two paths: every link has something to send from the start.
-
-A comb (`products`) has one copy of G as spine. Take two, in columns a < b of H, and join them by one row of
-H; each other row is cut between two neighbours k and k + 1, a ≤ k < b. These are
-2 (|G| - 1) + |G| (|H| - 1) - (|G| - 1) edges, as many as a spanning tree has. Next to a cut ranks are leaves,
-and links towards both ends of a row, upwards in no comb before whole rows were reduced, have leaves' data
-to carry at once, and the last broadcasts at the end.
+In such a comb, a copy of G as spine and H's trees as its teeth, many links have nothing to send at first.
+For a mesh G □ H of two paths there are trees in which every link has. Take two copies of G, in columns a <
+b of H, and join them by one row of H; each other row is cut between two neighbours k and k + 1, a ≤ k < b.
+These are 2 (|G| - 1) + |G| (|H| - 1) - (|G| - 1) edges, as many as a spanning tree has. Next to a cut ranks
+are leaves, and links towards both ends of a row, upwards in no comb before whole rows were reduced, have
+leaves' data to carry at once, and the last broadcasts at the end.
 
 Let a share α of all trees have spines of G and β = 1 - α spines of H, as combs must have to load all edges
 alike, and let α_2 and β_2 of these have two spines, where

@@ -1,29 +1,26 @@
 r"""Spanning trees within undirected capacities, of the largest total weight there is: the strength σ.
 
-Nash-Williams and Tutte say that they exist; they are found in two steps. With k = σ times the denominator of
-σ, and capacities scaled alike, `topologies.strength.orient` accepts k (n - 1) units of capacity and gives
-each unit a direction, so that every rank but the root takes in k, and every set of ranks without the root at
-least k. By Edmonds' theorem k out-trees of the root then fit the directed amounts, and `topologies.packing`
-finds them, alike ones together. An out-tree is a spanning tree whose edges all have capacity for it in one
-direction or the other.
+The graph: a tree edge {u, v} carries the tree's data once from u to v and once from v to u, so of the
+capacity between two ranks the trees can use the less of both directions. On a network without switches
+whose pairs have equal capacity in both nothing is lost. Elsewhere this is a heuristic: of unequal pairs the
+excess is left unused; switches are first removed as ForestColl does (dissertation B.5.2), at the capacities
+of an optimal allgather.
+
+The exact packing: Nash-Williams and Tutte say that it exists; it is found in two steps. With k = σ times
+the denominator of σ, and capacities scaled alike, `topologies.strength.orient` accepts k (n - 1) units of
+capacity and gives each unit a direction, so that every rank but the root takes in k, and every set of ranks
+without the root at least k. By Edmonds' theorem k out-trees of the root then fit the directed amounts, and
+`topologies.packing` finds them, alike ones together. An out-tree is a spanning tree whose edges all have
+capacity for it in one direction or the other.
 
 Each tree is then rooted anew at its centre, which is what its data is reduced to: the least height that it
 can have.
 
-Spanning trees for large graphs, one after the other along the edges that are loaded least.
-
-Each tree is a minimum spanning tree by the loads over capacities that the trees before it left (Thorup,
-Combinatorica 2007; Plotkin, Shmoys and Tardos' multiplicative weights in their limit, where lengths are
-compared only by the load). The largest load over capacity, per tree, falls towards 1 / σ; the trees stop once
-it is near enough. That it is, is checked exactly against the strength, whatever the loads in between were.
-
-The undirected graph in which trees are packed, and the arcs over which their edges go.
-
-A tree edge {u, v} carries the tree's data once from u to v and once from v to u, so of the capacity between
-two ranks the trees can use the less of both directions, alike both ways. On a network without switches whose
-pairs have equal capacity both ways nothing is lost. Elsewhere this is a heuristic: of unequal pairs the
-excess is left unused; switches are first removed as ForestColl does (dissertation B.5.2), at the capacities
-of an optimal allgather.
+For large graphs trees are made one after the other along the edges that are loaded least: each tree is a
+minimum spanning tree by the loads over capacities that the trees before it left (Thorup, Combinatorica
+2007; Plotkin, Shmoys and Tardos' multiplicative weights in their limit, where lengths are compared only by
+the load). The largest load over capacity, per tree, falls towards 1 / σ; the trees stop once it is near
+enough. That it is, is checked exactly against the strength, whatever the loads in between were.
 """
 
 from __future__ import annotations
