@@ -18,7 +18,7 @@ from experiments.registry import METHODS
 from heuristics.tacos import TacosOptions
 from heuristics.tacos.on_disk import synthesize_to
 from models.all_to_all import Demand, McfOptions, solve_by_orbits
-from models.allreduce_trees import pack, tree_network
+from models.allreduce import pack, tree_network
 from models.bfb import workloads
 from models.bfb.kautz import kautz_cost
 from models.bfb.translations import balance, circulant_moves

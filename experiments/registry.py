@@ -27,8 +27,7 @@ from heuristics.themis import METHOD as THEMIS
 from heuristics.torus_rings import METHOD as TORUS_RINGS
 from heuristics.tto import METHOD as TTO
 from models.all_to_all import METHOD as MCF
-from models.allreduce_lp import METHOD as ALLREDUCE_LP
-from models.allreduce_trees import METHOD as ALLREDUCE_TREES
+from models.allreduce import ALLREDUCE_LP, ALLREDUCE_TREES
 from models.bfb import METHOD as BFB
 from models.forestcoll import METHOD as FORESTCOLL
 from models.optimum import optimum

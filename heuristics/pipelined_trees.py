@@ -17,10 +17,11 @@ import numpy as np
 from heuristics.steps import Rows, check_rows, step_schedule
 from schedules.collective import Collective, Kind
 from schedules.cost import congestion
+from schedules.intervals import CutLine, line_width
 from schedules.method import Method, Problem
 from schedules.schedule import Chunks, Schedule
 from schedules.simulate import simulate
-from topologies.exact import Int32Array, Int64Array, offsets_of
+from topologies.exact import Int32Array, Int64Array
 from topologies.heights import depths
 
 MOST_SLICES = 1024
@@ -119,14 +120,6 @@ def _schedule(problem: Problem, parents: Int32Array, slices: int, kind: Kind) ->
 
 def _cut(problem: Problem, pieces: int) -> tuple[Chunks, Int64Array]:
     """Return chunks that each lie in one item and in one of so many equal pieces of M, and that piece."""
-    share = problem.collective.items.share.reduced
-    units = math.lcm(share.denominator, pieces)
-    ends = offsets_of(share.numerators) * (units // share.denominator)
-    cuts = np.union1d(ends, np.arange(pieces + 1) * (units // pieces))
-    item = np.searchsorted(ends[1:], cuts[:-1], side="right")
-    empty = np.flatnonzero(np.diff(ends) == 0)
-    order = np.argsort(np.concatenate([item, empty]), kind="stable")
-    size = np.concatenate([np.diff(cuts), np.zeros(len(empty), dtype=np.int64)])[order]
-    start = np.concatenate([cuts[:-1], np.minimum(ends[empty], units - 1)])[order]
-    chunks = Chunks(np.concatenate([item, empty])[order].astype(np.int32), size, units)
-    return chunks, start // (units // pieces)
+    width = line_width(problem.collective, pieces)
+    line = CutLine.of(problem.collective, width, np.arange(pieces + 1) * (width // pieces))
+    return line.chunks, line.start // (width // pieces)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import partial
 
 from experiments.bench.making import GIGA
 from experiments.bench.measurement import Measurement, at_most, exactly, timed
-from models.allreduce_lp import allreduce_optimum
-from models.allreduce_trees import pack, tree_network
+from models.allreduce import allreduce_optimum, pack, tree_network
 from models.bounds import lower_bounds
 from models.bounds.bottleneck_cut import bottleneck_cut
 from schedules.collective import collective
@@ -48,7 +48,7 @@ def _large_mesh(text: str) -> Iterator[Measurement]:
 
 def _program(text: str) -> Iterator[Measurement]:
     topology = parse_topology(text)
-    optimum, seconds = timed(allreduce_optimum, topology)
+    optimum, seconds = timed(partial(allreduce_optimum, by="cuts"), topology)
     halves = 2 * bottleneck_cut(topology).ratio / topology.num_ranks
     proven = "yes" if optimum.exact else "no"
     yield Measurement("allreduce", text, "LP (B.5) solved exactly", proven, "yes", optimum.exact, exact=True)

@@ -35,7 +35,7 @@ TREES = ("forestcoll", "allreduce_trees", "allreduce_lp")
 """Whose flows are tried by default."""
 _AS_FLOWS: Mapping[str, Mapping[str, Any]] = {
     "allreduce_trees": {"timed": False},
-    "allreduce_lp": {"time_limit": 10.0, "timed": False},
+    "allreduce_lp": {"by": "cuts", "time_limit": 10.0, "timed": False},
     "forestcoll": {"search": "newton"},
 }
 """Options with which methods make flows, for all sizes, soon."""

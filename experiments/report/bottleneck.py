@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from models.allreduce_lp.bound import lp_bound
+from models.allreduce.bound import lp_bound
 from models.bounds import Bound, lower_bounds
 from schedules.collective import KINDS, Collective, collective
 from topologies.exact import BoolArray, Int64Array

@@ -13,7 +13,7 @@ from experiments.report.bottleneck import NOWHERE, Bottleneck
 from experiments.report.layout import NODE, Layout, Way, curve, layout, ways
 from experiments.report.svg import Frame, Scale, group, linear, polyline, tag
 from experiments.report.text import number
-from models.allreduce_lp.bound import TREES
+from models.allreduce.bound import TREES
 from topologies.units import format_bandwidth
 
 MOST_DRAWN = 64

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from experiments.report.svg import Frame, Scale, group, linear, tag
 from experiments.report.text import number
-from models.allreduce_lp.bound import TREES
+from models.allreduce.bound import TREES
 from models.bounds import Bound, best_bound
 from schedules.collective import Collective, Kind, collective
 from topologies.topology import Topology

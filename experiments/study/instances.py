@@ -165,15 +165,15 @@ def _rate_bounds(program: FlowProgram, values: FloatArray | None, duals: FloatAr
 
 
 def _allreduce(topology: Topology) -> Instance:
-    from models.allreduce_flows import allreduce_matrices
-    from models.allreduce_lp import allreduce_optimum
+    from models.allreduce import allreduce_optimum
+    from models.allreduce.model import allreduce_model
 
-    compiled, seconds = timed(lambda: allreduce_matrices(topology))
+    compiled, seconds = timed(lambda: compile_model(allreduce_model(topology)))
 
     @cache
     def proven() -> Bounds:
         """Prove it once, when it is first asked for: a program that is only written needs no proof."""
-        optimum = allreduce_optimum(topology, time_limit=PROOF_SECONDS)
+        optimum = allreduce_optimum(topology, time_limit=PROOF_SECONDS, by="cuts")
         fastest = max(topology.bandwidth)
         return 1 / (optimum.upper * fastest), 1 / (optimum.lower * fastest)
 
@@ -230,7 +230,7 @@ MODELS: dict[str, LinearModel] = {
             "allreduce",
             "allreduce by in-trees and out-trees, its max-flows written out (B.5)",
             Kind.ALLREDUCE,
-            "arrays",
+            "pyomo",
             _allreduce,
             _allreduce_entries,
         ),

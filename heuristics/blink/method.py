@@ -22,20 +22,22 @@ On an Eulerian network all roots are alike: λ is the least cut between ranks, a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
-from heuristics.blink.line import Leg, Line, Rows
-from heuristics.blink.packing import broadcast_leg
+from heuristics.blink.packing import Broadcast, best_broadcast
 from schedules.capabilities import Capabilities, Groups, Switches
-from schedules.collective import Kind
+from schedules.collective import Collective, Kind
 from schedules.compose import BY_ALLGATHER, from_allgather
+from schedules.intervals import CutLine, joined_routes, line_width
 from schedules.method import Method, Problem
-from schedules.schedule import Schedule
-from topologies.exact import BoolArray
+from schedules.schedule import Clock, Schedule
+from topologies.errors import InputError
+from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, offsets_of
 from topologies.ranges import Options, Whole
 from topologies.topology import Topology
 from topologies.transforms import transpose
@@ -78,45 +80,99 @@ def synthesize(problem: Problem, options: BlinkOptions, rng: np.random.Generator
     if what.kind in (Kind.ALLGATHER, Kind.REDUCE_SCATTER):
         return from_allgather(problem, partial(_allgather, root=options.root))
     root = options.root if what.root is None else what.root
-    up = [] if what.kind is Kind.BROADCAST else [_leg_up(topology, root)]
-    down = [] if what.kind is Kind.REDUCE else [broadcast_leg(topology, root)]
-    line = Line.of(what, up + down)
-    return line.schedule(
-        topology, [line.rows(leg) for leg in line.legs], [True] * len(up) + [False] * len(down)
+    up = [] if what.kind is Kind.BROADCAST else [_best_reduce(topology, root)]
+    down = [] if what.kind is Kind.REDUCE else [best_broadcast(topology, root)]
+    line = _cut(what, up + down)
+    rows = [line.each_chunk(*each.scaled(line.width)[:2]) for each in up + down]
+    arcs = [each.transfers.arc[which] for each, (_, which) in zip(up + down, rows, strict=True)]
+    chunks = [chunk for chunk, _ in rows]
+    reduce = np.repeat([True] * len(up) + [False] * len(down), [len(chunk) for chunk in chunks])
+    return _schedule(problem, line, up + down, _Rows(chunks, arcs), reduce if up else None)
+
+
+class _Rows(NamedTuple):
+    """What is transferred: chunks, and the arc of each, of one broadcast after the other."""
+
+    chunks: list[Int64Array]
+    arcs: list[Int64Array]
+
+
+def _best_reduce(topology: Topology, root: int) -> Broadcast:
+    """Return transfers that collect all of M at the root, at the best rate."""
+    return best_broadcast(transpose(topology), root).backwards()
+
+
+def _cut(what: Collective, broadcasts: Sequence[Broadcast]) -> CutLine:
+    """Return the line of all of M, cut where an item or a transfer ends.
+
+    Raises
+    ------
+    InputError
+        If its length does not fit 64 bits.
+    """
+    width = line_width(what, *(each.width for each in broadcasts))
+    if width > INT64_MAX:
+        raise InputError(f"blink: cutting {what} for {broadcasts[0].width} trees needs sizes beyond 64 bits")
+    return CutLine.of(what, width, np.concatenate([each.scaled(width).end for each in broadcasts]))
+
+
+def _schedule(
+    problem: Problem,
+    line: CutLine,
+    broadcasts: Sequence[Broadcast],
+    rows: _Rows,
+    reduce: BoolArray | None = None,
+) -> Schedule:
+    """Return the schedule of these rows; `reduce` says which add, None: none."""
+    base = offsets_of([len(each.network.tails) for each in broadcasts])
+    arcs = [arc + first for arc, first in zip(rows.arcs, base, strict=False)]
+    return Schedule(
+        topology=problem.topology,
+        collective=problem.collective,
+        clock=Clock.FLOW,
+        chunks=line.chunks,
+        chunk=np.concatenate(rows.chunks).astype(np.int32),
+        route=np.concatenate(arcs).astype(np.int32),
+        reduce=reduce,
+        routes=joined_routes(*(each.network for each in broadcasts)),
+        stats={
+            "trees": max(each.width for each in broadcasts),
+            "height": sum(each.height for each in broadcasts),
+            "mean_height": sum(each.mean_height for each in broadcasts),
+        },
     )
 
 
-def _leg_up(topology: Topology, root: int) -> Leg:
-    """Return transfers that collect all of M at the root, at the best rate."""
-    return broadcast_leg(transpose(topology), root).backwards()
-
-
 def _allgather(problem: Problem, root: int) -> Schedule:
-    topology, what = problem.topology, problem.collective
-    up, down = _leg_up(topology, root), broadcast_leg(topology, root)
-    line = Line.of(what, [up, down])
-    passed, rising = _ways_up(line, up, topology.num_ranks)
-    falling = line.rows(down)
-    lacking = ~passed[falling.chunk, down.heads[falling.arc]]
-    return line.schedule(topology, [rising, falling.where(lacking)], [False, False])
+    """Send each shard up to the root, then down to the ranks that it has not passed."""
+    up, down = _best_reduce(problem.topology, root), best_broadcast(problem.topology, root)
+    line = _cut(problem.collective, [up, down])
+    passed, chunks, arcs = _passed_upwards(line, problem.collective.items.owner[line.item], up)
+    falling, which = line.each_chunk(*down.scaled(line.width)[:2])
+    arc = down.transfers.arc[which]
+    lacking = ~passed[falling, down.network.heads[arc]]
+    return _schedule(problem, line, [up, down], _Rows([chunks, falling[lacking]], [arcs, arc[lacking]]))
 
 
-def _ways_up(line: Line, up: Leg, ranks: int) -> tuple[BoolArray, Rows]:
-    """Return which ranks hold each chunk once it is at the root, and the transfers of its way there."""
-    rows = line.rows(up)
-    way = np.full((len(line.start), ranks), -1)
-    way[rows.chunk, up.tails[rows.arc]] = rows.arc
-    passed = np.zeros(way.shape, dtype=np.bool_)
-    chunk, rank = np.arange(len(way)), line.collective.items.owner[line.item]
+def _passed_upwards(
+    line: CutLine, owner: Int32Array, up: Broadcast
+) -> tuple[BoolArray, Int64Array, Int64Array]:
+    """Return which ranks hold each chunk once it is at the root, and chunk and arc of each transfer there."""
+    ranks, network = up.network.num_ranks, up.network
+    moved, which = line.each_chunk(*up.scaled(line.width)[:2])
+    onwards = np.full((len(line.start), ranks), -1)
+    onwards[moved, network.tails[up.transfers.arc[which]]] = up.transfers.arc[which]
+    passed = np.zeros(onwards.shape, dtype=np.bool_)
+    chunk, rank = np.arange(len(onwards)), owner
     chunks, arcs = [chunk[:0]], [chunk[:0]]
     while len(chunk):
         passed[chunk, rank] = True
-        arc = way[chunk, rank]
-        chunk, arc = chunk[arc >= 0], arc[arc >= 0]  # the root has no way on
-        rank = up.heads[arc]
+        arc = onwards[chunk, rank]
+        chunk, arc = chunk[arc >= 0], arc[arc >= 0]  # the root has no arc onwards
+        rank = network.heads[arc]
         chunks.append(chunk)
         arcs.append(arc)
-    return passed, Rows(np.concatenate(chunks), np.concatenate(arcs))
+    return passed, np.concatenate(chunks), np.concatenate(arcs)
 
 
 def check(problem: Problem, options: BlinkOptions) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
-from heuristics.blink.line import Leg
+from schedules.intervals import IntervalTransfers, tree_transfers
 from topologies.errors import NoSchedule
-from topologies.exact import Int64Array
-from topologies.forest import Forest, LogicalNetwork
+from topologies.exact import offsets_of
+from topologies.forest import LogicalNetwork
+from topologies.heights import largest_height, mean_height
 from topologies.maxflow import DinicNetwork
 from topologies.packing import pack_trees
 from topologies.scaling import tree_capacities
@@ -41,7 +43,47 @@ def broadcast_rate(topology: Topology, root: int) -> Fraction:
     return Fraction(rate, topology.bandwidth.denominator)
 
 
-def broadcast_leg(topology: Topology, root: int) -> Leg:
+class Broadcast(NamedTuple):
+    """Transfers that carry all of M from one rank to all, or turned round from all to one.
+
+    Parameters
+    ----------
+    width
+        The units that all of M has.
+    transfers
+        In replay order.
+    network
+        Whose arcs they go over.
+    height, mean_height
+        Of the trees, in hops between ranks; the mean weighted by what a tree carries.
+    """
+
+    width: int
+    transfers: IntervalTransfers
+    network: LogicalNetwork
+    height: int
+    mean_height: float
+
+    def backwards(self) -> Broadcast:
+        """Return the transfers turned round, last first: those of the transposed network are this one's."""
+        network, last = self.network, len(self.network.tails) - 1
+        begin, end, arc, turn = (column[::-1] for column in self.transfers)
+        turned = LogicalNetwork(
+            network.num_ranks,
+            network.heads[::-1],
+            network.tails[::-1],
+            network.capacity[::-1],
+            offsets_of(np.diff(network.offsets)[::-1]),
+            network.links[::-1],
+        )
+        return self._replace(transfers=IntervalTransfers(begin, end, last - arc, -turn), network=turned)
+
+    def scaled(self, width: int) -> IntervalTransfers:
+        """Return the transfers where M has so many units, a multiple of its own."""
+        return self.transfers.scaled(width // self.width)
+
+
+def best_broadcast(topology: Topology, root: int) -> Broadcast:
     """Return transfers that carry all of M from the root to every rank at the best rate, nearest first.
 
     Raises
@@ -56,62 +98,11 @@ def broadcast_leg(topology: Topology, root: int) -> Leg:
         needs = str(error).partition(";")[0]  # what follows is advice on an option that is not here
         raise NoSchedule(f"blink: {needs}; give bandwidths a larger common divisor") from error
     network = remove_switches(topology, capacity, k, weights)
-    return lay_trees(network, pack_trees(network, k, weights))
-
-
-def lay_trees(network: LogicalNetwork, forest: Forest) -> Leg:
-    """Return the transfers of trees of one root, each tree moving as much of the line as it weighs.
-
-    A tree edge takes its pair's arcs in turn, as far as their capacities go.
-
-    Examples
-    --------
-    >>> path = LogicalNetwork(3, [0, 0, 1], [1, 1, 2], [1, 2, 3], [0, 1, 2, 3], [7, 8, 9])
-    >>> leg = lay_trees(path, Forest([0], [2], [[-1, 0, 1]]))
-    >>> leg.arc.tolist(), leg.begin.tolist(), leg.end.tolist()  # half over each of two arcs, then all
-    ([0, 1, 2], [0, 1, 0], [1, 2, 2])
-    """
-    arcs: dict[tuple[int, int], list[int]] = {}
-    for arc, pair in enumerate(zip(network.tails.tolist(), network.heads.tolist(), strict=True)):
-        arcs.setdefault(pair, []).append(arc)
-    room = network.capacity.tolist()
-    ends = np.cumsum(forest.weight).tolist()
-    rows, heights = [], []
-    for end, weight, parent in zip(ends, forest.weight.tolist(), forest.parent, strict=True):
-        order = _by_depth(parent)
-        heights.append(order[-1][0])
-        for depth, head in order:
-            begin = end - weight
-            waiting = arcs[int(parent[head]), head]
-            while begin < end:
-                taken = min(end - begin, room[waiting[0]])
-                rows.append((depth, begin, begin + taken, waiting[0]))
-                room[waiting[0]] -= taken
-                begin += taken
-                if not room[waiting[0]]:
-                    waiting.pop(0)
-    rows.sort(key=lambda row: row[0])
-    table: Int64Array = np.array(rows, dtype=np.int64).reshape(-1, 4)
-    return Leg(
-        width=ends[-1],
-        begin=table[:, 1],
-        end=table[:, 2],
-        arc=table[:, 3],
-        tails=network.tails,
-        heads=network.heads,
-        offsets=network.offsets,
-        links=network.links,
-        height=max(heights),
-        mean_height=float(np.average(heights, weights=forest.weight)),
+    forest = pack_trees(network, k, weights)
+    return Broadcast(
+        width=int(forest.weight.sum()),
+        transfers=tree_transfers(network, forest, up=False, down=True).in_turn(),
+        network=network,
+        height=largest_height(forest),
+        mean_height=float(mean_height(forest)),
     )
-
-
-def _by_depth(parent: np.ndarray) -> list[tuple[int, int]]:
-    """Return (depth, rank) of all ranks but the root, nearest first."""
-    children: dict[int, list[int]] = {}
-    for rank, above in enumerate(parent.tolist()):
-        children.setdefault(above, []).append(rank)
-    order = [(0, root) for root in children[-1]]
-    for depth, rank in order:
-        order += [(depth + 1, child) for child in children.get(rank, [])]
-    return order[len(children[-1]) :]

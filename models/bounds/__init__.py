@@ -16,7 +16,7 @@ kind            unit      what no schedule can beat
 Read `check` first: it states and proves each, and recomputes a bound from its certificate with code of its
 own (`reachability` counts for ``growth``). `traffic` sorts what a collective moves; `bandwidth` (by the
 `bottleneck_cut`), `partition`, `latency` and `growth` find the bounds; `report` gathers them. The methods
-`models.all_to_all` and `models.allreduce_lp` find ``mcf`` and ``lp``; ForestColl builds on the bottleneck
+`models.all_to_all` and `models.allreduce` find ``mcf`` and ``lp``; ForestColl builds on the bottleneck
 cut.
 """
 

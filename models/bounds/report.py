@@ -30,7 +30,7 @@ MICROSECONDS = 10**6
 
 ELSEWHERE = {
     "mcf": "models.all_to_all.bound:mcf_bound",
-    "lp": "models.allreduce_lp.bound:lp_bound",
+    "lp": "models.allreduce.bound:lp_bound",
 }
 """Kinds of bounds that are found by a method's own folder: the module, and the function in it that returns
 the bound or None. A new one is a line here, its proof in `models.bounds.check`."""
@@ -116,7 +116,7 @@ def bound_document(
         What `lower_bounds` returned, if it was called already.
     lp
         Whether an allreduce gets the bound ``lp`` on any network; else on small ones
-        (`models.allreduce_lp.bound`). It is never the best: it holds for tree schedules, unless the
+        (`models.allreduce.bound`). It is never the best: it holds for tree schedules, unless the
         partition bound is as large. An all-to-all gets the bound ``mcf`` of the linear program then.
 
     Returns

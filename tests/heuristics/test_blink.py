@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from heuristics.blink import METHOD, BlinkOptions
-from heuristics.blink.packing import broadcast_leg, broadcast_rate
+from heuristics.blink.packing import best_broadcast, broadcast_rate
 from models.bounds import best_bound
 from schedules import Problem, collective
 from schedules.cost import congestion, link_loads
@@ -156,12 +156,13 @@ def test_uneven_and_empty_shards_arrive_too(kind, shards):
     verify(blink(parse_topology("mesh:2x3"), kind, shards=shards))
 
 
-def test_a_leg_covers_the_line_at_every_rank_once():
+def test_a_broadcast_brings_all_of_the_line_to_every_other_rank_once():
     topology = parse_topology("mi250:2?ranks=8+8")
-    leg = broadcast_leg(topology, 4)
+    broadcast = best_broadcast(topology, 4)
+    moved = broadcast.transfers
     received = np.zeros(topology.num_ranks, dtype=np.int64)
-    np.add.at(received, leg.heads[leg.arc], leg.end - leg.begin)
-    assert received.tolist() == [leg.width * (rank != 4) for rank in range(16)]
+    np.add.at(received, broadcast.network.heads[moved.arc], moved.end - moved.begin)
+    assert received.tolist() == [broadcast.width * (rank != 4) for rank in range(16)]
 
 
 def test_it_says_how_high_its_trees_are():

@@ -11,13 +11,12 @@ from models.all_to_all.demand import Demand
 from models.all_to_all.method import METHOD as MCF
 from models.all_to_all.optimum import capped, solve_by_model
 from models.all_to_all.orbits import solve_by_orbits
-from models.allreduce_lp import METHOD as ALLREDUCE_LP
-from models.allreduce_lp import allreduce_optimum
-from models.allreduce_lp.master import least_cut, whole_bandwidths
+from models.allreduce import ALLREDUCE_LP, allreduce_optimum
+from models.allreduce.cuts import least_cut, whole_bandwidths
 from schedules import Problem, collective
 from schedules.cost import congestion
 from schedules.verify import verify
-from tests.models.allreduce_oracles import random_network
+from tests.models.allreduce.oracles import random_network
 from topologies import Topology, parse_topology
 from topologies.exact import Rationals
 

@@ -1,0 +1,36 @@
+"""Allreduce over trees: the linear program (B.5) of the dissertation, and spanning trees.
+
+Both methods reduce M up trees to their roots and broadcast it down trees from there, past reduce-scatter and
+then allgather. `allreduce_lp` takes in-trees and out-trees that are optimal together, on any network;
+`allreduce_trees` takes spanning trees, each both ways, which meet the partition bound where links are alike.
+
+To read: `model` is linear program (B.5) as the paper has it, `cuts` the same by its cuts. `optimum` solves it
+either way, `solved_model` being what the model's answer means; `certificate` proves the answer in integers
+from both sides, `vertex` is the exact solution that a basis means, and `bound` makes a bound of it. `trees`
+makes whole trees of an optimum, `balanced_optimum` finds the one that serves messages in time best, and
+`lp_method` is the method. Of the other method `spanning_trees` is the packing by the strength of the network,
+`products` and `grids` have lower trees for Cartesian products, and `trees_method` is the method. The buffer
+as a line is `schedules.intervals`; allgathers over trees are next door, in `models.forestcoll`.
+"""
+
+from models.allreduce.certificate import CutProof, Optimum
+from models.allreduce.lp_method import METHOD as ALLREDUCE_LP
+from models.allreduce.lp_method import AllreduceLpOptions
+from models.allreduce.optimum import allreduce_optimum
+from models.allreduce.spanning_trees import Packing, TreeNetwork, pack, tree_network
+from models.allreduce.trees_method import METHOD as ALLREDUCE_TREES
+from models.allreduce.trees_method import AllreduceTreesOptions
+
+__all__ = [
+    "ALLREDUCE_LP",
+    "ALLREDUCE_TREES",
+    "AllreduceLpOptions",
+    "AllreduceTreesOptions",
+    "CutProof",
+    "Optimum",
+    "Packing",
+    "TreeNetwork",
+    "allreduce_optimum",
+    "pack",
+    "tree_network",
+]

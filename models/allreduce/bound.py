@@ -1,0 +1,78 @@
+"""The bound ``lp`` of allreduce: weighted cuts and lengths; proof in `models.bounds.check`.
+
+It bounds schedules that reduce up trees and broadcast down trees over switches that only forward. B.7 does
+not prove that no other allreduce is faster, so it counts as a bound on all only where the partition bound is
+as large.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from models.allreduce.cuts import Arcs
+from models.bounds.bound import SECONDS_PER_BYTE, Bound
+from schedules.collective import Collective, Kind
+from topologies.errors import InputError, NoSchedule
+from topologies.exact import json_number
+from topologies.topology import Topology
+
+TREES, ANY = "tree schedules", "any schedule"
+"""What the bound is a bound on: ``scope`` in its certificate."""
+
+MOST_RANKS = 64
+MOST_ARCS = 2000
+"""The networks for which the bound is given unasked: ranks, and direct links and pairs that switches join."""
+
+UNASKED_SECONDS = 10.0
+"""What is proven by then is given unasked; measured: below 1 s."""
+
+
+def lp_bound(
+    topology: Topology, collective: Collective, partition: Bound | None, *, asked: bool = False
+) -> Bound | None:
+    """Return the bound, with the exact optimum of (B.5) as its value, or what was proven in time.
+
+    Parameters
+    ----------
+    topology, collective
+        The problem.
+    partition
+        Its partition bound, whose parts are tried first.
+    asked
+        Whether to do it for any network and however long it takes.
+
+    Returns
+    -------
+    Bound or None
+        None if the collective is no allreduce in one group of all ranks, or the network is too large to do it
+        unasked, or nothing was proven in time, or its numbers do not fit 64 bits.
+    """
+    if collective.kind is not Kind.ALLREDUCE or collective.groups is not None:
+        return None
+    if not asked and not is_small(topology):
+        return None
+    from models.allreduce.optimum import allreduce_optimum  # Pyomo is slow to import
+
+    parts = partition.certificate["parts"] if partition else ()
+    try:
+        found = allreduce_optimum(topology, parts, time_limit=None if asked else UNASKED_SECONDS, by="cuts")
+    except (InputError, NoSchedule):  # numbers beyond 64 bits, or no time: the other bounds must do
+        return None
+    offered = zip(topology.bandwidth, found.proof.lengths, strict=True)
+    capacity = sum((b * length for b, length in offered), Fraction(0))
+    certificate: dict[str, Any] = {
+        "scope": TREES,
+        "attained": found.exact,
+        "crossed": json_number(found.lower * capacity),
+        "capacity": json_number(capacity),
+        **found.proof.document(),
+    }
+    if partition is not None and partition.value >= found.lower:
+        certificate |= {"scope": ANY, "partition": dict(partition.certificate)}
+    return Bound("lp", found.lower, SECONDS_PER_BYTE, certificate)
+
+
+def is_small(topology: Topology) -> bool:
+    """Return whether the bound is given unasked."""
+    return topology.num_ranks <= MOST_RANKS and len(Arcs.of(topology)) <= MOST_ARCS

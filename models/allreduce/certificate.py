@@ -1,0 +1,364 @@
+r"""The optimum of (B.5) from both sides, in integers: what proves it, and what attains it.
+
+Give weights to cuts S of both halves of (1) in `models.allreduce.cuts`, none negative, and lengths l to
+the links. If all cuts that hold a rank together weigh m or more, and no pair (α, β) of ranks is crossed by
+more weight of either half than the length of a shortest route from α to β, then with (1) and c^BC and c^RE
+within the bandwidths b
+
+.. math::
+
+    m Σ_v x_v \le Σ_S w_S x(S) \le Σ_S w_S c^{BC}(δ^+(S)) + Σ_S w_S c^{RE}(δ^-(S)) \le Σ_e l_e b_e.
+
+So no trees do better than T / M = 1 / Σx ≥ m / Σ l_e b_e (`CutProof`). This is the dual of (B.5). The primal
+side are capacities and roots in whole numbers (`Shares`): by max-flow they tell the largest θ for which trees
+of weights θ x fit, so that whatever a solver's doubles were, what is claimed is attained.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from models.all_to_all.rounding import common_parts
+from models.allreduce.cuts import BROADCAST, REDUCE, Arcs, Cuts, Half, shortest_routes, throughput
+from topologies.errors import InputError, NoSchedule
+from topologies.exact import INT64_MAX, BoolArray, FloatArray, Int32Array, Int64Array
+from topologies.topology import Topology
+
+NAMES = {BROADCAST: "out", REDUCE: "in"}
+"""Of the halves, in a certificate."""
+
+FINE, COARSE = 2**44, 2**29
+"""All of a solution together, where it is rounded to a grid: to look for cuts, and to scale it exactly."""
+
+_MOST = INT64_MAX >> 2
+_WIDE = 1e-3
+
+
+class WeightedCut(NamedTuple):
+    """A set of ranks, bool (ranks,), with the half of (1) that it is a cut of and a weight."""
+
+    half: int
+    weight: Any
+    inside: BoolArray
+
+
+@dataclass(frozen=True, eq=False)
+class CutProof:
+    """Weighted cuts, lengths, and what they prove.
+
+    Parameters
+    ----------
+    value
+        T / M is at least this, for trees: s/B, exact.
+    cuts
+        Those with a weight.
+    lengths
+        Whole numbers, one a link.
+    """
+
+    value: Fraction
+    cuts: tuple[WeightedCut, ...]
+    lengths: tuple[int, ...]
+
+    def document(self) -> dict[str, Any]:
+        """Return it ready for JSON, as `models.bounds.check` reads it."""
+        cuts = [
+            {"direction": NAMES[half], "weight": weight, "ranks": np.flatnonzero(inside).tolist()}
+            for half, weight, inside in self.cuts
+        ]
+        return {"cuts": cuts, "lengths": list(self.lengths)}
+
+
+def cut_proof(
+    topology: Topology, cuts: Cuts, weights: Sequence[int], lengths: Sequence[int]
+) -> CutProof | None:
+    """Return what weights and lengths prove, once lengths that are too short are made long enough.
+
+    A direct link gets just the length that it needs; those at switches are scaled together.
+
+    Parameters
+    ----------
+    topology, cuts
+        The problem.
+    weights
+        Whole numbers, one a cut; negative ones count as 0.
+    lengths
+        Whole numbers, one a link; negative ones count as 0.
+
+    Returns
+    -------
+    CutProof or None
+        None if some rank is in no cut with a weight, or a pair over switches has no length.
+    """
+    ranks = topology.num_ranks
+    weighed = zip(cuts.half, weights, cuts.inside, strict=True)
+    kept = [WeightedCut(half, int(weight), inside) for half, weight, inside in weighed if weight > 0]
+    cover = sum((cut.weight * cut.inside.astype(object) for cut in kept), np.zeros(ranks, dtype=object))
+    if min(cover) <= 0:
+        return None
+    needed = crossed(kept, np.zeros((2, ranks, ranks), dtype=object))
+    found = _long_enough(topology, needed, [max(int(length), 0) for length in lengths])
+    if found is None:
+        return None
+    long, scale = found
+    common = math.gcd(scale, *long)
+    scaled = tuple(cut._replace(weight=cut.weight * scale // common) for cut in kept)
+    total = sum(length * int(b) for length, b in zip(long, topology.bandwidth.numerators, strict=True))
+    value = Fraction(int(min(cover)) * scale * topology.bandwidth.denominator, total)
+    return CutProof(value, scaled, tuple(length // common for length in long))
+
+
+def crossed(cuts: Iterable[WeightedCut], zeros: Any) -> Any:
+    """Return the weight that crosses each pair of ranks, the larger of the two halves: shape (ranks, ranks).
+
+    Parameters
+    ----------
+    cuts
+        Weighted.
+    zeros
+        Shape (2, ranks, ranks), of the type that weights add up in; used up.
+    """
+    for half, weight, inside in cuts:
+        pairs = np.outer(inside, ~inside) if half == BROADCAST else np.outer(~inside, inside)
+        zeros[half][pairs] += weight
+    return np.maximum(zeros[0], zeros[1])
+
+
+def _long_enough(topology: Topology, needed: Any, lengths: list[int]) -> tuple[list[int], int] | None:
+    """Return lengths over a scale of which every pair has what it needs."""
+    ranks, ratio = topology.num_ranks, Fraction(1)
+    for length, route in shortest_routes(topology, lengths):
+        need = needed[topology.source[route[0]], topology.target[route[-1]]]
+        if need and not length:
+            return None
+        if need > length * ratio:
+            ratio = Fraction(need, length)
+    scale = ratio.denominator
+    long = [length * ratio.numerator for length in lengths]
+    for link, ends in enumerate(zip(topology.source.tolist(), topology.target.tolist(), strict=True)):
+        if max(ends) < ranks:
+            long[link] = int(needed[ends]) * scale
+    return long, scale
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """A solution of (B.5) in whole numbers, up to scale.
+
+    Parameters
+    ----------
+    tails, heads
+        int32, shape (arcs,).
+    roots
+        int64, shape (ranks,): x.
+    capacity
+        int64, shape (2, arcs): c^BC and c^RE.
+    theta
+        The largest θ for which trees of weights θ x fit, exact.
+    rate
+        Σ θ x when no link carries more than its bandwidth: B/s.
+    broken
+        Of each half a set that keeps θ from more.
+    """
+
+    tails: Int32Array
+    heads: Int32Array
+    roots: Int64Array
+    capacity: Int64Array
+    theta: Fraction
+    rate: Fraction
+    broken: tuple[tuple[int, BoolArray], ...]
+
+    @property
+    def value(self) -> Fraction:
+        """T / M of the trees, s/B."""
+        return 1 / self.rate
+
+
+def shares_of(arcs: Arcs, whole: Sequence[int]) -> Shares:
+    """Return the shares with these values of x, and of c^BC and c^RE of each arc in turn.
+
+    Raises
+    ------
+    InputError
+        If max-flows in 64 bits can't hold them.
+    """
+    if sum(whole) > _MOST:
+        raise InputError("the solution's common denominator does not fit 64 bits")
+    ends, (roots, capacity) = (arcs.tails, arcs.heads), _split(arcs, whole)
+    found = {half: throughput(part) for half, part in enumerate(_halves(*ends, roots, capacity))}
+    theta = min(ratio for ratio, _ in found.values())
+    overload = _overload(arcs, capacity.sum(axis=0))
+    rate = theta * int(roots.sum()) / overload if overload else Fraction(0)  # all may have been rounded away
+    broken = tuple((half, inside) for half, (_, inside) in found.items() if inside is not None)
+    return Shares(*ends, roots, capacity, theta, rate, broken)
+
+
+def even_shares(arcs: Arcs) -> Shares:
+    """Return shares that always have a rate: equal roots, and each link divided evenly among its arcs.
+
+    Whole numbers stand for shares of the largest bandwidth in 2^20ths, at least one.
+    """
+    topology = arcs.topology
+    uses = np.bincount([link for route in arcs.routes for link in route], minlength=topology.num_links)
+    part = topology.bandwidth.floats / topology.bandwidth.floats.max() / np.maximum(uses, 1) * 2**20
+    units = [max(1, int(min(part[list(route)]))) for route in arcs.routes]
+    return shares_of(arcs, [*[1] * topology.num_ranks, *np.repeat(units, 2).tolist()])
+
+
+def halves(shares: Shares) -> Iterator[Half]:
+    """Yield the broadcast's network and the reduction's, this one turned round."""
+    return _halves(shares.tails, shares.heads, shares.roots, shares.capacity)
+
+
+def halves_of(arcs: Arcs, whole: Sequence[int]) -> Iterator[Half]:
+    """Yield the same for values as `shares_of` takes them."""
+    return _halves(arcs.tails, arcs.heads, *_split(arcs, whole))
+
+
+def _split(arcs: Arcs, whole: Sequence[int]) -> tuple[Int64Array, Int64Array]:
+    values, ranks = np.array(whole, dtype=np.int64), arcs.topology.num_ranks
+    return values[:ranks], np.stack([values[ranks::2], values[ranks + 1 :: 2]])
+
+
+def _halves(tails: Int32Array, heads: Int32Array, roots: Int64Array, capacity: Int64Array) -> Iterator[Half]:
+    yield Half(tails, heads, capacity[BROADCAST], roots)
+    yield Half(heads, tails, capacity[REDUCE], roots)
+
+
+def _overload(arcs: Arcs, capacity: Int64Array) -> Fraction:
+    """Return the largest ratio of a link's capacity in both halves to its bandwidth."""
+    bandwidth = arcs.topology.bandwidth
+    load = np.zeros(arcs.topology.num_links, dtype=np.int64)
+    lengths = [len(route) for route in arcs.routes]
+    np.add.at(load, [link for route in arcs.routes for link in route], np.repeat(capacity, lengths))
+    ratios = zip(load.tolist(), bandwidth.numerators.tolist(), strict=True)
+    return max(Fraction(amount, b) for amount, b in ratios) * bandwidth.denominator
+
+
+@dataclass
+class Effort:
+    """What it took: `rounds` programs, of which `variables` and `constraints` are the last one's."""
+
+    program: str
+    rounds: int = 0
+    build_s: float = 0.0
+    solve_s: float = 0.0
+    variables: int = 0
+    constraints: int = 0
+    solver: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Optimum:
+    """The best that trees can do, from both sides.
+
+    Parameters
+    ----------
+    arcs
+        The arcs that `shares` has capacities for.
+    shares
+        What attains `upper`.
+    proof
+        What proves `lower`.
+    effort
+        What it took.
+    """
+
+    arcs: Arcs
+    shares: Shares
+    proof: CutProof
+    effort: Effort
+
+    @property
+    def lower(self) -> Fraction:
+        """T / M is at least this for all trees; s/B."""
+        return self.proof.value
+
+    @property
+    def upper(self) -> Fraction:
+        """T / M of some trees; s/B."""
+        return self.shares.value
+
+    @property
+    def exact(self) -> bool:
+        """Whether both meet."""
+        return self.lower == self.upper
+
+    @property
+    def gap(self) -> float:
+        """Upper over lower, less one."""
+        return float(self.upper / self.lower - 1)
+
+
+def proven_optimum(
+    arcs: Arcs, cuts: Cuts, whole: Sequence[int], duals: tuple[Sequence[int], Sequence[int]], effort: Effort
+) -> Optimum | None:
+    """Return what a solution of (B.5) proves from both sides; None if its duals prove nothing.
+
+    Parameters
+    ----------
+    arcs, whole
+        The primal side, as `shares_of` takes it. Even shares stand for it where they are better: if it does
+        not reach all ranks, or bandwidths are too far apart for a solver's doubles.
+    cuts, duals
+        The dual side, as `cut_proof` takes it: weights and lengths.
+    effort
+        What it took.
+
+    Raises
+    ------
+    InputError
+        If max-flows in 64 bits can't hold the numbers.
+    """
+    proof = cut_proof(arcs.topology, cuts, *duals)
+    if proof is None:
+        return None
+    shares = shares_of(arcs, whole)
+    found = Optimum(arcs, shares, proof, effort) if shares.rate else None
+    if found is None or found.gap > _WIDE:
+        even = Optimum(arcs, even_shares(arcs), proof, effort)
+        found = even if found is None or even.upper < found.upper else found
+    return found
+
+
+def tightest(topology: Topology, found: Iterable[Optimum | None]) -> Optimum:
+    """Return the optimum of least gap.
+
+    Raises
+    ------
+    NoSchedule
+        If there is none.
+    """
+    proven = [each for each in found if each is not None]
+    if not proven:
+        raise NoSchedule(f"allreduce_lp on {topology.name}: the solver's duals prove nothing")
+    return min(proven, key=lambda each: each.gap)
+
+
+def whole_solutions(values: FloatArray, duals: FloatArray) -> Iterator[tuple[list[int], list[int]]]:
+    """Yield a solver's solution in whole numbers, up to scale: as simple fractions, if it is close to some.
+
+    And on a grid: nearly proportional, with about `COARSE` and `FINE` for the sums.
+    """
+    simple = _simple(values), _simple(duals)
+    if simple[0] is not None and simple[1] is not None:
+        yield simple[0], simple[1]
+    yield on_grid(values, COARSE), on_grid(duals, FINE)
+
+
+def _simple(values: FloatArray) -> list[int] | None:
+    """Return simple fractions that these values are close to, over a common denominator left out."""
+    parts = common_parts(values)
+    return None if parts is None else np.rint(values * parts).astype(np.int64).tolist()
+
+
+def on_grid(values: FloatArray, total: int) -> list[int]:
+    """Return nearly proportional whole numbers that sum to about `total`."""
+    return [round(value) for value in (values * (total / max(float(values.sum()), 1e-300))).tolist()]

@@ -1,0 +1,303 @@
+r"""Trees with spines for grids n x n and n x n x n: leaves at every link, and all edges loaded alike.
+
+A tree of the grid P_n^d is made from one of P_n^{d-1}: a copy of that, the *spine*, lies in one layer of the
+n, or copies lie in two. One line across the layers joins them, and each other line is cut once between two
+spines, after the same layer. With s spines these are s (m - 1) + m (n - 1) - (s - 1)(m - 1) = m n - 1 edges,
+m = n^{d-1}, as many as a spanning tree has. Next to a cut are leaves, whose data can go from the first
+moment on; at the end their broadcasts are what is left (`spines` says what that is good for). The joining
+line is one in the middle half along all dimensions.
+
+Each of these trees is taken with all its images under the symmetries of the grid, 2^d d! of them. So of the
+edges of one orbit all bear the same, and of the loads only one number an orbit matters. A program in whole
+numbers says how often each kind of tree is taken, x_i, where C = Σ x_i is given:
+
+.. math::
+
+    \sum_i x_i \, U_{io} = C \, (N - 1) \frac{|o|}{|E|} \;\; \text{for all orbits } o, \qquad
+    \sum_i x_i \, L_{iq} \ge \theta \, C \, (N - 1) \frac{|q|}{2 |E|},
+
+U being edges of an orbit in a tree, and L links of an orbit q of links that go up from a leaf. So all edges
+bear the same, which is optimal, and every link sends leaves' data for a part θ of the time; the mean height
+is the least there is with nearly the largest θ. As x is whole, pieces of M are all of one size.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from models.allreduce.products import rooted_at
+from models.allreduce.spanning_trees import Packing, centred, load_ratio
+from models.solvers.compiled import CompiledModel
+from models.solvers.highs import HighsOptions
+from models.solvers.solving import solve
+from topologies.exact import Int32Array, Int64Array
+from topologies.forest import Forest
+from topologies.heights import heights
+from topologies.strength import Graph, strength
+
+FEWEST_TREES = 840
+"""So many trees at least, images counted: fewer cannot load all edges alike on some grids."""
+MOST_ENTRIES = 2**25
+"""Kinds of trees times ranks that are looked at, a few seconds' worth."""
+LEAVES = 0.93
+"""Of the largest θ, what trees may do with to be lower."""
+GAP = 0.02
+"""How near to the least mean height the program stops."""
+TRIES = 4
+"""How often C is doubled where the program has no solution."""
+_SECONDS = 30.0
+
+
+class _Orbits(NamedTuple):
+    """Orbits under all symmetries of a grid.
+
+    The symmetries, (symmetries, nodes); the orbit of each ordered pair of neighbours as a link, and as an
+    edge, (nodes, nodes), -1 elsewhere; how many links and edges are in each.
+    """
+
+    images: Int64Array
+    of_link: Int64Array
+    of_edge: Int64Array
+    links: Int64Array
+    edges: Int64Array
+
+
+class _Kinds(NamedTuple):
+    """Trees, of those alike in all that counts one; edges and leaves' links by orbits; heights."""
+
+    parent: Int32Array
+    edges: Int64Array
+    leaves: Int64Array
+    height: Int64Array
+
+
+def cube_of(graph: Graph) -> tuple[int, int] | None:
+    """Return n and d if the graph is the grid P_n^d, d = 2 or 3, with one capacity, numbered row by row.
+
+    Examples
+    --------
+    >>> from topologies.strength import undirected
+    >>> cube_of(undirected(4, [0, 2, 0, 1], [1, 3, 2, 3], [5, 5, 5, 5]))
+    (2, 2)
+    """
+    for dims in (2, 3):
+        size = round(graph.num_nodes ** (1 / dims))
+        if size**dims == graph.num_nodes and size > 1 and len(np.unique(graph.capacity)) == 1:
+            keys = np.sort(graph.ends.min(axis=0).astype(np.int64) * graph.num_nodes + graph.ends.max(axis=0))
+            low, high = _edges(size, dims)
+            if np.array_equal(keys, np.sort(low * graph.num_nodes + high)):
+                return size, dims
+    return None
+
+
+def grid_packing(graph: Graph) -> Packing | None:
+    """Return trees whose leaves are everywhere, all of one weight if alike ones are counted.
+
+    Returns
+    -------
+    Packing or None
+        None where the graph is no grid of equal sides, there are too many kinds of trees, or no mix of them
+        loads all edges alike.
+
+    Examples
+    --------
+    >>> from topologies.strength import undirected
+    >>> mesh = undirected(4, [0, 2, 0, 1], [1, 3, 2, 3], [1, 1, 1, 1])
+    >>> grid_packing(mesh).ratio
+    Fraction(3, 4)
+    """
+    cube = cube_of(graph)
+    trees = None if cube is None else _trees(*cube)
+    if cube is None or trees is None:
+        return None
+    forest = _mixed(trees, _orbits(*cube))
+    if forest is None:
+        return None
+    forest = centred(forest)
+    return Packing(forest, load_ratio(graph, forest), 1 / strength(graph).value)
+
+
+def _mixed(trees: Int32Array, orbits: _Orbits) -> Forest | None:
+    """Return the mix of trees and their images."""
+    kinds = _kinds(trees, orbits)
+    share = Fraction(trees.shape[1] - 1, int(orbits.edges.sum()))
+    most = _most_leaves(kinds, orbits, share)
+    if most is None:
+        return None
+    whole = math.lcm(*((int(count) * share).denominator for count in orbits.edges))
+    total = whole * -(-FEWEST_TREES // (whole * len(orbits.images)))
+    for _ in range(TRIES):
+        times = _times(kinds, orbits, (share, total), LEAVES * most)
+        if times is not None:
+            return _images(kinds.parent[times > 0], times[times > 0], orbits.images)
+        total *= 2
+    return None
+
+
+def _edges(size: int, dims: int) -> tuple[Int64Array, Int64Array]:
+    """Return the ends of all edges, the less first."""
+    node = np.arange(size**dims).reshape((size,) * dims)
+    low = [np.take(node, range(size - 1), axis).ravel() for axis in range(dims)]
+    high = [np.take(node, range(1, size), axis).ravel() for axis in range(dims)]
+    return np.concatenate(low), np.concatenate(high)
+
+
+def _orbits(size: int, dims: int) -> _Orbits:
+    """Return the orbits of links and edges; each is known by its least image."""
+    node = np.arange(size**dims).reshape((size,) * dims)
+    images = []
+    for axes in itertools.permutations(range(dims)):
+        turned = node.transpose(axes)
+        for kept in range(dims + 1):
+            flips = itertools.combinations(range(dims), kept)
+            images += [np.flip(turned, flipped).ravel() for flipped in flips]
+    image = np.array(images)
+    low, high = _edges(size, dims)
+    tails, heads = np.concatenate([low, high]), np.concatenate([high, low])
+    least = (image[:, tails] * node.size + image[:, heads]).min(axis=0)
+    both = np.minimum(least, np.roll(least, len(low)))
+    tables, counts = [], []
+    for key in (least, both):
+        _, orbit, count = np.unique(key, return_inverse=True, return_counts=True)
+        table = np.full((node.size, node.size), -1, dtype=np.int64)
+        table[tails, heads] = orbit
+        tables.append(table)
+        counts.append(count)
+    return _Orbits(image, tables[0], tables[1], counts[0], counts[1] // 2)
+
+
+def _trees(size: int, dims: int) -> Int32Array | None:
+    """Return trees with one spine or two, (trees, nodes); None if there are too many."""
+    if dims == 1:
+        parent = np.arange(size) + np.sign(size // 2 - np.arange(size))
+        return np.where(np.arange(size) == size // 2, -1, parent).astype(np.int32)[None]
+    base, layers, middle = _trees(size, dims - 1), list(_layers(size)), _middle(size, dims - 1)
+    if base is None or len(base) * len(layers) * len(middle) * size**dims > MOST_ENTRIES:
+        return None
+    return np.concatenate([_laid(base, line, layers) for line in middle])
+
+
+def _middle(size: int, dims: int) -> list[int]:
+    """Return the nodes of a grid that are in the middle half along every dimension; of 3 all are."""
+    place = np.indices((size,) * dims).reshape(dims, -1)
+    return np.flatnonzero((np.abs(2 * place - (size - 1)) <= max(size, 4) / 2).all(axis=0)).tolist()
+
+
+def _layers(size: int) -> Iterator[tuple[Int64Array, int]]:
+    """Yield the spine that each layer hangs on, its own if it is one, and the layer of the root."""
+    layer = np.arange(size)
+    for a, b in itertools.combinations_with_replacement(range(size), 2):
+        for cut in range(a, max(b, a + 1)):
+            yield np.where(layer <= cut, a, b), (a + b) // 2
+
+
+def _laid(base: Int32Array, line: int, layers: list[tuple[Int64Array, int]]) -> Int32Array:
+    """Return the trees that have copies of trees of the layers as spines, joined along a line."""
+    spine = np.stack([rooted_at(parent, line) for parent in base])
+    nodes, size = base.shape[1], len(layers[0][0])
+    number, layer = np.arange(nodes * size, dtype=np.int32).reshape(size, nodes), np.arange(size)
+    found = np.empty((len(layers), len(base), size, nodes), dtype=np.int32)
+    for tree, (on, top) in zip(found, layers, strict=True):
+        tree[:] = number + nodes * np.sign(on - layer)[:, None]
+        spines = np.flatnonzero(on == layer)
+        tree[:, spines] = spine[:, None] + nodes * spines[:, None]
+        tree[:, :, line] = number[:, line] + nodes * np.sign(top - layer)
+        tree[:, top, line] = -1
+    return found.reshape(-1, size * nodes)
+
+
+def _kinds(parent: Int32Array, orbits: _Orbits) -> _Kinds:
+    """Return the trees, rooted at centres, of those alike in all that counts only the first."""
+    forest = centred(_forest(parent, np.ones(len(parent), dtype=np.int64)))
+    tree, node = np.nonzero(forest.parent >= 0)
+    above = forest.parent[tree, node]
+    leaf = np.ones(forest.parent.shape, dtype=np.bool_)
+    leaf[tree, above] = False
+    up = leaf[tree, node]
+    table = np.concatenate(
+        [
+            heights(forest)[:, None],
+            _tally(tree, orbits.of_edge[node, above], (len(forest), len(orbits.edges))),
+            _tally(tree[up], orbits.of_link[node, above][up], (len(forest), len(orbits.links))),
+        ],
+        axis=1,
+    )
+    table, first = np.unique(table, axis=0, return_index=True)
+    height, edges, leaves = np.split(table, [1, 1 + len(orbits.edges)], axis=1)
+    return _Kinds(forest.parent[first], edges, leaves, height.ravel())
+
+
+def _tally(row: Int64Array, column: Int64Array, shape: tuple[int, int]) -> Int64Array:
+    """Return how often each row and column are met together."""
+    return np.bincount(row * shape[1] + column, minlength=shape[0] * shape[1]).reshape(shape)
+
+
+def _most_leaves(kinds: _Kinds, orbits: _Orbits, share: Fraction) -> float | None:
+    """Return the largest θ where trees may be taken in any parts; None if no mix loads all edges alike."""
+    weights = np.concatenate([kinds.edges, kinds.leaves], axis=1).T / 1.0
+    theta = np.concatenate([np.zeros(len(orbits.edges)), -float(share) * orbits.links / 1.0])
+    matrix = np.concatenate([weights, theta[:, None]], axis=1)
+    matrix = np.concatenate([matrix, [[1.0] * len(kinds.height) + [0.0]]])
+    exact = np.append(orbits.edges * float(share), np.zeros(len(orbits.links)))
+    most = np.append(orbits.edges * float(share), np.full(len(orbits.links), np.inf))
+    cost = np.append(np.zeros(len(kinds.height)), 1.0)
+    model = CompiledModel.of_matrix(
+        "leaves", csr_array(matrix), cost, (np.append(exact, 1), np.append(most, 1)), maximize=True
+    )
+    found = solve(model, "highs", HighsOptions())
+    return None if found.objective is None else found.objective
+
+
+def _times(kinds: _Kinds, orbits: _Orbits, share: tuple[Fraction, int], theta: float) -> Int64Array | None:
+    """Return how often each kind is taken, in whole numbers; None if none are found.
+
+    Parameters
+    ----------
+    kinds, orbits
+        The trees and what is counted.
+    share
+        The part of all trees that an edge is in, and C.
+    theta
+        θ.
+    """
+    part, total = share
+    edges = np.array([int(count) * part * total for count in orbits.edges.tolist()], dtype=np.int64)
+    least = theta * float(part * total) * orbits.links
+    matrix = np.concatenate([kinds.edges, kinds.leaves, np.ones((len(kinds.height), 1))], axis=1).T
+    rows = (
+        np.concatenate([edges, least, [total]]),
+        np.concatenate([edges, np.full(len(least), np.inf), [total]]),
+    )
+    model = CompiledModel.of_matrix("grid", csr_array(matrix / 1.0), kinds.height / total, rows)
+    model = replace(model, integer=np.ones(model.num_columns, dtype=np.bool_))
+    values = solve(model, "highs", HighsOptions(relative_gap=GAP, time_limit=_SECONDS)).outcome.values
+    if values is None:
+        return None
+    times = np.rint(values).astype(np.int64)
+    right = (kinds.edges.T @ times == edges).all() and times.sum() == total and times.min() >= 0
+    return times if right else None
+
+
+def _images(parent: Int32Array, times: Int64Array, images: Int64Array) -> Forest:
+    """Return all images of trees, each as often as given."""
+    count, nodes = len(images), parent.shape[1]
+    turned = np.full((len(parent), count, nodes), -1, dtype=np.int32)
+    for tree, above in enumerate(parent):
+        known = np.flatnonzero(above >= 0)
+        turned[tree, np.arange(count)[:, None], images[:, known]] = images[:, above[known]]
+    return _forest(turned.reshape(-1, nodes), np.repeat(times, count))
+
+
+def _forest(parent: Int32Array, weight: Int64Array) -> Forest:
+    """Return trees in the order of their roots."""
+    root = np.argmin(parent, axis=1)
+    order = np.argsort(root, kind="stable")
+    return Forest(root[order], weight[order], parent[order])

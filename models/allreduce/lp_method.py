@@ -1,0 +1,227 @@
+r"""Allreduce by linear program (B.5): the best roots, in-trees and out-trees together.
+
+The dissertation's B.7: data flows up in-trees to their roots and down out-trees from them. Each rank v may
+root another number x_v of trees, and a link of bandwidth b serves both, c^RE + c^BC ≤ b. The program
+maximizes Σx; the time is M / Σx. `models.allreduce.optimum` solves it exactly, as a model or by its cuts,
+`trees` makes whole trees of it and lays them out. Without a number of trees the schedule's
+congestion is the optimum's itself; it is optimal among tree schedules, and among all if the partition bound
+says so. For a given size, on networks without switches, messages get their places in time (`lp_timed`), on
+trees of an optimum that divides links evenly (`balanced_optimum`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from models.allreduce.balanced_optimum import balanced_shares
+from models.allreduce.certificate import Optimum
+from models.allreduce.lp_timed import can_be_timed, timed_schedule
+from models.allreduce.optimum import WAYS, allreduce_optimum
+from models.allreduce.solved_model import PROGRAM
+from models.allreduce.ticks import flow_seconds
+from models.allreduce.trees import (
+    FEW,
+    HalfTrees,
+    TreePlan,
+    allreduce_schedule,
+    exact_plan,
+    lowest,
+    packed_trees,
+    rounded_plan,
+    schedule_height,
+)
+from schedules.capabilities import Capabilities, Groups
+from schedules.collective import Kind
+from schedules.cost import congestion
+from schedules.method import Method, Problem
+from schedules.schedule import Schedule
+from schedules.simulate import simulate
+from topologies.errors import InputError, NoSchedule
+from topologies.heights import largest_height, mean_height
+from topologies.topology import Topology
+
+MOST_TREES = 10**9
+LEAST_SECONDS = 0.1
+"""What the cuts have in any case, after the model."""
+CLOSE = 1e-3
+"""A flow so near to the optimum, relatively, is not tried to be shortened."""
+
+
+@dataclass(frozen=True)
+class AllreduceLpOptions:
+    """Options of the allreduce LP.
+
+    Parameters
+    ----------
+    trees
+        How many in-trees, and as many out-trees, M is divided among; None: as many as the optimum takes, or
+        1,000 where that is not known exactly or takes more than 64 bits.
+    by
+        How the program is solved. ``model``: as it stands, by the Pyomo model. ``cuts``: from cut to cut,
+        which is faster. ``auto``: by the model if it has up to `optimum.MOST_VARIABLES` variables (the trees
+        are then the better of those of both ways' optima), else by cuts.
+    solver
+        A name in ``tutti list solvers``; one that returns no basis gives an interval, not the exact optimum.
+    time_limit
+        Seconds for the program; what is proven by then is used. None for none.
+    low
+        Whether lower trees of `allreduce_trees` or `forestcoll` are taken where they attain the exact optimum
+        (if no number of trees is given); False: those of the program's own vertex.
+    timed
+        Whether messages get their places in time, for the size asked, where `can_be_timed` (if no number of
+        trees is given); else, or where no size is given, the schedule is a flow for any size.
+
+    Raises
+    ------
+    InputError
+        If `trees` is no whole number in 1..10^9, or `time_limit` is not positive.
+    """
+
+    trees: int | None = None
+    by: str = "auto"
+    solver: str = "highs"
+    time_limit: float | None = None
+    low: bool = True
+    timed: bool = True
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        whole = isinstance(self.trees, int) and not isinstance(self.trees, bool)
+        if self.trees is not None and not (whole and 1 <= self.trees <= MOST_TREES):
+            raise InputError(
+                f"allreduce_lp option trees is {self.trees}; it must be a whole number, 1 to {MOST_TREES}"
+            )
+        if self.by not in WAYS:
+            raise InputError(f"allreduce_lp option by is {self.by!r}; it must be one of {', '.join(WAYS)}")
+        if self.time_limit is not None and not self.time_limit > 0:
+            given = self.time_limit
+            raise InputError(
+                f"allreduce_lp option time_limit is {given}; it must be a positive number of seconds"
+            )
+
+
+def size_dependent(problem: Problem, options: AllreduceLpOptions) -> bool:
+    """Whether messages are given places in time, which depend on the size."""
+    return options.timed and options.trees is None and can_be_timed(problem.topology)
+
+
+def synthesize(problem: Problem, options: AllreduceLpOptions, rng: np.random.Generator) -> Schedule:
+    """Return a schedule that reduces up the in-trees of the optimum and broadcasts down its out-trees.
+
+    Without a size it is a flow; with one, where messages can be given places in time, the shorter of both.
+
+    Raises
+    ------
+    InputError
+        If the solver is unknown or not installed.
+    Unsupported
+        If the model is asked for and too large for the time limit.
+    NoSchedule
+        If the time is over before anything is proven, or the table would be too large.
+    """
+    topology, begin = problem.topology, time.perf_counter()
+    optimum, *others = optima = _optima(topology, options)
+    searched = time.perf_counter()
+    schedule = _flow(problem, optima, options)
+    if problem.size is not None and size_dependent(problem, options):
+        schedule = _timed(problem, [*others, optimum][0], options.solver, schedule)
+    heights = {name: schedule.stats[name] for name in ("trees", "height", "mean_height")}
+    seconds = {"search_s": searched - begin, "packing_s": time.perf_counter() - searched}
+    return schedule.replace(
+        claims={"congestion": congestion(schedule)}, stats=_effort(optimum) | heights | seconds
+    )
+
+
+def _optima(topology: Topology, options: AllreduceLpOptions) -> list[Optimum]:
+    """Return the optimum, and if ``auto`` solved the model also the one with which the cuts end.
+
+    (B.5) has many optima. Both are vertices; which has the lower trees shows when they are made.
+    """
+    begin = time.monotonic()
+    solver, limit = options.solver, options.time_limit
+    optimum = allreduce_optimum(topology, (), solver, None, limit, options.by)
+    if options.by != "auto" or optimum.effort.program != PROGRAM:
+        return [optimum]
+    left = None if limit is None else max(limit - (time.monotonic() - begin), LEAST_SECONDS)
+    with suppress(NoSchedule):
+        other = allreduce_optimum(topology, (), solver, None, left, "cuts")
+        return [optimum, other] if other.exact else [optimum]
+    return [optimum]
+
+
+def _flow(problem: Problem, optima: Sequence[Optimum], options: AllreduceLpOptions) -> Schedule:
+    """Return the best flow for all sizes over trees of these optima, or of others as good."""
+    flows = []
+    for optimum in reversed(optima):
+        up, down = packed_trees(optimum.arcs, _plan(optimum, options.trees))
+        flow = allreduce_schedule(problem.topology, problem.collective, up, down)
+        flows.append(flow.replace(stats=_heights(up, down)))
+    if options.low and options.trees is None and optima[0].exact:
+        flows = lowest(problem, flows, optima[0].upper)
+    if len(flows) == 1 or problem.size is None or not size_dependent(problem, options):
+        return min(flows, key=schedule_height)
+    size = Fraction(problem.size)
+    return min(flows, key=lambda flow: flow_seconds(flow, size))
+
+
+def _timed(problem: Problem, optimum: Optimum, solver: str, flow: Schedule) -> Schedule:
+    """Return the schedule of the problem's size with places in time, if it is shorter than the flow."""
+    size = Fraction(0) if problem.size is None else Fraction(problem.size)
+    shortest = flow_seconds(flow, size)
+    if shortest <= optimum.upper * size * (1 + CLOSE):
+        return flow
+    shares = balanced_shares(optimum, solver) if optimum.exact else None
+    plan = None if shares is None else exact_plan(shares)
+    if plan is None:
+        plan = _plan(optimum, None)
+    up, down = packed_trees(optimum.arcs, plan)
+    schedule = timed_schedule(problem, optimum.arcs, up, down)
+    if schedule is None or shortest <= simulate(schedule, size).time:
+        return flow
+    return schedule.replace(stats={**_heights(up, down), **schedule.stats})
+
+
+def _plan(optimum: Optimum, trees: int | None) -> TreePlan:
+    plan = exact_plan(optimum.shares) if trees is None and optimum.exact else None
+    return plan if plan is not None else rounded_plan(optimum.shares, FEW if trees is None else trees)
+
+
+def _effort(optimum: Optimum) -> dict[str, Any]:
+    """Return what was solved and what it took; `solver_gap` is that of the proven interval."""
+    effort = optimum.effort
+    return {
+        "program": effort.program,
+        "build_s": effort.build_s,
+        "solve_s": effort.solve_s,
+        "variables": effort.variables,
+        "constraints": effort.constraints,
+        "solver": effort.solver,
+        "solver_gap": optimum.gap,
+    }
+
+
+def _heights(up: HalfTrees, down: HalfTrees) -> dict[str, Any]:
+    """Return how many trees there are and how high: heights of both halves add up."""
+    return {
+        "trees": sum(up.forest.weight.tolist()),
+        "height": largest_height(up.forest) + largest_height(down.forest),
+        "mean_height": float(Fraction(mean_height(up.forest) + mean_height(down.forest))),
+    }
+
+
+METHOD = Method(
+    name="allreduce_lp",
+    kind="exact",
+    synthesize=synthesize,
+    options=AllreduceLpOptions,
+    capabilities=Capabilities((Kind.ALLREDUCE,), Groups.NONE),
+    size_dependent=size_dependent,
+    summary="in-trees and out-trees that are optimal together, by a linear program; any network",
+)

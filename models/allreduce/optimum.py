@@ -1,0 +1,247 @@
+r"""The optimum of linear program (B.5): exact where its rationals are not too long.
+
+Small networks are solved by the Pyomo model as it stands (`models.allreduce.solved_model`), others from cut
+to cut: solve the program over the cuts and routes known (`models.allreduce.cuts`); find the cuts that its
+solution breaks, by max-flow, and the routes that its lengths leave too short; and again, until there are
+none. The solver's basis then gives the vertex in rationals. From it come, in integers, a lower bound on the
+time (`cut_proof`) and capacities and roots whose trees take exactly so long (`Shares`). Where the two do not
+meet they are an interval that holds all the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from models.allreduce.certificate import (
+    FINE,
+    Effort,
+    Optimum,
+    Shares,
+    WeightedCut,
+    crossed,
+    halves_of,
+    on_grid,
+    proven_optimum,
+    tightest,
+    whole_solutions,
+)
+from models.allreduce.cuts import Arcs, Cuts, Master, broken_cuts, grown, master, shortest_routes
+from models.allreduce.solved_model import model_optimum, num_variables
+from models.allreduce.vertex import basic_solution
+from models.solvers import SolverResult, Start, find_backend, solve
+from models.solvers.features import Feature
+from topologies.errors import InputError, NoSchedule, Unsupported
+from topologies.exact import FloatArray
+from topologies.topology import Topology
+
+WAYS = ("auto", "model", "cuts")
+
+MOST_VARIABLES = 5_000
+"""The largest model that ``auto`` takes. To build it, solve it by HiGHS and prove the answer takes 1.1 s of
+processor time with 4,976 variables (`mesh:4x6`), 0.6 s with 4,180 (`torus:4x5`), 0.3 s with 4,336
+(`mi250:1`), and 2.0 s with 5,435 (`mesh:5x5`)."""
+
+MOST_ROUNDS = 1000
+
+TOLERANCE = 1e-7
+"""Relative: what a cut or a route must be short of to be added."""
+
+
+def allreduce_optimum(
+    topology: Topology,
+    parts: Sequence[Sequence[int]] = (),
+    solver: str = "highs",
+    options: Any = None,
+    time_limit: float | None = None,
+    by: str = "auto",
+) -> Optimum:
+    """Return the optimum of (B.5).
+
+    Parameters
+    ----------
+    topology
+        Any network.
+    parts
+        Sets of nodes whose cuts are likely to matter, such as a partition that bounds.
+    solver, options
+        As `models.solvers.solve`. One that returns a basis gives exact optima, others intervals.
+    time_limit
+        Seconds; what is proven by then is returned.
+    by
+        ``model``: the Pyomo model, as it stands. ``cuts``: from cut to cut, which is faster. ``auto``: the
+        model where it has up to `MOST_VARIABLES` variables, and the cuts elsewhere and where the model's
+        answer is not exact.
+
+    Raises
+    ------
+    InputError
+        If the solver is unknown or not installed, or the options are another solver's.
+    Unsupported
+        If ``model`` is too large for the time limit.
+    NoSchedule
+        If the time, or a limit in the options, is over before anything is proven.
+
+    Examples
+    --------
+    >>> from topologies.families import mesh
+    >>> found = allreduce_optimum(mesh(3, 3))
+    >>> found.exact, found.upper * 50 * 10**9
+    (True, Fraction(2, 3))
+    """
+    backend = find_backend(solver, [Feature.LP, Feature.DUALS])
+    chosen = backend.options() if options is None else options
+    if by == "model":
+        return model_optimum(topology, solver, chosen, time_limit)
+    if by == "auto" and num_variables(topology) <= MOST_VARIABLES:
+        with suppress(NoSchedule, Unsupported):
+            found = model_optimum(topology, solver, chosen, time_limit)
+            if found.exact:
+                return found
+    return _optimum_by_cuts(
+        _Search(topology, solver, chosen, Arcs.of(topology), Cuts.of(topology, parts), time_limit)
+    )
+
+
+def _optimum_by_cuts(search: _Search) -> Optimum:
+    while True:
+        ended = search.solve()
+        last = ended or search.effort.rounds >= MOST_ROUNDS
+        if not last and search.extend():
+            continue
+        found = search.proven()
+        if found.exact or last or not search.learn(found.shares):
+            return found
+
+
+@dataclass
+class _Search:
+    """What is known so far: arcs and cuts, and the last program that was solved."""
+
+    topology: Topology
+    solver: str
+    options: Any
+    arcs: Arcs
+    cuts: Cuts
+    time_limit: float | None
+    program: Master | None = None
+    result: SolverResult | None = None
+    effort: Effort = field(default_factory=lambda: Effort("linear program (B.5), by its cuts"))
+    begin: float = field(default_factory=time.monotonic)
+
+    def solve(self) -> bool:
+        """Solve the program over the cuts and arcs known; return whether a limit ended it.
+
+        Then the last program that was solved still stands.
+        """
+        begin = time.perf_counter()
+        program = master(self.arcs, self.cuts)
+        start = None
+        if self.result is not None and self.result.outcome.basis is not None:
+            start = Start(basis=grown(self.result.outcome.basis, program.model))
+        self.effort.build_s += time.perf_counter() - begin
+        result = solve(program.model, self.solver, self._limited(), start=start)
+        self.effort.rounds += 1
+        self.effort.solve_s += result.solve_s
+        self.effort.solver = f"{result.solver} {result.version}"
+        if result.values is None or result.duals is None:
+            if self.result is None:
+                raise NoSchedule(
+                    f"allreduce_lp on {self.topology.name}: {result.solver} stopped with "
+                    f"'{result.termination}' before anything was proven; raise its limits"
+                )
+            return True
+        self.effort.variables, self.effort.constraints = result.columns, result.rows
+        self.program, self.result = program, result
+        return False
+
+    def _limited(self) -> Any:
+        """Return the options with what is left of the time."""
+        if self.time_limit is None:
+            return self.options
+        left = max(self.time_limit - (time.monotonic() - self.begin), 1e-3)
+        own = self.options.time_limit
+        return replace(self.options, time_limit=left if own is None else min(own, left))
+
+    def extend(self) -> bool:
+        """Add the cuts and routes that the solution needs; return whether there were any."""
+        begin, (x, y) = time.perf_counter(), self._solution
+        near = on_grid(x, FINE)
+        parts = list(halves_of(self.arcs, near))
+        more = self.topology.num_switches > 0 and self._add_routes(y)
+        slack = max(1, int(TOLERANCE * sum(near[: self.topology.num_ranks])))
+        for half, part in enumerate(parts):
+            for inside in broken_cuts(part, slack):
+                more |= self.cuts.add(half, inside)
+        self.effort.build_s += time.perf_counter() - begin
+        return more
+
+    def learn(self, shares: Shares) -> bool:
+        """Add the cuts that keep a solution's trees from fitting; return whether any was new."""
+        added = [self.cuts.add(half, inside) for half, inside in shares.broken]
+        return any(added)
+
+    def _add_routes(self, duals: FloatArray) -> bool:
+        """Add a shortest route for each pair that more weight crosses than it is long."""
+        links, ranks = self.topology.num_links, self.topology.num_ranks
+        weighed = map(WeightedCut, self.cuts.half, duals[links:].tolist(), self.cuts.inside)
+        needed = crossed((cut for cut in weighed if cut.weight > 0), np.zeros((2, ranks, ranks)))
+        short = [
+            route
+            for length, route in shortest_routes(self.topology, duals[:links].tolist())
+            if needed[self.topology.source[route[0]], self.topology.target[route[-1]]] > length + TOLERANCE
+        ]
+        added = [self.arcs.add(route) for route in short]
+        return any(added)
+
+    def proven(self) -> Optimum:
+        """Return what the last solution proves: its vertex in rationals, or else the best of its values."""
+        found = self._vertex()
+        if found is None:
+            found = tightest(
+                self.topology, (self._optimum(x, y) for x, y in whole_solutions(*self._solution))
+            )
+        return found
+
+    @property
+    def _solution(self) -> tuple[FloatArray, FloatArray]:
+        """Values and row duals for all columns and rows there are now, none negative."""
+        if self.result is None or self.result.values is None or self.result.duals is None:
+            raise NoSchedule(f"allreduce_lp on {self.topology.name}: nothing is solved yet")
+        columns = self.topology.num_ranks + 2 * len(self.arcs)
+        rows = self.topology.num_links + len(self.cuts)
+        return _padded(self.result.values, columns), _padded(self.result.duals, rows)
+
+    def _vertex(self) -> Optimum | None:
+        """Return what the exact vertex proves; None without a basis, or if its rationals are too long."""
+        program, result = self.program, self.result
+        if program is None or result is None or result.outcome.basis is None:
+            return None
+        cost = (program.model.cost > 0).astype(int).tolist()
+        right = np.zeros(program.model.num_rows, dtype=np.int64)
+        right[: self.topology.num_links] = program.bandwidth
+        exact = basic_solution(program.matrix, result.outcome.basis, right.tolist(), cost)
+        if exact is None or min(exact[0][0]) < 0:
+            return None
+        (x, _), (y, _) = exact
+        columns = self.topology.num_ranks + 2 * len(self.arcs)
+        try:
+            return self._optimum([*x, *[0] * (columns - len(x))], y)
+        except InputError:  # numbers beyond 64 bits
+            return None
+
+    def _optimum(self, x: Sequence[int], y: Sequence[int]) -> Optimum | None:
+        links = self.topology.num_links
+        weights = [*y[links:], *[0] * (links + len(self.cuts) - len(y))]
+        return proven_optimum(self.arcs, self.cuts, x, (weights, y[:links]), self.effort)
+
+
+def _padded(values: FloatArray, count: int) -> FloatArray:
+    padded = np.zeros(count)
+    padded[: len(values)] = np.maximum(values, 0.0)
+    return padded

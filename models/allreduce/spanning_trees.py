@@ -1,0 +1,438 @@
+r"""Spanning trees within undirected capacities, of the largest total weight there is: the strength σ.
+
+The graph: a tree edge {u, v} carries the tree's data once from u to v and once from v to u, so of the
+capacity between two ranks the trees can use the less of both directions. On a network without switches
+whose pairs have equal capacity in both nothing is lost. Elsewhere this is a heuristic: of unequal pairs the
+excess is left unused; switches are first removed as ForestColl does (dissertation B.5.2), at the capacities
+of an optimal allgather.
+
+The exact packing: Nash-Williams and Tutte say that it exists; it is found in two steps. With k = σ times
+the denominator of σ, and capacities scaled alike, `topologies.strength.orient` accepts k (n - 1) units of
+capacity and gives each unit a direction, so that every rank but the root takes in k, and every set of ranks
+without the root at least k. By Edmonds' theorem k out-trees of the root then fit the directed amounts, and
+`topologies.packing` finds them, alike ones together. An out-tree is a spanning tree whose edges all have
+capacity for it in one direction or the other.
+
+Each tree is then rooted anew at its centre, which is what its data is reduced to: the least height that it
+can have.
+
+For large graphs trees are made one after the other along the edges that are loaded least: each tree is a
+minimum spanning tree by the loads over capacities that the trees before it left (Thorup, Combinatorica
+2007; Plotkin, Shmoys and Tardos' multiplicative weights in their limit, where lengths are compared only by
+the load). The largest load over capacity, per tree, falls towards 1 / σ; the trees stop once it is near
+enough. That it is, is checked exactly against the strength, whatever the loads in between were.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numba import njit
+
+from models.allreduce.products import factors, is_even_path, product_forest, spine_forest
+from models.bounds.bottleneck_cut import bottleneck_cut
+from topologies.errors import InputError, NoSchedule
+from topologies.exact import Int32Array, Int64Array, frozen
+from topologies.forest import Forest, LogicalNetwork
+from topologies.heights import depths, mean_height
+from topologies.packing import pack_counts, pair_capacities
+from topologies.scaling import tree_capacities
+from topologies.splitting import remove_switches
+from topologies.spreading import spread_switches
+from topologies.strength import Graph, connected, orient, strength, undirected
+from topologies.topology import Topology
+
+MOST_EXACT = 3 * 10**8
+"""Nodes squared times trees that are packed exactly unasked; a 40x40 mesh has 2 x 10^8 and takes 12 s."""
+
+EPSILON = Fraction(1, 100)
+"""How near to the bound larger packings are, unasked."""
+
+MOST_ENTRIES = 1 << 27
+"""Trees times nodes of the largest packing; greedy trees that are not near by then do not come near soon."""
+
+_ROUNDING = 1e-12
+"""Of loads over capacities, which are summed in doubles."""
+
+
+@dataclass(frozen=True, eq=False)
+class TreeNetwork:
+    """What trees are packed in.
+
+    Parameters
+    ----------
+    graph
+        The ranks; of each pair the capacity that it has both ways.
+    arcs
+        The same capacities, one way or more.
+    unit
+        Bytes per second of a capacity of 1.
+    symmetric
+        Whether the graph has all that the network has: no switches, and equal capacities both ways.
+    """
+
+    graph: Graph
+    arcs: LogicalNetwork
+    unit: Fraction
+    symmetric: bool
+
+
+def tree_network(topology: Topology) -> TreeNetwork | None:
+    """Return the graph of the capacities that all pairs of ranks have both ways; None if it is not connected.
+
+    Raises
+    ------
+    InputError
+        If there are switches and their removal needs more trees than `topologies.scaling` allows.
+
+    Examples
+    --------
+    >>> from topologies.families import ring
+    >>> tree_network(ring(4)).graph.capacity
+    array([1, 1, 1, 1])
+    """
+    arcs, unit = _direct(topology) if not topology.num_switches else _without_switches(topology)
+    tails, heads, capacity = pair_capacities(arcs)
+    back = _reverse_capacities(arcs.num_ranks, tails, heads, capacity)
+    graph = undirected(arcs.num_ranks, tails, heads, np.minimum(capacity, back))
+    graph = graph._replace(capacity=graph.capacity // 2)
+    if not connected(graph):
+        return None
+    even = bool((capacity == back).all()) and not topology.num_switches
+    return TreeNetwork(graph, arcs, unit, even)
+
+
+def _reverse_capacities(ranks: int, tails: Int32Array, heads: Int32Array, capacity: Int64Array) -> Int64Array:
+    """Return for each pair (u, v) the capacity of (v, u); pairs stand sorted."""
+    keys = tails.astype(np.int64) * ranks + heads
+    turned = heads.astype(np.int64) * ranks + tails
+    place = np.minimum(np.searchsorted(keys, turned), len(keys) - 1)
+    return np.where(keys[place] == turned, capacity[place], 0)
+
+
+def _direct(topology: Topology) -> tuple[LogicalNetwork, Fraction]:
+    """Return every link as an arc of its own."""
+    common = int(np.gcd.reduce(topology.bandwidth.numerators))
+    links = np.arange(topology.num_links + 1)
+    capacity = topology.bandwidth.numerators // common
+    ends = (topology.source, topology.target)
+    arcs = LogicalNetwork(topology.num_ranks, *ends, capacity, links, frozen(links[:-1], np.int32))
+    return arcs, Fraction(common, topology.bandwidth.denominator)
+
+
+def _without_switches(topology: Topology) -> tuple[LogicalNetwork, Fraction]:
+    """Return arcs between ranks over routes through the switches, as an optimal allgather has them."""
+    ratio = bottleneck_cut(topology, [1] * topology.num_ranks).ratio
+    k, capacity = tree_capacities(topology, ratio)
+    arcs = spread_switches(topology, capacity, k)
+    if arcs is None:
+        arcs = remove_switches(topology, capacity, k, [1] * topology.num_ranks)
+    return arcs, topology.bandwidth[0] / int(capacity[0])
+
+
+@dataclass(frozen=True, eq=False)
+class Packing:
+    """Spanning trees of a graph.
+
+    Parameters
+    ----------
+    forest
+        Alike trees in one row, rooted at a centre.
+    ratio
+        The largest load over capacity of an edge when each tree moves its share (weight over the total
+        weight) of 1: at least 1 / σ.
+    bound
+        1 / σ.
+    """
+
+    forest: Forest
+    ratio: Fraction
+    bound: Fraction
+
+    @property
+    def gap(self) -> Fraction:
+        """How much larger than 1 / σ the ratio is."""
+        return self.ratio / self.bound - 1
+
+
+def pack(graph: Graph, epsilon: Fraction | None = None, *, products: bool = True) -> Packing:
+    """Return spanning trees whose ratio is 1 / σ, or within 1 + ε of it.
+
+    Parameters
+    ----------
+    graph
+        The undirected capacities.
+    epsilon
+        ε; 0: exact. None: exact where that is quick, as `MOST_EXACT` says, else `EPSILON`.
+    products
+        Whether the trees of a product may be made of those of its factors, if they are as good, and lower.
+
+    Raises
+    ------
+    InputError
+        If the graph is not connected, or the capacities are too far apart for 64 bits.
+    NoSchedule
+        If too many trees would be needed for this ε.
+
+    Examples
+    --------
+    >>> from topologies.strength import undirected
+    >>> triangle = undirected(3, [0, 1, 2], [1, 2, 0], [1, 1, 1])
+    >>> found = pack(triangle)  # three paths, each half of an edge's capacity
+    >>> found.ratio, len(found.forest)
+    (Fraction(2, 3), 3)
+    """
+    sigma = strength(graph).value
+    of_factors = _of_factors(graph, epsilon) if products else None
+    if of_factors is not None and of_factors.ratio * sigma > 1:
+        of_factors = None
+    slow = graph.num_nodes**2 * min(sigma.numerator, len(graph.capacity)) > MOST_EXACT
+    if of_factors is not None and slow:
+        return of_factors
+    within = epsilon if epsilon is not None else EPSILON if slow else Fraction(0)
+    forest = greedy_trees(graph, 1 / sigma, within) if within else _packed(graph, sigma, middle(graph))
+    forest = centred(forest)
+    if of_factors is not None and mean_height(of_factors.forest) <= mean_height(forest):
+        return of_factors
+    return Packing(forest, load_ratio(graph, forest), 1 / sigma)
+
+
+def _of_factors(graph: Graph, epsilon: Fraction | None) -> Packing | None:
+    """Return the trees of a product from those of its factors; None if it is none."""
+    split = factors(graph)
+    if split is None or not all(connected(factor) for factor in split):
+        return None
+    one, other = (pack(factor, epsilon) for factor in split)
+    sizes = (split[0].num_nodes, split[1].num_nodes)
+    forest = product_forest(sizes, (one.forest, other.forest), (one.ratio, other.ratio))
+    if forest is None or len(forest) * graph.num_nodes > MOST_ENTRIES:
+        return None
+    forest = centred(forest)
+    return Packing(forest, load_ratio(graph, forest), 1 / strength(graph).value)
+
+
+def spine_packing(graph: Graph) -> Packing | None:
+    """Return the trees with two spines, of which all links have use from start to end, if they are optimal.
+
+    Returns
+    -------
+    Packing or None
+        None where the graph is no product of two even paths, or its trees do not attain 1 / σ.
+
+    Examples
+    --------
+    >>> from topologies.strength import undirected
+    >>> mesh = undirected(4, [0, 2, 0, 1], [1, 3, 2, 3], [1, 1, 1, 1])
+    >>> spine_packing(mesh).ratio
+    Fraction(3, 4)
+    """
+    split = factors(graph)
+    if split is None or not all(is_even_path(factor) for factor in split):
+        return None
+    forest = spine_forest(split)
+    if forest is None or len(forest) * graph.num_nodes > MOST_ENTRIES:
+        return None
+    forest = centred(forest)
+    ratio, bound = load_ratio(graph, forest), 1 / strength(graph).value
+    return Packing(forest, ratio, bound) if ratio == bound else None
+
+
+def _packed(graph: Graph, sigma: Fraction, root: int) -> Forest:
+    """Return out-trees of the root."""
+    found = orient(graph, sigma, root)
+    ends = np.concatenate([graph.ends, graph.ends[::-1]], axis=1)
+    capacity = np.concatenate([found.forward, found.backward])
+    used = capacity > 0
+    arcs = np.arange(used.sum() + 1)
+    tails, heads = ends[:, used]
+    routes = frozen(arcs[:-1], np.int32)
+    network = LogicalNetwork(graph.num_nodes, tails, heads, capacity[used], arcs, routes)
+    counts = np.zeros(graph.num_nodes, dtype=np.int64)
+    counts[root] = sigma.numerator
+    return pack_counts(network, counts)
+
+
+def middle(graph: Graph) -> int:
+    """Return a node that is as near as can be to both ends of a long shortest path."""
+    ends = np.concatenate([graph.ends, graph.ends[::-1]], axis=1)
+    arcs = np.argsort(ends[0], kind="stable")
+    first = np.searchsorted(ends[0][arcs], np.arange(graph.num_nodes + 1))
+    hops = [_hops(first, ends[1][arcs], 0)]
+    for _ in range(2):
+        hops.append(_hops(first, ends[1][arcs], int(hops[-1].argmax())))
+    return int(np.maximum(hops[-1], hops[-2]).argmin())
+
+
+def load_ratio(graph: Graph, forest: Forest) -> Fraction:
+    """Return the largest load over capacity of an edge, each tree moving its share of 1, exactly.
+
+    Raises
+    ------
+    InputError
+        If a tree uses a pair that no edge joins.
+    """
+    n = graph.num_nodes
+    keys = graph.ends[0].astype(np.int64) * n + graph.ends[1]
+    load = np.zeros(len(keys) + 1, dtype=np.int64)
+    for parent, weight in zip(forest.parent, forest.weight, strict=True):
+        child = np.flatnonzero(parent >= 0)
+        above = parent[child].astype(np.int64)
+        used = np.minimum(child, above) * n + np.maximum(child, above)
+        place = np.searchsorted(keys, used)
+        if not np.array_equal(np.append(keys, -1)[place], used):
+            raise InputError("trees: one uses a pair of ranks that no edge joins")
+        load[place] += weight
+    total = sum(forest.weight.tolist())
+    worst = {(int(a), int(b)) for a, b in zip(load[:-1], graph.capacity, strict=True)}
+    return max(Fraction(a, b) for a, b in worst) / total
+
+
+def centred(forest: Forest) -> Forest:
+    """Return the trees rooted at their centres, alike ones in one row, the heaviest and then lowest first."""
+    parent = forest.parent.copy()
+    root, height = _centre(parent)
+    keys, first, place = np.unique(parent, axis=0, return_index=True, return_inverse=True)
+    weight = np.zeros(len(keys), dtype=np.int64)
+    np.add.at(weight, place.ravel(), forest.weight)
+    order = np.lexsort((first, height[first], root[first]))
+    return Forest(root[first][order], weight[order], keys[order])
+
+
+@njit(cache=True)
+def _hops(first: Int64Array, other: Int32Array, origin: int) -> Int32Array:
+    """Return hops from the origin; all nodes are reached."""
+    hops = np.full(len(first) - 1, -1, dtype=np.int32)
+    queue = np.empty(len(hops), dtype=np.int32)
+    hops[origin], queue[0], count = 0, origin, 1
+    for done in range(len(hops)):
+        node = queue[done]
+        for arc in range(first[node], first[node + 1]):
+            if hops[other[arc]] < 0:
+                hops[other[arc]] = hops[node] + 1
+                queue[count] = other[arc]
+                count += 1
+    return hops
+
+
+@njit(cache=True)
+def _centre(parent: Int32Array) -> tuple[Int32Array, Int32Array]:
+    """Turn each tree to be rooted at the middle of its longest path; return roots and heights."""
+    trees = len(parent)
+    roots, heights = np.empty(trees, dtype=np.int32), np.empty(trees, dtype=np.int32)
+    for tree in range(trees):
+        far = np.argmax(depths(parent[tree]))
+        _turn(parent[tree], far)
+        end = np.argmax(depths(parent[tree]))
+        length, node = 0, end
+        while parent[tree, node] >= 0:
+            node, length = parent[tree, node], length + 1
+        node = end
+        for _ in range(length // 2):
+            node = parent[tree, node]
+        _turn(parent[tree], node)
+        roots[tree], heights[tree] = node, length - length // 2
+    return roots, heights
+
+
+@njit(cache=True)
+def _turn(parent: Int32Array, root: int) -> None:
+    """Root a tree at another node: the parents on the way from there to the old root change places."""
+    node, before = root, -1
+    while node >= 0:
+        parent[node], before, node = before, node, parent[node]
+
+
+def greedy_trees(graph: Graph, bound: Fraction, epsilon: Fraction) -> Forest:
+    """Return trees of weight 1 that load no edge over (1 + ε) times the bound, each moving its share of 1.
+
+    Parameters
+    ----------
+    graph
+        Connected.
+    bound
+        1 / σ.
+    epsilon
+        Positive.
+
+    Raises
+    ------
+    NoSchedule
+        If too many trees would be needed.
+
+    Examples
+    --------
+    >>> from topologies.strength import undirected
+    >>> triangle = undirected(3, [0, 1, 2], [1, 2, 0], [1, 1, 1])
+    >>> len(greedy_trees(triangle, Fraction(2, 3), Fraction(1, 100)))
+    3
+    """
+    n, most = graph.num_nodes, MOST_ENTRIES // graph.num_nodes
+    target = float(bound * (1 + epsilon)) * (1 - _ROUNDING)
+    rng = np.random.default_rng(0)
+    load = np.zeros(len(graph.capacity))
+    trees: list[Int32Array] = []
+    while (load / graph.capacity).max() > target * len(trees) or not trees:
+        if len(trees) == most:
+            raise NoSchedule(
+                f"allreduce_trees: {most} trees on {n} ranks do not come within {epsilon} of the bound; "
+                "give a larger epsilon"
+            )
+        # Among equal loads a random order: the trees differ, and no edge is preferred.
+        order = np.argsort((load + rng.random(len(load))) / graph.capacity)
+        chosen = _spanning(n, graph.ends, order)
+        load[chosen] += 1
+        trees.append(_hung(n, graph.ends[0, chosen], graph.ends[1, chosen]))
+    return Forest(frozen([0] * len(trees), np.int32), frozen([1] * len(trees), np.int64), np.stack(trees))
+
+
+@njit(cache=True)
+def _spanning(n: int, ends: Int32Array, order: Int64Array) -> Int64Array:
+    """Return the edges of a spanning tree, taken in this order (Kruskal)."""
+    above = np.arange(n)
+    chosen = np.empty(n - 1, dtype=np.int64)
+    count = 0
+    for edge in order:
+        one, other = ends[0, edge], ends[1, edge]
+        while above[one] != one:
+            above[one] = above[above[one]]
+            one = above[one]
+        while above[other] != other:
+            above[other] = above[above[other]]
+            other = above[other]
+        if one != other:
+            above[one] = other
+            chosen[count] = edge
+            count += 1
+            if count == n - 1:
+                break
+    return chosen
+
+
+@njit(cache=True)
+def _hung(n: int, one: Int32Array, other: Int32Array) -> Int32Array:
+    """Return the parents of the tree with these edges, rooted at node 0."""
+    degree = np.zeros(n + 1, dtype=np.int64)
+    for edge in range(n - 1):
+        degree[one[edge] + 1] += 1
+        degree[other[edge] + 1] += 1
+    first = np.cumsum(degree)
+    place = first[:-1].copy()
+    near = np.empty(2 * (n - 1), dtype=np.int32)
+    for edge in range(n - 1):
+        a, b = one[edge], other[edge]
+        near[place[a]], near[place[b]] = b, a
+        place[a] += 1
+        place[b] += 1
+    queue = np.empty(n, dtype=np.int32)
+    parent = np.full(n, -2, dtype=np.int32)
+    parent[0], queue[0], count = -1, 0, 1
+    for done in range(n):
+        node = queue[done]
+        for slot in range(first[node], first[node + 1]):
+            if parent[near[slot]] == -2:
+                parent[near[slot]] = node
+                queue[count] = near[slot]
+                count += 1
+    return parent

@@ -1,0 +1,257 @@
+r"""From an optimum of (B.5) to whole in-trees and out-trees: how many, which, and lower ones as good.
+
+The exact optimum is met by as many trees as its rationals have common parts (B.7, last paragraph). For a
+given number K of trees the roots get K x_v / Σx, rounded so that they add up to K (largest remainders first).
+The arcs get ⌊U·c⌋, with the smallest U of each half at which the trees fit: that is at least what rounding
+all down to multiples of 1/k gives, and trees are never lost. U is found from cut to cut, as in
+`models.forestcoll.fixed_k`. Each half is then packed by ForestColl's construction (B.5.3), the in-trees as
+out-trees of the arcs turned round.
+
+The vertex of (B.5) at which a solver ends has its roots and capacities anywhere among the optimal ones, so
+that its trees may be high. Where spanning trees of the network's strength, or ForestColl's trees for both
+halves (dissertation 4.5.7), have a congestion that equals the optimum, they are optimal solutions of (B.5)
+too, and mostly much lower: a height is hops between ranks, and each costs α.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from models.allreduce.certificate import Shares, halves
+from models.allreduce.cuts import BROADCAST, REDUCE, Arcs, Half
+from models.allreduce.trees_method import METHOD as ALLREDUCE_TREES
+from models.allreduce.trees_method import AllreduceTreesOptions
+from models.forestcoll import METHOD as FORESTCOLL
+from models.forestcoll import ForestcollOptions
+from schedules.collective import Collective
+from schedules.cost import congestion
+from schedules.intervals import (
+    IntervalTransfers,
+    interval_schedule,
+    joined_routes,
+    line_width,
+    tree_transfers,
+)
+from schedules.method import Method, Problem
+from schedules.schedule import Schedule
+from topologies.errors import InputError, NoSchedule, Unsupported
+from topologies.exact import INT64_MAX, BoolArray, Int64Array, offsets_of
+from topologies.forest import Forest, LogicalNetwork
+from topologies.growing import grow_trees
+from topologies.heights import largest_height, mean_height
+from topologies.packing import pack_counts
+from topologies.topology import Topology
+
+FEW = 1000
+"""Trees, where none are asked for and the optimum is not known exactly or needs too many."""
+
+SEARCHED = 2**12
+"""Trees times ranks up to which low trees are searched for: about a second."""
+
+MOST_RANKS = 128
+"""Ranks up to which ForestColl's trees are made besides: a few seconds."""
+
+_MOST = INT64_MAX >> 8
+"""Capacities and trees together; the packing's max-flows need the spare bits."""
+
+
+@dataclass(frozen=True, eq=False)
+class TreePlan:
+    """How many trees.
+
+    Parameters
+    ----------
+    roots
+        int64, shape (ranks,): of each rank, as many in-trees as out-trees.
+    capacity
+        int64, shape (2, arcs): of each half's arcs.
+    """
+
+    roots: Int64Array
+    capacity: Int64Array
+
+
+def exact_plan(shares: Shares) -> TreePlan | None:
+    """Return the trees that attain the shares exactly; None if θ is not 1 or they do not fit 64 bits."""
+    common = int(np.gcd(np.gcd.reduce(shares.roots), np.gcd.reduce(shares.capacity, axis=None)))
+    total = sum(shares.roots.tolist()) + sum(shares.capacity.ravel().tolist())
+    if shares.theta != 1 or total // common > _MOST:
+        return None
+    return TreePlan(shares.roots // common, shares.capacity // common)
+
+
+def rounded_plan(shares: Shares, trees: int) -> TreePlan:
+    """Return a plan of so many trees of each half."""
+    roots = _apportioned(shares.roots.tolist(), trees)
+    rounded = [_fitting(half, roots) for half in halves(shares)]
+    return TreePlan(roots, np.stack(rounded))
+
+
+def _apportioned(x: list[int], trees: int) -> Int64Array:
+    """Return whole numbers in proportion to x that add up, by largest remainders."""
+    total = sum(x)
+    counts = [value * trees // total for value in x]
+    last = sorted(range(len(x)), key=lambda v: (-(x[v] * trees % total), v))
+    for v in last[: trees - sum(counts)]:
+        counts[v] += 1
+    return np.array(counts, dtype=np.int64)
+
+
+def _fitting(half: Half, roots: Int64Array) -> Int64Array:
+    """Return ⌊U·c⌋ at the smallest U at which every set lets out as many trees as start in it."""
+    total, source = int(roots.sum()), len(roots)
+    density = Fraction(0)
+    for inside in np.concatenate([np.eye(source, dtype=bool), ~np.eye(source, dtype=bool)]):
+        density = _raised(half, inside, int(roots[inside].sum()), density)
+    while True:
+        capacity = _floors(half, density)
+        network = replace(half, capacity=capacity, roots=roots).network()
+        network.absorb(source)
+        for sink in range(source):
+            if network.grow(sink, total) < total:
+                inside = network.cut()[:source]
+                density = _raised(half, inside, int(roots[inside].sum()), density)
+                break
+            network.absorb(sink)
+        else:
+            return capacity
+
+
+def _floors(half: Half, density: Fraction) -> Int64Array:
+    p, q = density.numerator, density.denominator
+    return np.array([c * p // q for c in half.capacity.tolist()], dtype=np.int64)
+
+
+def _raised(half: Half, inside: BoolArray, needed: int, density: Fraction) -> Fraction:
+    """Return the smallest U, at least `density`, at which the arcs out of a set carry `needed` trees."""
+    exits = half.capacity[inside[half.tails] & ~inside[half.heads]].tolist()
+    exits = [capacity for capacity in exits if capacity]
+    if not needed:
+        return density
+    density = max(density, Fraction(needed, sum(exits)))
+    while sum(math.floor(density * c) for c in exits) < needed:
+        density = min(Fraction(math.floor(density * c) + 1, c) for c in exits)
+    return density
+
+
+class HalfTrees(NamedTuple):
+    """One half: arcs, and trees over them; a parent is where data comes from, or in in-trees goes to."""
+
+    arcs: LogicalNetwork
+    forest: Forest
+
+
+def packed_trees(arcs: Arcs, plan: TreePlan) -> tuple[HalfTrees, HalfTrees]:
+    """Return the in-trees and the out-trees; in-trees are packed as out-trees of the arcs turned round.
+
+    Raises
+    ------
+    InputError
+        If the trees do not fit the capacities.
+    """
+    rising, falling = plan.capacity[REDUCE], plan.capacity[BROADCAST]
+    forward = _network(arcs, falling)
+    in_trees = _forest(_network(arcs, rising, turned=True), plan)
+    return HalfTrees(_network(arcs, rising), in_trees), HalfTrees(forward, _forest(forward, plan))
+
+
+def _network(arcs: Arcs, capacity: Int64Array, *, turned: bool = False) -> LogicalNetwork:
+    """Return the arcs with a capacity, their ends exchanged if turned round."""
+    used = capacity > 0
+    tails, heads = (arcs.heads, arcs.tails) if turned else (arcs.tails, arcs.heads)
+    routes = [arcs.routes[arc] for arc in np.flatnonzero(used).tolist()]
+    links = [link for route in routes for link in route]
+    offsets = offsets_of([len(route) for route in routes])
+    ranks = arcs.topology.num_ranks
+    return LogicalNetwork(ranks, tails[used], heads[used], capacity[used], offsets, np.array(links, np.int32))
+
+
+def _forest(network: LogicalNetwork, plan: TreePlan) -> Forest:
+    """Return the lower of the trees that a search finds, if it does, and those of the exact algorithm."""
+    exact = pack_counts(network, plan.roots)
+    few = int(plan.roots.sum()) * network.num_ranks <= SEARCHED
+    k = int(np.gcd.reduce(plan.roots))
+    found = grow_trees(network, k, plan.roots.tolist()) if few else None
+    return min((forest for forest in (found, exact) if forest is not None), key=_height)
+
+
+def _height(forest: Forest) -> tuple[int, Fraction, int]:
+    return largest_height(forest), mean_height(forest), len(forest)
+
+
+def allreduce_schedule(topology: Topology, what: Collective, up: HalfTrees, down: HalfTrees) -> Schedule:
+    """Return the flow schedule that reduces up the in-trees and broadcasts down the out-trees.
+
+    A root's in-trees divide its interval of M among them, and so do its out-trees, not in the same places.
+
+    Parameters
+    ----------
+    topology
+        The physical network.
+    what
+        An allreduce in one group of all ranks.
+    up, down
+        As many trees of each root up as down; no arc carries more than its capacity. The parents of in-trees
+        are where data goes to.
+
+    Raises
+    ------
+    NoSchedule
+        If the sizes do not fit 64 bits.
+    TuttiError
+        If the trees do not fit the arcs.
+    """
+    units = sum(up.forest.weight.tolist())
+    width = line_width(what, units)
+    if width > INT64_MAX // 4:
+        raise NoSchedule(
+            f"allreduce_lp on {topology.name}: cutting {what} for {units} trees needs sizes beyond 64 bits; "
+            "fix the number of trees, such as --option trees=100"
+        )
+    rising = tree_transfers(*up, up=True, down=False)
+    falling = tree_transfers(*down, up=False, down=True)
+    falling = falling._replace(arc=falling.arc + len(up.arcs.tails))
+    joined = zip(rising, falling, strict=True)
+    moved = IntervalTransfers(*(np.concatenate(both) for both in joined)).merged().scaled(width // units)
+    return interval_schedule(topology, what, moved, width, joined_routes(up.arcs, down.arcs))[0]
+
+
+def lowest(problem: Problem, own: Sequence[Schedule], optimum: Fraction) -> list[Schedule]:
+    """Return for each of one's own schedules that of the lowest trees, its own or others as good; each once.
+
+    Parameters
+    ----------
+    problem
+        An allreduce of all ranks.
+    own
+        Schedules whose congestion is the optimum, with the heights of their trees among their `stats`.
+    optimum
+        T / M, s/B.
+    """
+    as_good = [other for other in _others(problem) if congestion(other) == optimum]
+    chosen = [min((each, *as_good), key=schedule_height) for each in own]
+    return list({id(schedule): schedule for schedule in chosen}.values())
+
+
+def schedule_height(schedule: Schedule) -> tuple[int, float, int]:
+    """Return the hops up and down the highest trees and on average, and the number of transfers."""
+    return schedule.stats["height"], schedule.stats["mean_height"], len(schedule)
+
+
+def _others(problem: Problem) -> Iterator[Schedule]:
+    """Yield other methods' schedules of this problem: trees, over switches that only forward."""
+    problem, rng = Problem(problem.topology, problem.collective), np.random.default_rng(0)
+    others: list[tuple[Method, Any]] = [(ALLREDUCE_TREES, AllreduceTreesOptions(timed=False))]
+    if problem.topology.num_ranks <= MOST_RANKS:
+        others.append((FORESTCOLL, ForestcollOptions(multicast=False, search="newton")))
+    for method, options in others:
+        with suppress(Unsupported, InputError, NoSchedule):
+            method.supports(problem, options)
+            yield method.synthesize(problem, options, rng)

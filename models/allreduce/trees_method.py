@@ -1,0 +1,188 @@
+r"""Allreduce over spanning trees whose congestion is the partition bound, where links are alike both ways.
+
+For every partition P of the ranks T ≥ M · 2(|P| - 1) / cap(P) (`models.bounds.check`). On a network without
+switches whose pairs have equal capacity both ways, cap(P) is twice the undirected capacity, and the largest
+such bound is M / σ, σ being the strength. Spanning trees of total weight σ fit (Nash-Williams, Tutte); each
+takes its share of M, reduces it to its root and broadcasts it, which uses each direction of each of its edges
+once. So no link carries more than its bandwidth times M / σ, and the bound is met. For a given size each link
+gets an order in which it sends pieces of that (`trees_timed`).
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from models.allreduce.grids import cube_of, grid_packing
+from models.allreduce.spanning_trees import Packing, TreeNetwork, pack, spine_packing, tree_network
+from models.allreduce.ticks import FarApartError, flow_seconds
+from models.allreduce.trees_timed import can_be_timed, rounds_are_worth_it, timed_schedule
+from schedules.capabilities import Capabilities, Groups, Switches
+from schedules.collective import Collective, Kind
+from schedules.intervals import interval_schedule, line_width, tree_transfers
+from schedules.method import Method, Problem
+from schedules.schedule import Routes, Schedule
+from schedules.simulate import simulate
+from topologies.errors import InputError, NoSchedule
+from topologies.exact import INT64_MAX
+from topologies.forest import LogicalNetwork
+from topologies.heights import largest_height, mean_height
+from topologies.topology import Topology
+
+CLOSE = 1e-3
+"""A flow so near to its congestion, relatively, is not tried to be shortened."""
+LEAST_EPSILON = Fraction(1, 10**6)
+"""Greedy trees come no nearer in floating point, in any time worth waiting."""
+
+
+@dataclass(frozen=True)
+class AllreduceTreesOptions:
+    """Options of the packing.
+
+    Parameters
+    ----------
+    epsilon
+        How far, relative to the bound, the congestion may be from it: 0 packs exactly, more is faster on
+        large networks. None: 0 where an exact packing is quick, else 1/100.
+    products
+        Whether a Cartesian product gets the low trees of its factors where these are as good.
+    timed
+        Whether messages get their places in time, for the size asked, where `can_be_timed`; else, or where no
+        size is given, the schedule is a flow for any size.
+
+    Raises
+    ------
+    InputError
+        If `epsilon` is not in 0..1, below 1.
+    """
+
+    epsilon: Fraction | None = None
+    products: bool = True
+    timed: bool = True
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        given = self.epsilon
+        if given is not None and not 0 <= given < 1:
+            raise InputError(f"allreduce_trees option epsilon is {given}; it must be at least 0 and below 1")
+        if given is not None and 0 < given < LEAST_EPSILON:
+            least = f"0 (exact) or at least {float(LEAST_EPSILON):g}"
+            raise InputError(f"allreduce_trees option epsilon is {float(given):g}; it must be {least}")
+
+
+def size_dependent(problem: Problem, options: AllreduceTreesOptions) -> bool:
+    """Whether messages are given places in time, which depend on the size."""
+    return options.timed and can_be_timed(problem.topology)
+
+
+def synthesize(problem: Problem, options: AllreduceTreesOptions, rng: np.random.Generator) -> Schedule:
+    """Return a schedule whose congestion is the partition bound, where pairs are alike both ways.
+
+    Without a size it is a flow; with one, where messages can be given places in time, the shorter of both.
+
+    Raises
+    ------
+    Unsupported
+        As `METHOD.supports`.
+    InputError
+        If capacities are too far apart for 64 bits.
+    NoSchedule
+        If the table would be too large, or switches leave no links both ways that join all ranks.
+    """
+    METHOD.supports(problem, options)
+    topology, begin = problem.topology, time.perf_counter()
+    network = tree_network(topology)
+    if network is None:
+        raise NoSchedule(
+            f"allreduce_trees on {topology.name}: without its switches no links both ways join all ranks"
+        )
+    packing = pack(network.graph, options.epsilon, products=options.products)
+    packed = time.perf_counter()
+    schedule = trees_schedule(topology, problem.collective, network.arcs, packing)
+    if problem.size is not None and size_dependent(problem, options):
+        schedule, packing = _timed(problem, network, (schedule, packing), options)
+    stats = {
+        "packing_s": packed - begin,
+        "build_s": time.perf_counter() - packed,
+        "trees": len(packing.forest),
+        "height": 2 * largest_height(packing.forest),
+        "mean_height": float(2 * mean_height(packing.forest)),
+    }
+    claims = {"congestion": packing.ratio / network.unit} if network.symmetric else {}
+    return schedule.replace(claims=claims, stats=stats)
+
+
+def trees_schedule(topology: Topology, what: Collective, arcs: LogicalNetwork, packing: Packing) -> Schedule:
+    """Return the flow schedule that reduces every tree's part of M to its root and broadcasts it from there.
+
+    Parameters
+    ----------
+    topology
+        The physical network.
+    what
+        An allreduce in one group of all ranks.
+    arcs
+        Routes between ranks.
+    packing
+        Spanning trees whose edges all have an arc each way. An arc gets at most its capacity times the ratio.
+
+    Raises
+    ------
+    NoSchedule
+        If the table would be too large, or the cuts do not fit 64 bits.
+    """
+    units = sum(packing.forest.weight.tolist())
+    load = units * packing.ratio  # on a capacity of 1
+    scale = line_width(what, units, units * load.denominator) // units
+    most = int(load * scale) * max(arcs.capacity.tolist())
+    if max(units * scale, most) > INT64_MAX // 4:
+        raise NoSchedule(
+            f"allreduce_trees on {topology.name}: cutting {what} for {units} trees needs sizes beyond 64 bits"
+        )
+    moved = tree_transfers(arcs, packing.forest, up=True, down=True, scale=scale, load=int(load * scale))
+    routes = Routes(arcs.offsets, arcs.links)
+    return interval_schedule(topology, what, moved.in_turn(), units * scale, routes)[0]
+
+
+def _timed(
+    problem: Problem, network: TreeNetwork, flow: tuple[Schedule, Packing], options: AllreduceTreesOptions
+) -> tuple[Schedule, Packing]:
+    """Return the schedule of the problem's size with places in time, if it is shorter than the flow."""
+    size, packing = Fraction(problem.size or 0), flow[1]
+    shortest = flow_seconds(flow[0], size)
+    if shortest <= packing.ratio / network.unit * size * (1 + CLOSE):
+        return flow
+    try:
+        found = timed_schedule(problem, network, *_candidates(problem, network, packing, options))
+    except FarApartError:
+        return flow
+    return flow if found is None or shortest < simulate(found[0], size).time else found
+
+
+def _candidates(
+    problem: Problem, network: TreeNetwork, packing: Packing, options: AllreduceTreesOptions
+) -> tuple[list[Packing], Packing | None]:
+    """Return the trees that are tried: packings as good as the first, and those for large messages."""
+    if not options.products or options.epsilon:
+        return [packing], None
+    spines = spine_packing(network.graph)
+    even = None
+    if cube_of(network.graph) is not None and rounds_are_worth_it(problem, packing):
+        even = grid_packing(network.graph)
+    return [packing] if spines is None else [packing, spines], even
+
+
+METHOD = Method(
+    name="allreduce_trees",
+    kind="exact",
+    synthesize=synthesize,
+    options=AllreduceTreesOptions,
+    capabilities=Capabilities(
+        (Kind.ALLREDUCE,), Groups.NONE, switches=Switches.EULERIAN, one_way_links=False
+    ),
+    size_dependent=size_dependent,
+    summary="spanning trees that meet the partition bound of allreduce, where links are alike both ways",
+)

@@ -1,0 +1,376 @@
+r"""Trees' parts of M in pieces, and when each link sends which: an allreduce for one size, in the time clock.
+
+A piece of s bytes on links of bandwidth b needs about α + s/b for each hop up a tree and down again; a link
+that only broadcasts waits so long for the first, one that only reduces is idle so long at the end. With P
+pieces in all, d hops up and down, and a share q of the pieces on each link, the time is about
+
+.. math::
+
+    \text{bound} + \alpha q P + d \frac{M}{b P},
+
+least at :math:`P = \sqrt{d M / (\alpha q b)}`, where nothing else can be sent meanwhile. Numbers of pieces
+around that are tried, as long as they help. Trees with leaves towards all sides (`spines`) fill the waiting
+time: their time comes near to bound + α q P, and P may be smaller, as long as pieces come back from the roots
+in time.
+
+Where every link sends leaves' data long enough (`grids`), no link is idle if messages are so small that a
+piece is back before that ends. That takes a number of rounds that depends on the trees' heights alone, about
+`ROUNDS_A_HOP` for each hop up and down, and the time is bound + α times that number.
+
+The pieces of all trees take turns. A piece has its moment at the root, at even distances; an event at depth h
+is due h hops before it upwards, and after it downwards, and that is its priority in `listing`, where each
+piece is a message, and in `rounds`, where links that are alike send several pieces together.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from models.allreduce.listing import Events, Hung, hung, list_schedule
+from models.allreduce.rounds import Load, batches, in_rounds, moving, starts
+from models.allreduce.spanning_trees import Packing, TreeNetwork
+from models.allreduce.ticks import check_reach, message_ticks
+from schedules.intervals import IntervalTransfers as Legs
+from schedules.intervals import interval_schedule as flow_of
+from schedules.method import Problem
+from schedules.schedule import Clock, Schedule
+from topologies.exact import INT64_MAX, Int64Array, offsets_of
+from topologies.forest import Forest
+from topologies.heights import depths, largest_height, mean_height
+from topologies.topology import Topology
+
+MOST_EVENTS = 2**21
+"""Pieces times ranks of the largest list schedule that is tried, a few seconds' worth."""
+
+PASSES = 2
+MOST_TOGETHER = 4
+"""Pieces in a message."""
+MOST_IN_SEVERAL = 2**19
+"""Pieces times ranks up to which messages of two pieces and more are tried."""
+ROUNDS_A_HOP = 10
+"""About so many rounds for each hop of a tree, up and down, and few links are idle (measured: 8 to 11)."""
+MOST_A_TREE = 6
+"""Pieces of an alike tree's part, where it has several hundred like it."""
+LEAST_ROUNDS_GAIN = 4
+"""The bound is at least so many times what these rounds cost, for them to be worth trying."""
+MOST_COMPARED = 2**15
+"""Guessed pieces times ranks up to which links that are alike are tried without rounds too."""
+_STEPS = 24
+"""Steps from the guess, at most: factors of the square root, or fourth root, of 2."""
+_FEW = 2**20
+"""M has so many units at least where pieces cannot be cut evenly: then they differ by one."""
+_MOMENTS = 2**20
+
+
+class _Pieces(NamedTuple):
+    """Piece i is units begin[i] to end[i] - 1 of M, of a tree, at the root at moment[i] / `_MOMENTS`."""
+
+    units: int
+    tree: Int64Array
+    begin: Int64Array
+    end: Int64Array
+    moment: Int64Array
+
+
+class _Parts(NamedTuple):
+    """What is cut: the trees' parts of M, one after the other, if M is a multiple of so many units."""
+
+    problem: Problem
+    forest: Forest
+    ratio: Fraction
+    trees: Hung
+    units: int
+
+    @property
+    def num_trees(self) -> int:
+        """How many alike trees there are, those of one row counted by their weight."""
+        return sum(self.forest.weight.tolist())
+
+    @property
+    def scarce(self) -> bool:
+        """Whether there cannot be as many pieces as alike trees."""
+        return self.num_trees > MOST_EVENTS // self.problem.topology.num_ranks
+
+    @property
+    def alike(self) -> bool:
+        """Whether all links have the same α and bandwidth."""
+        return _alike(self.problem.topology)
+
+
+class _Made(NamedTuple):
+    """A schedule of pieces.
+
+    Starts in ticks, as `list_schedule` returns them; its time; about how many pieces were tried, and how many
+    together in a message.
+    """
+
+    pieces: _Pieces
+    start: Int64Array
+    tick: Fraction
+    seconds: Fraction
+    tried: tuple[int, int]
+
+
+def _alike(topology: Topology) -> bool:
+    return all(len(np.unique(cost.numerators)) == 1 for cost in (topology.alpha, topology.bandwidth))
+
+
+def can_be_timed(topology: Topology) -> bool:
+    """Whether messages can be given places in time: no switches, and at most one link from a rank to another.
+
+    Examples
+    --------
+    >>> from topologies.families import ring
+    >>> can_be_timed(ring(4))
+    True
+    """
+    pair = topology.source.astype(np.int64) * topology.num_nodes + topology.target
+    return not topology.num_switches and len(np.unique(pair)) == len(pair)
+
+
+def rounds_are_worth_it(problem: Problem, packing: Packing) -> bool:
+    """Whether so large messages that α hardly counts are still enough of them to keep all links busy."""
+    topology, rounds = problem.topology, 2 * ROUNDS_A_HOP * mean_height(packing.forest)
+    if not _alike(topology):
+        return False
+    pieces = MOST_IN_SEVERAL // topology.num_ranks
+    seconds = _size(problem) / topology.bandwidth[0]
+    return (
+        pieces * packing.ratio > 2 * rounds
+        and seconds * packing.ratio > LEAST_ROUNDS_GAIN * rounds * topology.alpha[0]
+    )
+
+
+def timed_schedule(
+    problem: Problem, network: TreeNetwork, packings: list[Packing], even: Packing | None = None
+) -> tuple[Schedule, Packing] | None:
+    """Return the shortest schedule found in the time clock, and its trees; None if all would be too large.
+
+    Parameters
+    ----------
+    problem
+        An allreduce of all ranks, with a size, where `can_be_timed`.
+    network
+        What the trees are in.
+    packings
+        The trees, one packing or another. Later ones have more trees, and are better where these have pieces
+        enough; the search ends with the first one that has.
+    even
+        Trees with leaves towards all sides, for messages of many pieces, where links are alike.
+
+    Raises
+    ------
+    FarApartError
+        If one clock can't count both the shortest message and the whole.
+    """
+    found: list[tuple[_Parts, _Made, Packing]] = []
+    if even is not None and (parts := _parts(problem, even)) is not None:
+        found.append((parts, _in_large_messages(parts), even))
+    for packing in reversed(packings):
+        parts = _parts(problem, packing)
+        if parts is None or (parts.scarce and packing is not packings[0]):
+            continue
+        guess = _good_number(problem, network, packing)
+        found.append((parts, _shortest(parts, guess), packing))
+        if guess >= parts.num_trees:
+            break
+    if not found:
+        return None
+    parts, made, packing = min(found, key=lambda each: each[1].seconds)
+    return _table(parts, made), packing
+
+
+def _parts(problem: Problem, packing: Packing) -> _Parts | None:
+    """Return what is to be cut; None if one piece a tree is too much."""
+    topology, forest = problem.topology, packing.forest
+    total = sum(forest.weight.tolist())
+    units = math.lcm(problem.collective.items.share.reduced.denominator, total)
+    most = MOST_EVENTS // topology.num_ranks
+    if units > INT64_MAX // ((most + 1) * _FEW) or len(forest) > most:
+        return None
+    pairs = zip(topology.source.tolist(), topology.target.tolist(), strict=True)
+    trees = hung(forest.parent, {pair: link for link, pair in enumerate(pairs)})
+    return _Parts(problem, forest, packing.ratio, trees, units)
+
+
+def _good_number(problem: Problem, network: TreeNetwork, packing: Packing) -> float:
+    """Return about how many pieces are best, as the module's docstring says, for links of mean α."""
+    alpha = float(problem.topology.alpha.floats.mean())
+    seconds = float(_size(problem) / network.unit) / float(np.median(network.graph.capacity))
+    share = float(packing.ratio) * float(np.median(network.graph.capacity))
+    hops = 2 * largest_height(packing.forest)
+    return math.sqrt(hops * seconds / (alpha * share)) if alpha > 0 else float(MOST_EVENTS)
+
+
+def _size(problem: Problem) -> Fraction:
+    return Fraction(0) if problem.size is None else Fraction(problem.size)
+
+
+def _shortest(parts: _Parts, guess: float) -> _Made:
+    """Search numbers of pieces around the guess: one by one, and in rounds where links are alike."""
+    if not parts.alike:
+        return _walk(parts, guess, _attempt(parts, guess, 0))
+    made = _walk(parts, guess, _attempt(parts, guess, 1))
+    for together in range(2, MOST_TOGETHER + 1):
+        count, before = made.tried
+        if count // before * together * parts.problem.topology.num_ranks > MOST_IN_SEVERAL:
+            break
+        made = _walk(parts, count / before * together, made, together)
+    if guess * parts.problem.topology.num_ranks > MOST_COMPARED and guess >= parts.num_trees:
+        return made
+    return min(made, _walk(parts, guess, _attempt(parts, guess, 0)), key=lambda either: either.seconds)
+
+
+def _in_large_messages(parts: _Parts) -> _Made:
+    """Search how many pieces go together, from a good number on, first more of them and then fewer."""
+    choices = _full_rounds(parts)
+    rounds = sorted(choices)
+    good = 2 * ROUNDS_A_HOP * mean_height(parts.forest)
+    first = min(range(len(rounds)), key=lambda place: abs(rounds[place] - good))
+    best = _attempt(parts, *choices[rounds[first]])
+    for others in (rounds[:first][::-1], rounds[first + 1 :]):
+        before = best
+        for number in others:
+            made = _attempt(parts, *choices[number])
+            if made.seconds >= best.seconds:
+                break
+            best = made
+        if best is not before:
+            break
+    return best
+
+
+def _full_rounds(parts: _Parts) -> dict[int, tuple[int, int]]:
+    """Return for numbers of rounds, all messages full, how many pieces are needed, and together."""
+    trees, ranks = parts.num_trees, parts.problem.topology.num_ranks
+    most = max(1, min(MOST_A_TREE, MOST_IN_SEVERAL // (ranks * trees)))
+    found = {}
+    for times in range((most + 1) // 2, most + 1):
+        share = math.ceil(trees * times * parts.ratio)
+        for together in range(1, share + 1):
+            if share % together == 0:
+                found[share // together] = (trees * times, together)
+    return found
+
+
+def _walk(parts: _Parts, guess: float, best: _Made, together: int | None = None) -> _Made:
+    """Try more pieces than guessed as long as that helps, then fewer.
+
+    A message has `together` pieces, 0: one, not in rounds; None: as the best so far.
+    """
+    together = best.tried[1] if together is None else together
+    step = 2 ** (1 / 4 if together > 1 else 1 / 2)
+    for powers in (range(_STEPS), range(-1, -_STEPS, -1)):
+        numbers = [_number(parts, guess * step**power, together) for power in powers]
+        for number in dict.fromkeys(numbers):
+            if best.tried == (number, together) or _least(parts, number, together) >= best.seconds:
+                continue
+            made = _attempt(parts, number, together)
+            if made.seconds >= best.seconds:
+                break
+            best = made
+    return best
+
+
+def _attempt(parts: _Parts, guess: float, together: int) -> _Made:
+    """Make a schedule of about so many pieces, several together in rounds, or (0) one by one."""
+    number = _number(parts, guess, together)
+    pieces = _cut(parts, number)
+    made = _rounds(parts, pieces, together) if together else _listed(parts, pieces)
+    return made._replace(tried=(number, together))
+
+
+def _least(parts: _Parts, count: int, together: int) -> Fraction:
+    """Return for how long the busiest link holds so many pieces' messages, if links are alike; else 0."""
+    if not parts.alike:
+        return Fraction(0)
+    topology, messages = parts.problem.topology, Fraction(count, max(together, 1))
+    return parts.ratio * (messages * topology.alpha[0] + _size(parts.problem) / topology.bandwidth[0])
+
+
+def _number(parts: _Parts, guess: float, together: int) -> int:
+    """Return a possible number of pieces; for rounds a multiple of the trees, if it can be, so all alike."""
+    trees, most = parts.num_trees, MOST_EVENTS // parts.problem.topology.num_ranks
+    if together and round(guess / trees) and trees <= most:
+        return trees * min(round(guess / trees), most // trees)
+    return round(min(max(guess, len(parts.forest)), most))
+
+
+def _cut(parts: _Parts, count: int) -> _Pieces:
+    """Cut each tree's part into pieces as even as can be, about `count` in all; the trees take turns."""
+    weight = parts.forest.weight
+    total = int(weight.sum())
+    pieces = np.maximum((2 * count * weight + total) // (2 * total), 1)
+    even = math.lcm(*np.unique(pieces).tolist())
+    units = parts.units * (even if even <= count * _FEW else _FEW)
+    part = weight * (units // total)
+    tree = np.repeat(np.arange(len(weight)), pieces)
+    place = np.arange(len(tree)) - np.repeat(offsets_of(pieces)[:-1], pieces)
+    before = np.repeat(offsets_of(part)[:-1], pieces)
+    begin = before + place * part[tree] // pieces[tree]
+    end = before + (place + 1) * part[tree] // pieces[tree]
+    moment = (2 * place + 1) * _MOMENTS // (2 * pieces[tree])
+    order = np.argsort(moment, kind="stable")
+    return _Pieces(units, tree[order], begin[order], end[order], moment[order])
+
+
+def _listed(parts: _Parts, pieces: _Pieces) -> _Made:
+    """Return the list schedule of these pieces, each a message of its own."""
+    topology, trees = parts.problem.topology, parts.trees
+    links = moving(trees, pieces.tree)
+    amounts, amount = np.unique(pieces.end - pieces.begin, return_inverse=True)
+    kind, table, tick = message_ticks(topology, amounts, _size(parts.problem) / pieces.units)
+    ticks = table[kind[links], amount[None, :, None]]
+    moves = links >= 0
+    busy = np.bincount(links[moves], weights=ticks[moves])
+    check_reach(float(ticks[moves].sum(dtype=np.float64)))  # no event starts later
+    priority = _priority(parts, pieces, int(busy.max()), int(ticks[moves].mean()))
+    events = Events(pieces.tree, ticks, priority)
+    start = list_schedule(trees, events, topology.num_links, PASSES)
+    return _Made(pieces, start, tick, tick * int((start + ticks)[moves].max()), (len(pieces.tree), 0))
+
+
+def _rounds(parts: _Parts, pieces: _Pieces, together: int) -> _Made:
+    """Return the schedule in rounds of these pieces, so many together in a message."""
+    topology, trees = parts.problem.topology, parts.trees
+    amount = pieces.end - pieces.begin
+    load = Load(pieces.tree, amount, together * int(amount.max()))
+    links = moving(trees, pieces.tree)
+    busy = np.bincount(links[links >= 0])
+    priority = _priority(parts, pieces, int(busy.max()), together)
+    found = in_rounds(trees, load, priority, topology.num_links, PASSES)
+    made = batches(trees, load, found, topology.num_links)
+    amounts, which = np.unique(made.amount, return_inverse=True)
+    kind, table, tick = message_ticks(topology, amounts, _size(parts.problem) / pieces.units)
+    held = table[kind[made.link], which]
+    check_reach(float(held.sum(dtype=np.float64)))
+    start, end = starts(trees, pieces.tree, made, held)
+    return _Made(pieces, start, tick, tick * end, (len(pieces.tree), together))
+
+
+def _priority(parts: _Parts, pieces: _Pieces, length: int, hop: int) -> Int64Array:
+    """Return when events are due, where all takes `length` and a hop takes `hop`, in `_MOMENTS`."""
+    check_reach(float(length) * _MOMENTS, float(hop) * _MOMENTS * parts.problem.topology.num_ranks)
+    moment = pieces.moment * length
+    depth = np.stack([depths(parent) for parent in parts.forest.parent])[pieces.tree]
+    early = depth * hop * _MOMENTS
+    return np.stack([moment[:, None] - early, moment[:, None] + early])
+
+
+def _table(parts: _Parts, made: _Made) -> Schedule:
+    """Return the rows of the events, by start."""
+    trees, pieces = parts.trees, made.pieces
+    links = np.stack([trees.up[pieces.tree], trees.down[pieces.tree]])
+    down, piece, node = np.nonzero(links >= 0)
+    start = made.start[down, piece, node]
+    order = np.argsort(start, kind="stable")
+    down, piece, node = down[order], piece[order], node[order]
+    legs = Legs(
+        pieces.begin[piece], pieces.end[piece], links[down, piece, node].astype(np.int64), 2 * down - 1
+    )
+    rows, leg = flow_of(parts.problem.topology, parts.problem.collective, legs, pieces.units)
+    return rows.replace(clock=Clock.TIME, order=start[order][leg], tick=made.tick, size=_size(parts.problem))

@@ -1,0 +1,306 @@
+"""The buffer as a line: trees move intervals of M, and chunks lie between the places where any of them ends.
+
+M is a line of so many units, on which the items of the collective lie one after the other. A tree of weight w
+has w units of it; what an edge of a tree moves is an interval over an arc, or over several arcs that join the
+same two ranks, by their room. The line is cut where an item or an interval ends, so each interval is a run of
+chunks of every item that it meets. An item without a size is one chunk of size 0, which goes where the unit
+goes at which the item would begin.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from schedules.collective import Collective
+from schedules.schedule import Chunks, Clock, Routes, Schedule
+from topologies.errors import NoSchedule, TuttiError
+from topologies.exact import Int32Array, Int64Array, offsets_of
+from topologies.forest import Forest, LogicalNetwork
+from topologies.heights import depths
+from topologies.topology import Topology
+
+MOST_TRANSFERS = 5 * 10**7
+"""A table takes about 60 bytes a row while it is made; every rank sends every item twice: 5,000 ranks."""
+
+
+class IntervalTransfers(NamedTuple):
+    """Transfers of intervals of the line: int64, shape (transfers,).
+
+    Parameters
+    ----------
+    begin, end
+        The units begin to end - 1.
+    arc
+        The route that they go over.
+    turn
+        The depth of the tree edge's child, negative if it reduces: all in replay order if sorted by it.
+    """
+
+    begin: Int64Array
+    end: Int64Array
+    arc: Int64Array
+    turn: Int64Array
+
+    def in_turn(self) -> IntervalTransfers:
+        """Return them in replay order: reductions from the deepest on, then copies from the root on."""
+        order = np.argsort(self.turn, kind="stable")
+        return IntervalTransfers(*(column[order] for column in self))
+
+    def merged(self) -> IntervalTransfers:
+        """Return them in replay order, those of one turn over one arc that continue each other as one."""
+        turn, arc, begin, end = self.turn, self.arc, self.begin, self.end
+        order = np.lexsort((begin, arc, turn))
+        turn, arc, begin, end = turn[order], arc[order], begin[order], end[order]
+        new = np.ones(len(turn), dtype=np.bool_)
+        new[1:] = (turn[1:] != turn[:-1]) | (arc[1:] != arc[:-1]) | (begin[1:] != end[:-1])
+        first = np.flatnonzero(new)
+        last = np.append(first[1:], len(new)) - 1
+        return IntervalTransfers(begin[first], end[last], arc[first], turn[first])
+
+    def scaled(self, scale: int) -> IntervalTransfers:
+        """Return the same on a line with so many units for each."""
+        return self._replace(begin=self.begin * scale, end=self.end * scale)
+
+
+class _PairArcs(NamedTuple):
+    """Arcs by pair of ranks: those of pair keys[i] = tail * N + head are arc[first[i] : first[i + 1]].
+
+    `room` says what each may still carry, in the order of `arc`.
+    """
+
+    keys: Int64Array
+    first: Int64Array
+    arc: Int64Array
+    room: Int64Array
+
+    @classmethod
+    def of(cls, network: LogicalNetwork, room: Int64Array) -> _PairArcs:
+        pair = network.tails.astype(np.int64) * network.num_ranks + network.heads
+        order = np.argsort(pair, kind="stable").astype(np.int64)
+        keys, first = np.unique(pair[order], return_index=True)
+        return cls(keys, np.append(first, len(pair)).astype(np.int64), order, room[order])
+
+
+def tree_transfers(
+    network: LogicalNetwork, forest: Forest, *, up: bool, down: bool, scale: int = 1, load: int | None = None
+) -> IntervalTransfers:
+    """Return what the edges of trees move, tree by tree: each has its interval of the line.
+
+    Parameters
+    ----------
+    network
+        The arcs. Those of a pair are filled in turn, as far as each one's room goes.
+    forest
+        The trees; a weight of 1 is `scale` units.
+    up, down
+        Whether edges carry their interval from the child to the parent, and from the parent to the child.
+    scale
+        Units that a weight of 1 has.
+    load
+        Units that a capacity of 1 has room for, the last arc of a pair taking what is left; None: `scale`,
+        and no arc takes more.
+
+    Raises
+    ------
+    TuttiError
+        If the arcs of a pair have too little room, or it has none.
+
+    Examples
+    --------
+    >>> path = LogicalNetwork(3, [0, 0, 1], [1, 1, 2], [1, 2, 3], [0, 1, 2, 3], [7, 8, 9])
+    >>> moved = tree_transfers(path, Forest([0], [2], [[-1, 0, 1]]), up=False, down=True)
+    >>> moved.arc.tolist(), moved.begin.tolist(), moved.end.tolist()  # half over each of two arcs, then all
+    ([0, 1, 2], [0, 1, 0], [1, 2, 2])
+    """
+    pairs = _PairArcs.of(network, network.capacity * (scale if load is None else load))
+    table, lacking = _lay(forest.parent, forest.weight * scale, pairs, up, down)
+    if lacking < 0 and load is None and (pairs.room < 0).any():
+        lacking = int(pairs.keys[np.searchsorted(pairs.first, np.argmin(pairs.room), side="right") - 1])
+    if lacking >= 0:
+        tail, head = divmod(lacking, network.num_ranks)
+        raise TuttiError(f"the trees need more capacity from rank {tail} to {head} than the arcs have")
+    return IntervalTransfers(*table)
+
+
+@njit(cache=True)
+def _lay(
+    parent: Int32Array, weight: Int64Array, pairs: _PairArcs, up: bool, down: bool
+) -> tuple[Int64Array, int]:
+    """Return begin, end, arc and turn of what tree edges move, and a pair without arcs or -1."""
+    trees, ranks = parent.shape
+    table = np.empty((4, 2 * trees * (ranks - 1) + len(pairs.arc)), dtype=np.int64)
+    place = pairs.first[:-1].copy()
+    rows, unit = 0, 0
+    for tree in range(trees):
+        depth = depths(parent[tree])
+        for child in range(ranks):
+            above = np.int64(parent[tree, child])
+            if above < 0:
+                continue
+            for reduces in (True, False):
+                if not (up if reduces else down):
+                    continue
+                key = child * ranks + above if reduces else above * ranks + child
+                which = np.searchsorted(pairs.keys, key)
+                if which == len(pairs.keys) or pairs.keys[which] != key:
+                    return table[:, :0].copy(), key
+                begin, end = unit, unit + weight[tree]
+                while begin < end:
+                    at = place[which]
+                    last = at + 1 == pairs.first[which + 1]
+                    part = end - begin if last else min(end - begin, pairs.room[at])
+                    if part > 0:
+                        table[0, rows], table[1, rows] = begin, begin + part
+                        table[2, rows] = pairs.arc[at]
+                        table[3, rows] = -depth[child] if reduces else depth[child]
+                        rows += 1
+                    begin += part
+                    pairs.room[at] -= part
+                    if pairs.room[at] <= 0 and not last:
+                        place[which] += 1
+        unit += weight[tree]
+    return table[:, :rows].copy(), -1
+
+
+def line_width(what: Collective, *widths: int) -> int:
+    """Return the least number of units in which items are whole, and lines of these widths too.
+
+    Examples
+    --------
+    >>> from schedules.collective import collective
+    >>> line_width(collective("allreduce", 4), 6)
+    12
+    """
+    return math.lcm(what.items.share.reduced.denominator, *widths)
+
+
+@dataclass(frozen=True, eq=False)
+class CutLine:
+    """The chunks of a line that is cut.
+
+    Parameters
+    ----------
+    width
+        How many units the line has.
+    start
+        int64, shape (chunks,): where each chunk begins, non-decreasing.
+    item, size
+        int32 and int64, shape (chunks,): the chunk table.
+    """
+
+    width: int
+    start: Int64Array
+    item: Int32Array
+    size: Int64Array
+
+    @classmethod
+    def of(cls, what: Collective, width: int, cuts: Int64Array) -> CutLine:
+        """Return the line cut at the ends of all items and at these places.
+
+        Parameters
+        ----------
+        what
+            Whose items lie on the line, in order.
+        width
+            A multiple of `line_width`.
+        cuts
+            int64, shape (cuts,): in any order.
+
+        Examples
+        --------
+        >>> from schedules.collective import collective
+        >>> line = CutLine.of(collective("allreduce", 2), 4, np.array([1, 4]))
+        >>> line.start.tolist(), line.item.tolist(), line.size.tolist()
+        ([0, 1, 2], [0, 0, 1], [1, 1, 2])
+        """
+        share = what.items.share.reduced
+        bounds = offsets_of(share.numerators) * (width // share.denominator)
+        cuts = np.union1d(bounds, cuts)
+        empty = np.flatnonzero(share.numerators == 0)
+        item = np.concatenate([np.searchsorted(bounds[1:], cuts[:-1], side="right"), empty])
+        start = np.concatenate([cuts[:-1], np.minimum(bounds[empty], width - 1)])
+        size = np.concatenate([np.diff(cuts), np.zeros(len(empty), dtype=np.int64)])
+        order = np.argsort(item, kind="stable")
+        return cls(width, start[order], item[order].astype(np.int32), size[order])
+
+    @property
+    def chunks(self) -> Chunks:
+        """The chunk table."""
+        return Chunks(self.item, self.size, self.width)
+
+    def each_chunk(self, begin: Int64Array, end: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """Return the chunks of intervals one by one, in their order, and the interval of each."""
+        first, last = np.searchsorted(self.start, begin), np.searchsorted(self.start, end)
+        interval = np.repeat(np.arange(len(first)), last - first)
+        return first[interval] + np.arange(len(interval)) - offsets_of(last - first)[interval], interval
+
+    def runs(self, begin: Int64Array, end: Int64Array) -> tuple[Int32Array, Int32Array, Int64Array]:
+        """Return what intervals have of each item that they meet: first chunk, number of chunks, interval."""
+        low, high = np.searchsorted(self.start, begin), np.searchsorted(self.start, end)
+        first = np.searchsorted(self.item, np.arange(self.item[-1] + 2))  # of each item
+        met = self.item[high - 1] - self.item[low] + 1
+        interval = np.repeat(np.arange(len(met)), met)
+        which = self.item[low][interval] + np.arange(len(interval)) - offsets_of(met)[interval]
+        chunk = np.maximum(first[which], low[interval])
+        count = np.minimum(first[which + 1], high[interval]) - chunk
+        return chunk.astype(np.int32), count.astype(np.int32), interval
+
+    def runs_in(self, begin: Int64Array, end: Int64Array) -> int:
+        """Return how many `runs` there are."""
+        low, high = np.searchsorted(self.start, begin), np.searchsorted(self.start, end)
+        return int((self.item[high - 1].astype(np.int64) - self.item[low] + 1).sum())
+
+
+def interval_schedule(
+    topology: Topology,
+    what: Collective,
+    transfers: IntervalTransfers,
+    width: int,
+    routes: Routes | None = None,
+) -> tuple[Schedule, Int64Array]:
+    """Return the flow schedule whose rows are runs of chunks, one item each, and the transfer of each row.
+
+    Parameters
+    ----------
+    topology, what
+        The network and the collective.
+    transfers
+        In replay order; those whose turn is negative reduce.
+    width
+        How many units the line has: a multiple of `line_width`.
+    routes
+        Of the arcs; None: each arc is the link of its number.
+
+    Raises
+    ------
+    NoSchedule
+        If the table would be too large.
+    """
+    line = CutLine.of(what, width, np.concatenate([transfers.begin, transfers.end]))
+    rows = line.runs_in(transfers.begin, transfers.end)
+    if rows > MOST_TRANSFERS:
+        raise NoSchedule(f"{what} on {topology.name}: {rows} transfers; a table has at most {MOST_TRANSFERS}")
+    chunk, count, transfer = line.runs(transfers.begin, transfers.end)
+    schedule = Schedule(
+        topology=topology,
+        collective=what,
+        clock=Clock.FLOW,
+        chunks=line.chunks,
+        chunk=chunk,
+        route=transfers.arc[transfer].astype(np.int32),
+        count=None if (count == 1).all() else count,
+        reduce=transfers.turn[transfer] < 0,
+        routes=routes,
+    )
+    return schedule, transfer
+
+
+def joined_routes(*networks: LogicalNetwork) -> Routes:
+    """Return the routes of all arcs, one network's after the other's."""
+    lengths = np.concatenate([np.diff(network.offsets) for network in networks])
+    return Routes(offsets_of(lengths), np.concatenate([network.links for network in networks]))
