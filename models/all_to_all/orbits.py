@@ -10,7 +10,9 @@ and H a subgroup with the same orbits of sources. The source h(s) then gets the 
 s, for every h in H, each divided by the number of elements that fix s. *The loads are right for any paths of
 the representatives:* H spreads what they load on an orbit O of links evenly over it, so the load of a link is
 (sum over s of weight_s load_s(O)) / |O|. H is as small as can be, often without an element but the identity
-that fixes a source: then a pair's paths are not multiplied.
+that fixes a source: then a pair's paths are not multiplied. Where they would be, each source may take the
+image by one element alone, of paths that add up to the averaged flow: all elements that map s to the source
+map that flow alike.
 
 **Few demands are split.** Minimize θ over shares x of each pair's paths,
 
@@ -64,8 +66,8 @@ BLOCK = 4000
 MOST_PATHS = 200_000
 """Paths of the largest flow whose shares are solved for: seconds."""
 
-MOST_SINGLE = 40_000
-"""Paths of all sources together whose shares are solved for: a second and a half."""
+MOST_SINGLE, SINGLE_BLOCK = 40_000, 8000
+"""Paths of all sources together whose shares are solved for, in larger blocks: up to two seconds."""
 
 NOTHING_LOST = 1e-9
 """Relative: what rounding may add to a time that is not known to be the optimum."""
@@ -164,8 +166,9 @@ def _paths(solved: OrbitOptimum) -> PathFlow | None:
         return fewer
     single = images.of_each(paths)
     if len(single) <= MOST_SINGLE:
-        nothing = Images.of(reduce_by(solved.problem.group.limited(1), solved.problem.whole))
-        single = single if nothing is None else fewer_paths(nothing, single, exact=solved.interval.exact)
+        identity = Images.of(reduce_by(solved.problem.group.limited(1), solved.problem.whole))
+        if identity is not None:
+            single = fewer_paths(identity, single, exact=solved.interval.exact, block=SINGLE_BLOCK)
     return min(fewer, single, key=len)
 
 
@@ -331,7 +334,7 @@ def just_enough(group: Group) -> Group:
     return Group(group.topology, frozen(group.nodes[kept], np.int32), frozen(group.links[kept], np.int32))
 
 
-def fewer_paths(images: Images, paths: PathFlow, *, exact: bool) -> PathFlow:
+def fewer_paths(images: Images, paths: PathFlow, *, exact: bool, block: int = BLOCK) -> PathFlow:
     """Return paths of the representatives that take no longer, and split fewer demands if that can be.
 
     Parameters
@@ -342,12 +345,14 @@ def fewer_paths(images: Images, paths: PathFlow, *, exact: bool) -> PathFlow:
         Of the representatives.
     exact
         Whether their time is the optimum, which must not grow at all.
+    block
+        Of how many paths, about, the shares are solved for at a time.
     """
     pair = _pairs(paths)
     if len(paths) > MOST_PATHS or len(paths) == pair[-1] + 1:
         return paths
     now = images.congestion(paths)
-    for parts, denominator in rounded_shares(_basic_shares(images, paths, pair), pair):
+    for parts, denominator in rounded_shares(_basic_shares(images, paths, pair, block), pair):
         found = _with_shares(paths, pair, np.array(parts, dtype=np.int64), denominator)
         most = now if exact else now * (1 + NOTHING_LOST)
         if len(found) < len(paths) and images.congestion(found) <= most:
@@ -376,13 +381,13 @@ def _with_shares(paths: PathFlow, pair: Int64Array, parts: Int64Array, denominat
     )
 
 
-def _basic_shares(images: Images, paths: PathFlow, pair: Int64Array) -> FloatArray:
+def _basic_shares(images: Images, paths: PathFlow, pair: Int64Array, block: int) -> FloatArray:
     """Return shares, float64 (paths,), that are basic solutions block by block, the others as they are."""
     loads = csc_array(_loads(images, paths))
     shares = paths.amounts / np.bincount(pair, weights=paths.amounts)[pair]
     starts = np.flatnonzero(np.diff(pair, prepend=-1))
     blocks = starts[
-        np.unique(np.searchsorted(starts, np.arange(0, len(paths), BLOCK)).clip(max=len(starts) - 1))
+        np.unique(np.searchsorted(starts, np.arange(0, len(paths), block)).clip(max=len(starts) - 1))
     ]
     for begin, end in itertools.pairwise([*blocks.tolist(), len(paths)]):
         others = loads @ shares - loads[:, begin:end] @ shares[begin:end]
