@@ -57,7 +57,7 @@ class OptimumOptions:
     gap
         Relative to the time found, at which to stop early.
     time_limit
-        Of the whole, a time with its unit; then the best schedule so far is returned, and what is proven.
+        For the whole, a time with its unit; then the best schedule so far is returned, and what is proven.
 
     Raises
     ------

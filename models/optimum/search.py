@@ -54,9 +54,9 @@ class TickLimits:
     Parameters
     ----------
     seconds
-        Of first schedules, model and CP-SAT together.
+        The time of first schedules, model and CP-SAT together.
     threads, seed
-        Of CP-SAT.
+        CP-SAT's.
     cuts
         Whether the project's lower bounds are constraints, and not only the longest route.
     gap

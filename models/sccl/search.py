@@ -303,7 +303,7 @@ def assigned(choices: Sequence[Sequence[int]], weights: Sequence[int]) -> list[i
     choices
         For each chunk the links that it may take; at least one.
     weights
-        Of the links: whole numbers.
+        The links' whole numbers.
     """
     rounds = -(-len(choices) // sum(weights))
     while True:

@@ -69,7 +69,7 @@ class Costs:
     def uses(self) -> list[dict[int, PortCost]]:
         """For each port, its logical links and how a chunk on each uses it.
 
-        Of ports with the same links those that never bind are left out.
+        A port that never binds, as another one with the same links does, is left out.
         """
         found = {
             tuple((k, self._use(k, port)) for k in users): None

@@ -106,7 +106,7 @@ class Demand:
     allowed
         bool (chunks, links).
     bytes
-        Of a chunk; exact.
+        A chunk's size; exact.
     symmetry
         Permutations under which transfers are alike.
     """

@@ -45,7 +45,7 @@ class LogicalLink:
     between
         Whether it joins two hosts.
     policy
-        Of the switch-hyperedge that it is in.
+        How many links of its switch-hyperedge are to be used.
     """
 
     source: int
@@ -65,7 +65,7 @@ class LogicalTopology:
     topology
         The network.
     name
-        Of the sketch, or of the network where there is none.
+        The sketch's, or the network's where there is none.
     links
         The logical links.
     host

@@ -52,7 +52,7 @@ class TacclOptions:
     tries
         How many disturbed orders of a routing are tried; None: as many as its size allows.
     solver
-        Of both mixed-integer programs: ``"highs"``, ``"scip"``, ``"cp-sat"`` or ``"gurobi"``.
+        What solves both mixed-integer programs: ``"highs"``, ``"scip"``, ``"cp-sat"`` or ``"gurobi"``.
     time_limit
         Seconds of the whole synthesis; None for no limit. After it the best schedule so far is returned.
     relative_gap

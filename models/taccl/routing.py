@@ -204,7 +204,7 @@ class Image(NamedTuple):
 def greedy_routing(costs: Costs, deadline: Deadline = NEVER) -> GreedyRouting | None:
     """Return a routing by cheapest paths; None if its symmetry contradicts it.
 
-    Of a chunk that is its own image the tree may not be; that is the contradiction. After the deadline no
+    A chunk may be its own image and its tree not; that is the contradiction. After the deadline no
     chunk is routed again.
     """
     demand = costs.demand

@@ -133,7 +133,7 @@ class RoutingModel:
     Parameters
     ----------
     costs, orbits
-        Of the demand.
+        What the demand's transfers cost, and which are alike.
     horizon
         U, in `Costs.unit`.
     m
@@ -152,7 +152,7 @@ class RoutingModel:
         Parameters
         ----------
         costs
-            Of the demand.
+            What the demand's transfers cost.
         horizon
             U: a routing that takes no longer is known.
         """
@@ -338,7 +338,7 @@ PortRow = tuple[tuple[int, float], ...]
 class PortRows(NamedTuple):
     """What holds ports: all transfers by port, those late by h, and those early by t.
 
-    Of the late and early rows with one left side only the tightest is here.
+    Late and early rows with one left side occur once, the tightest of them.
     """
 
     whole: dict[int, PortRow]

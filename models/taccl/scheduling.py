@@ -9,9 +9,15 @@ Orders are those of the heuristic ordering. With send and start of every chunk o
     not is_together[c, o] → send[o] ≥ send[c] + lat[c]   o after c on the link              (19)
     send[o] ≥ send[c] + lat[c]                           o after c on a port of a switch    (20), (21)
 
-Sets of the program: TRANSFERS, a chunk on a link each (o, c); JOINABLE, those on links that may join
-chunks; FOLLOWING, those of them that have one before them on their link; DEPENDENCIES (c, o), where o waits
-for c; NEIGHBOURS (p, c, o), where o follows c on port p. Chunks that are together are neighbours in the
+Sets of the program::
+
+    TRANSFERS     o           a chunk on a link; here c and o are transfers
+    JOINABLE      o           of these, those on links that may join chunks
+    FOLLOWING     o           of these, those that follow another, c, on their link
+    DEPENDENCIES  (c, o)      o waits for c
+    NEIGHBOURS    (p, c, o)   o follows c on port p
+
+Chunks that are together are neighbours in the
 order, so one binary for each pair of neighbours says it all: joined[o] = is_together[c, o] for the o that
 follows c, and is_together of any two is that of all neighbours in between. Let size[o] count the chunks of
 o's message up to o. By the names in the code::

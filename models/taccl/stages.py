@@ -62,11 +62,11 @@ class TimeShares:
     Parameters
     ----------
     half
-        Of a reduction before a spreading, and of a symmetric routing before a plain one.
+        What a reduction gets before a spreading, and a symmetric routing before a plain one.
     planning
-        Of routing and ordering, if contiguity is to be decided.
+        What routing and ordering get, if contiguity is to be decided.
     first, retry
-        Of a routing if others may follow, and of each of these.
+        What a routing gets if others may follow, and what each of these gets.
     effort
         Transfers that are ordered in disturbed orders at most, all tries together.
     tries
@@ -300,7 +300,7 @@ def schedule_of(
     number
         int64: the number of each of the transfers' chunks among all.
     reduces
-        Of each transfer, whether it adds.
+        Whether each transfer adds.
     """
     transfers = times.transfers
     pieces = math.lcm(*(len(transfers.logical.links[link].lanes) for link in set(transfers.link)))

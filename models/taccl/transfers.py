@@ -56,7 +56,7 @@ class MessageTicks:
     arrival
         From the start until they are at the destination.
     uses
-        Of each link of the route, in order.
+        How it uses the links of the route, in order.
     """
 
     arrival: int
@@ -77,9 +77,9 @@ class Transfers:
     logical
         The links.
     bytes
-        Of a chunk.
+        A chunk's size.
     chunk, link
-        Of each transfer.
+        Those of each transfer.
     before
         The transfers that each waits for.
     reduces

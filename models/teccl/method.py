@@ -76,7 +76,7 @@ class TecclOptions:
     solver
         A back-end for mixed-integer programs.
     time_limit
-        Of all solves, a time with its unit.
+        For all solves together, a time with its unit.
 
     Raises
     ------

@@ -427,7 +427,7 @@ class EpochProgram:
         transfers
             Legal, and over by the last epoch.
         variables
-            Of the built model, in the order of the values.
+            The built model's, in the order of the values.
         """
         lasts, ends = self.epochs.lasts, self.epochs.ends
         has = {(ends[e][1], c): k + lasts[e] for e, c, k in transfers}

@@ -32,7 +32,7 @@ class NetworkRoutes:
     Parameters
     ----------
     links
-        Of each route, in order; where all links are routes and nothing else is, route e is link e.
+        The links of each route, in order; where all links are routes and nothing else is, route e is link e.
     ends
         The nodes that it leaves and enters.
     """

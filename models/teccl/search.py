@@ -55,11 +55,11 @@ class EpochLimits:
     solver
         A back-end for mixed-integer programs.
     seconds
-        Of all solves together.
+        The time of all solves together.
     gap
         At which to stop, of the finish (or of the reward).
     seed
-        Of the solver.
+        The solver's.
     buffers
         Whether ranks store and forward.
     cuts
@@ -155,7 +155,7 @@ class EpochSchedule:
     proven
         No schedule in these epochs finishes earlier.
     cost
-        Of finding it.
+        What it took to find.
     stats
         More columns of a result row.
     """

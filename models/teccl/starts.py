@@ -37,7 +37,7 @@ def check_start(method: str, start: object, allowed: Collection[str]) -> None:
     method
         Whose option it is.
     start
-        As given.
+        The value that was given.
     allowed
         Names of methods, and what else the method knows.
 
@@ -120,7 +120,7 @@ def in_epochs(epochs: Epochs, schedule: Schedule) -> list[Transfer]:
     epochs
         The instance; chunks of the schedule that overlap one of its chunks count as that.
     schedule
-        Of the same collective on the same network, in any clock.
+        One of the same collective on the same network, in any clock.
 
     Raises
     ------
