@@ -135,7 +135,7 @@ class Worker:
     def fresh(cls, entry: str) -> Worker:
         """Start a new Python that runs ``"module:NAME"`` with a `Caller`: watched, and ready soon."""
         mine, theirs = Pipe()
-        with inherited():
+        with inherited(tracked=False):
             process = _FreshPython(theirs.fileno(), entry)
         theirs.close()
         return cls(process, mine, watched=True)
@@ -282,9 +282,16 @@ class _FreshPython:
 
 
 @contextlib.contextmanager
-def inherited() -> Iterator[None]:
-    """Make what is started find our modules, and not hear a Ctrl-C before it can ignore it."""
-    resource_tracker.ensure_running()  # else it starts below, and its start unblocks SIGINT again
+def inherited(*, tracked: bool = True) -> Iterator[None]:
+    """Make what is started find our modules, and not hear a Ctrl-C before it can ignore it.
+
+    Parameters
+    ----------
+    tracked
+        Whether it is started by `multiprocessing`, with its resource tracker.
+    """
+    if tracked:
+        resource_tracker.ensure_running()  # else it starts below, and its start unblocks SIGINT again
     path, old = os.environ.get("PYTHONPATH"), signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
     try:
