@@ -123,10 +123,10 @@ class Routes:
 
 
 class TransferColumns(NamedTuple):
-    """What goes where, as kernels take it: three columns of the transfer table; `count` may be empty."""
+    """What goes where, as kernels take it: three columns of the transfer table; `counts` may be empty."""
 
     chunk: Int32Array
-    count: Int32Array
+    counts: Int32Array
     route: Int32Array
 
 

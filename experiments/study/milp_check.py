@@ -43,9 +43,8 @@ def worth(model: CompiledModel, values: FloatArray) -> Fraction | None:
         if completed is None:
             return None
         rounded, tolerance = completed, KEPT
-    if not (
-        _within(rounded, (model.lower, model.upper), tolerance) and _rows_hold(model, rounded, tolerance)
-    ):
+    in_bounds = _within(rounded, model.lower, model.upper, tolerance)
+    if not (in_bounds and _rows_hold(model, rounded, tolerance)):
         return None
     used = np.flatnonzero(model.cost * rounded)
     terms = zip(model.cost[used].tolist(), rounded[used].tolist(), strict=True)

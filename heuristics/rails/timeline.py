@@ -89,7 +89,7 @@ class _Progress(NamedTuple):
 
     port: Port
     adapter: Adapter
-    count: Int64Array
+    counts: Int64Array
     clock: FloatArray
     known: Int64Array
     told: Int64Array
@@ -156,7 +156,7 @@ def _bring(load: Load, rule: Rule, end: int, state: _Progress) -> None:
 
     One that needs what only just came to its sender waits for it.
     """
-    adapter, count, clock = state.adapter, state.count, state.clock
+    adapter, count, clock = state.adapter, state.counts, state.clock
     while count[_CUT] < end and count[_PIECES] < MOST:
         place, cut = count[_PIECES], count[_CUT]
         hop = cut // load.shard
@@ -251,7 +251,7 @@ def _tails(load: Load, end: int, state: _Progress) -> tuple[int, float]:
 
     Shard by shard, each from the machine whose it is.
     """
-    adapter, count, clock = state.adapter, state.count, state.clock
+    adapter, count, clock = state.adapter, state.counts, state.clock
     place, cut, whole = count[_PIECES], end, load.machines * load.shard
     while cut < whole and place < MOST:
         start, hop = max(clock[_FREE], clock[_LOCAL]), cut // load.shard
