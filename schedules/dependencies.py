@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from schedules.durations import Messages, transfer_ticks
+from schedules.message_durations import Messages, transfer_ticks
 from schedules.schedule import Clock, Schedule
 from topologies.exact import Int32Array, Int64Array
 

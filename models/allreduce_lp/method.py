@@ -25,9 +25,9 @@ from models.allreduce_lp.rounding import FEW, TreePlan, exact_plan, rounded_plan
 from models.allreduce_lp.schedule import Trees, allreduce_schedule
 from models.allreduce_lp.timed import can_be_timed, timed_schedule
 from models.allreduce_lp.trees import packed_trees
-from models.allreduce_trees.ticks import flow_seconds
 from schedules.collective import Kind
 from schedules.cost import congestion
+from schedules.list_scheduling.piece_counts import sliced_seconds
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from schedules.simulate import simulate
@@ -133,7 +133,7 @@ def synthesize(problem: Problem, options: AllreduceLpOptions, rng: np.random.Gen
 def _timed(problem: Problem, optimum: Optimum, solver: str, flow: Schedule) -> Schedule:
     """Return the schedule of the problem's size with places in time, if it is shorter than the flow."""
     size = Fraction(0) if problem.size is None else Fraction(problem.size)
-    shortest = flow_seconds(flow, size)
+    shortest = sliced_seconds(flow, size)
     if shortest <= optimum.upper * size * (1 + CLOSE):
         return flow
     shares = central_shares(optimum, solver) if optimum.exact else None

@@ -20,9 +20,10 @@ from models.allreduce_trees.grids import cube_of, grid_packing
 from models.allreduce_trees.network import TreeNetwork, tree_network
 from models.allreduce_trees.packing import Packing, pack, spine_packing
 from models.allreduce_trees.schedule import trees_schedule
-from models.allreduce_trees.ticks import FarApartError, flow_seconds
 from models.allreduce_trees.timed import can_be_timed, rounds_are_worth_it, timed_schedule
 from schedules.collective import Kind
+from schedules.list_scheduling.piece_counts import sliced_seconds
+from schedules.message_durations import FarApartError
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from schedules.simulate import simulate
@@ -136,7 +137,7 @@ def _timed(
 ) -> tuple[Schedule, Packing]:
     """Return the schedule of the problem's size with places in time, if it is shorter than the flow."""
     size, packing = Fraction(problem.size or 0), flow[1]
-    shortest = flow_seconds(flow[0], size)
+    shortest = sliced_seconds(flow[0], size)
     if shortest <= packing.ratio / network.unit * size * (1 + CLOSE):
         return flow
     try:

@@ -10,7 +10,7 @@ from heuristics.tacos import METHOD, TacosOptions
 from heuristics.tacos.retiming import retimed
 from heuristics.tacos.switches import degrees, unwind
 from schedules import KINDS, Problem, collective
-from schedules.durations import messages, transfer_ticks
+from schedules.message_durations import messages, transfer_ticks
 from schedules.verify import verify
 from topologies import InputError, Link, Topology, Unsupported
 from topologies.text import parse_topology

@@ -23,7 +23,7 @@ from models.taccl.routing import route
 from models.taccl.scheduling import exactly_scheduled
 from models.taccl.symmetry import found_symmetry, sketched_symmetry
 from schedules import Problem, collective
-from schedules.durations import messages, transfer_ticks
+from schedules.message_durations import messages, transfer_ticks
 from schedules.schedule import Chunks
 from schedules.simulate import simulate
 from schedules.verify import verify

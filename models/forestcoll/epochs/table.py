@@ -13,7 +13,7 @@ import numpy as np
 
 from models.forestcoll.epochs.plan import Plan
 from schedules.collective import Collective
-from schedules.listing import in_messages
+from schedules.list_scheduling import in_messages
 from schedules.schedule import Chunks, Clock, Routes, Schedule
 from topologies.exact import Int64Array, offsets_of
 
