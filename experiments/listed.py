@@ -1,9 +1,9 @@
 """The method `listed`: trees of other methods, their pieces placed in time, link by link, for the size asked.
 
 Trees that meet the bottleneck cut carry no more than the bound, but as flows their slices wait for each other
-on links. Here each link's order and the size of every message are chosen (`schedules.list_scheduling`). An allreduce
-is listed as it is, and as a reduce-scatter and then an allgather; the shortest is kept. Where none is near
-to what its links carry, trees are made together with their times (`models.forestcoll.epochs`).
+on links. Here each link's order and the size of every message are chosen (`schedules.list_scheduling`). An
+allreduce is listed as it is, and as a reduce-scatter and then an allgather; the shortest is kept. Where none
+is near to what its links carry, trees are made together with their times (`models.forestcoll.epochs`).
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ moment. With K messages on the busiest link a schedule without gaps takes
 
     \text{bound} + \alpha K,
 
-so few pieces are best as long as no link need wait, which leaves for every link put off (`leaf_exchange`). Numbers
-of pieces around a guess are tried, as long as they help.
+so few pieces are best as long as no link need wait, which leaves for every link put off (`leaf_exchange`).
+Numbers of pieces around a guess are tried, as long as they help.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from topologies.exact import INT64_MAX, FloatArray, Int32Array, Int64Array, offs
 from topologies.topology import Topology
 
 MOST_TRANSFERS = 2**17
-"""Pieces times ranks, up and down, of the largest schedule that is tried: a few tenths of a second's worth."""
+"""Transfers of the largest schedule that is tried: a few tenths of a second's worth."""
 MOST_RANKS, MOST_LINKS = 128, 2048
 """Networks that are tried."""
 ROWS, MOST_ROWS = 64, 512
@@ -133,7 +133,7 @@ class _Tried(NamedTuple):
     start: Int64Array
     tick: Fraction
     seconds: Fraction
-    count: int
+    tried: int
 
 
 def timed_schedule(problem: Problem, arcs: Arcs, up: Trees, down: Trees) -> Schedule | None:
@@ -179,17 +179,17 @@ def _heights(topology: Topology, halves: Halves) -> dict[str, float]:
 def _shortest(segments: _Segments) -> _Tried:
     """Search numbers of pieces around the guess."""
     best = segments.tried(segments.guess, 0)
-    best = best._replace(count=len(best.pieces.part))
+    best = best._replace(tried=len(best.pieces.part))
     for step in (STEP, 1 / STEP):
         best = improved(
             best,
-            segments.numbers(best.count, step),
+            segments.numbers(best.tried, step),
             lambda number: segments.tried(number, 0),
             patience=PATIENCE,
             floor=segments.least,
         )
     seeds = range(1, SEEDS)
-    return improved(best, seeds, lambda seed: segments.tried(best.count, seed), patience=None)
+    return improved(best, seeds, lambda seed: segments.tried(best.tried, seed), patience=None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,12 +234,14 @@ class _Segments:
         whole = math.lcm(problem.collective.items.share.reduced.denominator, int(bounds[-1]))
         if whole > INT64_MAX // (MOST_TRANSFERS * FINE):
             return None
-        routes = up.via[rows[0]].astype(np.int32), down.via[rows[1]].astype(np.int32)
-        parents = (
-            np.where(route >= 0, end[route], -1).astype(np.int32)
-            for route, end in zip(routes, (turned[0], ends[0]), strict=True)
+        sends, receives = up.via[rows[0]].astype(np.int32), down.via[rows[1]].astype(np.int32)
+        trees = TreePairs(
+            np.where(sends >= 0, turned[0][sends], -1).astype(np.int32),
+            np.where(receives >= 0, ends[0][receives], -1).astype(np.int32),
+            sends,
+            receives,
+            up.root[rows[0]].astype(np.int32),
         )
-        trees = TreePairs(*parents, *routes, up.root[rows[0]].astype(np.int32))
         early = np.concatenate([-levels(up, turned)[rows[0]], levels(down, ends)[rows[1]]], axis=1)
         share = (_load(up, topology) + _load(down, topology)) / float(bounds[-1])
         hops = height(up, turned) + height(down, ends)

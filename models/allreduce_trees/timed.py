@@ -17,9 +17,9 @@ Where every link sends leaves' data long enough (`grids`), no link is idle if me
 piece is back before that ends. That takes a number of rounds that depends on the trees' heights alone, about
 `ROUNDS_A_HOP` for each hop up and down, and the time is bound + α times that number.
 
-The pieces of all trees take turns. A piece has its moment at the root, at even distances; a transfer at depth h
-is due h hops before it upwards, and after it downwards, and that is its priority in the list schedule, where
-each piece is a message.
+The pieces of all trees take turns. A piece has its moment at the root, at even distances; a transfer at depth
+h is due h hops before it upwards, and after it downwards, and that is its priority in the list schedule,
+where each piece is a message.
 
 Where all links are alike, messages of one size keep step: none waits for the end of one that began a little
 later. So several pieces go together in *rounds*, each one hop a round. In a round a link sends the first
@@ -104,8 +104,8 @@ class _Parts(NamedTuple):
 class _Tried(NamedTuple):
     """A schedule of pieces.
 
-    Starts in ticks, int64 (2, pieces, ranks), up and down; its time; about how many pieces were tried, and how
-    many together in a message.
+    Starts in ticks, int64 (2, pieces, ranks), up and down; its time; about how many pieces were tried, and
+    how many together in a message.
     """
 
     pieces: Pieces
@@ -314,7 +314,7 @@ def _cut(parts: _Parts, count: int) -> Pieces:
 
 
 def _moments(pieces: Pieces) -> Int64Array:
-    """Return when each piece is at its root, in `_MOMENTS` of the whole: those of a tree at even distances."""
+    """Return when each piece is at its root, in `_MOMENTS` of the whole, at even distances."""
     return (2 * pieces.place + 1) * _MOMENTS // (2 * np.bincount(pieces.part)[pieces.part])
 
 

@@ -56,7 +56,7 @@ def forward_backward(
     shortest, since = INT64_MAX, 0
     for _ in range(passes):
         there = send(transfers, routes, priority, room)
-        # What one message carried is over at once: from the end, what goes down trees is sent before what goes up.
+        # What one message carried is over at once: from the end, what goes down trees goes first.
         back = send(backwards, routes, late - 2 * there.arrival, room)
         turned, since = back.end - back.arrival, since + 1
         for start, end in ((there.start, there.end), (turned, back.end)):

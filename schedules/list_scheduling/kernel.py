@@ -77,7 +77,7 @@ class TimedRoutes(NamedTuple):
 
     @classmethod
     def single_links(cls, num_links: int, alpha: int = 0, seconds: int = 1) -> TimedRoutes:
-        """Return links each of which is a route; an amount is a number of ticks, or all messages are alike."""
+        """Return links each of which is a route; where nothing else is said, amounts are ticks."""
         link, offsets = np.arange(num_links), np.arange(num_links + 1)
         costs = np.full(num_links, alpha), np.full(num_links, seconds)
         return cls(offsets, link.astype(np.int32), *costs, offsets, link)
@@ -132,7 +132,7 @@ class Listed(NamedTuple):
 
 
 @njit(cache=True)
-def send(
+def send(  # noqa: C901 (its parts as functions, called for each transfer, made it half as slow again)
     transfers: Transfers, routes: TimedRoutes, priority: Amounts, room: int = 0, limits: Limits | None = None
 ) -> Listed:
     """Return the list schedule; transfers that wait for each other in a circle are never sent.

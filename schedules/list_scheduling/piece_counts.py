@@ -76,7 +76,7 @@ def improved(
 
 
 class Pieces(NamedTuple):
-    """Piece i is the units begin[i] to end[i] - 1 of M, the place[i]-th piece of part[i]; by part, then place.
+    """Piece i is units begin[i] to end[i] - 1 of M, the place[i]-th piece of part[i]; by part, then place.
 
     Parameters
     ----------

@@ -126,10 +126,12 @@ class Cut:
         """What is to be moved: one transfer for each piece of each edge, amounts in bytes."""
         edges, chunks, pieces = self.edges, self.flow.chunks, np.diff(self.first)
         amount = chunks.size / self.parts * float(self.size / chunks.denominator)
+        first, follower = _piece_by_piece(self.first, edges.after, edges.follower)
         return Transfers(
             np.repeat(self.flow.route[edges.row].astype(np.int32), pieces),
             np.repeat(edges.need, pieces).astype(np.int32),
-            *_piece_by_piece(self.first, edges.after, edges.follower),
+            first,
+            follower,
             np.repeat(amount[edges.chunk], pieces),
         )
 
@@ -173,7 +175,7 @@ class Cut:
 def _piece_by_piece(
     first: Int64Array, after: Int64Array, follower: Int64Array
 ) -> tuple[Int64Array, Int32Array]:
-    """Return, in CSR form, which transfers wait for each: the same pieces of the edges that follow its own."""
+    """Return, in CSR form, which transfers wait for each: its piece on the edges that follow its own."""
     offsets = np.zeros(first[-1] + 1, np.int64)
     for edge in range(len(first) - 1):
         offsets[first[edge] + 1 : first[edge + 1] + 1] = after[edge + 1] - after[edge]

@@ -53,7 +53,8 @@ def tree_transfers(trees: TreePairs, pair: Int64Array, amount: Amounts, *, by_di
     """
     pieces, ranks = len(pair), trees.up.shape[1]
     steps = (ranks, pieces * ranks) if by_direction else (2 * ranks, ranks)
-    return Transfers(*_tree_transfers(trees, pair, *steps), amount.reshape(-1))
+    route, need, first, follower = _tree_transfers(trees, pair, steps[0], steps[1])
+    return Transfers(route, need, first, follower, amount.reshape(-1))
 
 
 @njit(cache=True)
@@ -61,43 +62,43 @@ def _tree_transfers(
     trees: TreePairs, pair: Int64Array, a_piece: int, a_half: int
 ) -> tuple[Int32Array, Int32Array, Int64Array, Int32Array]:
     """Return routes, needs and followers; rank v of piece p goes up in p * a_piece + v, down a_half later."""
-    pieces, ranks = len(pair), trees.up.shape[1]
-    count = 2 * pieces * ranks
-    route, need = np.full(count, -1, np.int32), np.zeros(count, np.int32)
-    before = np.full(count, -1, np.int32)
-    for piece in range(pieces):
+    ranks = trees.up.shape[1]
+    count = 2 * len(pair) * ranks
+    route, before, after = (
+        np.full(count, -1, np.int32),
+        np.full(count, -1, np.int32),
+        np.empty(count, np.int32),
+    )
+    for piece in range(len(pair)):
         which, up = pair[piece], piece * a_piece
         root, down = trees.root[which], up + a_half
+        reduced = (trees.up[which] >= 0).any()
         for rank in range(ranks):
             if trees.up[which, rank] >= 0:
                 route[up + rank] = trees.up_route[which, rank]
-                need[up + trees.up[which, rank]] += 1
-        for rank in range(ranks):
+                before[up + rank], after[up + rank] = up + rank, up + trees.up[which, rank]
             above = trees.down[which, rank]
-            if above < 0:
-                continue
-            route[down + rank] = trees.down_route[which, rank]
+            if above >= 0:
+                route[down + rank] = trees.down_route[which, rank]
             # At the root the broadcast waits for the join; where nothing is reduced, for nothing.
-            if above != root or need[up + root] > 0:
-                need[down + rank] = 1
+            if above >= 0 and (above != root or reduced):
                 before[down + rank] = up + root if above == root else down + above
-    first = np.zeros(count + 1, np.int64)
-    for piece in range(pieces):
-        which, up = pair[piece], piece * a_piece
-        for rank in range(ranks):
-            first[up + rank + 1] += trees.up[which, rank] >= 0
-            if before[up + a_half + rank] >= 0:
-                first[before[up + a_half + rank] + 1] += 1
+                after[down + rank] = down + rank
+    return route, *_followers(before, after)
+
+
+@njit(cache=True)
+def _followers(before: Int32Array, after: Int32Array) -> tuple[Int32Array, Int64Array, Int32Array]:
+    """Return needs and followers, given pairs of which the second waits for the first; -1: no pair."""
+    need, first = np.zeros(len(before), np.int32), np.zeros(len(before) + 1, np.int64)
+    for pair in range(len(before)):
+        if before[pair] >= 0:
+            need[after[pair]] += 1
+            first[before[pair] + 1] += 1
     first = np.cumsum(first)
     place, follower = first[:-1].copy(), np.empty(first[-1], np.int32)
-    for piece in range(pieces):
-        which, up = pair[piece], piece * a_piece
-        for rank in range(ranks):
-            if trees.up[which, rank] >= 0:
-                follower[place[up + rank]] = up + trees.up[which, rank]
-                place[up + rank] += 1
-            waits = before[up + a_half + rank]
-            if waits >= 0:
-                follower[place[waits]] = up + a_half + rank
-                place[waits] += 1
-    return route, need, first, follower
+    for pair in range(len(before)):
+        if before[pair] >= 0:
+            follower[place[before[pair]]] = after[pair]
+            place[before[pair]] += 1
+    return need, first, follower

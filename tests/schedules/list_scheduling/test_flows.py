@@ -2,6 +2,7 @@
 
 import heapq
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -196,7 +197,7 @@ def test_the_event_loop_is_that_of_its_plain_twin(text, kind, rules):
     expected, last = Twin(cut, timed_routes(given), priority, limits).run()
     assert found.end == last
     first = found.sending.first
-    taken = [found.sending.transfer[a:b].tolist() for a, b in zip(first[:-1], first[1:], strict=True)]
+    taken = [found.sending.transfer[a:b].tolist() for a, b in pairwise(first)]
     route = [cut.transfers.route[jobs[0]] for jobs in taken]
     assert list(zip(route, taken, strict=True)) == expected
     assert sorted(job for jobs in taken for job in jobs) == list(range(len(priority)))

@@ -32,7 +32,7 @@ def followers(waits):
 
 
 def plain(transfers, waits, priority, room, lasts):
-    """At each moment, every idle link sends the first of what is ready, by (priority, number), up to `room`."""
+    """At each moment, every idle link sends what is ready, by (priority, number), up to `room`."""
     start, over, now = {}, {}, 0
     links = transfers.route.tolist()
     while len(start) < sum(link >= 0 for link in links):
