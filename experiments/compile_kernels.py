@@ -28,7 +28,7 @@ from schedules.collective import KINDS, Kind, collective
 from schedules.compose import BY_ALLGATHER
 from schedules.cost import congestion
 from schedules.files import read_schedule, write_schedule
-from schedules.listing import Rules, can_be_listed, list_schedule
+from schedules.list_scheduling import Rules, can_be_listed, list_schedule
 from schedules.method import Problem
 from schedules.schedule import Clock, Schedule
 from schedules.simulate import simulate

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from schedules.collective import Kind
-from schedules.durations import messages, transfer_ticks
+from schedules.message_durations import messages, transfer_ticks
 from schedules.method import Problem
 from schedules.reverse import reverse
 from schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from schedules.durations import Messages, transfer_ticks
+from schedules.message_durations import Messages, transfer_ticks
 from schedules.schedule import Clock, Schedule, TransferColumns
 from topologies.exact import Int32Array, Int64Array
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 
 from schedules.collective import Collective, Kind
-from schedules.durations import messages, transfer_ticks
+from schedules.message_durations import messages, transfer_ticks
 from schedules.schedule import Chunks, Clock, Routes, Schedule
 from topologies.errors import InputError, Unsupported
 from topologies.exact import BoolArray, Int32Array, Int64Array, IntArray

@@ -30,9 +30,9 @@ import numpy as np
 
 from schedules.cost import link_loads
 from schedules.dependencies import dependencies
-from schedules.durations import Messages, messages, transfer_ticks
 from schedules.events import EDGE, HOP, LINK, MESSAGE, NONE, TURN, WAITER, Table, link_turns, run
 from schedules.in_order import in_order
+from schedules.message_durations import Messages, messages, transfer_ticks
 from schedules.schedule import Clock, Schedule
 from topologies.errors import InputError
 from topologies.exact import FloatArray, Int32Array, Int64Array, offsets_of

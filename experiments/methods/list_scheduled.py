@@ -1,9 +1,9 @@
 """The method `listed`: trees of other methods, their pieces placed in time, link by link, for the size asked.
 
 Trees that meet the bottleneck cut carry no more than the bound, but as flows their slices wait for each other
-on links. Here each link's order and the size of every message are chosen (`schedules.listing`). An allreduce
-is listed as it is, and as a reduce-scatter and then an allgather; the shortest is kept. Where none is near
-to what its links carry, trees are made together with their times (`models.forestcoll.epochs`).
+on links. Here each link's order and the size of every message are chosen (`schedules.list_scheduling`). An
+allreduce is listed as it is, and as a reduce-scatter and then an allgather; the shortest is kept. Where none
+is near to what its links carry, trees are made together with their times (`models.forestcoll.epochs`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from schedules.capabilities import Capabilities
 from schedules.collective import KINDS, Collective, Kind
 from schedules.compose import compose_allreduce
 from schedules.cost import congestion
-from schedules.listing import can_be_listed, list_schedule
+from schedules.list_scheduling import can_be_listed, list_schedule
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from schedules.simulate import simulate

@@ -29,7 +29,7 @@ from heuristics.tacos.placing import THOROUGH, Effort, improved
 from heuristics.tacos.retiming import ends
 from heuristics.tacos.ways import DOWN, UP, Trees, Ways
 from schedules.collective import EVERYONE, Collective
-from schedules.durations import messages, transfer_ticks
+from schedules.message_durations import messages, transfer_ticks
 from schedules.method import Problem
 from schedules.schedule import Chunks, Clock, Schedule
 from topologies.exact import Int32Array, Int64Array

@@ -25,7 +25,6 @@ from models.allreduce.certificate import Optimum
 from models.allreduce.lp_timed import can_be_timed, timed_schedule
 from models.allreduce.optimum import WAYS, allreduce_optimum
 from models.allreduce.solved_model import PROGRAM
-from models.allreduce.ticks import flow_seconds
 from models.allreduce.trees import (
     FEW,
     HalfTrees,
@@ -40,6 +39,7 @@ from models.allreduce.trees import (
 from schedules.capabilities import Capabilities, Groups
 from schedules.collective import Kind
 from schedules.cost import congestion
+from schedules.list_scheduling.piece_counts import sliced_seconds
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from schedules.simulate import simulate
@@ -168,13 +168,13 @@ def _flow(problem: Problem, optima: Sequence[Optimum], options: AllreduceLpOptio
     if len(flows) == 1 or problem.size is None or not size_dependent(problem, options):
         return min(flows, key=schedule_height)
     size = Fraction(problem.size)
-    return min(flows, key=lambda flow: flow_seconds(flow, size))
+    return min(flows, key=lambda flow: sliced_seconds(flow, size))
 
 
 def _timed(problem: Problem, optimum: Optimum, solver: str, flow: Schedule) -> Schedule:
     """Return the schedule of the problem's size with places in time, if it is shorter than the flow."""
     size = Fraction(0) if problem.size is None else Fraction(problem.size)
-    shortest = flow_seconds(flow, size)
+    shortest = sliced_seconds(flow, size)
     if shortest <= optimum.upper * size * (1 + CLOSE):
         return flow
     shares = balanced_shares(optimum, solver) if optimum.exact else None

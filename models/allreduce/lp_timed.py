@@ -1,14 +1,14 @@
 r"""The allreduce of one size in the time clock: every message of optimal trees given its place.
 
-M is cut into pieces, each of one in-tree and one out-tree, and `justified` lists what they send. With K
-messages on the busiest link a schedule without gaps takes
+M is cut into pieces, each of one in-tree and one out-tree, and the list scheduler gives every transfer its
+moment. With K messages on the busiest link a schedule without gaps takes
 
 .. math::
 
     \text{bound} + \alpha K,
 
-so few pieces are best as long as no link need wait, which leaves for every link put off (`branches`). Numbers
-of pieces around a guess are tried, as long as they help.
+so few pieces are best as long as no link need wait, which leaves for every link put off (`leaf_exchange`).
+Numbers of pieces around a guess are tried, as long as they help.
 """
 
 from __future__ import annotations
@@ -21,20 +21,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.allreduce.branches import Branches, branches_of, height, levels, with_leaves
 from models.allreduce.cuts import Arcs
-from models.allreduce.justified import Tables, Work, justified, tables_of
-from models.allreduce.ticks import FarApartError, check_reach, message_ticks
+from models.allreduce.leaf_exchange import ArcTrees, arc_trees, height, levels, with_leaves
 from models.allreduce.trees import HalfTrees as Trees
 from schedules.intervals import IntervalTransfers as Legs
 from schedules.intervals import interval_schedule as flow_of
+from schedules.list_scheduling.forward_backward import forward_backward
+from schedules.list_scheduling.kernel import TimedRoutes
+from schedules.list_scheduling.piece_counts import FINE, Pieces, cut, improved
+from schedules.list_scheduling.trees import TreePairs, tree_transfers
+from schedules.message_durations import FarApartError, check_reach, link_ticks
 from schedules.method import Problem
 from schedules.schedule import Clock, Schedule
-from topologies.exact import INT64_MAX, FloatArray, Int64Array, offsets_of
+from topologies.exact import INT64_MAX, FloatArray, Int32Array, Int64Array, offsets_of
 from topologies.topology import Topology
 
-MOST_EVENTS = 2**17
-"""Pieces times cells of the largest schedule that is tried: a few tenths of a second's worth."""
+MOST_TRANSFERS = 2**17
+"""Transfers of the largest schedule that is tried: a few tenths of a second's worth."""
 MOST_RANKS, MOST_LINKS = 128, 2048
 """Networks that are tried."""
 ROWS, MOST_ROWS = 64, 512
@@ -45,14 +48,13 @@ ENOUGH = 0.005
 """A time so near to the optimum, relatively, is not tried to be shortened."""
 BUSY = 0.98
 """A link is busy if it is used for so much of the time, at least."""
-PASSES = 12
+PASSES, FRUITLESS_PASSES = 12, 2
+"""How often at most a schedule is made forwards and backwards, and how often in a row without progress."""
 SEEDS = 3
 PATIENCE = 2
 """Numbers of pieces that do not help, after which no more are tried on that side of the guess."""
 STEP = 2 ** (1 / 4)
 _STEPS = 24
-_FEW = 2**20
-"""M has so many units at least where pieces cannot be cut evenly: then they differ by one."""
 
 
 def can_be_timed(topology: Topology) -> bool:
@@ -74,8 +76,8 @@ def can_be_timed(topology: Topology) -> bool:
 class Halves(NamedTuple):
     """In-trees, turned round, and out-trees; their arcs are links."""
 
-    up: Branches
-    down: Branches
+    up: ArcTrees
+    down: ArcTrees
 
 
 def leafy(arcs: Arcs, up: Trees, down: Trees, part: int) -> Halves:
@@ -95,8 +97,8 @@ def leafy(arcs: Arcs, up: Trees, down: Trees, part: int) -> Halves:
     quantum = 1 if scale * total <= MOST_ROWS else total // ROWS
     topology = arcs.topology
     ends = _ends(topology)
-    forward = _of_links(branches_of(down, (down.arcs.tails, down.arcs.heads), scale, quantum), down)
-    turned = _of_links(branches_of(up, (up.arcs.heads, up.arcs.tails), scale, quantum), up)
+    forward = _of_links(arc_trees(down, (down.arcs.tails, down.arcs.heads), scale, quantum), down)
+    turned = _of_links(arc_trees(up, (up.arcs.heads, up.arcs.tails), scale, quantum), up)
     load = _load(forward, topology) + _load(turned, topology)
     use = load / topology.bandwidth.floats
     need = np.where(use >= BUSY * use.max(), -(-load // part), 0)
@@ -108,13 +110,13 @@ def _ends(topology: Topology) -> tuple[Int64Array, Int64Array]:
     return topology.source.astype(np.int64), topology.target.astype(np.int64)
 
 
-def _of_links(trees: Branches, half: Trees) -> Branches:
+def _of_links(trees: ArcTrees, half: Trees) -> ArcTrees:
     """Return the same over links in place of a half's own arcs, each of which is one link."""
     via = np.where(trees.via >= 0, half.arcs.links[trees.via].astype(np.int64), -1)
-    return Branches(trees.root, trees.weight, via)
+    return ArcTrees(trees.root, trees.weight, via)
 
 
-def _load(trees: Branches, topology: Topology) -> Int64Array:
+def _load(trees: ArcTrees, topology: Topology) -> Int64Array:
     """Return the weight on each link."""
     load = np.zeros(topology.num_links, dtype=np.int64)
     used = trees.via >= 0
@@ -122,23 +124,17 @@ def _load(trees: Branches, topology: Topology) -> Int64Array:
     return load
 
 
-class _Pieces(NamedTuple):
-    """Piece i is units begin[i] to end[i] - 1 of `units`, of a segment, due at its root at moment[i] of 1."""
+class _Tried(NamedTuple):
+    """A schedule of pieces.
 
-    units: int
-    segment: Int64Array
-    begin: Int64Array
-    end: Int64Array
-    moment: FloatArray
+    Starts in ticks, int64 (pieces, 2 ranks), up and down; its time; about how many pieces were tried.
+    """
 
-
-class _Made(NamedTuple):
-    """A schedule of pieces: starts in ticks, and its time in seconds."""
-
-    pieces: _Pieces
+    pieces: Pieces
     start: Int64Array
     tick: Fraction
     seconds: Fraction
+    tried: int
 
 
 def timed_schedule(problem: Problem, arcs: Arcs, up: Trees, down: Trees) -> Schedule | None:
@@ -156,16 +152,16 @@ def timed_schedule(problem: Problem, arcs: Arcs, up: Trees, down: Trees) -> Sche
     best: tuple[Fraction, Schedule] | None = None
     for part in LEAVES:
         halves = leafy(arcs, up, down, part)
-        shop = _Workshop.of(problem, halves)
-        if shop is None:
+        segments = _Segments.of(problem, halves)
+        if segments is None:
             return None
         try:
-            made = _shortest(shop)
+            made = _shortest(segments)
         except FarApartError:
             break
         if best is None or made.seconds < best[0]:
-            best = made.seconds, shop.table(made).replace(stats=_heights(problem.topology, halves))
-        if best[0] <= shop.bound * Fraction(1 + ENOUGH):
+            best = made.seconds, segments.table(made).replace(stats=_heights(problem.topology, halves))
+        if best[0] <= segments.bound * Fraction(1 + ENOUGH):
             break
     return None if best is None else best[1]
 
@@ -181,60 +177,50 @@ def _heights(topology: Topology, halves: Halves) -> dict[str, float]:
     return {"height": sum(int(hops.max()) for hops in high), "mean_height": mean}
 
 
-def _shortest(shop: _Workshop) -> _Made:
+def _shortest(segments: _Segments) -> _Tried:
     """Search numbers of pieces around the guess."""
-    best = shop.made(shop.guess, 0)
-    count = len(best.pieces.segment)
-    for way in (STEP, 1 / STEP):
-        best, count = _walked(shop, best, count, way)
-    for seed in range(1, SEEDS):
-        best = min(best, shop.made(count, seed), key=lambda made: made.seconds)
-    return best
-
-
-def _walked(shop: _Workshop, best: _Made, count: int, way: float) -> tuple[_Made, int]:
-    """Change the number of pieces step by step, as long as that helps."""
-    since = 0
-    for number in shop.numbers(count, way):
-        if shop.least(number) >= best.seconds:
-            break
-        made = shop.made(number, 0)
-        since += 1
-        if made.seconds < best.seconds:
-            best, count, since = made, number, 0
-        if since >= PATIENCE:
-            break
-    return best, count
+    best = segments.tried(segments.guess, 0)
+    best = best._replace(tried=len(best.pieces.part))
+    for step in (STEP, 1 / STEP):
+        best = improved(
+            best,
+            segments.numbers(best.tried, step),
+            lambda number: segments.tried(number, 0),
+            patience=PATIENCE,
+            floor=segments.least,
+        )
+    seeds = range(1, SEEDS)
+    return improved(best, seeds, lambda seed: segments.tried(best.tried, seed), patience=None)
 
 
 @dataclass(frozen=True, eq=False)
-class _Workshop:
-    """What all schedules of these trees have in common.
+class _Segments:
+    """Segments of M, each of one in-tree and one out-tree: what all schedules of these have in common.
 
     Parameters
     ----------
-    rows
-        Of each segment in both halves.
-    bounds
-        int64, shape (segments + 1,): where segments begin, in units of weight.
-    tables
-        Of the segments' cells.
+    weight
+        int64, shape (segments,).
+    trees
+        Of each segment.
     early
-        Shape (segments, cells): hops before (negative) or after the moment at the root.
+        Shape (segments, 2 ranks), up and down: hops before (negative) or after the moment at the root.
     share
         Of M on each link.
+    hops
+        Up and down the highest trees.
     """
 
     problem: Problem
     size: Fraction
-    bounds: Int64Array
-    tables: Tables
+    weight: Int64Array
+    trees: TreePairs
     early: Int64Array
     share: FloatArray
     hops: int
 
     @classmethod
-    def of(cls, problem: Problem, halves: Halves) -> _Workshop | None:
+    def of(cls, problem: Problem, halves: Halves) -> _Segments | None:
         """Return it; None if the least pieces are too many."""
         topology = problem.topology
         up, down = halves
@@ -244,20 +230,24 @@ class _Workshop:
         )
         ends = _ends(topology)
         turned = ends[::-1]
-        parents = tuple(
-            np.where(trees.via >= 0, end[trees.via], -1) for trees, end in ((up, turned[0]), (down, ends[0]))
-        )
-        if (len(bounds) - 1) * 2 * topology.num_ranks > MOST_EVENTS:
+        if (len(bounds) - 1) * 2 * topology.num_ranks > MOST_TRANSFERS:
             return None
         whole = math.lcm(problem.collective.items.share.reduced.denominator, int(bounds[-1]))
-        if whole > INT64_MAX // (MOST_EVENTS * _FEW):
+        if whole > INT64_MAX // (MOST_TRANSFERS * FINE):
             return None
-        tables = tables_of(up, down, (rows[0], rows[1]), (parents[0], parents[1]))
+        sends, receives = up.via[rows[0]].astype(np.int32), down.via[rows[1]].astype(np.int32)
+        trees = TreePairs(
+            np.where(sends >= 0, turned[0][sends], -1).astype(np.int32),
+            np.where(receives >= 0, ends[0][receives], -1).astype(np.int32),
+            sends,
+            receives,
+            up.root[rows[0]].astype(np.int32),
+        )
         early = np.concatenate([-levels(up, turned)[rows[0]], levels(down, ends)[rows[1]]], axis=1)
         share = (_load(up, topology) + _load(down, topology)) / float(bounds[-1])
         hops = height(up, turned) + height(down, ends)
         size = Fraction(0) if problem.size is None else Fraction(problem.size)
-        return cls(problem, size, bounds, tables, early, share, hops)
+        return cls(problem, size, np.diff(bounds), trees, early, share, hops)
 
     @property
     def bound(self) -> Fraction:
@@ -270,23 +260,22 @@ class _Workshop:
         topology = self.problem.topology
         seconds = float(self.bound)
         alpha = float(topology.alpha.floats.mean())
-        messages = math.sqrt(self.hops * seconds / alpha) / 2 if alpha > 0 else float(MOST_EVENTS)
+        messages = math.sqrt(self.hops * seconds / alpha) / 2 if alpha > 0 else float(MOST_TRANSFERS)
         return self._possible(messages / float(self.share.max()))
 
-    def numbers(self, count: int, way: float) -> Iterator[int]:
+    def numbers(self, count: int, step: float) -> Iterator[int]:
         """Yield possible numbers of pieces, step by step from a count; each is one to be had exactly."""
-        numbers = (self._possible(count * way**step) for step in range(1, _STEPS))
-        whole = (int(self._parts(number).sum()) for number in numbers)
+        numbers = (self._possible(count * step**power) for power in range(1, _STEPS))
+        whole = (int(self._counts(number).sum()) for number in numbers)
         yield from (number for number in dict.fromkeys(whole) if number != count)
 
-    def _parts(self, count: int) -> Int64Array:
+    def _counts(self, count: int) -> Int64Array:
         """Return in how many pieces each segment is cut, about `count` in all."""
-        weight = np.diff(self.bounds)
-        return np.maximum(np.rint(count / float(self.bounds[-1]) * weight).astype(np.int64), 1)
+        return np.maximum(np.rint(count / float(self.weight.sum()) * self.weight).astype(np.int64), 1)
 
     def _possible(self, count: float) -> int:
-        most = MOST_EVENTS // self.tables.there.link.shape[1]
-        return round(min(max(count, len(self.bounds) - 1), most))
+        most = MOST_TRANSFERS // (2 * self.problem.topology.num_ranks)
+        return round(min(max(count, len(self.weight)), most))
 
     def least(self, count: int) -> Fraction:
         """Return a time that no schedule of so many pieces can beat by much: of the busiest link."""
@@ -294,47 +283,51 @@ class _Workshop:
         seconds = self.share * (float(self.size) / topology.bandwidth.floats + count * topology.alpha.floats)
         return Fraction(float(seconds.max()) * (1 - 1e-3))
 
-    def made(self, count: int, seed: int) -> _Made:
-        """Return a schedule of about so many pieces."""
-        pieces = self._cut(count, seed)
+    def tried(self, count: int, seed: int) -> _Tried:
+        """Return a schedule of about so many pieces; the seed decides which segment's come first."""
+        pieces, topology = self._cut(count), self.problem.topology
         amounts, which = np.unique(pieces.end - pieces.begin, return_inverse=True)
-        kind, table, tick = message_ticks(self.problem.topology, amounts, self.size / pieces.units)
-        link = self.tables.there.link[pieces.segment]
-        ticks = np.where(link >= 0, table[kind[link], which[:, None]], 0)
+        lasting = link_ticks(topology, amounts, self.size / pieces.units)
+        link = self._links(pieces)
+        ticks = np.where(link >= 0, lasting.table[lasting.kind[link], which[:, None]], 0)
         busy = np.bincount(link[link >= 0], weights=ticks[link >= 0].astype(np.float64))
         length, hop = int(busy.max()), float(ticks[link >= 0].mean())
-        due = pieces.moment[:, None] * length + self.early[pieces.segment] * hop
-        check_reach(float(ticks.sum(dtype=np.float64)), float(np.abs(due).max()))  # no event starts later
-        priority = np.rint(due).astype(np.int64)
-        start = justified(self.tables, Work(pieces.segment, ticks), priority, PASSES, length)
-        return _Made(pieces, start, tick, tick * int((start + ticks)[link >= 0].max()))
+        due = self._moments(pieces, seed)[:, None] * length + self.early[pieces.part] * hop
+        check_reach(float(ticks.sum(dtype=np.float64)), float(np.abs(due).max()))  # no transfer starts later
+        priority = np.rint(due).astype(np.int64).reshape(-1)
+        transfers = tree_transfers(self.trees, pieces.part, ticks, by_direction=False)
+        routes = TimedRoutes.single_links(topology.num_links)
+        start = forward_backward(
+            transfers, routes, priority, PASSES, least=length, patience=FRUITLESS_PASSES
+        ).reshape(link.shape)
+        end = int((start + ticks)[link >= 0].max())
+        return _Tried(pieces, start, lasting.tick, lasting.tick * end, count)
 
-    def _cut(self, count: int, seed: int) -> _Pieces:
-        """Cut each segment into pieces as even as can be, about `count` in all; segments take turns."""
-        weight, rng = np.diff(self.bounds), np.random.default_rng(seed)
-        total, segments = int(self.bounds[-1]), len(weight)
-        parts = self._parts(count)
-        whole = math.lcm(self.problem.collective.items.share.reduced.denominator, total)
-        even = math.lcm(*np.unique(parts).tolist())
-        units = whole * (even if even <= _FEW else _FEW)
-        segment = np.repeat(np.arange(segments), parts)
-        place = np.arange(len(segment)) - np.repeat(offsets_of(parts)[:-1], parts)
-        size = weight * (units // total)
-        before = (self.bounds[:-1] * (units // total))[segment]
-        begin = before + place * size[segment] // parts[segment]
-        end = before + (place + 1) * size[segment] // parts[segment]
-        turn = (rng.permutation(segments) + 0.5) / segments
-        return _Pieces(units, segment, begin, end, (place + turn[segment]) / parts[segment])
+    def _links(self, pieces: Pieces) -> Int32Array:
+        """Return the link of each transfer, -1 at roots: int32 (pieces, 2 ranks)."""
+        trees = self.trees
+        return np.concatenate([trees.up_route[pieces.part], trees.down_route[pieces.part]], axis=1)
 
-    def table(self, made: _Made) -> Schedule:
+    def _cut(self, count: int) -> Pieces:
+        """Cut each segment into pieces as even as can be, about `count` in all."""
+        denominator = self.problem.collective.items.share.reduced.denominator
+        units = math.lcm(denominator, int(self.weight.sum()))
+        return cut(self.weight, self._counts(count), units, FINE)
+
+    def _moments(self, pieces: Pieces, seed: int) -> FloatArray:
+        """Return when each piece is due at its root, of 1; segments take turns."""
+        segments = len(self.weight)
+        turn = (np.random.default_rng(seed).permutation(segments) + 0.5) / segments
+        return (pieces.place + turn[pieces.part]) / np.bincount(pieces.part)[pieces.part]
+
+    def table(self, made: _Tried) -> Schedule:
         """Return the rows of a schedule, by start."""
-        pieces, ranks = made.pieces, self.problem.topology.num_ranks
-        link = self.tables.there.link[pieces.segment]
-        piece, cell = np.nonzero(link >= 0)
-        order = np.argsort(made.start[piece, cell], kind="stable")
-        piece, cell = piece[order], cell[order]
-        turn = np.where(cell < ranks, -1, 1)
-        legs = Legs(pieces.begin[piece], pieces.end[piece], link[piece, cell].astype(np.int64), turn)
+        pieces, link = made.pieces, self._links(made.pieces)
+        piece, place = np.nonzero(link >= 0)
+        order = np.argsort(made.start[piece, place], kind="stable")
+        piece, place = piece[order], place[order]
+        turn = np.where(place < self.problem.topology.num_ranks, -1, 1)
+        legs = Legs(pieces.begin[piece], pieces.end[piece], link[piece, place].astype(np.int64), turn)
         rows, leg = flow_of(self.problem.topology, self.problem.collective, legs, pieces.units)
-        start = made.start[piece, cell]
+        start = made.start[piece, place]
         return rows.replace(clock=Clock.TIME, order=start[leg], tick=made.tick, size=self.size)

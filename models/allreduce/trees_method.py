@@ -18,11 +18,12 @@ import numpy as np
 
 from models.allreduce.grids import cube_of, grid_packing
 from models.allreduce.spanning_trees import Packing, TreeNetwork, pack, spine_packing, tree_network
-from models.allreduce.ticks import FarApartError, flow_seconds
 from models.allreduce.trees_timed import can_be_timed, rounds_are_worth_it, timed_schedule
 from schedules.capabilities import Capabilities, Groups, Switches
 from schedules.collective import Collective, Kind
 from schedules.intervals import interval_schedule, line_width, tree_transfers
+from schedules.list_scheduling.piece_counts import sliced_seconds
+from schedules.message_durations import FarApartError
 from schedules.method import Method, Problem
 from schedules.schedule import Routes, Schedule
 from schedules.simulate import simulate
@@ -152,7 +153,7 @@ def _timed(
 ) -> tuple[Schedule, Packing]:
     """Return the schedule of the problem's size with places in time, if it is shorter than the flow."""
     size, packing = Fraction(problem.size or 0), flow[1]
-    shortest = flow_seconds(flow[0], size)
+    shortest = sliced_seconds(flow[0], size)
     if shortest <= packing.ratio / network.unit * size * (1 + CLOSE):
         return flow
     try:

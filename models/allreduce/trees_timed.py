@@ -17,9 +17,15 @@ Where every link sends leaves' data long enough (`grids`), no link is idle if me
 piece is back before that ends. That takes a number of rounds that depends on the trees' heights alone, about
 `ROUNDS_A_HOP` for each hop up and down, and the time is bound + α times that number.
 
-The pieces of all trees take turns. A piece has its moment at the root, at even distances; an event at depth h
-is due h hops before it upwards, and after it downwards, and that is its priority in `listing`, where each
-piece is a message, and in `rounds`, where links that are alike send several pieces together.
+The pieces of all trees take turns. A piece has its moment at the root, at even distances; a transfer at depth
+h is due h hops before it upwards, and after it downwards, and that is its priority in the list schedule,
+where each piece is a message.
+
+Where all links are alike, messages of one size keep step: none waits for the end of one that began a little
+later. So several pieces go together in *rounds*, each one hop a round. In a round a link sends the first
+pieces that are ready, up to a given amount, in one message: pieces may be small, so that a link soon has
+something to send and the last ones soon are through, and messages few enough for α. The moments at which
+messages start then follow from their order alone.
 """
 
 from __future__ import annotations
@@ -30,20 +36,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.allreduce.listing import Events, Hung, hung, list_schedule
-from models.allreduce.rounds import Load, batches, in_rounds, moving, starts
 from models.allreduce.spanning_trees import Packing, TreeNetwork
-from models.allreduce.ticks import check_reach, message_ticks
 from schedules.intervals import IntervalTransfers as Legs
 from schedules.intervals import interval_schedule as flow_of
+from schedules.list_scheduling.forward_backward import forward_backward
+from schedules.list_scheduling.kernel import Sending, TimedRoutes, earliest_starts
+from schedules.list_scheduling.piece_counts import FINE, Pieces, cut, improved
+from schedules.list_scheduling.trees import TreePairs, tree_transfers
+from schedules.message_durations import Durations, check_reach, link_ticks
 from schedules.method import Problem
 from schedules.schedule import Clock, Schedule
-from topologies.exact import INT64_MAX, Int64Array, offsets_of
+from topologies.exact import INT64_MAX, Int32Array, Int64Array
 from topologies.forest import Forest
 from topologies.heights import depths, largest_height, mean_height
 from topologies.topology import Topology
 
-MOST_EVENTS = 2**21
+MOST_TRANSFERS = 2**21
 """Pieces times ranks of the largest list schedule that is tried, a few seconds' worth."""
 
 PASSES = 2
@@ -61,19 +69,7 @@ MOST_COMPARED = 2**15
 """Guessed pieces times ranks up to which links that are alike are tried without rounds too."""
 _STEPS = 24
 """Steps from the guess, at most: factors of the square root, or fourth root, of 2."""
-_FEW = 2**20
-"""M has so many units at least where pieces cannot be cut evenly: then they differ by one."""
 _MOMENTS = 2**20
-
-
-class _Pieces(NamedTuple):
-    """Piece i is units begin[i] to end[i] - 1 of M, of a tree, at the root at moment[i] / `_MOMENTS`."""
-
-    units: int
-    tree: Int64Array
-    begin: Int64Array
-    end: Int64Array
-    moment: Int64Array
 
 
 class _Parts(NamedTuple):
@@ -82,7 +78,7 @@ class _Parts(NamedTuple):
     problem: Problem
     forest: Forest
     ratio: Fraction
-    trees: Hung
+    trees: TreePairs
     units: int
 
     @property
@@ -93,22 +89,26 @@ class _Parts(NamedTuple):
     @property
     def scarce(self) -> bool:
         """Whether there cannot be as many pieces as alike trees."""
-        return self.num_trees > MOST_EVENTS // self.problem.topology.num_ranks
+        return self.num_trees > MOST_TRANSFERS // self.problem.topology.num_ranks
 
     @property
     def alike(self) -> bool:
         """Whether all links have the same α and bandwidth."""
         return _alike(self.problem.topology)
 
+    def links(self, pieces: Pieces) -> Int32Array:
+        """Return the link of each transfer, -1 at roots: int32 (2, pieces, ranks), up and down."""
+        return np.stack([self.trees.up_route[pieces.part], self.trees.down_route[pieces.part]])
 
-class _Made(NamedTuple):
+
+class _Tried(NamedTuple):
     """A schedule of pieces.
 
-    Starts in ticks, as `list_schedule` returns them; its time; about how many pieces were tried, and how many
-    together in a message.
+    Starts in ticks, int64 (2, pieces, ranks), up and down; its time; about how many pieces were tried, and
+    how many together in a message.
     """
 
-    pieces: _Pieces
+    pieces: Pieces
     start: Int64Array
     tick: Fraction
     seconds: Fraction
@@ -167,7 +167,7 @@ def timed_schedule(
     FarApartError
         If one clock can't count both the shortest message and the whole.
     """
-    found: list[tuple[_Parts, _Made, Packing]] = []
+    found: list[tuple[_Parts, _Tried, Packing]] = []
     if even is not None and (parts := _parts(problem, even)) is not None:
         found.append((parts, _in_large_messages(parts), even))
     for packing in reversed(packings):
@@ -189,12 +189,21 @@ def _parts(problem: Problem, packing: Packing) -> _Parts | None:
     topology, forest = problem.topology, packing.forest
     total = sum(forest.weight.tolist())
     units = math.lcm(problem.collective.items.share.reduced.denominator, total)
-    most = MOST_EVENTS // topology.num_ranks
-    if units > INT64_MAX // ((most + 1) * _FEW) or len(forest) > most:
+    most = MOST_TRANSFERS // topology.num_ranks
+    if units > INT64_MAX // ((most + 1) * FINE) or len(forest) > most:
         return None
-    pairs = zip(topology.source.tolist(), topology.target.tolist(), strict=True)
-    trees = hung(forest.parent, {pair: link for link, pair in enumerate(pairs)})
-    return _Parts(problem, forest, packing.ratio, trees, units)
+    return _Parts(problem, forest, packing.ratio, _pairs(topology, forest), units)
+
+
+def _pairs(topology: Topology, forest: Forest) -> TreePairs:
+    """Return each tree both ways, with the links of its edges."""
+    ranks, parent = topology.num_ranks, forest.parent.astype(np.int64)
+    link_of = np.full((ranks, ranks), -1, dtype=np.int32)
+    link_of[topology.source, topology.target] = np.arange(topology.num_links)
+    rank, moves = np.arange(ranks), parent >= 0
+    up, down = np.where(moves, link_of[rank, parent], -1), np.where(moves, link_of[parent, rank], -1)
+    both = parent.astype(np.int32)
+    return TreePairs(both, both, up, down, forest.root.astype(np.int32))
 
 
 def _good_number(problem: Problem, network: TreeNetwork, packing: Packing) -> float:
@@ -203,14 +212,14 @@ def _good_number(problem: Problem, network: TreeNetwork, packing: Packing) -> fl
     seconds = float(_size(problem) / network.unit) / float(np.median(network.graph.capacity))
     share = float(packing.ratio) * float(np.median(network.graph.capacity))
     hops = 2 * largest_height(packing.forest)
-    return math.sqrt(hops * seconds / (alpha * share)) if alpha > 0 else float(MOST_EVENTS)
+    return math.sqrt(hops * seconds / (alpha * share)) if alpha > 0 else float(MOST_TRANSFERS)
 
 
 def _size(problem: Problem) -> Fraction:
     return Fraction(0) if problem.size is None else Fraction(problem.size)
 
 
-def _shortest(parts: _Parts, guess: float) -> _Made:
+def _shortest(parts: _Parts, guess: float) -> _Tried:
     """Search numbers of pieces around the guess: one by one, and in rounds where links are alike."""
     if not parts.alike:
         return _walk(parts, guess, _attempt(parts, guess, 0))
@@ -225,7 +234,7 @@ def _shortest(parts: _Parts, guess: float) -> _Made:
     return min(made, _walk(parts, guess, _attempt(parts, guess, 0)), key=lambda either: either.seconds)
 
 
-def _in_large_messages(parts: _Parts) -> _Made:
+def _in_large_messages(parts: _Parts) -> _Tried:
     """Search how many pieces go together, from a good number on, first more of them and then fewer."""
     choices = _full_rounds(parts)
     rounds = sorted(choices)
@@ -233,12 +242,7 @@ def _in_large_messages(parts: _Parts) -> _Made:
     first = min(range(len(rounds)), key=lambda place: abs(rounds[place] - good))
     best = _attempt(parts, *choices[rounds[first]])
     for others in (rounds[:first][::-1], rounds[first + 1 :]):
-        before = best
-        for number in others:
-            made = _attempt(parts, *choices[number])
-            if made.seconds >= best.seconds:
-                break
-            best = made
+        before, best = best, improved(best, others, lambda number: _attempt(parts, *choices[number]))
         if best is not before:
             break
     return best
@@ -257,30 +261,29 @@ def _full_rounds(parts: _Parts) -> dict[int, tuple[int, int]]:
     return found
 
 
-def _walk(parts: _Parts, guess: float, best: _Made, together: int | None = None) -> _Made:
+def _walk(parts: _Parts, guess: float, best: _Tried, together: int | None = None) -> _Tried:
     """Try more pieces than guessed as long as that helps, then fewer.
 
     A message has `together` pieces, 0: one, not in rounds; None: as the best so far.
     """
-    together = best.tried[1] if together is None else together
-    step = 2 ** (1 / 4 if together > 1 else 1 / 2)
+    each = best.tried[1] if together is None else together
+    step = 2 ** (1 / 4 if each > 1 else 1 / 2)
     for powers in (range(_STEPS), range(-1, -_STEPS, -1)):
-        numbers = [_number(parts, guess * step**power, together) for power in powers]
-        for number in dict.fromkeys(numbers):
-            if best.tried == (number, together) or _least(parts, number, together) >= best.seconds:
-                continue
-            made = _attempt(parts, number, together)
-            if made.seconds >= best.seconds:
-                break
-            best = made
+        numbers = dict.fromkeys(_number(parts, guess * step**power, each) for power in powers)
+        best = improved(
+            best,
+            [number for number in numbers if (number, each) != best.tried],
+            lambda number: _attempt(parts, number, each),
+            floor=lambda number: _least(parts, number, each),
+        )
     return best
 
 
-def _attempt(parts: _Parts, guess: float, together: int) -> _Made:
+def _attempt(parts: _Parts, guess: float, together: int) -> _Tried:
     """Make a schedule of about so many pieces, several together in rounds, or (0) one by one."""
     number = _number(parts, guess, together)
     pieces = _cut(parts, number)
-    made = _rounds(parts, pieces, together) if together else _listed(parts, pieces)
+    made = _in_rounds(parts, pieces, together) if together else _one_by_one(parts, pieces)
     return made._replace(tried=(number, together))
 
 
@@ -294,77 +297,103 @@ def _least(parts: _Parts, count: int, together: int) -> Fraction:
 
 def _number(parts: _Parts, guess: float, together: int) -> int:
     """Return a possible number of pieces; for rounds a multiple of the trees, if it can be, so all alike."""
-    trees, most = parts.num_trees, MOST_EVENTS // parts.problem.topology.num_ranks
+    trees, most = parts.num_trees, MOST_TRANSFERS // parts.problem.topology.num_ranks
     if together and round(guess / trees) and trees <= most:
         return trees * min(round(guess / trees), most // trees)
     return round(min(max(guess, len(parts.forest)), most))
 
 
-def _cut(parts: _Parts, count: int) -> _Pieces:
+def _cut(parts: _Parts, count: int) -> Pieces:
     """Cut each tree's part into pieces as even as can be, about `count` in all; the trees take turns."""
     weight = parts.forest.weight
     total = int(weight.sum())
-    pieces = np.maximum((2 * count * weight + total) // (2 * total), 1)
-    even = math.lcm(*np.unique(pieces).tolist())
-    units = parts.units * (even if even <= count * _FEW else _FEW)
-    part = weight * (units // total)
-    tree = np.repeat(np.arange(len(weight)), pieces)
-    place = np.arange(len(tree)) - np.repeat(offsets_of(pieces)[:-1], pieces)
-    before = np.repeat(offsets_of(part)[:-1], pieces)
-    begin = before + place * part[tree] // pieces[tree]
-    end = before + (place + 1) * part[tree] // pieces[tree]
-    moment = (2 * place + 1) * _MOMENTS // (2 * pieces[tree])
-    order = np.argsort(moment, kind="stable")
-    return _Pieces(units, tree[order], begin[order], end[order], moment[order])
+    counts = np.maximum((2 * count * weight + total) // (2 * total), 1)
+    pieces = cut(weight, counts, parts.units, count * FINE)
+    turn = np.argsort(_moments(pieces), kind="stable")
+    return Pieces(pieces.units, *(column[turn] for column in pieces[1:]))
 
 
-def _listed(parts: _Parts, pieces: _Pieces) -> _Made:
+def _moments(pieces: Pieces) -> Int64Array:
+    """Return when each piece is at its root, in `_MOMENTS` of the whole, at even distances."""
+    return (2 * pieces.place + 1) * _MOMENTS // (2 * np.bincount(pieces.part)[pieces.part])
+
+
+def _one_by_one(parts: _Parts, pieces: Pieces) -> _Tried:
     """Return the list schedule of these pieces, each a message of its own."""
-    topology, trees = parts.problem.topology, parts.trees
-    links = moving(trees, pieces.tree)
+    topology, links = parts.problem.topology, parts.links(pieces)
     amounts, amount = np.unique(pieces.end - pieces.begin, return_inverse=True)
-    kind, table, tick = message_ticks(topology, amounts, _size(parts.problem) / pieces.units)
-    ticks = table[kind[links], amount[None, :, None]]
+    lasting = link_ticks(topology, amounts, _size(parts.problem) / pieces.units)
+    ticks = lasting.table[lasting.kind[links], amount[None, :, None]]
     moves = links >= 0
     busy = np.bincount(links[moves], weights=ticks[moves])
-    check_reach(float(ticks[moves].sum(dtype=np.float64)))  # no event starts later
+    check_reach(float(ticks[moves].sum(dtype=np.float64)))  # no transfer starts later
     priority = _priority(parts, pieces, int(busy.max()), int(ticks[moves].mean()))
-    events = Events(pieces.tree, ticks, priority)
-    start = list_schedule(trees, events, topology.num_links, PASSES)
-    return _Made(pieces, start, tick, tick * int((start + ticks)[moves].max()), (len(pieces.tree), 0))
+    transfers = tree_transfers(parts.trees, pieces.part, ticks, by_direction=True)
+    routes = TimedRoutes.single_links(topology.num_links)
+    start = forward_backward(transfers, routes, priority.reshape(-1), PASSES).reshape(links.shape)
+    end = int((start + ticks)[moves].max())
+    return _Tried(pieces, start, lasting.tick, lasting.tick * end, (len(pieces.part), 0))
 
 
-def _rounds(parts: _Parts, pieces: _Pieces, together: int) -> _Made:
+def _in_rounds(parts: _Parts, pieces: Pieces, together: int) -> _Tried:
     """Return the schedule in rounds of these pieces, so many together in a message."""
-    topology, trees = parts.problem.topology, parts.trees
+    topology, links = parts.problem.topology, parts.links(pieces)
     amount = pieces.end - pieces.begin
-    load = Load(pieces.tree, amount, together * int(amount.max()))
-    links = moving(trees, pieces.tree)
     busy = np.bincount(links[links >= 0])
     priority = _priority(parts, pieces, int(busy.max()), together)
-    found = in_rounds(trees, load, priority, topology.num_links, PASSES)
-    made = batches(trees, load, found, topology.num_links)
-    amounts, which = np.unique(made.amount, return_inverse=True)
-    kind, table, tick = message_ticks(topology, amounts, _size(parts.problem) / pieces.units)
-    held = table[kind[made.link], which]
+    amounts = np.broadcast_to(amount[None, :, None], links.shape)
+    transfers = tree_transfers(parts.trees, pieces.part, amounts, by_direction=True)
+    routes = TimedRoutes.single_links(topology.num_links, alpha=1, seconds=0)
+    room = together * int(amount.max())
+    rounds = forward_backward(transfers, routes, priority.reshape(-1), PASSES, room=room)
+    sending = messages_of_rounds(transfers.route, rounds, topology.num_links)
+    load = np.add.reduceat(transfers.amount[sending.transfer], sending.first[:-1])
+    loads, which = np.unique(load, return_inverse=True)
+    lasting = link_ticks(topology, loads, _size(parts.problem) / pieces.units)
+    held = lasting.table[lasting.kind[transfers.route[sending.transfer[sending.first[:-1]]]], which]
     check_reach(float(held.sum(dtype=np.float64)))
-    start, end = starts(trees, pieces.tree, made, held)
-    return _Made(pieces, start, tick, tick * end, (len(pieces.tree), together))
+    durations = Durations.over_one_link(held)
+    begins = earliest_starts(transfers, sending, routes.offsets, routes.links, durations)
+    start = np.zeros(links.size, np.int64)
+    start[sending.transfer] = begins[sending.message]
+    seconds = lasting.tick * int((begins + held).max())
+    return _Tried(pieces, start.reshape(links.shape), lasting.tick, seconds, (len(pieces.part), together))
 
 
-def _priority(parts: _Parts, pieces: _Pieces, length: int, hop: int) -> Int64Array:
-    """Return when events are due, where all takes `length` and a hop takes `hop`, in `_MOMENTS`."""
+def messages_of_rounds(link: Int32Array, rounds: Int64Array, num_links: int) -> Sending:
+    """Return the messages, by rounds: what one link sends in one round.
+
+    Parameters
+    ----------
+    link, rounds
+        Of each transfer; -1: none.
+    num_links
+        The links are 0 to `num_links` - 1.
+
+    Examples
+    --------
+    >>> messages_of_rounds(np.array([0, 1, 1, -1], np.int32), np.array([1, 1, 1, 0]), 2)
+    Sending(first=array([0, 1, 3]), transfer=array([0, 1, 2], dtype=int32))
+    """
+    transfer = np.flatnonzero(link >= 0)
+    key = rounds[transfer] * num_links + link[transfer]
+    order = np.argsort(key, kind="stable")
+    first = np.flatnonzero(np.diff(key[order], prepend=-1))
+    return Sending(np.append(first, len(key)), transfer[order].astype(np.int32))
+
+
+def _priority(parts: _Parts, pieces: Pieces, length: int, hop: int) -> Int64Array:
+    """Return when transfers are due, where all takes `length` and a hop takes `hop`, in `_MOMENTS`."""
     check_reach(float(length) * _MOMENTS, float(hop) * _MOMENTS * parts.problem.topology.num_ranks)
-    moment = pieces.moment * length
-    depth = np.stack([depths(parent) for parent in parts.forest.parent])[pieces.tree]
+    moment = _moments(pieces) * length
+    depth = np.stack([depths(parent) for parent in parts.forest.parent])[pieces.part]
     early = depth * hop * _MOMENTS
     return np.stack([moment[:, None] - early, moment[:, None] + early])
 
 
-def _table(parts: _Parts, made: _Made) -> Schedule:
-    """Return the rows of the events, by start."""
-    trees, pieces = parts.trees, made.pieces
-    links = np.stack([trees.up[pieces.tree], trees.down[pieces.tree]])
+def _table(parts: _Parts, made: _Tried) -> Schedule:
+    """Return the rows of the transfers, by start."""
+    pieces, links = made.pieces, parts.links(made.pieces)
     down, piece, node = np.nonzero(links >= 0)
     start = made.start[down, piece, node]
     order = np.argsort(start, kind="stable")

@@ -76,7 +76,6 @@ def lower_bounds(
         )
     if size is not None and size <= 0:
         raise InputError(f"size {size} bytes; it must be positive")
-    from models.all_to_all.bound import mcf_bound  # whose methods import this folder
 
     traffic = Traffic.of(collective)
     cut, partition = cut_bound(topology, traffic), partition_bound(topology, traffic)
@@ -127,8 +126,6 @@ def bound_document(
         Bandwidth bounds are given in s/GB of M (10^9 bytes); without a size ``time_us`` is None and
         ``algbw_gbps`` the limit for large M.
     """
-    from models.allreduce_lp.bound import lp_bound  # whose methods import this folder
-
     found = list(bounds) if bounds is not None else lower_bounds(topology, collective, size, lp=lp)
     best = _best(found, size)
     partition = next((bound for bound in found if bound.kind == "partition"), None)

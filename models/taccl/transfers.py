@@ -5,7 +5,7 @@ chunk to its source; where data is reduced, for all transfers that bring their p
 of one link can travel as one message, which pays α once.
 
 A message of g chunks that starts at s enters port j of its route at s + enter_j, holds it for hold_j and is
-at its destination at s + arrival; all as the verifier counts them (`schedules.durations`), rounded up.
+at its destination at s + arrival; all as the verifier counts them (`message_durations`), rounded up.
 """
 
 from __future__ import annotations

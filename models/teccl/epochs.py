@@ -11,7 +11,7 @@ and bandwidth b_e, that of the slowest, takes
 The paper (TE-CCL, SIGCOMM 2024, section 3.1) has a capacity in every epoch and a delay of ⌈α/τ⌉ epochs in
 which the link is free again; in this project a link is held while α is in flight, so both are one duration.
 On a route the j-th link is held from the epoch in which the message enters it, for what it takes there, each
-rounded up, as the time clock has it (`schedules.durations`).
+rounded up, as the time clock has it (`schedules.message_durations`).
 """
 
 from __future__ import annotations

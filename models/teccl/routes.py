@@ -5,7 +5,7 @@ copies is a node of the program whose buffer is always empty: what arrives in an
 many links as it likes. One that does not only passes on, so here a route from a rank to another through such
 switches is one thing to decide, as a hyper-edge is in TACCL; routes share the links that they go over, and a
 link has one message at a time. Messages pass switches as the project's time clock has it, without waiting
-(`schedules.durations`). A copying switch can be passed through, too.
+(`schedules.message_durations`). A copying switch can be passed through, too.
 
 Between two ranks there are their links, or else all routes of fewest links that pass switches only; a detour
 over more switches is left out, and ranks that forward are part of the program anyway.

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from schedules.durations import Messages, transfer_ticks
+from schedules.message_durations import Messages, transfer_ticks
 from schedules.schedule import Schedule, TransferColumns
 from schedules.verify.errors import VerificationError
 from topologies.errors import InputError

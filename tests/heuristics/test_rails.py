@@ -13,7 +13,7 @@ from heuristics.rails.method import fastest
 from heuristics.rails.timeline import MOST, Load, Rule, play
 from models.bounds import best_bound
 from schedules import Problem, collective
-from schedules.durations import messages
+from schedules.message_durations import messages
 from schedules.simulate import simulate
 from schedules.verify import verify
 from topologies import Unsupported

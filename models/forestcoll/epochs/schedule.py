@@ -17,7 +17,7 @@ from models.forestcoll.epochs.column_generation import EpochPlan, planned
 from models.forestcoll.epochs.epoch_links import links_between
 from schedules.collective import Collective, Kind, collective
 from schedules.compose import compose_allreduce
-from schedules.listing import in_messages
+from schedules.list_scheduling import in_messages
 from schedules.method import Problem
 from schedules.reverse import reverse
 from schedules.schedule import Chunks, Clock, Routes, Schedule

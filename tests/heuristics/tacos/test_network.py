@@ -10,7 +10,7 @@ from heuristics.tacos import METHOD, TacosOptions
 from heuristics.tacos.network import RESOLUTION, degrees, time_expanded, unwind
 from heuristics.tacos.retiming import retimed
 from schedules import KINDS, Problem, collective
-from schedules.durations import messages, transfer_ticks
+from schedules.message_durations import messages, transfer_ticks
 from schedules.verify import verify
 from tests.heuristics.tacos.synthesis import GB, tacos
 from topologies import InputError, Link, Topology, Unsupported

@@ -1,4 +1,4 @@
-"""The allreduce LP in the time clock: even optima, trees with leaves, and lists justified from both ends."""
+"""The allreduce LP in the time clock: even optima, and trees with leaves."""
 
 from fractions import Fraction
 
@@ -9,14 +9,13 @@ from scipy.optimize import linprog
 from models.allreduce import ALLREDUCE_LP as METHOD
 from models.allreduce import AllreduceLpOptions, allreduce_optimum
 from models.allreduce.balanced_optimum import balanced_shares
-from models.allreduce.branches import HIGHER, Branches, branches_of, height, levels, with_leaves
-from models.allreduce.justified import Work, justified, listed, tables_of
+from models.allreduce.leaf_exchange import HIGHER, ArcTrees, arc_trees, height, levels, with_leaves
 from models.allreduce.lp_timed import can_be_timed, leafy
-from models.allreduce.ticks import flow_seconds
 from models.allreduce.trees import exact_plan, packed_trees
 from models.bounds import lower_bounds
 from schedules import Problem, collective
 from schedules.cost import congestion
+from schedules.list_scheduling.piece_counts import sliced_seconds
 from schedules.schedule import Clock
 from schedules.simulate import SimulationOptions, simulate
 from schedules.verify import verify
@@ -119,7 +118,7 @@ def test_a_flow_in_slices_takes_as_long_as_a_chain_of_pieces():
     links = [Link(0, 1, Fraction(10), Fraction(1)), Link(1, 0, Fraction(10), Fraction(1))]
     flow = make(Topology.from_links("pair", 2, links), 80, timed=False)
     times = [simulate(flow, Fraction(80), SimulationOptions(slices=2**power)).time for power in range(8)]
-    assert flow_seconds(flow, Fraction(80)) == min(times)
+    assert sliced_seconds(flow, Fraction(80)) == min(times)
 
 
 # The even optimum
@@ -225,7 +224,7 @@ def test_rows_carry_what_the_trees_carry_and_exchanges_keep_it(text):
     for half in (down, up):
         near, far = half.arcs.tails, half.arcs.heads
         local = (near, far) if half is down else (far, near)
-        rows = branches_of(half, local, 3, 2)
+        rows = arc_trees(half, local, 3, 2)
         assert rows.weight.max() <= 2
         assert rows.weight.sum() == 3 * total
         assert (loads(rows, len(near)) <= 3 * half.arcs.capacity).all()
@@ -255,69 +254,6 @@ def test_every_link_of_a_full_network_is_given_leaves_of_both_halves():
 
 def test_levels_are_hops_from_the_root():
     ends = (np.array([0, 1, 2]), np.array([1, 2, 3]))
-    chain = Branches(np.array([0]), np.array([1]), np.array([[-1, 0, 1, 2]]))
+    chain = ArcTrees(np.array([0]), np.array([1]), np.array([[-1, 0, 1, 2]]))
     np.testing.assert_array_equal(levels(chain, ends), [[0, 1, 2, 3]])
     assert height(chain, ends) == 3
-
-
-# List schedules
-
-
-def slow_list(waits, link, ticks, priority):
-    """Moment by moment: each free link sends the first of those that are ready; `waits` as sets."""
-    start, finish, now = {}, {}, 0
-    holding = [event for event in range(len(link)) if link[event] >= 0]
-    while len(start) < len(holding):
-        done = {event for event, end in finish.items() if end <= now}
-        for on in sorted(set(link)):
-            busy = any(link[e] == on and start[e] <= now < finish[e] for e in start)
-            ready = [e for e in holding if e not in start and link[e] == on and waits[e] <= done]
-            if not busy and ready:
-                event = min(ready, key=lambda e: (priority[e], e))
-                start[event], finish[event] = now, now + ticks[event]
-        now += 1
-    return start
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_lists_are_those_of_a_slow_twin_and_wait_for_what_they_need(seed):
-    rng = np.random.default_rng(seed)
-    ranks = 4
-    topology = one_way(ranks, 1, 3)
-    ends = (topology.source.astype(np.int64), topology.target.astype(np.int64))
-    root = int(rng.integers(ranks))
-
-    def tree(ways):
-        via, inside = np.full(ranks, -1), [root]
-        while len(inside) < ranks:
-            able = [e for e in range(len(ways[0])) if ways[0][e] in inside and ways[1][e] not in inside]
-            arc = int(rng.choice(able))
-            via[ways[1][arc]] = arc
-            inside.append(int(ways[1][arc]))
-        return Branches(np.array([root]), np.array([1]), via[None])
-
-    up, down = tree(ends[::-1]), tree(ends)
-    parents = tuple(np.where(t.via >= 0, e[t.via], -1) for t, e in ((up, ends[1]), (down, ends[0])))
-    tables = tables_of(up, down, (np.array([0]), np.array([0])), parents)
-    pieces, width = 3, 2 * ranks
-    work = Work(np.zeros(pieces, np.int64), rng.integers(1, 4, (pieces, width)))
-    priority = rng.integers(0, 5, (pieces, width))
-    link = np.tile(tables.there.link[0], pieces).tolist()
-    kids = [[v for v in range(ranks) if parents[0][0][v] == u] for u in range(ranks)]
-    before = [set(kids[v]) for v in range(ranks)]
-    for v in range(ranks):
-        above = int(parents[1][0][v])
-        before.append(set(kids[root]) if above == root else {ranks + above})
-    waits = [{piece * width + e for e in before[cell]} for piece in range(pieces) for cell in range(width)]
-    ticks, first = work.ticks.ravel().tolist(), priority.ravel().tolist()
-    found = listed(tables.there, work, priority, tables.num_links).ravel()
-    slow = slow_list(waits, link, ticks, first)
-    assert {event: int(found[event]) for event in slow} == slow
-
-    best = justified(tables, work, priority, 4, 0).ravel()
-    ended = {event: int(best[event]) + ticks[event] for event in slow}
-    assert max(ended.values()) <= max(slow[event] + ticks[event] for event in slow)
-    for event in slow:
-        assert all(ended[other] <= best[event] for other in waits[event])
-        same = [e for e in slow if e != event and link[e] == link[event]]
-        assert all(ended[e] <= best[event] or ended[event] <= best[e] for e in same)

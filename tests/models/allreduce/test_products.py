@@ -1,4 +1,4 @@
-"""Trees with two spines: exact loads, spanning, early work for every link; rounds against a plain twin."""
+"""Trees with two spines: exact loads, spanning, early work for every link, and times near the bound."""
 
 from fractions import Fraction
 
@@ -8,16 +8,12 @@ import pytest
 
 from models.allreduce import ALLREDUCE_TREES as METHOD
 from models.allreduce import AllreduceTreesOptions, pack, tree_network
-from models.allreduce.listing import hung
-from models.allreduce.rounds import Load, batches, in_rounds, starts
-from models.allreduce.rounds import _rounds as one_pass
 from models.allreduce.spanning_trees import spine_packing
 from schedules import collective
 from schedules.cost import congestion
 from schedules.method import Problem
 from schedules.simulate import simulate
 from schedules.verify import verify
-from tests.models.random_trees import random_trees
 from topologies.text import parse_topology
 
 GBPS = 50 * 10**9
@@ -92,81 +88,6 @@ def test_combs_leave_links_without_leaves():
     """What the trees with two spines are for."""
     graph = tree_network(parse_topology("mesh:10x10")).graph
     assert min(early(graph, pack(graph).forest).values()) == 0
-
-
-def random_pieces(seed):
-    """Trees on a complete graph, and pieces of them with amounts and priorities."""
-    rng = np.random.default_rng(seed)
-    parent, links, pieces = random_trees(rng, 7)
-    trees, nodes = parent.shape
-    load = Load(rng.integers(0, trees, pieces), rng.integers(1, 4, pieces), int(rng.integers(1, 7)))
-    return parent, links, load, rng.integers(0, 4, (2, pieces, nodes))
-
-
-def waits_for(parent, links, tree):
-    """For each event (direction, piece, node): its link, and the events that must be over before."""
-    waits = {}
-    for piece, which in enumerate(tree):
-        above = parent[which].tolist()
-        below = {v: [(0, piece, c) for c, p in enumerate(above) if p == v] for v in range(len(above))}
-        for node, over in enumerate(above):
-            if over >= 0:
-                waits[0, piece, node] = links[node, over], below[node]
-                first = below[over] if above[over] < 0 else [(1, piece, over)]
-                waits[1, piece, node] = links[over, node], first
-    return waits
-
-
-def plain(waits, load, priority):
-    """In every round each link sends, by (priority, event), what is ready, until the next is too much."""
-    rounds, now = {}, 0
-    while len(rounds) < len(waits):
-        sent = []
-        for on in {link for link, _ in waits.values()}:
-            ready = [
-                event
-                for event, (link, before) in waits.items()
-                if link == on and event not in rounds and all(e in rounds for e in before)
-            ]
-            room = load.room
-            for event in sorted(ready, key=lambda event: (priority[event], event)):
-                if room < load.amount[event[1]] and room < load.room:
-                    break
-                sent.append(event)
-                room -= load.amount[event[1]]
-        rounds |= dict.fromkeys(sent, now)
-        now += 1
-    return rounds
-
-
-@pytest.mark.parametrize("seed", range(30))
-def test_rounds_are_those_of_the_plain_twin(seed):
-    parent, links, load, priority = random_pieces(seed)
-    found = one_pass(hung(parent, links), load, priority, len(links))
-    waits = waits_for(parent, links, load.tree)
-    assert {event: found[event] for event in waits} == plain(waits, load, priority)
-
-
-@pytest.mark.parametrize("seed", range(30))
-def test_messages_start_when_their_data_and_link_are_there(seed):
-    parent, links, load, priority = random_pieces(seed)
-    trees, waits = hung(parent, links), waits_for(parent, links, load.tree)
-    rounds = in_rounds(trees, load, priority, len(links), 2)
-    first = plain(waits, load, priority)
-    assert max(rounds[event] for event in waits) <= max(first.values())
-    made = batches(trees, load, rounds, len(links))
-    start, end = starts(trees, load.tree, made, 5 + made.amount)
-    together = {}
-    for event, (link, _) in waits.items():
-        together.setdefault((rounds[event], link), []).append(event)
-    assert len(together) == len(made.link)
-    over, free = {}, dict.fromkeys(links.values(), 0)
-    for (_, link), events in sorted(together.items()):
-        begin = max([free[link], *(over[e] for event in events for e in waits[event][1])])
-        free[link] = begin + 5 + sum(int(load.amount[event[1]]) for event in events)
-        over |= dict.fromkeys(events, free[link])
-        assert all(start[event] == begin for event in events)
-    assert end == max(free.values())
 
 
 @pytest.mark.parametrize(("text", "percent"), [("mesh:3x3", 0.5), ("mesh:5x5", 0.6), ("mesh:4x6", 1)])

@@ -7,9 +7,9 @@ import pytest
 
 from experiments.methods.best import portfolio
 from experiments.registry import METHODS
-from models.allreduce.ticks import REACH, FarApartError, check_reach
 from models.bounds import best_bound
 from schedules import Problem, collective
+from schedules.message_durations import REACH, FarApartError, check_reach
 from schedules.simulate import simulate
 from schedules.verify import verify
 from topologies.text import parse_topology

@@ -21,7 +21,7 @@ from models.taccl.scheduling import Order, SchedulingModel, exactly_scheduled
 from models.taccl.solving import Deadline, StageLimits
 from models.taccl.transfers import Contiguity, Transfers
 from schedules import collective
-from schedules.durations import messages, transfer_ticks
+from schedules.message_durations import messages, transfer_ticks
 from schedules.schedule import Chunks
 from schedules.simulate import simulate
 from tests.models.taccl.cases import MEGABYTE, QUICK, SLOW, demand, made, microseconds

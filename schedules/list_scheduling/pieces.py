@@ -1,19 +1,21 @@
-"""A flow cut into pieces: who waits for whom, and back from messages to a table in the time clock."""
+"""A flow cut into pieces: the transfers for the list scheduler, and from its messages back to a table."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
-from schedules.durations import Messages, transfer_ticks
-from schedules.listing.kernel import Jobs, Net, Sent
-from schedules.listing.rules import First
+from schedules.cost import congestion
+from schedules.list_scheduling.kernel import Sending, TimedRoutes, Transfers, earliest_starts
+from schedules.list_scheduling.rules import First
+from schedules.message_durations import Messages, transfer_ticks
 from schedules.schedule import Chunks, Clock, Schedule
-from topologies.exact import INT64_MAX, FloatArray, Int32Array, Int64Array, offsets_of
+from topologies.exact import INT64_MAX, BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
 
 RESOLUTION = 10**12
 """Ticks in the whole schedule, at least: rounding messages up to ticks adds next to nothing."""
@@ -109,23 +111,32 @@ class Cut:
         spare = INT64_MAX // 4 // (flow.chunks.denominator * len(flow.chunks))
         return cls(flow, edges, np.left_shift(1, np.minimum(power, max(spare.bit_length() - 1, 0))), size)
 
-    @property
-    def jobs(self) -> Jobs:
-        """What is to be moved."""
-        edges, chunks = self.edges, self.flow.chunks
+    @cached_property
+    def first(self) -> Int64Array:
+        """The transfers of edge e are first[e] to first[e + 1] - 1: int64 (edges + 1,)."""
+        return offsets_of(self.parts[self.edges.chunk])
+
+    @cached_property
+    def hops(self) -> Int64Array:
+        """The longest way on from each transfer: int64 (transfers,)."""
+        return np.repeat(self.edges.hops, np.diff(self.first))
+
+    @cached_property
+    def transfers(self) -> Transfers:
+        """What is to be moved: one transfer for each piece of each edge, amounts in bytes."""
+        edges, chunks, pieces = self.edges, self.flow.chunks, np.diff(self.first)
         amount = chunks.size / self.parts * float(self.size / chunks.denominator)
-        return Jobs(
-            offsets_of(self.parts[edges.chunk]),
-            self.flow.route[edges.row].astype(np.int32),
-            edges.need,
-            edges.after,
-            edges.follower,
-            amount[edges.chunk],
-            edges.hops,
+        first, follower = _piece_by_piece(self.first, edges.after, edges.follower)
+        return Transfers(
+            np.repeat(self.flow.route[edges.row].astype(np.int32), pieces),
+            np.repeat(edges.need, pieces).astype(np.int32),
+            first,
+            follower,
+            np.repeat(amount[edges.chunk], pieces),
         )
 
     def priority(self, first: First) -> FloatArray:
-        """Return a number for each job, the least first: float64 (jobs,)."""
+        """Return a number for each transfer, the least first: float64 (transfers,)."""
         parts = self.parts[self.edges.chunk]
         edge = np.repeat(np.arange(len(parts)), parts)
         place = np.arange(len(edge)) - offsets_of(parts)[edge]
@@ -134,35 +145,73 @@ class Cut:
         factor = {First.FARTHEST: 1.0, First.MIXED: most, First.IN_TURN: 2.0 * most * self.parts.max()}
         return late * factor[first] - self.edges.hops[edge]
 
-    def scheduled(self, sent: Sent, seconds: float) -> Schedule:
+    def scheduled(self, sending: Sending, seconds: float) -> Schedule:
         """Return the time-clock schedule with these messages, as early as their data and links allow."""
-        jobs, chunks = self.jobs, self.flow.chunks
+        transfers, chunks = self.transfers, self.flow.chunks
         scale = int(self.parts.max(initial=1))
         table = Chunks(
             np.repeat(chunks.item, self.parts),
             np.repeat(chunks.size * (scale // self.parts), self.parts),
             chunks.denominator * scale,
         )
-        message = np.repeat(np.arange(len(sent.route)), np.diff(sent.first))
-        edge = np.searchsorted(jobs.first, sent.job, side="right") - 1
-        piece = offsets_of(self.parts)[self.edges.chunk[edge]] + sent.job - jobs.first[edge]
-        load = np.bincount(message, weights=None) * 0
-        np.add.at(load, message, table.size[piece])
+        message, transfer = sending.message, sending.transfer
+        edge = np.searchsorted(self.first, transfer, side="right") - 1
+        piece = offsets_of(self.parts)[self.edges.chunk[edge]] + transfer - self.first[edge]
+        route = transfers.route[transfer[sending.first[:-1]]]
+        load = np.add.reduceat(table.size[piece], sending.first[:-1])
         empty = self.flow.replace(
             clock=Clock.TIME, chunks=table, tick=_tick(seconds), size=self.size, order=None, claims={}
         )
-        grouped = Messages(message.astype(np.int32), sent.route, np.zeros(len(load), np.int64), load)
-        lasting = transfer_ticks(empty, grouped)
+        grouped = Messages(message.astype(np.int32), route, np.zeros(len(load), np.int64), load)
         routes = self.flow.route_table
-        start = _starts(
-            jobs,
-            sent,
-            (routes.offsets, routes.links),
-            (lasting.kind, lasting.arrival, lasting.offsets, lasting.enter, lasting.hold),
-            self.flow.topology.num_links,
+        start = earliest_starts(
+            transfers, sending, routes.offsets, routes.links, transfer_ticks(empty, grouped)
         )
         reduce = None if self.flow.reduce is None else self.flow.reduce[self.edges.row[edge]]
-        return _table(empty, (start[message], message, sent.route[message], piece), reduce)
+        return _table(empty, start[message], message, route[message], piece, reduce)
+
+
+@njit(cache=True)
+def _piece_by_piece(
+    first: Int64Array, after: Int64Array, follower: Int64Array
+) -> tuple[Int64Array, Int32Array]:
+    """Return, in CSR form, which transfers wait for each: its piece on the edges that follow its own."""
+    offsets = np.zeros(first[-1] + 1, np.int64)
+    for edge in range(len(first) - 1):
+        offsets[first[edge] + 1 : first[edge + 1] + 1] = after[edge + 1] - after[edge]
+    offsets = np.cumsum(offsets)
+    found = np.empty(offsets[-1], np.int32)
+    for edge in range(len(first) - 1):
+        for piece in range(first[edge + 1] - first[edge]):
+            place = offsets[first[edge] + piece]
+            for other in follower[after[edge] : after[edge + 1]]:
+                found[place] = first[other] + piece
+                place += 1
+    return offsets, found
+
+
+def in_messages(flow: Schedule, turn: Int64Array, size: Fraction) -> Schedule:
+    """Return a time-clock schedule in which rows of one turn and one route are one message.
+
+    Each goes as soon as its data is there and its links are free of the messages before it.
+
+    Parameters
+    ----------
+    flow
+        Legal, no chunk empty.
+    turn
+        int64, shape (transfers,): non-decreasing; rows of one turn and one route stand together, and a row
+        reads only what rows of earlier turns bring.
+    size
+        M in bytes.
+    """
+    edges = edges_of(flow)
+    route = flow.route[edges.row].astype(np.int64)
+    new = np.ones(len(route), dtype=bool)
+    new[1:] = (np.diff(turn[edges.row]) != 0) | (np.diff(route) != 0)
+    sending = Sending(np.append(np.flatnonzero(new), len(route)), np.arange(len(route), dtype=np.int32))
+    cut = Cut(flow, edges, np.ones(len(flow.chunks), dtype=np.int64), size)
+    return cut.scheduled(sending, float(congestion(flow) * size))
 
 
 def _tick(seconds: float) -> Fraction:
@@ -173,11 +222,11 @@ def _tick(seconds: float) -> Fraction:
     return tick
 
 
-def net_of(flow: Schedule) -> Net:
-    """Return the routes and links of a schedule as the kernel takes them."""
+def timed_routes(flow: Schedule) -> TimedRoutes:
+    """Return the routes of a schedule, in seconds and bytes."""
     routes, topology = flow.route_table, flow.topology
     entrance = routes.links[routes.offsets[:-1]]
-    return Net(
+    return TimedRoutes(
         routes.offsets,
         routes.links,
         topology.alpha.floats,
@@ -187,50 +236,17 @@ def net_of(flow: Schedule) -> Net:
     )
 
 
-@njit(cache=True)
-def _starts(
-    jobs: Jobs,
-    sent: Sent,
-    routes: tuple[Int64Array, Int32Array],
-    lasting: tuple[Int32Array, Int64Array, Int64Array, Int64Array, Int64Array],
-    num_links: int,
-) -> Int64Array:
-    """Return when each message starts, in ticks; invariant: no link is taken before all earlier ones left it.
-
-    Nothing waits within a route: a message starts late enough to find each of its links free.
-    """
-    offsets, links = routes
-    kind, arrival, first, enter, hold = lasting
-    free, ready = np.zeros(num_links, np.int64), np.zeros(len(sent.job), np.int64)
-    start = np.empty(len(sent.route), np.int64)
-    edge_of = np.empty(len(sent.job), np.int64)
-    for edge in range(len(jobs.route)):
-        edge_of[jobs.first[edge] : jobs.first[edge + 1]] = edge
-    for message in range(len(start)):
-        taken = sent.job[sent.first[message] : sent.first[message + 1]]
-        route, entry = sent.route[message], first[kind[message]]
-        begin = ready[taken].max()
-        for hop in range(offsets[route + 1] - offsets[route]):
-            begin = max(begin, free[links[offsets[route] + hop]] - enter[entry + hop])
-        for hop in range(offsets[route + 1] - offsets[route]):
-            free[links[offsets[route] + hop]] = begin + enter[entry + hop] + hold[entry + hop]
-        start[message] = begin
-        for job in taken:
-            edge = edge_of[job]
-            for follower in jobs.follower[jobs.after[edge] : jobs.after[edge + 1]]:
-                other = jobs.first[follower] + job - jobs.first[edge]
-                ready[other] = max(ready[other], begin + arrival[kind[message]])
-    return start
-
-
 def _table(
     empty: Schedule,
-    columns: tuple[Int64Array, Int64Array, Int32Array, Int64Array],
-    reduce: np.ndarray | None,
+    start: Int64Array,
+    message: Int64Array,
+    route: Int32Array,
+    piece: Int64Array,
+    reduce: BoolArray | None,
 ) -> Schedule:
     """Return the rows: of each message its pieces, those of one item that follow each other in one row."""
-    order = np.lexsort((columns[3], columns[1], columns[0]))
-    start, message, route, piece = (column[order] for column in columns)
+    order = np.lexsort((piece, message, start))
+    start, message, route, piece = start[order], message[order], route[order], piece[order]
     adds = np.zeros(len(order), bool) if reduce is None else reduce[order]
     item = empty.chunks.item[piece]
     new = np.ones(len(order), bool)

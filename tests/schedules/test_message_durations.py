@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from schedules import Chunks, Clock, Routes, Schedule, collective
-from schedules.durations import messages, transfer_ticks
+from schedules.message_durations import messages, transfer_ticks
 from topologies import InputError, Link, Topology
 
 # 0 -> 1 -> 2 -> 0: α of 1, 2 and 0 s at 3, 2 and 6 B/s.

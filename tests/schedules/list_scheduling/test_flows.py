@@ -2,6 +2,7 @@
 
 import heapq
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -9,11 +10,11 @@ import pytest
 from experiments.registry import METHODS
 from models.bounds import best_bound
 from schedules import Clock, Problem, collective
-from schedules.durations import messages, transfer_ticks
-from schedules.listing import Rules, can_be_listed, in_messages, list_schedule
-from schedules.listing.kernel import Limits, send
-from schedules.listing.pieces import Cut, edges_of, net_of
-from schedules.listing.rules import First
+from schedules.list_scheduling import Rules, can_be_listed, in_messages, list_schedule
+from schedules.list_scheduling.kernel import Limits, send
+from schedules.list_scheduling.pieces import Cut, edges_of, timed_routes
+from schedules.list_scheduling.rules import First
+from schedules.message_durations import messages, transfer_ticks
 from schedules.reverse import reverse
 from schedules.schedule import Chunks, Schedule
 from schedules.simulate import simulate
@@ -92,11 +93,13 @@ def test_an_edge_waits_for_all_that_wrote_its_chunk_at_its_source_before(text, k
 class Twin:
     """The event loop over sorted lists and dictionaries."""
 
-    def __init__(self, jobs, net, priority, limits):
-        self.jobs, self.net, self.priority, self.limits = jobs, net, priority, limits
-        edges = range(len(jobs.route))
-        self.job = [(e, p) for e in edges for p in range(jobs.first[e + 1] - jobs.first[e])]
-        self.left = {(e, p): int(jobs.need[e]) for e, p in self.job}
+    def __init__(self, cut, net, priority, limits):
+        self.cut, self.net, self.priority, self.limits = cut, net, priority, limits
+        self.edges, self.route = cut.edges, cut.flow.route[cut.edges.row].tolist()
+        pieces = cut.parts[self.edges.chunk]
+        self.bytes = cut.transfers.amount
+        self.job = [(e, p) for e in range(len(pieces)) for p in range(pieces[e])]
+        self.left = {(e, p): int(self.edges.need[e]) for e, p in self.job}
         self.number = {job: number for number, job in enumerate(self.job)}
         self.paths = [net.links[a:b].tolist() for a, b in zip(net.offsets, net.offsets[1:], strict=False)]
         self.waiting = {route: [] for route in range(len(self.paths))}
@@ -104,7 +107,7 @@ class Twin:
         self.touched, self.sent, self.events = [], [], []
 
     def wait(self, job):
-        route = int(self.jobs.route[job[0]])
+        route = self.route[job[0]]
         self.waiting[route].append((self.priority[self.number[job]], self.number[job]))
         self.touch(self.paths[route][0])
 
@@ -130,12 +133,12 @@ class Twin:
         taken, amount, hops = [], 0.0, 0
         for _, number in sorted(self.waiting[route]):
             edge = self.job[number][0]
-            hops = max(hops, int(self.jobs.hops[edge]))
+            hops = max(hops, int(self.edges.hops[edge]))
             most = max(self.limits.least, self.limits.share * room / (1 + self.limits.weight * hops))
-            if taken and (amount + self.jobs.amount[edge]) * slowest > most:
+            if taken and (amount + self.bytes[number]) * slowest > most:
                 break
             taken.append(number)
-            amount += self.jobs.amount[edge]
+            amount += self.bytes[number]
         self.waiting[route] = [entry for entry in self.waiting[route] if entry[1] not in taken]
         return taken, amount
 
@@ -176,7 +179,7 @@ class Twin:
     def tell(self, done):
         for number in done:
             edge, piece = self.job[number]
-            for other in self.jobs.follower[self.jobs.after[edge] : self.jobs.after[edge + 1]].tolist():
+            for other in self.edges.follower[self.edges.after[edge] : self.edges.after[edge + 1]].tolist():
                 self.left[other, piece] -= 1
                 if self.left[other, piece] == 0:
                     self.wait((other, piece))
@@ -188,13 +191,15 @@ class Twin:
 def test_the_event_loop_is_that_of_its_plain_twin(text, kind, rules):
     given = flow(text, kind)
     cut = Cut.of(given, edges_of(given), GIGABYTE, rules.pieces)
-    limits = Limits(0.005, rules.share, 2e-5, rules.weight, rules.filling)
+    limits = Limits(0.005, rules.share, 2e-5, rules.weight, rules.filling, cut.hops)
     priority = cut.priority(rules.first)
-    found, end = send(cut.jobs, net_of(given), priority, limits)
-    expected, last = Twin(cut.jobs, net_of(given), priority, limits).run()
-    assert end == last
-    taken = [found.job[a:b].tolist() for a, b in zip(found.first[:-1], found.first[1:], strict=True)]
-    assert list(zip(found.route.tolist(), taken, strict=True)) == expected
+    found = send(cut.transfers, timed_routes(given), priority, 0, limits)
+    expected, last = Twin(cut, timed_routes(given), priority, limits).run()
+    assert found.end == last
+    first = found.sending.first
+    taken = [found.sending.transfer[a:b].tolist() for a, b in pairwise(first)]
+    route = [cut.transfers.route[jobs[0]] for jobs in taken]
+    assert list(zip(route, taken, strict=True)) == expected
     assert sorted(job for jobs in taken for job in jobs) == list(range(len(priority)))
 
 

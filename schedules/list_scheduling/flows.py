@@ -10,14 +10,16 @@ import math
 import time
 from collections.abc import Iterator
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
 from schedules.collective import Kind
 from schedules.cost import congestion
-from schedules.listing.kernel import Jobs, Limits, Net, Sent, send
-from schedules.listing.pieces import Cut, Edges, edges_of, net_of
-from schedules.listing.rules import Rules
+from schedules.list_scheduling.kernel import Limits, Sending, send
+from schedules.list_scheduling.piece_counts import improved
+from schedules.list_scheduling.pieces import Cut, edges_of, timed_routes
+from schedules.list_scheduling.rules import Rules
 from schedules.reverse import reverse
 from schedules.schedule import Clock, Routes, Schedule
 from topologies.errors import Unsupported
@@ -25,12 +27,18 @@ from topologies.exact import FloatArray
 
 MOST_CELLS = 2**24
 """Nodes times chunks, and edges."""
-MOST_JOBS = 2**18
+MOST_TRANSFERS = 2**18
 """Edges times pieces of their chunks: a few tenths of a second for each rule."""
 ROUNDS = 6
 """So often at most the neighbours of the best rules are tried."""
 PIECES = 8
 """In a message of the best length of a chain, √(α T), at first."""
+MOST_NUDGES, MOST_WORK = 500, 2**24
+"""Changes of priorities that are tried, and these times transfers: a few seconds' worth."""
+NUDGED = 0.05
+"""Share of the edges whose priorities are changed at once."""
+CLOSE = 1.005
+"""So near to the bound by the congestion no more is tried."""
 
 
 def can_be_listed(schedule: Schedule) -> bool:
@@ -43,7 +51,7 @@ def can_be_listed(schedule: Schedule) -> bool:
     return (
         schedule.clock is Clock.FLOW
         and not what.parts
-        and 0 < edges <= MOST_JOBS
+        and 0 < edges <= MOST_TRANSFERS
         and schedule.topology.num_nodes * len(schedule.chunks) <= MOST_CELLS
         and bool((schedule.chunks.size > 0).all())
         and not _begins_inside(schedule.route_table)
@@ -80,106 +88,108 @@ def list_schedule(
     """
     if not can_be_listed(flow):
         raise Unsupported(
-            f"list schedule of {flow.collective}: needs a flow that moves 1 to {MOST_JOBS} chunks, "
+            f"list schedule of {flow.collective}: needs a flow that moves 1 to {MOST_TRANSFERS} chunks, "
             "none empty, by routes of which none begins inside another"
         )
     kind = flow.collective.kind
     if kind.is_combining and kind is not Kind.ALLREDUCE:
         return reverse(list_schedule(reverse(flow), size, rules, seconds), flow.topology)
-    workshop, until = _Workshop(flow, size), time.monotonic() + seconds
+    context, until = _Context(flow, size), time.monotonic() + seconds
     if rules is not None:
-        return workshop.cut(rules.pieces)[0].scheduled(*workshop.sent(rules))
-    rules = _searched(workshop, until)
-    nudge = _nudged(workshop, rules, until)
-    return workshop.cut(rules.pieces)[0].scheduled(*workshop.sent(rules, nudge))
+        return context.schedule(rules)
+    rules = _searched(context, until)
+    return context.schedule(rules, _nudged(context, rules, until))
 
 
-MOST_NUDGES, MOST_WORK = 500, 2**24
-"""Changes of priorities that are tried, and these times jobs: a few seconds' worth."""
-NUDGED = 0.05
-"""Share of the edges whose priorities are changed at once."""
-CLOSE = 1.005
-"""So near to the bound by the congestion no more is tried."""
+class _Tried(NamedTuple):
+    """Rules, and how long the list schedule takes by them."""
+
+    rules: Rules
+    seconds: float
 
 
-class _Workshop:
-    """What list schedules of one flow have in common, and how long each is."""
+class _Context:
+    """What the list schedules of one flow have in common, and how long each is."""
 
     def __init__(self, flow: Schedule, size: Fraction) -> None:
         self.flow, self.size = flow, size
-        self.edges: Edges = edges_of(flow)
-        self.net: Net = net_of(flow)
+        self.edges = edges_of(flow)
+        self.routes = timed_routes(flow)
         self.bound = float(congestion(flow) * size)
         self.least = math.sqrt(self.bound * float(flow.topology.alpha.floats.max()))
-        self._cuts: dict[int, tuple[Cut, Jobs]] = {}
-        self._ends: dict[Rules, float] = {}
+        self._cuts: dict[int, Cut] = {}
+        self._tried: dict[Rules, _Tried] = {}
 
-    def cut(self, pieces: int) -> tuple[Cut, Jobs]:
+    def cut(self, pieces: int) -> Cut:
         """Return the flow in about so many pieces of M."""
         if pieces not in self._cuts:
-            cut = Cut.of(self.flow, self.edges, self.size, pieces)
-            self._cuts[pieces] = cut, cut.jobs
+            self._cuts[pieces] = Cut.of(self.flow, self.edges, self.size, pieces)
         return self._cuts[pieces]
 
-    def sent(self, rules: Rules, nudge: FloatArray | None = None) -> tuple[Sent, float]:
+    def sent(self, rules: Rules, nudge: FloatArray | None = None) -> tuple[Sending, float]:
         """Return the messages, and when all is done; `nudge`, shape (edges,), is added to the priorities."""
-        cut, jobs = self.cut(rules.pieces)
-        limits = Limits(self.bound, rules.share, rules.least * self.least, float(rules.weight), rules.filling)
+        cut = self.cut(rules.pieces)
+        least, weight = rules.least * self.least, float(rules.weight)
+        limits = Limits(self.bound, rules.share, least, weight, rules.filling, cut.hops)
         priority = cut.priority(rules.first)
         if nudge is not None:
-            priority += np.repeat(nudge, np.diff(jobs.first))
-        return send(jobs, self.net, priority, limits)
+            priority += np.repeat(nudge, np.diff(cut.first))
+        found = send(cut.transfers, self.routes, priority, 0, limits)
+        return found.sending, float(found.end)
 
-    def end(self, rules: Rules) -> float:
-        """Return when all is done."""
-        if rules not in self._ends:
-            self._ends[rules] = self.sent(rules)[1]
-        return self._ends[rules]
+    def schedule(self, rules: Rules, nudge: FloatArray | None = None) -> Schedule:
+        """Return the list schedule by some rules."""
+        return self.cut(rules.pieces).scheduled(*self.sent(rules, nudge))
+
+    def tried(self, rules: Rules) -> _Tried:
+        """Return the rules with the time that they lead to."""
+        if rules not in self._tried:
+            self._tried[rules] = _Tried(rules, self.sent(rules)[1])
+        return self._tried[rules]
 
     def guess(self) -> int:
-        """Return a number of pieces, a power of two, of which there are not too many jobs."""
+        """Return a number of pieces, a power of two, of which there are not too many transfers."""
         byte = 1 / float(np.median(self.flow.topology.bandwidth.floats))
-        most = PIECES * float(self.size) * byte / self.least if self.least > 0 else float(MOST_JOBS)
+        most = PIECES * float(self.size) * byte / self.least if self.least > 0 else float(MOST_TRANSFERS)
         pieces = 2 ** max(0, round(math.log2(max(most, 1.0))))
         while pieces > 1 and not self.feasible(Rules(pieces)):
             pieces //= 2
         return pieces
 
     def feasible(self, rules: Rules) -> bool:
-        """Whether there are not too many jobs."""
-        return rules.pieces >= 1 and int(self.cut(rules.pieces)[1].first[-1]) <= MOST_JOBS
+        """Whether there are not too many transfers."""
+        return rules.pieces >= 1 and int(self.cut(rules.pieces).first[-1]) <= MOST_TRANSFERS
+
+    def neighbours(self, rules: Rules, until: float) -> Iterator[Rules]:
+        """Yield the feasible rules that differ a little, until the time is over."""
+        for other in rules.neighbours():
+            if self.feasible(other):
+                if time.monotonic() > until:
+                    return
+                yield other
 
 
-def _searched(workshop: _Workshop, until: float) -> Rules:
+def _searched(context: _Context, until: float) -> Rules:
     """Return the best rules found: neighbours of the best so far, as long as one is better."""
-    best = Rules(workshop.guess())
-    workshop.end(best)
+    best = context.tried(Rules(context.guess()))
     for _ in range(ROUNDS):
         before = best
-        for rules in _candidates(workshop, before):
-            if time.monotonic() > until:
-                return best
-            if workshop.end(rules) < workshop.end(best):
-                best = rules
-        if best == before:
+        best = improved(best, context.neighbours(best.rules, until), context.tried, patience=None)
+        if best is before:
             break
-    return best
+    return best.rules
 
 
-def _candidates(workshop: _Workshop, best: Rules) -> Iterator[Rules]:
-    return (rules for rules in best.neighbours() if workshop.feasible(rules))
-
-
-def _nudged(workshop: _Workshop, rules: Rules, until: float) -> FloatArray:
+def _nudged(context: _Context, rules: Rules, until: float) -> FloatArray:
     """Return what to add to the edges' priorities: changes of a few at random that did not make it longer."""
-    edges, jobs = len(workshop.edges.row), int(workshop.cut(rules.pieces)[1].first[-1])
-    best, least, rng = np.zeros(edges), workshop.end(rules), np.random.default_rng(0)
-    for _ in range(min(MOST_NUDGES, MOST_WORK // jobs)):
-        if time.monotonic() > until or least <= CLOSE * workshop.bound:
+    edges, transfers = len(context.edges.row), int(context.cut(rules.pieces).first[-1])
+    best, least, rng = np.zeros(edges), context.tried(rules).seconds, np.random.default_rng(0)
+    for _ in range(min(MOST_NUDGES, MOST_WORK // transfers)):
+        if time.monotonic() > until or least <= CLOSE * context.bound:
             break
         chosen = rng.random(edges) < NUDGED
         nudge = best + np.where(chosen, rng.normal(size=edges), 0.0)
-        end = workshop.sent(rules, nudge)[1]
+        end = context.sent(rules, nudge)[1]
         if end <= least:
             best, least = nudge, end
     return best

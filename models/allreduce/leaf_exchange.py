@@ -32,7 +32,7 @@ _SEED = 0x9E3779B97F4A7C15
 
 
 @dataclass(frozen=True, eq=False)
-class Branches:
+class ArcTrees:
     """Spanning trees of the arcs that lead away from the root (of in-trees: turned round).
 
     Parameters
@@ -67,7 +67,7 @@ class _State(NamedTuple):
     leaves: Int64Array
 
 
-def branches_of(trees: Trees, ends: tuple[Int32Array, Int32Array], scale: int, quantum: int) -> Branches:
+def arc_trees(trees: Trees, ends: tuple[Int32Array, Int32Array], scale: int, quantum: int) -> ArcTrees:
     """Return trees arc by arc, cut into rows of weight `quantum` and smaller ones that are left over.
 
     Parameters
@@ -105,10 +105,10 @@ def branches_of(trees: Trees, ends: tuple[Int32Array, Int32Array], scale: int, q
         rows.append((parent.index(-1), part, via))
     rows.sort(key=lambda row: row[0])
     root, weights, vias = zip(*rows, strict=True)
-    return Branches(np.array(root), np.array(weights), np.array(vias))
+    return ArcTrees(np.array(root), np.array(weights), np.array(vias))
 
 
-def with_leaves(trees: Branches, ends: tuple[Int64Array, Int64Array], need: Int64Array) -> Branches:
+def with_leaves(trees: ArcTrees, ends: tuple[Int64Array, Int64Array], need: Int64Array) -> ArcTrees:
     """Return trees that load every arc as these do, more of it for leaves where arcs need that.
 
     Parameters
@@ -131,15 +131,15 @@ def with_leaves(trees: Branches, ends: tuple[Int64Array, Int64Array], need: Int6
     state = _State(trees.via.copy(), kids, trees.weight, leaves)
     moves = min(MOVES_EACH * rows * ranks, MOST_MOVES)
     _exchange(net, state, np.array([_SEED], dtype=np.uint64), height(trees, ends) + HIGHER, moves)
-    return Branches(trees.root, trees.weight, state.via)
+    return ArcTrees(trees.root, trees.weight, state.via)
 
 
-def height(trees: Branches, ends: tuple[Int64Array, Int64Array]) -> int:
+def height(trees: ArcTrees, ends: tuple[Int64Array, Int64Array]) -> int:
     """Return the hops from the root to the farthest rank, of the highest tree."""
     return int(levels(trees, ends).max())
 
 
-def levels(trees: Branches, ends: tuple[Int64Array, Int64Array]) -> Int64Array:
+def levels(trees: ArcTrees, ends: tuple[Int64Array, Int64Array]) -> Int64Array:
     """Return each rank's hops from the root: int64 (rows, ranks)."""
     ranks = trees.via.shape[1]
     above = np.where(trees.via >= 0, ends[0][trees.via], np.arange(ranks))

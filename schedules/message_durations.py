@@ -12,10 +12,12 @@ each quantity counted exactly and rounded up once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -23,6 +25,28 @@ from numba import njit
 from schedules.schedule import Clock, Routes, Schedule
 from topologies.errors import InputError
 from topologies.exact import INT64_MAX, Int32Array, Int64Array, frozen
+from topologies.topology import Topology
+
+RESOLUTION = 10**6
+"""Ticks in the shortest message of `link_ticks`: rounding up adds less than 1e-6 of it."""
+REACH = 2.0**62
+"""Times in ticks, and what they are sorted by, stay below this; 64 bits hold twice as much."""
+
+
+class FarApartError(ArithmeticError):
+    """The shortest message and the whole schedule lie too far apart for one clock of 64 bits."""
+
+
+def check_reach(*times: float | Fraction) -> None:
+    """Check that such times, in ticks, can be counted.
+
+    Raises
+    ------
+    FarApartError
+        If they can't.
+    """
+    if any(time >= REACH for time in times):
+        raise FarApartError("messages are too far apart in length for one clock")
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +74,7 @@ class Messages:
         return len(self.route)
 
 
-@dataclass(frozen=True, eq=False)
-class Durations:
+class Durations(NamedTuple):
     """How long messages last, in ticks from their start. Messages alike in links and load share a kind.
 
     Parameters
@@ -79,6 +102,12 @@ class Durations:
     def until_arrival(self) -> Int64Array:
         """int64, shape (messages,): ticks from each message's start until its data is there."""
         return self.arrival[self.kind]
+
+    @classmethod
+    def over_one_link(cls, ticks: Int64Array) -> Durations:
+        """Return those of messages over one link each, which they hold for so long."""
+        each = np.arange(len(ticks) + 1)
+        return cls(each[:-1].astype(np.int32), ticks, each, np.zeros_like(ticks), ticks)
 
 
 def messages(schedule: Schedule) -> Messages:
@@ -205,3 +234,47 @@ def _link_lists(table: Routes) -> Iterator[list[int]]:
     links = table.links.tolist()
     for begin, end in pairwise(table.offsets.tolist()):
         yield links[begin:end]
+
+
+class LinkTicks(NamedTuple):
+    """For how many ticks messages of some amounts hold single links, rounded up as in the time clock.
+
+    Parameters
+    ----------
+    kind
+        int64, shape (links,): links alike in α and bandwidth are of one kind.
+    table
+        int64, shape (kinds, amounts).
+    tick
+        Seconds.
+    """
+
+    kind: Int64Array
+    table: Int64Array
+    tick: Fraction
+
+
+def link_ticks(topology: Topology, amounts: Int64Array, unit: Fraction) -> LinkTicks:
+    """Return how long messages hold links, in ticks of which the shortest message has `RESOLUTION`.
+
+    Parameters
+    ----------
+    topology
+        Its links.
+    amounts
+        int64, shape (amounts,): of messages, in units.
+    unit
+        Bytes.
+
+    Raises
+    ------
+    FarApartError
+        If a message takes more ticks than `REACH`.
+    """
+    costs = np.stack([topology.alpha.numerators, topology.bandwidth.numerators])
+    _, example, kind = np.unique(costs, axis=1, return_index=True, return_inverse=True)
+    seconds = [[topology.alpha[e] + int(n) * unit / topology.bandwidth[e] for n in amounts] for e in example]
+    tick = min(map(min, seconds)) / RESOLUTION
+    check_reach(max(map(max, seconds)) / tick)
+    table = np.array([[math.ceil(value / tick) for value in row] for row in seconds], dtype=np.int64)
+    return LinkTicks(kind.ravel(), table, tick)

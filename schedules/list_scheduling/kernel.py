@@ -1,0 +1,406 @@
+"""The list scheduler: whenever a link is free, it sends the ready transfer of highest priority.
+
+A *transfer* is one piece of data over one route. It is ready once all transfers that it waits for are over;
+then it is enqueued, by priority and then by number, for its route. A link that is free and begins several
+routes takes the one that is entered soonest farther on, of those the one whose first transfer is most urgent.
+A message carries that transfer and, if `room` or `limits` let it, those that are enqueued behind it. Over a
+route of several links it goes as in `schedules.simulate`: farther links may let it wait.
+
+One source serves integer ticks and float seconds: numba compiles it for either.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from schedules.message_durations import Durations
+from topologies.exact import BoolArray, Int32Array, Int64Array
+from topologies.heap import pop_event, push_event
+
+Amounts = npt.NDArray[Any]
+"""int64 (ticks, units) or float64 (bytes, seconds), throughout one call."""
+
+
+class Transfers(NamedTuple):
+    """What is to be moved, and what waits for what.
+
+    Parameters
+    ----------
+    route
+        int32, shape (transfers,). -1: a *join*, which takes no link and no time. What follows it waits for
+        all that it waits for; no join follows another.
+    need
+        int32, shape (transfers,): for how many others each waits.
+    first, follower
+        int64, shape (transfers + 1,), and int32: those that wait for t are follower[first[t] : first[t + 1]].
+    amount
+        Shape (transfers,): ticks, units or bytes.
+    """
+
+    route: Int32Array
+    need: Int32Array
+    first: Int64Array
+    follower: Int32Array
+    amount: Amounts
+
+    @property
+    def reversed(self) -> Transfers:
+        """The same transfers with time running backwards: what waited is waited for."""
+        need, first, follower = _transposed(self.first, self.follower)
+        return Transfers(self.route, need, first, follower, self.amount)
+
+
+class TimedRoutes(NamedTuple):
+    """Routes, and how long messages hold their links.
+
+    Parameters
+    ----------
+    offsets, links
+        int64, int32: the links of route r are links[offsets[r] : offsets[r + 1]]. No link that begins a route
+        is inside another.
+    alpha, seconds
+        Shape (links,): ticks or seconds of each message, and of each unit of its amount.
+    begin, starting
+        int64: the routes that begin with link e are starting[begin[e] : begin[e + 1]].
+    """
+
+    offsets: Int64Array
+    links: Int32Array
+    alpha: Amounts
+    seconds: Amounts
+    begin: Int64Array
+    starting: Int64Array
+
+    @classmethod
+    def single_links(cls, num_links: int, alpha: int = 0, seconds: int = 1) -> TimedRoutes:
+        """Return links each of which is a route; where nothing else is said, amounts are ticks."""
+        link, offsets = np.arange(num_links), np.arange(num_links + 1)
+        costs = np.full(num_links, alpha), np.full(num_links, seconds)
+        return cls(offsets, link.astype(np.int32), *costs, offsets, link)
+
+
+class Limits(NamedTuple):
+    """How long messages may last: a share of the time passed, or of the time left, whichever is shorter.
+
+    Parameters
+    ----------
+    total
+        Seconds that all is thought to take.
+    share
+        Of the time left, and, if `filling`, of the time passed.
+    least
+        Seconds that a message may last in any case.
+    weight
+        The share is divided by 1 + weight times the `hops` that the message's transfers are followed by.
+    filling
+        Whether the time passed counts.
+    hops
+        int64, shape (transfers,): of the longest way on.
+    """
+
+    total: float
+    share: float
+    least: float
+    weight: float
+    filling: bool
+    hops: Int64Array
+
+
+class Sending(NamedTuple):
+    """Messages in the order in which they start: i carries transfer[first[i] : first[i + 1]]."""
+
+    first: Int64Array
+    transfer: Int32Array
+
+    @property
+    def message(self) -> Int64Array:
+        """int64, shape (transfers,): the message of each entry of `transfer`."""
+        return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
+
+
+class Listed(NamedTuple):
+    """A list schedule: its messages, when each transfer starts and is over, and when the last one is."""
+
+    sending: Sending
+    start: Amounts
+    arrival: Amounts
+    end: Any
+
+
+@njit(cache=True)
+def send(  # noqa: C901 (its parts as functions, called for each transfer, made it half as slow again)
+    transfers: Transfers, routes: TimedRoutes, priority: Amounts, room: int = 0, limits: Limits | None = None
+) -> Listed:
+    """Return the list schedule; transfers that wait for each other in a circle are never sent.
+
+    Parameters
+    ----------
+    transfers, routes
+        What is to be moved, and over what; links' times are integers if amounts are.
+    priority
+        Shape (transfers,): the least goes first.
+    room
+        A message takes up to so much, one transfer at least. Not read with limits.
+    limits
+        How long messages may last, in their place.
+    """
+    # Arrays, not the tuples that hold them, go to the functions below: numba counts references at each call.
+    route_of, after, follower, amount = transfers.route, transfers.first, transfers.follower, transfers.amount
+    offsets, links, alpha, seconds = routes.offsets, routes.links, routes.alpha, routes.seconds
+    begin, starting, entrance = routes.begin, routes.starting, links[offsets[:-1]]
+    count, left, free = len(route_of), transfers.need.copy(), np.zeros(len(alpha), amount.dtype)
+    queue, base, size = _queues(route_of, len(entrance))
+    look, touched = np.empty(len(alpha) + 1, np.int32), np.zeros(len(alpha), np.bool_)
+    look[-1] = 0
+    start, arrival = np.zeros(count, amount.dtype), np.zeros(count, amount.dtype)
+    first, sent, messages = np.zeros(count + 1, np.int64), np.empty(count, np.int32), 0
+    # Message m leaves its first link in event 2 m, and is complete in event 2 m + 1.
+    agenda, when, events = np.empty(2 * count, np.int32), np.empty(2 * count, amount.dtype), 0
+    for transfer in range(count):
+        if left[transfer] == 0 and route_of[transfer] >= 0:
+            _enqueue(transfer, route_of[transfer], priority, queue, base, size)
+            _touch(entrance[route_of[transfer]], look, touched)
+    now = end = np.zeros(1, amount.dtype)[0]
+    while True:
+        # Invariant: before any link sends at a moment, all that is over by then has notified its followers.
+        while look[-1] > 0:
+            link = _next_link(look, touched)
+            if (
+                free[link] > now
+            ):  # every message notes when its first link is free: it is looked at again then
+                continue
+            if begin[link + 1] - begin[link] == 1:
+                route = starting[begin[link]] if size[starting[begin[link]]] > 0 else -1
+            else:
+                route = _soonest(link, now, routes, free, priority, queue, base, size)
+            if route < 0:
+                continue
+            heap, last = queue[base[route] : base[route + 1]], first[messages]
+            if limits is None:  # numba compiles the branch alone that its caller takes
+                load, last = _fill(heap, size, route, amount, priority, room, sent, last)
+            else:
+                slowest = seconds[links[offsets[route] : offsets[route + 1]]].max()
+                load, last = _fill_within(
+                    heap, size, route, amount, priority, now, slowest, limits, sent, last
+                )
+            head = tail = now
+            for place in range(offsets[route], offsets[route + 1]):
+                on = links[place]
+                head = max(head, free[on]) + alpha[on]
+                free[on] = head + load * seconds[on]
+                tail = max(tail + alpha[on], free[on])
+            for place in range(first[messages], last):
+                start[sent[place]], arrival[sent[place]] = now, tail
+            end, when[2 * messages], when[2 * messages + 1] = max(end, tail), free[link], tail
+            if free[link] != tail:
+                push_event(agenda, when, events, 2 * messages)
+                events += 1
+            push_event(agenda, when, events, 2 * messages + 1)
+            events, messages = events + 1, messages + 1
+            first[messages] = last
+        if events == 0:
+            sending = Sending(first[: messages + 1].copy(), sent[: first[messages]].copy())
+            return Listed(sending, start, arrival, end)
+        now = when[agenda[0]]
+        # ... kept here: the clock stands still until every event of this moment is dealt with.
+        while events > 0 and when[agenda[0]] <= now:
+            event = pop_event(agenda, when, events)
+            events -= 1
+            message = event // 2
+            if event % 2 == 0 or when[2 * message] == when[event]:
+                _touch(entrance[route_of[sent[first[message]]]], look, touched)
+            if event % 2 == 0:
+                continue
+            for place in range(first[message], first[message + 1]):
+                for near in range(after[sent[place]], after[sent[place] + 1]):
+                    other = follower[near]
+                    left[other] -= 1
+                    if left[other] > 0:
+                        continue
+                    if route_of[other] >= 0:
+                        _enqueue(other, route_of[other], priority, queue, base, size)
+                        _touch(entrance[route_of[other]], look, touched)
+                        continue
+                    for far in range(after[other], after[other + 1]):
+                        beyond = follower[far]
+                        left[beyond] -= 1
+                        if left[beyond] == 0:
+                            _enqueue(beyond, route_of[beyond], priority, queue, base, size)
+                            _touch(entrance[route_of[beyond]], look, touched)
+
+
+@njit(cache=True)
+def _queues(route_of: Int32Array, routes: int) -> tuple[Int32Array, Int64Array, Int64Array]:
+    """Return room for a heap of ready transfers for each route, where each begins, and their sizes: 0."""
+    base = np.zeros(routes + 1, np.int64)
+    for route in route_of:
+        if route >= 0:
+            base[route + 1] += 1
+    base = np.cumsum(base)
+    return np.empty(base[-1], np.int32), base, np.zeros(routes, np.int64)
+
+
+@njit(cache=True)
+def _enqueue(
+    transfer: int, route: int, priority: Amounts, queue: Int32Array, base: Int64Array, size: Int64Array
+) -> None:
+    """Enqueue a ready transfer for its route."""
+    push_event(queue[base[route] : base[route + 1]], priority, size[route], transfer)
+    size[route] += 1
+
+
+@njit(cache=True)
+def _touch(link: int, look: Int32Array, touched: BoolArray) -> None:
+    """Put a link on the stack of those to look at; the last entry of `look` is how many there are."""
+    if not touched[link]:
+        touched[link] = True
+        look[look[-1]] = link
+        look[-1] += 1
+
+
+@njit(cache=True)
+def _next_link(look: Int32Array, touched: BoolArray) -> int:
+    """Take the last link off the stack."""
+    look[-1] -= 1
+    link = look[look[-1]]
+    touched[link] = False
+    return int(link)
+
+
+@njit(cache=True)
+def _soonest(
+    link: int,
+    now: Any,
+    routes: TimedRoutes,
+    free: Amounts,
+    priority: Amounts,
+    queue: Int32Array,
+    base: Int64Array,
+    size: Int64Array,
+) -> int:
+    """Return, of the routes from a link, the one whose farther links delay it least, then the most urgent."""
+    best, least = -1, now - now
+    for route in routes.starting[routes.begin[link] : routes.begin[link + 1]]:
+        if size[route] == 0:
+            continue
+        delay, head = now - now, now
+        for on in routes.links[routes.offsets[route] : routes.offsets[route + 1]]:
+            delay += max(free[on] - head, now - now)
+            head = max(head, free[on]) + routes.alpha[on]
+        if best >= 0 and delay == least:
+            better = priority[queue[base[route]]] < priority[queue[base[best]]]
+        else:
+            better = best < 0 or delay < least
+        if better:
+            best, least = route, delay
+    return int(best)
+
+
+@njit(cache=True)
+def _fill(
+    heap: Int32Array,
+    size: Int64Array,
+    route: int,
+    amount: Amounts,
+    priority: Amounts,
+    room: int,
+    sent: Int32Array,
+    last: int,
+) -> tuple[Any, int]:
+    """Take the first transfers of a route, one at least and up to `room`; return how much, and their end."""
+    sent[last] = pop_event(heap, priority, size[route])
+    size[route] -= 1
+    load, last = amount[sent[last]], last + 1
+    while size[route] > 0 and load + amount[heap[0]] <= room:
+        sent[last] = pop_event(heap, priority, size[route])
+        size[route] -= 1
+        load, last = load + amount[sent[last]], last + 1
+    return load, last
+
+
+@njit(cache=True)
+def _fill_within(
+    heap: Int32Array,
+    size: Int64Array,
+    route: int,
+    amount: Amounts,
+    priority: Amounts,
+    now: Any,
+    slowest: Any,
+    limits: Limits,
+    sent: Int32Array,
+    last: int,
+) -> tuple[Any, int]:
+    """Take the first transfers of a route, one at least and as long as the message does not last too long."""
+    hops, left = limits.hops[heap[0]], limits.total - now
+    if limits.filling:
+        left = min(left, now)
+    load, last = _fill(heap, size, route, amount, priority, 0, sent, last)
+    while size[route] > 0:
+        # guided self-scheduling (Polychronopoulos, Kuck, IEEE Trans. Computers 1987), see `rules`
+        hops = max(hops, limits.hops[heap[0]])
+        most = max(limits.least, limits.share * left / (1 + limits.weight * hops))
+        if (load + amount[heap[0]]) * slowest > most:
+            break
+        more, last = _fill(heap, size, route, amount, priority, 0, sent, last)
+        load += more
+    return load, last
+
+
+@njit(cache=True)
+def _transposed(first: Int64Array, follower: Int32Array) -> tuple[Int32Array, Int64Array, Int32Array]:
+    """Return for how many each waits, and who waits for each, if all arrows are turned round."""
+    count = len(first) - 1
+    offsets = np.zeros(count + 1, np.int64)
+    for after in follower:
+        offsets[after + 1] += 1
+    offsets = np.cumsum(offsets)
+    place, before = offsets[:-1].copy(), np.empty(len(follower), np.int32)
+    for transfer in range(count):
+        for after in follower[first[transfer] : first[transfer + 1]]:
+            before[place[after]] = transfer
+            place[after] += 1
+    return np.diff(first).astype(np.int32), offsets, before
+
+
+@njit(cache=True)
+def earliest_starts(
+    transfers: Transfers, sending: Sending, offsets: Int64Array, links: Int32Array, durations: Durations
+) -> Int64Array:
+    """Return when each message starts, in ticks, if all go in order, as early as their data and links allow.
+
+    Nothing waits within a route: a message starts late enough to find each of its links free.
+
+    Parameters
+    ----------
+    transfers, sending
+        The messages, each after all that it waits for.
+    offsets, links
+        The routes, in CSR form.
+    durations
+        Of the messages.
+    """
+    free, ready = np.zeros(links.max() + 1, np.int64), np.zeros(len(transfers.route), np.int64)
+    start = np.empty(len(sending.first) - 1, np.int64)
+    for message in range(len(start)):
+        taken = sending.transfer[sending.first[message] : sending.first[message + 1]]
+        kind, route = durations.kind[message], transfers.route[taken[0]]
+        entry, used = durations.offsets[kind], links[offsets[route] : offsets[route + 1]]
+        begin = ready[taken].max()
+        for hop in range(len(used)):
+            begin = max(begin, free[used[hop]] - durations.enter[entry + hop])
+        # Invariant: no link is entered before all messages that stand earlier have left it.
+        for hop in range(len(used)):
+            free[used[hop]] = begin + durations.enter[entry + hop] + durations.hold[entry + hop]
+        start[message], over = begin, begin + durations.arrival[kind]
+        for transfer in taken:
+            for after in transfers.follower[transfers.first[transfer] : transfers.first[transfer + 1]]:
+                ready[after] = max(ready[after], over)
+                if transfers.route[after] < 0:
+                    for beyond in transfers.follower[transfers.first[after] : transfers.first[after + 1]]:
+                        ready[beyond] = max(ready[beyond], over)
+    return start

@@ -1,0 +1,119 @@
+"""Transfers along trees, and their forward-backward improvement, against who waits for whom by definition."""
+
+from itertools import pairwise
+
+import numpy as np
+
+from schedules.list_scheduling.forward_backward import forward_backward
+from schedules.list_scheduling.kernel import TimedRoutes, send
+from schedules.list_scheduling.trees import TreePairs, tree_transfers
+
+SEEDS = range(40)
+
+
+def random_parents(rng, ranks, root):
+    parent, order = np.full(ranks, -1, np.int32), [root, *rng.permutation(np.delete(np.arange(ranks), root))]
+    for place in range(1, ranks):
+        parent[order[place]] = order[rng.integers(place)]
+    return parent
+
+
+def random_pieces(seed):
+    """Pairs of trees over a complete graph, pieces of them, amounts and priorities."""
+    rng = np.random.default_rng(seed)
+    ranks, pairs, pieces = (int(rng.integers(2, 6)), int(rng.integers(1, 4)), int(rng.integers(1, 5)))
+    root = rng.integers(0, ranks, pairs).astype(np.int32)
+    up, down = (np.stack([random_parents(rng, ranks, r) for r in root]) for _ in range(2))
+    rank = np.arange(ranks)
+    links = np.where(up >= 0, rank * ranks + up, -1), np.where(down >= 0, down * ranks + rank, -1)
+    trees = TreePairs(up, down, links[0].astype(np.int32), links[1].astype(np.int32), root)
+    return trees, rng.integers(0, pairs, pieces), rng.integers(1, 5, (2, pieces, ranks)), rng
+
+
+def waits_for(trees, pair):
+    """For each (direction, piece, rank) that moves: those that must be over before."""
+    waits = {}
+    for piece, which in enumerate(pair):
+        up, down, root = trees.up[which], trees.down[which], trees.root[which]
+        for rank in range(len(up)):
+            if up[rank] >= 0:
+                waits[0, piece, rank] = [(0, piece, c) for c in range(len(up)) if up[c] == rank]
+            if down[rank] >= 0:
+                above = [(0, piece, c) for c in range(len(up)) if up[c] == root]
+                waits[1, piece, rank] = above if down[rank] == root else [(1, piece, int(down[rank]))]
+    return waits
+
+
+def number_of(trees, pair, by_direction):
+    """Return the number of (direction, piece, rank)."""
+    numbers = np.arange(2 * len(pair) * trees.up.shape[1])
+    if by_direction:
+        return numbers.reshape(2, len(pair), -1)
+    return numbers.reshape(len(pair), 2, -1).transpose(1, 0, 2)
+
+
+def predecessors(transfers):
+    """Return for each transfer those that it waits for, at once or through a join."""
+    before = [set() for _ in transfers.route]
+    for t in range(len(before)):
+        for after in transfers.follower[transfers.first[t] : transfers.first[t + 1]].tolist():
+            before[after].add(t)
+    return [{b for t in each for b in ({t} if transfers.route[t] >= 0 else before[t])} for each in before]
+
+
+def test_transfers_wait_for_those_from_below_and_then_for_those_from_above():
+    for seed in SEEDS:
+        trees, pair, amount, _ = random_pieces(seed)
+        for by_direction in (True, False):
+            given = amount if by_direction else amount.transpose(1, 0, 2)
+            transfers = tree_transfers(trees, pair, given, by_direction=by_direction)
+            number, found = number_of(trees, pair, by_direction), predecessors(transfers)
+            waits = waits_for(trees, pair)
+            for key, before in waits.items():
+                assert found[number[key]] == {int(number[b]) for b in before}, (seed, key)
+                assert transfers.amount[number[key]] == amount[key], (seed, key)
+            assert (transfers.route >= 0).sum() == len(waits), seed
+
+
+def test_pieces_that_are_only_broadcast_wait_for_nothing_at_the_root():
+    for seed in SEEDS:
+        trees, pair, amount, _ = random_pieces(seed)
+        nowhere = np.full_like(trees.up, -1)
+        transfers = tree_transfers(trees._replace(up=nowhere), pair, amount, by_direction=True)
+        routes = TimedRoutes.single_links(trees.up.shape[1] ** 2)
+        found = send(transfers, routes, np.zeros(amount.size, np.int64))
+        assert len(found.sending.transfer) == (trees.down[pair] >= 0).sum(), seed
+
+
+def test_the_best_of_all_passes_is_legal_and_not_longer_than_the_first():
+    for seed in SEEDS:
+        trees, pair, amount, rng = random_pieces(seed)
+        transfers = tree_transfers(trees, pair, amount, by_direction=True)
+        routes = TimedRoutes.single_links(trees.up.shape[1] ** 2)
+        priority = rng.integers(0, 4, amount.size)
+        number = number_of(trees, pair, by_direction=True)
+        for room in (0, 6):
+            routes = TimedRoutes.single_links(len(routes.alpha), alpha=room and 1, seconds=int(not room))
+            start = forward_backward(transfers, routes, priority, 3, room=room)
+            over = start + (1 if room else transfers.amount)
+            waits = {
+                int(number[key]): [int(number[b]) for b in before]
+                for key, before in waits_for(trees, pair).items()
+            }
+            for transfer, before in waits.items():
+                assert start[transfer] >= max((over[b] for b in before), default=0), seed
+            for on in set(transfers.route[list(waits)].tolist()):
+                held = sorted({(int(start[t]), int(over[t])) for t in waits if transfers.route[t] == on})
+                assert all(end <= begin for (_, end), (begin, _) in pairwise(held)), seed
+            assert max(over[t] for t in waits) <= send(transfers, routes, priority, room).end, seed
+
+
+def test_no_more_passes_are_made_than_help():
+    """Where the first schedule is as short as can be, it is the answer."""
+    trees, pair, amount, rng = random_pieces(1)
+    transfers = tree_transfers(trees, pair, amount, by_direction=True)
+    routes = TimedRoutes.single_links(trees.up.shape[1] ** 2)
+    priority = rng.integers(0, 4, amount.size)
+    first = send(transfers, routes, priority)
+    both = [forward_backward(transfers, routes, priority, passes, least=first.end) for passes in (1, 9)]
+    assert np.array_equal(*both)
