@@ -1,14 +1,6 @@
-"""The topology finder: all Pareto-efficient networks of N nodes and degree d (dissertation, section 3.5.4).
+"""The base graphs of the topology finder: which there are for N nodes of degree d.
 
-Bottom-up over the sizes and degrees from which (N, d) can be reached:
-
-    (N, d)  from  bases | L(N/d, d) | (N/n, d/n) * n | (m, d/n)^n with m^n = N | (N1, d1) x (N2, d2)
-
-and, where every link must have one back, instead of L from Bi(N, d/2) of bases and of reverse-symmetric
-networks (A.1.6).
-At every (N, d) a candidate is dropped if another is no worse in T_L and T_B and can grow in all the ways in
-which it can. Costs are predicted (`expansions.prediction`); of products only those that Theorem 13 makes
-BW-optimal are formed, and of these one of least T_L is enough.
+Source: dissertation, Table A.3.
 """
 
 from __future__ import annotations
@@ -17,13 +9,71 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cache
 
-from expansions.bases import bases
 from expansions.prediction import Prediction, factors_of, predict
 from expansions.reversal import is_reversible
-from topologies.distances import diameter
+from expansions.searched import SEARCHED
 from topologies.errors import InputError, NoSchedule
-from topologies.expressions import Base, Both, Degree, Expression, Line, Power, Product
+from topologies.families.algebraic import distance_regular_graphs
+from topologies.families.circulants import least_offsets
+from topologies.families.expressions import Base, Both, Degree, Expression, Line, Power, Product
+from topologies.graphs.shortest_paths import diameter
+
+MOST_SEARCHED = 256
+"""Above so many nodes no circulants of more than two offsets are searched for: a second each."""
+
+MOST_OFFSETS = 16
+"""Circulants of more offsets are not searched for."""
+
+
+def bases(nodes: int, degree: int) -> Iterator[Base]:
+    """Yield the base graphs of this size and degree, those of more symmetry first.
+
+    Hamming graphs, tori and hypercubes are powers and products, Kautz graphs line graphs of these.
+    """
+    if nodes == degree + 1:
+        yield Base("complete", (nodes,))
+    if nodes == 2 * degree and degree > 1:
+        yield Base("complete_bipartite", (degree,))
+    if nodes == degree + 2:
+        yield Base("directed_circulant", (degree,))
+    if nodes in distance_regular_graphs(degree):
+        yield Base("distance_regular", (degree, nodes))
+    yield from (base for base, size in _searched() if size == (nodes, degree))
+    yield from _circulants(nodes, degree)
+    if nodes > 1:
+        yield Base("uniring", (degree, nodes))
+    yield from _general(nodes, degree)
+
+
+@cache
+def _searched() -> list[tuple[Base, tuple[int, int]]]:
+    built = ((base, base.topology()) for base in SEARCHED)
+    return [(base, (topology.num_ranks, topology.degree or 0)) for base, topology in built]
+
+
+def _circulants(nodes: int, degree: int) -> Iterator[Base]:
+    if degree % 2:
+        return
+    if nodes > 2:
+        yield Base("biring", (degree, nodes))
+    few = degree == 4 or (nodes <= MOST_SEARCHED and degree <= 2 * MOST_OFFSETS)
+    if degree >= 4 and nodes > degree + 1 and few:
+        yield Base("circulant", (nodes, *least_offsets(nodes, degree // 2)))
+
+
+def _general(nodes: int, degree: int) -> Iterator[Base]:
+    if degree < 2:
+        return
+    if nodes > degree + 1:
+        yield Base("gen_kautz", (degree, nodes))
+    power, size = 1, degree
+    while size < nodes:
+        power, size = power + 1, size * degree
+    if size == nodes and power > 1:
+        yield Base("debruijn", (degree, power))
+
 
 MOST_NODES = 10**5
 """Largest N that is searched: the cost of a generalized Kautz graph takes N² steps, half a minute."""

@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from expansions.both_ways import expand_both_ways
-from expansions.degree import expand_degree
-from expansions.line import expand_line
-from expansions.power import expand_power
+from expansions.constructions import expand_both_ways, expand_degree, expand_line, expand_power
 from expansions.prediction import note_of
 from expansions.reversal import reflected, reversal
 from expansions.searched import SEARCHED, stored_allgather
@@ -25,7 +22,7 @@ from schedules.compose import BY_ALLGATHER, compose_allreduce
 from schedules.method import Method, NoOptions, Problem
 from schedules.reverse import reverse
 from schedules.schedule import Schedule
-from topologies.expressions import Base, Both, Degree, Expression, Line, Power, Product
+from topologies.families.expressions import Base, Both, Degree, Expression, Line, Power, Product
 from topologies.transforms import transpose
 
 

@@ -35,8 +35,8 @@ from models.bfb.counting import workloads
 from models.bfb.kautz import has_intervals, kautz_cost, kautz_peaks
 from models.bfb.translations import transitive_cost
 from topologies.errors import Unsupported
-from topologies.expressions import Base, Both, Degree, Expression, Line, Power, Product
-from topologies.products import self_loops
+from topologies.families.expressions import Base, Both, Degree, Expression, Line, Power, Product
+from topologies.families.products import self_loops
 from topologies.topology import Topology
 from topologies.transforms import transpose
 

@@ -6,7 +6,7 @@ expansions keep it (dissertation, A.2):
 ====================  ========================================================================
 network               a node goes to
 ====================  ========================================================================
-a base                what a search finds (`topologies.isomorphism`)
+a base                what a search finds (`topologies.graphs.isomorphism`)
 L(G)                  link uv to the link from g(v) to g(u), so vw, which follows it, goes before
 G * n                 copy i of v to copy i of g(v)
 G1 x G2 x ..., G^n    each coordinate v to g(v)
@@ -28,9 +28,9 @@ import numpy as np
 from expansions.shard_table import ShardTable
 from topologies.errors import NoSchedule
 from topologies.exact import Int64Array, offsets_of
-from topologies.expressions import Base, Both, Degree, Expression, Line, Power, Product
-from topologies.isomorphism import isomorphism, link_bijection
-from topologies.products import line_graph, self_loops
+from topologies.families.expressions import Base, Both, Degree, Expression, Line, Power, Product
+from topologies.families.products import line_graph, self_loops
+from topologies.graphs.isomorphism import isomorphism, link_bijection
 from topologies.topology import Topology
 from topologies.transforms import transpose
 

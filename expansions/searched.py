@@ -1,25 +1,153 @@
-"""Allgathers of Diamond and the modified de Bruijn networks: BW-optimal, which BFB's are not.
+"""A BW-optimal allgather in T steps for a small network, by CP-SAT: the bases whose best schedule is not BFB.
 
-They were found once by `expansions.step_search` with the loads below, on the networks and on their
-transposes, and stand in ``searched_allgathers.csv``, a row (network, turned, owner, part, link, step) each.
-Source: dissertation, Table A.3 (T_L), Figs A.8 and A.9 (pictures only); `topologies.searched` tells how the
-networks themselves were found.
+Every shard is cut into P equal parts. With D(v, u) the distance in hops,
+
+    s[v, i, e, t] = 1  where part i of v's shard crosses link e = (a, b) in step t > D(v, a), b not v
+    sum over links e into u and t of s[v, i, e, t] = 1      every part reaches every node once
+    s[v, i, e, t] <= sum over links f into a and q < t of s[v, i, f, q]     after it has reached a
+    sum over v and i of s[v, i, e, t] = U_t for every e,    sum over t of U_t = P (N - 1) / d
+
+The last line is Theorem 5: all links carry equally much in each step, and together no more than they must.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from expansions.shard_table import ShardTable
-from expansions.step_search import search_allgather, table_of
-from topologies.expressions import Base
+from topologies.errors import InputError, NoSchedule
+from topologies.exact import Int64Array
+from topologies.families.expressions import Base
+from topologies.graphs.shortest_paths import hop_distances
 from topologies.topology import Topology
+from topologies.transforms import transpose
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
+
+
+Key = tuple[int, int, int, int]
+"""Owner, part, link, step from 0."""
+
+
+def search_allgather(
+    topology: Topology,
+    steps: int,
+    parts: int,
+    *,
+    turned: bool = False,
+    loads: Sequence[int] | None = None,
+    effort: float = 60.0,
+) -> ShardTable:
+    """Return a BW-optimal allgather of so many steps, on the network or, turned, on its transpose.
+
+    Parameters
+    ----------
+    topology
+        Regular, without switches, small: there are about N · P · links · steps variables.
+    steps, parts
+        T and P; the degree must divide P (N - 1).
+    turned
+        Whether the schedule is for the transpose.
+    loads
+        U_1, ..., U_T in parts, if they are known: that saves much of the search.
+    effort
+        Limit of CP-SAT's deterministic time, about seconds; the same on any machine.
+
+    Raises
+    ------
+    InputError
+        If the network is not regular, or the degree does not divide P (N - 1).
+    NoSchedule
+        If there is none, or none was found.
+    """
+    from ortools.sat.python import cp_model  # slow to import, and what was found is stored
+
+    degree = topology.degree
+    if degree is None or parts * (topology.num_ranks - 1) % degree:
+        raise InputError(f"{topology.name}: {parts} parts of {topology.num_ranks - 1} shards over its links")
+    sending = transpose(topology) if turned else topology
+    model = cp_model.CpModel()
+    sends = _variables(model, sending, steps, parts)
+    _arrive_once_in_order(model, sending, sends, parts)
+    _carry_equally(model, sending, sends, loads or steps, parts * (topology.num_ranks - 1) // degree)
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.max_deterministic_time = effort
+    status = solver.solve(model)
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        verdict = "there is none" if status == cp_model.INFEASIBLE else f"none found with effort {effort:g}"
+        what = f"allgather of {steps} steps and {parts} parts a shard"
+        raise NoSchedule(f"BW-optimal {what} on {sending.name}: {verdict}")
+    rows = sorted((t + 1, v, i, e) for (v, i, e, t), sent in sends.items() if solver.value(sent))
+    return table_of(topology, turned, parts, np.array([(v, i, e, t) for t, v, i, e in rows]))
+
+
+def table_of(topology: Topology, turned: bool, parts: int, rows: Int64Array) -> ShardTable:
+    """Return the table with these rows: owner, part, link, step from 1."""
+    owner, part, link, step = rows.T.astype(np.int64)
+    sizes = np.ones(parts, dtype=np.int64)
+    return ShardTable(topology, turned, sizes, owner, part, np.ones_like(part), link, step)
+
+
+def _variables(
+    model: cp_model.CpModel, topology: Topology, steps: int, parts: int
+) -> dict[Key, cp_model.IntVar]:
+    hops = hop_distances(topology)
+    return {
+        (v, i, e, t): model.new_bool_var("")
+        for v in range(topology.num_ranks)
+        for i in range(parts)
+        for e, (a, b) in enumerate(_ends(topology))
+        for t in range(hops[v, a], steps)
+        if b != v
+    }
+
+
+def _arrive_once_in_order(
+    model: cp_model.CpModel, topology: Topology, sends: Mapping[Key, cp_model.IntVar], parts: int
+) -> None:
+    into: dict[tuple[int, int, int], list[Key]] = {}
+    ends = _ends(topology)
+    for key in sends:
+        into.setdefault((key[0], key[1], ends[key[2]][1]), []).append(key)
+    for v in range(topology.num_ranks):
+        for i in range(parts):
+            for u in set(range(topology.num_ranks)) - {v}:
+                model.add_exactly_one(sends[key] for key in into.get((v, i, u), []))
+    for (v, i, e, t), sent in sends.items():
+        a = ends[e][0]
+        if a != v:
+            model.add(sent <= sum(sends[key] for key in into[v, i, a] if key[3] < t))
+
+
+def _carry_equally(
+    model: cp_model.CpModel,
+    topology: Topology,
+    sends: Mapping[Key, cp_model.IntVar],
+    loads: Sequence[int] | int,
+    total: int,
+) -> None:
+    steps = loads if isinstance(loads, int) else len(loads)
+    width = [model.new_int_var(1, total, "") for _ in range(steps)] if isinstance(loads, int) else loads
+    model.add(sum(width) == total)
+    carried: dict[tuple[int, int], list[cp_model.IntVar]] = {}
+    for (_, _, e, t), sent in sends.items():
+        carried.setdefault((e, t), []).append(sent)
+    for e in range(topology.num_links):
+        for t in range(steps):
+            model.add(sum(carried.get((e, t), [])) == width[t])
+
+
+def _ends(topology: Topology) -> list[tuple[int, int]]:
+    return list(zip(topology.source.tolist(), topology.target.tolist(), strict=True))
+
 
 STORED = Path(__file__).with_name("searched_allgathers.csv")
 

@@ -7,25 +7,21 @@ from collections.abc import Iterable, Mapping
 from expansions import METHOD as EXPANSION
 from experiments.methods.best import portfolio
 from experiments.methods.list_scheduled import listed
-from heuristics.blink import METHOD as BLINK
-from heuristics.blueconnect import METHOD as BLUECONNECT
-from heuristics.bruck import METHOD as BRUCK
-from heuristics.ccube import METHOD as CCUBE
-from heuristics.direct import METHOD as DIRECT
-from heuristics.double_binary_tree import METHOD as DBT
-from heuristics.multitree import METHOD as MULTITREE
-from heuristics.nccl_like import METHOD as NCCL_LIKE
-from heuristics.postal import METHOD as POSTAL
+from heuristics.classic.bruck import METHOD as BRUCK
+from heuristics.classic.by_dimension import BLUECONNECT, THEMIS, TORUS_RINGS
+from heuristics.classic.direct import METHOD as DIRECT
+from heuristics.classic.halving_doubling import RECURSIVE_DOUBLING, RHD
+from heuristics.classic.ring import RING, SHIFTED_RING
+from heuristics.classic.swing import METHOD as SWING
+from heuristics.gossip import METHOD as POSTAL
 from heuristics.rails import METHOD as RAILS
-from heuristics.recursive_doubling import METHOD as RECURSIVE_DOUBLING
-from heuristics.rhd import METHOD as RHD
-from heuristics.ring import METHOD as RING
-from heuristics.shifted_ring import METHOD as SHIFTED_RING
-from heuristics.swing import METHOD as SWING
 from heuristics.tacos import METHOD as TACOS
-from heuristics.themis import METHOD as THEMIS
-from heuristics.torus_rings import METHOD as TORUS_RINGS
-from heuristics.tto import METHOD as TTO
+from heuristics.trees.blink import METHOD as BLINK
+from heuristics.trees.ccube import METHOD as CCUBE
+from heuristics.trees.double_binary_tree import METHOD as DBT
+from heuristics.trees.multitree import METHOD as MULTITREE
+from heuristics.trees.nccl_like import METHOD as NCCL_LIKE
+from heuristics.trees.tto import METHOD as TTO
 from models.all_to_all import METHOD as MCF
 from models.allreduce import ALLREDUCE_LP, ALLREDUCE_TREES
 from models.bfb import METHOD as BFB

@@ -12,7 +12,7 @@ from enum import Enum, StrEnum
 import numpy as np
 
 from schedules.collective import KINDS, Collective, Kind
-from topologies.grids import Grid, Line, grid_of
+from topologies.graphs.grid_structure import Grid, Line, grid_of
 from topologies.topology import Topology
 from topologies.units import format_bandwidth
 

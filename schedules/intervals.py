@@ -20,9 +20,8 @@ from schedules.collective import Collective
 from schedules.schedule import Chunks, Clock, Routes, Schedule
 from topologies.errors import NoSchedule, TuttiError
 from topologies.exact import Int32Array, Int64Array, offsets_of
-from topologies.forest import Forest, LogicalNetwork
-from topologies.heights import depths
 from topologies.topology import Topology
+from topologies.trees.forest import Forest, LogicalNetwork, depths
 
 MOST_TRANSFERS = 5 * 10**7
 """A table takes about 60 bytes a row while it is made; every rank sends every item twice: 5,000 ranks."""

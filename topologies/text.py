@@ -13,7 +13,7 @@ Keys, in any order, each at most once:
 ``twist``       ``4``: how far a wrap round the first dimension of a 2D twisted torus moves along the second
 ==============  ========================================================================================
 
-The papers' notation, such as ``L^3(C(16,{3,4}))`` (`topologies.notation`), may stand for ``family:args``; the
+The papers' notation, such as ``L^3(C(16,{3,4}))`` (`topologies.families.expressions`), may stand for ``family:args``; the
 network keeps its expression unless a key changes its nodes or links. A family without arguments is written
 without a colon: ``dgx1``. Labels in a text are those of the whole network, before anything is removed; it is
 checked once everything is.
@@ -27,23 +27,11 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
-from topologies import (
-    circulants,
-    clusters,
-    direct,
-    distance_regular,
-    expanders,
-    families,
-    platforms,
-    searched,
-    tiers,
-    volta,
-)
 from topologies.errors import InputError, suggestion
 from topologies.exact import Rationals
-from topologies.expressions import check_growth
+from topologies.families import algebraic, circulants, clusters, direct, expanders, grids, machines
+from topologies.families.expressions import check_growth, looks_like_notation, parse_notation
 from topologies.files import read_topology
-from topologies.notation import looks_like_notation, parse_notation
 from topologies.topology import Topology
 from topologies.transforms import links_between, parallel_links, ranks_beyond, without
 from topologies.units import parse_bandwidth, parse_time
@@ -101,19 +89,19 @@ def _product_of_rings(*lengths: int) -> str | None:
 # Adding a family: a function that returns a Topology, and one line here.
 # fmt: off
 FAMILIES: Mapping[str, Family] = {family.name: family for family in (
-    Family("ring", "n", "ring:8", "bidirectional ring", families.ring),
-    Family("uniring", "n", "uniring:8", "unidirectional ring", families.uniring),
+    Family("ring", "n", "ring:8", "bidirectional ring", grids.ring),
+    Family("uniring", "n", "uniring:8", "unidirectional ring", grids.uniring),
     Family(
-        "torus", "AxBx...", "torus:4x4", "torus of any dimensions", families.torus, (1, None),
+        "torus", "AxBx...", "torus:4x4", "torus of any dimensions", grids.torus, (1, None),
         notation=_product_of_rings,
     ),
-    Family("mesh", "AxBx...", "mesh:5x5", "mesh of any dimensions", families.mesh, (1, None)),
-    Family("hypercube", "d", "hypercube:10", "hypercube of 2^d ranks", families.hypercube),
-    Family("complete", "n", "complete:8", "complete network K_n", families.complete),
-    Family("complete_bipartite", "d", "complete_bipartite:4", "K_{d,d}", families.complete_bipartite),
-    Family("hamming", "n,q", "hamming:2,3", "Hamming graph H(n, q) = K_q^n", families.hamming, (2, 2)),
-    Family("gen_kautz", "d,n", "gen_kautz:4,64", "generalized Kautz of degree d", families.gen_kautz, (2, 2)),
-    Family("circulant", "n,a,b,...", "circulant:16,3,4", "i to i±a, i±b, ...", families.circulant, (2, None)),
+    Family("mesh", "AxBx...", "mesh:5x5", "mesh of any dimensions", grids.mesh, (1, None)),
+    Family("hypercube", "d", "hypercube:10", "hypercube of 2^d ranks", grids.hypercube),
+    Family("complete", "n", "complete:8", "complete network K_n", grids.complete),
+    Family("complete_bipartite", "d", "complete_bipartite:4", "K_{d,d}", grids.complete_bipartite),
+    Family("hamming", "n,q", "hamming:2,3", "Hamming graph H(n, q) = K_q^n", grids.hamming, (2, 2)),
+    Family("gen_kautz", "d,n", "gen_kautz:4,64", "generalized Kautz of degree d", grids.gen_kautz, (2, 2)),
+    Family("circulant", "n,a,b,...", "circulant:16,3,4", "i to i±a, i±b, ...", grids.circulant, (2, None)),
     Family(
         "least_circulant", "d,n", "least_circulant:4,1024",
         "circulant of degree d whose offsets make its diameter small", circulants.least_circulant, (2, 2),
@@ -134,14 +122,14 @@ FAMILIES: Mapping[str, Family] = {family.name: family for family in (
     Family("debruijn", "d,n", "debruijn:2,4", "de Bruijn network of d^n ranks", direct.de_bruijn, (2, 2)),
     Family(
         "modified_debruijn", "d,n", "modified_debruijn:2,4",
-        "de Bruijn network with its loops and 2-cycles rewired", searched.modified_de_bruijn, (2, 2),
+        "de Bruijn network with its loops and 2-cycles rewired", direct.modified_de_bruijn, (2, 2),
     ),
-    Family("diamond", "", "diamond", "the Diamond network, 8 ranks of degree 2", searched.diamond, (0, 0)),
+    Family("diamond", "", "diamond", "the Diamond network, 8 ranks of degree 2", direct.diamond, (0, 0)),
     Family(
         "distance_regular", "d,n", "distance_regular:4,32",
-        "distance-regular graph of degree d on n ranks", distance_regular.distance_regular, (2, 2),
+        "distance-regular graph of degree d on n ranks", algebraic.distance_regular, (2, 2),
     ),
-    Family("johnson", "m,k", "johnson:4,2", "Johnson graph J(m, k)", distance_regular.johnson, (2, 2)),
+    Family("johnson", "m,k", "johnson:4,2", "Johnson graph J(m, k)", algebraic.johnson, (2, 2)),
     Family(
         "twisted_torus", "AxBx...", "twisted_torus:4x4x8", "torus whose wraps are twisted, as in TPU v4",
         direct.twisted_torus, (2, None), keys=("twist",),
@@ -159,25 +147,25 @@ FAMILIES: Mapping[str, Family] = {family.name: family for family in (
         "xpander", "d,copies[,seed]", "xpander:4,16", "Xpander: random lift of K_{d+1}",
         expanders.xpander, (2, 3),
     ),
-    Family("dragonfly", "AxG", "dragonfly:4x5", "G groups of A ranks, global links", tiers.dragonfly, (2, 2)),
+    Family("dragonfly", "AxG", "dragonfly:4x5", "G groups of A ranks, global links", clusters.dragonfly, (2, 2)),
     Family(
-        "switch2d", "AxB", "switch2d:8x4", "B boxes of A ranks, switches both ways", tiers.switch2d, (2, 2)
+        "switch2d", "AxB", "switch2d:8x4", "B boxes of A ranks, switches both ways", clusters.switch2d, (2, 2)
     ),
     Family(
-        "rfs", "RxFxS", "rfs:2x4x8", "ring of R, fully connected F, switch of S", tiers.ring_fc_switch, (3, 3)
+        "rfs", "RxFxS", "rfs:2x4x8", "ring of R, fully connected F, switch of S", clusters.ring_fc_switch, (3, 3)
     ),
-    Family("dgx1", "", "dgx1", "8 V100 GPUs, NVLinks", volta.dgx1, (0, 0)),
-    Family("ndv2", "boxes", "ndv2:2", "a DGX-1 and an InfiniBand adapter a box", volta.ndv2),
-    Family("dgx2", "boxes", "dgx2:2", "16 V100 GPUs a box, NVSwitch, 8 InfiniBand adapters", volta.dgx2),
+    Family("dgx1", "", "dgx1", "8 V100 GPUs, NVLinks", machines.dgx1, (0, 0)),
+    Family("ndv2", "boxes", "ndv2:2", "a DGX-1 and an InfiniBand adapter a box", machines.ndv2),
+    Family("dgx2", "boxes", "dgx2:2", "16 V100 GPUs a box, NVSwitch, 8 InfiniBand adapters", machines.dgx2),
     Family(
         "dgx_a100", "boxes", "dgx_a100:2", "8 A100 GPUs a box, NVSwitch, InfiniBand",
-        platforms.dgx_a100, keys=("rails",),
+        machines.dgx_a100, keys=("rails",),
     ),
     Family(
         "dgx_h100", "boxes", "dgx_h100:2", "8 H100 GPUs a box, NVSwitch with SHARP, InfiniBand",
-        platforms.dgx_h100, keys=("rails",),
+        machines.dgx_h100, keys=("rails",),
     ),
-    Family("mi250", "boxes", "mi250:2", "16 MI250 GPUs a box, Infinity Fabric, InfiniBand", platforms.mi250),
+    Family("mi250", "boxes", "mi250:2", "16 MI250 GPUs a box, Infinity Fabric, InfiniBand", machines.mi250),
     Family(
         "fat_tree", "leaves,ports[,spines[,factor]]", "fat_tree:4,8,2,3",
         "leaf and spine switches, oversubscribed by a factor", clusters.fat_tree, (2, 4),

@@ -26,8 +26,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from models.bfb.translations import balance, circulant_moves, torus_moves
-from topologies.circulants import least_offsets
 from topologies.exact import Int32Array
+from topologies.families.circulants import least_offsets
 
 _SHOWN = 3
 """Exceptions that a line names."""

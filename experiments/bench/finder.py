@@ -15,7 +15,7 @@ from schedules.cost import step_cost
 from schedules.method import Problem
 from schedules.schedule import Schedule
 from schedules.verify import verify
-from topologies.notation import parse_notation
+from topologies.families.expressions import parse_notation
 from topologies.text import parse_topology
 
 EXPANDED = ["L^3(C(16,{3,4}))", "L^2(Diamond^2)", "L(DBJMod(2,4)^2)"]

@@ -31,8 +31,8 @@ from schedules.collective import Kind, collective
 from schedules.cost import step_cost
 from schedules.method import Problem
 from schedules.verify import verify
-from topologies.distances import diameter
 from topologies.errors import InputError, NoSchedule
+from topologies.graphs.shortest_paths import diameter
 from topologies.units import parse_time
 
 GAP = 1e-4

@@ -20,7 +20,7 @@ from expansions.prediction import Prediction, predict
 from experiments.growth.spreading import cheap_interval
 from experiments.runner.results import replacing
 from topologies.errors import InputError, NoSchedule
-from topologies.expressions import Base, Both, Degree, Expression, Line, Power, Product
+from topologies.families.expressions import Base, Both, Degree, Expression, Line, Power, Product
 
 FIRST_NODES = 2
 TABLE, SETTINGS = "frontiers.csv", "settings.json"
@@ -204,7 +204,7 @@ def family_of(expression: Expression) -> str:
 
     Examples
     --------
-    >>> from topologies.notation import parse_notation
+    >>> from topologies.families.expressions import parse_notation
     >>> [family_of(parse_notation(text)) for text in ("L^2(Diamond^2)", "Pi_{4,9}", "K_5")]
     ['LP', 'GenKautz', 'OtherBase']
     """

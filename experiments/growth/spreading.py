@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from topologies.distances import breadth_first
 from topologies.exact import FloatArray, Int32Array
+from topologies.graphs.shortest_paths import breadth_first
 from topologies.topology import Incidence, Topology
 
 

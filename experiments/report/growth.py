@@ -33,8 +33,7 @@ from experiments.report.svg import Point
 from experiments.report.templating import source, template
 from experiments.runner.results import replacing
 from topologies.errors import InputError
-from topologies.expressions import Base, Expression, Line
-from topologies.notation import parse_notation
+from topologies.families.expressions import Base, Expression, Line, parse_notation
 
 PAGE, TIMES = "growth.html", "times.csv"
 COLOURED = 4

@@ -20,8 +20,8 @@ from experiments.report.results import Results, Row
 from experiments.report.series import Series
 from experiments.report.text import microseconds, size
 from schedules.collective import Kind
-from topologies.distances import alpha_distances
 from topologies.errors import TuttiError
+from topologies.graphs.shortest_paths import alpha_distances
 from topologies.text import parse_topology
 from topologies.topology import Topology
 

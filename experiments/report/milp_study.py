@@ -16,19 +16,8 @@ from experiments.report.study_charts import profile_chart
 from experiments.report.templating import template
 from experiments.report.text import number, seconds
 from experiments.study.milp_models import MIXED
-from experiments.study.milp_statistics import (
-    best_known,
-    gap_left,
-    is_mixed_row,
-    missing,
-    mixed_standings,
-)
-from experiments.study.statistics import (
-    MIXED_SHIFT,
-    NOT_RUN,
-    solved,
-    taken,
-)
+from experiments.study.milp_statistics import best_known, gap_left, is_mixed_row, missing, mixed_standings
+from experiments.study.statistics import MIXED_SHIFT, NOT_RUN, solved, taken
 from experiments.study.tasks import MIXED_TOLERANCE
 
 Row = Mapping[str, Any]

@@ -25,8 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heuristics.rails.machines import Machines
-from heuristics.rails.timeline import Load
+from heuristics.rails.machines import Load, Machines
 from schedules.method import Problem
 from schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
 from topologies.exact import Int64Array, offsets_of

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
+from numba import njit
 
-from topologies.exact import Int64Array
+from schedules.method import Problem
+from schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
+from topologies.exact import FloatArray, Int64Array, offsets_of
 from topologies.topology import Topology
 
 
@@ -80,3 +85,337 @@ def _unlike(topology: Topology, found: Machines) -> str:
             if (values[links] != values[links[0, 0]]).any():
                 return f"has {kind} of unlike bandwidth or alpha"
     return ""
+
+
+MOST = 512
+"""Messages of a port or an adapter; a timeline with more is given up."""
+SLACK = 1e-6
+"""Of a unit: what is that late is in time."""
+_SENT, _HEARD, _PIECES, _LANDED, _CUT, _NEED = range(6)
+_NOW, _FREE, _LOCAL = range(3)
+
+
+class Load(NamedTuple):
+    """B machines of G ranks, shards of so many units; seconds a unit and α of port and adapter."""
+
+    machines: int
+    ranks: int
+    shard: int
+    port: float
+    port_alpha: float
+    adapter: float
+    adapter_alpha: float
+
+
+class Rule(NamedTuple):
+    """Whom to send to and how much.
+
+    The `distances` of the port's messages follow each other in a cycle. A message of the adapter has at least
+    `least` units and this `share` of what is left up to the end, or all that its sender has for it. Adapters
+    bring each shard from its owner or, if `doubling`, as many as the receiver has from the machine as far
+    away (Bruck et al., TPDS 1997).
+    """
+
+    distances: Int64Array
+    least: int
+    share: float
+    doubling: bool
+
+
+class Port(NamedTuple):
+    """A port's messages, shapes (MOST,) and (MOST, G): when each starts and arrives, to which distance.
+
+    It carries of each stream the units from `low` to `high`, by its distance from the receiver.
+    """
+
+    start: FloatArray
+    arrive: FloatArray
+    distance: Int64Array
+    low: Int64Array
+    high: Int64Array
+
+
+class Adapter(NamedTuple):
+    """An adapter's messages, shape (MOST,): when each starts and arrives, from how many machines before.
+
+    It carries the units from `low` to `high` of one stream; of all G, if it is one of the last, the tails.
+    """
+
+    start: FloatArray
+    arrive: FloatArray
+    hop: Int64Array
+    low: Int64Array
+    high: Int64Array
+
+
+class _Progress(NamedTuple):
+    """Both sequences of messages as they grow, how many of each there are, and the times reached."""
+
+    port: Port
+    adapter: Adapter
+    counts: Int64Array
+    clock: FloatArray
+    known: Int64Array
+    told: Int64Array
+
+
+class Line(NamedTuple):
+    """A timeline: messages, how many of port, adapter, and tails; seconds until port and adapter are done."""
+
+    port: Port
+    adapter: Adapter
+    counts: tuple[int, int, int]
+    seconds: tuple[float, float]
+
+
+@njit(cache=True)
+def play(load: Load, rule: Rule, end: int) -> Line:
+    """Return the timeline; invariant: until now all is decided, `told` is `known` and what is on its way."""
+    port = Port(
+        np.zeros(MOST),
+        np.zeros(MOST),
+        np.zeros(MOST, np.int64),
+        np.zeros((MOST, load.ranks), np.int64),
+        np.zeros((MOST, load.ranks), np.int64),
+    )
+    adapter = Adapter(
+        np.zeros(MOST),
+        np.zeros(MOST),
+        np.zeros(MOST, np.int64),
+        np.zeros(MOST, np.int64),
+        np.zeros(MOST, np.int64),
+    )
+    count, clock = np.zeros(6, np.int64), np.zeros(3)
+    known, told = np.zeros(load.ranks, np.int64), np.zeros(load.ranks, np.int64)
+    known[0] = told[0] = count[_CUT] = load.shard
+    state = _Progress(port, adapter, count, clock, known, told)
+    turn = skipped = 0
+    while told.min() < end:
+        _bring(load, rule, end, state)
+        _learn(state, clock[_NOW] + SLACK * min(load.port, load.adapter))
+        if max(count[_SENT], count[_PIECES]) == MOST:
+            break
+        far = rule.distances[turn]
+        total = _news(known, told, far)
+        if total == 0 and skipped < len(rule.distances) - 1:
+            skipped, turn = skipped + 1, (turn + 1) % len(rule.distances)
+            continue
+        skipped = 0
+        if total == 0:
+            later = _later(load, end, state)
+            if not clock[_NOW] < later < np.inf:
+                break
+            clock[_NOW] = later
+            continue
+        _send(load, state, far, total)
+        turn = (turn + 1) % len(rule.distances)
+    tails, done = _tails(load, end, state)
+    over = port.arrive[count[_SENT] - 1] if told.min() >= end else np.inf
+    return Line(port, adapter, (count[_SENT], count[_PIECES], tails), (over, done))
+
+
+@njit(cache=True)
+def _bring(load: Load, rule: Rule, end: int, state: _Progress) -> None:
+    """Cut the adapter's messages that have arrived by now; invariant: they follow each other without a gap.
+
+    One that needs what only just came to its sender waits for it.
+    """
+    adapter, count, clock = state.adapter, state.counts, state.clock
+    while count[_CUT] < end and count[_PIECES] < MOST:
+        place, cut = count[_PIECES], count[_CUT]
+        hop = cut // load.shard
+        until = hop + 1
+        if rule.doubling:
+            hop = 1
+            while 2 * hop * load.shard <= cut:
+                hop *= 2
+            until = 2 * hop
+        until = min(end, until * load.shard)
+        count[_NEED] = min(until - cut, max(rule.least, int(rule.share * (end - cut)), 1))
+        came = int((clock[_NOW] - clock[_FREE] - 2 * load.adapter_alpha) / load.adapter + SLACK)
+        last = min(cut + came, until)
+        start = clock[_FREE]
+        if came >= count[_NEED] and place and last - hop * load.shard > adapter.low[place - 1]:
+            start = max(start, adapter.arrive[place - 1])
+            came = int((clock[_NOW] - start - 2 * load.adapter_alpha) / load.adapter + SLACK)
+            last = min(cut + came, until)
+        if came < count[_NEED]:
+            return
+        size = (last - cut) * load.adapter
+        adapter.start[place], adapter.hop[place] = start, hop
+        adapter.low[place], adapter.high[place] = cut, last
+        adapter.arrive[place] = start + 2 * load.adapter_alpha + size
+        clock[_FREE] = start + load.adapter_alpha + size
+        count[_CUT], count[_PIECES] = last, place + 1
+
+
+@njit(cache=True)
+def _learn(state: _Progress, until: float) -> None:
+    """Lengthen the known prefixes by what has arrived; messages arrive in order."""
+    port, adapter, count, _, known, told = state
+    while count[_HEARD] < count[_SENT] and port.arrive[count[_HEARD]] <= until:
+        for j in range(len(known)):
+            known[j] = max(known[j], port.high[count[_HEARD], j])
+        count[_HEARD] += 1
+    while count[_LANDED] < count[_PIECES] and adapter.arrive[count[_LANDED]] <= until:
+        known[0] = told[0] = adapter.high[count[_LANDED]]
+        count[_LANDED] += 1
+
+
+@njit(cache=True)
+def _news(known: Int64Array, told: Int64Array, far: int) -> int:
+    """Return how many units the rank at this distance has not been told; its own stream it is not told."""
+    total = 0
+    for j in range(len(known) - far):
+        total += max(known[j] - told[j + far], 0)
+    for j in range(len(known) - far + 1, len(known)):
+        total += max(known[j] - told[j + far - len(known)], 0)
+    return total
+
+
+@njit(cache=True)
+def _later(load: Load, end: int, state: _Progress) -> float:
+    """Return when something arrives next, or enough does by the adapter; infinite if nothing will."""
+    port, adapter, count, clock, _, _ = state
+    later = np.inf
+    if count[_HEARD] < count[_SENT]:
+        later = port.arrive[count[_HEARD]]
+    if count[_LANDED] < count[_PIECES]:
+        later = min(later, adapter.arrive[count[_LANDED]])
+    elif count[_CUT] < end:
+        arrival = 2 * load.adapter_alpha + count[_NEED] * load.adapter
+        enough = clock[_FREE] + arrival
+        if enough <= clock[_NOW]:
+            enough = clock[_FREE] + load.adapter_alpha + arrival  # the sender waits for what it got last
+        later = min(later, enough)
+    return later
+
+
+@njit(cache=True)
+def _send(load: Load, state: _Progress, far: int, total: int) -> None:
+    """Send all news to the rank at a distance, and take those of the rank as far the other way."""
+    port, _, count, clock, known, told = state
+    place = count[_SENT]
+    for j in range(load.ranks):
+        other = (j + far) % load.ranks
+        if other > 0 and known[j] > told[other]:
+            port.low[place, other], port.high[place, other] = told[other], known[j]
+    told[:] = np.maximum(told, port.high[place])
+    port.start[place], port.distance[place] = clock[_NOW], far
+    clock[_NOW] += load.port_alpha + total * load.port
+    port.arrive[place] = clock[_NOW] + load.port_alpha
+    count[_SENT] = place + 1
+    if clock[_LOCAL] == 0.0 and told.min() >= load.shard:
+        clock[_LOCAL] = port.arrive[place]
+
+
+@njit(cache=True)
+def _tails(load: Load, end: int, state: _Progress) -> tuple[int, float]:
+    """Let adapters carry the rest of all streams, once machines know their own; return number and end.
+
+    Shard by shard, each from the machine whose it is.
+    """
+    adapter, count, clock = state.adapter, state.counts, state.clock
+    place, cut, whole = count[_PIECES], end, load.machines * load.shard
+    while cut < whole and place < MOST:
+        start, hop = max(clock[_FREE], clock[_LOCAL]), cut // load.shard
+        last = min(whole, (hop + 1) * load.shard)
+        adapter.start[place], adapter.hop[place] = start, hop
+        adapter.low[place], adapter.high[place] = cut, last
+        clock[_FREE] = start + load.adapter_alpha + load.ranks * (last - cut) * load.adapter
+        adapter.arrive[place] = clock[_FREE] + load.adapter_alpha
+        cut, place = last, place + 1
+    if cut < whole or place == 0:
+        return 0, np.inf
+    return place - count[_PIECES], adapter.arrive[place - 1]
+
+
+class Part(NamedTuple):
+    """What a message carries of one shard.
+
+    `machine` and `place` say whose: of the receiver's machine less `machine` modulo B, and place less `place`
+    modulo G. The units are those from `low` to `high`. The sender is `hop` machines or, if that is 0,
+    `distance` places before the receiver.
+    """
+
+    start: float
+    hop: int
+    distance: int
+    place: int
+    machine: int
+    low: int
+    high: int
+
+
+def schedule_of(problem: Problem, found: Machines, load: Load, line: Line) -> Schedule:
+    """Return the allgather in which all ranks do what the timeline says, in the step clock."""
+    parts = sorted(_parts(load, line), key=lambda part: part.start)
+    cuts = np.unique([0, load.shard, *(end for part in parts for end in (part.low, part.high))])
+    ranks = problem.topology.num_ranks
+    columns = [_rows(found, part, cuts) for part in parts]
+    step = np.unique([(part.start, part.hop > 0) for part in parts], axis=0, return_inverse=True)[1]
+    chunks = Chunks(
+        np.repeat(np.arange(ranks, dtype=np.int32), len(cuts) - 1),
+        np.tile(np.diff(cuts), ranks),
+        ranks * load.shard,
+    )
+    chunk, count, route = (np.concatenate(column) for column in zip(*columns, strict=True))
+    return Schedule(
+        topology=problem.topology,
+        collective=problem.collective,
+        clock=Clock.STEP,
+        chunks=chunks,
+        chunk=chunk.astype(np.int32),
+        count=count.astype(np.int32),
+        route=route.astype(np.int32),
+        order=step_numbers(np.repeat(step.ravel() + 1, ranks)),
+        routes=_routes(found),
+    )
+
+
+def _parts(load: Load, line: Line) -> Iterator[Part]:
+    sent, pieces, tails = line.counts
+    port, adapter = line.port, line.adapter
+    for m in range(sent):
+        for place in np.flatnonzero(port.high[m] > port.low[m]).tolist():
+            for shard in _of_shards(load.shard, port.low[m, place], port.high[m, place]):
+                yield Part(float(port.start[m]), 0, int(port.distance[m]), place, *shard)
+    for m in range(pieces + tails):
+        for shard in _of_shards(load.shard, adapter.low[m], adapter.high[m]):
+            for place in range(load.ranks if m >= pieces else 1):
+                yield Part(float(adapter.start[m]), int(adapter.hop[m]), 0, place, *shard)
+
+
+def _of_shards(shard: int, low: Any, high: Any) -> Iterator[tuple[int, int, int]]:
+    """Yield a range of a stream by shards: the shard's number in the stream, and a range of it."""
+    low, high = int(low), int(high)
+    for number in range(low // shard, -(-high // shard)):
+        yield number, max(low - number * shard, 0), min(high - number * shard, shard)
+
+
+def _rows(found: Machines, part: Part, cuts: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
+    """Return chunk, count and route of what all ranks receive."""
+    boxes, ranks = found.rank.shape
+    machine, place = np.indices((boxes, ranks)).reshape(2, -1)
+    item = found.rank[(machine - part.machine) % boxes, (place - part.place) % ranks]
+    low, high = np.searchsorted(cuts, [part.low, part.high])
+    way = part.distance - 1 if part.hop == 0 else ranks - 1 + part.hop - 1
+    # The routes of one way are in the order of their receivers.
+    route = way * boxes * ranks + np.arange(boxes * ranks)
+    return item * (len(cuts) - 1) + low, np.full(len(item), high - low), route
+
+
+def _routes(found: Machines) -> Routes:
+    """Return the routes to all ranks in turn, from 1, 2, ... places before, then from 1, 2, ... machines."""
+    boxes, ranks = found.rank.shape
+    machine, place = np.indices((boxes, ranks)).reshape(2, -1)
+    target = found.rank.ravel()
+    links = []
+    for distance in range(1, ranks):
+        source = found.rank[machine, (place - distance) % ranks]
+        links.append(np.stack([found.port[0, source], found.port[1, target]], axis=1))
+    for hop in range(1, boxes):
+        source = found.rank[(machine - hop) % boxes, place]
+        links.append(np.stack([found.adapter[0, source], found.adapter[1, target]], axis=1))
+    flat = np.concatenate(links).ravel()
+    return Routes(offsets_of(np.full(len(flat) // 2, 2)), flat.astype(np.int32))

@@ -4,13 +4,13 @@ On machines of ranks on a switch a rank is told of (N - 1)/N M by its port to th
 bytes/s, and by its adapter, at n: no allgather is faster than (N - 1)/N M/(v + n). Ports that send K messages
 and adapters that send L, never waiting and done together, take α (v (K + 1) + n (L + 1))/(v + n) longer.
 Adapters carry each shard to the ranks of its place in the other machines; ports spread it there. All ranks do
-alike, so one rank's *timeline* (`heuristics.rails.timeline`) is the whole schedule. The best is kept of many:
+alike, so one rank's *timeline* (`heuristics.rails.machines`) is the whole schedule. The best is kept of many:
 by distances 1, 2, 4, ... what a rank passes on doubles (Bruck et al., TPDS 1997); by distances 1, ..., G - 1
 none waits for another. How small an adapter's messages get is tried out, and the end of what ports spread is
 where ports and adapters are done together.
 
 Where ranks have links or other networks inside, and to those of their place in other *planes* a switch or
-links (`heuristics.rails.planes`), the rails are all that counts: `heuristics.rails.planned`. An allreduce on
+links (`heuristics.rails.planes`), the rails are all that counts: `heuristics.rails.plane_schedule`. An allreduce on
 machines whose switches add and multicast is made at once, too: `heuristics.rails.aggregated`.
 """
 
@@ -21,13 +21,10 @@ from fractions import Fraction
 
 import numpy as np
 
+from heuristics.classic.steps import check_allgathers
 from heuristics.rails.aggregated import allreduce, can_aggregate
-from heuristics.rails.machines import Machines, machines
-from heuristics.rails.plane_table import schedule_of_planes
-from heuristics.rails.planned import fastest_plan, planes_in_reach
-from heuristics.rails.table import schedule_of
-from heuristics.rails.timeline import Line, Load, Rule, play
-from heuristics.steps import check_allgathers
+from heuristics.rails.machines import Line, Load, Machines, Rule, machines, play, schedule_of
+from heuristics.rails.plane_schedule import fastest_plan, planes_in_reach, schedule_of_planes
 from schedules.capabilities import Capabilities, Groups, Shape
 from schedules.collective import Kind
 from schedules.compose import BY_ALLGATHER, from_allgather

@@ -1,7 +1,7 @@
 """How a plane spreads what its rails bring: each link, whenever it is free, is given all that is new.
 
 Every place of the plane has a *stream* of pieces, which come to all places at the same times and go on along
-its trees (`heuristics.rails.trees`), a part of each piece along each. An *edge* is a route of a tree; it is
+its trees (`heuristics.rails.planes`), a part of each piece along each. An *edge* is a route of a tree; it is
 over for the pieces before some number. When the first link of a route is free, one message takes all pieces
 of all edges of the route that its sender has and its receiver was not sent. So a link that is slow has few
 messages, and little α. With some patience nothing is sent just before the next piece comes. A message holds
@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from heuristics.rails.trees import Net, Trees
+from heuristics.rails.planes import Net, Trees
 from topologies.exact import BoolArray, FloatArray, Int64Array, offsets_of
-from topologies.heap import pop_event, push_event
+from topologies.graphs.heaps import pop_event, push_event
 
 SLACK = 1e-6
 """Of the time that a unit takes: what is that late is in time."""

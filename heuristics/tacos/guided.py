@@ -23,8 +23,8 @@ from heuristics.tacos.bitsets import WORD_BITS, Words, bit, first_element, leaf,
 from heuristics.tacos.event_loop import Synthesis, Transfers, matches, order_by_cost, send, starve
 from heuristics.tacos.network import Network
 from schedules.collective import EVERYONE, Collective
-from topologies.distances import length_distances
 from topologies.exact import BoolArray, Int32Array, Int64Array, offsets_of
+from topologies.graphs.shortest_paths import length_distances
 from topologies.topology import Topology
 
 NOTHING = np.int64(-1)

@@ -16,7 +16,7 @@ from numba import njit
 from heuristics.tacos.bitsets import WORD_BITS, bit, first_element
 from heuristics.tacos.ways import DOWN, UP, Trees, Ways
 from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array
-from topologies.heap import sift_down, sift_up
+from topologies.graphs.heaps import sift_down, sift_up
 
 EMPTY, OPEN, ASLEEP = np.int8(0), np.int8(1), np.int8(2)
 """What a route is, see `_Queues.state`."""

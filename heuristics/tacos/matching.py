@@ -44,15 +44,7 @@ from heuristics.tacos.bitsets import (
     shuffle,
     size,
 )
-from heuristics.tacos.event_loop import (
-    NEVER,
-    Synthesis,
-    Transfers,
-    matches,
-    order_by_cost,
-    send,
-    starve,
-)
+from heuristics.tacos.event_loop import NEVER, Synthesis, Transfers, matches, order_by_cost, send, starve
 from heuristics.tacos.network import Network
 from heuristics.tacos.options import MAXIMUM, PAPER
 from topologies.exact import Int64Array

@@ -42,16 +42,7 @@ from heuristics.tacos.network import (
     time_expanded,
     unwind,
 )
-from heuristics.tacos.options import (
-    AUTO,
-    NOTHING,
-    OVERLAPPED,
-    SAMPLED,
-    SCARCEST,
-    TREES,
-    TUNING,
-    TacosOptions,
-)
+from heuristics.tacos.options import AUTO, NOTHING, OVERLAPPED, SAMPLED, SCARCEST, TREES, TUNING, TacosOptions
 from heuristics.tacos.overlapped import can_overlap, overlapped, worth_overlapping
 from heuristics.tacos.retiming import ends, retimed
 from heuristics.tacos.tree_guided import along_trees, goes_to_all, uses_trees

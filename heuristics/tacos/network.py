@@ -24,7 +24,7 @@ from heuristics.tacos.options import TUNING
 from schedules.schedule import Chunks, Routes
 from topologies.errors import InputError, Unsupported
 from topologies.exact import Int64Array, common_divisor
-from topologies.routes import shortest_routes
+from topologies.graphs.shortest_paths import shortest_routes
 from topologies.topology import Link, Topology
 
 MAX_HORIZON = 2**62

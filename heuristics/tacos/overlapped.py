@@ -34,7 +34,7 @@ from schedules.collective import Collective, Kind
 from schedules.method import Problem
 from schedules.schedule import Chunks, Schedule
 from topologies.exact import FloatArray, Int32Array, Int64Array, offsets_of
-from topologies.heap import sift_down, sift_up
+from topologies.graphs.heaps import sift_down, sift_up
 from topologies.topology import Topology
 
 FINE = 2**20

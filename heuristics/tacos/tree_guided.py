@@ -33,11 +33,11 @@ from schedules.message_durations import messages, transfer_ticks
 from schedules.method import Problem
 from schedules.schedule import Chunks, Clock, Schedule
 from topologies.exact import Int32Array, Int64Array
-from topologies.forest import Forest, LogicalNetwork
-from topologies.growing import grow_trees
-from topologies.packing import pack_counts
-from topologies.scaling import sustains
 from topologies.topology import Topology
+from topologies.trees.forest import Forest, LogicalNetwork
+from topologies.trees.packing import pack_counts
+from topologies.trees.packing_heuristic import grow_trees
+from topologies.trees.tree_counts import sustains
 
 ROUGH = Effort(passes=1, detours=1)
 """Enough to choose between degrees."""

@@ -15,9 +15,9 @@ from models.all_to_all.optimum import best_lengths, capped, uncapped_lengths
 from models.all_to_all.orbits import quick_lengths, solve_by_orbits
 from models.bounds.bound import SECONDS_PER_BYTE, Bound
 from schedules.collective import EVERYONE, Collective
-from topologies.distances import length_distances
 from topologies.errors import InputError
 from topologies.exact import BoolArray, Int64Array, json_number
+from topologies.graphs.shortest_paths import length_distances
 from topologies.topology import Topology
 
 BOUND_VARIABLES = 20_000

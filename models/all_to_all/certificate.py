@@ -25,9 +25,9 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from models.all_to_all.demand import Demand
-from topologies.distances import length_distances
 from topologies.errors import InputError, TuttiError
 from topologies.exact import INT64_MAX, Int64Array, frozen
+from topologies.graphs.shortest_paths import length_distances
 from topologies.topology import Topology
 
 SOURCES_AT_ONCE = 256

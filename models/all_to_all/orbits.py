@@ -1,6 +1,6 @@
 """Linear program (A.1) at scale: solved on the orbits of the network's automorphisms, proven from both sides.
 
-The group of the network is found (`topologies.automorphisms`), the problem reduced to its orbits
+The group of the network is found (`topologies.graphs.symmetry`), the problem reduced to its orbits
 (`models.all_to_all.reduction`), and solved by column generation where the link orbits are few, else by the
 first-order method. Both end in lengths, constant on the link orbits, that prove the lower bound, and in a
 flow of the representatives whose average over the group takes the upper one.
@@ -44,9 +44,8 @@ from models.all_to_all.paths import PathFlow, decompose
 from models.all_to_all.reduction import MOST_ELEMENTS, ReducedProblem, averaged, reduce_by, without_cycles
 from models.all_to_all.rounding import rounded_shares
 from models.solvers import CompiledModel, HighsOptions, solve
-from topologies.automorphisms import Group, automorphisms
 from topologies.exact import FloatArray, Int32Array, Int64Array, frozen, offsets_of
-from topologies.permutations import orbits_of
+from topologies.graphs.symmetry import Group, automorphisms, orbits_of
 
 MOST_ORBITS = 64
 """Link orbits up to which columns are generated; with more, the master takes longer than the other method."""

@@ -22,7 +22,7 @@ from schedules.collective import Collective
 from schedules.schedule import MOST_CHUNKS, Chunks, Clock, Routes, Schedule
 from topologies.errors import NoSchedule
 from topologies.exact import INT64_MAX, Int32Array, Int64Array, frozen, offsets_of
-from topologies.routes import shortest_routes
+from topologies.graphs.shortest_paths import shortest_routes
 
 
 @dataclass(frozen=True, eq=False)

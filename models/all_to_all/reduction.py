@@ -26,9 +26,8 @@ from models.all_to_all.certificate import SourceFlow
 from models.all_to_all.demand import Demand
 from models.all_to_all.rounding import cancel_cycles
 from models.all_to_all.shortest_trees import Incidence, tree_loads
-from topologies.automorphisms import Group
 from topologies.exact import INT64_MAX, FloatArray, Int32Array, Int64Array
-from topologies.permutations import twin_permutation
+from topologies.graphs.symmetry import Group, twin_permutation
 from topologies.topology import Topology
 
 MOST_ELEMENTS = 4096

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from numba import njit
 
 from topologies.exact import FloatArray, Int32Array, Int64Array
-from topologies.heap import sift_down, sift_up
+from topologies.graphs.heaps import sift_down, sift_up
 from topologies.topology import Topology
 
 

@@ -40,7 +40,7 @@ from scipy.sparse import coo_array, csr_array
 from models.solvers.compiled import CompiledModel
 from models.solvers.outcome import Basis, Place
 from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array
-from topologies.maxflow import DinicNetwork
+from topologies.graphs.max_flow import DinicNetwork
 from topologies.topology import Topology
 
 ALIKE = 2**8

@@ -39,9 +39,8 @@ from models.solvers.compiled import CompiledModel
 from models.solvers.highs import HighsOptions
 from models.solvers.solving import solve
 from topologies.exact import Int32Array, Int64Array
-from topologies.forest import Forest
-from topologies.heights import heights
-from topologies.strength import Graph, strength
+from topologies.graphs.strength import Graph, strength
+from topologies.trees.forest import Forest, heights
 
 FEWEST_TREES = 840
 """So many trees at least, images counted: fewer cannot load all edges alike on some grids."""
@@ -84,7 +83,7 @@ def cube_of(graph: Graph) -> tuple[int, int] | None:
 
     Examples
     --------
-    >>> from topologies.strength import undirected
+    >>> from topologies.graphs.strength import undirected
     >>> cube_of(undirected(4, [0, 2, 0, 1], [1, 3, 2, 3], [5, 5, 5, 5]))
     (2, 2)
     """
@@ -109,7 +108,7 @@ def grid_packing(graph: Graph) -> Packing | None:
 
     Examples
     --------
-    >>> from topologies.strength import undirected
+    >>> from topologies.graphs.strength import undirected
     >>> mesh = undirected(4, [0, 2, 0, 1], [1, 3, 2, 3], [1, 1, 1, 1])
     >>> grid_packing(mesh).ratio
     Fraction(3, 4)

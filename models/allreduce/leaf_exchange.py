@@ -18,7 +18,7 @@ from numba import njit
 
 from models.allreduce.trees import HalfTrees as Trees
 from topologies.exact import Int32Array, Int64Array, offsets_of
-from topologies.rows import UInt64Array, draw
+from topologies.trees.tree_local_search import UInt64Array, draw
 
 PRICE = 24
 """Hops that a leaf more is worth, where one is missing."""

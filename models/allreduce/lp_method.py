@@ -44,8 +44,8 @@ from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from schedules.simulate import simulate
 from topologies.errors import InputError, NoSchedule
-from topologies.heights import largest_height, mean_height
 from topologies.topology import Topology
+from topologies.trees.forest import largest_height, mean_height
 
 MOST_TREES = 10**9
 LEAST_SECONDS = 0.1

@@ -7,10 +7,10 @@ excess is left unused; switches are first removed as ForestColl does (dissertati
 of an optimal allgather.
 
 The exact packing: Nash-Williams and Tutte say that it exists; it is found in two steps. With k = σ times
-the denominator of σ, and capacities scaled alike, `topologies.strength.orient` accepts k (n - 1) units of
+the denominator of σ, and capacities scaled alike, `topologies.graphs.strength.orient` accepts k (n - 1) units of
 capacity and gives each unit a direction, so that every rank but the root takes in k, and every set of ranks
 without the root at least k. By Edmonds' theorem k out-trees of the root then fit the directed amounts, and
-`topologies.packing` finds them, alike ones together. An out-tree is a spanning tree whose edges all have
+`topologies.trees.packing` finds them, alike ones together. An out-tree is a spanning tree whose edges all have
 capacity for it in one direction or the other.
 
 Each tree is then rooted anew at its centre, which is what its data is reduced to: the least height that it
@@ -35,14 +35,13 @@ from models.allreduce.products import factors, is_even_path, product_forest, spi
 from models.bounds.bottleneck_cut import bottleneck_cut
 from topologies.errors import InputError, NoSchedule
 from topologies.exact import Int32Array, Int64Array, frozen
-from topologies.forest import Forest, LogicalNetwork
-from topologies.heights import depths, mean_height
-from topologies.packing import pack_counts, pair_capacities
-from topologies.scaling import tree_capacities
-from topologies.splitting import remove_switches
-from topologies.spreading import spread_switches
-from topologies.strength import Graph, connected, orient, strength, undirected
+from topologies.graphs.strength import Graph, connected, orient, strength, undirected
 from topologies.topology import Topology
+from topologies.trees.forest import Forest, LogicalNetwork, depths, mean_height
+from topologies.trees.packing import pack_counts, pair_capacities
+from topologies.trees.switch_removal import remove_switches
+from topologies.trees.switch_removal_heuristic import spread_switches
+from topologies.trees.tree_counts import tree_capacities
 
 MOST_EXACT = 3 * 10**8
 """Nodes squared times trees that are packed exactly unasked; a 40x40 mesh has 2 x 10^8 and takes 12 s."""
@@ -85,7 +84,7 @@ def tree_network(topology: Topology) -> TreeNetwork | None:
     Raises
     ------
     InputError
-        If there are switches and their removal needs more trees than `topologies.scaling` allows.
+        If there are switches and their removal needs more trees than `topologies.trees.tree_counts` allows.
 
     Examples
     --------
@@ -178,7 +177,7 @@ def pack(graph: Graph, epsilon: Fraction | None = None, *, products: bool = True
 
     Examples
     --------
-    >>> from topologies.strength import undirected
+    >>> from topologies.graphs.strength import undirected
     >>> triangle = undirected(3, [0, 1, 2], [1, 2, 0], [1, 1, 1])
     >>> found = pack(triangle)  # three paths, each half of an edge's capacity
     >>> found.ratio, len(found.forest)
@@ -223,7 +222,7 @@ def spine_packing(graph: Graph) -> Packing | None:
 
     Examples
     --------
-    >>> from topologies.strength import undirected
+    >>> from topologies.graphs.strength import undirected
     >>> mesh = undirected(4, [0, 2, 0, 1], [1, 3, 2, 3], [1, 1, 1, 1])
     >>> spine_packing(mesh).ratio
     Fraction(3, 4)
@@ -363,7 +362,7 @@ def greedy_trees(graph: Graph, bound: Fraction, epsilon: Fraction) -> Forest:
 
     Examples
     --------
-    >>> from topologies.strength import undirected
+    >>> from topologies.graphs.strength import undirected
     >>> triangle = undirected(3, [0, 1, 2], [1, 2, 0], [1, 1, 1])
     >>> len(greedy_trees(triangle, Fraction(2, 3), Fraction(1, 100)))
     3

@@ -43,11 +43,10 @@ from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from topologies.errors import InputError, NoSchedule, Unsupported
 from topologies.exact import INT64_MAX, BoolArray, Int64Array, offsets_of
-from topologies.forest import Forest, LogicalNetwork
-from topologies.growing import grow_trees
-from topologies.heights import largest_height, mean_height
-from topologies.packing import pack_counts
 from topologies.topology import Topology
+from topologies.trees.forest import Forest, LogicalNetwork, largest_height, mean_height
+from topologies.trees.packing import pack_counts
+from topologies.trees.packing_heuristic import grow_trees
 
 FEW = 1000
 """Trees, where none are asked for and the optimum is not known exactly or needs too many."""

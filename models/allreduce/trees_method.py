@@ -29,9 +29,8 @@ from schedules.schedule import Routes, Schedule
 from schedules.simulate import simulate
 from topologies.errors import InputError, NoSchedule
 from topologies.exact import INT64_MAX
-from topologies.forest import LogicalNetwork
-from topologies.heights import largest_height, mean_height
 from topologies.topology import Topology
+from topologies.trees.forest import LogicalNetwork, largest_height, mean_height
 
 CLOSE = 1e-3
 """A flow so near to its congestion, relatively, is not tried to be shortened."""

@@ -47,9 +47,8 @@ from schedules.message_durations import Durations, check_reach, link_ticks
 from schedules.method import Problem
 from schedules.schedule import Clock, Schedule
 from topologies.exact import INT64_MAX, Int32Array, Int64Array
-from topologies.forest import Forest
-from topologies.heights import depths, largest_height, mean_height
 from topologies.topology import Topology
+from topologies.trees.forest import Forest, depths, largest_height, mean_height
 
 MOST_TRANSFERS = 2**21
 """Pieces times ranks of the largest list schedule that is tried, a few seconds' worth."""

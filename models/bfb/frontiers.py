@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from topologies.distances import hop_distances
 from topologies.errors import NoSchedule
 from topologies.exact import Int32Array, Int64Array, IntArray, offsets_of
+from topologies.graphs.shortest_paths import hop_distances
 from topologies.topology import Topology
 
 UInt8Array = npt.NDArray[np.uint8]

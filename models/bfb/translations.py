@@ -5,7 +5,7 @@ On a vertex-transitive network U_{u,t} is the same at all nodes u, and
     T_B = (d / N) · sum over t of U_{0,t}                                                   (3.2)
 
 in M/B: d + 1 breadth-first searches instead of N (`transitive_cost`). Whether a network is vertex-transitive
-is for the caller to know (`topologies.automorphisms` finds it out); where the nodes are the elements of an
+is for the caller to know (`topologies.graphs.symmetry` finds it out); where the nodes are the elements of an
 abelian group, its translations tell, and one search tells all (`balance`):
 
 Let step i lead from node x to moves[i, x]. If every step is a permutation of the nodes and any two of them
@@ -36,9 +36,9 @@ from numba import njit
 
 from models.bfb.counting import solve_patterns
 from models.bfb.frontiers import Patterns
-from topologies.distances import hop_distances
 from topologies.errors import InputError
 from topologies.exact import Int32Array, Int64Array, offsets_of
+from topologies.graphs.shortest_paths import hop_distances
 from topologies.topology import Topology
 from topologies.transforms import transpose
 
@@ -89,7 +89,7 @@ def is_translation_invariant(topology: Topology) -> bool:
 
     Examples
     --------
-    >>> from topologies.direct import twisted_torus, twisted_hypercube
+    >>> from topologies.families.direct import twisted_torus, twisted_hypercube
     >>> is_translation_invariant(twisted_torus(4, 8)), is_translation_invariant(twisted_hypercube(3))
     (True, False)
     """
@@ -154,7 +154,7 @@ def circulant_moves(nodes: int, offsets: Int64Array) -> Int32Array:
 
 
 def torus_moves(lengths: Sequence[int], twist: int | None = None) -> Int32Array:
-    """Return the steps up and down each dimension of `topologies.direct.twisted_torus`.
+    """Return the steps up and down each dimension of `topologies.families.direct.twisted_torus`.
 
     Parameters
     ----------

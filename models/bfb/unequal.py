@@ -33,7 +33,7 @@ from models.bfb.schedule import TOO_FINE
 from models.bfb.sharing import Shares, share
 from topologies.errors import NoSchedule
 from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, offsets_of
-from topologies.permutations import link_kinds
+from topologies.graphs.symmetry import link_kinds
 from topologies.topology import Topology
 
 

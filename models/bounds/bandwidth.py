@@ -10,9 +10,9 @@ import numpy as np
 from models.bounds.bottleneck_cut import bottleneck_cut
 from models.bounds.bound import SECONDS_PER_BYTE, Bound
 from models.bounds.traffic import Traffic
-from topologies.distances import hop_distances
 from topologies.errors import InputError
 from topologies.exact import BoolArray, Int64Array, json_number
+from topologies.graphs.shortest_paths import hop_distances
 from topologies.topology import Topology
 from topologies.transforms import transpose
 

@@ -29,7 +29,7 @@ import numpy as np
 
 from topologies.errors import InputError
 from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, Rationals, frozen
-from topologies.maxflow import DinicNetwork, FlowNetwork, MaxFlow
+from topologies.graphs.max_flow import DinicNetwork, FlowNetwork, MaxFlow
 from topologies.topology import Topology
 
 Network = TypeVar("Network", bound=MaxFlow)

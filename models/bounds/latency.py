@@ -14,8 +14,8 @@ from models.bounds.bandwidth import cut_nodes, exit_bandwidth
 from models.bounds.bound import SECONDS, Bound
 from models.bounds.check import shortest_path
 from models.bounds.traffic import Pairs, Traffic
-from topologies.distances import alpha_distances
 from topologies.exact import BoolArray, Int64Array, json_number
+from topologies.graphs.shortest_paths import alpha_distances
 from topologies.topology import Topology
 from topologies.transforms import transpose
 

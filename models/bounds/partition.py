@@ -2,7 +2,7 @@ r"""The partition bound of allreduce: 2(k - 1) transfers a byte between k parts.
 
 It is proven in `models.bounds.check`. Among all partitions P of the ranks the bound 2(|P| - 1) / cap(P) is
 largest where cap(P) / (|P| - 1) is least: on a network without switches that is the strength of the graph
-whose edges have the capacities of both directions together, found exactly (`topologies.strength`). With
+whose edges have the capacities of both directions together, found exactly (`topologies.graphs.strength`). With
 switches, or groups of the ranks, the best of a few partitions is taken: each rank alone, the hosts, and the
 parts into which the strength of the whole network falls, switches included.
 """
@@ -18,7 +18,7 @@ from models.bounds.bound import SECONDS_PER_BYTE, Bound
 from models.bounds.traffic import Traffic
 from topologies.errors import InputError
 from topologies.exact import Int32Array, json_number
-from topologies.strength import strength, undirected
+from topologies.graphs.strength import strength, undirected
 from topologies.topology import Topology
 
 MOST_WORK = 2 * 10**9

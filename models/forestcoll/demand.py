@@ -17,9 +17,9 @@ from scipy.sparse.csgraph import connected_components
 
 from schedules.collective import Collective, Kind
 from topologies.exact import Rationals, frozen
-from topologies.forest import LogicalNetwork
-from topologies.routes import shortest_routes
+from topologies.graphs.shortest_paths import shortest_routes
 from topologies.topology import Topology
+from topologies.trees.forest import LogicalNetwork
 
 
 @dataclass(frozen=True, eq=False)

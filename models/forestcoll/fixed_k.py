@@ -31,9 +31,9 @@ import numpy as np
 from models.bounds.bottleneck_cut import node_cut
 from topologies.errors import NoSchedule
 from topologies.exact import INT64_MAX, BoolArray, Int64Array, Rationals
-from topologies.maxflow import DinicNetwork
-from topologies.scaling import MOST_TREES, sustains, trees_by_root
+from topologies.graphs.max_flow import DinicNetwork
 from topologies.topology import Topology
+from topologies.trees.tree_counts import MOST_TREES, sustains, trees_by_root
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ class FixedK:
     Parameters
     ----------
     k
-        Trees a root (times its weight, see `topologies.scaling.trees_by_root`).
+        Trees a root (times its weight, see `topologies.trees.tree_counts.trees_by_root`).
     ratio
         1/x in s/B, comparable with the bottleneck cut's 1/x*: U*/k with weights 1.
     capacity
@@ -63,7 +63,7 @@ def fixed_k_ratio(topology: Topology, k: int, weights: Iterable[Fraction | int] 
     topology
         The network.
     k
-        1 to `topologies.scaling.MOST_TREES`.
+        1 to `topologies.trees.tree_counts.MOST_TREES`.
     weights
         As `models.bounds.bottleneck_cut.bottleneck_cut`; default 1 each.
 
@@ -72,7 +72,7 @@ def fixed_k_ratio(topology: Topology, k: int, weights: Iterable[Fraction | int] 
     InputError
         If k or the weights are out of range.
     NoSchedule
-        If a root would have more than `topologies.scaling.MOST_TREES` trees, or a link more than fit 64 bits.
+        If a root would have more than `topologies.trees.tree_counts.MOST_TREES` trees, or a link more than fit 64 bits.
     """
     shares = Rationals.of([1] * topology.num_ranks if weights is None else weights)
     trees = trees_by_root(topology.num_ranks, k, shares)
@@ -97,7 +97,7 @@ def fixed_k_capacities(topology: Topology, k: int, weights: Iterable[Fraction | 
 
     Examples
     --------
-    >>> from topologies.platforms import mi250
+    >>> from topologies.families.machines import mi250
     >>> [str(32 / fixed_k_capacities(mi250(2), k).ratio / 10**9) for k in (1, 2, 3)]
     ['320', '1024/3', '2400/7']
     """

@@ -29,17 +29,16 @@ from schedules.compose import compose_allreduce
 from schedules.method import Method, Problem
 from schedules.reverse import reverse
 from schedules.schedule import Schedule
-from topologies.aligning import align_trees
 from topologies.errors import InputError, NoSchedule, suggestion
 from topologies.exact import Int64Array
-from topologies.forest import Forest, LogicalNetwork
-from topologies.growing import grow_trees
-from topologies.heights import largest_height, mean_height
-from topologies.packing import pack_trees
-from topologies.scaling import tree_capacities
-from topologies.splitting import remove_switches
-from topologies.spreading import spread_switches
 from topologies.transforms import transpose
+from topologies.trees.align_trees import align_trees
+from topologies.trees.forest import Forest, LogicalNetwork, largest_height, mean_height
+from topologies.trees.packing import pack_trees
+from topologies.trees.packing_heuristic import grow_trees
+from topologies.trees.switch_removal import remove_switches
+from topologies.trees.switch_removal_heuristic import spread_switches
+from topologies.trees.tree_counts import tree_capacities
 
 KINDS = (Kind.ALLGATHER, Kind.REDUCE_SCATTER, Kind.ALLREDUCE, Kind.BROADCAST, Kind.REDUCE)
 

@@ -25,8 +25,8 @@ from schedules.collective import Collective, Kind
 from schedules.schedule import Chunks, Clock, Routes, Schedule
 from topologies.errors import InputError, NoSchedule
 from topologies.exact import INT64_MAX, Int32Array, Int64Array, frozen
-from topologies.forest import Forest, LogicalNetwork
 from topologies.topology import Topology
+from topologies.trees.forest import Forest, LogicalNetwork
 
 MOST_TRANSFERS = 2**31 - 1
 """Row numbers are int32."""

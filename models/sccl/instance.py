@@ -11,9 +11,9 @@ import numpy as np
 
 from models.bounds import lower_bounds
 from schedules.collective import EVERYONE, Collective
-from topologies.distances import hop_distances
 from topologies.errors import Unsupported
 from topologies.exact import BoolArray, Int32Array, Int64Array
+from topologies.graphs.shortest_paths import hop_distances
 from topologies.topology import Topology
 
 MOST_CHUNKS = 2**20

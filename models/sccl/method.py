@@ -106,13 +106,13 @@ def synthesize(problem: Problem, options: ScclOptions, rng: np.random.Generator)
 
 def _forward(problem: Problem, options: ScclOptions, seed: int) -> Schedule:
     """Return the schedule of a collective that does not combine."""
-    from models.sccl.search import (
+    from models.sccl.search import (  # Pyomo is slow to import
         FrontierPoint,
         StepLimits,
         fewest_rounds,
         frontier,
         in_rounds,
-    )  # Pyomo is slow to import
+    )
 
     instance = Instance(problem.topology, problem.collective, options.chunks)
     limits = StepLimits(options.solver, float(parse_time(options.time_limit)), seed, options.start)

@@ -21,15 +21,7 @@ from models.solvers.options import SolverOptions
 from models.solvers.outcome import Extras, Outcome, SolutionStatus, SolverResult, Start, Termination, Trace
 from models.solvers.registry import BACKENDS, find_backend
 from topologies.errors import InputError, TuttiError
-from topologies.processes import (
-    MEGABYTE,
-    Caller,
-    End,
-    Ended,
-    Worker,
-    peak_memory,
-    reset_peak_memory,
-)
+from topologies.processes import MEGABYTE, Caller, End, Ended, Worker, peak_memory, reset_peak_memory
 
 if TYPE_CHECKING:
     import pyomo.environ as pyo

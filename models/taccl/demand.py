@@ -36,9 +36,9 @@ from models.taccl.logical import LogicalTopology
 from models.taccl.sketch import Sketch
 from schedules.collective import EVERYONE, Collective
 from schedules.schedule import Chunks
-from topologies.automorphisms import Group, automorphisms
 from topologies.errors import InputError, NoSchedule
 from topologies.exact import BoolArray, Int32Array, Int64Array, IntArray
+from topologies.graphs.symmetry import Group, automorphisms
 from topologies.topology import Topology
 
 MOST_ELEMENTS = 512

@@ -71,7 +71,7 @@ from models.taccl.demand import Demand
 from models.taccl.sketch import Policy
 from models.taccl.solving import Deadline
 from topologies.exact import BoolArray, FloatArray, Int64Array
-from topologies.permutations import orbits_of
+from topologies.graphs.symmetry import orbits_of
 
 SECONDS_A_TRANSFER = 2e-4
 """To build the model and hand it over, for each of its transfers (measured on two DGX-2 with dgx2-sk-2)."""

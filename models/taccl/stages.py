@@ -23,14 +23,7 @@ from typing import Any
 import numpy as np
 
 from models.taccl.costs import Costs
-from models.taccl.demand import (
-    Demand,
-    PathRules,
-    demand_of,
-    found_symmetry,
-    sketched_symmetry,
-    with_symmetry,
-)
+from models.taccl.demand import Demand, PathRules, demand_of, found_symmetry, sketched_symmetry, with_symmetry
 from models.taccl.logical import LogicalTopology, direct_links, sketched_links
 from models.taccl.method import TacclOptions
 from models.taccl.ordering import TimedMessages, ordered, timed

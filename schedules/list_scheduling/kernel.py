@@ -19,7 +19,7 @@ from numba import njit
 
 from schedules.message_durations import Durations
 from topologies.exact import BoolArray, Int32Array, Int64Array
-from topologies.heap import pop_event, push_event
+from topologies.graphs.heaps import pop_event, push_event
 
 Amounts = npt.NDArray[Any]
 """int64 (ticks, units) or float64 (bytes, seconds), throughout one call."""

@@ -17,10 +17,9 @@ from schedules import Problem, collective
 from schedules.cost import step_cost
 from schedules.verify import verify
 from topologies import InputError, Unsupported, parse_topology
-from topologies.distances import hop_distances
-from topologies.expressions import Base, Both, Degree, Line, Power, Product
-from topologies.isomorphism import is_reverse_symmetric
-from topologies.notation import parse_notation
+from topologies.families.expressions import Base, Both, Degree, Line, Power, Product, parse_notation
+from topologies.graphs.isomorphism import is_reverse_symmetric
+from topologies.graphs.shortest_paths import hop_distances
 
 
 def synthesized(text, kind="allgather"):

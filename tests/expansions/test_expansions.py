@@ -10,17 +10,15 @@ import pytest
 
 from expansions import METHOD, predict
 from expansions.method import expanded
-from expansions.searched import SEARCHED
+from expansions.searched import SEARCHED, search_allgather
 from expansions.shard_table import to_schedule
-from expansions.step_search import search_allgather
 from experiments.registry import METHODS
 from schedules import Problem, collective
 from schedules.cost import step_cost
 from schedules.verify import verify
 from topologies import InputError, NoSchedule, Unsupported, parse_topology
-from topologies.distances import hop_distances
-from topologies.expressions import Base, Degree, Line, Power
-from topologies.notation import parse_notation
+from topologies.families.expressions import Base, Degree, Line, Power, parse_notation
+from topologies.graphs.shortest_paths import hop_distances
 
 sys.path.insert(0, str(Path(__file__).parent))
 import twins

@@ -8,16 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from expansions.bases import bases
-from expansions.finder import Candidate, Finder, bandwidth_factor, frontier, moore_steps
+from expansions.finder import Candidate, Finder, bandwidth_factor, bases, frontier, moore_steps
 from expansions.prediction import KNOWN, Prediction, predict
 from experiments.cli import main
 from models.bfb import workloads
 from models.bfb.translations import transitive_cost
 from topologies import InputError, NoSchedule, parse_topology
-from topologies.expressions import Base, Both
-from topologies.isomorphism import is_reverse_symmetric
-from topologies.notation import parse_notation
+from topologies.families.expressions import Base, Both, parse_notation
+from topologies.graphs.isomorphism import is_reverse_symmetric
 from topologies.transforms import transpose
 
 REFERENCE = Path(__file__).parents[1] / "data" / "reference"

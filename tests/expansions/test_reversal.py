@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from expansions import METHOD, predict
-from expansions.both_ways import expand_both_ways
+from expansions.constructions import expand_both_ways
 from expansions.method import expanded
 from expansions.reversal import is_reversible, reflected, reversal
 from expansions.shard_table import to_schedule
@@ -17,8 +17,7 @@ from schedules.cost import step_cost
 from schedules.reverse import reverse
 from schedules.verify import verify
 from topologies import InputError, NoSchedule, Unsupported, parse_topology
-from topologies.expressions import Both
-from topologies.notation import parse_notation
+from topologies.families.expressions import Both, parse_notation
 from topologies.transforms import transpose
 
 SYMMETRIC = [

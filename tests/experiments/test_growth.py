@@ -42,7 +42,7 @@ from models.all_to_all.orbits import solve_by_orbits
 from models.bfb import workloads
 from schedules.cost import step_cost
 from topologies import InputError, parse_topology
-from topologies.notation import parse_notation
+from topologies.families.expressions import parse_notation
 
 TABLE_3_4 = Workload.parse("10us", "1MiB", "100Gb/s")
 

@@ -6,8 +6,8 @@ import time
 from dataclasses import dataclass
 
 from experiments.registry import by_name
-from heuristics.direct import METHOD as DIRECT
-from heuristics.ring import METHOD as RING
+from heuristics.classic.direct import METHOD as DIRECT
+from heuristics.classic.ring import RING
 from schedules.method import Method
 from topologies import InputError, NoSchedule, Unsupported
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from experiments.registry import METHODS
-from heuristics.pipelined_trees import best_slices
-from heuristics.steps import MOST_ROWS
+from heuristics.classic.steps import MOST_ROWS
+from heuristics.trees.pipelined_trees import best_slices
 from schedules import Problem, collective
 from topologies import NoSchedule, Unsupported
 from topologies.text import parse_topology
@@ -65,7 +65,7 @@ def test_a_schedule_of_one_transfer_too_many_is_unsupported(monkeypatch, name, k
     topology, method = parse_topology("torus:4x4"), METHODS[name]
     problem, chosen = Problem(topology, collective(kind, 16), Fraction(10**6)), method.options(**options)
     rows = len(method.synthesize(problem, chosen, np.random.default_rng(0)))
-    monkeypatch.setattr("heuristics.steps.MOST_ROWS", rows - 1)
+    monkeypatch.setattr("heuristics.classic.steps.MOST_ROWS", rows - 1)
     with pytest.raises(Unsupported, match=f"{name} makes at most {rows - 1} transfers"):
         method.supports(problem, chosen)
 
@@ -75,7 +75,7 @@ def test_slices_are_chosen_by_simulations_of_a_limited_size(monkeypatch):
     problem = Problem(topology, collective("broadcast", 8, root=0), Fraction(10**9))
     chain = np.array([[-1, 0, 1, 2, 3, 4, 5, 6]], dtype=np.int32)
     assert best_slices(problem, chain) > 4
-    monkeypatch.setattr("heuristics.pipelined_trees.MOST_TRIED", 4 * 8)
+    monkeypatch.setattr("heuristics.trees.pipelined_trees.MOST_TRIED", 4 * 8)
     assert best_slices(problem, chain) == 4
 
 

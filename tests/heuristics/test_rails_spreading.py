@@ -5,10 +5,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from heuristics.rails.feed import Rail, Sizes, feed
-from heuristics.rails.planes import planes_of
+from heuristics.rails.plane_schedule import Rail, Sizes, feed
+from heuristics.rails.planes import STEEPNESS, Trees, load_of, net_of, planes_of, trees_of
 from heuristics.rails.spreading import amounts, edges_of, spread
-from heuristics.rails.trees import STEEPNESS, Trees, load_of, net_of, trees_of
 from topologies.text import parse_topology
 
 

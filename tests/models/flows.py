@@ -9,7 +9,7 @@ from scipy.optimize import linprog
 
 from models.all_to_all import Demand, SourceFlow
 from topologies import Link, Topology, parse_topology
-from topologies.automorphisms import Group
+from topologies.graphs.symmetry import Group
 
 
 def random_network(seed, most_ranks=5):

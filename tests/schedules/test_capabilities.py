@@ -7,14 +7,7 @@ import numpy as np
 import pytest
 
 from schedules import Kind, collective, concurrent
-from schedules.capabilities import (
-    EVERYTHING,
-    Capabilities,
-    Groups,
-    Shape,
-    Switches,
-    joined_both_ways,
-)
+from schedules.capabilities import EVERYTHING, Capabilities, Groups, Shape, Switches, joined_both_ways
 from topologies import Link, Topology
 from topologies.text import parse_topology
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from heuristics.direct import METHOD as DIRECT
+from heuristics.classic.direct import METHOD as DIRECT
 from heuristics.tacos import METHOD as TACOS
 from schedules import Clock, Problem, SimulationOptions, collective
 from schedules.simulate import Holding, simulate, watch

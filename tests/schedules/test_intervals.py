@@ -9,7 +9,7 @@ from schedules import collective
 from schedules.intervals import CutLine, IntervalTransfers, interval_schedule, line_width, tree_transfers
 from topologies import parse_topology
 from topologies.errors import NoSchedule, TuttiError
-from topologies.forest import Forest, LogicalNetwork
+from topologies.trees.forest import Forest, LogicalNetwork
 
 
 def random_line(seed):

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from heuristics.direct import METHOD as DIRECT
+from heuristics.classic.direct import METHOD as DIRECT
 from models.bounds import lower_bounds
 from schedules import KINDS, Chunks, Clock, Kind, Problem, Schedule, collective, concurrent
 from schedules.collective import EVERYONE

@@ -13,9 +13,9 @@ from functools import cached_property
 
 import numpy as np
 
-from topologies.automorphisms import automorphisms
 from topologies.errors import Unsupported
 from topologies.exact import FloatArray, Int64Array
+from topologies.graphs.symmetry import automorphisms
 from topologies.topology import Topology
 
 MOST_RANKS = 64

@@ -17,7 +17,7 @@ from models.all_to_all.first_order import (
 from models.all_to_all.reduction import reduce_by
 from tests.models.flows import no_symmetry, random_demand, random_network
 from topologies import NoSchedule, mesh, parse_topology
-from topologies.automorphisms import automorphisms
+from topologies.graphs.symmetry import automorphisms
 
 
 def test_the_first_order_flow_takes_the_upper_bound():

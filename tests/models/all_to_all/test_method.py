@@ -15,12 +15,7 @@ from schedules.cost import congestion
 from schedules.simulate import SimulationOptions, simulate
 from schedules.verify import verify
 from tests.models.flows import pairwise_time
-from topologies import (
-    InputError,
-    NoSchedule,
-    Unsupported,
-    parse_topology,
-)
+from topologies import InputError, NoSchedule, Unsupported, parse_topology
 
 NEAR = 1e-7
 """Relative: the oracles are floating-point LPs."""

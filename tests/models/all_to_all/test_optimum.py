@@ -11,12 +11,7 @@ from models.all_to_all.bound import bound_of
 from models.all_to_all.optimum import best_lengths, saturated_links, solve_by_model
 from models.solvers import Feature, installed_solvers
 from schedules import collective
-from tests.models.flows import (
-    pairwise_time,
-    random_demand,
-    random_network,
-    slow_bound,
-)
+from tests.models.flows import pairwise_time, random_demand, random_network, slow_bound
 from topologies import Link, Topology, parse_topology
 
 REFERENCE = Path(__file__).parents[2] / "data" / "reference"

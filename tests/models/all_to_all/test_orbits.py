@@ -32,7 +32,7 @@ from topologies import (
     torus,
     uniring,
 )
-from topologies.automorphisms import automorphisms
+from topologies.graphs.symmetry import automorphisms
 
 REFERENCE = Path(__file__).parents[2] / "data" / "reference"
 

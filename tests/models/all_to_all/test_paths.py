@@ -8,14 +8,8 @@ import pytest
 from models.all_to_all import Demand, FlowError, SourceFlow
 from models.all_to_all.paths import PathFlow, decompose
 from models.all_to_all.rounding import exact_flow
-from tests.models.flows import (
-    random_demand,
-    random_network,
-    ring_flow,
-)
-from topologies import (
-    parse_topology,
-)
+from tests.models.flows import random_demand, random_network, ring_flow
+from topologies import parse_topology
 from topologies.transforms import transpose
 
 

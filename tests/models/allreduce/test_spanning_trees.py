@@ -22,10 +22,9 @@ from schedules.method import Problem
 from schedules.verify import verify
 from topologies import InputError, Link, Topology
 from topologies.errors import NoSchedule, Unsupported
-from topologies.forest import Forest
-from topologies.heights import heights, mean_height
-from topologies.strength import strength, undirected
+from topologies.graphs.strength import strength, undirected
 from topologies.text import parse_topology
+from topologies.trees.forest import Forest, heights, mean_height
 
 GBPS = 50 * 10**9
 

@@ -11,9 +11,9 @@ from expansions.prediction import predict
 from models.bfb import workloads
 from models.bfb.kautz import kautz_cost, kautz_peaks
 from topologies import InputError
-from topologies.distances import diameter
-from topologies.expressions import Base
-from topologies.families import gen_kautz
+from topologies.families.expressions import Base
+from topologies.families.grids import gen_kautz
+from topologies.graphs.shortest_paths import diameter
 
 
 @pytest.mark.parametrize("degree", [2, 3, 4, 5, 8])

@@ -33,8 +33,8 @@ from schedules import Problem, collective
 from schedules.cost import step_cost
 from schedules.verify import verify
 from topologies import InputError, parse_topology
-from topologies.automorphisms import automorphisms
-from topologies.distances import diameter
+from topologies.graphs.shortest_paths import diameter
+from topologies.graphs.symmetry import automorphisms
 
 ALIKE = [
     "torus:4x5",
@@ -64,7 +64,7 @@ def test_one_search_says_what_counting_at_all_nodes_does(text):
 
 @pytest.mark.parametrize("text", ALIKE)
 def test_commuting_steps_are_automorphisms_that_reach_every_node(text):
-    """What `topologies.automorphisms` finds by search agrees."""
+    """What `topologies.graphs.symmetry` finds by search agrees."""
     topology = parse_topology(text)
     assert is_translation_invariant(topology)
     assert automorphisms(topology).is_vertex_transitive

@@ -9,7 +9,7 @@ import pytest
 
 import models.bounds.growth as growth_module
 from experiments.cli.proof import sentence
-from heuristics.postal import METHOD as POSTAL
+from heuristics.gossip import METHOD as POSTAL
 from models.bounds import BoundError, lower_bounds
 from schedules import Problem, collective
 from schedules.simulate import simulate

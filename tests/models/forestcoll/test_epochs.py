@@ -17,7 +17,7 @@ from schedules import Clock, Problem, collective
 from schedules.simulate import simulate
 from schedules.verify import verify
 from topologies import Unsupported
-from topologies.permutations import link_permutation
+from topologies.graphs.symmetry import link_permutation
 from topologies.text import parse_topology
 
 GIGABYTE = Fraction(10**9)

@@ -9,10 +9,10 @@ import pytest
 from models.forestcoll.fixed_k import fixed_k_capacities, fixed_k_ratio
 from tests.topologies.eulerian import congestion, node_sets, platform, random_eulerian, worst_ratio
 from topologies import InputError, Link, NoSchedule, Topology
-from topologies.forest import check_forest
-from topologies.packing import pack_trees
-from topologies.scaling import trees_by_root
-from topologies.splitting import remove_switches
+from topologies.trees.forest import check_forest
+from topologies.trees.packing import pack_trees
+from topologies.trees.switch_removal import remove_switches
+from topologies.trees.tree_counts import trees_by_root
 
 TABLE_4_1 = {1: 320, 2: Fraction(1024, 3), 3: Fraction(2400, 7), 4: Fraction(1024, 3), 5: Fraction(8000, 23),
              83: Fraction(5312, 15)}  # fmt: skip

@@ -22,8 +22,8 @@ from schedules.simulate import SimulationOptions, simulate
 from schedules.verify import verify
 from tests.topologies.eulerian import random_eulerian
 from topologies import InputError, Link, NoSchedule, Topology, Unsupported
-from topologies.scaling import tree_capacities
 from topologies.text import parse_topology
+from topologies.trees.tree_counts import tree_capacities
 
 GB = 10**9
 KINDS = ("allgather", "reduce-scatter", "allreduce", "broadcast", "reduce")

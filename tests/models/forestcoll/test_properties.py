@@ -13,13 +13,7 @@ from models.forestcoll.fixed_k import fixed_k_ratio
 from schedules import Problem, collective
 from schedules.cost import congestion
 from schedules.verify import verify
-from tests.topologies.eulerian import (
-    random_eulerian,
-    relabelled,
-    rescaled,
-    with_a_link_in_two,
-    worst_ratio,
-)
+from tests.topologies.eulerian import random_eulerian, relabelled, rescaled, with_a_link_in_two, worst_ratio
 
 networks = st.builds(random_eulerian, st.integers(0, 2**32 - 1))
 factors = st.fractions(min_value=Fraction(1, 7), max_value=7, max_denominator=7)

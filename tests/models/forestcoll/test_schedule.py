@@ -14,8 +14,8 @@ from schedules.cost import congestion, link_loads
 from schedules.schedule import Clock
 from schedules.verify import verify
 from topologies import InputError, Link, Topology
-from topologies.families import complete, ring, uniring
-from topologies.forest import Forest, LogicalNetwork
+from topologies.families.grids import complete, ring, uniring
+from topologies.trees.forest import Forest, LogicalNetwork
 
 GB = Fraction(10**9)
 

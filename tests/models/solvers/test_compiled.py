@@ -4,10 +4,7 @@ import numpy as np
 import pyomo.environ as pyo
 import pytest
 
-from models.solvers import (
-    compile_model,
-    solve,
-)
+from models.solvers import compile_model, solve
 from tests.models.solvers.programs import diet, transport
 from topologies.errors import InputError, Unsupported
 

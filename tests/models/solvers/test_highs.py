@@ -2,14 +2,7 @@
 
 import pytest
 
-from models.solvers import (
-    HighsOptions,
-    Progress,
-    Start,
-    highs,
-    solve,
-    write_model,
-)
+from models.solvers import HighsOptions, Progress, Start, highs, solve, write_model
 from tests.models.solvers.programs import hard_knapsack, knapsack, transport
 from topologies.errors import InputError
 

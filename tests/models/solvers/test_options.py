@@ -2,13 +2,7 @@
 
 import pytest
 
-from models.solvers import (
-    GlopOptions,
-    GurobiOptions,
-    HighsOptions,
-    PdlpOptions,
-    solve,
-)
+from models.solvers import GlopOptions, GurobiOptions, HighsOptions, PdlpOptions, solve
 from tests.models.solvers.programs import diet
 from topologies.errors import InputError
 

@@ -5,10 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.solvers import (
-    pdlp,
-    solve,
-)
+from models.solvers import pdlp, solve
 from tests.models.solvers.programs import transport
 from topologies.errors import InputError
 

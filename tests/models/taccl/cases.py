@@ -7,14 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from models.taccl import METHOD, read_sketch
-from models.taccl.demand import (
-    Demand,
-    PathRules,
-    demand_of,
-    found_symmetry,
-    sketched_symmetry,
-    with_symmetry,
-)
+from models.taccl.demand import Demand, PathRules, demand_of, found_symmetry, sketched_symmetry, with_symmetry
 from models.taccl.logical import direct_links, sketched_links
 from schedules import Problem, collective
 from schedules.schedule import Chunks

@@ -7,15 +7,9 @@ from fractions import Fraction
 import pytest
 
 from models.taccl import read_sketch
-from models.taccl.demand import (
-    sketched_symmetry,
-)
+from models.taccl.demand import sketched_symmetry
 from models.taccl.logical import sketched_links
-from tests.models.taccl.cases import (
-    REFERENCE,
-    changed,
-    written,
-)
+from tests.models.taccl.cases import REFERENCE, changed, written
 from topologies.errors import InputError
 from topologies.text import parse_topology
 

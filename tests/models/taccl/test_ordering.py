@@ -9,9 +9,7 @@ from models.taccl.ordering import NOWHERE, arrays_of, choose, earliest, timed
 from models.taccl.routing import route
 from models.taccl.solving import Deadline, StageLimits
 from models.taccl.transfers import Transfers
-from tests.models.taccl.cases import (
-    demand,
-)
+from tests.models.taccl.cases import demand
 
 
 def twin(transfers: Transfers, rank, backwards):

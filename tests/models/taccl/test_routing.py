@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 
 from models.taccl import routing
-from models.taccl.demand import (
-    Demand,
-)
+from models.taccl.demand import Demand
 from models.taccl.routing import route
 from models.taccl.solving import StageLimits
 from tests.models.taccl.cases import demand, made

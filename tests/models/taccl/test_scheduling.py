@@ -9,11 +9,7 @@ import pytest
 
 from models.taccl import read_sketch
 from models.taccl.costs import Costs
-from models.taccl.demand import (
-    PathRules,
-    Paths,
-    demand_of,
-)
+from models.taccl.demand import PathRules, Paths, demand_of
 from models.taccl.logical import sketched_links
 from models.taccl.ordering import ordered
 from models.taccl.routing import greedy_routing, route

@@ -1,0 +1,258 @@
+"""Line graph expansion of a schedule (dissertation, Definition 1; Theorem 7, 10)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from expansions.shard_table import ShardTable, check_rows, equal_parts, rank_within, refined, spread
+from topologies.errors import InputError, NoSchedule, Unsupported
+from topologies.exact import INT64_MAX, Int64Array, offsets_of
+from topologies.families.products import cartesian_power, degree_expansion, line_graph, self_loops
+from topologies.topology import Topology
+from topologies.transforms import union_with_transpose
+
+
+def expand_line(table: ShardTable) -> ShardTable:
+    """Return A_{L(G)}: one step more, T_B larger by at most M/(B N).
+
+    1. Step 1: every node vu of L(G) gets the whole shards of its in-neighbours v'v.
+    2. Where A_G sends part C of v's shard from u to w in step t, node uw sends C of the shard of every node
+       v'v to every node ww', but to its owner, in step t + 1.
+    """
+    base = table.topology
+    grown = line_graph(base)
+    loops = np.repeat(np.arange(base.num_ranks), self_loops(base))
+    tail, head = np.concatenate([table.tail, loops]), np.concatenate([table.head, loops])
+    link_between = _Links(grown, table.turned)
+    result = ShardTable(grown, table.turned, table.sizes, *(np.empty(0, np.int64) for _ in range(5)))
+    first_hop = _first_hop(result, len(table.sizes))
+    rows, owner, target = _pairs(table, tail, head)
+    columns = {
+        "owner": owner,
+        "first": table.first[rows],
+        "count": table.count[rows],
+        "link": link_between(table.link[rows], target),
+        "step": table.step[rows] + 1,
+    }
+    joined = {name: np.concatenate([first_hop[name], values]) for name, values in columns.items()}
+    return ShardTable(grown, table.turned, table.sizes, **joined)
+
+
+class _Links:
+    """The link of L(G) from one node to another; no two links join the same two nodes."""
+
+    def __init__(self, grown: Topology, turned: bool) -> None:
+        self.nodes, self.turned = grown.num_ranks, turned
+        self.keys = grown.source.astype(np.int64) * grown.num_ranks + grown.target  # ascending
+
+    def __call__(self, sender: Int64Array, receiver: Int64Array) -> Int64Array:
+        ends = (receiver, sender) if self.turned else (sender, receiver)
+        return np.searchsorted(self.keys, ends[0] * self.nodes + ends[1])
+
+
+def _first_hop(grown: ShardTable, parts: int) -> dict[str, Int64Array]:
+    links = grown.topology.num_links
+    return {
+        "owner": grown.tail,
+        "first": np.zeros(links, np.int64),
+        "count": np.full(links, parts),
+        "link": np.arange(links),
+        "step": np.ones(links, np.int64),
+    }
+
+
+def _pairs(
+    table: ShardTable, tail: Int64Array, head: Int64Array
+) -> tuple[Int64Array, Int64Array, Int64Array]:
+    """Return rows of the table with each node v'v that enters the owner and ww' that leaves the receiver."""
+    nodes = table.topology.num_ranks
+    into, out = np.argsort(head, kind="stable"), np.argsort(tail, kind="stable")
+    ins, outs = (np.bincount(ends, minlength=nodes) for ends in (head, tail))
+    receiver = table.head[table.link]
+    check_rows(f"L({table.topology.name})", int((ins[table.owner] * outs[receiver]).sum()))
+    rows, number = spread(ins[table.owner] * outs[receiver])
+    among_in, among_out = np.divmod(number, outs[receiver[rows]])
+    owner = into[offsets_of(ins)[table.owner[rows]] + among_in]
+    target = out[offsets_of(outs)[receiver[rows]] + among_out]
+    kept = owner != target
+    return rows[kept], owner[kept], target[kept]
+
+
+def expand_degree(table: ShardTable, factor: int) -> ShardTable:
+    """Return A_{G * n}: one step more, T_B larger by M/B (n - 1)/(n N).
+
+    1. Where A_G sends a part of v's shard from u to w, copy u_j sends it of v_j's shard to every copy w_i.
+    2. In a last step, node u_j gets the shards of the other copies u_i, in equal parts from its
+       in-neighbours.
+
+    Raises
+    ------
+    InputError
+        As `topologies.families.products.degree_expansion`.
+    NoSchedule
+        If the table would be too large.
+    Unsupported
+        If the network is not regular.
+    """
+    base, n = table.topology, factor
+    grown = degree_expansion(base, n)
+    if base.degree is None:
+        raise Unsupported(f"expansion * needs a regular network; {base.name} is not")
+    check_rows(grown.name, len(table) * n**2 + base.num_links * n**2 * (n - 1))
+    fine = refined(table, n * base.degree)
+    row, j, i = (axis.reshape(-1) for axis in np.indices((len(fine), n, n)))
+    copied = {
+        "owner": fine.owner[row] * n + j,
+        "first": fine.first[row],
+        "count": fine.count[row],
+        "link": _link(fine, n, fine.link[row], j, i),
+        "step": fine.step[row],
+    }
+    last = _between_copies(fine, n)
+    columns = {name: np.concatenate([copied[name], last[name]]) for name in copied}
+    return ShardTable(grown, table.turned, fine.sizes, **columns)
+
+
+def _between_copies(table: ShardTable, n: int) -> dict[str, Int64Array]:
+    """Return the last step: over each link into u_j its part of the shard of every u_i but u_j."""
+    links = np.arange(table.topology.num_links)
+    link, a, j, i = (axis.reshape(-1) for axis in np.indices((len(links), n, n, n)))
+    other = i != j
+    link, a, j, i = link[other], a[other], j[other], i[other]
+    in_neighbour = rank_within(table.head)[link] * n + a
+    first, count = equal_parts(table, n * int(np.bincount(table.head).max()))
+    return {
+        "owner": table.head[link] * n + i,
+        "first": first[in_neighbour],
+        "count": count[in_neighbour],
+        "link": _link(table, n, link, a, j),
+        "step": np.full(len(link), table.steps + 1),
+    }
+
+
+def _link(
+    table: ShardTable, n: int, link: Int64Array, sender: Int64Array, receiver: Int64Array
+) -> Int64Array:
+    """Return the link of G * n between these copies of the ends of a link of G."""
+    base: Topology = table.topology
+    tail, head = (receiver, sender) if table.turned else (sender, receiver)
+    degrees = np.bincount(base.source, minlength=base.num_ranks)
+    source = base.source[link]
+    before = offsets_of(degrees)[source] * n**2 + degrees[source] * n * tail
+    return before + rank_within(base.source.astype(np.int64))[link] * n + head
+
+
+def expand_power(table: ShardTable, exponent: int) -> ShardTable:
+    """Return the allgather on G^n: n times the steps, T_B · N/(N - 1) · (N^n - 1)/N^n.
+
+    A^(1) gathers along one dimension after the other, by A_G in each: in phase j a node passes on the shards
+    of all nodes that differ from it in the dimensions before. A^(i) is A^(1) with the dimensions rotated by
+    i - 1 places. Each does one n-th of every shard, so that at every time all dimensions are in use.
+
+    Raises
+    ------
+    InputError
+        As `topologies.families.products.cartesian_power`.
+    NoSchedule
+        If the table would be too large.
+    """
+    base, n = table.topology, exponent
+    grown = cartesian_power(base, n)
+    size = base.num_ranks
+    check_rows(grown.name, len(table) * n * sum(size ** (n - 1 + j) for j in range(n)))
+    dimensions = _Dimensions(table, n)
+    parts = [_phase(table, dimensions, shift, phase) for shift in range(n) for phase in range(n)]
+    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return ShardTable(grown, table.turned, np.tile(table.sizes, n), **columns)
+
+
+class _Dimensions:
+    """Nodes and links of G^n by coordinates, as `topologies.families.products.cartesian_product` numbers them."""
+
+    def __init__(self, table: ShardTable, n: int) -> None:
+        base = table.topology
+        self.n, self.size = n, base.num_ranks
+        self.source = base.source.astype(np.int64)
+        self.rank = rank_within(self.source)
+        self.degrees = np.bincount(base.source, minlength=self.size)
+        total = np.zeros(1, dtype=np.int64)
+        for _ in range(n):
+            total = np.add.outer(total, self.degrees).reshape(-1)
+        self.first = offsets_of(total)
+
+    def node(self, coordinates: list[Int64Array]) -> Int64Array:
+        """Return the nodes with these coordinates, the last varying fastest."""
+        number = coordinates[0]
+        for coordinate in coordinates[1:]:
+            number = number * self.size + coordinate
+        return number
+
+    def link(self, coordinates: list[Int64Array], dimension: int, link: Int64Array) -> Int64Array:
+        """Return the links along a dimension, which copy `link`, of nodes with these other coordinates."""
+        ends = [*coordinates]
+        ends[dimension] = self.source[link]
+        before = sum((self.degrees[ends[d]] for d in range(dimension)), np.zeros(len(link), np.int64))
+        return self.first[self.node(ends)] + before + self.rank[link]
+
+
+def _phase(table: ShardTable, dimensions: _Dimensions, shift: int, phase: int) -> dict[str, Int64Array]:
+    """Return the rows of A^(shift + 1) along its dimension number `phase`."""
+    n, size = dimensions.n, dimensions.size
+    shape = (len(table), *(size,) * (n - 1 + phase))
+    row, *free = (axis.reshape(-1) for axis in np.indices(shape))
+    owners, holders, later = free[:phase], free[phase : 2 * phase], free[2 * phase :]
+    placed = [(place + shift) % n for place in range(n)]  # coordinate p of A^(1) stands at p + shift
+    at_owner, at_holder = [row] * n, [row] * n
+    for place, owner, holder in zip(
+        placed,
+        [*owners, table.owner[row], *later],
+        [*holders, row, *later],
+        strict=True,
+    ):
+        at_owner[place], at_holder[place] = owner, holder
+    return {
+        "owner": dimensions.node(at_owner),
+        "first": table.first[row] + shift * len(table.sizes),
+        "count": table.count[row],
+        "link": dimensions.link(at_holder, placed[phase], table.link[row]),
+        "step": table.step[row] + phase * table.steps,
+    }
+
+
+def expand_both_ways(table: ShardTable, back: ShardTable) -> ShardTable:
+    """Return the allgather on G and its transpose together: half of every shard by A, half by the other.
+
+    They use disjoint links, so with `back` = g(A) (`expansions.reversal.reflected`) T_L and T_B, in M/B, are
+    those of A: half the data, at half the bandwidth a link.
+
+    Parameters
+    ----------
+    table
+        A, on G.
+    back
+        Any allgather on the transpose of G: the same `topology`, used against the direction of `table`.
+
+    Raises
+    ------
+    InputError
+        If the two are not on one network and its transpose.
+    NoSchedule
+        If the table would be too large, or sizes do not fit 64 bits.
+    """
+    if back.topology != table.topology or back.turned == table.turned:
+        raise InputError(f"expansion both ways: {back.topology.name} is not the transpose's")
+    grown = union_with_transpose(table.topology)
+    check_rows(grown.name, len(table) + len(back))
+    whole = math.lcm(int(table.sizes.sum()), int(back.sizes.sum()))
+    if 2 * whole > INT64_MAX:
+        raise NoSchedule(f"expansion on {grown.name}: the shards would be cut too finely")
+    halves = [half.sizes * (whole // int(half.sizes.sum())) for half in (table, back)]
+    moved = replace(back, first=back.first + len(table.sizes), link=back.link + table.topology.num_links)
+    columns = {
+        name: np.concatenate([getattr(table, name), getattr(moved, name)])
+        for name in ("owner", "first", "count", "link", "step")
+    }
+    return ShardTable(grown, table.turned, np.concatenate(halves), **columns)

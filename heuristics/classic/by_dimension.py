@@ -1,0 +1,347 @@
+"""Allgathers dimension by dimension: what the hierarchical algorithms on grids share.
+
+In phase j of an order of the dimensions every rank spreads all that it has over its line of dimension j. A
+shard of rank y so reaches rank x in the phase of the last dimension of the order in which x and y differ.
+
+On a line of d ranks all d blocks spread at once: on a *ring* they go round in d - 1 steps, one way; on a
+*path* each goes towards both ends in d - 1 steps; on a *complete* line straight to all in one step; through a
+*switch* by doubling where d is a power of two, otherwise straight too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import Annotated
+
+import numpy as np
+
+from heuristics.classic.steps import Rows, check_allgathers, step_schedule
+from schedules.capabilities import Capabilities, Groups, Shape
+from schedules.compose import BY_ALLGATHER, from_allgather
+from schedules.method import Method, NoOptions, Problem
+from schedules.schedule import Chunks, Schedule
+from topologies.exact import Int64Array
+from topologies.graphs.grid_structure import Grid, Line, grid_of, machines_of
+from topologies.ranges import Options, Whole
+from topologies.topology import Topology
+
+LineRows = Rows
+"""Rows on one line: sender and receiver are coordinates on it, the chunk is the coordinate of the owner."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """How one part of every shard travels.
+
+    Parameters
+    ----------
+    order
+        The dimensions in the order in which it is spread.
+    way
+        Which way round rings, 1 or -1.
+    """
+
+    order: tuple[int, ...]
+    way: int = 1
+
+
+def both_ways(grid: Grid, orders: Sequence[tuple[int, ...]]) -> list[Part]:
+    """Return a part each way for each order if there are rings, one for each order otherwise."""
+    ways = (1, -1) if Line.RING in grid.lines else (1,)
+    return [Part(order, way) for order in orders for way in ways]
+
+
+def line_rows(line: Line, size: int, way: int = 1) -> LineRows:
+    """Return the allgather of a line.
+
+    Examples
+    --------
+    >>> rows = line_rows(Line.PATH, 3)
+    >>> list(zip(*(column.tolist() for column in rows)))
+    [(1, 0, 1, 0), (2, 1, 2, 0), (1, 1, 0, 1), (1, 1, 2, 1), (2, 1, 0, 2), (1, 2, 1, 2)]
+    """
+    at = np.arange(size)
+    if line is Line.RING:
+        step = np.arange(1, size)[:, None]
+        return Rows.of(step, at, (at + way) % size, (at - way * (step - 1)) % size)
+    if line is Line.PATH:
+        return _along_a_path(size)
+    if line is Line.SWITCH and size & (size - 1) == 0:
+        bits = range(size.bit_length() - 1)
+        blocks = [(at[:, None] >> bit << bit) + np.arange(1 << bit) for bit in bits]
+        return Rows.joined(
+            [Rows.of(b + 1, at[:, None], at[:, None] ^ (1 << b), block) for b, block in enumerate(blocks)]
+        )
+    source, target = np.nonzero(~np.eye(size, dtype=np.bool_))
+    return Rows.of(1, source, target, source)
+
+
+def _along_a_path(size: int) -> LineRows:
+    """Return the rows by which each rank's block moves one rank on, towards both ends, in each step."""
+    owner, target = np.nonzero(~np.eye(size, dtype=np.bool_))
+    return Rows.of(np.abs(target - owner), target - np.sign(target - owner), target, owner)
+
+
+def spread(grid: Grid, part: Part) -> Rows:
+    """Return the allgather of whole shards by the part's order; chunks are owners, steps follow from 1."""
+    phases, before = [], 0
+    for place, dimension in enumerate(part.order):
+        rows = line_rows(grid.lines[dimension], grid.shape[dimension], part.way)
+        phases.append(_phase(grid, part.order[: place + 1], rows, before))
+        before += int(rows.step.max())
+    return Rows.joined(phases)
+
+
+def _phase(grid: Grid, order: Sequence[int], line: LineRows, before: int) -> Rows:
+    """Return what moves in the phase of the last dimension of `order`, spread along the others already.
+
+    Axes: a row of the line, the owner's coordinates (but along the line), the holder's in earlier dimensions.
+    """
+    k, along = len(grid.shape), order[-1]
+    axes = 1 + 2 * k
+
+    def axis(values: Int64Array, place: int) -> Int64Array:
+        return values.reshape([-1 if i == place else 1 for i in range(axes)])
+
+    owner = [axis(np.arange(size), 1 + i) for i, size in enumerate(grid.shape)]
+    holder = [axis(np.arange(size), 1 + k + i) for i, size in enumerate(grid.shape)]
+    at = [holder[i] if i in order[:-1] else owner[i] for i in range(k)]
+    ends = (line.chunk, line.source, line.target)
+    of, source, target = (axis(end, 0) for end in ends)
+
+    def rank(coordinates: list[Int64Array], here: Int64Array) -> Int64Array:
+        return grid.rank_at([here if i == along else x for i, x in enumerate(coordinates)])
+
+    return Rows.of(before + axis(line.step, 0), rank(at, source), rank(at, target), rank(owner, of))
+
+
+def chunked_spread(problem: Problem, grid: Grid, travel: Sequence[Sequence[Part]]) -> Schedule:
+    """Return the allgather of equal chunks of every shard, each in equal parts, in the step clock.
+
+    Chunk c of C makes its t-th step in step (t - 1) C + c of the schedule: a rank sends its chunks one after
+    the other, and all chunks are on their way at once.
+
+    Parameters
+    ----------
+    problem, grid
+        The problem and the network's dimensions.
+    travel
+        For each chunk how its parts travel, as many parts for each.
+    """
+    parts = len(travel[0])
+    rows = []
+    for number, chunk in enumerate(travel):
+        for i, part in enumerate(chunk):
+            whole = spread(grid, part)
+            step = (whole.step - 1) * len(travel) + number + 1
+            rows.append(whole._replace(step=step, chunk=(whole.chunk * len(travel) + number) * parts + i))
+    what = problem.collective
+    return step_schedule(problem.topology, what, Chunks.even(what, len(travel) * parts), Rows.joined(rows))
+
+
+@dataclass(frozen=True)
+class ByDimensionOptions(Options):
+    """Options of the algorithms that send chunks through dimensions.
+
+    Parameters
+    ----------
+    chunks
+        Into how many equal chunks each shard is cut that follow each other.
+
+    Raises
+    ------
+    InputError
+        If it is no positive integer.
+    """
+
+    chunks: Annotated[int, Whole(1, words="it must be an integer of at least 1")] = 4
+
+
+def by_dimension(
+    name: str, summary: str, orders: Callable[[Topology, Grid, int], Sequence[tuple[int, ...]]]
+) -> Method:
+    """Return the method whose chunks are reduced dimension by dimension and gathered back, in the step clock.
+
+    Parameters
+    ----------
+    name, summary
+        Of the method.
+    orders
+        (network, its dimensions, number of chunks) to the order in which each chunk is reduced.
+    """
+
+    def check(problem: Problem, options: ByDimensionOptions) -> None:
+        grid = grid_for(method, problem)
+        check_allgathers(method, problem, options.chunks * len(both_ways(grid, [()])))
+
+    def synthesize(problem: Problem, options: ByDimensionOptions, rng: np.random.Generator) -> Schedule:
+        method.supports(problem, options)
+        return from_allgather(problem, partial(allgather, chunks=options.chunks))
+
+    def allgather(problem: Problem, chunks: int) -> Schedule:
+        grid = grid_for(method, problem)
+        reduced = orders(problem.topology, grid, chunks)
+        return chunked_spread(problem, grid, [both_ways(grid, [order[::-1]]) for order in reduced])
+
+    method = Method(
+        name=name,
+        kind="heuristic",
+        synthesize=synthesize,
+        options=ByDimensionOptions,
+        capabilities=Capabilities(BY_ALLGATHER, Groups.NONE, shape=Shape.GRID),
+        check=check,
+        summary=summary,
+    )
+    return method
+
+
+def innermost_first(topology: Topology, grid: Grid) -> tuple[int, ...]:
+    """Return the dimensions in their order; of machines the inside before the outside.
+
+    Examples
+    --------
+    >>> from topologies.text import parse_topology
+    >>> boxes, torus = parse_topology("dgx_a100:2"), parse_topology("torus:3x4x5")
+    >>> innermost_first(boxes, grid_of(boxes)), innermost_first(torus, grid_of(torus))
+    ((1, 0), (0, 1, 2))
+    """
+    order = tuple(range(len(grid.shape)))
+    return order if machines_of(topology) is None else order[::-1]
+
+
+def line_bandwidths(topology: Topology, grid: Grid) -> list[Fraction]:
+    """Return what rank 0 can send along each dimension, in bytes a second, exact.
+
+    A link counts for the first dimension in which it reaches others, through switches, and for all if it is
+    the only way. An end of a path sends over one link, which is what bounds the whole path.
+    """
+    offsets, links = topology.out_links
+    total = [Fraction(0)] * len(grid.shape)
+    for link in links[offsets[0] : offsets[1]].tolist():
+        farthest = max(_ranks_behind(topology, int(topology.target[link])))
+        dimension = next(i for i, stride in enumerate(grid.strides) if farthest >= stride)
+        total[dimension] += topology.bandwidth[link]
+    return [rate or sum(total, Fraction(0)) for rate in total]
+
+
+def _ranks_behind(topology: Topology, node: int) -> set[int]:
+    """Return the ranks that a node is or reaches through switches."""
+    offsets, links = topology.out_links
+    found, waiting = {node}, [node]
+    for here in waiting:
+        if here >= topology.num_ranks:
+            onward = set(topology.target[links[offsets[here] : offsets[here + 1]]].tolist()) - found
+            found |= onward
+            waiting += onward
+    return {one for one in found if one < topology.num_ranks}
+
+
+def grid_for(method: Method, problem: Problem) -> Grid:
+    """Return the dimensions of the network.
+
+    Parameters
+    ----------
+    method, problem
+        Who asks for them, and of what.
+
+    Raises
+    ------
+    Unsupported
+        If it is no grid.
+    """
+    grid = grid_of(problem.topology)
+    if grid is None:
+        raise method.unsupported(f"needs {method.capabilities.shape}; {problem.topology.name} is none")
+    return grid
+
+
+def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -> Schedule:
+    """Return the schedule by dimensions in all rotations, in the step clock.
+
+    Raises
+    ------
+    Unsupported
+        As `METHOD.supports`.
+    """
+    TORUS_RINGS.supports(problem, options)
+    return from_allgather(problem, _allgather)
+
+
+def _allgather(problem: Problem) -> Schedule:
+    grid = grid_for(TORUS_RINGS, problem)
+    k = len(grid.shape)
+    parts = both_ways(grid, [tuple((first + i) % k for i in range(k)) for first in range(k)])
+    return chunked_spread(problem, grid, [parts])
+
+
+def check(problem: Problem, options: NoOptions) -> None:
+    """Raise `Unsupported` for too many transfers."""
+    check_allgathers(TORUS_RINGS, problem, 2 * len(grid_for(TORUS_RINGS, problem).shape))
+
+
+TORUS_RINGS = Method(
+    name="torus_rings",
+    kind="heuristic",
+    synthesize=synthesize,
+    capabilities=Capabilities(BY_ALLGATHER, Groups.NONE, shape=Shape.TORUS),
+    check=check,
+    summary="the traditional torus schedule: rings dimension by dimension, in all rotations of their order",
+)
+
+
+def reduction_orders(topology: Topology, grid: Grid, chunks: int) -> list[tuple[int, ...]]:
+    """Return the same order for every chunk: the innermost dimension first."""
+    return [innermost_first(topology, grid)] * chunks
+
+
+BLUECONNECT = by_dimension(
+    "blueconnect", "reduce-scatter dimension by dimension and allgather back, in chunks", reduction_orders
+)
+
+
+def _orders(topology: Topology, grid: Grid, chunks: int) -> list[tuple[int, ...]]:
+    return balanced_orders(grid, line_bandwidths(topology, grid), chunks, innermost_first(topology, grid))
+
+
+def balanced_orders(
+    grid: Grid, bandwidth: list[Fraction], chunks: int, innermost: Sequence[int]
+) -> list[tuple[int, ...]]:
+    """Return for each chunk the dimensions in the order in which it is reduced.
+
+    Parameters
+    ----------
+    grid
+        The dimensions.
+    bandwidth
+        What a rank sends a second along each, exact.
+    chunks
+        How many chunks, all of one size.
+    innermost
+        The dimensions, the innermost first: dimensions with the same load so far go in this order.
+
+    Examples
+    --------
+    >>> from topologies.graphs.grid_structure import Line
+    >>> square = Grid((4, 4), (Line.RING, Line.RING))
+    >>> reduction_orders(square, [Fraction(1), Fraction(1)], 3, (0, 1))
+    [(0, 1), (1, 0), (0, 1)]
+    """
+    load = [Fraction(0)] * len(grid.shape)
+    orders = []
+    for _ in range(chunks):
+        order = tuple(sorted(innermost, key=load.__getitem__))
+        data = Fraction(1)
+        for dimension in order:
+            size = grid.shape[dimension]
+            load[dimension] += data * (size - 1) / size / bandwidth[dimension]
+            data /= size
+        orders.append(order)
+    return orders
+
+
+THEMIS = by_dimension(
+    "themis", "as blueconnect, each chunk in the order of dimensions that balances their loads", _orders
+)

@@ -1,0 +1,92 @@
+"""Direct: everything goes straight to where it must be, in one step (TACOS, Fig. 5 and section V-A).
+
+An allreduce is a direct reduce-scatter and then a direct allgather; all other collectives are one step.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from heuristics.classic.steps import Rows, check_rows, step_schedule
+from schedules.collective import EVERYONE, Collective, Items, Kind
+from schedules.compose import compose_allreduce
+from schedules.method import Method, NoOptions, Problem
+from schedules.mixing import side_by_side
+from schedules.schedule import Chunks, Schedule
+from topologies.exact import Int64Array
+from topologies.topology import Topology
+
+
+def check(problem: Problem, options: NoOptions) -> None:
+    """Accept what takes at most `heuristics.classic.steps.MOST_ROWS` transfers.
+
+    Raises
+    ------
+    Unsupported
+        If there would be more.
+    """
+    check_rows(METHOD, problem, _transfers(problem.collective))
+
+
+def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -> Schedule:
+    """Return the direct schedule over shortest routes, in the step clock; it does every collective.
+
+    Raises
+    ------
+    NoSchedule
+        If the routes are too long (`topologies.graphs.shortest_paths.MOST_HOPS`).
+    """
+    what = problem.collective
+    if what.parts:
+        parts = [synthesize(Problem(problem.topology, part), options, rng) for part in what.parts]
+        return side_by_side(what, parts)
+    if what.kind is Kind.ALLREDUCE:
+        halves = (what.with_kind(kind) for kind in (Kind.REDUCE_SCATTER, Kind.ALLGATHER))
+        return compose_allreduce(*(_one_step(problem.topology, half) for half in halves))
+    return _one_step(problem.topology, what)
+
+
+def _transfers(what: Collective) -> int:
+    """Return how many there will be, without the items: those of an all-to-all are as many."""
+    if what.parts:
+        return sum(map(_transfers, what.parts))
+    sizes = [len(members) for members in what.members]
+    if what.kind.rooted:
+        return sum(size - 1 for size in sizes)
+    steps = 2 if what.kind is Kind.ALLREDUCE else 1
+    return steps * sum(size * (size - 1) for size in sizes)
+
+
+def _one_step(topology: Topology, what: Collective) -> Schedule:
+    item, source, target = _deliveries(what)
+    return step_schedule(topology, what, Chunks.even(what), Rows.of(1, source, target, item))
+
+
+def _deliveries(what: Collective) -> tuple[Int64Array, Int64Array, Int64Array]:
+    """Return (item, source, target) of each transfer: from every start of an item to every end of it."""
+    items = what.items
+    if (items.start != EVERYONE).all() and (items.end != EVERYONE).all():
+        item, source, target = np.arange(len(items)), items.start.astype(np.int64), items.end.astype(np.int64)
+        moved = source != target
+        return item[moved], source[moved], target[moved]
+    members = [np.array(group, dtype=np.int64) for group in what.members]
+    parts = [_of_item(items, i, members[items.group[i]]) for i in range(len(items))]
+    item, source, target = (np.concatenate(column) for column in zip(*parts, strict=True))
+    moved = source != target
+    return item[moved], source[moved], target[moved]
+
+
+def _of_item(items: Items, item: int, members: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
+    start = members if items.start[item] == EVERYONE else items.start[[item]].astype(np.int64)
+    end = members if items.end[item] == EVERYONE else items.end[[item]].astype(np.int64)
+    source, target = np.repeat(start, len(end)), np.tile(end, len(start))
+    return np.full(len(source), item, dtype=np.int64), source, target
+
+
+METHOD = Method(
+    name="direct",
+    kind="heuristic",
+    synthesize=synthesize,
+    check=check,
+    summary="everything straight to where it must be in one step, over shortest routes",
+)

@@ -1,0 +1,117 @@
+"""Recursive halving and doubling, for a power of two ranks.
+
+Allgather by recursive doubling: in step t rank i exchanges all that it has, 2^(t-1) shards, with one other
+rank, so that sizes double. With distances *doubling* that is rank i XOR 2^(t-1), and what it has is its
+aligned block (Thakur, Rabenseifner, Gropp, doi 10.1177/1094342005051521); with distances *halving* it is rank
+i XOR N/2^t, so that most goes to the nearest (Rabenseifner, doi 10.1007/978-3-540-24685-5_1; ASTRA-sim).
+Reduce-scatter, by recursive halving, is the reverse.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, ClassVar
+
+import numpy as np
+
+from heuristics.classic.steps import Rows, check_allgathers, check_rows, step_schedule
+from schedules.capabilities import Capabilities, Groups
+from schedules.collective import Kind
+from schedules.compose import BY_ALLGATHER, from_allgather
+from schedules.method import Method, NoOptions, Problem
+from schedules.schedule import Chunks, Schedule
+from topologies.ranges import Choice, Options
+
+DOUBLING, HALVING = "doubling", "halving"
+
+
+@dataclass(frozen=True)
+class RhdOptions(Options):
+    """Options of recursive halving-doubling.
+
+    Parameters
+    ----------
+    distance
+        How far partners are in an allgather's steps: ``doubling`` or ``halving``; the other way round in a
+        reduce-scatter.
+
+    Raises
+    ------
+    InputError
+        If it is neither.
+    """
+
+    OWNER: ClassVar[str] = "rhd"
+
+    distance: Annotated[str, Choice((DOUBLING, HALVING))] = DOUBLING
+
+
+def synthesize(problem: Problem, options: RhdOptions, rng: np.random.Generator) -> Schedule:
+    """Return recursive halving-doubling over shortest routes, in the step clock: log2 N steps each way.
+
+    Raises
+    ------
+    Unsupported
+        As `METHOD.supports`.
+    """
+    RHD.supports(problem, options)
+    return from_allgather(problem, partial(_allgather, halving=options.distance == HALVING))
+
+
+def _allgather(problem: Problem, halving: bool) -> Schedule:
+    n, what = problem.topology.num_ranks, problem.collective
+    rank, bits = np.arange(n)[:, None], range(n.bit_length() - 1)
+    held, rows = rank, []
+    for step, bit in enumerate(reversed(bits) if halving else bits, start=1):
+        rows.append(Rows.of(step, rank, rank ^ (1 << bit), held))
+        held = np.concatenate([held, held ^ (1 << bit)], axis=1)
+    return step_schedule(problem.topology, what, Chunks.even(what), Rows.joined(rows))
+
+
+def check(problem: Problem, options: RhdOptions) -> None:
+    """Raise `Unsupported` for too many transfers."""
+    check_allgathers(RHD, problem)
+
+
+RHD = Method(
+    name="rhd",
+    kind="heuristic",
+    synthesize=synthesize,
+    options=RhdOptions,
+    capabilities=Capabilities(BY_ALLGATHER, Groups.NONE, power_of_two=True),
+    check=check,
+    summary="recursive halving and doubling over shortest routes; a power of two ranks",
+)
+
+
+def synthesize_doubling(problem: Problem, options: NoOptions, rng: np.random.Generator) -> Schedule:
+    """Return the allreduce over shortest routes, in the step clock: log2 N steps.
+
+    Raises
+    ------
+    Unsupported
+        As `METHOD.supports`.
+    """
+    RECURSIVE_DOUBLING.supports(problem, options)
+    n, what = problem.topology.num_ranks, problem.collective
+    bit, rank, item = np.meshgrid(np.arange(n.bit_length() - 1), np.arange(n), np.arange(n), indexing="ij")
+    return step_schedule(
+        problem.topology, what, Chunks.even(what), Rows.of(bit + 1, rank, rank ^ (1 << bit), item)
+    )
+
+
+def check_doubling(problem: Problem, options: NoOptions) -> None:
+    """Raise `Unsupported` for too many transfers."""
+    ranks = problem.topology.num_ranks
+    check_rows(RECURSIVE_DOUBLING, problem, ranks * ranks * (ranks.bit_length() - 1))
+
+
+RECURSIVE_DOUBLING = Method(
+    name="recursive_doubling",
+    kind="heuristic",
+    synthesize=synthesize_doubling,
+    capabilities=Capabilities((Kind.ALLREDUCE,), Groups.NONE, power_of_two=True),
+    check=check_doubling,
+    summary="allreduce by exchanging all data at doubling distances; a power of two ranks",
+)

@@ -1,0 +1,156 @@
+"""The ring: every shard goes round in rank order, half of it each way (TACOS, Fig. 5 and section V-A).
+
+In step t of N - 1, rank i sends clockwise (to i + 1) the first half of shard i - t + 1, and counterclockwise
+the second half of shard i + t - 1, all modulo N. With `one_way` whole shards go clockwise. Where consecutive
+ranks are not neighbours, a transfer takes a shortest route.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+
+from heuristics.classic.steps import Rows, check_allgathers, step_schedule
+from schedules.capabilities import Capabilities, Groups, Shape
+from schedules.compose import BY_ALLGATHER, from_allgather
+from schedules.method import Method, NoOptions, Problem
+from schedules.schedule import Chunks, Schedule
+from topologies.exact import Int64Array
+from topologies.ranges import Options
+from topologies.topology import Topology
+
+
+@dataclass(frozen=True)
+class RingOptions(Options):
+    """Options of the ring.
+
+    Parameters
+    ----------
+    one_way
+        Whether whole shards go round clockwise only.
+
+    Raises
+    ------
+    InputError
+        If it is neither true nor false.
+    """
+
+    OWNER: ClassVar[str] = "ring"
+
+    one_way: bool = False
+
+
+def synthesize(problem: Problem, options: RingOptions, rng: np.random.Generator) -> Schedule:
+    """Return the bidirectional ring, in the step clock; two ranks, both ways being one, send whole shards.
+
+    Raises
+    ------
+    Unsupported
+        As `METHOD.supports`.
+    """
+    RING.supports(problem, options)
+    return from_allgather(problem, partial(_allgather, one_way=options.one_way))
+
+
+def _allgather(problem: Problem, one_way: bool) -> Schedule:
+    n = problem.topology.num_ranks
+    ways = 1 if one_way or n == 2 else 2
+    return rings_allgather(problem, np.stack([np.arange(n), np.arange(n)[::-1]])[:ways])
+
+
+def rings_allgather(problem: Problem, rings: Int64Array) -> Schedule:
+    """Return the allgather in which an equal part of every shard goes round each ring, one way.
+
+    Parameters
+    ----------
+    problem
+        Of all ranks.
+    rings
+        Shape (rings, N): the ranks in the order in which each ring passes them.
+    """
+    count, n = rings.shape
+    what = problem.collective
+    step, ring, place = np.meshgrid(np.arange(1, n), np.arange(count), np.arange(n), indexing="ij")
+    sender, receiver, shard = (rings[ring, (place + by) % n] for by in (0, 1, 1 - step))
+    rows = Rows.of(step, sender, receiver, shard * count + ring)
+    return step_schedule(problem.topology, what, Chunks.even(what, count), rows)
+
+
+def check(problem: Problem, options: RingOptions) -> None:
+    """Raise `Unsupported` for too many transfers."""
+    check_allgathers(RING, problem, 1 if options.one_way else 2)
+
+
+RING = Method(
+    name="ring",
+    kind="heuristic",
+    synthesize=synthesize,
+    options=RingOptions,
+    capabilities=Capabilities(BY_ALLGATHER, Groups.NONE),
+    check=check,
+    summary="ring in rank order, both ways or one, over shortest routes",
+)
+
+
+def synthesize_shifted(problem: Problem, options: NoOptions, rng: np.random.Generator) -> Schedule:
+    """Return the schedule over all rings, in the step clock.
+
+    Raises
+    ------
+    Unsupported
+        As `METHOD.supports`.
+    """
+    SHIFTED_RING.supports(problem, options)
+    return from_allgather(problem, _shifted_allgather)
+
+
+def _shifted_allgather(problem: Problem) -> Schedule:
+    n, what = problem.topology.num_ranks, problem.collective
+    offset = np.array(_offsets(problem.topology))[:, None, None]
+    ring = np.arange(len(offset))[:, None, None]
+    step, sender = np.arange(1, n)[:, None], np.arange(n)
+    shard = (sender - offset * (step - 1)) % n
+    rows = Rows.of(step, sender, (sender + offset) % n, shard * len(offset) + ring)
+    return step_schedule(problem.topology, what, Chunks.even(what, len(offset)), rows)
+
+
+def _offsets(topology: Topology) -> list[int]:
+    """Return the offsets, each way, by which every rank has a link on; none if links are not alike."""
+    n = topology.num_ranks
+    if topology.num_switches:
+        return []
+    step = (topology.target.astype(np.int64) - topology.source) % n
+    offsets, times = np.unique(step, return_counts=True)
+    pairs = np.unique(topology.source.astype(np.int64) * n + step)
+    alike = (times == n).all() and len(pairs) == topology.num_links
+    both = set(offsets.tolist()) == {n - a for a in offsets.tolist()}
+    return offsets.tolist() if alike and both else []
+
+
+def check_shifted(problem: Problem, options: NoOptions) -> None:
+    """Raise `Unsupported` unless the network is circulant, each offset making one ring of all ranks."""
+    topology = problem.topology
+    offsets = _offsets(topology)
+    if not offsets:
+        raise SHIFTED_RING.unsupported(f"needs {Shape.CIRCULANT}; {topology.name} is none")
+    broken = next((a for a in offsets if math.gcd(a, topology.num_ranks) > 1), None)
+    if broken is not None:
+        raise SHIFTED_RING.unsupported(
+            f"needs offsets that each make one ring; in {topology.name} offset {broken} makes "
+            f"{math.gcd(broken, topology.num_ranks)} of {topology.num_ranks} ranks"
+        )
+    check_allgathers(SHIFTED_RING, problem, len(offsets))
+
+
+SHIFTED_RING = Method(
+    name="shifted_ring",
+    kind="heuristic",
+    synthesize=synthesize_shifted,
+    capabilities=Capabilities(BY_ALLGATHER, Groups.NONE, shape=Shape.CIRCULANT),
+    check=check_shifted,
+    summary="circulant networks: a ring of all ranks for each offset, with equal parts of the data",
+)

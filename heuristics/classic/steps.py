@@ -1,0 +1,112 @@
+"""What the plain step schedules share: from rows to a schedule over shortest routes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from schedules.collective import Collective, Kind
+from schedules.method import Method, Problem
+from schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
+from topologies.exact import BoolArray, Int32Array, Int64Array
+from topologies.graphs.shortest_paths import shortest_routes
+from topologies.topology import Topology
+
+MOST_ROWS = 10**8
+"""Transfers of a schedule made here: some ten gigabytes while it is."""
+
+
+class Rows(NamedTuple):
+    """Transfers of one chunk each, as arrays of one length: comm step, sender, receiver, chunk."""
+
+    step: Int64Array
+    source: Int64Array
+    target: Int64Array
+    chunk: Int64Array
+
+    @classmethod
+    def of(
+        cls, step: npt.ArrayLike, source: npt.ArrayLike, target: npt.ArrayLike, chunk: npt.ArrayLike
+    ) -> Rows:
+        """Return the rows of four arrays that broadcast against each other."""
+        columns = np.broadcast_arrays(step, source, target, chunk)
+        return cls(*(np.asarray(column, dtype=np.int64).ravel() for column in columns))
+
+    @classmethod
+    def joined(cls, parts: list[Rows]) -> Rows:
+        """Return the rows of all parts."""
+        return cls(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def step_schedule(
+    topology: Topology, what: Collective, chunks: Chunks, rows: Rows, reduce: BoolArray | None = None
+) -> Schedule:
+    """Return the schedule with these rows, in the step clock, each pair of ranks over one shortest route.
+
+    Parameters
+    ----------
+    topology, what, chunks
+        The network, the collective and its chunks.
+    rows
+        In any order; they are stably ordered by step.
+    reduce
+        Shape (rows,): which reduce; None: all if the collective combines, otherwise none.
+    """
+    if reduce is None and what.is_combining:
+        reduce = np.ones(len(rows.step), dtype=np.bool_)
+    steps = step_numbers(rows.step)
+    order = np.argsort(steps, kind="stable")
+    ends = rows.source[order] * topology.num_ranks + rows.target[order]
+    pair, route = _numbered(ends, topology.num_ranks**2)
+    return Schedule(
+        topology=topology,
+        collective=what,
+        clock=Clock.STEP,
+        chunks=chunks,
+        chunk=rows.chunk[order].astype(np.int32),
+        route=route,
+        order=steps[order],
+        reduce=None if reduce is None else reduce[order],
+        routes=routes_between(topology, *np.divmod(pair, topology.num_ranks)),
+    )
+
+
+def _numbered(values: Int64Array, end: int) -> tuple[Int64Array, Int32Array]:
+    """Return the different values, all below `end`, in order, and which of them each is."""
+    if end > 4 * len(values):
+        found, which = np.unique(values, return_inverse=True)
+        return found, which.astype(np.int32)
+    present = np.zeros(end, dtype=np.bool_)
+    present[values] = True
+    number = np.cumsum(present, dtype=np.int32) - np.int32(1)
+    return np.flatnonzero(present), number[values]
+
+
+def routes_between(topology: Topology, sources: npt.ArrayLike, targets: npt.ArrayLike) -> Routes:
+    """Return the shortest route of each pair of nodes, as a route table."""
+    return Routes(*shortest_routes(topology, sources, targets))
+
+
+def check_allgathers(method: Method, problem: Problem, parts: int = 1) -> None:
+    """Raise `Unsupported` unless the allgathers that a problem is made of have at most `MOST_ROWS` transfers.
+
+    Parameters
+    ----------
+    method, problem
+        Who asks, and for what.
+    parts
+        Into how many chunks each shard is cut; every rank must be sent each.
+    """
+    halves = 2 if problem.collective.kind is Kind.ALLREDUCE else 1
+    ranks = problem.topology.num_ranks
+    check_rows(method, problem, halves * parts * ranks * (ranks - 1))
+
+
+def check_rows(method: Method, problem: Problem, rows: int) -> None:
+    """Raise `Unsupported` if a schedule would have more transfers than `MOST_ROWS`."""
+    if rows > MOST_ROWS:
+        raise method.unsupported(
+            f"makes at most {MOST_ROWS} transfers; on {problem.topology.name} there would be {rows}"
+        )

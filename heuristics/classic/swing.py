@@ -1,0 +1,157 @@
+r"""Swing: partners that swing from side to side, so that they are nearer than at doubling distances.
+
+De Sensi, Bonato, Saam, Hoefler: Swing: Short-cutting Rings for Higher Bandwidth Allreduce (NSDI 2024). On a
+ring of d = 2^m ranks, in step s of a reduce-scatter, an even rank r exchanges with r + ρ(s), an odd one with
+r - ρ(s), modulo d,
+
+.. math::
+
+    \rho(s) = \sum_{i=0}^{s} (-2)^i = \frac{1 - (-2)^{s+1}}{3},
+
+distances 1, 1, 3, 5, 11, ... On a torus the steps go through the dimensions in turn. To use all 2k links of a
+rank, M is cut into 2k parts: part j starts with dimension j mod k, and the second half of the parts swings
+the other way first (section 4 of the paper). Where one dimension is done before others (sides that differ),
+the rest go on in turn. Allgathers are the reduce-scatters reversed: what a rank has is doubled in each step.
+
+That is the paper's *bandwidth*-optimal version, whose allreduce has 2 log2 N steps. In its *latency*-optimal
+one partners send each other all that they have of a part and add it, in log2 N steps: after each a rank has
+the sum of twice as many ranks. Where every step is between neighbours, with B of a rank's 2k links,
+
+.. math::
+
+    T_L = 2 \log_2 N, \quad T_B = 2 \frac{N - 1}{N} \frac{M}{B}
+    \qquad\text{and}\qquad
+    T_L = \log_2 N, \quad T_B = \log_2 N \frac{M}{B},
+
+so that the latter is faster below M = B α log2 N / (log2 N - 2 (N - 1)/N), 200 KB on ``ring:4``; partners
+further apart pay the α of each link, and share links.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import numpy as np
+
+from heuristics.classic.by_dimension import grid_for
+from heuristics.classic.steps import Rows, check_allgathers, check_rows, step_schedule
+from schedules.capabilities import Capabilities, Groups, Shape
+from schedules.collective import Kind
+from schedules.compose import BY_ALLGATHER, from_allgather
+from schedules.method import Method, Problem
+from schedules.schedule import Chunks, Schedule
+from topologies.exact import Int64Array
+from topologies.graphs.grid_structure import Grid
+from topologies.ranges import Choice, Options
+
+BANDWIDTH, LATENCY = "bandwidth", "latency"
+
+
+@dataclass(frozen=True)
+class SwingOptions(Options):
+    """Options of Swing.
+
+    Parameters
+    ----------
+    version
+        What it is optimal in: ``bandwidth``, or ``latency``, which is for allreduces.
+
+    Raises
+    ------
+    InputError
+        If it is neither.
+    """
+
+    OWNER: ClassVar[str] = "swing"
+
+    version: Annotated[str, Choice((BANDWIDTH, LATENCY), words=f"allowed: {BANDWIDTH}, {LATENCY}")] = (
+        BANDWIDTH
+    )
+
+
+def synthesize(problem: Problem, options: SwingOptions, rng: np.random.Generator) -> Schedule:
+    """Return Swing's schedule over shortest routes, in the step clock: log2 N steps, each way or in all.
+
+    Raises
+    ------
+    Unsupported
+        As `METHOD.supports`.
+    """
+    METHOD.supports(problem, options)
+    return _exchanges(problem) if options.version == LATENCY else from_allgather(problem, _allgather)
+
+
+def _allgather(problem: Problem) -> Schedule:
+    what, swings = problem.collective, _swings(grid_for(METHOD, problem))
+    parts = [_doubling(partners[::-1], i, len(swings)) for i, partners in enumerate(swings)]
+    return step_schedule(problem.topology, what, Chunks.even(what, len(swings)), Rows.joined(parts))
+
+
+def _exchanges(problem: Problem) -> Schedule:
+    """Return the allreduce in which partners send each other all that they have of a part, and add."""
+    what, swings = problem.collective, _swings(grid_for(METHOD, problem))
+    rank, item = np.arange(problem.topology.num_ranks)[:, None], np.arange(len(what.items)) * len(swings)
+    rows = [
+        Rows.of(step, rank, partner[:, None], item + part)
+        for part, partners in enumerate(swings)
+        for step, partner in enumerate(partners, start=1)
+    ]
+    return step_schedule(problem.topology, what, Chunks.even(what, len(swings)), Rows.joined(rows))
+
+
+def _swings(grid: Grid) -> list[list[Int64Array]]:
+    """Return, for each part, all ranks' partners in each step of its reduce-scatter."""
+    return [_partners(grid, first, way) for way in (1, -1) for first in range(len(grid.shape))]
+
+
+def _partners(grid: Grid, first: int, way: int) -> list[Int64Array]:
+    """Return all ranks' partners in each step of the reduce-scatter that starts with dimension `first`."""
+    coordinates = np.unravel_index(np.arange(np.prod(grid.shape)), grid.shape)
+    turns = [
+        (s, (first + i) % len(grid.shape)) for s in range(max(grid.shape)) for i in range(len(grid.shape))
+    ]
+    partners = []
+    for s, dimension in turns:
+        size, here = grid.shape[dimension], coordinates[dimension]
+        if 2 << s > size:
+            continue
+        distance = way * (1 - (-2) ** (s + 1)) // 3
+        there = (here + np.where(here % 2 == 0, distance, -distance)) % size
+        partners.append(grid.rank_at([there if i == dimension else x for i, x in enumerate(coordinates)]))
+    return partners
+
+
+def _doubling(partners: list[Int64Array], part: int, parts: int) -> Rows:
+    """Return the allgather of one part of each shard in which partners exchange all that they have."""
+    held = np.arange(len(partners[0]))[:, None]
+    rows = []
+    for step, partner in enumerate(partners):
+        rows.append(Rows.of(step + 1, np.arange(len(held))[:, None], partner[:, None], held * parts + part))
+        held = np.concatenate([held, held[partner]], axis=1)
+    return Rows.joined(rows)
+
+
+def check(problem: Problem, options: SwingOptions) -> None:
+    """Raise `Unsupported` for too many transfers, and for version latency of what is no allreduce."""
+    if options.version == LATENCY and problem.collective.kind is not Kind.ALLREDUCE:
+        raise METHOD.unsupported(
+            f"has version latency for allreduces; this is {problem.collective.kind}: version bandwidth"
+        )
+    grid = grid_for(METHOD, problem)
+    parts, steps = 2 * len(grid.shape), problem.topology.num_ranks.bit_length() - 1
+    if options.version == LATENCY:
+        check_rows(METHOD, problem, parts * steps * problem.topology.num_ranks**2)
+    else:
+        check_allgathers(METHOD, problem, parts)
+
+
+METHOD = Method(
+    name="swing",
+    kind="heuristic",
+    synthesize=synthesize,
+    options=SwingOptions,
+    capabilities=Capabilities(BY_ALLGATHER, Groups.NONE, shape=Shape.EVEN_TORUS),
+    check=check,
+    summary="Swing: halving and doubling between partners that swing from side to side; tori, powers of two",
+)

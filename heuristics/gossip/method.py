@@ -1,0 +1,325 @@
+"""Between which nodes one message goes: a link, or links through switches that only forward."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import Annotated, ClassVar
+
+import numpy as np
+
+from heuristics.gossip.kernel import NEVER, Found, Taste, Wires, gossip
+from schedules.capabilities import Capabilities, Groups
+from schedules.compose import BY_ALLGATHER, from_allgather
+from schedules.method import Method, Problem
+from schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
+from schedules.simulate import simulate
+from topologies.exact import BoolArray, Int32Array, Int64Array, offsets_of
+from topologies.graphs.grid_structure import grid_of, machines_of
+from topologies.graphs.symmetry import link_permutation
+from topologies.ranges import Options, Whole
+from topologies.topology import Topology
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """The routes of single messages, in classes that are used together.
+
+    Parameters
+    ----------
+    routes
+        Over links.
+    source, target
+        int32, shape (routes,): the ends, ranks or switches that multicast.
+    classes
+        int64, shape (classes + 1,): the routes of class i are classes[i]..classes[i + 1] - 1.
+    """
+
+    routes: Routes
+    source: Int32Array
+    target: Int32Array
+    classes: Int64Array
+
+    @classmethod
+    def of(cls, topology: Topology, symmetries: list[Int32Array]) -> Network:
+        """Return all routes of a network, each together with its images under symmetries.
+
+        A class whose routes share a link is left out: its messages could not go at once.
+
+        Parameters
+        ----------
+        topology
+            The network.
+        symmetries
+            Permutations of the links, int32 (links,).
+        """
+        found = dict.fromkeys(single_messages(topology))
+        classes = [one for one in _orbits(found, symmetries) if _disjoint(one)]
+        routes = Routes.of([route for one in classes for route in one])
+        return cls(
+            routes,
+            topology.source[routes.links[routes.offsets[:-1]]],
+            topology.target[routes.links[routes.offsets[1:] - 1]],
+            offsets_of([len(one) for one in classes]),
+        )
+
+
+def single_messages(topology: Topology) -> Iterator[tuple[int, ...]]:
+    """Yield, for each link out of a node that keeps data, the way of least α over it to each other one.
+
+    Ranks keep data, and switches that can multicast.
+    """
+    keeps = np.arange(topology.num_nodes) < topology.num_ranks
+    keeps[[*topology.multicast]] = True
+    for link in range(topology.num_links):
+        if keeps[topology.source[link]]:
+            yield from _ways_over(topology, link, keeps)
+
+
+def _ways_over(topology: Topology, first: int, keeps: BoolArray) -> Iterator[tuple[int, ...]]:
+    offsets, links = topology.out_links
+    alpha, target = topology.alpha.numerators, topology.target
+    done = {int(topology.source[first])}
+    heap: list[tuple[int, int, tuple[int, ...]]] = [(int(alpha[first]), 1, (first,))]
+    while heap:
+        length, hops, way = heapq.heappop(heap)
+        node = int(target[way[-1]])
+        if node in done:
+            continue
+        done.add(node)
+        if keeps[node]:
+            yield way
+            continue
+        for link in links[offsets[node] : offsets[node + 1]].tolist():
+            heapq.heappush(heap, (length + int(alpha[link]), hops + 1, (*way, link)))
+
+
+def _orbits(
+    routes: dict[tuple[int, ...], None], symmetries: list[Int32Array]
+) -> Iterator[list[tuple[int, ...]]]:
+    """Yield each route with its images, which are routes too, if perhaps others of equal α."""
+    left = dict(routes)
+    tables = [symmetry.tolist() for symmetry in symmetries]
+    while left:
+        route, _ = left.popitem()
+        orbit = {route: None}
+        queue = [route]
+        for one in queue:
+            for table in tables:
+                image = tuple(table[link] for link in one)
+                if image not in orbit:
+                    orbit[image] = None
+                    left.pop(image, None)
+                    queue.append(image)
+        yield list(orbit)
+
+
+def _disjoint(routes: list[tuple[int, ...]]) -> bool:
+    links = [link for route in routes for link in route]
+    return len(links) == len(set(links))
+
+
+def translations(topology: Topology) -> list[Int32Array]:
+    """Return steps along each dimension of the ranks that are automorphisms, as permutations of the links.
+
+    The dimensions are those of a grid, or machines and the ranks in each, or all ranks in one line.
+    """
+    grid = grid_of(topology)
+    shapes = [grid.shape if grid else None, machines_of(topology), (topology.num_ranks,)]
+    for shape in shapes:
+        if shape is None:
+            continue
+        ranks = np.arange(topology.num_ranks).reshape(shape)
+        rolled = (np.roll(ranks, -1, axis).reshape(-1) for axis in range(len(shape)))
+        on_links = [link_permutation(topology, _with_switches(topology, one)) for one in rolled]
+        found = [links for links in on_links if links is not None]
+        if found:
+            return found
+    return []
+
+
+def _with_switches(topology: Topology, ranks: Int64Array) -> Int64Array:
+    """Return a permutation of the ranks, with switches that go where the neighbours of their ranks are."""
+    joined: list[list[int]] = [[] for _ in range(topology.num_nodes)]
+    for one, other in zip(topology.source.tolist(), topology.target.tolist(), strict=True):
+        if one < topology.num_ranks:
+            joined[other].append(one)
+    free: dict[tuple[int, ...], list[int]] = {}
+    for switch in range(topology.num_nodes - 1, topology.num_ranks - 1, -1):
+        free.setdefault(tuple(sorted(joined[switch])), []).append(switch)
+    image = ranks.tolist()
+    for switch in range(topology.num_ranks, topology.num_nodes):
+        there = free.get(tuple(sorted(image[rank] for rank in joined[switch])))
+        image.append(there.pop() if there else -1)
+    return np.array(image, dtype=np.int64)
+
+
+MOST_RANKS = 256
+"""Every rank may send to every other at every moment."""
+DEFAULT_TRIES = 200
+WORK = 2**28
+"""Routes times chunks times tries: on larger networks there are fewer tries."""
+MOMENTS = 32
+"""So many moments have noise of their own; later ones use it again."""
+
+
+@dataclass(frozen=True)
+class PostalOptions(Options):
+    """Options of postal gossip.
+
+    Parameters
+    ----------
+    tries
+        How often at most the search is run, in each of its ways; large networks get fewer.
+
+    Raises
+    ------
+    InputError
+        If it is not a whole number from 1.
+    """
+
+    OWNER: ClassVar[str] = "postal"
+
+    tries: Annotated[int, Whole(1, words="it must be a whole number from 1")] = DEFAULT_TRIES
+
+
+def synthesize(problem: Problem, options: PostalOptions, rng: np.random.Generator) -> Schedule:
+    """Return the fastest schedule found, in the step clock.
+
+    Raises
+    ------
+    Unsupported
+        As `METHOD.supports`.
+    """
+    METHOD.supports(problem, options)
+    return from_allgather(problem, partial(_allgather, tries=options.tries, rng=rng))
+
+
+def _allgather(problem: Problem, tries: int, rng: np.random.Generator) -> Schedule:
+    size = Fraction(1) if problem.size is None else problem.size
+    found = list(_candidates(problem, tries, rng))
+    times = [simulate(schedule, size).time for schedule in found]
+    return found[int(np.argmin(times))]
+
+
+def _candidates(problem: Problem, tries: int, rng: np.random.Generator) -> Iterator[Schedule]:
+    """Yield the best of every way to search: with symmetries or without, by α or by α and bytes."""
+    topology = problem.topology
+    symmetries = translations(topology)
+    for used in [symmetries, []] if symmetries else [[]]:
+        network = Network.of(topology, used)
+        for with_bytes in (False, True):
+            best = _search(problem, network, with_bytes, (tries, rng))
+            if best is not None:
+                yield _schedule(problem, network, best)
+
+
+def _search(
+    problem: Problem, network: Network, with_bytes: bool, effort: tuple[int, np.random.Generator]
+) -> Found | None:
+    """Return the fastest gossip of all tries, None if none reached everyone."""
+    wires = _wires(problem, network, with_bytes)
+    tries, rng = effort
+    cells = len(network.source) * problem.topology.num_ranks
+    best, fastest = None, NEVER
+    for number in range(max(1, min(tries, WORK // cells // MOMENTS))):
+        taste = _taste(wires, number, rng)
+        time, found = gossip(wires, problem.topology.num_nodes, taste, fastest)
+        if time < fastest:
+            best, fastest = found, time
+    return best
+
+
+def _wires(problem: Problem, network: Network, with_bytes: bool) -> Wires:
+    topology, chunks = problem.topology, Chunks.even(problem.collective)
+    size = Fraction(1) if problem.size is None else problem.size
+    alpha = topology.alpha.floats
+    bandwidth = topology.bandwidth.floats
+    return Wires(
+        network.routes.offsets,
+        network.routes.links,
+        network.source,
+        network.target,
+        network.classes,
+        alpha,
+        1 / bandwidth if with_bytes or not alpha.any() else np.zeros_like(bandwidth),
+        np.add.reduceat(alpha[network.routes.links], network.routes.offsets[:-1]),
+        np.multiply(chunks.size, float(size / chunks.denominator), dtype=np.float64),
+        *_neighbours(network, topology.num_nodes),
+    )
+
+
+def _neighbours(network: Network, nodes: int) -> tuple[Int64Array, Int32Array]:
+    """Return the nodes that each node has a link to, if these keep data, in CSR form."""
+    direct = np.diff(network.routes.offsets) == 1
+    pairs = np.unique(network.source[direct].astype(np.int64) * nodes + network.target[direct])
+    return offsets_of(np.bincount(pairs // nodes, minlength=nodes)), (pairs % nodes).astype(np.int32)
+
+
+def _taste(wires: Wires, number: int, rng: np.random.Generator) -> Taste:
+    """Return the preferences of one try: the first are greedy, the others less so and less."""
+    noise = rng.random((MOMENTS, len(wires.classes) - 1)) * (0.9, 0.9, 2, 4)[number % 4]
+    ranks, rare = len(wires.size), (0.0, 0.25, 1.0)[number % 3]
+    if number % 5:
+        return Taste(noise, rare, NEVER, 1)
+    long = float(rng.choice(np.unique(wires.latency)))
+    return Taste(noise, rare, long, int(rng.integers(1, max(3, ranks // 2 + 1))))
+
+
+def _schedule(problem: Problem, network: Network, found: Found) -> Schedule:
+    """Return the schedule of all that was sent; a step is a moment at which something left."""
+    node, chunk = np.nonzero(_used(found, network, problem.topology.num_ranks))
+    route, moment = found.route[node, chunk], found.moment[node, chunk]
+    order = np.lexsort((chunk, route, moment))
+    steps = np.unique(moment[order], return_inverse=True)[1] + 1
+    return Schedule(
+        topology=problem.topology,
+        collective=problem.collective,
+        clock=Clock.STEP,
+        chunks=Chunks.even(problem.collective),
+        chunk=chunk[order].astype(np.int32),
+        route=route[order],
+        order=step_numbers(steps),
+        routes=network.routes,
+    )
+
+
+def _used(found: Found, network: Network, ranks: int) -> BoolArray:
+    """Return what was sent, bool (nodes, chunks), but for what came to a switch that never passed it on."""
+    sent = found.route >= 0
+    while True:
+        node, chunk = np.nonzero(sent)
+        passed = np.zeros_like(sent)
+        passed[network.source[found.route[node, chunk]], chunk] = True
+        useless = sent & ~passed
+        useless[:ranks] = False
+        if not useless.any():
+            return sent
+        sent = sent & ~useless
+
+
+def check(problem: Problem, options: PostalOptions) -> None:
+    """Raise `Unsupported` for over 256 ranks."""
+    ranks = problem.topology.num_ranks
+    if ranks > MOST_RANKS:
+        raise METHOD.unsupported(f"takes at most {MOST_RANKS} ranks; {problem.topology.name} has {ranks}")
+
+
+def _by_size(problem: Problem, options: PostalOptions) -> bool:
+    return True
+
+
+METHOD = Method(
+    name="postal",
+    kind="heuristic",
+    synthesize=synthesize,
+    options=PostalOptions,
+    capabilities=Capabilities(BY_ALLGATHER, Groups.NONE, further=f"at most {MOST_RANKS} ranks"),
+    check=check,
+    size_dependent=_by_size,
+    seeded=True,
+    summary="greedy gossip for small messages: every free port sends all that is new to who gains most",
+)

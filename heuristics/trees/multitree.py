@@ -1,0 +1,298 @@
+"""MultiTree: one spanning tree a rank, all grown together, greedily and in time steps.
+
+Huang, Majumder, Kim, Fulton, Puli, Yum, Kim: Communication Algorithm-Architecture Co-Design for Distributed
+Deep Learning (ISCA 2021), Algorithm 1. In each time step every link can be used once. The trees take turns;
+in its turn a tree adds one rank that it lacks: from the first of its ranks, in the order in which they joined
+it, that has a free link to one. When a whole round of turns adds nothing, the next step begins with all links
+free again.
+
+What the paper leaves open, and how it is set here:
+
+* Links of different bandwidth are several links of a unit bandwidth (the paper's multi-edges), the unit being
+  the bandwidth of the slowest link (dissertation, section 4.6.5): a link of bandwidth b can be used
+  floor(b / unit) times a step.
+* Through switches a tree searches breadth first over free links, so a child on the same switch comes before
+  one behind further switches (as the paper searches first the same switch, then its neighbours). Ranks do
+  not forward. Links are tried in the order of their numbers.
+* Of parallel links the one used least so far, for its bandwidth, is taken: the paper's multi-edges are alike.
+* In the paper a rank sends only in the steps after the one in which it joined a tree, as its schedule runs in
+  lockstep. Here trees are flows (dissertation, section 4.2), so a rank may send at once, and steps only count
+  how often links are used. That makes fewer trees share a slow link; option ``lockstep`` is the paper's way.
+
+The trees make an allgather; its rows are in the order in which the trees grew. Reduce-scatter and allreduce
+are made from it as everywhere (`schedules.compose.from_allgather`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, ClassVar, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from heuristics.classic.steps import check_allgathers
+from schedules.capabilities import Capabilities, Groups
+from schedules.compose import BY_ALLGATHER, from_allgather
+from schedules.method import Method, Problem
+from schedules.schedule import Chunks, Clock, Routes, Schedule
+from topologies.exact import BoolArray, Int32Array, Int64Array
+from topologies.ranges import Flag, Options
+from topologies.topology import Topology
+
+
+@dataclass(frozen=True)
+class MultiTreeOptions(Options):
+    """Options of MultiTree.
+
+    Parameters
+    ----------
+    lockstep
+        Whether a rank sends only in the steps after the one in which it joined a tree.
+
+    Raises
+    ------
+    InputError
+        If a value is none of these.
+    """
+
+    OWNER: ClassVar[str] = "multitree"
+
+    lockstep: Annotated[bool, Flag(words="allowed: true, false")] = False
+
+
+def synthesize(problem: Problem, options: MultiTreeOptions, rng: np.random.Generator) -> Schedule:
+    """Return MultiTree's schedule, in the flow clock: a whole shard over each edge of its owner's tree.
+
+    Raises
+    ------
+    Unsupported
+        As `METHOD.supports`.
+    """
+    METHOD.supports(problem, options)
+    return from_allgather(problem, partial(_allgather, lockstep=options.lockstep))
+
+
+def _allgather(problem: Problem, lockstep: bool) -> Schedule:
+    topology = problem.topology
+    root, offsets, links = grow_multitree(topology, lockstep=lockstep)
+    ends = (topology.source[links[offsets[:-1]]], topology.target[links[offsets[1:] - 1]])
+    height = _depths(topology.num_ranks, root, *ends).max(axis=1)
+    return Schedule(
+        topology=topology,
+        collective=problem.collective,
+        clock=Clock.FLOW,
+        chunks=Chunks.even(problem.collective),
+        chunk=root,
+        route=np.arange(len(root), dtype=np.int32),
+        routes=Routes(offsets, links),
+        stats={"height": int(height.max()), "mean_height": float(height.mean())},
+    )
+
+
+def grow_multitree(
+    topology: Topology, *, lockstep: bool = False
+) -> tuple[Int32Array, Int64Array, Int32Array]:
+    """Return the edges of all ranks' trees in the order in which they were added.
+
+    Parameters
+    ----------
+    topology
+        The network.
+    lockstep
+        As in `MultiTreeOptions`.
+
+    Returns
+    -------
+    root
+        int32, shape (N (N - 1),): whose tree the edge belongs to.
+    offsets, links
+        CSR: edge e goes over links[offsets[e] : offsets[e + 1]], through switches only.
+
+    Notes
+    -----
+    The network is strongly connected, so at the start of a step, when all links are free, the first
+    unfinished tree can grow: it ends.
+
+    Examples
+    --------
+    >>> from topologies.families import uniring
+    >>> root, _, links = grow_multitree(uniring(3))  # a step moves every shard on by one
+    >>> root.tolist(), links.tolist()
+    ([0, 1, 2, 0, 1, 2], [0, 1, 2, 1, 2, 0])
+    """
+    bandwidth = topology.bandwidth.numerators
+    root, lengths, routes = _grow_all(
+        topology.num_ranks,
+        _links(topology, bandwidth // bandwidth.min()),
+        lockstep,
+    )
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    return root, offsets, routes[: offsets[-1]]
+
+
+class _Links(NamedTuple):
+    """What stands in kernels for the network and the use of its links."""
+
+    out_offsets: Int64Array
+    out_links: Int32Array
+    source: Int32Array
+    target: Int32Array
+    units: Int64Array
+    free: Int64Array
+    """Units left in this step."""
+
+    used: Int64Array
+    """Units taken in all steps."""
+
+
+def _links(topology: Topology, units: Int64Array) -> _Links:
+    """Return links that carry so many units a step and have carried none."""
+    unused = np.zeros(len(units), np.int64)
+    return _Links(*topology.out_links, topology.source, topology.target, units, units.copy(), unused)
+
+
+class _Search(NamedTuple):
+    """Scratch of the breadth-first searches."""
+
+    queue: Int32Array
+    via: Int32Array
+    """The link over which each node was found."""
+
+    found: Int64Array
+    """The search in which each switch was last found."""
+
+    barren: Int32Array
+    """(roots, nodes): the step in which a switch was last seen to lead to no rank that the tree lacks."""
+
+
+@njit(cache=True)
+def _grow_all(
+    ranks: int,
+    links: _Links,
+    lockstep: bool,
+) -> tuple[Int32Array, Int64Array, Int32Array]:
+    """Return the root and the route's length of each edge, and the routes end to end."""
+    nodes = len(links.out_offsets) - 1
+    search = _Search(
+        np.empty(nodes, np.int32),
+        np.empty(nodes, np.int32),
+        np.full(nodes, -1, np.int64),
+        np.full((ranks, nodes), -1, np.int32),
+    )
+    member = np.zeros((ranks, ranks), np.bool_)
+    joined = np.empty((ranks, ranks), np.int32)
+    size = np.ones(ranks, np.int64)
+    for rank in range(ranks):
+        member[rank, rank] = True
+        joined[rank, 0] = rank
+    edges = ranks * (ranks - 1)
+    roots, lengths = np.empty(edges, np.int32), np.empty(edges, np.int64)
+    routes = np.empty(2 * edges, np.int32)
+    edge, end, step, count = 0, 0, 0, 0
+    while edge < edges:
+        links.free[:] = links.units
+        senders = size.copy() if lockstep else size
+        turn = np.zeros(ranks, np.int64)
+        grown = True
+        while grown:
+            grown = False
+            for root in range(ranks):
+                child = -1
+                while size[root] < ranks and child < 0 and turn[root] < senders[root]:
+                    count += 1
+                    child = _nearest(links, search, member[root], joined[root, turn[root]], root, step, count)
+                    turn[root] += child < 0
+                if child < 0:
+                    continue
+                if end + nodes > len(routes):
+                    routes = np.concatenate((routes, np.empty(len(routes) + nodes, np.int32)))
+                lengths[edge] = _take_route(links, search.via, joined[root, turn[root]], child, routes[end:])
+                roots[edge] = root
+                end += lengths[edge]
+                edge += 1
+                member[root, child] = True
+                joined[root, size[root]] = child
+                size[root] += 1
+                grown = True
+        step += 1
+    return roots, lengths, routes
+
+
+@njit(cache=True)
+def _nearest(
+    links: _Links, search: _Search, member: BoolArray, parent: int, root: int, step: int, count: int
+) -> int:
+    """Return the nearest rank outside the tree that free links reach from `parent` over switches, or -1.
+
+    Within a step links only fill and trees only grow, so a switch that led nowhere is not searched again.
+    """
+    search.queue[0] = parent
+    first, last = 0, 1
+    while first < last:
+        node = search.queue[first]
+        first += 1
+        for position in range(links.out_offsets[node], links.out_offsets[node + 1]):
+            link = links.out_links[position]
+            head = links.target[link]
+            if links.free[link] == 0:
+                continue
+            if head < len(member):
+                if not member[head]:
+                    search.via[head] = link
+                    return head
+            elif search.found[head] != count and search.barren[root, head] != step:
+                search.found[head] = count
+                search.via[head] = link
+                search.queue[last] = head
+                last += 1
+    for index in range(1, last):
+        search.barren[root, search.queue[index]] = step
+    return -1
+
+
+@njit(cache=True)
+def _take_route(links: _Links, via: Int32Array, parent: int, child: int, route: Int32Array) -> int:
+    """Take a unit of each link on the way from `parent` to `child`, write the way to `route`; its length."""
+    length, node = 0, child
+    while node != parent:
+        tail = links.source[via[node]]
+        best = via[node]
+        for position in range(links.out_offsets[tail], links.out_offsets[tail + 1]):
+            link = links.out_links[position]
+            better = links.used[link] * links.units[best] < links.used[best] * links.units[link]
+            if links.target[link] == node and links.free[link] > 0 and better:
+                best = link
+        links.free[best] -= 1
+        links.used[best] += 1
+        route[length] = best
+        length += 1
+        node = tail
+    route[:length] = route[:length][::-1].copy()
+    return length
+
+
+@njit(cache=True)
+def _depths(ranks: int, root: Int32Array, tail: Int32Array, head: Int32Array) -> Int64Array:
+    """Return how many hops each rank is from each root in its tree, (roots, ranks); edges as they joined."""
+    depth = np.zeros((ranks, ranks), np.int64)
+    for edge in range(len(root)):
+        depth[root[edge], head[edge]] = depth[root[edge], tail[edge]] + 1
+    return depth
+
+
+def check(problem: Problem, options: MultiTreeOptions) -> None:
+    """Raise `Unsupported` for too many transfers."""
+    check_allgathers(METHOD, problem)
+
+
+METHOD = Method(
+    name="multitree",
+    kind="heuristic",
+    synthesize=synthesize,
+    options=MultiTreeOptions,
+    capabilities=Capabilities(BY_ALLGATHER, Groups.NONE),
+    check=check,
+    summary="MultiTree: a spanning tree a rank, all grown together greedily, in units of the slowest link",
+)

@@ -1,0 +1,125 @@
+"""An allreduce over rooted trees: slices of each tree's part of M follow each other up it and down.
+
+M is a line that is cut into one interval a tree, each cut into slices. Slice j of a tree of height H goes
+from a rank at depth d to its parent in step j + H - d + 1, so that the deepest begin, and comes back from the
+parent in step j + H + d. What a rank sends of one slice is one message. A broadcast is the second half of
+this, a reduce the first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from heuristics.classic.steps import Rows, check_rows, step_schedule
+from schedules.collective import Collective, Kind
+from schedules.cost import congestion
+from schedules.intervals import CutLine, line_width
+from schedules.method import Method, Problem
+from schedules.schedule import Chunks, Schedule
+from schedules.simulate import simulate
+from topologies.exact import Int32Array, Int64Array
+from topologies.trees.forest import depths
+
+MOST_SLICES = 1024
+MOST_TRIED = 2**24
+"""Messages of the largest schedule that is simulated to choose a number of slices."""
+
+
+def best_slices(problem: Problem, parents: Int32Array) -> int:
+    """Return the number of slices, a power of two, after which twice as many do not help; 1 without a size.
+
+    Nor are there more than whose simulation has `MOST_TRIED` messages.
+
+    Parameters
+    ----------
+    problem, parents
+        As in `pipelined_trees`.
+    """
+    best, slices, least = 1, 1, math.inf
+    ways = 2 if problem.collective.kind is Kind.ALLREDUCE else 1
+    most = min(MOST_SLICES, max(1, MOST_TRIED // (ways * parents.size)))
+    while problem.size is not None and slices <= most:
+        time = simulate(_alone(problem, parents, slices), problem.size).time
+        if time >= least:
+            break
+        best, least, slices = slices, time, slices * 2
+    return best
+
+
+def check_pipeline(method: Method, problem: Problem, pieces: int) -> None:
+    """Raise `Unsupported` if trees that cut M into so many pieces would have too many transfers."""
+    ranks = problem.topology.num_ranks
+    shares, ways = (ranks, 2) if problem.collective.kind is Kind.ALLREDUCE else (1, 1)
+    check_rows(method, problem, ways * (ranks - 1) * (shares + pieces))
+
+
+def _alone(problem: Problem, parents: Int32Array, slices: int) -> Schedule:
+    """Return the messages of the schedule as if M were one item: the same loads in fewer rows."""
+    whole = Collective(Kind.BROADCAST, problem.topology.num_ranks, root=0)
+    return _schedule(Problem(problem.topology, whole), parents, slices, problem.collective.kind)
+
+
+def pipelined_trees(problem: Problem, parents: Int32Array, slices: int) -> Schedule:
+    """Return the schedule, in the step clock, every tree edge over a shortest route.
+
+    Parameters
+    ----------
+    problem
+        An allreduce, broadcast or reduce of all ranks.
+    parents
+        Shape (trees, N): each rank's parent, -1 at the root. All trees move equal parts of M.
+    slices
+        How many for each tree; 0: `best_slices`.
+    """
+    slices = slices or best_slices(problem, parents)
+    return _schedule(problem, parents, slices, problem.collective.kind)
+
+
+def fastest_trees(problem: Problem, every: Sequence[Int32Array], slices: int) -> Schedule:
+    """Return `pipelined_trees` over those that are the fastest at the size; without one, of least congestion.
+
+    Parameters
+    ----------
+    problem, slices
+        As in `pipelined_trees`.
+    every
+        The parents to choose from; the first of equal ones is taken.
+    """
+
+    def cost(parents: Int32Array) -> float | Fraction:
+        if problem.size is None:
+            return congestion(_alone(problem, parents, 1))
+        count = slices or best_slices(problem, parents)
+        return simulate(_alone(problem, parents, count), problem.size).time
+
+    chosen = every[0] if len(every) == 1 else min(every, key=cost)
+    return pipelined_trees(problem, chosen, slices)
+
+
+def _schedule(problem: Problem, parents: Int32Array, slices: int, kind: Kind) -> Schedule:
+    """Return the rows of an allreduce, broadcast or reduce on the data of the problem's collective."""
+    chunks, piece = _cut(problem, len(parents) * slices)
+    tree, place = np.divmod(piece, slices)
+    ups, downs = [], []
+    for number, parent in enumerate(parents):
+        chunk = np.flatnonzero(tree == number)[:, None]
+        child, depth = np.flatnonzero(parent >= 0), depths(parent)
+        above, turn, height = parent[child], depth[child], int(depth.max())
+        ups.append(Rows.of(place[chunk] + height - turn + 1, child, above, chunk))
+        downs.append(Rows.of(place[chunk] + height + turn, above, child, chunk))
+    halves = [*([] if kind is Kind.BROADCAST else ups), *([] if kind is Kind.REDUCE else downs)]
+    rows = Rows.joined(halves)
+    rising = 0 if kind is Kind.BROADCAST else sum(len(up.step) for up in ups)
+    reduce = np.arange(len(rows.step)) < rising if rising else None
+    return step_schedule(problem.topology, problem.collective, chunks, rows, reduce=reduce)
+
+
+def _cut(problem: Problem, pieces: int) -> tuple[Chunks, Int64Array]:
+    """Return chunks that each lie in one item and in one of so many equal pieces of M, and that piece."""
+    width = line_width(problem.collective, pieces)
+    line = CutLine.of(problem.collective, width, np.arange(pieces + 1) * (width // pieces))
+    return line.chunks, line.start // (width // pieces)

@@ -1,0 +1,89 @@
+"""Direct: closed forms on complete networks and rings, every collective legal."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from heuristics.classic.direct import METHOD
+from schedules import KINDS, NoOptions, Problem, collective, concurrent
+from schedules.cost import step_cost
+from schedules.verify import verify
+from topologies import NoSchedule, Unsupported
+from topologies.text import parse_topology
+
+
+def direct(text, kind, **details):
+    topology = parse_topology(text)
+    problem = Problem(topology, collective(kind, topology.num_ranks, **details))
+    METHOD.supports(problem, NoOptions())
+    return METHOD.synthesize(problem, NoOptions(), np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("n", [2, 3, 6])
+@pytest.mark.parametrize("kind", ["allgather", "reduce-scatter", "all-to-all"])
+def test_on_a_complete_network_one_step_sends_a_shard_over_every_link(n, kind):
+    cost = step_cost(direct(f"complete:{n}", kind))
+    assert (cost.tl_steps, cost.tb) == (1, Fraction(n - 1, n))
+
+
+@pytest.mark.parametrize("n", [3, 5, 7])
+def test_on_an_odd_ring_links_carry_one_shard_for_each_distance_that_they_are_from_its_end(n):
+    """A link carries 1 + 2 + ... + (n - 1)/2 shards of M/n, over half of B: (n^2 - 1)/(4n) M/B."""
+    assert step_cost(direct(f"ring:{n}", "allgather")).tb == Fraction(n * n - 1, 4 * n)
+
+
+def test_an_allreduce_takes_two_steps():
+    cost = step_cost(direct("complete:4", "allreduce"))
+    assert (cost.tl_steps, cost.tb) == (2, Fraction(3, 2))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("text", ["mesh:4x1", "torus:3x3", "gen_kautz:2,5", "dgx_a100:1", "mi250:1"])
+def test_every_collective_is_legal(text, kind):
+    verify(direct(text, kind))
+
+
+@pytest.mark.parametrize("groups", [None, [[0, 4, 8], [1, 2, 3, 5]]])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_schedule_of_one_transfer_too_many_is_unsupported(monkeypatch, kind, groups):
+    rows = len(direct("torus:3x3", kind, groups=groups))
+    monkeypatch.setattr("heuristics.classic.steps.MOST_ROWS", rows)
+    direct("torus:3x3", kind, groups=groups)
+    monkeypatch.setattr("heuristics.classic.steps.MOST_ROWS", rows - 1)
+    with pytest.raises(Unsupported, match=f"direct makes at most {rows - 1} transfers; .* would be {rows}$"):
+        direct("torus:3x3", kind, groups=groups)
+
+
+def test_the_transfers_of_mixed_collectives_are_counted_together(monkeypatch):
+    topology = parse_topology("torus:3x3")
+    parts = [collective("broadcast", 9, groups=[[0, 1, 2]]), collective("all-to-all", 9, groups=[[3, 4, 5]])]
+    monkeypatch.setattr("heuristics.classic.steps.MOST_ROWS", 2 + 6 - 1)
+    with pytest.raises(Unsupported, match=r"there would be 8$"):
+        METHOD.supports(Problem(topology, concurrent(parts)), NoOptions())
+
+
+def test_routes_too_long_for_a_table_are_refused_before_they_are_made():
+    """From each of n ranks the others are 1 + 1 + 2 + 2 + ... + n/2 = n^2/4 hops away."""
+    with pytest.raises(
+        NoSchedule, match=rf"^topology ring:1024: .* of {1024 * 1023} pairs have {1024**3 // 4} links in all"
+    ):
+        direct("ring:1024", "allgather")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_collective_works_over_groups(kind):
+    verify(direct("torus:3x3", kind, groups=[[0, 4, 8], [1, 2, 3]]))
+
+
+@pytest.mark.parametrize(
+    "kind", ["allgather", "reduce-scatter", "allreduce", "all-to-all", "gather", "scatter"]
+)
+def test_shards_may_be_uneven(kind):
+    verify(direct("ring:4", kind, shards=[1, 0, 3, 5]))
+
+
+def test_the_root_of_a_broadcast_sends_to_all_others():
+    schedule = direct("ring:4", "broadcast", root=2)
+    assert schedule.source.tolist() == [2, 2, 2]
+    assert sorted(schedule.target.tolist()) == [0, 1, 3]

@@ -1,0 +1,81 @@
+"""The ring: closed forms on rings, legality everywhere else."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from heuristics.classic.ring import RING
+from schedules import Problem, collective
+from schedules.cost import step_cost
+from schedules.verify import verify
+from topologies import Unsupported
+from topologies.text import parse_topology
+
+KINDS = ("allgather", "reduce-scatter", "allreduce")
+
+
+def ring(text, kind="allgather", **details):
+    topology = parse_topology(text)
+    problem = Problem(topology, collective(kind, topology.num_ranks, **details))
+    RING.supports(problem, RING.options())
+    return RING.synthesize(problem, RING.options(), np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("n", [3, 4, 5, 8, 9])
+@pytest.mark.parametrize("kind", ["allgather", "reduce-scatter"])
+def test_on_a_ring_every_link_carries_half_a_shard_in_each_of_n_minus_1_steps(n, kind):
+    cost = step_cost(ring(f"ring:{n}", kind))
+    assert (cost.tl_steps, cost.tb) == (n - 1, Fraction(n - 1, n))
+
+
+def test_an_allreduce_is_a_reduce_scatter_and_then_an_allgather():
+    cost = step_cost(ring("ring:6", "allreduce"))
+    assert (cost.tl_steps, cost.tb) == (10, Fraction(10, 6))
+
+
+def test_two_ranks_swap_whole_shards_in_one_step():
+    schedule = ring("ring:2")
+    assert len(schedule) == 2
+    cost = step_cost(schedule)
+    assert (cost.tl_steps, cost.tb) == (1, Fraction(1, 2))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ring:3",
+        "ring:6",
+        "mesh:4x1",  # no link from the last rank to the first
+        "mesh:2x3",
+        "torus:3x3",
+        "hypercube:3",
+        "gen_kautz:2,5",  # one-way links
+        "dgx_a100:1",  # through a switch
+        "dgx_a100:2",
+    ],
+)
+def test_it_is_legal_on_any_topology(text, kind):
+    verify(ring(text, kind))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_uneven_shards_go_round_too(kind):
+    verify(ring("ring:4", kind, shards=[1, 0, 3, 5]))
+
+
+def test_ranks_that_are_not_neighbours_are_joined_by_a_shortest_route():
+    schedule = ring("mesh:4x1")
+    assert sorted(np.diff(schedule.route_table.offsets).tolist()) == [1] * 6 + [3] * 2  # 3 to 0 and 0 to 3
+
+
+def test_groups_are_not_supported():
+    with pytest.raises(Unsupported, match="ring needs one group of all ranks; this allgather has 2"):
+        ring("ring:4", groups=[[0, 1], [2, 3]])
+
+
+def test_other_collectives_are_not_supported():
+    expected = "ring does allgather, reduce-scatter, allreduce; not broadcast"
+    with pytest.raises(Unsupported, match=expected):
+        ring("ring:4", "broadcast")

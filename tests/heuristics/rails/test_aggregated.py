@@ -1,0 +1,110 @@
+"""Rails on machines whose switches add and multicast: legal, over when planned, near the partition bound."""
+
+import functools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from heuristics.rails import METHOD
+from heuristics.rails.aggregated import Way, allreduce, can_aggregate, play
+from heuristics.rails.machines import Load, machines
+from heuristics.rails.method import load_of
+from models.bounds import best_bound
+from schedules import Problem, collective
+from schedules.simulate import simulate
+from schedules.verify import verify
+from topologies.text import parse_topology
+
+GIGABYTE = 10**9
+
+
+@functools.cache
+def problem_of(text, size):
+    topology = parse_topology(text)
+    return Problem(topology, collective("allreduce", topology.num_ranks), Fraction(size))
+
+
+def made(text, size):
+    problem = problem_of(text, size)
+    found = machines(problem.topology)
+    load = load_of(problem.topology, found, problem.size)
+    return allreduce(problem, found, load), load
+
+
+@pytest.mark.parametrize("size", [7, 100, 12_345, 10**6, 999_999_937])
+@pytest.mark.parametrize("text", ["dgx_h100:2", "dgx_h100:3", "dgx_h100:5?rails=4", "dgx_h100:2?alpha=0us"])
+def test_it_is_legal(text, size):
+    verify(made(text, size)[0])
+
+
+@pytest.mark.parametrize("parts", [1, 4])
+@pytest.mark.parametrize("size", [1000, 10**7, GIGABYTE])
+def test_it_is_over_when_the_course_says(size, parts, monkeypatch):
+    """The simulator knows no course, only what waits for what on which link."""
+    monkeypatch.setattr("heuristics.rails.aggregated.PARTS", (parts,))
+    monkeypatch.setattr("heuristics.rails.aggregated.SHARES", (0.3,))
+    monkeypatch.setattr("heuristics.rails.aggregated.LEAST", (8.0,))
+    schedule, load = made("dgx_h100:3", size)
+    verify(schedule)
+    course = play(load, 0.3, int(8 * load.adapter_alpha / load.adapter), parts)
+    assert simulate(schedule, size).time == pytest.approx(course.end, rel=1e-9)
+
+
+def test_a_gigabyte_is_within_a_percent_of_the_partition_bound():
+    """Adapters of four machines of 8 ranks send 2 x 3/4 M by 8 x 50 GB/s at least: 3.75 ms."""
+    problem = problem_of("dgx_h100:4", GIGABYTE)
+    schedule = METHOD.synthesize(problem, METHOD.options(), np.random.default_rng(0))
+    verify(schedule)
+    bound = best_bound(problem.topology, problem.collective, problem.size)
+    assert float(bound.time(problem.size)) == pytest.approx(3.75e-3)
+    assert 3.75e-3 < simulate(schedule, GIGABYTE).time <= 1.01 * 3.75e-3
+
+
+def test_an_allreduce_of_one_part_by_hand():
+    """Two machines of two ranks, shards of 100 units; an α of 3 s, and 1 s a unit by ports, 2 by adapters.
+
+    Up 103, down 206, across by 206 + 203 + 3: gathered at 412. By then the own shard has been up and down,
+    too. Across again from the end of gathering: 412 + 206, up 103, down 103.
+    """
+    course = play(Load(2, 2, 100, 1.0, 3.0, 2.0, 3.0), 1.0, 100, 1)
+    across = [
+        (job.adds, start)
+        for job, start in zip(course.jobs, course.start, strict=True)
+        if job.way is Way.ACROSS
+    ]
+    assert across == [(True, 206), (False, 412)]
+    assert course.end == 412 + 206 + 103 + 103
+
+
+def test_ports_and_adapters_do_one_job_at_a_time_and_all_of_them():
+    load = Load(3, 4, 1000, 1.0, 3.0, 9.0, 5.0)
+    course = play(load, 0.3, 10, 4)
+    for way, rate, alpha in ((Way.UP, 1.0, 3.0), (Way.DOWN, 1.0, 3.0), (Way.ACROSS, 9.0, 5.0)):
+        free, units = 0.0, 0
+        for job, start in zip(course.jobs, course.start, strict=True):
+            if job.way is way:
+                # What all others' shards are sent up for, or what comes down from all others, is three times.
+                times = 3 if (way is Way.UP and job.adds) or (way is Way.DOWN and not job.adds) else 1
+                assert start >= free - 1e-9
+                free = start + alpha + times * rate * (job.high - job.low)
+                units += times * (job.high - job.low)
+        # Ports: 3 hops of 3 shards one way, of 1 the other. Adapters: 2 hops, twice.
+        assert units == (4 * 1000 if way is Way.ACROSS else 12 * 1000)
+
+
+@pytest.mark.parametrize(
+    ("text", "able"), [("dgx_h100:2", True), ("dgx_a100:2", False), ("dgx_h100:17", False)]
+)
+def test_only_switches_that_add_and_multicast_do(text, able):
+    """17 machines are more than are planned for."""
+    topology = parse_topology(text)
+    assert can_aggregate(topology, machines(topology)) == able
+
+
+@pytest.mark.parametrize("size", [1000, 10**6, 32 * 10**6])
+def test_the_faster_of_both_ways_is_kept(size):
+    problem = problem_of("dgx_h100:3", size)
+    best = METHOD.synthesize(problem, METHOD.options(), np.random.default_rng(0))
+    verify(best)
+    assert simulate(best, size).time <= simulate(made("dgx_h100:3", size)[0], size).time

@@ -1,0 +1,208 @@
+"""Distances in hops and in α against networkx and a matrix product."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import pairwise, product
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from topologies import (
+    InputError,
+    Link,
+    Topology,
+    alpha_distances,
+    circulant,
+    dgx_a100,
+    diameter,
+    gen_kautz,
+    hop_distances,
+    mesh,
+    mi250,
+    parallel_links,
+    parse_topology,
+    ring,
+    shortest_routes,
+    torus,
+    transpose,
+    uniring,
+)
+from topologies.graphs.shortest_paths import UNREACHABLE
+
+
+def random_network(seed, nodes=12, links=30, switches=3):
+    """A random strongly connected multigraph with uneven α."""
+    rng = np.random.default_rng(seed)
+    cycle = [(i, (i + 1) % nodes) for i in range(nodes)]
+    extra = [tuple(rng.choice(nodes, 2, replace=False).tolist()) for _ in range(links)]
+    alphas = [Fraction(int(rng.integers(0, 9)), int(rng.integers(1, 6))) for _ in cycle + extra]
+    return Topology.from_links(
+        f"random {seed}",
+        nodes - switches,
+        [Link(a, b, alpha=alpha) for (a, b), alpha in zip(cycle + extra, alphas, strict=True)],
+        num_switches=switches,
+    )
+
+
+def graph(topology):
+    """The network as a networkx graph; of parallel links, the one with the least α."""
+    result = nx.DiGraph()
+    for index in range(topology.num_links):
+        link = topology.link(index)
+        known = result.get_edge_data(link.source, link.target, {"alpha": link.alpha})["alpha"]
+        result.add_edge(link.source, link.target, alpha=min(link.alpha, known))
+    return result
+
+
+NETWORKS = [
+    *map(random_network, range(8)),
+    ring(2),
+    mesh(3, 4),
+    torus(4, 3, alpha=[Fraction(1, 3), Fraction(1, 2)]),
+    gen_kautz(2, 7),
+    dgx_a100(2, alpha=[Fraction(1, 10), Fraction(7, 10)]),
+    mi250(2),
+    torus(3, 3, alpha=0),
+]
+
+
+@pytest.mark.parametrize("topology", NETWORKS, ids=lambda t: t.name)
+def test_hops_are_networkxs(topology):
+    expected = dict(nx.all_pairs_shortest_path_length(graph(topology)))
+    hops = hop_distances(topology)
+    assert hops.dtype == np.int32
+    nodes = range(topology.num_nodes)
+    assert hops.tolist() == [[expected[a][b] for b in nodes] for a in nodes]
+
+
+@pytest.mark.parametrize("topology", NETWORKS, ids=lambda t: t.name)
+def test_alpha_distances_are_networkxs_exactly(topology):
+    expected = dict(nx.all_pairs_dijkstra_path_length(graph(topology), weight="alpha"))
+    nodes = range(topology.num_nodes)
+    found = alpha_distances(topology)
+    assert found.dtype == np.int64
+    exact = [[Fraction(value, topology.alpha.denominator) for value in row] for row in found.tolist()]
+    assert exact == [[expected[a][b] for b in nodes] for a in nodes]
+
+
+@pytest.mark.parametrize("topology", NETWORKS[:3], ids=lambda t: t.name)
+def test_rows_are_the_sources_asked_for(topology):
+    assert np.array_equal(hop_distances(topology, [5, 0, 5]), hop_distances(topology)[[5, 0, 5]])
+    assert np.array_equal(alpha_distances(topology, [5, 0]), alpha_distances(topology)[[5, 0]])
+
+
+def test_a_switch_that_nothing_leaves_reaches_nothing():
+    links = [Link(0, 1), Link(1, 0), Link(1, 2, alpha=Fraction(3))]
+    sink = Topology.from_links("sink", 2, links, num_switches=1)
+    assert hop_distances(sink).tolist() == [[0, 1, 2], [1, 0, 1], [UNREACHABLE, UNREACHABLE, 0]]
+    assert alpha_distances(sink)[2].tolist() == [UNREACHABLE, UNREACHABLE, 0]
+    even = parse_topology("ring:3")
+    assert (alpha_distances(even) == hop_distances(even)).all()  # one α a link, over its own denominator
+
+
+def test_the_diameter_is_over_ranks_only():
+    # Rank to rank through the switch is 2 hops; from switch to switch would be 3.
+    assert diameter(dgx_a100(2)) == 2
+    links = [Link(0, 1), Link(1, 0), *(Link(a, a + 1) for a in range(1, 4))]
+    assert diameter(Topology.from_links("tail", 2, links, num_switches=3)) == 1
+
+
+def test_the_diameter_of_more_ranks_than_one_batch_is_the_largest_of_all():
+    assert diameter(uniring(1500)) == 1499
+
+
+ROUTES_NETWORKS = [
+    ring(5),
+    ring(2),
+    mesh(3, 3),
+    torus(3, 4),
+    gen_kautz(2, 7),
+    circulant(8, 1, 4),
+    dgx_a100(2),
+    mi250(1),
+    parallel_links(ring(4), 2),
+]
+
+
+def all_routes(topology):
+    """The route of every pair of distinct ranks, by pair."""
+    pairs = [(a, b) for a, b in product(range(topology.num_ranks), repeat=2) if a != b]
+    offsets, links = shortest_routes(topology, [a for a, _ in pairs], [b for _, b in pairs])
+    return {pair: links[offsets[i] : offsets[i + 1]].tolist() for i, pair in enumerate(pairs)}
+
+
+def links_of_paths(topology, paths):
+    """Every list of links along these node paths; parallel links each count."""
+    between: dict = {}
+    for link, ends in enumerate(zip(topology.source.tolist(), topology.target.tolist(), strict=True)):
+        between.setdefault(ends, []).append(link)
+    for path in paths:
+        yield from product(*(between[hop] for hop in pairwise(path)))
+
+
+@pytest.mark.parametrize("topology", ROUTES_NETWORKS, ids=lambda t: t.name)
+def test_a_route_is_the_cheapest_so_far_of_all_shortest_ones_then_the_first_by_nodes(topology):
+    """A link's price is (routes over it, this one included) / bandwidth; bandwidths here have few digits."""
+    graph = nx.DiGraph(zip(topology.source.tolist(), topology.target.tolist(), strict=True))
+    used = [1] * topology.num_links
+    fastest = max(topology.bandwidth)
+    slow = [fastest / bandwidth for bandwidth in topology.bandwidth]
+    for (a, b), route in sorted(all_routes(topology).items(), key=lambda item: (item[0][1], item[0][0])):
+        shortest = [
+            (sum(used[link] * slow[link] for link in links), path, links)
+            for path in nx.all_shortest_paths(graph, a, b)
+            for links in links_of_paths(topology, [path])
+        ]
+        assert tuple(route) == min(shortest)[2]
+        for link in route:
+            used[link] += 1
+
+
+@pytest.mark.parametrize("topology", [torus(4, 4), mesh(3, 3), dgx_a100(2)], ids=lambda t: t.name)
+def test_a_symmetric_network_and_its_transpose_have_routes_over_the_same_nodes(topology):
+    turned = transpose(topology)
+    ways = [
+        (t.target[route].tolist(), pair) for t in (topology, turned) for pair, route in all_routes(t).items()
+    ]
+    assert ways[: len(ways) // 2] == ways[len(ways) // 2 :]
+
+
+def test_routes_stand_in_the_order_of_the_pairs_asked_for():
+    topology = torus(4, 4)
+    rng = np.random.default_rng(0)
+    sources = rng.integers(0, 16, 200)
+    targets = (sources + rng.integers(1, 16, 200)) % 16
+    offsets, links = shortest_routes(topology, sources, targets)
+    assert np.array_equal(np.diff(offsets), hop_distances(topology)[sources, targets])
+    assert np.array_equal(topology.source[links[offsets[:-1]]], sources)
+    assert np.array_equal(topology.target[links[offsets[1:] - 1]], targets)
+
+
+def test_switches_may_be_ends():
+    box = dgx_a100(1)
+    offsets, links = shortest_routes(box, [8, 0], [3, 8])
+    assert [box.link_name(link) for link in links] == ["nvswitch0->3", "0->nvswitch0"]
+    assert offsets.tolist() == [0, 1, 2]
+
+
+def test_no_pairs_have_no_routes():
+    offsets, links = shortest_routes(ring(3), [], [])
+    assert (offsets.tolist(), links.tolist()) == ([0], [])
+
+
+def test_a_pair_without_a_route_is_named():
+    sink = Topology.from_links("sink", 2, [Link(0, 1), Link(1, 0), Link(1, 2)], num_switches=1)
+    with pytest.raises(InputError, match=r"topology sink: no path from s0 to 1$"):
+        shortest_routes(sink, [0, 2], [1, 1])
+    with pytest.raises(InputError, match=r"topology sink: no route from 1 to itself is needed$"):
+        shortest_routes(sink, [1], [1])
+
+
+def test_the_four_parallel_links_of_a_pair_take_turns():
+    topology = parallel_links(ring(4), 4)
+    _, links = shortest_routes(topology, [0] * 8, [1] * 8)
+    assert sorted(links.tolist()) == sorted(
+        2 * np.flatnonzero((topology.source == 0) & (topology.target == 1)).tolist()
+    )

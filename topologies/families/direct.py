@@ -1,0 +1,367 @@
+"""Direct-connect families of Table A.3, and networks without switches that are compared with them.
+
+Ranks, links, `bandwidth` and `alpha` as in `topologies.families`; `alpha` and `bandwidth` are one for all
+links, or one each for the dimensions of a torus.
+
+Source: dissertation, Table A.3 and A.6; the papers named at each family.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from topologies.assembly import Arcs, Values, assemble, check_size
+from topologies.errors import InputError
+from topologies.exact import BoolArray, Int64Array
+from topologies.families.algebraic import undirected
+from topologies.families.finite_fields import FiniteField, check_prime_power, finite_field
+from topologies.families.grids import gen_kautz
+from topologies.topology import Topology
+
+_HUGE = 64
+"""An exponent that is refused for the size of its power, and quickly computed."""
+
+
+def kautz(degree: int, times: int, *, bandwidth: Values = None, alpha: Values = None) -> Topology:
+    """Return the Kautz network K(d, n) = L^n(K_{d+1}) of (d + 1)·d^n ranks, numbered as Π_{d,m} of that size.
+
+    Source: dissertation, Table A.3 and A.6.2. K(d, 0) is the complete network.
+
+    Raises
+    ------
+    InputError
+        If `degree` is less than 1 or `times` is less than 0.
+
+    Examples
+    --------
+    >>> kautz(2, 2).num_ranks
+    12
+    """
+    name = f"kautz:{degree},{times}"
+    _at_least(name, degree=(degree, 1), times=(times, 0))
+    check_size(name, (degree + 1) * degree ** min(times, _HUGE), 0)
+    if degree == 1 and times > 0:
+        times = 0  # L(K_2) is K_2
+    return _renamed(name, gen_kautz(degree, (degree + 1) * degree**times, bandwidth=bandwidth, alpha=alpha))
+
+
+def de_bruijn(degree: int, length: int, *, bandwidth: Values = None, alpha: Values = None) -> Topology:
+    """Return the de Bruijn network DBJ(d, n): of the d^n ranks, x sends to d·x + a modulo d^n, a = 0..d-1.
+
+    Its d self-loops are dropped, yet count in the degree that T_B is measured with
+    (`Topology.nominal_degree`). Source: dissertation, Table A.3.
+
+    Raises
+    ------
+    InputError
+        If `degree` is less than 2 or `length` is less than 1.
+    """
+    name = f"debruijn:{degree},{length}"
+    _at_least(name, degree=(degree, 2), length=(length, 1))
+    check_size(name, degree ** min(length, _HUGE), 0)
+    ranks = degree**length
+    check_size(name, ranks, degree * ranks)
+    source = np.repeat(np.arange(ranks), degree)
+    target = (degree * source + np.tile(np.arange(degree), ranks)) % ranks
+    proper = source != target
+    arcs = (source[proper], target[proper])
+    return assemble(name, ranks, [arcs], bandwidth, alpha, nominal_degree=degree)
+
+
+def directed_circulant(degree: int, *, bandwidth: Values = None, alpha: Values = None) -> Topology:
+    """Return the network of d + 2 ranks where x sends to x + 1, ..., x + d modulo d + 2.
+
+    Source: dissertation, Table A.3: Moore- and BW-optimal.
+
+    Raises
+    ------
+    InputError
+        If `degree` is less than 1.
+    """
+    name = f"directed_circulant:{degree}"
+    _at_least(name, degree=(degree, 1))
+    ranks = degree + 2
+    check_size(name, ranks, degree * ranks)
+    source = np.repeat(np.arange(ranks), degree)
+    arcs = (source, (source + np.tile(np.arange(1, degree + 1), ranks)) % ranks)
+    return assemble(name, ranks, [arcs], bandwidth, alpha)
+
+
+def unidirectional_ring(
+    degree: int, ranks: int, *, bandwidth: Values = None, alpha: Values = None
+) -> Topology:
+    """Return UniRing(d, m): m ranks, rank i has d parallel links to i + 1 modulo m.
+
+    Source: dissertation, Table A.3.
+
+    Raises
+    ------
+    InputError
+        If `degree` is less than 1 or `ranks` is less than 2.
+    """
+    name = f"directed_ring:{degree},{ranks}"
+    _at_least(name, degree=(degree, 1), ranks=(ranks, 1))
+    if ranks == 1:
+        raise InputError(f"topology {name} has one node and only self-loops; at least 2 ranks")
+    return _ring(name, ranks, ((1, degree),), bandwidth, alpha)
+
+
+def bidirectional_ring(
+    degree: int, ranks: int, *, bandwidth: Values = None, alpha: Values = None
+) -> Topology:
+    """Return BiRing(d, m): m ranks, rank i has d/2 parallel links to i + 1 and then as many to i - 1.
+
+    Source: dissertation, Table A.3.
+
+    Raises
+    ------
+    InputError
+        If `degree` is odd or less than 2, or `ranks` is less than 3.
+    """
+    name = f"biring:{degree},{ranks}"
+    _at_least(name, degree=(degree, 2), ranks=(ranks, 3))
+    if degree % 2:
+        raise InputError(f"topology {name}: degree {degree} is odd; half of the links go each way")
+    return _ring(name, ranks, ((1, degree // 2), (-1, degree // 2)), bandwidth, alpha)
+
+
+def _ring(
+    name: str, ranks: int, steps: Sequence[tuple[int, int]], bandwidth: Values, alpha: Values
+) -> Topology:
+    """Return a ring from steps, each with the number of its parallel links."""
+    degree = sum(links for _, links in steps)
+    check_size(name, ranks, ranks * degree)
+    source = np.repeat(np.arange(ranks), degree)
+    along = np.repeat([step for step, _ in steps], [links for _, links in steps])
+    arcs = (source, (source + np.tile(along, ranks)) % ranks)
+    return assemble(name, ranks, [arcs], bandwidth, alpha)
+
+
+def twisted_torus(
+    *lengths: int, twist: int | None = None, bandwidth: Values = None, alpha: Values = None
+) -> Topology:
+    """Return a twisted torus: who wraps round a short dimension is also moved along the long ones.
+
+    Without `twist`, the lengths are n and 2n (n×2n, n×n×2n, n×2n×2n, in any order, as in TPU v4), and a
+    link that wraps round a dimension of length n moves by n along every dimension of length 2n. With it,
+    there are two dimensions a×b of any lengths, and a link that wraps round the first moves by `twist`
+    along the second. Links as in `topologies.families.grids.torus`; the wrap upwards adds the twist, downwards
+    takes it away. Source: dissertation, section 3.6; Cámara et al., Twisted Torus Topologies for Enhanced
+    Interconnection Networks (IEEE TPDS 21, 2010), its [30]; Jouppi et al., TPU v4 (ISCA 2023), its [62].
+
+    Raises
+    ------
+    InputError
+        If a length is less than 2, there are fewer than two, or they aren't n and 2n (without `twist`).
+
+    Examples
+    --------
+    >>> twisted_torus(4, 8).target[:4].tolist()  # rank (0, 0): up, down in each dimension
+    [8, 28, 1, 7]
+    """
+    name = f"twisted_torus:{'x'.join(map(str, lengths))}"
+    shifts = _twists(name, lengths, twist)
+    ranks = math.prod(lengths)
+    check_size(name, ranks, 2 * len(lengths) * ranks)
+    strides = np.array([math.prod(lengths[i + 1 :]) for i in range(len(lengths))])
+    place = np.arange(ranks) // strides[:, None] % np.array(lengths)[:, None]
+    classes = []
+    for dimension in range(len(lengths)):
+        up, down = (_step(place, dimension, lengths, shifts[dimension], sign) for sign in (1, -1))
+        classes.append(_both(up @ strides, down @ strides))
+    return assemble(name, ranks, classes, bandwidth, alpha)
+
+
+def _step(
+    place: Int64Array, dimension: int, lengths: Sequence[int], shift: Int64Array, sign: int
+) -> Int64Array:
+    """Return where a step up or down a dimension leads from each place, shape (ranks, dimensions)."""
+    moved = place.copy()
+    moved[dimension] += sign
+    wraps = (moved[dimension] < 0) | (moved[dimension] >= lengths[dimension])
+    moved += sign * shift[:, None] * wraps
+    return (moved % np.array(lengths)[:, None]).T
+
+
+def _twists(name: str, lengths: Sequence[int], twist: int | None) -> Int64Array:
+    """Return how far a wrap round each dimension moves along each, shape (dimensions, dimensions)."""
+    if len(lengths) < 2 or min(lengths) < 2:
+        raise InputError(f"topology {name}: at least two dimensions of at least 2 ranks")
+    shifts = np.zeros((len(lengths), len(lengths)), dtype=np.int64)
+    if twist is not None:
+        if len(lengths) != 2:
+            raise InputError(f"topology {name}: twist= is for two dimensions")
+        shifts[0, 1] = twist
+        return shifts
+    short = min(lengths)
+    if set(lengths) != {short, 2 * short}:
+        raise InputError(
+            f"topology {name}: lengths must be n and 2n, such as 4x8, 4x4x8 or 4x8x8; "
+            "two dimensions of other lengths take twist="
+        )
+    long = np.array(lengths) == 2 * short
+    shifts[np.ix_(~long, long)] = short
+    return shifts
+
+
+def _both(up: Int64Array, down: Int64Array) -> Arcs:
+    """Return the links to `up` and `down` of every rank; once where the two agree."""
+    tail = np.repeat(np.arange(len(up)), 2)
+    head = np.stack([up, down], axis=1).reshape(-1)
+    wanted = np.ones(len(head), dtype=bool)
+    wanted[1::2] = up != down
+    return tail[wanted], head[wanted]
+
+
+def twisted_hypercube(dimension: int, *, bandwidth: Values = None, alpha: Values = None) -> Topology:
+    """Return the twisted n-cube: the hypercube with two opposite edges of one 4-cycle exchanged.
+
+    Of the ranks 0, 1, 2, 3, which form the cycle 0-1-3-2, the edges 0-1 and 2-3 become 0-3 and 1-2: the
+    diameter is n - 1. Source: Esfahanian, Ni and Sagan, The twisted n-cube (IEEE TC 40, 1991), the
+    dissertation's [38]; dissertation, A.1.1.
+
+    Raises
+    ------
+    InputError
+        If `dimension` is less than 3.
+    """
+    name = f"twisted_hypercube:{dimension}"
+    _at_least(name, dimension=(dimension, 3))
+    check_size(name, 1 << min(dimension, _HUGE), 0)
+    ranks = 1 << dimension
+    check_size(name, ranks, dimension * ranks)
+    source = np.repeat(np.arange(ranks), dimension)
+    target = source ^ np.tile(1 << np.arange(dimension)[::-1], ranks)
+    twisted = (source < 4) & (source ^ target == 1)
+    target[twisted] ^= 2
+    return assemble(name, ranks, [(source, target)], bandwidth, alpha)
+
+
+def slim_fly(order: int, *, bandwidth: Values = None, alpha: Values = None) -> Topology:
+    """Return the Slim Fly (McKay-Miller-Širáň) network of 2q² ranks, diameter 2 and degree (3q - δ)/2.
+
+    q = 4w + δ is a prime power, δ one of -1, 0, 1. Rank x·q + y is (0, x, y), rank q² + m·q + c is (1, m, c).
+    (0, x, y) is linked to (0, x, y + s) for s in X, (1, m, c) to (1, m, c + s) for s in X', and (0, x, y) to
+    (1, m, c) where y = m·x + c. Links are numbered by source, then by target. Source: Besta and Hoefler,
+    Slim Fly (SC 2014), the dissertation's [16]; Hafner, Geometric realisation of the graphs of
+    McKay-Miller-Širáň (2004), for X and X'.
+
+    Raises
+    ------
+    InputError
+        If `order` is no prime power or less than 3.
+    """
+    name = f"slim_fly:{order}"
+    check_prime_power(name, order)
+    if order < 3:
+        raise InputError(f"topology {name}: q = {order} is too small; at least 3")
+    field = finite_field(order)
+    check_size(name, 2 * order**2, 3 * order**3)
+    x, y, m = (axis.reshape(-1) for axis in np.indices((order, order, order)))
+    across = np.stack([x * order + y, order**2 + m * order + field.minus(y, field.times[m, x])], axis=1)
+    within = [_cayley(field, steps) for steps in _slim_fly_steps(field)]
+    edges = np.concatenate([across, within[0], order**2 + within[1]])
+    return undirected(name, 2 * order**2, edges, bandwidth, alpha)
+
+
+def _cayley(field: FiniteField, steps: Int64Array) -> Int64Array:
+    """Return the edges, each once, of q disjoint Cayley graphs of the field's sums with these steps."""
+    x, y, s = (axis.reshape(-1) for axis in np.indices((field.order, field.order, len(steps))))
+    ends = np.stack([x * field.order + y, x * field.order + field.plus[y, steps[s]]], axis=1)
+    return ends[ends[:, 0] < ends[:, 1]]
+
+
+def _slim_fly_steps(field: FiniteField) -> tuple[Int64Array, Int64Array]:
+    """Return Hafner's symmetric sets X and X' of powers of a primitive element."""
+    q = field.order
+    w = (q + 1) // 4
+    if q % 4 == 3:  # δ = -1
+        exponents = (
+            [*range(0, 2 * w - 1, 2), *range(2 * w - 1, 4 * w - 2, 2)],
+            [*range(1, 2 * w, 2), *range(2 * w, 4 * w - 1, 2)],
+        )
+    else:
+        exponents = ([*range(0, q - 1, 2)], [*range(1, q, 2)])
+    even, odd = (field.powers[np.array(chosen) % (q - 1)] for chosen in exponents)
+    return even, odd
+
+
+def _renamed(name: str, topology: Topology) -> Topology:
+    return replace(topology, name=name)
+
+
+def _at_least(name: str, **values: tuple[int, int]) -> None:
+    for what, (value, least) in values.items():
+        if value < least:
+            raise InputError(f"topology {name}: {what} {value} is too small; at least {least}")
+
+
+_DIAMOND = ((1, 2), (3, 4), (5, 6), (2, 6), (0, 7), (3, 4), (1, 7), (0, 5))
+"""The two ranks that each of the 8 sends to."""
+
+_CYCLES: Mapping[tuple[int, int], Sequence[int]] = {
+    (2, 3): (0, 2, 5, 7),
+    (2, 4): (0, 5, 10, 15),
+    (3, 2): (0, 3, 1, 7, 2, 6, 4, 8, 5),
+    (4, 2): (0, 11, 4, 8, 5, 12, 9, 13, 10, 1, 14, 2, 15, 6, 3, 7),
+}
+"""The long cycle of DBJMod(d, n), by (d, n)."""
+
+
+def diamond(*, bandwidth: Values = None, alpha: Values = None) -> Topology:
+    """Return Diamond: 8 ranks of degree 2, an allgather that is Moore- and BW-optimal (3 steps).
+
+    Source: dissertation, Table A.3 and Fig A.8; found as this module says, up to transposition.
+
+    Examples
+    --------
+    >>> diamond().degree
+    2
+    """
+    targets = np.array(_DIAMOND)
+    source = np.repeat(np.arange(len(targets)), targets.shape[1])
+    return assemble("diamond", len(targets), [(source, targets.reshape(-1))], bandwidth, alpha)
+
+
+def modified_de_bruijn(
+    degree: int, length: int, *, bandwidth: Values = None, alpha: Values = None
+) -> Topology:
+    """Return DBJMod(d, n): DBJ(d, n) with its self-loops and 2-cycles rewired to one long cycle.
+
+    Links are numbered by source; the one on the cycle comes last. Source: dissertation, Table A.3 and
+    Fig A.9; the cycle was found as this module says.
+
+    Parameters
+    ----------
+    degree, length
+        d and n, one of the four of Table A.3.
+    bandwidth, alpha
+        One for all links.
+
+    Raises
+    ------
+    InputError
+        If it is none of the four.
+    """
+    name = f"modified_debruijn:{degree},{length}"
+    if (degree, length) not in _CYCLES:
+        known = ", ".join(f"{d},{n}" for d, n in _CYCLES)
+        raise InputError(f"topology {name}: modified de Bruijn networks are those of {known}")
+    ranks = degree**length
+    source = np.repeat(np.arange(ranks), degree)
+    target = (degree * source + np.tile(np.arange(degree), ranks)) % ranks
+    kept = ~_returns(source, target)
+    cycle = np.array(_CYCLES[degree, length])
+    source = np.concatenate([source[kept], cycle])
+    target = np.concatenate([target[kept], np.roll(cycle, -1)])
+    return assemble(name, ranks, [(source, target)], bandwidth, alpha)
+
+
+def _returns(source: Int64Array, target: Int64Array) -> BoolArray:
+    """Return which arcs are self-loops or have an arc the other way."""
+    arcs = set(zip(source.tolist(), target.tolist(), strict=True))
+    return np.array([(v, u) in arcs for u, v in zip(source.tolist(), target.tolist(), strict=True)])

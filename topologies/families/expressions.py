@@ -1,0 +1,514 @@
+"""Expression trees for networks: a base family, and the expansions of Table 3.3 applied to it.
+
+An expression is frozen and comparable; `topology` builds the network, which keeps the expression, and ``str``
+writes it as the papers do, so that `topologies.families.expressions.parse_notation` reads it back as itself.
+
+Source: dissertation, Tables 3.3 and A.3.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeAlias
+
+from topologies.assembly import Values, check_size
+from topologies.errors import InputError, suggestion
+from topologies.families import grids
+from topologies.families.algebraic import distance_regular, johnson
+from topologies.families.direct import (
+    bidirectional_ring,
+    de_bruijn,
+    diamond,
+    directed_circulant,
+    kautz,
+    modified_de_bruijn,
+    unidirectional_ring,
+)
+from topologies.families.products import (
+    cartesian_power,
+    cartesian_product,
+    degree_expansion,
+    line_graph,
+    self_loops,
+)
+from topologies.topology import Topology
+from topologies.transforms import union_with_transpose
+
+_MOST_LINES = 64
+"""Line graphs of line graphs: of degree 2 or more they are larger than any network that is built, and of
+degree 1 they change but the labels."""
+
+_HUGE = 64
+"""An exponent that is refused for the size of its power, and quickly computed."""
+
+_MANY = 2**64
+_SHOWN = 60
+"""Characters of an expression in an error."""
+
+
+@dataclass(frozen=True)
+class Base:
+    """A network of a family, the leaf of an expression.
+
+    Parameters
+    ----------
+    family
+        One of `BASES`.
+    arguments
+        Whole numbers; of a circulant n and then the offsets.
+    """
+
+    family: str
+    arguments: tuple[int, ...] = ()
+
+    def topology(self, bandwidth: Values = None, alpha: Values = None) -> Topology:
+        """Return the network, which keeps this expression and is named by it."""
+        base = BASES[self.family].build(*self.arguments, bandwidth=bandwidth, alpha=alpha)
+        return replace(base, name=str(self), expression=self)
+
+    def __str__(self) -> str:
+        """Return it as the papers write it."""
+        return BASES[self.family].write(self.arguments)
+
+
+@dataclass(frozen=True)
+class Line:
+    """L^n(G), the line graph taken `times` times."""
+
+    of: Expression
+    times: int = 1
+
+    def topology(self, bandwidth: Values = None, alpha: Values = None) -> Topology:
+        """Return the network, which keeps this expression and is named by it."""
+        result = self.of.topology(bandwidth, alpha)
+        least = int((result.out_degrees + self_loops(result)).min())
+        check_size(str(self), result.num_ranks * least ** min(self.times, _HUGE), 0)
+        if self.times > _MOST_LINES:
+            raise InputError(f"topology {self}: L^{self.times} is too much; at most L^{_MOST_LINES}")
+        for _ in range(self.times):
+            result = line_graph(result)
+        return replace(result, name=str(self), expression=self)
+
+    def __str__(self) -> str:
+        """Return it as the papers write it."""
+        return f"L{f'^{self.times}' * (self.times > 1)}({self.of})"
+
+
+@dataclass(frozen=True)
+class Degree:
+    """G * n, the degree expansion."""
+
+    of: Expression
+    factor: int
+
+    def topology(self, bandwidth: Values = None, alpha: Values = None) -> Topology:
+        """Return the network, which keeps this expression and is named by it."""
+        result = degree_expansion(self.of.topology(bandwidth, alpha), self.factor)
+        return replace(result, name=str(self), expression=self)
+
+    def __str__(self) -> str:
+        """Return it as the papers write it."""
+        return f"{_within(self.of, Product)} * {self.factor}"
+
+
+@dataclass(frozen=True)
+class Power:
+    """G^n, the Cartesian power."""
+
+    of: Expression
+    exponent: int
+
+    def topology(self, bandwidth: Values = None, alpha: Values = None) -> Topology:
+        """Return the network, which keeps this expression and is named by it."""
+        result = cartesian_power(self.of.topology(bandwidth, alpha), self.exponent)
+        return replace(result, name=str(self), expression=self)
+
+    def __str__(self) -> str:
+        """Return it as the papers write it."""
+        return f"{_within(self.of, Product, Degree)}^{self.exponent}"
+
+
+@dataclass(frozen=True)
+class Product:
+    """G1 x G2 x ..., the Cartesian product of at least two."""
+
+    factors: tuple[Expression, ...]
+
+    def topology(self, bandwidth: Values = None, alpha: Values = None) -> Topology:
+        """Return the network, which keeps this expression and is named by it."""
+        factors, ranks = [], 1
+        for factor in self.factors:
+            factors.append(factor.topology(bandwidth, alpha))
+            ranks *= factors[-1].num_ranks
+            check_size(str(self), ranks, 0)
+        return replace(cartesian_product(*factors), name=str(self), expression=self)
+
+    def __str__(self) -> str:
+        """Return it as the papers write it."""
+        return " x ".join(_within(factor, Product) for factor in self.factors)
+
+
+@dataclass(frozen=True)
+class Both:
+    """Bi(G), G and its transpose together: every link of G and one back (dissertation, A.1.6)."""
+
+    of: Expression
+
+    def topology(self, bandwidth: Values = None, alpha: Values = None) -> Topology:
+        """Return the network, which keeps this expression and is named by it."""
+        result = union_with_transpose(self.of.topology(bandwidth, alpha))
+        return replace(result, name=str(self), expression=self)
+
+    def __str__(self) -> str:
+        """Return it as it is read back; the papers have no sign for it."""
+        return f"Bi({self.of})"
+
+
+Expression: TypeAlias = Base | Line | Degree | Power | Product | Both
+"""A network in the papers' notation: frozen, comparable, and ``str`` of it is read back as itself."""
+
+
+def check_growth(expression: Expression) -> None:
+    """Refuse expansions of expansions that would become too large, before any is built but the bases.
+
+    A network of one expansion is checked when it is built.
+
+    Raises
+    ------
+    InputError
+        If there are more nodes than `topologies.assembly` allows.
+    """
+    if any(not isinstance(part, Base) for part in _parts(expression)):
+        check_size(_shortened(str(expression)), _least_size(expression)[0], 0)
+
+
+def _parts(expression: Expression) -> tuple[Expression, ...]:
+    """Return what an expansion is of."""
+    if isinstance(expression, Product):
+        return expression.factors
+    return () if isinstance(expression, Base) else (expression.of,)
+
+
+def _least_size(expression: Expression) -> tuple[int, int]:
+    """Return the number of nodes and a degree that all nodes have at least, self-loops counted.
+
+    Numbers stop growing beyond `_MANY`.
+    """
+    if isinstance(expression, Base):
+        base = expression.topology()
+        return base.num_ranks, int((base.out_degrees + self_loops(base)).min())
+    sizes = [_least_size(part) for part in _parts(expression)]
+    nodes, degree = sizes[0]
+    match expression:
+        case Line(times=times):
+            nodes *= degree ** min(times, _HUGE)
+        case Degree(factor=factor):
+            nodes, degree = nodes * factor, degree * factor
+        case Power(exponent=exponent):
+            nodes, degree = nodes ** min(exponent, _HUGE), degree * exponent
+        case Product():
+            nodes, degree = math.prod(n for n, _ in sizes), sum(d for _, d in sizes)
+    return min(nodes, _MANY), min(degree, _MANY)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def _within(part: Expression, *looser: type) -> str:
+    """Return an operand, in parentheses if it binds less tightly than the operator."""
+    torus = isinstance(part, Base) and part.family == "torus"  # it is written with a space
+    return f"({part})" if torus or isinstance(part, looser) else str(part)
+
+
+@dataclass(frozen=True)
+class _Form:
+    """How a family of bases is built and written."""
+
+    build: Callable[..., Topology]
+    write: Callable[[tuple[int, ...]], str]
+
+
+def _called(symbol: str) -> Callable[[tuple[int, ...]], str]:
+    return lambda arguments: f"{symbol}({','.join(map(str, arguments))})"
+
+
+def _circulant_text(arguments: tuple[int, ...]) -> str:
+    return f"C({arguments[0]},{{{','.join(map(str, arguments[1:]))}}})"
+
+
+BASES: Mapping[str, _Form] = {
+    "complete": _Form(grids.complete, lambda a: f"K_{a[0]}"),
+    "complete_bipartite": _Form(grids.complete_bipartite, lambda a: f"K_{{{a[0]},{a[0]}}}"),
+    "kautz": _Form(kautz, _called("K")),
+    "hamming": _Form(grids.hamming, _called("H")),
+    "johnson": _Form(johnson, _called("J")),
+    "gen_kautz": _Form(grids.gen_kautz, lambda a: f"Pi_{{{a[0]},{a[1]}}}"),
+    "circulant": _Form(grids.circulant, _circulant_text),
+    "directed_circulant": _Form(directed_circulant, _called("DiCirculant")),
+    "biring": _Form(bidirectional_ring, _called("BiRing")),
+    "uniring": _Form(unidirectional_ring, _called("UniRing")),
+    "debruijn": _Form(de_bruijn, _called("DBJ")),
+    "modified_debruijn": _Form(modified_de_bruijn, _called("DBJMod")),
+    "diamond": _Form(diamond, lambda a: "Diamond"),
+    "distance_regular": _Form(distance_regular, _called("DistReg")),
+    "torus": _Form(grids.torus, lambda a: f"{'x'.join(map(str, a))} torus"),
+}
+"""The families of bases, by the name that `Base.family` has."""
+
+
+_CALLS: Mapping[str, tuple[str, int]] = {
+    "H": ("hamming", 2),
+    "J": ("johnson", 2),
+    "Pi": ("gen_kautz", 2),
+    "DiCirculant": ("directed_circulant", 1),
+    "BiRing": ("biring", 2),
+    "UniRing": ("uniring", 2),
+    "DBJ": ("debruijn", 2),
+    "DBJMod": ("modified_debruijn", 2),
+    "DistReg": ("distance_regular", 2),
+}
+"""The symbols of bases that are written ``symbol(a, b)``: the family and how many arguments."""
+
+_SYMBOLS = sorted([*_CALLS, "Bi", "C", "Diamond", "K", "L"])
+_TOKEN = re.compile(
+    r"\s*(?:(?P<torus>[0-9]+(?:x[0-9]+)+\s*torus\b)|(?P<number>[0-9]+)"
+    r"|(?P<word>x(?![a-z])|[A-Za-zΠ]+)|(?P<sign>\S))"
+)
+_STARTS = re.compile(r"[A-ZΠ(]|[0-9]+(x[0-9]+)+\s*torus")
+_PRODUCT = ("x", "×", "□")
+_LONGEST = 500
+"""Characters of a text, so that chains of operators stay short of Python's recursion limit."""
+_DEEPEST = 40
+"""Levels of parentheses."""
+_LARGEST = 9
+"""Digits of a number."""
+_CONTEXT = 40
+"""Characters shown before and after the place of an error."""
+
+
+def looks_like_notation(text: str) -> bool:
+    """Return whether a text can only be meant as the papers' notation: a capital, a parenthesis, a torus."""
+    return _STARTS.match(text) is not None and "/" not in text and "\\" not in text
+
+
+def parse_notation(text: str) -> Expression:
+    """Return the expression that a text in the papers' notation is.
+
+    Raises
+    ------
+    InputError
+        If it can't be read, in one line that says where and what was expected.
+
+    Examples
+    --------
+    >>> parse_notation("L^3(C(16,{3,4}))")
+    Line(of=Base(family='circulant', arguments=(16, 3, 4)), times=3)
+    >>> print(parse_notation("BiRing(2;8) × UniRing(1;4)^2"))
+    BiRing(2,8) x UniRing(1,4)^2
+    """
+    if len(text) > _LONGEST:
+        raise InputError(f"{len(text)} characters; at most {_LONGEST} are read")
+    return _Reader(text).whole()
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    place: int
+
+
+class _Reader:
+    """A recursive-descent reader: product, then degree expansion, then power, then base or parentheses."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = [
+            _Token(match.lastgroup or "", match[match.lastgroup or ""], match.start(match.lastgroup or ""))
+            for match in _TOKEN.finditer(text)
+        ]
+        self.tokens.append(_Token("end", "", len(text)))
+        self.next = 0
+        self.depth = 0
+
+    @property
+    def token(self) -> _Token:
+        """The next token."""
+        return self.tokens[self.next]
+
+    def whole(self) -> Expression:
+        """Read everything."""
+        found = self.product()
+        if self.token.kind != "end":
+            raise self.error("an operator (x, *, ^) or the end")
+        return found
+
+    def product(self) -> Expression:
+        """Read ``term x term x ...``."""
+        factors = [self.degree()]
+        while self.taken(*_PRODUCT):
+            factors.append(self.degree())
+        return factors[0] if len(factors) == 1 else Product(tuple(factors))
+
+    def degree(self) -> Expression:
+        """Read ``term * n * ...``."""
+        found = self.power()
+        while self.taken("*"):
+            found = Degree(found, self.positive())
+        return found
+
+    def power(self) -> Expression:
+        """Read ``term^n^...``."""
+        found = self.atom()
+        while self.taken("^"):
+            found = Power(found, self.positive())
+        return found
+
+    def atom(self) -> Expression:
+        """Read parentheses, a line graph, links back or a base."""
+        if self.token.kind == "torus":
+            return self.torus()
+        if self.token.text == "(":
+            return self.parenthesized()
+        if self.token.kind != "word" or self.token.text == "x":
+            raise self.error("a network such as K_5, C(16,{3,4}) or L(...)")
+        if self.token.text not in (*_SYMBOLS, "Π"):
+            raise self.error(f"a known symbol{suggestion(self.token.text, _SYMBOLS)}")
+        symbol = self.advance().text
+        if symbol == "L":
+            return self.line()
+        if symbol == "Bi":
+            return self.both()
+        return self.base("Pi" if symbol == "Π" else symbol)
+
+    def torus(self) -> Base:
+        """Read ``AxBx... torus``."""
+        lengths = re.findall("[0-9]+", self.token.text)
+        if max(map(len, lengths)) > _LARGEST:
+            raise self.error("whole numbers below 10^9")
+        self.advance()
+        return Base("torus", tuple(map(int, lengths)))
+
+    def parenthesized(self) -> Expression:
+        """Read ``( expression )``."""
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            raise self.error(f"at most {_DEEPEST} levels of parentheses")
+        self.expect("(")
+        found = self.product()
+        self.expect(")")
+        self.depth -= 1
+        return found
+
+    def line(self) -> Expression:
+        """Read what follows L."""
+        times = self.positive() if self.taken("^") else 1
+        if self.token.text != "(":
+            raise self.error("'('")
+        return Line(self.parenthesized(), times)
+
+    def both(self) -> Both:
+        """Read what follows Bi."""
+        if self.token.text != "(":
+            raise self.error("'('")
+        return Both(self.parenthesized())
+
+    def base(self, symbol: str) -> Base:
+        """Read the arguments of a base."""
+        if symbol == "Diamond":
+            return Base("diamond")
+        if symbol == "C":
+            return self.circulant()
+        subscript, arguments = self.arguments()
+        if symbol == "K":
+            return self.complete(subscript, arguments)
+        family, count = _CALLS[symbol]
+        if len(arguments) != count:
+            raise self.error(f"{count} argument(s) of {symbol}, not {len(arguments)},", back=1)
+        return Base(family, tuple(arguments))
+
+    def complete(self, subscript: bool, arguments: Sequence[int]) -> Base:
+        """Tell the three that K means apart: K_m, K_{d,d} and the Kautz network K(d,n)."""
+        if len(arguments) == 1:
+            return Base("complete", tuple(arguments))
+        if len(arguments) != 2:
+            raise self.error("K_m, K_{d,d} or K(d,n)", back=1)
+        if not subscript:
+            return Base("kautz", tuple(arguments))
+        if arguments[0] != arguments[1]:
+            raise self.error("two equal sides of K_{d,d}", back=1)
+        return Base("complete_bipartite", tuple(arguments[:1]))
+
+    def circulant(self) -> Base:
+        """Read ``(n,{a,b,...})``."""
+        self.expect("(")
+        ranks = self.number()
+        self.comma()
+        self.expect("{")
+        offsets = self.numbers("}")
+        self.expect(")")
+        return Base("circulant", (ranks, *offsets))
+
+    def arguments(self) -> tuple[bool, list[int]]:
+        """Read ``_n``, ``_{a,b}`` or ``(a,b)``; return whether it is a subscript."""
+        if self.taken("("):
+            return False, self.numbers(")")
+        if not self.taken("_"):
+            raise self.error("'(' or '_'")
+        if self.taken("{"):
+            return True, self.numbers("}")
+        return True, [self.number()]
+
+    def numbers(self, closing: str) -> list[int]:
+        """Read numbers with commas between, and the closing sign."""
+        found = [self.number()]
+        while self.taken(",", ";"):
+            found.append(self.number())
+        self.expect(closing)
+        return found
+
+    def number(self) -> int:
+        """Read a whole number below 10^9."""
+        if self.token.kind != "number" or len(self.token.text) > _LARGEST:
+            raise self.error("a whole number below 10^9")
+        return int(self.advance().text)
+
+    def positive(self) -> int:
+        """Read a whole number from 1."""
+        if self.token.kind == "number" and not self.token.text.strip("0"):
+            raise self.error("a whole number from 1")
+        return self.number()
+
+    def comma(self) -> None:
+        """Read a comma, or a semicolon that stands for it."""
+        if not self.taken(",", ";"):
+            raise self.error("','")
+
+    def expect(self, sign: str) -> None:
+        """Read this sign."""
+        if not self.taken(sign):
+            raise self.error(f"'{sign}'")
+
+    def taken(self, *signs: str) -> bool:
+        """Read one of these signs if it is next."""
+        if self.token.kind != "end" and self.token.text in signs:
+            self.next += 1
+            return True
+        return False
+
+    def advance(self) -> _Token:
+        """Read any token."""
+        self.next += 1
+        return self.tokens[self.next - 1]
+
+    def error(self, expected: str, back: int = 0) -> InputError:
+        """Return the error that points to the next token, or to one before it."""
+        place = self.tokens[self.next - back].place
+        shown, mark = self.text[max(place - _CONTEXT, 0) : place], self.text[place : place + _CONTEXT]
+        dots = "..." if place > _CONTEXT else ""
+        return InputError(
+            f"expected {expected} at character {place + 1}: {dots + shown!r} <- here -> {mark or 'the end'!r}"
+        )

@@ -1,0 +1,349 @@
+"""The machines of the ForestColl paper: boxes of GPUs with switches.
+
+Each link class (inside a box, InfiniBand) has its own bandwidth; α is 0.5 us a link unless given. Links are
+numbered by source, then by class, then by target. `Topology.hosts` is the box of each GPU and of its
+switch, -1 for the InfiniBand switches, which are shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from topologies.assembly import Arcs, Values, assemble, check_size, per_class
+from topologies.errors import InputError
+from topologies.exact import IntArray
+from topologies.topology import Topology
+
+_GB = 10**9
+NO_HOST = -1
+"""In `Topology.hosts`: in no box."""
+
+_DGX_GPUS = 8
+_A100_BANDWIDTH = (Fraction(300 * _GB), Fraction(25 * _GB))
+"""A GPU's NVLinks together, and its InfiniBand adapter."""
+
+_H100_BANDWIDTH = (Fraction(450 * _GB), Fraction(50 * _GB))
+"""The same of an H100."""
+
+_MI250_GPUS = 16
+_MI250_BANDWIDTH = (Fraction(50 * _GB), Fraction(16 * _GB))
+"""One Infinity Fabric link, and a GPU's part of the box's InfiniBand adapters."""
+
+# fmt: off
+_MI250_FABRIC = (
+    (0, 1, 4), (0, 4, 2), (0, 8, 1), (1, 5, 1), (1, 9, 1), (1, 10, 1), (2, 3, 4),
+    (2, 6, 1), (2, 9, 1), (2, 10, 1), (3, 7, 2), (3, 11, 1), (4, 5, 4), (4, 6, 1),
+    (5, 6, 1), (5, 7, 1), (6, 7, 4), (8, 9, 4), (8, 12, 2), (9, 13, 1), (10, 11, 4),
+    (10, 14, 1), (11, 15, 2), (12, 13, 4), (12, 14, 1), (13, 14, 1), (13, 15, 1), (14, 15, 4),
+)
+# fmt: on
+"""Pairs of GPUs of a box, and how many Infinity Fabric links join them; seven links a GPU."""
+
+
+def dgx_a100(boxes: int, *, rails: int = 1, bandwidth: Values = None, alpha: Values = None) -> Topology:
+    """Return DGX A100 boxes: 8 GPUs each, 300 GB/s to and from the box's NVSwitch.
+
+    With more than one box, each GPU also has 25 GB/s to and from an InfiniBand switch. The switches
+    (``nvswitch0``, ..., then ``ib``, or ``ib0``, ``ib1``, ... on several rails) only forward: they neither
+    multicast nor aggregate. The paper's box has two adapters of 25 GB/s behind a PCIe switch for every two
+    GPUs; as it does for MI250, adapters and PCIe switches are left out, and each GPU has one adapter.
+    Source: dissertation, section 4.6.2.
+
+    Parameters
+    ----------
+    boxes
+        At least 1.
+    rails
+        InfiniBand switches: GPU i of each box is on switch i modulo `rails`, so that two rails join the even
+        adapters and the odd ones. It divides 8.
+    bandwidth, alpha
+        One for all links, or two: NVSwitch, InfiniBand. Bytes/s and seconds, exact.
+
+    Raises
+    ------
+    InputError
+        If there is no box, or the number of rails or of values is wrong.
+    """
+    return _dgx("dgx_a100", boxes, rails, _A100_BANDWIDTH, bandwidth, alpha)
+
+
+def dgx_h100(boxes: int, *, rails: int = 1, bandwidth: Values = None, alpha: Values = None) -> Topology:
+    """Return DGX H100 boxes: as `dgx_a100`, with 450 GB/s a GPU to NVSwitch and 50 GB/s to InfiniBand.
+
+    Their NVSwitches multicast and aggregate (NVLink SHARP, as the paper's "ForestColl NVLS" uses it);
+    the InfiniBand switches only forward. Source: dissertation, section 4.6.3 and Figure 4.12.
+
+    Parameters
+    ----------
+    boxes, rails, bandwidth, alpha
+        As in `dgx_a100`.
+
+    Raises
+    ------
+    InputError
+        If there is no box, or the number of rails or of values is wrong.
+    """
+    machine = _dgx("dgx_h100", boxes, rails, _H100_BANDWIDTH, bandwidth, alpha)
+    nvswitches = frozenset(range(machine.num_ranks, machine.num_ranks + boxes))
+    return replace(machine, multicast=nvswitches, aggregate=nvswitches)
+
+
+def mi250(boxes: int, *, bandwidth: Values = None, alpha: Values = None) -> Topology:
+    """Return AMD MI250 boxes: 16 GPUs each, joined by parallel Infinity Fabric links of 50 GB/s.
+
+    With more than one box, each GPU also has 16 GB/s to and from one InfiniBand switch (``ib``, which only
+    forwards): its part of the 256 GB/s of the box's eight adapters. The paper's 8+8 setting, GPUs 0 to 7 of
+    either box, is ``mi250:2?ranks=8+8``. Source: dissertation, Figure 4.9(a) and section 4.6.2.
+
+    Parameters
+    ----------
+    boxes
+        At least 1.
+    bandwidth, alpha
+        One for all links, or two: Infinity Fabric, InfiniBand. Bytes/s and seconds, exact.
+
+    Raises
+    ------
+    InputError
+        If there is no box, or the numbers of values are wrong.
+    """
+    name = checked_name("mi250", boxes, _MI250_GPUS)
+    fabric = fabric_of_boxes(_MI250_FABRIC, boxes, _MI250_GPUS)
+    box = np.repeat(np.arange(boxes), _MI250_GPUS)
+    return _platform(name, box, fabric, [], 1, _MI250_BANDWIDTH, bandwidth, alpha)
+
+
+def checked_name(family: str, boxes: int, gpus: int) -> str:
+    """Return the name of a platform of so many boxes with so many GPUs each.
+
+    Raises
+    ------
+    InputError
+        If there is no box, or far too many.
+    """
+    name = f"{family}:{boxes}"
+    if boxes < 1:
+        raise InputError(f"topology {name}: {boxes} boxes; at least 1")
+    check_size(name, boxes * gpus, 0)
+    return name
+
+
+def fabric_of_boxes(fabric: Sequence[tuple[int, int, int]], boxes: int, gpus: int) -> Arcs:
+    """Return the links inside all boxes, by source and target, from one box's (GPU, GPU, links) table."""
+    first, second, count = np.array(fabric).T
+    offset = np.arange(boxes)[:, None] * gpus
+    one, other = ((offset + np.repeat(end, count)).reshape(-1) for end in (first, second))
+    source, target = two_way(one, other)
+    order = np.lexsort((target, source))
+    return source[order], target[order]
+
+
+def two_way(one: IntArray, other: IntArray) -> Arcs:
+    """Return the links from each node of one array to its counterpart in the other, and then those back."""
+    return np.concatenate([one, other]), np.concatenate([other, one])
+
+
+def _dgx(
+    family: str,
+    boxes: int,
+    rails: int,
+    defaults: tuple[Fraction, Fraction],
+    bandwidth: Values,
+    alpha: Values,
+) -> Topology:
+    name = checked_name(family, boxes, _DGX_GPUS)
+    if rails < 1 or _DGX_GPUS % rails:
+        raise InputError(
+            f"topology {name}: {rails} rails; allowed: 1, 2, 4, 8, which divide the GPUs of a box"
+        )
+    ranks = boxes * _DGX_GPUS
+    gpu, box = np.arange(ranks), np.repeat(np.arange(boxes), _DGX_GPUS)
+    nvswitches = [f"nvswitch{i}" for i in range(boxes)]
+    return _platform(name, box, two_way(gpu, ranks + box), nvswitches, rails, defaults, bandwidth, alpha)
+
+
+def _platform(
+    name: str,
+    box: IntArray,
+    inside: Arcs,
+    box_switches: list[str],
+    rails: int,
+    defaults: tuple[Fraction, Fraction],
+    bandwidth: Values,
+    alpha: Values,
+) -> Topology:
+    """Return the boxes, joined by an InfiniBand switch a rail if there are several."""
+    ranks, boxes = len(box), int(box[-1]) + 1
+    rails = rails if boxes > 1 else 0
+    infiniband = ["ib"] if rails == 1 else [f"ib{i}" for i in range(rails)]
+    adapters = np.arange(ranks if rails else 0)
+    on_rail = ranks + len(box_switches) + adapters % max(rails, 1)
+    return assemble(
+        name,
+        ranks,
+        [inside, two_way(adapters, on_rail)],
+        bandwidth,
+        alpha,
+        default_bandwidth=defaults,
+        switches=box_switches + infiniband,
+        hosts=[*box.tolist(), *range(len(box_switches)), *[NO_HOST] * rails],
+    )
+
+
+_BYTES_PER_MB = 10**6
+_US = Fraction(1, 10**6)
+
+
+def _bytes_per_second(us_per_mb: int) -> Fraction:
+    return _BYTES_PER_MB / (us_per_mb * _US)
+
+
+_NVLINK = _bytes_per_second(46)
+_NVSWITCH = _bytes_per_second(8)
+_INFINIBAND = _bytes_per_second(106)
+_PCIE = Fraction(13 * 10**9)
+
+_NVLINK_ALPHA = Fraction(7, 10) * _US
+_NVSWITCH_ALPHA = _NVLINK_ALPHA / 2
+_INFINIBAND_ALPHA = Fraction(17, 10) * _US / 2
+_PCIE_ALPHA = Fraction(0)
+
+_DGX1_GPUS = 8
+_DGX2_GPUS = 16
+_DGX2_GPUS_A_NIC = 2
+
+# fmt: off
+_DGX1_FABRIC = (
+    (0, 1, 2), (0, 2, 1), (0, 3, 1), (0, 4, 2), (1, 2, 1), (1, 3, 2), (1, 5, 1), (2, 3, 2),
+    (2, 6, 2), (3, 7, 1), (4, 5, 2), (4, 6, 1), (4, 7, 1), (5, 6, 1), (5, 7, 2), (6, 7, 2),
+)
+# fmt: on
+"""Pairs of GPUs of a box, and how many NVLinks join them."""
+
+
+def dgx1(*, bandwidth: Values = None, alpha: Values = None) -> Topology:
+    """Return a DGX-1: 8 V100 GPUs joined by NVLinks in two meshes of four, one link each; no switch.
+
+    One of several NVLinks between two GPUs is a link of its own. Source: TACCL, Figure 5(a), Table 1 and
+    section 4.2, which says that NDv2's NVLinks are those of DGX-1.
+
+    Parameters
+    ----------
+    bandwidth, alpha
+        Of an NVLink. Bytes/s and seconds, exact.
+
+    Raises
+    ------
+    InputError
+        If there is more than one value.
+
+    Examples
+    --------
+    >>> machine = dgx1()
+    >>> machine.num_ranks, machine.num_links, float(machine.bandwidth[0] / 10**9)
+    (8, 48, 21.73913043478261)
+    """
+    name = "dgx1"
+    return assemble(
+        name,
+        _DGX1_GPUS,
+        [fabric_of_boxes(_DGX1_FABRIC, 1, _DGX1_GPUS)],
+        per_class(f"topology {name}: bandwidth", bandwidth, [_NVLINK]),
+        per_class(f"topology {name}: alpha", alpha, [_NVLINK_ALPHA]),
+        hosts=[0] * _DGX1_GPUS,
+    )
+
+
+def ndv2(boxes: int, *, bandwidth: Values = None, alpha: Values = None) -> Topology:
+    """Return Azure NDv2 boxes: each a `dgx1` with one InfiniBand adapter.
+
+    With more than one box, every GPU reaches its box's adapter over PCIe (through host memory, as the paper
+    says; so all eight can), and the adapters are joined by one InfiniBand switch. TACCL's sketches choose
+    which of the GPUs use the adapter; here that is left to the schedule. Source: TACCL, sections 3.1 and
+    4.2, Figure 5 and Table 1.
+
+    Parameters
+    ----------
+    boxes
+        At least 1.
+    bandwidth, alpha
+        One for all links, or three: NVLink, PCIe (GPU and adapter), InfiniBand (adapter and switch).
+        Bytes/s and seconds, exact.
+
+    Raises
+    ------
+    InputError
+        If there is no box, or the numbers of values are wrong.
+    """
+    name = checked_name("ndv2", boxes, _DGX1_GPUS)
+    ranks = boxes * _DGX1_GPUS
+    box = np.repeat(np.arange(boxes), _DGX1_GPUS)
+    adapters = np.arange(boxes if boxes > 1 else 0)
+    wired = np.arange(ranks if boxes > 1 else 0)
+    return assemble(
+        name,
+        ranks,
+        [
+            fabric_of_boxes(_DGX1_FABRIC, boxes, _DGX1_GPUS),
+            two_way(wired, ranks + wired // _DGX1_GPUS),
+            two_way(ranks + adapters, np.full(len(adapters), ranks + len(adapters))),
+        ],
+        per_class(f"topology {name}: bandwidth", bandwidth, [_NVLINK, _PCIE, _INFINIBAND]),
+        per_class(f"topology {name}: alpha", alpha, [_NVLINK_ALPHA, _PCIE_ALPHA, _INFINIBAND_ALPHA]),
+        switches=[*(f"nic{i}" for i in adapters), *["ib"] * (boxes > 1)],
+        hosts=[*box.tolist(), *adapters.tolist(), *[NO_HOST] * (boxes > 1)],
+    )
+
+
+def dgx2(boxes: int, *, bandwidth: Values = None, alpha: Values = None) -> Topology:
+    """Return DGX-2 boxes: 16 V100 GPUs each on an NVSwitch, and an InfiniBand adapter for every two GPUs.
+
+    With more than one box, GPUs 2j and 2j + 1 reach adapter j of their box over PCIe, and the adapters are
+    joined by one InfiniBand switch. The switches only forward. Source: TACCL, Figure 5(c), Table 1, section
+    7.1.1 (every two GPUs share a PCIe switch with an adapter) and appendix A (8 adapters a box).
+
+    Parameters
+    ----------
+    boxes
+        At least 1.
+    bandwidth, alpha
+        One for all links, or three: NVSwitch, PCIe (GPU and adapter), InfiniBand (adapter and switch).
+        Bytes/s and seconds, exact.
+
+    Raises
+    ------
+    InputError
+        If there is no box, or the numbers of values are wrong.
+    """
+    name = checked_name("dgx2", boxes, _DGX2_GPUS)
+    ranks = boxes * _DGX2_GPUS
+    gpu, box = np.arange(ranks), np.repeat(np.arange(boxes), _DGX2_GPUS)
+    wired = gpu if boxes > 1 else gpu[:0]
+    adapters = np.arange(len(wired) // _DGX2_GPUS_A_NIC)
+    first = ranks + boxes
+    return assemble(
+        name,
+        ranks,
+        [
+            two_way(gpu, ranks + box),
+            two_way(wired, first + wired // _DGX2_GPUS_A_NIC),
+            two_way(first + adapters, np.full(len(adapters), first + len(adapters))),
+        ],
+        per_class(f"topology {name}: bandwidth", bandwidth, [_NVSWITCH, _PCIE, _INFINIBAND]),
+        per_class(f"topology {name}: alpha", alpha, [_NVSWITCH_ALPHA, _PCIE_ALPHA, _INFINIBAND_ALPHA]),
+        switches=[
+            *(f"nvswitch{i}" for i in range(boxes)),
+            *(f"nic{i}" for i in adapters),
+            *["ib"] * (boxes > 1),
+        ],
+        hosts=[
+            *box.tolist(),
+            *range(boxes),
+            *box[::_DGX2_GPUS_A_NIC][: len(adapters)].tolist(),
+            *[NO_HOST] * (boxes > 1),
+        ],
+    )

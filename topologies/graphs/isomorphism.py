@@ -1,0 +1,209 @@
+"""Isomorphism of two networks, and reverse-symmetry: whether a network is isomorphic to its transpose.
+
+An isomorphism from G to H is a bijection f of the nodes that takes ranks to ranks, switches to switches that
+can do the same, and the links from u to v, as a multiset of (bandwidth, α), to those from f(u) to f(v). What
+is returned has been checked on the links.
+
+The search individualizes and refines in both networks at once (`topologies.graphs.symmetry`): a node of G in a
+smallest class of several nodes, and in turn each node of H of the same colour. Colours that are not the same
+multiset end a branch; colours that tell all nodes apart give the bijection. If no image of the first node
+will do, none in its orbit under the automorphisms of H does, so one of each is tried. Deterministic.
+
+Source: dissertation, Definitions 6 and 7; McKay and Piperno, Practical graph isomorphism II, 2014 (the
+scheme).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import numpy as np
+
+from topologies.errors import NoSchedule
+from topologies.exact import Int32Array, Int64Array, IntArray, frozen
+from topologies.graphs.symmetry import UInt64Array, automorphisms, link_kinds, mixed, node_kinds, refine
+from topologies.topology import Topology
+from topologies.transforms import transpose
+
+DEFAULT_EFFORT = 10**8
+"""Links that a search may look at (a second or two)."""
+
+_MARK = 1 << 32
+"""What is hashed for the colour of the first node individualized; the next ones count on."""
+
+
+def isomorphism(one: Topology, other: Topology, effort: int = DEFAULT_EFFORT) -> Int32Array | None:
+    """Return an isomorphism from one network to the other, or None if there is none.
+
+    Parameters
+    ----------
+    one, other
+        The networks.
+    effort
+        How many links the search may look at.
+
+    Returns
+    -------
+    int32, shape (nodes,), or None
+        Node v of `one` is node f[v] of `other`.
+
+    Raises
+    ------
+    NoSchedule
+        If the effort was spent before either was clear.
+
+    Examples
+    --------
+    >>> from topologies.families import ring, uniring
+    >>> isomorphism(uniring(4), transpose(uniring(4))).tolist()
+    [0, 3, 2, 1]
+    >>> print(isomorphism(uniring(4), ring(4)))
+    None
+    """
+    if _counts(one) != _counts(other) or _values(one) != _values(other):
+        return None
+    nodes = np.arange(one.num_nodes, dtype=np.int32)
+    likely = [nodes, np.concatenate([-nodes[: one.num_ranks] % one.num_ranks, nodes[one.num_ranks :]])]
+    for guess in likely:
+        if link_bijection(one, other, guess) is not None:
+            return frozen(guess, np.int32)
+    return _Search(one, other, effort).found()
+
+
+def is_reverse_symmetric(topology: Topology, effort: int = DEFAULT_EFFORT) -> bool:
+    """Return whether a network is isomorphic to its transpose (dissertation, Definition 6).
+
+    Raises
+    ------
+    NoSchedule
+        As `isomorphism`.
+
+    Examples
+    --------
+    >>> from topologies.families.direct import de_bruijn
+    >>> is_reverse_symmetric(de_bruijn(2, 3))
+    True
+    """
+    return isomorphism(topology, transpose(topology), effort) is not None
+
+
+def link_bijection(one: Topology, other: Topology, nodes: IntArray) -> Int32Array | None:
+    """Return where a bijection of the nodes takes each link, or None if it is no isomorphism.
+
+    Parameters
+    ----------
+    one, other
+        The networks, with as many nodes.
+    nodes
+        Integers, shape (nodes,): node v of `one` goes to nodes[v].
+
+    Returns
+    -------
+    int32, shape (links,), or None
+        Equal parallel links are matched in order.
+    """
+    if _counts(one) != _counts(other) or _values(one) != _values(other):
+        return None
+    if not np.array_equal(np.sort(nodes), np.arange(one.num_nodes)):
+        return None
+    if not np.array_equal(node_kinds(other)[nodes], node_kinds(one)):
+        return None
+    images = np.stack([link_kinds(one), nodes[one.target], nodes[one.source]])
+    ends = np.stack([link_kinds(other), other.target, other.source])
+    image_order, order = np.lexsort(images), np.lexsort(ends)
+    if not np.array_equal(images[:, image_order], ends[:, order]):
+        return None
+    links = np.empty(one.num_links, dtype=np.int32)
+    links[image_order] = order
+    return links
+
+
+def _counts(topology: Topology) -> tuple[int, int, int]:
+    return topology.num_ranks, topology.num_nodes, topology.num_links
+
+
+def _values(topology: Topology) -> list[tuple[object, ...]]:
+    """Return the values that the numbers of `link_kinds` stand for, and how many links have them."""
+    _, first, count = np.unique(link_kinds(topology), return_index=True, return_counts=True)
+    return [
+        (topology.bandwidth[link], topology.alpha[link], int(n)) for link, n in zip(first, count, strict=True)
+    ]
+
+
+class _Side:
+    """One of the networks, as refinement sees it."""
+
+    def __init__(self, topology: Topology) -> None:
+        self.topology = topology
+        self.classes = np.array([mixed(np.uint64(kind)) for kind in link_kinds(topology)], np.uint64)
+
+    @property
+    def start(self) -> UInt64Array:
+        """The colours that nodes have by what they are."""
+        return np.array([mixed(np.uint64(kind)) for kind in node_kinds(self.topology)], np.uint64)
+
+
+class _Search:
+    """A depth-first search for the images of the nodes that are individualized in the first network."""
+
+    def __init__(self, one: Topology, other: Topology, effort: int) -> None:
+        self.one, self.other, self.effort = _Side(one), _Side(other), effort
+
+    def found(self) -> Int32Array | None:
+        """Return an isomorphism, None if there is none."""
+        mine, theirs = (self._refined(side, side.start) for side in (self.one, self.other))
+        if not np.array_equal(np.sort(mine), np.sort(theirs)):
+            return None
+        pending: list[Iterator[tuple[UInt64Array, UInt64Array]]] = [iter([(mine, theirs)])]
+        while pending:
+            colours = next(pending[-1], None)
+            if colours is None:
+                pending.pop()
+                continue
+            mine, theirs = colours
+            if len(np.unique(mine)) < len(mine):
+                pending.append(self._branches(mine, theirs, len(pending)))
+                continue
+            nodes = np.empty(len(mine), dtype=np.int32)
+            nodes[np.argsort(mine)] = np.argsort(theirs)
+            if link_bijection(self.one.topology, self.other.topology, nodes) is not None:
+                return frozen(nodes, np.int32)
+        return None
+
+    def _branches(
+        self, mine: UInt64Array, theirs: UInt64Array, depth: int
+    ) -> Iterator[tuple[UInt64Array, UInt64Array]]:
+        """Yield the colours after a node of one, and each possible image of it, got a colour of their own."""
+        values, counts = np.unique(mine, return_counts=True)
+        colour = values[np.argmin(np.where(counts > 1, counts, len(mine) + 1))]
+        node = int(np.flatnonzero(mine == colour)[0])
+        after = self._individualized(self.one, mine, node, depth)
+        profile = np.sort(after)
+        failed: set[int] = set()
+        for image in np.flatnonzero(theirs == colour).tolist():
+            if depth == 1 and failed and int(self._orbits[image]) in failed:
+                continue
+            mapped = self._individualized(self.other, theirs, image, depth)
+            if np.array_equal(np.sort(mapped), profile):
+                yield after, mapped
+            if depth == 1:
+                failed.add(int(self._orbits[image]))
+
+    @cached_property
+    def _orbits(self) -> Int64Array:
+        """The least node in the orbit of each, under known automorphisms of the other network."""
+        return automorphisms(self.other.topology, self.effort).node_orbits.astype(np.int64)
+
+    def _individualized(self, side: _Side, colours: UInt64Array, node: int, depth: int) -> UInt64Array:
+        marked = colours.copy()
+        marked[node] = mixed(np.uint64(_MARK + depth))
+        return self._refined(side, marked)
+
+    def _refined(self, side: _Side, colours: UInt64Array) -> UInt64Array:
+        if self.effort <= 0:
+            names = f"{self.one.topology.name} and {self.other.topology.name}"
+            raise NoSchedule(f"whether {names} are isomorphic was not found out with the effort allowed")
+        refined, rounds = refine(colours, side.topology.source, side.topology.target, side.classes)
+        self.effort -= (rounds + 1) * side.topology.num_links
+        return refined

@@ -1,0 +1,292 @@
+r"""The strength of a network: how many spanning trees its undirected capacities can pack.
+
+For capacities c of the edges of an undirected graph on n nodes, the strength is
+
+.. math::
+
+    \sigma = \min_P \frac{c(P)}{|P| - 1}
+
+over the partitions P of the nodes into two parts or more, c(P) being the capacity between parts. By
+Nash-Williams and Tutte (1961) spanning trees of total weight σ, and no more, fit the capacities.
+
+For a rate k the partition that minimizes c(P) - k |P| is found by a game of pebbles (Lee and Streinu's (k,
+k)-sparsity with capacities). Each node has k pebbles, and of a unit of an edge one end or the other pays a
+pebble. Nodes enter in turn. The newcomer v keeps its pebbles, and of its edge to an earlier node u as much is
+accepted as pebbles can be brought to u, a max-flow: where the other end takes over a payment, a pebble is
+free again. Accepted amounts c' so always keep
+
+.. math::
+
+    c'(E[S]) \le k (|S| - 1) \quad\text{for all sets S of nodes}, \qquad (1)
+
+E[S] being the edges within S. If less than c of an edge is accepted, the nodes from which u could have
+received a pebble have none left and pay for nothing but edges among themselves and to v: with v they make (1)
+an equality, they are *tight*. Tight sets with a node in common have a tight union. So at the end the largest
+ones are a partition P, all refusals are inside its parts, and Σ c' = c(P) + k (n - |P|), which is at most its
+value for any other partition by (1): P minimizes. If Σ c' = k (n - 1), σ ≥ k. The strength then is found by
+Dinkelbach's (Newton's) iteration from the partition into single nodes: the next rate is the ratio of the
+partition found. As rates fall these partitions only grow coarser (the principal sequence), so each starts
+from the last one's parts.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from topologies.errors import InputError
+from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, frozen
+from topologies.graphs.max_flow import arc_slots, push_flow
+
+_MOST_CAPACITY = INT64_MAX >> 2
+"""Of all scaled capacities and pebbles together."""
+
+
+class Graph(NamedTuple):
+    """An undirected graph with capacities: each pair of nodes at most once, ends[0] < ends[1].
+
+    Parameters
+    ----------
+    num_nodes
+        n.
+    ends
+        int32, shape (2, edges).
+    capacity
+        int64, shape (edges,), positive.
+    """
+
+    num_nodes: int
+    ends: Int32Array
+    capacity: Int64Array
+
+
+@dataclass(frozen=True, eq=False)
+class Strength:
+    """The strength of a graph and a partition that attains it.
+
+    Parameters
+    ----------
+    value
+        c(P) / (|P| - 1), exact.
+    part
+        int32, shape (nodes,): the part of each node; parts are numbered by their first node.
+    """
+
+    value: Fraction
+    part: Int32Array
+
+
+class Orientation(NamedTuple):
+    """Accepted amounts, and who pays for them.
+
+    Parameters
+    ----------
+    forward, backward
+        int64, shape (edges,): what ends[1], and what ends[0] pays.
+    free
+        int64, shape (nodes,): pebbles left.
+    tight
+        int32, shape (nodes,): the least node of each one's largest tight set.
+    """
+
+    forward: Int64Array
+    backward: Int64Array
+    free: Int64Array
+    tight: Int32Array
+
+
+def undirected(num_nodes: int, tails: npt.ArrayLike, heads: npt.ArrayLike, capacity: npt.ArrayLike) -> Graph:
+    """Return the graph in which each pair's arcs, of both directions, add up to one edge.
+
+    Examples
+    --------
+    >>> undirected(3, [0, 1, 2, 0], [1, 0, 0, 2], [1, 2, 3, 4])
+    Graph(num_nodes=3, ends=array([[0, 0], [1, 2]], dtype=int32), capacity=array([3, 7]))
+    """
+    one, other = np.asarray(tails, dtype=np.int64), np.asarray(heads, dtype=np.int64)
+    apart = one != other
+    one, other, amounts = one[apart], other[apart], np.asarray(capacity, dtype=np.int64)[apart]
+    keys, place = np.unique(np.minimum(one, other) * num_nodes + np.maximum(one, other), return_inverse=True)
+    total = np.zeros(len(keys), dtype=np.int64)
+    np.add.at(total, place, amounts)
+    ends = np.stack(np.divmod(keys, num_nodes)).astype(np.int32)
+    return Graph(num_nodes, np.ascontiguousarray(ends[:, total > 0]), total[total > 0])
+
+
+def strength(graph: Graph) -> Strength:
+    """Return the strength of a connected graph of two nodes or more.
+
+    Raises
+    ------
+    InputError
+        If it has one node or is not connected, or if the capacities times the number of nodes do not fit 64
+        bits.
+
+    Examples
+    --------
+    >>> square = undirected(4, [0, 1, 2, 3, 0], [1, 2, 3, 0, 2], [1, 1, 1, 1, 9])
+    >>> strength(square)  # 0 and 2 hold together; three parts with 4 between them
+    Strength(value=Fraction(2, 1), part=array([0, 1, 0, 2], dtype=int32))
+    """
+    if graph.num_nodes < 2 or not connected(graph):
+        raise InputError("strength: the graph must have two nodes or more and be connected")
+    part = np.arange(graph.num_nodes, dtype=np.int32)
+    while True:
+        coarse = contracted(graph, part)
+        value = Fraction(int(coarse.capacity.sum()), coarse.num_nodes - 1)
+        finer = orient(coarse, value).tight
+        numbers = np.unique(finer, return_inverse=True)[1].astype(np.int32)
+        if numbers.max() + 1 in (1, coarse.num_nodes) or _ratio(coarse, numbers) == value:
+            return Strength(value, frozen(part, np.int32))
+        part = numbers[part]
+
+
+def contracted(graph: Graph, part: Int32Array) -> Graph:
+    """Return the graph whose nodes are the parts (numbered from 0 without gaps)."""
+    return undirected(int(part.max()) + 1, part[graph.ends[0]], part[graph.ends[1]], graph.capacity)
+
+
+def orient(graph: Graph, rate: Fraction, root: int | None = None) -> Orientation:
+    """Play the game at this rate.
+
+    Parameters
+    ----------
+    graph
+        Connected.
+    rate
+        k. Amounts and pebbles are in units of 1/q, q being its denominator.
+    root
+        Where all free pebbles are brought in the end, if they are no more than k in all.
+
+    Returns
+    -------
+    Orientation
+        If it has accepted k (n - 1) in all, then trees of total weight k fit: in the network where each arc
+        into v carries what v pays for its edge, v takes in all of k but what it has free, and any set of
+        nodes takes in at least k less what is free inside.
+
+    Raises
+    ------
+    InputError
+        If the scaled capacities do not fit 64 bits.
+    """
+    scale, pebbles, n = rate.denominator, rate.numerator, graph.num_nodes
+    if int(graph.capacity.sum()) * scale + pebbles * n > _MOST_CAPACITY:
+        raise InputError(
+            f"strength: {n} nodes with capacities that add up to {int(graph.capacity.sum())} need more than "
+            "64 bits; give bandwidths a larger common divisor"
+        )
+    order = _nearest_first(graph)
+    rank = np.empty(n, dtype=np.int64)
+    rank[order] = np.arange(n)
+    new = rank[graph.ends].argmax(axis=0)
+    edges = np.arange(len(new))
+    later, earlier = graph.ends[new, edges], graph.ends[1 - new, edges]
+    turn = np.lexsort((rank[earlier], rank[later]))
+    paid, free, tight = _play(
+        n, later, earlier, graph.capacity * scale, pebbles, turn, -1 if root is None else root
+    )
+    forward, backward = np.where(new == 1, paid, paid[::-1])
+    return Orientation(forward, backward, free, tight)
+
+
+def _nearest_first(graph: Graph) -> Int64Array:
+    """Return the nodes by hops from the first, so that what is added is next to what is there."""
+    tails, heads = np.concatenate([graph.ends, graph.ends[::-1]], axis=1)
+    by_tail = np.argsort(tails, kind="stable")
+    first = np.searchsorted(tails[by_tail], np.arange(graph.num_nodes + 1)).tolist()
+    other, seen = heads[by_tail].tolist(), [False] * graph.num_nodes
+    seen[0] = True
+    queue, order = deque([0]), []
+    while queue:
+        node = queue.popleft()
+        order.append(node)
+        for after in other[first[node] : first[node + 1]]:
+            if not seen[after]:
+                seen[after] = True
+                queue.append(after)
+    return np.array(order, dtype=np.int64)
+
+
+def connected(graph: Graph) -> bool:
+    """Return whether all nodes hold together."""
+    return len(_nearest_first(graph)) == graph.num_nodes
+
+
+def _ratio(graph: Graph, part: Int32Array) -> Fraction:
+    between: BoolArray = part[graph.ends[0]] != part[graph.ends[1]]
+    return Fraction(int(graph.capacity[between].sum()), int(part.max()))
+
+
+@njit(cache=True)
+def _play(
+    n: int,
+    later: Int32Array,
+    earlier: Int32Array,
+    capacity: Int64Array,
+    pebbles: int,
+    turn: Int64Array,
+    root: int,
+) -> tuple[Int64Array, Int64Array, Int32Array]:
+    """Return what (later, earlier) ends pay, free pebbles and tight sets; invariant: (1), and each node's k.
+
+    Node n hands out free pebbles: its arc to a node carries what is free there. An arc w -> u of an edge
+    carries what u pays, for a pebble of w can take that over.
+    """
+    edges = len(turn)
+    hub = np.full(n, n, dtype=np.int32)
+    nodes = np.arange(n).astype(np.int32)
+    first, other, twin, slot = arc_slots(
+        np.concatenate((later, hub)), np.concatenate((earlier, nodes)), n + 1
+    )
+    residual = np.zeros(len(other), dtype=np.int64)
+    sources = np.zeros(n + 1, dtype=np.bool_)
+    sources[n] = True
+    level = np.empty(n + 1, dtype=np.int32)
+    tight = np.arange(n).astype(np.int32)
+    before = -1
+    residual[slot[edges + earlier[turn[0]]]] = pebbles
+    for edge in turn:
+        new, old = later[edge], earlier[edge]
+        if new != before:
+            if before >= 0:
+                residual[slot[edges + before]] = pebbles
+            before = new
+        if tight[new] == tight[old]:
+            continue
+        amount = push_flow(first, other, twin, residual, sources, level, old, capacity[edge])
+        residual[slot[edge]] += amount
+        if amount < capacity[edge]:
+            _unite(tight, level, new)
+    residual[slot[edges + before]] = pebbles
+    if root >= 0:
+        found = push_flow(first, other, twin, residual, sources, level, root, pebbles)
+        residual[slot[edges + root]] += found
+    paid = np.empty((2, edges), dtype=np.int64)
+    for edge in range(edges):
+        paid[0, edge] = residual[twin[slot[edge]]]
+        paid[1, edge] = residual[slot[edge]]
+    return paid, residual[slot[edges:]], tight
+
+
+@njit(cache=True)
+def _unite(tight: Int32Array, level: Int32Array, new: int) -> None:
+    """Unite the tight sets of all nodes that have a level, and that of `new`."""
+    n = len(tight)
+    met = np.zeros(n, dtype=np.bool_)
+    met[tight[new]] = True
+    for node in range(n):
+        if level[node] >= 0:
+            met[tight[node]] = True
+    least = -1
+    for node in range(n):
+        if met[tight[node]]:
+            if least < 0:
+                least = node
+            tight[node] = least

@@ -1,0 +1,449 @@
+"""Permutations of a network's nodes: which are automorphisms, what they do to the links, their orbits."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from topologies.exact import Int32Array, Int64Array, IntArray, frozen
+from topologies.topology import Topology
+
+
+def node_kinds(topology: Topology) -> Int64Array:
+    """Return what each node is, int64 (nodes,): 0 for a rank, 4 to 7 for a switch by what it can do."""
+    kinds = np.zeros(topology.num_nodes, dtype=np.int64)
+    kinds[topology.num_ranks :] = 4
+    kinds[list(topology.multicast)] += 1
+    kinds[list(topology.aggregate)] += 2
+    return kinds
+
+
+def link_kinds(topology: Topology) -> Int64Array:
+    """Return a number for each link, int64 (links,), equal where bandwidth and α are equal.
+
+    Numbers go by value, so that they are the same whatever the order of the links.
+    """
+    values = np.stack([topology.bandwidth.numerators, topology.alpha.numerators])
+    return np.unique(values, axis=1, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+def link_permutation(topology: Topology, nodes: IntArray) -> Int32Array | None:
+    """Return where a permutation of the nodes takes each link, or None if it is no automorphism.
+
+    Parameters
+    ----------
+    topology
+        The network.
+    nodes
+        Integers, shape (nodes,): node v goes to nodes[v].
+
+    Returns
+    -------
+    int32, shape (links,), or None
+        Equal parallel links are matched in order.
+    """
+    if not np.array_equal(np.sort(nodes), np.arange(topology.num_nodes)):
+        return None
+    node_kind, kinds = node_kinds(topology), link_kinds(topology)
+    if not np.array_equal(node_kind[nodes], node_kind):
+        return None
+    ends = np.stack([kinds, topology.target, topology.source])
+    images = np.stack([kinds, nodes[topology.target], nodes[topology.source]])
+    order, image_order = np.lexsort(ends), np.lexsort(images)
+    if not np.array_equal(ends[:, order], images[:, image_order]):
+        return None
+    links = np.empty(topology.num_links, dtype=np.int32)
+    links[image_order] = order
+    return links
+
+
+def twin_permutation(topology: Topology) -> Int32Array:
+    """Return, for each link, the first of those parallel and equal to it, int32 (links,)."""
+    ends = np.stack([link_kinds(topology), topology.target, topology.source])
+    _, first, inverse = np.unique(ends, axis=1, return_index=True, return_inverse=True)
+    return first[inverse.reshape(-1)].astype(np.int32)
+
+
+def orbits_of(maps: IntArray, size: int) -> Int32Array:
+    """Return the least member of the class of each of 0..size-1, int32 (size,).
+
+    Classes are the finest in which i and maps[g, i] are together for all g; for permutations, the orbits.
+
+    Examples
+    --------
+    >>> orbits_of(np.array([[1, 0, 2, 3], [0, 1, 3, 2]]), 4).tolist()
+    [0, 0, 2, 2]
+    """
+    here, there = np.tile(np.arange(size), len(maps)), np.asarray(maps).reshape(-1)
+    joined = coo_array((np.ones(len(here), dtype=np.int8), (here, there)), shape=(size, size))
+    count, labels = connected_components(joined, directed=False)
+    least = np.full(count, size, dtype=np.int32)
+    np.minimum.at(least, labels, np.arange(size, dtype=np.int32))
+    return least[labels]
+
+
+_GRID = re.compile(r"(?:torus|mesh):([0-9]+(?:x[0-9]+)*)(?:\?.*)?")
+_POWER = re.compile(r"(hypercube|hamming):([0-9]+)(?:,([0-9]+))?(?:\?.*)?")
+
+
+def likely_symmetries(topology: Topology) -> Iterator[Int64Array]:
+    """Yield permutations of the nodes, int64 (nodes,), that may be automorphisms."""
+    if topology.num_switches:
+        return
+    lengths = _lengths(topology)
+    yield from _grid_symmetries(lengths)
+    if len(lengths) == 1:
+        yield from _multipliers(topology)
+
+
+def _lengths(topology: Topology) -> tuple[int, ...]:
+    """Return the dimensions that the name tells, if the ranks fill them; else N alone."""
+    grid, power = _GRID.fullmatch(topology.name), _POWER.fullmatch(topology.name)
+    lengths: tuple[int, ...] = ()
+    if grid:
+        lengths = tuple(int(length) for length in grid[1].split("x"))
+    elif power:
+        lengths = (int(power[3] or 2),) * int(power[2])
+    return lengths if math.prod(lengths) == topology.num_ranks else (topology.num_ranks,)
+
+
+def _grid_symmetries(lengths: tuple[int, ...]) -> Iterator[Int64Array]:
+    nodes = np.arange(math.prod(lengths), dtype=np.int64).reshape(lengths)
+    for axis in range(len(lengths)):
+        yield np.roll(nodes, -1, axis).reshape(-1)
+    for axis in range(len(lengths)):
+        yield np.flip(nodes, axis).reshape(-1)
+    for axis in range(1, len(lengths)):
+        if lengths[axis] == lengths[axis - 1]:
+            yield np.swapaxes(nodes, axis - 1, axis).reshape(-1)
+
+
+def _multipliers(topology: Topology) -> Iterator[Int64Array]:
+    """Yield u -> m u with m = b / a modulo N for neighbours a, b of rank 0, a the first invertible one."""
+    N = topology.num_ranks
+    neighbours = np.unique(topology.target[topology.source == 0]).tolist()
+    units = [a for a in neighbours if math.gcd(a, N) == 1]
+    for b in neighbours if units else ():
+        factor = b * pow(units[0], -1, N) % N
+        if math.gcd(factor, N) == 1:
+            yield np.arange(N, dtype=np.int64) * factor % N
+
+
+UInt64Array = npt.NDArray[np.uint64]
+
+_OUT = np.uint64(0x9E3779B97F4A7C15)
+_IN = np.uint64(0xC2B2AE3D27D4EB4F)
+_FIRST = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND = np.uint64(0x94D049BB133111EB)
+
+
+@njit(cache=True)
+def mixed(value: np.uint64) -> np.uint64:
+    """Scramble 64 bits (the finalizer of splitmix64; a bijection)."""
+    value = (value ^ (value >> np.uint64(30))) * _FIRST
+    value = (value ^ (value >> np.uint64(27))) * _SECOND
+    return value ^ (value >> np.uint64(31))
+
+
+@njit(cache=True)
+def refine(
+    colours: UInt64Array, source: Int32Array, target: Int32Array, classes: UInt64Array
+) -> tuple[UInt64Array, int]:
+    """Refine until a round finds no new class; return the colours and the rounds.
+
+    The number of rounds depends on the network up to isomorphism alone, so that the colours of two isomorphic
+    coloured networks are equal as multisets.
+    """
+    distinct, rounds = _distinct(colours), 0
+    while distinct < len(colours):
+        refined = _round(colours, source, target, classes)
+        rounds += 1
+        found = _distinct(refined)
+        colours = refined
+        if found <= distinct:
+            break
+        distinct = found
+    return colours, rounds
+
+
+@njit(cache=True)
+def _round(colours: UInt64Array, source: Int32Array, target: Int32Array, classes: UInt64Array) -> UInt64Array:
+    """Sum the hashes of what each node sees; a sum forgets the order, as a multiset does."""
+    seen = np.zeros(len(colours), np.uint64)
+    for link in range(len(source)):
+        u, v = source[link], target[link]
+        seen[u] += mixed((colours[v] ^ classes[link]) + _OUT)
+        seen[v] += mixed((colours[u] ^ classes[link]) + _IN)
+    for node in range(len(colours)):
+        seen[node] = mixed(seen[node] + mixed(colours[node]))
+    return seen
+
+
+@njit(cache=True)
+def _distinct(colours: UInt64Array) -> int:
+    ordered = np.sort(colours)
+    count = 1
+    for i in range(1, len(ordered)):
+        if ordered[i] != ordered[i - 1]:
+            count += 1
+    return count
+
+
+_LONGEST_BASE = 256
+"""Nodes individualized at most; a network that needs more is very symmetric (and the search recursive)."""
+
+_MARK = 1 << 32
+"""What is hashed for the colour of the first node individualized; the next ones count on."""
+
+
+@dataclass(frozen=True)
+class _Level:
+    """A node of the base: the colours before it is individualized, its cell there, and the colours after."""
+
+    node: int
+    cell: Int64Array
+    colour: np.uint64
+    after: UInt64Array
+    profile: UInt64Array
+
+
+@dataclass
+class AutomorphismSearch:
+    """The search and what it has found.
+
+    Parameters
+    ----------
+    topology
+        The network.
+    effort
+        How many links refinements may look at.
+    """
+
+    topology: Topology
+    effort: int
+    nodes: list[Int32Array] = field(default_factory=list)
+    links: list[Int32Array] = field(default_factory=list)
+    _classes: UInt64Array = field(init=False)
+    _root: UInt64Array = field(init=False)
+    _least: tuple[int, int] = field(init=False)
+
+    def offer(self, permutations: Iterable[IntArray]) -> None:
+        """Keep those of the permutations that are automorphisms."""
+        for permutation in permutations:
+            self._keep(permutation)
+
+    def run(self) -> None:
+        """Search until every orbit is as large as its colour class, all is tried, or the effort is spent."""
+        self._classes = np.array([mixed(np.uint64(kind)) for kind in link_kinds(self.topology)], np.uint64)
+        kinds = np.array([mixed(np.uint64(kind)) for kind in node_kinds(self.topology)], np.uint64)
+        self._root = self._refined(kinds)
+        self._least = self._fewest_orbits(self._root)
+        base = [] if self._complete() else self._base(self._root)
+        for depth in range(len(base)):
+            if not self._complete():
+                self._images_at(base, depth)
+
+    def _keep(self, permutation: IntArray) -> bool:
+        links = link_permutation(self.topology, permutation)
+        if links is None:
+            return False
+        if np.array_equal(permutation, np.arange(len(permutation))):
+            return True
+        self.nodes.append(permutation.astype(np.int32))
+        self.links.append(links)
+        return True
+
+    def _refined(self, colours: UInt64Array) -> UInt64Array:
+        refined, rounds = refine(colours, self.topology.source, self.topology.target, self._classes)
+        self.effort -= (rounds + 1) * self.topology.num_links
+        return refined
+
+    def _individualized(self, colours: UInt64Array, node: int, depth: int) -> UInt64Array:
+        marked = colours.copy()
+        marked[node] = mixed(np.uint64(_MARK + depth))
+        return self._refined(marked)
+
+    def _fewest_orbits(self, colours: UInt64Array) -> tuple[int, int]:
+        """Return how many orbits of nodes and of links there are at least: those that colours tell apart."""
+        ends = np.stack([colours[self.topology.source], colours[self.topology.target], self._classes])
+        return len(np.unique(colours)), np.unique(ends, axis=1).shape[1]
+
+    def _complete(self) -> bool:
+        if not self.nodes:
+            return False
+        sizes = ((self.nodes, self.topology.num_nodes), (self.links, self.topology.num_links))
+        found = [len(np.unique(orbits_of(np.array(maps), size))) for maps, size in sizes]
+        return found[0] <= self._least[0] and found[1] <= self._least[1]
+
+    def _base(self, colours: UInt64Array) -> list[_Level]:
+        """Return the levels of a base, always individualizing in the smallest class of several nodes."""
+        levels: list[_Level] = []
+        while self.effort > 0 and len(levels) < _LONGEST_BASE:
+            values, counts = np.unique(colours, return_counts=True)
+            if len(values) == len(colours):
+                break
+            colour = values[np.argmin(np.where(counts > 1, counts, len(colours) + 1))]
+            cell = np.flatnonzero(colours == colour)
+            node = int(cell[0])
+            after = self._individualized(colours, node, len(levels))
+            levels.append(_Level(node, cell, colour, after, np.sort(after)))
+            colours = after
+        return levels
+
+    def _images_at(self, base: list[_Level], depth: int) -> None:
+        """Find an automorphism to each orbit in the cell of base node `depth` that fixes the ones before."""
+        level, tried = base[depth], set()
+        fixed = [earlier.node for earlier in base[:depth]]
+        before = base[depth - 1].after if depth else self._root
+        orbits = self._orbits_fixing(fixed)
+        for image in level.cell[1:].tolist():
+            if orbits[image] == orbits[level.node] or int(orbits[image]) in tried:
+                continue
+            if self.effort <= 0:
+                return
+            if next(self._completions(base, depth, before, image), None) is None:
+                tried.add(int(orbits[image]))
+                continue
+            if self._complete():
+                return
+            orbits = self._orbits_fixing(fixed)
+
+    def _orbits_fixing(self, fixed: list[int]) -> Int32Array:
+        kept = [nodes for nodes in self.nodes if np.array_equal(nodes[fixed], fixed)]
+        return orbits_of(np.array(kept, dtype=np.int32), self.topology.num_nodes)
+
+    def _completions(
+        self, base: list[_Level], depth: int, colours: UInt64Array, image: int
+    ) -> Iterator[Int32Array]:
+        """Yield automorphisms in which base node `depth` goes to `image`, given the images before."""
+        if self.effort <= 0:
+            return
+        after = self._individualized(colours, image, depth)
+        if not np.array_equal(np.sort(after), base[depth].profile):
+            return
+        if depth + 1 == len(base):
+            permutation = np.empty(len(after), dtype=np.int32)
+            permutation[np.argsort(base[depth].after)] = np.argsort(after)
+            if self._keep(permutation):
+                yield permutation
+            return
+        for following in np.flatnonzero(after == base[depth + 1].colour).tolist():
+            yield from self._completions(base, depth + 1, after, following)
+
+
+DEFAULT_EFFORT = 10**9
+"""Links that a search may look at (a few seconds)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """A group of automorphisms by generators.
+
+    Parameters
+    ----------
+    topology
+        The network.
+    nodes
+        int32, shape (generators, nodes): node v goes to nodes[g, v].
+    links
+        int32, shape (generators, links): link e goes to links[g, e].
+    """
+
+    topology: Topology
+    nodes: Int32Array
+    links: Int32Array
+
+    @cached_property
+    def node_orbits(self) -> Int32Array:
+        """int32 (nodes,): the least node in the orbit of each."""
+        return orbits_of(self.nodes, self.topology.num_nodes)
+
+    @cached_property
+    def link_orbits(self) -> Int32Array:
+        """int32 (links,): the least link in the orbit of each; equal parallel links are in one orbit."""
+        twins = twin_permutation(self.topology)
+        return orbits_of(np.vstack([self.links, twins[None, :]]), self.topology.num_links)
+
+    @property
+    def is_vertex_transitive(self) -> bool:
+        """Whether all ranks are in one orbit."""
+        return not self.node_orbits[: self.topology.num_ranks].any()
+
+    def elements(self, most: int) -> tuple[Int32Array, Int32Array] | None:
+        """Return all elements, as node and link permutations, or None if they are more than `most`.
+
+        Equal parallel links are matched in order.
+        """
+        nodes = [np.arange(self.topology.num_nodes, dtype=np.int32)]
+        links = [np.arange(self.topology.num_links, dtype=np.int32)]
+        known = {nodes[0].tobytes()}
+        for index in itertools.count():
+            if index == len(nodes):
+                return np.array(nodes), np.array(links)
+            for generator, on_links in zip(self.nodes, self.links, strict=True):
+                product = generator[nodes[index]]
+                if product.tobytes() not in known:
+                    known.add(product.tobytes())
+                    nodes.append(product)
+                    links.append(on_links[links[index]])
+            if len(nodes) > most:
+                return None
+        return None
+
+    def limited(self, most: int) -> Group:
+        """Return a subgroup of at most `most` elements, by the first generators that keep it so."""
+        group = Group(self.topology, self.nodes[:0], self.links[:0])
+        for index in range(len(self.nodes)):
+            nodes = np.vstack([group.nodes, self.nodes[index : index + 1]])
+            links = np.vstack([group.links, self.links[index : index + 1]])
+            larger = Group(self.topology, frozen(nodes, np.int32), frozen(links, np.int32))
+            group = larger if larger.elements(most) else group
+        return group
+
+    def preserving(self, matrix: npt.NDArray[Any]) -> Group:
+        """Return the generators under which a matrix over the ranks stays as it is, shape (N, N)."""
+        ranks = self.topology.num_ranks
+        kept = [
+            index
+            for index, nodes in enumerate(self.nodes)
+            if np.array_equal(matrix[np.ix_(nodes[:ranks], nodes[:ranks])], matrix)
+        ]
+        return Group(self.topology, frozen(self.nodes[kept], np.int32), frozen(self.links[kept], np.int32))
+
+
+def automorphisms(topology: Topology, effort: int = DEFAULT_EFFORT) -> Group:
+    """Return a group of automorphisms: of all of them, as far as `effort` goes.
+
+    The symmetries that the families are known for (shifts, reflections, exchanged dimensions, multipliers)
+    are tried first, and kept where the network has them.
+
+    Parameters
+    ----------
+    topology
+        The network.
+    effort
+        How many links the search may look at; 0: the families' symmetries only.
+
+    Examples
+    --------
+    >>> from topologies.families import mesh
+    >>> automorphisms(mesh(2, 3)).node_orbits.tolist()
+    [0, 1, 0, 0, 1, 0]
+    """
+    search = AutomorphismSearch(topology, effort)
+    search.offer(likely_symmetries(topology))
+    search.run()
+    nodes = np.array(search.nodes, dtype=np.int32).reshape(-1, topology.num_nodes)
+    links = np.array(search.links, dtype=np.int32).reshape(-1, topology.num_links)
+    return Group(topology, frozen(nodes, np.int32), frozen(links, np.int32))

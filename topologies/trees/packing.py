@@ -1,0 +1,253 @@
+r"""Spanning out-trees within capacities: Algorithm 4 (dissertation B.5.3, after Bérczi and Frank), exact.
+
+A row is a bundle of m_i alike out-trees that have reached the ranks R_i so far. All rows can be completed
+within the capacities g left if and only if every proper set S of ranks lets enough out (Theorem 29):
+
+.. math::
+
+    g(S, \bar S) \ge p(S) = \sum \{m_i : R_i \subseteq S\}.                   \qquad (B.2)
+
+Row 1 grows by an arc (x, y) out of R_1. Among its trees at most
+
+.. math::
+
+    \mu = \min\{g(x, y),\; m_1,\; F - \sum_{i \ne 1} m_i\}                    \qquad (B.4)
+
+can take it, F being a max-flow from x to y in which x also feeds a node s_i by m_i for each other row, and
+s_i feeds every rank of R_i (Theorem 32). If μ < m_1, the row splits: μ trees take the arc, the others stay
+behind as a new row. Complete rows drop out of the sums, since no proper S contains all ranks.
+
+Two facts save flows. While a row grows, its μ of an arc never rises (R_1 ⊄ S holds for more sets S, and g
+only falls), so an arc with μ = 0 is out for this row and for those that split off it. And the minimum cut S
+that showed it keeps every other arc from S to its complement at 0 as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from topologies.errors import InputError
+from topologies.exact import BoolArray, Int32Array, Int64Array
+from topologies.graphs.max_flow import arc_slots, push_flow
+from topologies.trees.forest import Forest, LogicalNetwork
+from topologies.trees.tree_counts import sustains, trees_by_root
+
+
+def pack_trees(network: LogicalNetwork, k: int, weights: Iterable[Fraction | int] | None = None) -> Forest:
+    """Return k spanning out-trees from every rank within the capacities (k·w_r from rank r, with weights).
+
+    Parameters
+    ----------
+    network
+        Ranks and arcs; the capacities of a pair's arcs add up.
+    k, weights
+        Trees by root, see `topologies.trees.tree_counts.trees_by_root`.
+
+    Returns
+    -------
+    Forest
+        Sorted by root.
+
+    Raises
+    ------
+    InputError
+        If there are no such trees.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> ring = LogicalNetwork(3, [0, 1, 2], [1, 2, 0], [2, 2, 2], [0, 1, 2, 3], [0, 1, 2])
+    >>> pack_trees(ring, 1).parent.tolist()
+    [[-1, 0, 1], [2, -1, 1], [2, 0, -1]]
+    """
+    return pack_counts(network, trees_by_root(network.num_ranks, k, weights))
+
+
+def pack_counts(network: LogicalNetwork, trees: npt.ArrayLike) -> Forest:
+    """Return `trees`[r] spanning out-trees from each rank r; else as `pack_trees`.
+
+    Parameters
+    ----------
+    network
+        Ranks and arcs.
+    trees
+        Non-negative, shape (ranks,).
+
+    Raises
+    ------
+    InputError
+        If there are no such trees.
+    """
+    counts = np.asarray(trees, dtype=np.int64)
+    tails, heads, capacity = pair_capacities(network)
+    if not sustains(network.num_ranks, tails, heads, capacity, counts):
+        raise InputError(
+            f"tree packing: {int(counts.sum())} spanning trees do not fit the capacities; "
+            "1/x* and k must be those of this network"
+        )
+    packing = _Packing(network.num_ranks, tails, heads, capacity.copy(), counts.copy())
+    for root in np.flatnonzero(counts).tolist():
+        packing.complete(root)
+    return packing.forest()
+
+
+def pair_capacities(network: LogicalNetwork) -> tuple[Int32Array, Int32Array, Int64Array]:
+    """Return tails, heads and total capacity of the pairs that arcs join, sorted by tail and head."""
+    keys = network.tails.astype(np.int64) * network.num_ranks + network.heads
+    pairs, place = np.unique(keys, return_inverse=True)
+    totals = np.zeros(len(pairs), dtype=np.int64)
+    np.add.at(totals, place, network.capacity)
+    tails, heads = np.divmod(pairs, network.num_ranks)
+    return tails.astype(np.int32), heads.astype(np.int32), totals
+
+
+@dataclass(eq=False)
+class _Row:
+    """Alike trees on their way: R_1 are the ranks with a height."""
+
+    root: int
+    weight: int
+    parent: Int32Array
+    height: Int32Array  # hops from the root, -1 where not reached
+    dead: BoolArray  # arcs with μ = 0
+
+
+class _Packing:
+    """The capacities left, the rows that wait and those that are complete."""
+
+    def __init__(
+        self, num_ranks: int, tails: Int32Array, heads: Int32Array, capacity: Int64Array, counts: Int64Array
+    ) -> None:
+        self.num_ranks = num_ranks
+        self.tails, self.heads, self.capacity = tails, heads, capacity
+        self.fresh = counts  # m of the roots not yet begun, whose R is the root alone
+        self.waiting: list[_Row] = []
+        self.rows: list[_Row] = []
+
+    def complete(self, root: int) -> None:
+        """Grow all trees of a root, the row that split off last first."""
+        self.waiting.append(self._begin(root))
+        while self.waiting:
+            row = self.waiting.pop()
+            self._grow(row)
+            self.rows.append(row)
+
+    def _begin(self, root: int) -> _Row:
+        parent = np.full(self.num_ranks, -1, dtype=np.int32)
+        height = np.full(self.num_ranks, -1, dtype=np.int32)
+        height[root] = 0
+        row = _Row(root, int(self.fresh[root]), parent, height, np.zeros(len(self.tails), dtype=np.bool_))
+        self.fresh[root] = 0
+        return row
+
+    def _grow(self, row: _Row) -> None:
+        """Let a row reach all ranks; what splits off waits."""
+        while (row.height < 0).any():
+            arrays = (self.tails, self.heads, self.capacity, *self._others())
+            amount, arc = _extend(*arrays, row.weight, row.parent, row.height, row.dead)
+            if arc < 0:
+                raise InputError("tree packing: no arc is left that a tree could take")
+            if amount < row.weight:
+                state = (row.parent.copy(), row.height.copy(), row.dead.copy())
+                self.waiting.append(_Row(row.root, row.weight - int(amount), *state))
+                row.weight = int(amount)
+            _take(self.tails, self.heads, self.capacity, row.weight, row.parent, row.height, arc)
+
+    def _others(self) -> tuple[Int32Array, Int32Array, Int64Array]:
+        """Return the arcs of s and the s_i: from node `num_ranks` to roots, and to and from later nodes."""
+        roots = np.flatnonzero(self.fresh)
+        tails, heads = [np.full(len(roots), self.num_ranks)], [roots]
+        capacity = [self.fresh[roots]]
+        for number, row in enumerate(self.waiting, start=self.num_ranks + 1):
+            reached = np.flatnonzero(row.height >= 0)
+            tails += [np.array([self.num_ranks]), np.full(len(reached), number)]
+            heads += [np.array([number]), reached]
+            capacity += [np.array([row.weight]), np.full(len(reached), row.weight)]
+        ends = [np.concatenate(part).astype(np.int32) for part in (tails, heads)]
+        return ends[0], ends[1], np.concatenate(capacity).astype(np.int64)
+
+    def forest(self) -> Forest:
+        rows = sorted(self.rows, key=lambda row: (row.root, int(row.height.max())))
+        return Forest(
+            root=np.array([row.root for row in rows], dtype=np.int32),
+            weight=np.array([row.weight for row in rows], dtype=np.int64),
+            parent=np.array([row.parent for row in rows], dtype=np.int32).reshape(-1, self.num_ranks),
+        )
+
+
+@njit(cache=True)
+def _take(tails, heads, capacity, weight, parent, height, arc):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+    """Let a row take an arc."""
+    capacity[arc] -= weight
+    parent[heads[arc]] = tails[arc]
+    height[heads[arc]] = height[tails[arc]] + 1
+
+
+@njit(cache=True)
+def _candidate(tails, heads, capacity, weight, height, dead):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+    """Return the arc to try next: the one that reaches lowest, then the one with most capacity left; or -1.
+
+    Any order is valid. An arc too narrow for all of the row's trees counts as a hop more: it would split the
+    row, and narrow arcs (InfiniBand) are best left to trees that need them.
+    """
+    best, low, wide = -1, 0, 0
+    for arc in range(len(tails)):
+        hops, width = height[tails[arc]], capacity[arc]
+        if hops < 0 or height[heads[arc]] >= 0 or dead[arc] or width == 0:
+            continue
+        hops += width < weight
+        if best < 0 or hops < low or (hops == low and width > wide):
+            best, low, wide = arc, hops, width
+    return best
+
+
+@njit(cache=True)
+def _flow(slots, capacity, more, residual, sources, level, tail, head, limit):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+    """Return a max-flow into `head` from s and `tail`, at most `limit`."""
+    first, other, twin, forward = slots
+    residual[:] = 0
+    for arc in range(len(capacity)):
+        residual[forward[arc]] = capacity[arc]
+    for arc in range(len(more)):
+        residual[forward[len(capacity) + arc]] = more[arc]
+    sources[tail] = True
+    flow = push_flow(first, other, twin, residual, sources, level, head, limit)
+    sources[tail] = False
+    return flow
+
+
+@njit(cache=True)
+def _extend(tails, heads, capacity, more_tails, more_heads, more, weight, parent, height, dead):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+    """Grow a row while it needn't split; return how many trees may take the next arc, and that arc.
+
+    The row is still to take it, also if that completes the row; the arc is -1 if there is none.
+    """
+    ranks = len(height)
+    nodes = max(ranks, more_tails.max()) + 1 if len(more_tails) else ranks + 1
+    slots = arc_slots(np.concatenate((tails, more_tails)), np.concatenate((heads, more_heads)), nodes)
+    residual = np.empty(len(slots[1]), dtype=np.int64)
+    level = np.empty(nodes, dtype=np.int32)
+    sources = np.zeros(nodes, dtype=np.bool_)
+    sources[ranks] = True
+    rest, missing = more[more_tails == ranks].sum(), (height < 0).sum()
+    while True:
+        arc = _candidate(tails, heads, capacity, weight, height, dead)
+        if arc < 0:
+            return 0, arc
+        most = min(capacity[arc], weight)
+        tail, head = tails[arc], heads[arc]
+        flow = _flow(slots, capacity, more, residual, sources, level, tail, head, rest + most)
+        amount = min(most, flow - rest)
+        if amount <= 0:
+            dead |= (level[tails] < 0) & (level[heads] >= 0)
+        elif amount < weight or missing == 1:
+            return amount, arc
+        else:
+            _take(tails, heads, capacity, weight, parent, height, arc)
+            missing -= 1

@@ -1,0 +1,453 @@
+"""Groups of ranks that wide arcs join (boxes), and how trees over groups and trees inside them fit together.
+
+A tree over groups says from which group each other is entered; each entry takes a pair of ranks; and in each
+group a tree spreads from the rank that was entered. Trees that enter every group once are made this way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from scipy import sparse
+
+from topologies.exact import Int32Array, Int64Array
+from topologies.trees.forest import Forest, LogicalNetwork, heights
+from topologies.trees.packing import pair_capacities
+from topologies.trees.tree_counts import sustains, trees_by_root
+from topologies.trees.tree_local_search import Arcs, Rows, grow_widest, relieve
+
+_LEVELS = 12
+"""Thresholds of width tried for groups."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Nodes and the capacities between them, each pair once, sorted by head and tail."""
+
+    nodes: int
+    tails: Int32Array
+    heads: Int32Array
+    capacity: Int64Array
+
+    @classmethod
+    def of(cls, nodes: int, tails: Int32Array, heads: Int32Array, capacity: Int64Array) -> Pairs:
+        """Return the pairs with capacity, sorted."""
+        kept = np.flatnonzero(capacity > 0)
+        kept = kept[np.lexsort((tails[kept], heads[kept]))]
+        return cls(nodes, tails[kept], heads[kept], capacity[kept])
+
+    def divided(self, quantum: int) -> Pairs:
+        """Return how many batches of `quantum` trees each pair carries."""
+        return Pairs.of(self.nodes, self.tails, self.heads, self.capacity // quantum)
+
+    def arcs(self) -> Arcs:
+        """Return the pairs with the indices that kernels need."""
+        key = self.heads.astype(np.int64) * self.nodes + self.tails
+        turned = self.tails.astype(np.int64) * self.nodes + self.heads
+        place = np.searchsorted(key, turned)
+        found = np.append(key, -1)[place] == turned
+        out = np.argsort(turned, kind="stable")
+        ends = np.arange(self.nodes + 1)
+        return Arcs(
+            self.tails.astype(np.int32),
+            self.heads.astype(np.int32),
+            self.capacity.astype(np.int64),
+            np.searchsorted(self.heads, ends),
+            out.astype(np.int32),
+            np.searchsorted(self.tails[out], ends),
+            np.where(found, place, -1).astype(np.int32),
+        )
+
+    def least_height(self, trees: Int64Array) -> int:
+        """Return the largest distance from a root, in hops; -1 if some node can't be reached."""
+        ones = np.ones(len(self.tails))
+        graph = sparse.csr_matrix((ones, (self.tails, self.heads)), shape=(self.nodes, self.nodes))
+        hops = sparse.csgraph.shortest_path(graph, unweighted=True, indices=np.flatnonzero(trees))
+        return int(hops.max()) if np.isfinite(hops).all() else -1
+
+
+class Between(NamedTuple):
+    """Pairs that join groups: those from group g to h of n are first[g * n + h]:first[g * n + h + 1].
+
+    `left` is what capacity they have left.
+    """
+
+    tails: Int32Array
+    heads: Int32Array
+    left: Int64Array
+    first: Int64Array
+
+
+def groupings(pairs: Pairs) -> Iterator[Int64Array]:
+    """Yield labels of groups that arcs of at least some capacity join, the coarsest first."""
+    seen: set[bytes] = set()
+    widths = np.unique(pairs.capacity)
+    if not len(widths):
+        return
+    for width in widths[np.unique(np.linspace(0, len(widths) - 1, _LEVELS).astype(np.int64))]:
+        wide = pairs.capacity >= width
+        ones = np.ones(int(wide.sum()))
+        graph = sparse.coo_matrix((ones, (pairs.tails[wide], pairs.heads[wide])), shape=(pairs.nodes,) * 2)
+        groups, label = sparse.csgraph.connected_components(graph, directed=False)
+        if 1 < groups <= pairs.nodes // 2 and label.tobytes() not in seen:
+            seen.add(label.tobytes())
+            yield label.astype(np.int64)
+
+
+def contracted(pairs: Pairs, label: Int64Array) -> Pairs:
+    """Return the network of the groups."""
+    groups = int(label.max()) + 1
+    key = label[pairs.tails] * groups + label[pairs.heads]
+    capacity = np.zeros(groups * groups, dtype=np.int64)
+    np.add.at(capacity, key, pairs.capacity)
+    capacity[:: groups + 1] = 0
+    used = np.flatnonzero(capacity)
+    tails, heads = np.divmod(used, groups)
+    return Pairs.of(groups, tails.astype(np.int32), heads.astype(np.int32), capacity[used])
+
+
+def part(pairs: Pairs, nodes: Int64Array) -> Pairs:
+    """Return the network inside a group, its nodes numbered from 0."""
+    local = np.full(pairs.nodes, -1, dtype=np.int32)
+    local[nodes] = np.arange(len(nodes))
+    tails, heads = local[pairs.tails], local[pairs.heads]
+    kept = (tails >= 0) & (heads >= 0)
+    return Pairs.of(len(nodes), tails[kept], heads[kept], pairs.capacity[kept])
+
+
+def between(pairs: Pairs, label: Int64Array) -> Between:
+    """Return the pairs that join groups."""
+    groups = int(label.max()) + 1
+    key = label[pairs.tails] * groups + label[pairs.heads]
+    joining = np.flatnonzero(label[pairs.tails] != label[pairs.heads])
+    order = joining[np.lexsort((pairs.heads[joining], pairs.tails[joining], key[joining]))]
+    first = np.searchsorted(key[order], np.arange(groups * groups + 1))
+    return Between(pairs.tails[order], pairs.heads[order], pairs.capacity[order].copy(), first)
+
+
+@njit(cache=True)
+def enter(
+    pairs: Between, label: Int64Array, root: Int64Array, over: Int32Array, steps: Int64Array
+) -> tuple[Int32Array, Int32Array]:
+    """Choose, within what is left, the pair by which each tree enters each group; return its ends.
+
+    Both have shape (trees, groups); `over[steps[t]]` are the groups' parents in tree t. First the roots' own
+    pairs to other groups are given out, since they make the lowest trees; then, from the roots' groups on,
+    those of the ranks entered; then any.
+    """
+    groups = over.shape[1]
+    entry = np.full((len(root), groups), -1, dtype=np.int32)
+    sender = np.full((len(root), groups), -1, dtype=np.int32)
+    for own in (True, False):
+        for t in range(len(root)):
+            home = label[root[t]]
+            entry[t, home] = root[t]
+            for group in range(groups):
+                if not own or over[steps[t], group] == home:
+                    _enter_group(pairs, over[steps[t]], entry[t], sender[t], group, own)
+    return entry, sender
+
+
+@njit(cache=True)
+def _enter_group(
+    pairs: Between, over: Int32Array, entry: Int32Array, sender: Int32Array, group: int, own: bool
+) -> None:
+    """Enter a group, and before it those above it, by the sender's widest pair."""
+    while entry[group] < 0:
+        below = group
+        while entry[over[below]] < 0:
+            below = over[below]
+        above = over[below]
+        key = above * len(over) + below
+        best, best_own = -1, False
+        for a in range(pairs.first[key], pairs.first[key + 1]):
+            mine = pairs.tails[a] == entry[above]
+            better = (
+                best < 0 or (mine and not best_own) or (mine == best_own and pairs.left[a] > pairs.left[best])
+            )
+            if pairs.left[a] > 0 and (mine or not own) and better:
+                best, best_own = a, mine
+        if best < 0:
+            return
+        pairs.left[best] -= 1
+        entry[below], sender[below] = pairs.heads[best], pairs.tails[best]
+
+
+@njit(cache=True)
+def lay(
+    parent: Int32Array,
+    nodes: Int64Array,
+    inside: Int32Array,
+    rows: Int64Array,
+    entry: Int32Array,
+    sender: Int32Array,
+) -> None:
+    """Write a group's trees into the whole ones; `entry` receives from `sender`."""
+    for t in range(len(rows)):
+        for i in range(len(nodes)):
+            above = inside[rows[t], i]
+            if above >= 0:
+                parent[t, nodes[i]] = nodes[above]
+        parent[t, entry[t]] = sender[t]
+
+
+_MOST_ENTRIES = 1 << 25
+"""Trees times nodes; more is left to the exact algorithm."""
+
+_SMALL = 1 << 18
+"""Trees times nodes below which all quanta are tried."""
+
+_MOST_SEARCHED = 1 << 26
+"""Rows times nodes of a search."""
+
+_MOST_WORK = 1 << 35
+"""Rows times nodes times moves of a search."""
+
+_FEW_NODES = 32
+"""Networks of so few nodes are searched even where groups served."""
+
+_SEED = 0x9E3779B97F4A7C15
+_GROWN = 3
+_PATIENCE = 20_000
+_MOVES = 1_200_000
+"""Moves of a search; without progress it ends after some, and so does one try of it. Measured: 2-box MI250
+takes 900,000."""
+
+_EACH = 20
+"""Moves without progress for each row and node, after which a small search ends."""
+
+_TURN = 200_000
+_TRIES = ((11, 1.0), (15, 1.0), (15, 0.0), (20, 1.0))
+"""How many rows are added at most, in tenths of the arcs (a basic solution has one an arc, or fewer); and
+how much a tree that grows shuns what it would overload."""
+
+_HOPELESS = (5, 16)
+"""A search that leaves more than one part in so many of the excess is not tried again; if short, if long."""
+
+_LONG = 2 * _PATIENCE
+"""Moves."""
+
+_HIGHER = 4
+"""How far above the least height a search goes on before it gives up."""
+
+
+def grow_trees(
+    network: LogicalNetwork, k: int, weights: Iterable[Fraction | int] | None = None
+) -> Forest | None:
+    """Return spanning trees within the capacities, low ones, or None where none were found.
+
+    None says nothing about whether there are any: `packing.pack_trees` finds them if there are. The result is
+    the same for the same arguments.
+
+    Parameters
+    ----------
+    network
+        Ranks and arcs; the capacities of a pair's arcs add up.
+    k, weights
+        How many trees each rank roots, see `scaling.trees_by_root`.
+
+    Raises
+    ------
+    InputError
+        If k or the weights are wrong.
+
+    Examples
+    --------
+    >>> ring = LogicalNetwork(3, [0, 1, 2], [1, 2, 0], [2, 2, 2], [0, 1, 2, 3], [0, 1, 2])
+    >>> grow_trees(ring, 1).parent.tolist()
+    [[-1, 0, 1], [2, -1, 1], [2, 0, -1]]
+    """
+    trees = trees_by_root(network.num_ranks, k, weights)
+    tails, heads, capacity = pair_capacities(network)
+    units = _Grower().grow(Pairs.of(network.num_ranks, tails, heads, capacity), trees)
+    return None if units is None else _merged(units)
+
+
+@dataclass(frozen=True, eq=False)
+class _Units:
+    """Trees by root, of each root the lowest first: parent (rows, nodes), -1 at the root."""
+
+    root: Int64Array
+    parent: Int32Array
+    height: Int32Array
+    weight: Int64Array
+
+    @classmethod
+    def of(cls, root: Int64Array, parent: Int32Array, weight: Int64Array) -> _Units:
+        """Sort the trees; of each root the lowest come first."""
+        height = heights(Forest(root.astype(np.int32), weight, parent))
+        order = np.lexsort((height, root))
+        return cls(root[order], parent[order], height[order], weight[order])
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """What should be small: the height, and the edges that differ from the row before."""
+        new = (self.parent[1:] != self.parent[:-1]).sum(axis=1)
+        return int(self.height.max()), int(new.sum())
+
+    def times(self, quantum: int) -> _Units:
+        """Return so many of each tree."""
+        return _Units(self.root, self.parent, self.height, self.weight * quantum)
+
+    def in_turn(self, root: Int64Array) -> Int64Array:
+        """Return for each wanted root a row, each row given out as often as its weight says.
+
+        Lower trees go to those that come first, in every group alike, so that they meet in the same whole
+        trees.
+        """
+        rows = np.repeat(np.arange(len(self.root)), self.weight)
+        result = np.empty(len(root), dtype=np.int64)
+        result[np.argsort(root, kind="stable")] = rows
+        return result
+
+
+@dataclass(eq=False)
+class _Grower:
+    """Grows trees; remembers what it found for equal parts."""
+
+    found: dict[bytes, _Units | None] = field(default_factory=dict)
+
+    def grow(self, pairs: Pairs, trees: Int64Array) -> _Units | None:
+        """Return this many trees of each root, or None."""
+        if pairs.nodes == 1:
+            alone = np.full((1, 1), -1, dtype=np.int32)
+            return _Units.of(np.zeros(1, dtype=np.int64), alone, trees[:1])
+        parts = (np.array([pairs.nodes]), pairs.tails, pairs.heads, pairs.capacity, trees)
+        key = b"".join(np.asarray(part, dtype=np.int64).tobytes() for part in parts)
+        if key not in self.found:
+            self.found[key] = self._grow(pairs, trees)
+        return self.found[key]
+
+    def _grow(self, pairs: Pairs, trees: Int64Array) -> _Units | None:
+        """Compose; search where that fails or is cheap."""
+        best = self._grouped(pairs, trees)
+        if best is None or pairs.nodes <= _FEW_NODES:
+            found = _searched(pairs, trees, pairs.nodes - 1 if best is None else best.rank[0])
+            if found is not None and (best is None or found.rank < best.rank):
+                best = found
+        return best
+
+    def _grouped(self, pairs: Pairs, trees: Int64Array) -> _Units | None:
+        """Try quanta, the largest first; where it is cheap all of them, until the least height is met."""
+        best: _Units | None = None
+        least = pairs.least_height(trees) if pairs.nodes * int(trees.sum()) <= _SMALL else 0
+        for quantum in _divisors(int(np.gcd.reduce(trees))):
+            entries = pairs.nodes * int(trees.sum()) // quantum
+            if entries > (_SMALL if best is not None else _MOST_ENTRIES):
+                break
+            divided = pairs.divided(quantum)
+            composed = (self._composed(divided, trees // quantum, label) for label in groupings(divided))
+            units = next((found for found in composed if found is not None), None)
+            if units is not None and (best is None or units.rank < best.rank):
+                best = units.times(quantum)
+            if best is not None and best.rank[0] <= least:
+                break
+        return best
+
+    def _composed(self, pairs: Pairs, trees: Int64Array, label: Int64Array) -> _Units | None:
+        """Make trees over groups, then in each group, and put them together."""
+        groups = int(label.max()) + 1
+        root = np.repeat(np.arange(pairs.nodes), trees)
+        over = self.grow(contracted(pairs, label), np.bincount(label[root], minlength=groups))
+        if over is None:
+            return None
+        entry, sender = enter(between(pairs, label), label, root, over.parent, over.in_turn(label[root]))
+        parent = np.full((len(root), pairs.nodes), -1, dtype=np.int32)
+        for group in range(groups):
+            nodes = np.flatnonzero(label == group)
+            local = np.searchsorted(nodes, entry[:, group])
+            inside = self.grow(part(pairs, nodes), np.bincount(local, minlength=len(nodes)))
+            if inside is None:
+                return None
+            rows = inside.in_turn(local)
+            lay(parent, nodes, inside.parent, rows, entry[:, group].copy(), sender[:, group].copy())
+        return _Units.of(root, parent, np.ones(len(root), dtype=np.int64))
+
+
+def _searched(pairs: Pairs, trees: Int64Array, most: int) -> _Units | None:
+    """Search for trees at most `most` high, the least height first."""
+    entries = int(np.count_nonzero(trees) + min(len(pairs.tails), _most_rows(pairs))) * pairs.nodes
+    if entries > _MOST_SEARCHED:
+        return None
+    counts = (pairs.nodes, pairs.tails.astype(np.int32), pairs.heads.astype(np.int32), pairs.capacity)
+    if not sustains(*counts, trees):
+        return None
+    least, moves = pairs.least_height(trees), min(_MOVES, _MOST_WORK // entries)
+    for limit in range(least, min(least + _HIGHER, most) + 1):
+        units, moves = _search(pairs, trees, limit, moves)
+        if units is not None:
+            return units
+    return None
+
+
+def _most_rows(pairs: Pairs) -> int:
+    """Return how many rows there may be beside one a root, for the memory that they take."""
+    return _MOST_ENTRIES // pairs.nodes
+
+
+def _search(pairs: Pairs, trees: Int64Array, limit: int, moves: int) -> tuple[_Units | None, int]:
+    """Search for trees at most `limit` high; where little is left to mend, begin again, with another room.
+
+    Returns them, and how many moves are left.
+    """
+    arcs, state = pairs.arcs(), np.array([_SEED], dtype=np.uint64)
+    for room, sharp in _TRIES:
+        rows = _begin(pairs, trees, limit, min(len(pairs.tails) * room // 10, _most_rows(pairs)))
+        for _ in range(_GROWN):
+            grow_widest(arcs, rows, state, sharp)
+        begin = int(np.maximum(rows.load - arcs.capacity, 0).sum())
+        turn = min(moves, _TURN)
+        left, unused = relieve(arcs, rows, state, turn, min(_PATIENCE, _EACH * rows.via.size))
+        moves -= turn - unused
+        if left == 0:
+            return _found(pairs, rows), moves
+        hopeless = _HOPELESS[turn - unused > _LONG]
+        if left * hopeless > begin > hopeless:
+            break
+    return None, moves
+
+
+def _found(pairs: Pairs, rows: Rows) -> _Units:
+    count = int(rows.used[0])
+    via = rows.via[:, :count].T
+    parent = np.where(via >= 0, pairs.tails[via], -1).astype(np.int32)
+    return _Units.of(rows.root[:count].astype(np.int64), parent, rows.weight[:count].copy())
+
+
+def _begin(pairs: Pairs, trees: Int64Array, limit: int, more: int) -> Rows:
+    """Return a row for each root, and room for so many more."""
+    root = np.flatnonzero(trees)
+    spare = np.zeros(more, dtype=np.int64)
+    size = len(root) + len(spare)
+    table = np.full((2, pairs.nodes, size), -1, dtype=np.int32)
+    return Rows(
+        used=np.array([len(root)]),
+        root=np.append(root, spare).astype(np.int32),
+        limit=np.full(size, limit, dtype=np.int32),
+        weight=np.append(trees[root], spare),
+        via=table[0],
+        depth=table[1],
+        load=np.zeros(len(pairs.tails), dtype=np.int64),
+        use=np.zeros((pairs.nodes, len(pairs.tails)), dtype=np.int32),
+    )
+
+
+def _merged(units: _Units) -> Forest:
+    """Return the forest, alike trees in one row."""
+    rows: dict[bytes, int] = {}
+    place = np.array([rows.setdefault(row.tobytes(), len(rows)) for row in units.parent])
+    _, first = np.unique(place, return_index=True)
+    weight = np.zeros(len(rows), dtype=np.int64)
+    np.add.at(weight, place, units.weight)
+    return Forest(units.root[first].astype(np.int32), weight, units.parent[first])
+
+
+def _divisors(number: int) -> list[int]:
+    """Return the divisors, the largest first."""
+    low = [d for d in range(1, int(number**0.5) + 1) if number % d == 0]
+    return sorted({*low, *(number // d for d in low)}, reverse=True)
