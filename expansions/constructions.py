@@ -170,7 +170,7 @@ def expand_power(table: ShardTable, exponent: int) -> ShardTable:
 
 
 class _Dimensions:
-    """Nodes and links of G^n by coordinates, as `topologies.families.products.cartesian_product` numbers them."""
+    """Nodes and links of G^n by coordinates, numbered as by `cartesian_product`."""
 
     def __init__(self, table: ShardTable, n: int) -> None:
         base = table.topology

@@ -20,7 +20,7 @@ from schedules.capabilities import Capabilities, Groups, Shape
 from schedules.collective import Collective, Kind, collective
 from schedules.compose import BY_ALLGATHER, compose_allreduce
 from schedules.method import Method, NoOptions, Problem
-from schedules.reverse import reverse
+from schedules.reversal import reverse
 from schedules.schedule import Schedule
 from topologies.families.expressions import Base, Both, Degree, Expression, Line, Power, Product
 from topologies.transforms import transpose

@@ -27,11 +27,11 @@ from models.forestcoll.epochs import planned_schedule
 from schedules.collective import KINDS, Kind, collective
 from schedules.compose import BY_ALLGATHER
 from schedules.cost import congestion
-from schedules.files import read_schedule, write_schedule
+from schedules.files.schedule_file import read_schedule, write_schedule
 from schedules.list_scheduling import Rules, can_be_listed, list_schedule
 from schedules.method import Problem
 from schedules.schedule import Clock, Schedule
-from schedules.simulate import simulate
+from schedules.simulation.simulate import simulate
 from schedules.verify import verify
 from topologies.errors import Unsupported
 from topologies.text import parse_topology

@@ -2,11 +2,19 @@
 
 from schedules.collective import KINDS, Collective, Kind, collective, concurrent
 from schedules.compose import compose_allreduce, from_allgather
-from schedules.cost import StepCost, congestion, link_loads, step_cost
+from schedules.cost import (
+    StepCost,
+    congestion,
+    is_bandwidth_optimal,
+    is_moore_optimal,
+    link_loads,
+    moore_bound,
+    moore_optimal_steps,
+    step_cost,
+)
 from schedules.method import Method, NoOptions, Problem
-from schedules.optimality import is_bandwidth_optimal, is_moore_optimal, moore_bound, moore_optimal_steps
 from schedules.schedule import Chunks, Clock, Routes, Schedule
-from schedules.simulate import Simulation, SimulationOptions
+from schedules.simulation.simulate import Simulation, SimulationOptions
 from schedules.verify import VerificationError
 
 __all__ = [

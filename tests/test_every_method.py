@@ -16,9 +16,9 @@ from schedules import Problem, Schedule, collective
 from schedules.capabilities import Capabilities, Groups, Shape, Switches
 from schedules.collective import KINDS, Collective, Kind, concurrent
 from schedules.cost import congestion
-from schedules.files import content_hash, read_schedule, write_schedule
-from schedules.reverse import normal_order, reverse
-from schedules.simulate import simulate
+from schedules.files.schedule_file import content_hash, read_schedule, write_schedule
+from schedules.reversal import normal_order, reverse
+from schedules.simulation.simulate import simulate
 from schedules.verify import verify
 from topologies import Link, Topology, Unsupported
 from topologies.text import parse_topology

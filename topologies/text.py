@@ -13,10 +13,10 @@ Keys, in any order, each at most once:
 ``twist``       ``4``: how far a wrap round the first dimension of a 2D twisted torus moves along the second
 ==============  ========================================================================================
 
-The papers' notation, such as ``L^3(C(16,{3,4}))`` (`topologies.families.expressions`), may stand for ``family:args``; the
-network keeps its expression unless a key changes its nodes or links. A family without arguments is written
-without a colon: ``dgx1``. Labels in a text are those of the whole network, before anything is removed; it is
-checked once everything is.
+The papers' notation, such as ``L^3(C(16,{3,4}))`` (`topologies.families.expressions`), may stand for
+``family:args``; the network keeps its expression unless a key changes its nodes or links. A family without
+arguments is written without a colon: ``dgx1``. Labels in a text are those of the whole network, before
+anything is removed; it is checked once everything is.
 """
 
 from __future__ import annotations
@@ -147,12 +147,13 @@ FAMILIES: Mapping[str, Family] = {family.name: family for family in (
         "xpander", "d,copies[,seed]", "xpander:4,16", "Xpander: random lift of K_{d+1}",
         expanders.xpander, (2, 3),
     ),
-    Family("dragonfly", "AxG", "dragonfly:4x5", "G groups of A ranks, global links", clusters.dragonfly, (2, 2)),
-    Family(
+    Family("dragonfly", "AxG", "dragonfly:4x5", "G groups of A ranks, global links", clusters.dragonfly, (2,
+    2)), Family(
         "switch2d", "AxB", "switch2d:8x4", "B boxes of A ranks, switches both ways", clusters.switch2d, (2, 2)
     ),
     Family(
-        "rfs", "RxFxS", "rfs:2x4x8", "ring of R, fully connected F, switch of S", clusters.ring_fc_switch, (3, 3)
+        "rfs", "RxFxS", "rfs:2x4x8", "ring of R, fully connected F, switch of S", clusters.ring_fc_switch, (3,
+        3)
     ),
     Family("dgx1", "", "dgx1", "8 V100 GPUs, NVLinks", machines.dgx1, (0, 0)),
     Family("ndv2", "boxes", "ndv2:2", "a DGX-1 and an InfiniBand adapter a box", machines.ndv2),

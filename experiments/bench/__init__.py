@@ -14,14 +14,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from experiments.bench.all_to_all import bench_all_to_all, bench_all_to_all_large
-from experiments.bench.allreduce import bench_allreduce
-from experiments.bench.bfb import bench_bfb
-from experiments.bench.cut import bench_cut
-from experiments.bench.finder import bench_finder
-from experiments.bench.forestcoll import bench_forestcoll, bench_forestcoll_large
 from experiments.bench.measurement import Measurement, at_most, exactly
-from experiments.bench.replay import bench_simulate, bench_verify, bench_verify_large
+from experiments.bench.models import (
+    bench_all_to_all,
+    bench_all_to_all_large,
+    bench_allreduce,
+    bench_bfb,
+    bench_cut,
+    bench_finder,
+    bench_forestcoll,
+    bench_forestcoll_large,
+)
+from experiments.bench.schedules import bench_simulate, bench_verify, bench_verify_large
 from experiments.bench.tacos import bench_tacos, bench_tacos_large
 from experiments.cli.output import print_table
 from experiments.runner.store import machine, now, versions

@@ -9,8 +9,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from experiments.bench.making import GIBIBYTE, MICRO, make
-from experiments.bench.measurement import Measurement, at_most, exactly, reference
+from experiments.bench.measurement import GIBIBYTE, MICRO, Measurement, at_most, exactly, make, reference
 from experiments.registry import find_method
 from experiments.runner.options import build_options
 from experiments.runner.tasks import Stopwatch, synthesize_best
@@ -18,7 +17,7 @@ from heuristics.tacos import TacosOptions
 from heuristics.tacos.on_disk import synthesize_to
 from schedules.collective import collective
 from schedules.method import Problem
-from schedules.simulate import simulate
+from schedules.simulation.simulate import simulate
 from schedules.verify import verify
 from topologies.processes import peak_memory, reset_peak_memory
 from topologies.text import parse_topology

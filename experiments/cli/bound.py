@@ -1,19 +1,171 @@
-"""``tutti bound``: what no schedule can beat, with the proof."""
+"""Certificates of bounds as sentences, for people; ``--json`` has them whole."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
-from experiments.cli.output import duration, print_json, print_table, throughput
+import numpy as np
+
+from experiments.cli.output import duration, print_json, print_table, short, throughput
 from experiments.cli.problem import parse_collective
-from experiments.cli.proof import sentence
 from models.bounds import bound_document
+from models.bounds.bandwidth import exit_bandwidth
+from topologies.exact import json_number
 from topologies.text import parse_topology
 from topologies.topology import Topology
-from topologies.units import format_size, parse_size
+from topologies.units import format_size, format_time, parse_size
+
+GIGA = 10**9
+MOST = 8
+"""Ranges of a set, or nodes of a path, that are printed."""
+
+Certificate = Mapping[str, Any]
+
+
+def sentence(kind: str, certificate: Certificate, topology: Topology) -> str:
+    """Return what a certificate says; `kind` is that of `models.bounds.Bound`.
+
+    Examples
+    --------
+    >>> from topologies.text import parse_topology
+    >>> rank = {"node": 0, "direction": "in", "share": "3/4", "bandwidth": 200_000_000_000}
+    >>> sentence("degree", rank, parse_topology("ring:4"))
+    '3/4 of M must enter rank 0, whose links in carry 200 GB/s'
+    """
+    if kind == "distance":
+        return _distance(certificate)
+    if kind == "growth":
+        return _growth(certificate)
+    if kind == "partition":
+        return _partition(certificate, topology)
+    if kind == "mcf":
+        return _lengths(certificate, topology)
+    if kind == "lp":
+        return _weights(certificate, topology)
+    crossing = _crossing(certificate, topology)
+    return crossing if kind != "combined" else f"{crossing}{_far(certificate)}"
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Return numbers in brackets, consecutive ones as a range.
+
+    Examples
+    --------
+    >>> ranges([0, 1, 2, 5, 7, 8])
+    '[0-2, 5, 7-8]'
+    """
+    ordered = sorted(numbers)
+    starts = [0, *(i for i, (a, b) in enumerate(pairwise(ordered), start=1) if b > a + 1), len(ordered)]
+    runs = [(ordered[a], ordered[b - 1]) for a, b in pairwise(starts) if b > a]
+    words = [str(first) if first == last else f"{first}-{last}" for first, last in runs]
+    return f"[{', '.join(words[:MOST])}{', ...' if len(words) > MOST else ''}]"
+
+
+def _crossing(certificate: Certificate, topology: Topology) -> str:
+    """Return what must leave a set of nodes, or enter the others if those are fewer."""
+    bandwidth = certificate.get("exit_bandwidth", certificate.get("bandwidth"))
+    if "ranks" not in certificate:
+        side, inward = [certificate["node"]], certificate["direction"] == "in"
+    else:
+        inside = [*certificate["ranks"], *certificate["switches"]]
+        outside = sorted(set(range(topology.num_nodes)) - set(inside))
+        inward = len(outside) < len(inside)
+        side = outside if inward else inside
+    where, verb, way = _nodes(side, topology), *(("enter", "in") if inward else ("leave", "out"))
+    return f"{_share(certificate['share'])} must {verb} {where}, whose links {way} carry {_rate(bandwidth)}"
+
+
+def _far(certificate: Certificate) -> str:
+    """Return how far what is counted in a combined bound has to go."""
+    alpha = format_time(Fraction(certificate["h"]))
+    if "node" not in certificate:
+        return f"; every way across takes {alpha} of alpha or more"
+    inward, over_cut = certificate["direction"] == "in", "ranks" in certificate
+    goal = "" if not over_cut else f" for rank {certificate['node']}" if inward else ""
+    origin = f" from rank {certificate['node']}" if over_cut and not inward else ""
+    return f",{goal}{origin} {'from' if inward else 'to'} {alpha} of alpha or more away"
+
+
+def _distance(certificate: Certificate) -> str:
+    path: Sequence[int] = certificate["path"]
+    shown = "-".join(map(str, path)) if len(path) <= MOST else f"of {len(path) - 1} links"
+    alpha = format_time(Fraction(certificate["alpha"]))
+    return (
+        f"from rank {certificate['from']} to {certificate['to']} no path has less alpha than {shown}: {alpha}"
+    )
+
+
+def _growth(certificate: Certificate) -> str:
+    time = format_time(int(certificate["ticks"]) * Fraction(certificate["tick"]))
+    whom = "can be heard of by" if certificate["direction"] == "out" else "can have heard of"
+    return (
+        f"rank {certificate['node']} {whom} all {certificate['needed']} not before {time}, "
+        "as a message holds each link for its alpha"
+    )
+
+
+def _partition(certificate: Certificate, topology: Topology) -> str:
+    parts: Sequence[Sequence[int]] = certificate["parts"]
+    single = all(len(part) == 1 for part in parts)
+    between = f"the {len(parts)} ranks" if single else f"{len(parts)} parts like {_nodes(parts[0], topology)}"
+    transfers, rate = Fraction(certificate["transfers"]), _rate(certificate["capacity"])
+    way = f"links {certificate['direction']}"
+    return f"2(k - 1) transfers between {between}, {transfers} M in all, whose {way} together carry {rate}"
+
+
+def _lengths(certificate: Certificate, topology: Topology) -> str:
+    """Return which links are the bottleneck of a flow: those of a cut, or how many have a length."""
+    count, every = len(certificate["links"]), topology.num_links
+    if "cut" in certificate:
+        inside = [*certificate["cut"]["ranks"], *certificate["cut"]["switches"]]
+        members = np.isin(np.arange(topology.num_nodes), inside)
+        rate = _rate(json_number(exit_bandwidth(topology, members)))
+        return f"the links out of {_nodes(inside, topology)} are the bottleneck; they carry {rate}"
+    which = f"all {every} links are" if count == every else f"{count} of {every} links are"
+    distance = Fraction(certificate["distance"]) / max(certificate["lengths"])
+    capacity = Fraction(certificate["capacity"]) / max(certificate["lengths"])
+    return (
+        f"{which} the bottleneck: weighed by length, routes need {short(float(distance))} M of them, "
+        f"and they carry {_rate(str(capacity))}"
+    )
+
+
+def _weights(certificate: Certificate, topology: Topology) -> str:
+    """Return what the bound of the allreduce LP is a bound on, and what proves it."""
+    cuts = certificate["cuts"]
+    unit = max(cut["weight"] for cut in cuts)
+    crossed = short(float(Fraction(certificate["crossed"]) / unit))
+    rate = _rate(str(Fraction(certificate["capacity"]) / unit))
+    attained = "attained" if certificate["attained"] else "not known to be attained"
+    everyone = " (any schedule: the partition bound is as large)" if "partition" in certificate else ""
+    return (
+        f"tree schedules{everyone}: of {len(cuts)} weighted cuts all data crosses {crossed} M, "
+        f"and the links across carry {rate}; {attained}"
+    )
+
+
+def _nodes(nodes: Sequence[int], topology: Topology) -> str:
+    ranks = [node for node in nodes if node < topology.num_ranks]
+    switches = [node for node in nodes if node >= topology.num_ranks]
+    groups = ((ranks, "rank", "ranks"), (switches, "switch", "switches"))
+    return " and ".join(_counted(group, one, many) for group, one, many in groups if group)
+
+
+def _counted(nodes: Sequence[int], one: str, many: str) -> str:
+    return f"{one} {nodes[0]}" if len(nodes) == 1 else f"the {len(nodes)} {many} {ranges(nodes)}"
+
+
+def _share(share: str | int) -> str:
+    exact = Fraction(share)
+    return "all of M" if exact == 1 else f"{exact} M" if exact > 1 else f"{exact} of M"
+
+
+def _rate(bandwidth: str | int) -> str:
+    return throughput(float(Fraction(bandwidth) / GIGA))
 
 
 def execute(arguments: argparse.Namespace) -> int:

@@ -25,8 +25,8 @@ from experiments.growth import (
     write_growth,
     write_kautz,
 )
+from experiments.growth.report import write_page
 from experiments.registry import METHODS
-from experiments.report.growth import write_page
 from schedules.collective import Kind, collective
 from schedules.cost import step_cost
 from schedules.method import Problem

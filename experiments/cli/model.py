@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from experiments.cli.output import print_fields, print_json
-from experiments.study import LinearModel, find_model
+from experiments.solver_study import LinearModel, find_model
 from models.solvers.highs import check_path, write_model
 from topologies.errors import InputError
 from topologies.text import parse_topology

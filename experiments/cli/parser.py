@@ -1,14 +1,24 @@
-"""The arguments of every command."""
+"""The version of this installation."""
 
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from experiments.cli.version import VERSION
+
+def _version() -> str:
+    try:
+        return importlib.metadata.version("tutti")
+    except importlib.metadata.PackageNotFoundError:
+        return "(not installed)"
+
+
+VERSION = _version()
+
 
 DEFAULT_COLLECTIVE = "allgather"
 COLLECTIVES = (

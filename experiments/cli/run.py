@@ -11,8 +11,8 @@ from typing import Any
 from experiments.cli.output import console, print_table
 from experiments.runner.judge import INSTANCE, REFERENCE, gap_table
 from experiments.runner.run import RunOptions, Summary, run
-from experiments.study import is_study, run_study
-from experiments.study.statistics import shift_of, standings
+from experiments.solver_study import is_study, run_study
+from experiments.solver_study.statistics import shift_of, standings
 from topologies.errors import InputError
 from topologies.units import format_size
 

@@ -7,8 +7,8 @@ import argparse
 import numpy as np
 
 from experiments.cli.output import duration, print_fields, print_json, throughput
-from schedules.files import read_schedule
-from schedules.simulate import SimulationOptions, simulate
+from schedules.files.schedule_file import read_schedule
+from schedules.simulation.simulate import SimulationOptions, simulate
 from schedules.verify import verify
 from topologies.units import format_size, parse_size
 

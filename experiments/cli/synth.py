@@ -19,7 +19,7 @@ from experiments.runner.options import build_options, options_text, parse_assign
 from experiments.runner.progress import waiting
 from experiments.runner.tasks import Synthesized, synthesize_best
 from schedules.collective import Kind
-from schedules.files import check_target, is_round_file, write_schedule
+from schedules.files.schedule_file import check_target, is_round_file, write_schedule
 from schedules.method import Method, Problem
 from topologies.errors import InputError
 from topologies.text import parse_topology

@@ -1,5 +1,6 @@
 """How the best networks of a degree grow with N: their frontiers, and what others need (A.1.3, Fig. 3.7)."""
 
+from experiments.growth.baselines import Workload, least_hops
 from experiments.growth.frontiers import (
     BOTH_WAYS,
     FIRST_NODES,
@@ -9,7 +10,6 @@ from experiments.growth.frontiers import (
     write_growth,
 )
 from experiments.growth.kautz import FIGURE, KautzRow, read_kautz, write_kautz
-from experiments.growth.workload import Workload, least_hops
 
 __all__ = [
     "BOTH_WAYS",

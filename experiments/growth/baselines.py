@@ -1,29 +1,82 @@
-"""Closed forms of networks that the finder's are compared with, of degree 4 (dissertation, Fig. 3.7).
-
-Times of an allreduce are 2 (T_L α + T_B M/B); of an all-to-all without α, in units of M/B.
-
-- *Torus* a x b: BFB is BW-optimal, T_L = ⌊a/2⌋ + ⌊b/2⌋. All-to-all: the links along a dimension of length a
-  carry ⌊a²/4⌋ / a hops a pair over half of B, and routing by dimensions attains the worse of both.
-- *Shifted rings*: two bidirectional rings, T_L = N - 1, BW-optimal. All-to-all: N/8, which Table 3.4 prints;
-  halves of the nodes are then joined by eight links each way (two rings side by side have four: N/4).
-- *Double binary tree*: rank r > 0 with lowest set bit b hangs below r - b + 2b or, where that is none,
-  below r - b; the second tree is the first mirrored, or shifted by one where N is odd, so that a leaf of one
-  is inside the other and no rank has more than four links. Each tree allreduces M/2 in k slices up and down
-  over links of B/4: (2h + k - 1)(α + 2M / (k B)), for the best k. All-to-all: what cuts between ranks k - 1
-  and k prove, k (N - k) / N over a quarter of the links across, a lower bound.
-
-Source: Sanders, Speck and Träff 2009 (two trees).
-"""
+"""What a collective takes under given α, M and bandwidth of a node, from costs in steps and in M/B."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from experiments.growth.workload import Workload, least_hops
+from topologies.errors import InputError
 from topologies.exact import Int64Array
+from topologies.units import format_size, parse_bandwidth, parse_size, parse_time
+
+MICRO = 10**6
+
+
+@dataclass(frozen=True)
+class Workload:
+    """α in seconds, M in bytes, and B, a node's bandwidth over all its links, in bytes per second."""
+
+    alpha: Fraction
+    size: Fraction
+    bandwidth: Fraction
+
+    @classmethod
+    def parse(cls, alpha: str, size: str, bandwidth: str) -> Workload:
+        """Return the workload of three texts with units.
+
+        Raises
+        ------
+        InputError
+            If one has no unit, or the size is 0.
+        """
+        made = cls(parse_time(alpha), Fraction(parse_size(size)), parse_bandwidth(bandwidth))
+        if made.size <= 0:
+            raise InputError(f"--size is {size}; it must be positive")
+        return made
+
+    def __str__(self) -> str:
+        """Return the size, by which workloads of one page differ."""
+        return format_size(self.size)
+
+    def allreduce_us(self, tl: int, tb: Fraction) -> float:
+        """Return twice T_L α + T_B, a reduce-scatter and an allgather, in microseconds.
+
+        Examples
+        --------
+        >>> round(Workload.parse("10us", "1MiB", "100Gb/s").allreduce_us(6, Fraction(102, 100)), 1)
+        291.1
+        """
+        return self.microseconds(2 * (tl * self.alpha + tb * self.size / self.bandwidth))
+
+    def all_to_all_us(self, factor: Fraction | float, divisor: int = 1) -> float:
+        """Return what factor / divisor in units of M/B takes, in microseconds."""
+        return float(factor) / divisor * self.microseconds(self.size / self.bandwidth)
+
+    def microseconds(self, seconds: Fraction) -> float:
+        """Return seconds in microseconds, as a report has them."""
+        return float(seconds * MICRO)
+
+
+def least_hops(nodes: int, degree: int) -> int:
+    """Return the least sum of distances from a node to all others: d^k at distance k, while they last.
+
+    Over N it is the least all-to-all time in M/B on any network of degree d (the bound of Table A.1).
+
+    Examples
+    --------
+    >>> least_hops(1024, 4)
+    4667
+    """
+    left, width, distance, total = nodes - 1, 1, 0, 0
+    while left > 0:
+        width, distance = width * degree, distance + 1
+        here = min(width, left)
+        total, left = total + here * distance, left - here
+    return total
+
 
 DEGREE = 4
 LONGEST_SIDE = 2

@@ -25,7 +25,7 @@ from schedules.cost import congestion
 from schedules.list_scheduling import can_be_listed, list_schedule
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
-from schedules.simulate import simulate
+from schedules.simulation.simulate import simulate
 from topologies.errors import InputError, NoSchedule, Unsupported, suggestion
 from topologies.ranges import Duration, Names, Options
 from topologies.units import parse_time

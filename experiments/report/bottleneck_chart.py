@@ -1,20 +1,139 @@
-"""Pictures of bottlenecks: a network with the links and nodes that a bound rests on; bars if it is large."""
+"""What an allreduce gains over a reduce-scatter followed by an allgather, each at its best: two bars.
+
+Reduce-scatter and allgather take at least their bottleneck cuts' times, one after the other. An allreduce
+takes the optimum of linear program (B.5), or at least the partition bound: ``docs/allreduce.md``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
 from markupsafe import Markup
 
-from experiments.report.bottleneck import NOWHERE, Bottleneck
-from experiments.report.layout import NODE, Layout, Way, curve, layout, ways
+from experiments.report.bottleneck import (
+    MOST_NODES,
+    NOWHERE,
+    Bottleneck,
+    bounds,
+    known_collective,
+    largest,
+    read,
+)
+from experiments.report.networks import NODE, Layout, Way, curve, layout, ways
+from experiments.report.panels import Panel
 from experiments.report.svg import Frame, Scale, group, linear, polyline, tag
 from experiments.report.text import number
+from experiments.report.utilisation import Usages
 from models.allreduce.bound import TREES
+from models.bounds import Bound, best_bound
+from schedules.collective import Collective, Kind, collective
+from topologies.errors import TuttiError
+from topologies.topology import Topology
 from topologies.units import format_bandwidth
+
+MOST_RANKS = 64
+GAIN_BAR = 26.0
+GAIN_THICK = 13.0
+GAIN_NAMES = 168.0
+GIGA = 10**9
+
+
+@dataclass(frozen=True)
+class Gain:
+    """Least times in s/B of M.
+
+    Parameters
+    ----------
+    halves
+        Of a reduce-scatter and then an allgather.
+    whole
+        Of an allreduce.
+    proof
+        ``"optimal"``: no schedule is faster than `whole`, and one is as fast; ``"trees"``: the same among
+        tree schedules; ``"bound"``: none is faster.
+    """
+
+    halves: Fraction
+    whole: Fraction
+    proof: str
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The algbw of both in GB/s."""
+        return (float(1 / (self.halves * GIGA)), float(1 / (self.whole * GIGA)))
+
+    @property
+    def ratio(self) -> Fraction:
+        """How many times faster an allreduce is."""
+        return self.halves / self.whole
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The limits and the ratio, as a table has them."""
+        return (*(number(limit) for limit in self.limits), number(float(self.ratio)))
+
+    @property
+    def proven(self) -> str:
+        """How far the optimum is proven, in a few words."""
+        return {"optimal": "optimal", "trees": "optimal among tree schedules"}.get(self.proof, "a limit")
+
+
+def gain(topology: Topology, what: Collective, found: Sequence[Bound]) -> Gain | None:
+    """Return the gain, None for other collectives, for groups, and for more than `MOST_RANKS` ranks.
+
+    Parameters
+    ----------
+    topology, what
+        The problem.
+    found
+        Its bandwidth bounds, the LP's included where it is known.
+    """
+    ranks = topology.num_ranks
+    if what.kind is not Kind.ALLREDUCE or what.groups is not None or ranks > MOST_RANKS:
+        return None
+    halves = sum(
+        (best_bound(topology, collective(kind, ranks)).value for kind in ("reduce-scatter", "allgather")),
+        Fraction(0),
+    )
+    trees = next((bound for bound in found if bound.kind == "lp"), None)
+    best = max(bound.value for bound in found)
+    if trees is None or not trees.certificate["attained"]:
+        return Gain(halves, best, "bound")
+    proven = all(bound.value <= trees.value for bound in found) and trees.certificate["scope"] != TREES
+    return Gain(halves, trees.value, "optimal" if proven else "trees")
+
+
+def gain_chart(found: Gain, label: str) -> Markup:
+    """Return the two bars, in algbw for large M."""
+    entries = (("reduce-scatter + allgather", 5), ("allreduce", 0))
+    frame = Frame(height=GAIN_BAR * len(entries) + 58, left=GAIN_NAMES, right=92, top=8)
+    x = linear(found.limits, frame.across, 4)
+    parts = [frame.axes(x, Scale(float, ()), "algbw for large M, at best (GB/s)", "")]
+    for place, ((name, colour), limit) in enumerate(zip(entries, found.limits, strict=True)):
+        y, start, end = frame.top + GAIN_BAR * (place + 0.5), x.place(0.0), x.place(limit)
+        box = {"x": start, "y": y - GAIN_THICK / 2, "width": end - start, "height": GAIN_THICK}
+        bar = tag("rect", class_=f"mark c{colour}", data_tip=f"{name}: {number(limit)} GB/s", **box)
+        times = f" (×{number(float(found.ratio), 3)})" if place else ""
+        parts.append(tag("text", name, class_="label end", x=start - 7, y=y + 3.5))
+        parts += [bar, tag("text", f"{number(limit)}{times}", class_="label", x=end + 5, y=y + 3.5)]
+    return frame.chart([group(parts)], f"allreduce past reduce-scatter + allgather, {label}")
+
+
+def gain_sentence(found: Gain) -> str:
+    """Return what the bars say, and how far it is proven."""
+    proofs = {
+        "optimal": "The allreduce is the LP's optimum, and the partition bound proves that nothing is faster",
+        "trees": "The allreduce is the LP's optimum, the best of all tree schedules",
+        "bound": "The allreduce is a lower bound on time, which perhaps nothing meets",
+    }
+    if found.ratio == 1:
+        return f"Nothing is gained: the halves are an optimal allreduce. {proofs[found.proof]}."
+    return f"{number(float(found.ratio), 4)} ({found.ratio}) times as fast. {proofs[found.proof]}."
+
 
 MOST_DRAWN = 64
 """Nodes of the largest network that is drawn ..."""
@@ -33,7 +152,6 @@ MOST_NAMED = 6
 BAR = 24.0
 THICK = 12.0
 NAMES = 156.0
-GIGA = 10**9
 
 
 def chart(found: Bottleneck, label: str) -> Markup:
@@ -276,3 +394,73 @@ def _runs(numbers: Iterable[int]) -> list[str]:
 
 def _count(value: int, word: str) -> str:
     return f"{value:,} {word}{'' if value == 1 else 's'}"
+
+
+GAIN = "allreduce past reduce-scatter + allgather"
+
+
+@dataclass(frozen=True)
+class Bottlenecks:
+    """The panels of a topology; and the gain of its allreduce, where there is one."""
+
+    panels: tuple[Panel, ...] = ()
+    gain: Gain | None = None
+
+
+def bottlenecks(
+    topology: Topology | None, used: Mapping[str, Usages], numbers: Mapping[str, int]
+) -> Bottlenecks:
+    """Return a panel for each collective whose bounds are quickly computed, and one for the allreduce's gain.
+
+    Parameters
+    ----------
+    topology
+        The network; None if it is gone since the run.
+    used
+        For each collective of the topology, what was replayed: its files have the collective.
+    numbers
+        The place of each collective in the run.
+    """
+    if topology is None or topology.num_nodes > MOST_NODES:
+        return Bottlenecks()
+    found = [_of(topology, text, usages, numbers[text]) for text, usages in used.items()]
+    panels = tuple(panel for each in found for panel in each.panels)
+    return Bottlenecks(panels, next((each.gain for each in found if each.gain), None))
+
+
+def _of(topology: Topology, text: str, used: Usages, which: int) -> Bottlenecks:
+    shown = [usage.collective for usage in used.shown]
+    what = shown[0] if shown else known_collective(text, topology.num_ranks)
+    if what is None:
+        return Bottlenecks()
+    try:
+        return drawn(topology, what, text, which)
+    except TuttiError:  # a network that has no bound in 64 bits has no picture either
+        return Bottlenecks()
+
+
+def drawn(topology: Topology, what: Collective, text: str, which: int) -> Bottlenecks:
+    """Return the panels of one collective.
+
+    Parameters
+    ----------
+    topology, what
+        The problem.
+    text, which
+        The collective's name and its place in the run.
+
+    Raises
+    ------
+    TuttiError
+        If its bounds can't be computed.
+    """
+    found = bounds(topology, what)
+    best = largest(found)
+    if best.value <= 0:
+        return Bottlenecks()
+    shown, gained = read(topology, best), gain(topology, what, found)
+    label = f"{topology.name}, {text}"
+    panels = [Panel(text, which, chart(shown, label), sentence(shown))]
+    if gained is not None:
+        panels.append(Panel(GAIN, which, gain_chart(gained, label), gain_sentence(gained)))
+    return Bottlenecks(tuple(panels), gained)

@@ -23,7 +23,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from experiments.report.glance import Spot, heat_map, nearest, ranking
+from experiments.report.overview import Spot, heat_map, nearest, ranking
 from experiments.report.results import OK, Results, read_results
 from experiments.report.tables import states
 from experiments.report.text import percent, seconds, size

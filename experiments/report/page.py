@@ -12,13 +12,12 @@ from typing import Any
 from markupsafe import Markup
 
 from experiments.registry import METHODS
-from experiments.report.bottleneck_panels import Bottlenecks, bottlenecks
-from experiments.report.broadcast import broadcast_panels
-from experiments.report.course import course_panels
+from experiments.report.against_optimum import ideal_table, yardstick
+from experiments.report.bottleneck_chart import Bottlenecks, bottlenecks
 from experiments.report.frontiers import frontier_panels
-from experiments.report.glance import SHADES, glance
-from experiments.report.ideal import ideal_table
 from experiments.report.least import least_tb
+from experiments.report.networks import broadcast_panels
+from experiments.report.overview import SHADES, glance
 from experiments.report.panels import Panel, algbw_panel, effort_panel, pareto_panel
 from experiments.report.results import Results, Row, read_results
 from experiments.report.seeds import seeds
@@ -28,7 +27,7 @@ from experiments.report.switch_over import FOLDED_FROM, switch_overs
 from experiments.report.tables import GapTable, LeastTB, gap_table, is_wrong, overview, standings, states
 from experiments.report.templating import source, template
 from experiments.report.text import number, percent, seconds, size
-from experiments.report.traffic import traffic_panels
+from experiments.report.traffic import course_panels, traffic_panels
 from experiments.report.utilisation import (
     LEVELS,
     MATRIX_NODES,
@@ -39,7 +38,6 @@ from experiments.report.utilisation import (
     picture,
     usages,
 )
-from experiments.report.yardstick import yardstick
 from experiments.runner.results import replacing
 from experiments.runner.store import NOT_RUN
 from topologies.errors import InputError, TuttiError

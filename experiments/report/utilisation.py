@@ -17,9 +17,9 @@ from experiments.report.svg import Frame, Scale, group, tag
 from experiments.report.text import number, size
 from experiments.runner.results import schedule_path
 from schedules.collective import Collective
-from schedules.files import read_schedule
+from schedules.files.schedule_file import read_schedule
 from schedules.schedule import Schedule
-from schedules.simulate import SimulationOptions, watch
+from schedules.simulation.simulate import SimulationOptions, watch
 from topologies.errors import TuttiError
 from topologies.exact import FloatArray, Int64Array
 from topologies.topology import Topology

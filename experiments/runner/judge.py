@@ -19,7 +19,7 @@ from models.bounds import Bound, best_bound
 from schedules.collective import Collective
 from schedules.cost import StepCost, congestion, step_cost
 from schedules.schedule import Clock, Schedule
-from schedules.simulate import SimulationOptions, simulate
+from schedules.simulation.simulate import SimulationOptions, simulate
 from topologies.errors import TuttiError
 from topologies.topology import Topology
 from topologies.units import format_size

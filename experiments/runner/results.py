@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from schedules.files import content_hash, write_schedule
+from schedules.files.schedule_file import content_hash, write_schedule
 from schedules.schedule import Schedule
 
 Row = Mapping[str, Any]

@@ -22,7 +22,7 @@ from experiments.runner.results import keep_schedule
 from schedules.collective import Collective
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
-from schedules.simulate import simulate
+from schedules.simulation.simulate import simulate
 from schedules.verify import VerificationError, verify
 from topologies.errors import NoSchedule, TuttiError, Unsupported
 from topologies.processes import peak_memory, reset_peak_memory

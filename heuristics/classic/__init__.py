@@ -1,5 +1,6 @@
 """The textbook algorithms that every other method is compared with, a method on a page.
 
-`ring`, `direct`, `halving_doubling`, `bruck`, `swing`, and those that go `by_dimension` of a grid (torus rings,
-BlueConnect, Themis). `steps` is what they share: rows of a step become a schedule over shortest routes.
+`ring`, `direct`, `halving_doubling`, `bruck`, `swing`, and those that go `by_dimension` of a grid (torus
+rings, BlueConnect, Themis). `steps` is what they share: rows of a step become a schedule over shortest
+routes.
 """

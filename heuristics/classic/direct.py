@@ -9,9 +9,8 @@ import numpy as np
 
 from heuristics.classic.steps import Rows, check_rows, step_schedule
 from schedules.collective import EVERYONE, Collective, Items, Kind
-from schedules.compose import compose_allreduce
+from schedules.compose import compose_allreduce, side_by_side
 from schedules.method import Method, NoOptions, Problem
-from schedules.mixing import side_by_side
 from schedules.schedule import Chunks, Schedule
 from topologies.exact import Int64Array
 from topologies.topology import Topology

@@ -2,7 +2,7 @@
 
 A message has all that its source then knows and its target neither knows nor is about to be sent. It enters
 each link of its route when its head is there, and goes only if all are free then; it holds each for α and
-its bytes over the bandwidth, as in `schedules.simulate`.
+its bytes over the bandwidth, as in `schedules.simulation.simulate`.
 """
 
 from __future__ import annotations

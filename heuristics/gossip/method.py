@@ -16,7 +16,7 @@ from schedules.capabilities import Capabilities, Groups
 from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.method import Method, Problem
 from schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
-from schedules.simulate import simulate
+from schedules.simulation.simulate import simulate
 from topologies.exact import BoolArray, Int32Array, Int64Array, offsets_of
 from topologies.graphs.grid_structure import grid_of, machines_of
 from topologies.graphs.symmetry import link_permutation

@@ -10,8 +10,8 @@ none waits for another. How small an adapter's messages get is tried out, and th
 where ports and adapters are done together.
 
 Where ranks have links or other networks inside, and to those of their place in other *planes* a switch or
-links (`heuristics.rails.planes`), the rails are all that counts: `heuristics.rails.plane_schedule`. An allreduce on
-machines whose switches add and multicast is made at once, too: `heuristics.rails.aggregated`.
+links (`heuristics.rails.planes`), the rails are all that counts: `heuristics.rails.plane_schedule`. An
+allreduce on machines whose switches add and multicast is made at once, too: `heuristics.rails.aggregated`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from schedules.collective import Kind
 from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.method import Method, NoOptions, Problem
 from schedules.schedule import Schedule
-from schedules.simulate import simulate
+from schedules.simulation.simulate import simulate
 from topologies.topology import Topology
 
 DEFAULT_SIZE = Fraction(10**9)

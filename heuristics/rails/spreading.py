@@ -5,7 +5,7 @@ its trees (`heuristics.rails.planes`), a part of each piece along each. An *edge
 over for the pieces before some number. When the first link of a route is free, one message takes all pieces
 of all edges of the route that its sender has and its receiver was not sent. So a link that is slow has few
 messages, and little α. With some patience nothing is sent just before the next piece comes. A message holds
-links as in `schedules.simulate`.
+links as in `schedules.simulation.simulate`.
 """
 
 from __future__ import annotations

@@ -48,10 +48,9 @@ from heuristics.tacos.retiming import ends, retimed
 from heuristics.tacos.tree_guided import along_trees, goes_to_all, uses_trees
 from schedules.capabilities import Capabilities
 from schedules.collective import EVERYONE, Collective, Kind
-from schedules.compose import BY_ALLGATHER, compose_allreduce, from_allgather
+from schedules.compose import BY_ALLGATHER, compose_allreduce, from_allgather, side_by_side
 from schedules.method import Method, Problem
-from schedules.mixing import side_by_side
-from schedules.reverse import reverse
+from schedules.reversal import reverse
 from schedules.schedule import Chunks, Clock, Routes, Schedule
 from topologies.errors import InputError
 from topologies.exact import Int64Array

@@ -22,8 +22,7 @@ from heuristics.tacos.options import SAMPLED, TacosOptions
 from heuristics.tacos.round_state import RoundState, deliver, starting_state
 from schedules.collective import Kind
 from schedules.method import Problem
-from schedules.round_files import RoundWriter, read_rounds
-from schedules.rounds import Cells, RoundTable, nothing, parts_of, width_of
+from schedules.rounds import Cells, RoundTable, RoundWriter, nothing, parts_of, read_rounds, width_of
 from schedules.schedule import Chunks
 from topologies.errors import Unsupported
 from topologies.exact import Int32Array, Int64Array

@@ -24,7 +24,7 @@ from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.cost import congestion
 from schedules.method import Method, NoOptions, Problem
 from schedules.schedule import Schedule
-from schedules.simulate import simulate
+from schedules.simulation.simulate import simulate
 from topologies.exact import Int32Array, Int64Array
 from topologies.graphs.grid_structure import machines_of
 from topologies.topology import Topology

@@ -20,7 +20,7 @@ from schedules.cost import congestion
 from schedules.intervals import CutLine, line_width
 from schedules.method import Method, Problem
 from schedules.schedule import Chunks, Schedule
-from schedules.simulate import simulate
+from schedules.simulation.simulate import simulate
 from topologies.exact import Int32Array, Int64Array
 from topologies.trees.forest import depths
 

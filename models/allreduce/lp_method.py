@@ -42,7 +42,7 @@ from schedules.cost import congestion
 from schedules.list_scheduling.piece_counts import sliced_seconds
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
-from schedules.simulate import simulate
+from schedules.simulation.simulate import simulate
 from topologies.errors import InputError, NoSchedule
 from topologies.topology import Topology
 from topologies.trees.forest import largest_height, mean_height

@@ -7,11 +7,11 @@ excess is left unused; switches are first removed as ForestColl does (dissertati
 of an optimal allgather.
 
 The exact packing: Nash-Williams and Tutte say that it exists; it is found in two steps. With k = σ times
-the denominator of σ, and capacities scaled alike, `topologies.graphs.strength.orient` accepts k (n - 1) units of
-capacity and gives each unit a direction, so that every rank but the root takes in k, and every set of ranks
-without the root at least k. By Edmonds' theorem k out-trees of the root then fit the directed amounts, and
-`topologies.trees.packing` finds them, alike ones together. An out-tree is a spanning tree whose edges all have
-capacity for it in one direction or the other.
+the denominator of σ, and capacities scaled alike, `topologies.graphs.strength.orient` accepts k (n - 1) units
+of capacity and gives each unit a direction, so that every rank but the root takes in k, and every set of
+ranks without the root at least k. By Edmonds' theorem k out-trees of the root then fit the directed amounts,
+and `topologies.trees.packing` finds them, alike ones together. An out-tree is a spanning tree whose edges all
+have capacity for it in one direction or the other.
 
 Each tree is then rooted anew at its centre, which is what its data is reduced to: the least height that it
 can have.

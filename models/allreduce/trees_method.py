@@ -26,7 +26,7 @@ from schedules.list_scheduling.piece_counts import sliced_seconds
 from schedules.message_durations import FarApartError
 from schedules.method import Method, Problem
 from schedules.schedule import Routes, Schedule
-from schedules.simulate import simulate
+from schedules.simulation.simulate import simulate
 from topologies.errors import InputError, NoSchedule
 from topologies.exact import INT64_MAX
 from topologies.topology import Topology

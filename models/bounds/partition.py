@@ -2,9 +2,9 @@ r"""The partition bound of allreduce: 2(k - 1) transfers a byte between k parts.
 
 It is proven in `models.bounds.check`. Among all partitions P of the ranks the bound 2(|P| - 1) / cap(P) is
 largest where cap(P) / (|P| - 1) is least: on a network without switches that is the strength of the graph
-whose edges have the capacities of both directions together, found exactly (`topologies.graphs.strength`). With
-switches, or groups of the ranks, the best of a few partitions is taken: each rank alone, the hosts, and the
-parts into which the strength of the whole network falls, switches included.
+whose edges have the capacities of both directions together, found exactly (`topologies.graphs.strength`).
+With switches, or groups of the ranks, the best of a few partitions is taken: each rank alone, the hosts, and
+the parts into which the strength of the whole network falls, switches included.
 """
 
 from __future__ import annotations

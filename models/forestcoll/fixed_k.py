@@ -72,7 +72,8 @@ def fixed_k_ratio(topology: Topology, k: int, weights: Iterable[Fraction | int] 
     InputError
         If k or the weights are out of range.
     NoSchedule
-        If a root would have more than `topologies.trees.tree_counts.MOST_TREES` trees, or a link more than fit 64 bits.
+        If a root would have more than `topologies.trees.tree_counts.MOST_TREES` trees, or a link more than
+        fit 64 bits.
     """
     shares = Rationals.of([1] * topology.num_ranks if weights is None else weights)
     trees = trees_by_root(topology.num_ranks, k, shares)

@@ -27,7 +27,7 @@ from schedules.capabilities import Capabilities, Groups, Switches
 from schedules.collective import Kind
 from schedules.compose import compose_allreduce
 from schedules.method import Method, Problem
-from schedules.reverse import reverse
+from schedules.reversal import reverse
 from schedules.schedule import Schedule
 from topologies.errors import InputError, NoSchedule, suggestion
 from topologies.exact import Int64Array

@@ -27,7 +27,7 @@ from models.teccl.starts import NO_START, StartSchedule, check_start
 from schedules.capabilities import Capabilities, Switches
 from schedules.collective import Kind
 from schedules.method import Method, Problem
-from schedules.reverse import reverse
+from schedules.reversal import reverse
 from schedules.schedule import Chunks, Clock, Schedule
 from topologies.errors import InputError, NoSchedule, Unsupported
 from topologies.exact import Int64Array

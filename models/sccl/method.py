@@ -14,7 +14,7 @@ from schedules.capabilities import Capabilities, Switches
 from schedules.collective import Kind
 from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.method import Method, Problem
-from schedules.reverse import reverse
+from schedules.reversal import reverse
 from schedules.schedule import Chunks, Clock, Schedule, step_numbers
 from topologies.errors import InputError
 from topologies.transforms import transpose
@@ -106,13 +106,7 @@ def synthesize(problem: Problem, options: ScclOptions, rng: np.random.Generator)
 
 def _forward(problem: Problem, options: ScclOptions, seed: int) -> Schedule:
     """Return the schedule of a collective that does not combine."""
-    from models.sccl.search import (  # Pyomo is slow to import
-        FrontierPoint,
-        StepLimits,
-        fewest_rounds,
-        frontier,
-        in_rounds,
-    )
+    from models.sccl.search import FrontierPoint, StepLimits, fewest_rounds, frontier, in_rounds
 
     instance = Instance(problem.topology, problem.collective, options.chunks)
     limits = StepLimits(options.solver, float(parse_time(options.time_limit)), seed, options.start)

@@ -33,7 +33,7 @@ from models.taccl.solving import Deadline, StageLimits, joined
 from models.taccl.transfers import Transfers
 from schedules.collective import Kind
 from schedules.method import Problem
-from schedules.reverse import normal_order
+from schedules.reversal import normal_order
 from schedules.schedule import Chunks, Clock, Routes, Schedule
 from topologies.errors import NoSchedule
 from topologies.exact import BoolArray, Int64Array, offsets_of

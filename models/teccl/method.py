@@ -22,7 +22,7 @@ from schedules.capabilities import Capabilities
 from schedules.collective import Kind
 from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.method import Method, Problem
-from schedules.reverse import reverse
+from schedules.reversal import reverse
 from schedules.schedule import Chunks, Clock, Routes, Schedule
 from topologies.errors import InputError, NoSchedule
 from topologies.transforms import transpose

@@ -20,7 +20,7 @@ from schedules.list_scheduling.kernel import Limits, Sending, send
 from schedules.list_scheduling.piece_counts import improved
 from schedules.list_scheduling.pieces import Cut, edges_of, timed_routes
 from schedules.list_scheduling.rules import Rules
-from schedules.reverse import reverse
+from schedules.reversal import reverse
 from schedules.schedule import Clock, Routes, Schedule
 from topologies.errors import Unsupported
 from topologies.exact import FloatArray

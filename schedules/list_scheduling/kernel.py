@@ -4,7 +4,7 @@ A *transfer* is one piece of data over one route. It is ready once all transfers
 then it is enqueued, by priority and then by number, for its route. A link that is free and begins several
 routes takes the one that is entered soonest farther on, of those the one whose first transfer is most urgent.
 A message carries that transfer and, if `room` or `limits` let it, those that are enqueued behind it. Over a
-route of several links it goes as in `schedules.simulate`: farther links may let it wait.
+route of several links it goes as in `schedules.simulation.simulate`: farther links may let it wait.
 
 One source serves integer ticks and float seconds: numba compiles it for either.
 """

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from schedules.schedule import Schedule
-from schedules.simulate import SimulationOptions, simulate
+from schedules.simulation.simulate import SimulationOptions, simulate
 from topologies.exact import Int64Array, offsets_of
 
 

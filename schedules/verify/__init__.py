@@ -19,15 +19,16 @@ chunk must hold exactly what it should: each contribution once. Chunks of size 0
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 from itertools import islice
 
 import numpy as np
 
+from schedules.cost import congestion, step_cost
 from schedules.rounds import RoundTable
 from schedules.schedule import Clock, Schedule
-from schedules.verify.blame import reduction_error
-from schedules.verify.claims import check_claims
 from schedules.verify.errors import VerificationError, chunk_name, wrong_transfer
 from schedules.verify.replay import (
     MISSING,
@@ -38,10 +39,11 @@ from schedules.verify.replay import (
     Replay,
     first_fault,
     parts_of_state,
+    reduction_error,
 )
 from schedules.verify.table import check_table
-from schedules.verify.timing import Clash, first_clash, timing
-from schedules.verify.turns import Spans, spans
+from schedules.verify.timing import Clash, Spans, first_clash, spans, timing
+from topologies.errors import suggestion
 from topologies.exact import Int64Array
 
 __all__ = ["VerificationError", "verify"]
@@ -152,3 +154,36 @@ def _fault_error(schedule: Schedule, turns: Spans, fault: Fault) -> Verification
     if fault.reason == MISSING:
         return _missing_error(schedule, fault)
     return reduction_error(schedule, turns, fault.chunk)
+
+
+def check_claims(schedule: Schedule) -> None:
+    """Check that each claim equals what `schedules.cost` finds.
+
+    Raises
+    ------
+    VerificationError
+        If a claim is wrong, unknown, or about what this schedule does not have.
+    """
+    for name, claimed in schedule.claims.items():
+        if name not in _CLAIMS:
+            raise VerificationError(f"unknown claim '{name}'{suggestion(name, _CLAIMS)}")
+        found = _CLAIMS[name](schedule)
+        if found is None:
+            raise VerificationError(f"the schedule claims {name} = {claimed}, which it does not have")
+        if Fraction(claimed) != found:
+            raise VerificationError(f"the schedule claims {name} = {claimed}; it is {found}")
+
+
+def _tl_steps(schedule: Schedule) -> int | None:
+    return step_cost(schedule).tl_steps if schedule.clock is Clock.STEP else None
+
+
+def _tb(schedule: Schedule) -> Fraction | None:
+    return step_cost(schedule).tb if schedule.clock is Clock.STEP else None
+
+
+_CLAIMS: dict[str, Callable[[Schedule], Fraction | int | None]] = {
+    "tl_steps": _tl_steps,
+    "tb": _tb,
+    "congestion": congestion,
+}

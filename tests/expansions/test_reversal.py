@@ -14,7 +14,7 @@ from expansions.shard_table import to_schedule
 from models.bfb import workloads
 from schedules import Problem, collective
 from schedules.cost import step_cost
-from schedules.reverse import reverse
+from schedules.reversal import reverse
 from schedules.verify import verify
 from topologies import InputError, NoSchedule, Unsupported, parse_topology
 from topologies.families.expressions import Both, parse_notation

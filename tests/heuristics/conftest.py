@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from schedules import Problem, collective
-from schedules.simulate import simulate
+from schedules.simulation.simulate import simulate
 from schedules.verify import verify
 from topologies.text import parse_topology
 

@@ -9,8 +9,8 @@ from heuristics.gossip import METHOD
 from heuristics.gossip.method import Network, single_messages, translations
 from models.bounds import best_bound
 from schedules import Problem, collective
-from schedules.files import content_hash
-from schedules.simulate import simulate
+from schedules.files.schedule_file import content_hash
+from schedules.simulation.simulate import simulate
 from schedules.verify import verify
 from topologies import InputError, Unsupported
 from topologies.text import parse_topology

@@ -9,9 +9,17 @@ import pytest
 from schedules import Chunks, Schedule, collective, step_cost
 from schedules import rounds as module
 from schedules.cost import congestion
-from schedules.reverse import reverse
-from schedules.round_files import RoundWriter, read_head, read_rounds
-from schedules.rounds import RoundTable, nothing, opposite_links, round_cost, width_of
+from schedules.reversal import reverse
+from schedules.rounds import (
+    RoundTable,
+    RoundWriter,
+    nothing,
+    opposite_links,
+    read_head,
+    read_rounds,
+    round_cost,
+    width_of,
+)
 from schedules.verify import VerificationError, verify
 from schedules.verify import replay as replaying
 from topologies import InputError, Unsupported

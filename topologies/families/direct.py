@@ -149,9 +149,10 @@ def twisted_torus(
     Without `twist`, the lengths are n and 2n (n×2n, n×n×2n, n×2n×2n, in any order, as in TPU v4), and a
     link that wraps round a dimension of length n moves by n along every dimension of length 2n. With it,
     there are two dimensions a×b of any lengths, and a link that wraps round the first moves by `twist`
-    along the second. Links as in `topologies.families.grids.torus`; the wrap upwards adds the twist, downwards
-    takes it away. Source: dissertation, section 3.6; Cámara et al., Twisted Torus Topologies for Enhanced
-    Interconnection Networks (IEEE TPDS 21, 2010), its [30]; Jouppi et al., TPU v4 (ISCA 2023), its [62].
+    along the second. Links as in `topologies.families.grids.torus`; the wrap upwards adds the twist,
+    downwards takes it away. Source: dissertation, section 3.6; Cámara et al., Twisted Torus Topologies for
+    Enhanced Interconnection Networks (IEEE TPDS 21, 2010), its [30]; Jouppi et al., TPU v4 (ISCA 2023), its
+    [62].
 
     Raises
     ------

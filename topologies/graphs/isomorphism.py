@@ -4,10 +4,10 @@ An isomorphism from G to H is a bijection f of the nodes that takes ranks to ran
 can do the same, and the links from u to v, as a multiset of (bandwidth, α), to those from f(u) to f(v). What
 is returned has been checked on the links.
 
-The search individualizes and refines in both networks at once (`topologies.graphs.symmetry`): a node of G in a
-smallest class of several nodes, and in turn each node of H of the same colour. Colours that are not the same
-multiset end a branch; colours that tell all nodes apart give the bijection. If no image of the first node
-will do, none in its orbit under the automorphisms of H does, so one of each is tried. Deterministic.
+The search individualizes and refines in both networks at once (`topologies.graphs.symmetry`): a node of G in
+a smallest class of several nodes, and in turn each node of H of the same colour. Colours that are not the
+same multiset end a branch; colours that tell all nodes apart give the bijection. If no image of the first
+node will do, none in its orbit under the automorphisms of H does, so one of each is tried. Deterministic.
 
 Source: dissertation, Definitions 6 and 7; McKay and Piperno, Practical graph isomorphism II, 2014 (the
 scheme).

@@ -56,7 +56,8 @@ def remove_switches(
     topology
         The network; Eulerian if it has switches.
     capacity
-        Trees that each link carries, shape (links,), as `topologies.trees.tree_counts.tree_capacities` gives them.
+        Trees that each link carries, shape (links,), as `topologies.trees.tree_counts.tree_capacities` gives
+        them.
     k, weights
         Trees by root, see `topologies.trees.tree_counts.trees_by_root`.
 

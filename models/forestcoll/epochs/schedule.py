@@ -19,7 +19,7 @@ from schedules.collective import Collective, Kind, collective
 from schedules.compose import compose_allreduce
 from schedules.list_scheduling import in_messages
 from schedules.method import Problem
-from schedules.reverse import reverse
+from schedules.reversal import reverse
 from schedules.schedule import Chunks, Clock, Routes, Schedule
 from topologies.errors import Unsupported
 from topologies.exact import Int64Array, offsets_of

@@ -12,8 +12,8 @@ from experiments.registry import METHODS
 from experiments.runner.config import parse_config, read_config
 from experiments.runner.options import build_options, describe_options
 from experiments.runner.plan import make_plan, select, time_limit
-from experiments.study import is_study, read_study
-from experiments.study.runner import make_tasks
+from experiments.solver_study import is_study, read_study
+from experiments.solver_study.run import make_tasks
 from topologies import InputError
 from topologies.units import parse_time
 

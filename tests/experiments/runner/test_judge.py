@@ -10,7 +10,7 @@ from experiments.registry import METHODS
 from experiments.runner.judge import ProvenBound, best_slices, gap_table, own_bounds, time_columns
 from models.bounds import BoundError
 from schedules import Chunks, Clock, Problem, Schedule, collective
-from schedules.simulate import SimulationOptions, simulate
+from schedules.simulation.simulate import SimulationOptions, simulate
 from topologies import Link, Topology, TuttiError
 from topologies.text import parse_topology
 

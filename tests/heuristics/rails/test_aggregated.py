@@ -12,7 +12,7 @@ from heuristics.rails.machines import Load, machines
 from heuristics.rails.method import load_of
 from models.bounds import best_bound
 from schedules import Problem, collective
-from schedules.simulate import simulate
+from schedules.simulation.simulate import simulate
 from schedules.verify import verify
 from topologies.text import parse_topology
 

@@ -13,7 +13,7 @@ from heuristics.rails.method import fastest
 from models.bounds import best_bound
 from schedules import Problem, collective
 from schedules.message_durations import messages
-from schedules.simulate import simulate
+from schedules.simulation.simulate import simulate
 from schedules.verify import verify
 from topologies import Unsupported
 from topologies.text import parse_topology

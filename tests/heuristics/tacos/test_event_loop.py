@@ -9,7 +9,7 @@ import pytest
 from heuristics.tacos import matching
 from heuristics.tacos.network import time_expanded
 from schedules import Chunks, Clock, Schedule, collective
-from schedules.simulate import simulate
+from schedules.simulation.simulate import simulate
 from schedules.verify import VerificationError, verify
 from tests.heuristics.tacos.synthesis import SplitMix, tacos
 from tests.schedules.oracle import judge

@@ -11,7 +11,7 @@ import pytest
 
 from heuristics.tacos import METHOD, TacosOptions
 from schedules import Clock, Problem, collective
-from schedules.simulate import simulate
+from schedules.simulation.simulate import simulate
 from schedules.verify import verify
 from tests.heuristics.tacos import synthesis
 from topologies import InputError, Unsupported

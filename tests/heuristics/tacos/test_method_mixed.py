@@ -6,7 +6,7 @@ import pytest
 
 from models.bounds import lower_bounds
 from schedules import Kind, collective, concurrent
-from schedules.simulate import simulate
+from schedules.simulation.simulate import simulate
 from schedules.verify import verify
 from tests.heuristics.tacos.synthesis import GB, tacos
 from topologies import Unsupported

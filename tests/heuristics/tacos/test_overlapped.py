@@ -13,7 +13,7 @@ from heuristics.tacos.overlapped import edges_of, grown, hung, joined
 from heuristics.tacos.retiming import ends
 from models.bounds import best_bound
 from schedules.cost import congestion
-from schedules.simulate import simulate
+from schedules.simulation.simulate import simulate
 from schedules.verify import verify
 from tests.heuristics.tacos import synthesis
 from tests.heuristics.tacos.synthesis import GB

@@ -21,7 +21,7 @@ from heuristics.tacos.tree_guided import (
 from models.bounds import best_bound
 from schedules import Problem, collective
 from schedules.schedule import Chunks
-from schedules.simulate import simulate
+from schedules.simulation.simulate import simulate
 from schedules.verify import verify
 from tests.heuristics.tacos.synthesis import GB, tacos
 from topologies import Link, Topology, Unsupported

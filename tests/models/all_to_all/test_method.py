@@ -12,7 +12,7 @@ from models.all_to_all.method import McfOptions
 from models.bounds import lower_bounds
 from schedules import Problem, collective
 from schedules.cost import congestion
-from schedules.simulate import SimulationOptions, simulate
+from schedules.simulation.simulate import SimulationOptions, simulate
 from schedules.verify import verify
 from tests.models.flows import pairwise_time
 from topologies import InputError, NoSchedule, Unsupported, parse_topology

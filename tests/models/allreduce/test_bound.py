@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from experiments.cli.proof import sentence
+from experiments.cli.bound import sentence
 from models.allreduce import allreduce_optimum
 from models.allreduce.bound import ANY, TREES, lp_bound
 from models.bounds import Bound, BoundError, best_bound, bound_document, lower_bounds

@@ -15,7 +15,7 @@ from models.allreduce.spanning_trees import pack
 from models.allreduce.trees_timed import rounds_are_worth_it
 from schedules import collective
 from schedules.method import Problem
-from schedules.simulate import simulate
+from schedules.simulation.simulate import simulate
 from schedules.verify import verify
 from topologies.text import parse_topology
 

@@ -12,7 +12,7 @@ from models.solvers.backend import Backend
 from models.solvers.features import Feature
 from schedules import Problem, Schedule, collective
 from schedules.cost import congestion
-from schedules.simulate import simulate
+from schedules.simulation.simulate import simulate
 from schedules.verify import verify
 from tests.topologies.eulerian import random_eulerian
 from topologies import InputError, Topology, Unsupported

@@ -17,7 +17,7 @@ from schedules import Problem, collective
 from schedules.cost import congestion
 from schedules.list_scheduling.piece_counts import sliced_seconds
 from schedules.schedule import Clock
-from schedules.simulate import SimulationOptions, simulate
+from schedules.simulation.simulate import SimulationOptions, simulate
 from schedules.verify import verify
 from tests.models.allreduce.oracles import random_network
 from topologies import Link, Topology

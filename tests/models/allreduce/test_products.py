@@ -12,7 +12,7 @@ from models.allreduce.spanning_trees import spine_packing
 from schedules import collective
 from schedules.cost import congestion
 from schedules.method import Problem
-from schedules.simulate import simulate
+from schedules.simulation.simulate import simulate
 from schedules.verify import verify
 from topologies.text import parse_topology
 

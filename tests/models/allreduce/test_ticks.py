@@ -10,7 +10,7 @@ from experiments.registry import METHODS
 from models.bounds import best_bound
 from schedules import Problem, collective
 from schedules.message_durations import REACH, FarApartError, check_reach
-from schedules.simulate import simulate
+from schedules.simulation.simulate import simulate
 from schedules.verify import verify
 from topologies.text import parse_topology
 from topologies.topology import Link, Topology

@@ -14,7 +14,7 @@ from schedules import collective
 from schedules.cost import congestion
 from schedules.method import Problem
 from schedules.schedule import Clock
-from schedules.simulate import simulate
+from schedules.simulation.simulate import simulate
 from schedules.verify import verify
 from topologies import Link, Topology
 from topologies.text import parse_topology

@@ -18,7 +18,7 @@ from models.bfb.unequal import LinkTime, least_time, least_time_in_chunks, times
 from models.bounds import lower_bounds
 from schedules.collective import collective
 from schedules.method import Problem
-from schedules.simulate import simulate
+from schedules.simulation.simulate import simulate
 from schedules.verify import verify
 from topologies.errors import InputError, NoSchedule
 from topologies.text import parse_topology

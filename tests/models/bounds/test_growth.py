@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import models.bounds.growth as growth_module
-from experiments.cli.proof import sentence
+from experiments.cli.bound import sentence
 from heuristics.gossip import METHOD as POSTAL
 from models.bounds import BoundError, lower_bounds
 from schedules import Problem, collective
-from schedules.simulate import simulate
+from schedules.simulation.simulate import simulate
 from schedules.verify import verify
 from topologies import InputError, Link, Topology
 from topologies.text import parse_topology

@@ -14,7 +14,7 @@ from models.forestcoll.epochs.epoch_links import EpochLinks, free_symmetries
 from models.forestcoll.epochs.pricing import improve, improve_all, new_trees
 from models.forestcoll.epochs.schedule import schedule_of
 from schedules import Clock, Problem, collective
-from schedules.simulate import simulate
+from schedules.simulation.simulate import simulate
 from schedules.verify import verify
 from topologies import Unsupported
 from topologies.graphs.symmetry import link_permutation

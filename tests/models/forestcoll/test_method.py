@@ -18,7 +18,7 @@ from models.forestcoll.fixed_k import fixed_k_ratio
 from schedules import Problem, Schedule, collective
 from schedules.cost import congestion, link_loads
 from schedules.schedule import Clock
-from schedules.simulate import SimulationOptions, simulate
+from schedules.simulation.simulate import SimulationOptions, simulate
 from schedules.verify import verify
 from tests.topologies.eulerian import random_eulerian
 from topologies import InputError, Link, NoSchedule, Topology, Unsupported

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from models.forestcoll.multicast import TrafficTotals, multicast
 from schedules import Chunks, Clock, Routes, Schedule, collective
 from schedules.cost import congestion, link_loads
-from schedules.reverse import reverse
+from schedules.reversal import reverse
 from schedules.verify import verify
 from topologies import InputError, Link, Topology
 from topologies.transforms import transpose

@@ -8,7 +8,7 @@ from experiments.registry import METHODS
 from models.optimum import TimedInstance
 from models.sccl import Instance
 from schedules import Problem, collective
-from schedules.simulate import simulate
+from schedules.simulation.simulate import simulate
 from schedules.verify import verify
 from topologies.text import parse_topology
 

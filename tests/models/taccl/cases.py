@@ -11,7 +11,7 @@ from models.taccl.demand import Demand, PathRules, demand_of, found_symmetry, sk
 from models.taccl.logical import direct_links, sketched_links
 from schedules import Problem, collective
 from schedules.schedule import Chunks
-from schedules.simulate import simulate
+from schedules.simulation.simulate import simulate
 from schedules.verify import verify
 from topologies.text import parse_topology
 

@@ -9,7 +9,7 @@ from experiments.runner.options import build_options
 from models.taccl import METHOD
 from models.taccl.method import TacclOptions
 from schedules import Problem, collective
-from schedules.simulate import simulate
+from schedules.simulation.simulate import simulate
 from tests.models.taccl.cases import MEGABYTE, QUICK, REFERENCE, SLOW, made, microseconds
 from topologies.errors import InputError, Unsupported
 from topologies.text import parse_topology

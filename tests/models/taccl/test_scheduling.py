@@ -19,7 +19,7 @@ from models.taccl.transfers import Contiguity, Transfers
 from schedules import collective
 from schedules.message_durations import messages, transfer_ticks
 from schedules.schedule import Chunks
-from schedules.simulate import simulate
+from schedules.simulation.simulate import simulate
 from tests.models.taccl.cases import MEGABYTE, QUICK, SLOW, demand, made, microseconds
 from topologies.text import parse_topology
 

@@ -10,7 +10,7 @@ from models.sccl import Instance
 from models.teccl import Epochs
 from schedules import Problem, collective
 from schedules.schedule import Clock
-from schedules.simulate import simulate
+from schedules.simulation.simulate import simulate
 from schedules.verify import verify
 from topologies import Topology
 from topologies.text import parse_topology

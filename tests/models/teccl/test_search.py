@@ -11,7 +11,7 @@ import pytest
 from experiments.registry import METHODS
 from models.optimum import METHOD as OPTIMUM
 from models.teccl.search import NOT_NEEDED
-from schedules.simulate import simulate
+from schedules.simulation.simulate import simulate
 from tests.models.teccl.cases import SIZE, UNEVEN, epochs_of, made, made_on, problem, star
 from topologies import NoSchedule
 from topologies.text import parse_topology

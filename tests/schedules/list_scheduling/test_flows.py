@@ -15,9 +15,9 @@ from schedules.list_scheduling.kernel import Limits, send
 from schedules.list_scheduling.pieces import Cut, edges_of, timed_routes
 from schedules.list_scheduling.rules import First
 from schedules.message_durations import messages, transfer_ticks
-from schedules.reverse import reverse
+from schedules.reversal import reverse
 from schedules.schedule import Chunks, Schedule
-from schedules.simulate import simulate
+from schedules.simulation.simulate import simulate
 from schedules.verify import verify
 from topologies import InputError, Unsupported
 from topologies.text import parse_topology

@@ -1,0 +1,323 @@
+"""The tidy table of a study: a row is one solver on one instance with one seed."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+from pydantic import Field
+
+from experiments.runner.config import Placed, Table, parse_toml, read_table, read_tables, read_text
+from experiments.runner.options import TimeText
+from experiments.solver_study.models import is_mixed, model_text
+from models.solvers import SolverOptions
+from models.solvers.registry import BACKENDS
+from topologies.errors import InputError, suggestion
+from topologies.units import parse_size, parse_time
+
+COLUMNS: dict[str, Any] = {
+    "topology": pa.string(),
+    "nodes": pa.int64(),
+    "switches": pa.int64(),
+    "links": pa.int64(),
+    "collective": pa.string(),
+    "model": pa.string(),
+    "builder": pa.string(),
+    "method": pa.string(),
+    "solver": pa.string(),
+    "options": pa.string(),
+    "seed": pa.int64(),
+    "status": pa.string(),
+    "message": pa.string(),
+    "termination": pa.string(),
+    "solution_status": pa.string(),
+    "objective": pa.float64(),
+    "certified_lower": pa.float64(),
+    "certified_upper": pa.float64(),
+    "certified_exact": pa.string(),
+    "certified_by": pa.string(),
+    "bound": pa.float64(),
+    "worth": pa.float64(),
+    "feasible": pa.bool_(),
+    "relative_error": pa.float64(),
+    "answer": pa.string(),
+    "variables": pa.int64(),
+    "integers": pa.int64(),
+    "maximize": pa.bool_(),
+    "constraints": pa.int64(),
+    "nonzeros": pa.int64(),
+    "iterations": pa.int64(),
+    "build_s": pa.float64(),
+    "solve_s": pa.float64(),
+    "cpu_s": pa.float64(),
+    "timed_s": pa.float64(),
+    "primal_integral": pa.float64(),
+    "trace": pa.string(),
+    "certify_s": pa.float64(),
+    "peak_rss_mb": pa.float64(),
+    "limit_s": pa.float64(),
+    "limit_mb": pa.float64(),
+    "log": pa.string(),
+}
+"""Name and type of every column, in order; those that other runs have too mean the same.
+
+``method`` is the label of the solver with its options, ``solver`` the back-end with its version. ``status``
+is ok, timeout (a limit reached), grid (optimal on a solver's own grid only), unsupported (not installed) or
+failed. ``certified_lower`` and ``certified_upper`` bound the optimum of the instance, by all that any row
+proved; ``certified_exact`` is the fraction where they meet. ``relative_error`` is how far the objective lies
+outside of them, and ``answer`` is right, wrong, agreed (by two back-ends) or unproven (by nothing).
+``timed_s`` is what means and profiles count: ``solve_s`` or ``cpu_s``, as the config says. ``log`` is the
+file of the solver's log.
+
+Of mixed-integer programs only: ``integers`` are their whole columns, ``bound`` is the solver's, ``worth`` the
+incumbent's objective in own arithmetic and ``feasible`` whether it keeps all rows there; ``trace`` is a JSON
+list of [seconds, incumbent, bound], and ``primal_integral`` that of Berthold, in seconds."""
+
+
+OF_THE_RUN = {"time_limit", "memory_limit", "seed", "log", "own_process", "relative_gap"}
+"""Options of solvers that the study sets for all alike."""
+GIGABYTE = 10**9
+
+
+class InstanceTable(Table):
+    """``[[instance]]``: a program; the limit and the seeds are those of ``[study]`` if absent."""
+
+    model: str
+    topology: str
+    options: dict[str, Any] = Field(default_factory=dict)
+    time_limit: TimeText | None = None
+    seeds: list[int] | None = Field(default=None, min_length=1)
+
+
+class SolverTable(Table):
+    """``[[solver]]``: a back-end with options, under a label."""
+
+    name: str
+    label: str = ""
+    options: dict[str, Any] = Field(default_factory=dict)
+
+
+class StudyTable(Table):
+    """``[study]``: what is the same for all solves."""
+
+    time_limit: TimeText
+    memory_limit: str | None = None
+    seeds: list[int] = Field(default=[0], min_length=1)
+    workers: int | None = None
+    keep_logs: bool = True
+    clock: Literal["wall", "cpu"] = "wall"
+    relative_gap: Decimal = Field(default=Decimal("1e-6"), gt=0, lt=1)
+
+
+class StudyDocument(Table):
+    """The whole file, its tables not yet read."""
+
+    name: str
+    instance: list[dict[str, Any]] = Field(min_length=1)
+    solver: list[dict[str, Any]] = Field(min_length=1)
+    study: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A solver of the study, its options checked.
+
+    Parameters
+    ----------
+    label
+        As the report calls it.
+    solver
+        The back-end's name.
+    given
+        Its options as written.
+    """
+
+    label: str
+    solver: str
+    given: Mapping[str, Any]
+
+    def options(self, **more: Any) -> SolverOptions:
+        """Return the back-end's options, with those of the run."""
+        values = {name: _plain(value) for name, value in self.given.items()}
+        return BACKENDS[self.solver].options(**values, **more)
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program of the study.
+
+    Parameters
+    ----------
+    where
+        Its place in the config.
+    model, topology
+        What it is; the model with its options (`experiments.solver_study.models`).
+    seeds
+        Orders of rows and columns, and the solver's own seed where it has one.
+    time_limit
+        Seconds of a solve.
+    """
+
+    where: str
+    model: str
+    topology: str
+    seeds: tuple[int, ...]
+    time_limit: float
+
+
+@dataclass(frozen=True)
+class StudyConfig:
+    """A study, read.
+
+    Parameters
+    ----------
+    path, text, name
+        The file, what stands in it, and the study's name.
+    programs
+        What is solved, in order.
+    solvers
+        Who is compared.
+    memory_limit
+        Bytes of a solve; None for none.
+    workers
+        Processes; None: one a core.
+    keep_logs
+        Whether each row has its solver's log.
+    clock
+        What means and profiles count: ``"wall"`` or, where others use the machine, ``"cpu"``.
+    relative_gap
+        At which branch and cut stops.
+    """
+
+    path: str
+    text: str
+    name: str
+    programs: tuple[Program, ...]
+    solvers: tuple[Entrant, ...]
+    memory_limit: float | None
+    workers: int | None
+    keep_logs: bool
+    clock: str
+    relative_gap: float
+
+    @property
+    def mixed(self) -> bool:
+        """Whether it is about mixed-integer programs."""
+        return any(is_mixed(program.model) for program in self.programs)
+
+
+def is_study(path: Path | str) -> bool:
+    """Whether a config is a study of solvers: it has ``[study]`` or ``[[instance]]``."""
+    document = parse_toml(read_text(path), str(path))
+    return bool({"study", "instance"} & document.keys())
+
+
+def read_study(path: Path | str) -> StudyConfig:
+    """Return the study in a TOML file.
+
+    Raises
+    ------
+    InputError
+        If the file can't be read, is no TOML, or a table or key in it is wrong.
+    """
+    where, text = str(path), read_text(path)
+    document = read_table(StudyDocument, parse_toml(text, where), where)
+    if not re.fullmatch(r"\w[\w.-]*", document.name):
+        raise InputError(f"{where}: name '{document.name}' must be letters, digits, '_', '.' and '-'")
+    table = read_table(StudyTable, document.study, f"{where}: [study]")
+    programs = _programs(read_tables(InstanceTable, document.instance, where, "instance"), table, where)
+    return StudyConfig(
+        path=where,
+        text=text,
+        name=document.name,
+        programs=programs,
+        solvers=_entrants(read_tables(SolverTable, document.solver, where, "solver")),
+        memory_limit=_memory(table.memory_limit, where),
+        workers=table.workers,
+        keep_logs=table.keep_logs,
+        clock=table.clock,
+        relative_gap=float(table.relative_gap),
+    )
+
+
+def _programs(tables: tuple[Placed[InstanceTable], ...], study: StudyTable, path: str) -> tuple[Program, ...]:
+    """Return the programs, each with its own seeds and limit or those of the study."""
+    seeds = _seeds(study.seeds, f"{path}: [study]")
+    limit = _limit(study.time_limit, parse_time, f"{path}: [study]: time_limit")
+    return tuple(
+        Program(
+            placed.where,
+            model_text(table.model, table.options),
+            table.topology.strip(),
+            seeds if table.seeds is None else _seeds(table.seeds, placed.where),
+            limit
+            if table.time_limit is None
+            else _limit(table.time_limit, parse_time, f"{placed.where}: time_limit"),
+        )
+        for placed in tables
+        for table in (placed.table,)
+    )
+
+
+def _memory(text: str | None, where: str) -> float | None:
+    return None if text is None else _limit(text, parse_size, f"{where}: [study]: memory_limit")
+
+
+def _limit(text: str, parse: Any, where: str) -> float:
+    try:
+        value = parse(text)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
+    if value <= 0:
+        raise InputError(f"{where} is '{text}'; it must be positive")
+    return float(value)
+
+
+def _seeds(seeds: list[int], where: str) -> tuple[int, ...]:
+    if min(seeds) < 0 or len(set(seeds)) < len(seeds):
+        raise InputError(f"{where}: seeds = {seeds}; a list holds different seeds, none negative")
+    return tuple(seeds)
+
+
+def _entrants(tables: tuple[Placed[SolverTable], ...]) -> tuple[Entrant, ...]:
+    found: dict[str, Entrant] = {}
+    for placed in tables:
+        table = placed.table
+        entrant = Entrant(table.label or table.name, table.name, table.options)
+        if entrant.label in found:
+            raise InputError(f"{placed.where}: label '{entrant.label}' occurs twice; give each its own label")
+        _check(entrant, placed.where)
+        found[entrant.label] = entrant
+    return tuple(found.values())
+
+
+def _check(entrant: Entrant, where: str) -> None:
+    """Refuse a solver that nobody knows, and options that it does not take."""
+    if entrant.solver not in BACKENDS:
+        raise InputError(f"{where}: unknown solver '{entrant.solver}'{suggestion(entrant.solver, BACKENDS)}")
+    kind = BACKENDS[entrant.solver].options
+    fields = {field.name: field for field in dataclasses.fields(kind) if field.name not in OF_THE_RUN}
+    for name, value in entrant.given.items():
+        if name in OF_THE_RUN:
+            raise InputError(f"{where}: option '{name}' is the same for all solvers; [study] sets it")
+        if name not in fields:
+            known = suggestion(name, fields)
+            raise InputError(f"{where}: solver {entrant.solver} has no option '{name}'{known}")
+        if isinstance(fields[name].default, bool) and not isinstance(value, bool):
+            raise InputError(
+                f"{where}: {entrant.solver} option {name} is {value!r}; it must be true or false"
+            )
+    try:
+        entrant.options()
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
+
+
+def _plain(value: Any) -> Any:
+    return float(value) if isinstance(value, Decimal) else value

@@ -1,0 +1,247 @@
+"""The linear programs of a study, by name: a topology turned into matrices, and what certifies its value.
+
+Of some models the exact optimum is known without a linear program (BFB by counting, routing by the bottleneck
+cut), or another algorithm proves it (allreduce, by cuts and trees). Of all-to-all every solver's answer
+proves an interval of its own, in integers and whatever the solver's tolerance was; all of them hold, so their
+intersection does.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from models.solvers import CompiledModel, SolverResult, compile_model
+from schedules.collective import Kind, collective
+from topologies.exact import FloatArray
+from topologies.topology import Topology
+
+if TYPE_CHECKING:
+    from models.all_to_all.optimum import FlowProgram
+
+PROOF_SECONDS = 60.0
+"""How long the proof of an allreduce optimum may take, once an instance; what is proven by then counts."""
+
+BYTES_AN_ENTRY = {"arrays": 200, "pyomo": 1500}
+"""Memory for a nonzero while matrices are made and written; measured: 90 to 320, and 600 to 1,800."""
+
+Bounds = tuple[Fraction | None, Fraction | None]
+"""What is proven of an optimum: from below and from above."""
+UNKNOWN: Bounds = (None, None)
+
+
+def _nothing(values: FloatArray | None, duals: FloatArray | None) -> Bounds:
+    return UNKNOWN
+
+
+@dataclass(frozen=True, eq=False)
+class Instance:
+    """A linear or mixed-integer program, ready to be solved.
+
+    Parameters
+    ----------
+    compiled
+        Its matrices.
+    build_s
+        Seconds from the topology to the matrices.
+    known
+        The optimum, where it is known exactly.
+    certified_by
+        What proves the value, in words.
+    certify
+        From a solver's values and duals to bounds on the optimum; either may be None.
+    """
+
+    compiled: CompiledModel
+    build_s: float
+    known: Fraction | None
+    certified_by: str
+    certify: Callable[[FloatArray | None, FloatArray | None], Bounds] = _nothing
+
+    def bounds(self, result: SolverResult) -> Bounds:
+        """Return what is proven of the optimum, with a solver's answer at hand."""
+        if self.known is not None:
+            return self.known, self.known
+        return self.certify(result.values, result.duals)
+
+
+@dataclass(frozen=True)
+class LinearModel:
+    """A kind of linear program, or of mixed-integer program with its options.
+
+    Parameters
+    ----------
+    name, summary
+        As users write it; what it is.
+    kind
+        The collective that it speaks of.
+    builder
+        How its matrices are made: ``arrays``, written down directly, or ``pyomo``, compiled.
+    build
+        From a topology to the instance; raises `Unsupported` where the model does not suit the network.
+    entries
+        About how many nonzeros its matrix has; of BFB's at most.
+    """
+
+    name: str
+    summary: str
+    kind: Kind
+    builder: str
+    build: Callable[[Topology], Instance]
+    entries: Callable[[Topology], int]
+
+    def memory(self, topology: Topology) -> int:
+        """Return about how many bytes building and writing it takes."""
+        return self.entries(topology) * BYTES_AN_ENTRY[self.builder]
+
+
+def timed(build: Callable[[], Any]) -> tuple[Any, float]:
+    """Return what is made and the seconds that it took."""
+    begin = time.perf_counter()
+    made = build()
+    return made, time.perf_counter() - begin
+
+
+def _bfb(topology: Topology) -> Instance:
+    from experiments.solver_study.programs import whole_matrices
+
+    return _counted(topology, lambda: whole_matrices(topology))
+
+
+def _bfb_pyomo(topology: Topology) -> Instance:
+    from experiments.solver_study.programs import whole_model
+
+    return _counted(topology, lambda: compile_model(whole_model(topology)))
+
+
+def _counted(topology: Topology, build: Callable[[], CompiledModel]) -> Instance:
+    from experiments.solver_study.programs import whole_optimum
+    from models.bfb.method import METHOD
+    from schedules.method import Problem
+
+    METHOD.supports(Problem(topology, collective(Kind.ALLGATHER, topology.num_ranks)), METHOD.options())
+    whole_optimum(topology)  # its kernels compile here, if they must, and not in the measured time
+    compiled, seconds = timed(build)
+    return Instance(compiled, seconds, whole_optimum(topology), "counting, exact")
+
+
+def _routing(topology: Topology) -> Instance:
+    from experiments.solver_study.programs import routing_matrices, routing_optimum
+
+    compiled, seconds = timed(lambda: routing_matrices(topology))
+    return Instance(compiled, seconds, routing_optimum(topology), "bottleneck cut, exact")
+
+
+def _all_to_all(topology: Topology) -> Instance:
+    from models.all_to_all.demand import Demand
+    from models.all_to_all.optimum import FlowProgram
+
+    demand = Demand.of(topology, collective(Kind.ALL_TO_ALL, topology.num_ranks))
+    program = FlowProgram.of(demand)
+
+    def certify(values: FloatArray | None, duals: FloatArray | None) -> Bounds:
+        return _rate_bounds(program, values, duals)
+
+    return Instance(program.compiled, program.build_s, None, "lengths and a flow, in integers", certify)
+
+
+def _rate_bounds(program: FlowProgram, values: FloatArray | None, duals: FloatArray | None) -> Bounds:
+    """Return bounds on f: the time is proven, and f is the inverse of it in the model's units."""
+    from models.all_to_all.certificate import upper_bound
+    from models.all_to_all.optimum import best_lengths
+    from models.all_to_all.rounding import exact_flow
+
+    demand = program.demand
+    unit = Fraction(int(demand.amounts.max()), demand.denominator) / max(demand.topology.bandwidth)
+    fastest, _ = best_lengths(demand, None if duals is None else program.lengths(duals))
+    if values is None or not values[-1] > 0:
+        return None, unit / fastest
+    slowest = upper_bound(exact_flow(demand, program.flows(values)))
+    return unit / slowest, unit / fastest
+
+
+def _allreduce(topology: Topology) -> Instance:
+    from models.allreduce import allreduce_optimum
+    from models.allreduce.model import allreduce_model
+
+    compiled, seconds = timed(lambda: compile_model(allreduce_model(topology)))
+
+    @cache
+    def proven() -> Bounds:
+        """Prove it once, when it is first asked for: a program that is only written needs no proof."""
+        optimum = allreduce_optimum(topology, time_limit=PROOF_SECONDS, by="cuts")
+        fastest = max(topology.bandwidth)
+        return 1 / (optimum.upper * fastest), 1 / (optimum.lower * fastest)
+
+    return Instance(compiled, seconds, None, "cuts and trees, in integers", lambda values, duals: proven())
+
+
+def _flow_entries(topology: Topology) -> int:
+    """Return 3 N links: a flow leaves a node, enters a node, and loads a link; of BFB's likewise."""
+    return 3 * topology.num_ranks * topology.num_links
+
+
+def _routing_entries(topology: Topology) -> int:
+    return 4 * topology.num_ranks**2 * topology.num_links
+
+
+def _allreduce_entries(topology: Topology) -> int:
+    """Return the entries of two flows for each rank, and of the flow that carries b' over switches."""
+    ranks, links = topology.num_ranks, topology.num_links
+    arcs = ranks * (ranks - 1) if topology.num_switches else links
+    return 8 * ranks * (arcs + ranks) + (3 * ranks * links if topology.num_switches else 0)
+
+
+MODELS: dict[str, LinearModel] = {
+    model.name: model
+    for model in (
+        LinearModel(
+            "bfb",
+            "BFB's linear programs (3.1) of all nodes and steps as one",
+            Kind.ALLGATHER,
+            "arrays",
+            _bfb,
+            _flow_entries,
+        ),
+        LinearModel(
+            "bfb-pyomo", "the same, compiled from Pyomo", Kind.ALLGATHER, "pyomo", _bfb_pyomo, _flow_entries
+        ),
+        LinearModel(
+            "all-to-all",
+            "all-to-all as a multi-commodity flow, aggregated by source (A.1)",
+            Kind.ALL_TO_ALL,
+            "pyomo",
+            _all_to_all,
+            _flow_entries,
+        ),
+        LinearModel(
+            "all-to-all-pyomo",
+            "another name of all-to-all",
+            Kind.ALL_TO_ALL,
+            "pyomo",
+            _all_to_all,
+            _flow_entries,
+        ),
+        LinearModel(
+            "allreduce",
+            "allreduce by in-trees and out-trees, its max-flows written out (B.5)",
+            Kind.ALLREDUCE,
+            "pyomo",
+            _allreduce,
+            _allreduce_entries,
+        ),
+        LinearModel(
+            "routing",
+            "the routing relaxation of allgather",
+            Kind.ALLGATHER,
+            "arrays",
+            _routing,
+            _routing_entries,
+        ),
+    )
+}
+"""The models of a study; a new one is an entry here."""

@@ -1,0 +1,421 @@
+"""Whether an answer keeps a mixed-integer program's constraints, and what it is worth, in own arithmetic.
+
+The whole columns are rounded. Where there are no others, rows and objective are computed in integers and
+fractions: the answer keeps them or does not. Where there are others, their best values with the whole ones
+fixed are a linear program, which is solved; its solution is then put into the rows, in fractions, and may
+exceed a side by `KEPT`, as a float can't do better.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from experiments.solver_study.instances import Bounds, Instance, LinearModel, timed
+from models.solvers import CompiledModel, HighsOptions, SolutionStatus, compile_model, solve
+from schedules.collective import Kind, collective
+from schedules.method import Problem
+from topologies.errors import InputError, Unsupported
+from topologies.exact import BoolArray, FloatArray, frozen
+from topologies.topology import Topology
+from topologies.units import parse_size
+
+KEPT = 1e-6
+"""By how much a row with continuous columns may be exceeded, relative to its side or 1."""
+MOST = 2.0**53
+"""Sums of whole numbers below are exact."""
+LEAST_TOLERANCE = 1e-9
+SECONDS = 20.0
+"""Of the linear program."""
+
+
+def worth(model: CompiledModel, values: FloatArray) -> Fraction | None:
+    """Return the exact objective of the values, their whole columns rounded; None if they break a row.
+
+    Parameters
+    ----------
+    model
+        The program.
+    values
+        float64, one a column.
+    """
+    rounded = np.where(model.integer, np.rint(values), values)
+    tolerance = 0.0
+    if not model.integer.all():
+        completed = _completed(model, rounded)
+        if completed is None:
+            return None
+        rounded, tolerance = completed, KEPT
+    in_bounds = _within(rounded, model.lower, model.upper, tolerance)
+    if not (in_bounds and _rows_hold(model, rounded, tolerance)):
+        return None
+    used = np.flatnonzero(model.cost * rounded)
+    terms = zip(model.cost[used].tolist(), rounded[used].tolist(), strict=True)
+    return sum((Fraction(cost) * Fraction(value) for cost, value in terms), Fraction(model.offset))
+
+
+def _completed(model: CompiledModel, values: FloatArray) -> FloatArray | None:
+    """Return the best continuous columns for the whole ones given; None if there are none."""
+    fixed = replace(
+        model,
+        integer=frozen(np.zeros(model.num_columns), np.bool_),
+        lower=frozen(np.where(model.integer, values, model.lower), np.float64),
+        upper=frozen(np.where(model.integer, values, model.upper), np.float64),
+    )
+    options = HighsOptions(method="simplex", tolerance=LEAST_TOLERANCE, time_limit=SECONDS)
+    result = solve(fixed, "highs", options)
+    if result.status is not SolutionStatus.OPTIMAL or result.values is None:
+        return None
+    return np.where(model.integer, values, result.values)
+
+
+def _rows_hold(model: CompiledModel, values: FloatArray, tolerance: float) -> bool:
+    """Whether the rows hold: whole numbers are summed as such, others as fractions."""
+    shape = (model.num_rows, model.num_columns)
+    whole = bool((model.value == np.rint(model.value)).all() and (values == np.rint(values)).all())
+    if whole and float(np.abs(model.value).sum()) * float(np.abs(values).max(initial=1)) < MOST:
+        matrix = csr_array((model.value, model.index, model.starts), shape=shape)
+        return _within(matrix @ values, model.row_lower, model.row_upper, tolerance)
+    exact = [Fraction(value) for value in values.tolist()]
+    for row in range(model.num_rows):
+        entries = slice(model.starts[row], model.starts[row + 1])
+        pairs = zip(model.value[entries].tolist(), model.index[entries].tolist(), strict=True)
+        total = Fraction(sum(Fraction(a) * exact[column] for a, column in pairs if exact[column]))
+        if not _between(total, model.row_lower[row], model.row_upper[row], tolerance):
+            return False
+    return True
+
+
+def _within(values: FloatArray, low: FloatArray, high: FloatArray, tolerance: float) -> bool:
+    room_low, room_high = (
+        tolerance * np.maximum(1.0, np.abs(side)) if tolerance else 0.0 for side in (low, high)
+    )
+    below: BoolArray = values < low - room_low
+    above: BoolArray = values > high + room_high
+    return not (below.any() or above.any())
+
+
+def _between(value: Fraction, low: float, high: float, tolerance: float) -> bool:
+    room = Fraction(tolerance)
+    above = low == -np.inf or value >= Fraction(low) - room * Fraction(max(1.0, abs(low)))
+    below = high == np.inf or value <= Fraction(high) + room * Fraction(max(1.0, abs(high)))
+    return bool(above and below)
+
+
+CHECKED = "the incumbent checked in own arithmetic; the project's bound"
+SLACK = 0.1
+"""By which a known time may be exceeded where times are no whole numbers; a grid rounds each of them up."""
+ROUNDING = Fraction(1, 10**9)
+"""Relatively, of bounds that were computed in floats."""
+FINEST = 1e-9
+
+
+def _whole(model: str, name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InputError(f"model {model} option {name} is {value!r}; it must be a whole number, at least 1")
+
+
+@dataclass(frozen=True)
+class TacclProgram:
+    """Options of TACCL's programs.
+
+    Parameters
+    ----------
+    chunks
+        A shard.
+    symmetry
+        Whether sends are alike under the sketch's symmetry or, without one, under automorphisms.
+    sketch
+        As of the method; None: all links of a network without switches.
+    size
+        M, where the sketch has none.
+    """
+
+    chunks: int = 1
+    symmetry: bool = True
+    sketch: str | None = None
+    size: str = "1MB"
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        _whole("taccl", "chunks", self.chunks)
+        if not isinstance(self.symmetry, bool):
+            raise InputError(f"model taccl option symmetry is {self.symmetry!r}; it must be true or false")
+        _ = self.settings, parse_size(self.size)
+
+    @property
+    def settings(self) -> Any:
+        """The method's options; the sketch is read."""
+        from models.taccl.method import TacclOptions
+        from models.taccl.transfers import Contiguity
+
+        given = None if self.sketch is not None and self.chunks == 1 else self.chunks
+        return TacclOptions(
+            sketch=self.sketch, chunks=given, symmetry=self.symmetry, contiguity=Contiguity.ALL
+        )
+
+    def costs(self, topology: Topology) -> Any:
+        """Return the demand's costs; raises where the network needs a sketch."""
+        from models.taccl.costs import Costs
+        from models.taccl.method import METHOD
+        from models.taccl.stages import demand_for
+
+        what = collective(Kind.ALLGATHER, topology.num_ranks)
+        sketch = self.settings.read()
+        size = parse_size(self.size) if sketch is None or sketch.size is None else sketch.size
+        problem = Problem(topology, what, Fraction(size))
+        METHOD.supports(problem, self.settings)
+        return Costs(demand_for(problem, self.settings))
+
+
+@dataclass(frozen=True)
+class SteppedProgram:
+    """Options of SCCL's and TE-CCL's programs.
+
+    Parameters
+    ----------
+    chunks
+        A shard.
+    steps
+        S of SCCL; 0: the fewest.
+    """
+
+    chunks: int = 1
+    steps: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        _whole("sccl", "chunks", self.chunks)
+        if self.steps != 0:
+            _whole("sccl", "steps", self.steps)
+
+    def instance(self, topology: Topology) -> Any:
+        """Return chunks and links; raises where there are switches."""
+        from models.sccl.instance import Instance as Chunked
+
+        chunked = Chunked(topology, collective(Kind.ALLGATHER, topology.num_ranks), self.chunks)
+        _ = chunked.capacity
+        return chunked
+
+
+@dataclass(frozen=True)
+class ChunkedProgram(SteppedProgram):
+    """Options of TE-CCL's program: those of SCCL's without the steps."""
+
+    steps: int = dataclasses.field(default=0, init=False)
+
+
+def _checked(compiled: CompiledModel, seconds: float, proven: Fraction | None) -> Instance:
+    """Return an instance whose optimum is bounded by what is proven and by what answers are worth."""
+
+    def certify(values: FloatArray | None, duals: FloatArray | None) -> Bounds:
+        reached = None if values is None else worth(compiled, values)
+        return (reached, proven) if compiled.maximize else (proven, reached)
+
+    return Instance(compiled, seconds, None, CHECKED, certify)
+
+
+def _routing(topology: Topology, options: TacclProgram) -> Instance:
+    """Return equations 1 to 15; where all sends take the same, every time is a whole number of them.
+
+    That loses no optimum: with the paths fixed, the earliest starts are such numbers. So all columns are
+    whole there, and a solver of whole numbers has the model itself and no grid.
+    """
+    from models.taccl.routing_model import WEIGHT, RoutingModel
+    from models.taccl.sketch import Policy
+
+    costs = options.costs(topology)
+
+    def build() -> CompiledModel:
+        compiled = compile_model(RoutingModel.of(costs, _horizon(costs)).m)
+        exact = costs.alike and bool((compiled.value == np.rint(compiled.value)).all())
+        whole = frozen(np.ones(compiled.num_columns), np.bool_)
+        return replace(compiled, integer=whole) if exact else compiled
+
+    compiled, seconds = timed(build)
+    least = Fraction(costs.receiving) * (1 - (0 if costs.alike else ROUNDING))
+    rewarded = any(link.policy is Policy.MAX for link in costs.demand.logical.links)
+    return _checked(compiled, seconds, least - Fraction(WEIGHT) if rewarded else least)
+
+
+def _horizon(costs: Any) -> float:
+    """Return a time in which all can be routed: the greedy routing's, or that of one send after the other."""
+    from models.taccl.routing import greedy_routing
+
+    first = greedy_routing(costs)
+    if first is None:
+        ranks = costs.demand.logical.topology.num_ranks
+        return float(math.ceil(float(costs.lat.max()) * len(costs.demand) * ranks))
+    return float(first[1]) if costs.alike else float(first[1]) + SLACK
+
+
+def _scheduling(topology: Topology, options: TacclProgram) -> Instance:
+    """Return equations 16 to 21 for the greedy routing in the order of the heuristic."""
+    from models.taccl.ordering import ordered
+    from models.taccl.routing import greedy_routing
+    from models.taccl.scheduling import Order, SchedulingModel
+    from models.taccl.transfers import Transfers
+
+    costs = options.costs(topology)
+    first = greedy_routing(costs)
+    if first is None:
+        raise InputError(
+            f"model taccl-scheduling needs a greedy routing; the symmetry of {topology.name} leaves none: "
+            "give it symmetry=false"
+        )
+    times = ordered(Transfers.spreading(costs.demand, first[0]), 0, 0, np.random.default_rng(0))
+    order = Order(times, options.settings.contiguity)
+    if not order.follows:
+        raise Unsupported(f"taccl-scheduling: no link of {topology.name} carries two chunks; nothing to join")
+    compiled, seconds = timed(lambda: compile_model(SchedulingModel.of(order, SLACK).m))
+    return _checked(compiled, seconds, None)
+
+
+def _sccl(topology: Topology, options: SteppedProgram) -> Instance:
+    """Return the fewest rounds of S steps for C chunks a shard."""
+    import pyomo.environ as pyo
+
+    from models.sccl.program import build
+
+    chunked = options.instance(topology)
+    steps = options.steps or chunked.least_steps
+    if steps < chunked.least_steps:
+        raise InputError(
+            f"model sccl option steps is {steps}; on {topology.name} at least {chunked.least_steps}"
+        )
+
+    def made() -> CompiledModel:
+        m = build(chunked, steps)
+        m.total = pyo.Objective(expr=pyo.quicksum(m.rounds.values()))
+        return compile_model(m)
+
+    compiled, seconds = timed(made)
+    return _checked(compiled, seconds, Fraction(max(chunked.least_rounds, steps)))
+
+
+def _teccl(topology: Topology, options: ChunkedProgram) -> Instance:
+    """Return the most reward within the epochs of a breadth-first schedule, each a send on the slowest link.
+
+    That schedule's rounds are such epochs, so there is a solution. No demand is read before its chunk can be
+    there, which bounds the reward.
+    """
+    from models.sccl.search import breadth_first
+    from models.teccl.epochs import SLOWEST, Epochs
+    from models.teccl.program import EpochProgram, EpochState
+
+    chunked = options.instance(topology)
+    schedule = breadth_first(chunked)
+    if schedule is None:
+        raise Unsupported("teccl: there is no breadth-first schedule")
+    steps, link, _ = schedule
+    loads = np.zeros((int(steps.max()) + 1, topology.num_links), np.int64)
+    np.add.at(loads, (steps, link), 1)
+    rounds = int((-(-loads // chunked.capacity))[1:].max(axis=1).clip(1).sum())
+    epochs = Epochs(chunked, Fraction(2**20), SLOWEST)
+
+    def made() -> CompiledModel:
+        program = EpochProgram(epochs, EpochState.start(epochs), rounds)
+        m = program.build()
+        program.add_reward()
+        return compile_model(m)
+
+    compiled, seconds = timed(made)
+    earliest = EpochProgram(epochs, EpochState.start(epochs), rounds).earliest
+    reads = [int(earliest[c, n]) for c, n in epochs.wanted]
+    after = {k: sum(Fraction(1, e + 1) for e in range(k, rounds + 1)) for k in set(reads)}
+    return _checked(compiled, seconds, Fraction(sum(after[k] for k in reads)) * (1 + ROUNDING))
+
+
+def _room(topology: Topology, options: Any) -> int:
+    """Return the pairs of a chunk and a link."""
+    return int(options.chunks) * topology.num_ranks * topology.num_links
+
+
+def _routing_entries(topology: Topology, options: TacclProgram) -> int:
+    return 10 * _room(topology, options)
+
+
+def _stepped_entries(topology: Topology, options: SteppedProgram) -> int:
+    steps = options.steps or options.instance(topology).least_steps
+    return 3 * steps * _room(topology, options)
+
+
+def _epoch_entries(topology: Topology, options: ChunkedProgram) -> int:
+    return 5 * int(options.instance(topology).least_rounds) * _room(topology, options)
+
+
+@dataclass(frozen=True)
+class MixedModel:
+    """A kind of mixed-integer program with options.
+
+    Parameters
+    ----------
+    name, summary
+        As users write it; what it is.
+    options
+        A frozen dataclass that checks itself.
+    build
+        From a topology and options to the instance.
+    entries
+        About how many nonzeros its matrix has, at most.
+    """
+
+    name: str
+    summary: str
+    options: type[Any]
+    build: Callable[[Topology, Any], Instance]
+    entries: Callable[[Topology, Any], int]
+
+    def given(self, text: str, options: Any) -> LinearModel:
+        """Return the model with its options, under a name that says them."""
+        return LinearModel(
+            text,
+            self.summary,
+            Kind.ALLGATHER,
+            "pyomo",
+            lambda topology: self.build(topology, options),
+            lambda topology: self.entries(topology, options),
+        )
+
+
+MIXED: dict[str, MixedModel] = {
+    model.name: model
+    for model in (
+        MixedModel(
+            "taccl-routing",
+            "TACCL's routing, equations 1 to 15",
+            TacclProgram,
+            _routing,
+            _routing_entries,
+        ),
+        MixedModel(
+            "taccl-scheduling",
+            "TACCL's contiguity and exact scheduling, equations 16 to 21, of a greedy routing in order",
+            TacclProgram,
+            _scheduling,
+            _routing_entries,
+        ),
+        MixedModel(
+            "sccl",
+            "SCCL: the fewest rounds of the fewest steps",
+            SteppedProgram,
+            _sccl,
+            _stepped_entries,
+        ),
+        MixedModel(
+            "teccl",
+            "TE-CCL: the most reward within the epochs of a breadth-first schedule",
+            ChunkedProgram,
+            _teccl,
+            _epoch_entries,
+        ),
+    )
+}
+"""The mixed-integer models of a study; a new one is an entry here."""

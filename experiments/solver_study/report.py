@@ -1,0 +1,353 @@
+"""What the pages of both studies of solvers have alike: the values of ``solvers_page.html``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from markupsafe import Markup
+
+from experiments.report.labels import brief_labels
+from experiments.report.page import REPORT, manifest_lines, palette, swatch
+from experiments.report.series import Series
+from experiments.report.templating import source, template
+from experiments.report.text import number, seconds
+from experiments.runner.results import read_results, replacing
+from experiments.runner.store import MANIFEST
+from experiments.solver_study.charts import (
+    error_chart,
+    integral_chart,
+    profile_chart,
+    scaling_chart,
+    trace_chart,
+)
+from experiments.solver_study.instances import MODELS
+from experiments.solver_study.milp_instances import MIXED
+from experiments.solver_study.milp_statistics import (
+    best_known,
+    gap_left,
+    is_mixed_row,
+    missing,
+    mixed_standings,
+)
+from experiments.solver_study.models import is_mixed
+from experiments.solver_study.statistics import (
+    MIXED_SHIFT,
+    NOT_RUN,
+    SHIFT,
+    SIZES,
+    TOLERANCE,
+    Choice,
+    Standing,
+    building,
+    by_solver,
+    charged,
+    choices,
+    disagreements,
+    problems_of,
+    profile,
+    shifted_geometric_mean,
+    size_class,
+    solved,
+    standings,
+    taken,
+)
+from experiments.solver_study.tasks import MIXED_TOLERANCE
+from topologies.errors import InputError
+
+Row = Mapping[str, Any]
+
+
+def programs_of(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
+    """Return the rows of each program, by model and topology."""
+    programs: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        programs.setdefault((row["model"], row["topology"]), []).append(row)
+    return programs
+
+
+def page_values(
+    rows: Sequence[Row], manifest: Mapping[str, Any], looks: Mapping[str, Series]
+) -> dict[str, Any]:
+    """Return what the template asks for of any study."""
+    return {
+        "style": source("report.css") + palette(),
+        "script": source("report.js"),
+        "name": str(manifest.get("name", "study")),
+        "instances": len(programs_of(rows)),
+        "seeds": sorted({int(row["seed"]) for row in rows}),
+        "limit": seconds(max((float(row["limit_s"]) for row in rows), default=0.0)),
+        "problems": problems_of(rows),
+        "looks": looks,
+        "swatch": swatch,
+        "fastest": {solver: sum(r <= 1.0 for r in own) for solver, own in profile(rows).items()},
+        "wrong": [row for row in rows if row.get("answer") == "wrong"],
+        "failed": [row for row in rows if row["status"] == "failed"],
+        "pairs": disagreements(rows),
+        "seconds": seconds,
+        "manifest": list(manifest_lines(manifest)),
+    }
+
+
+def write_study_report(directory: Path) -> Path:
+    """Write ``report.html`` into the directory of a study and return its path.
+
+    Raises
+    ------
+    InputError
+        If there are no readable results, or the page can't be written.
+    """
+    try:
+        rows = read_results(directory).to_dict("records")
+        manifest = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{directory}: no readable results of a study: {error}") from error
+    page = directory / REPORT
+    text = render_study([{str(name): value for name, value in row.items()} for row in rows], manifest)
+    with replacing(page) as draft:
+        draft.write_text(text, encoding="utf-8")
+    return page
+
+
+def render_study(rows: Sequence[Row], manifest: Mapping[str, Any]) -> str:
+    """Return the page of a study as HTML."""
+    looks = _looks(rows)
+    if any(is_mixed(row["model"]) for row in rows):
+        return render_mixed(rows, manifest, looks)
+    models = list(dict.fromkeys(row["model"] for row in rows))
+    of_model = {model: [row for row in rows if row["model"] == model] for model in models}
+    known = {model: own for model, own in of_model.items() if any(map(size_class, own))}
+    return template("study.html").render(
+        **page_values(rows, manifest, looks),
+        standings=standings(rows),
+        not_run=dict(_not_run(rows)),
+        choices=[(choice, advice(choice)) for choice in choices(rows)],
+        profiles=[("all models", profile_chart(rows, looks, "all models"))]
+        + [(model, profile_chart(own, looks, model)) for model, own in known.items() if len(known) > 1],
+        scaling=[(model, scaling_chart(own, looks, model)) for model, own in known.items()],
+        errors=error_chart(rows, looks),
+        unproven=sorted(
+            {f"{row['model']} {row['topology']}" for row in rows if row.get("answer") == "unproven"}
+        ),
+        table=list(_lines(rows, list(by_solver(rows)))),
+        building=building(rows),
+        models={model: MODELS[model].summary for model in models if model in MODELS},
+        sizes=SIZES,
+        shift=SHIFT,
+        tolerance=TOLERANCE,
+    )
+
+
+def _program(row: Row) -> str:
+    return f"{row['model']} {row['topology']}"
+
+
+def _looks(rows: Sequence[Row]) -> dict[str, Series]:
+    """Return the series of each solver that ran; the label stands for all its options."""
+    own = by_solver(rows)
+    brief = brief_labels(list(own))
+    return {
+        solver: Series(number, solver, str(own[solver][0]["options"] or ""), "", solver, brief=brief[number])
+        for number, solver in enumerate(own)
+    }
+
+
+def _not_run(rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    for row in rows:
+        if row["status"] == "unsupported":
+            yield row["method"], row["message"]
+
+
+def advice(choice: Choice) -> str:
+    """Return in one sentence which solver to choose for a model and size, and why, as the data has it."""
+    best = choice.lines[0]
+    if not best.right:
+        return "no solver solved any within the limit"
+    names = " or ".join(choice.equals)
+    solved_text = f"{best.right} of {best.tried} solved" if best.right < best.tried else "all solved"
+    rest = [line for line in choice.lines if line.solver not in choice.equals]
+    return f"{names}: {solved_text}, mean {seconds(best.mean_s)}{_compared(best, rest)}"
+
+
+def _compared(best: Standing, rest: Sequence[Standing]) -> str:
+    if not rest:
+        return ""
+    following = rest[0]
+    fewer = f", {following.right} of {following.tried} solved" if following.right < best.right else ""
+    return f"; next {following.solver}, {seconds(following.mean_s)}{fewer}"
+
+
+@dataclass(frozen=True)
+class Line:
+    """An instance: what it is, and what each solver took.
+
+    Parameters
+    ----------
+    value
+        The certified value, as text.
+    cells
+        Text, style class and tooltip of each solver.
+    """
+
+    model: str
+    topology: str
+    nonzeros: str
+    value: str
+    cells: tuple[tuple[str, str, str], ...]
+
+
+def _lines(rows: Sequence[Row], solvers: Sequence[str]) -> Iterator[Line]:
+    for (model, topology), own in programs_of(rows).items():
+        sizes = [row["nonzeros"] for row in own if size_class(row)]
+        cells = [_cell([row for row in own if row["method"] == solver]) for solver in solvers]
+        solved_means = [mean for mean, *_ in cells if mean is not None]
+        best = min(solved_means, default=None)
+        yield Line(
+            model,
+            topology,
+            f"{sizes[0]:,.0f}" if sizes else "",
+            _value(own[0]),
+            tuple(
+                (text, "best" if mean is not None and mean == best else looks, tip)
+                for mean, text, looks, tip in cells
+            ),
+        )
+
+
+def _cell(rows: Sequence[Row]) -> tuple[float | None, str, str, str]:
+    """Return the mean of a solver on an instance if it solved all seeds, its text, style and tooltip."""
+    if not rows:
+        return None, "", "none", ""
+    tip = "\n".join(_row_tip(row) for row in rows)
+    if all(map(solved, rows)):
+        mean = shifted_geometric_mean(map(charged, rows))
+        return mean, seconds(mean), "", tip
+    if any(row.get("answer") == "wrong" for row in rows):
+        return None, "wrong", "wrong", tip
+    word = next(str(row["status"]) for row in rows if not solved(row))
+    return None, "limit" if word == "timeout" else word, "none", tip
+
+
+def _row_tip(row: Row) -> str:
+    text = f"seed {row['seed']}: {row['status']}"
+    if solved(row) or row.get("answer") == "wrong":
+        text += f", {seconds(float(row['solve_s']))}, objective {row['objective']:.9g}"
+    if row.get("message"):
+        text += f", {row['message']}"
+    return text
+
+
+def _value(row: Row) -> str:
+    if row.get("certified_exact"):
+        return str(row["certified_exact"])
+    lower, upper = row.get("certified_lower"), row.get("certified_upper")
+    if lower is None or upper is None or lower != lower or upper != upper:
+        return "not certified"
+    width = (upper - lower) / abs(upper) if upper else upper - lower
+    return f"{upper:.9g} (proven to {width:.0e})"
+
+
+SOON = 0.5
+"""Seconds: a program that every solver solves sooner has no chart of its course."""
+
+
+def render_mixed(rows: Sequence[Row], manifest: Mapping[str, Any], looks: Mapping[str, Series]) -> str:
+    """Return the page of a study of mixed-integer programs as HTML."""
+    ran = [row for row in rows if row["status"] != NOT_RUN]
+    families = {family: [row for row in ran if _family(row) == family] for family in map(_family, ran)}
+    programs = programs_of(rows)
+    tried = [row for row in ran if is_mixed_row(row)]
+    return template("milp.html").render(
+        **page_values(rows, manifest, looks),
+        standings=mixed_standings(ran),
+        families=[(family, len(programs_of(own)), mixed_standings(own)) for family, own in families.items()],
+        summaries={family: MIXED[family].summary for family in families if family in MIXED},
+        not_run=sorted({(row["method"], row["message"]) for row in rows if row["status"] == NOT_RUN}),
+        profiles=[
+            ("time to proven optimality", profile_chart(rows, looks, "all models")),
+            ("primal integral", integral_chart(ran, looks)),
+        ],
+        courses=list(_courses(programs, looks)),
+        soon=SOON,
+        table=[_line(own, list(looks)) for own in programs.values()],
+        shift=MIXED_SHIFT,
+        tolerance=MIXED_TOLERANCE,
+        share=median(row["cpu_s"] / row["solve_s"] for row in tried if not missing(row.get("cpu_s")))
+        if tried
+        else 1,
+        clock=str(dict(manifest.get("settings", {})).get("clock", "wall")),
+    )
+
+
+def _family(row: Row) -> str:
+    return str(row["model"]).partition(" ")[0]
+
+
+def _courses(
+    programs: Mapping[tuple[str, str], Sequence[Row]], looks: Mapping[str, Series]
+) -> Iterator[tuple[str, Markup]]:
+    """Yield title and chart of each program that took some solver a while."""
+    for (model, topology), own in programs.items():
+        tried = [row for row in own if is_mixed_row(row) and row["seed"] == own[0]["seed"]]
+        if any(not solved(row) or taken(row) >= SOON for row in tried):
+            chart = trace_chart(tried, looks, f"incumbents and bounds over time, {model} {topology}")
+            if chart:
+                yield f"{model}, {topology}", chart
+
+
+@dataclass(frozen=True)
+class MixedLine:
+    """A program: what it is, its best known value, and what each solver made of it.
+
+    Parameters
+    ----------
+    cells
+        Text, style class and tooltip of each solver.
+    """
+
+    model: str
+    topology: str
+    columns: str
+    best: str
+    cells: tuple[tuple[str, str, str], ...]
+
+
+def _line(rows: Sequence[Row], solvers: Sequence[str]) -> MixedLine:
+    tried = [row for row in rows if is_mixed_row(row)]
+    best = next((value for row in tried if (value := best_known(row)) is not None), None)
+    size = f"{tried[0]['integers']:,.0f} of {tried[0]['variables']:,.0f}" if tried else ""
+    cells = [_milp_cell([row for row in rows if row["method"] == solver]) for solver in solvers]
+    return MixedLine(
+        rows[0]["model"], rows[0]["topology"], size, "" if best is None else number(best, 6), tuple(cells)
+    )
+
+
+def _milp_cell(rows: Sequence[Row]) -> tuple[str, str, str]:
+    if not rows:
+        return "", "none", ""
+    tip = "\n".join(_tip(row) for row in rows)
+    if any(row.get("answer") == "wrong" for row in rows):
+        return "wrong", "wrong", tip
+    if all(map(solved, rows)):
+        return seconds(sum(map(taken, rows)) / len(rows)), "", tip
+    row = next(row for row in rows if not solved(row))
+    if missing(row.get("objective")):
+        return "–" if is_mixed_row(row) else str(row["status"]), "none", tip
+    left = "grid" if row["status"] == "grid" else f"{100 * gap_left(row):.3g} %"
+    return f"{number(float(row['objective']), 6)}, {left}", "none", tip
+
+
+def _tip(row: Row) -> str:
+    parts = [f"seed {row['seed']}: {row['status']}"]
+    parts += [
+        f"{key} {row[key]:.9g}"
+        for key in ("objective", "bound", "primal_integral")
+        if not missing(row.get(key))
+    ]
+    if row.get("message"):
+        parts.append(str(row["message"]))
+    return ", ".join(parts)

@@ -1,0 +1,323 @@
+"""A task of a study: one solver on one instance with one seed; its row, whatever happens."""
+
+from __future__ import annotations
+
+import json
+import time
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments.runner.tasks import Outcome, Row, Task, Workplace, failure
+from experiments.solver_study.config import Entrant
+from experiments.solver_study.instances import Instance
+from experiments.solver_study.models import find_model, is_mixed
+from models.solvers import (
+    CompiledModel,
+    Feature,
+    Progress,
+    SolutionStatus,
+    SolverOptions,
+    SolverResult,
+    Termination,
+    find_backend,
+    solve,
+)
+from models.solvers.registry import BACKENDS
+from topologies.errors import InputError, TuttiError, Unsupported
+from topologies.text import parse_topology
+
+MEGABYTE = 10**6
+LIMITS = frozenset({Termination.TIME_LIMIT, Termination.MEMORY_LIMIT, Termination.ITERATION_LIMIT})
+NO_ANSWER = frozenset({Termination.INFEASIBLE, Termination.UNBOUNDED, Termination.INFEASIBLE_OR_UNBOUNDED})
+RIGHT, WRONG, UNPROVEN, AGREED = "right", "wrong", "unproven", "agreed"
+TOLERANCE = 1e-6
+"""How far outside the proven interval, relatively, an objective may lie and be right."""
+MIXED_TOLERANCE = 1e-5
+"""The same for mixed-integer programs, whose solvers keep rows and whole numbers to 1e-6."""
+MOST_POINTS = 300
+"""Of a trace that is kept, besides better incumbents."""
+TINY = Fraction(1, 10**12)
+"""An optimum below this is judged absolutely."""
+EXACT = ("lower_exact", "upper_exact")
+"""What a row proved, as fractions; columns of no table, for the intersection over all rows."""
+
+
+@dataclass(frozen=True)
+class StudyTask(Task):
+    """One solve.
+
+    Parameters
+    ----------
+    model, builder
+        Which linear program on the topology, and how it is made.
+    entrant
+        The solver.
+    order
+        The seed: the order of rows and columns, and the solver's own.
+    time_limit, memory_limit
+        Seconds and bytes.
+    log
+        The file of the solver's log, None for none.
+    clock, relative_gap
+        As the study's.
+
+    The others are those of any task; `sizes` is one 0, as a linear program has no size of M.
+    """
+
+    model: str
+    builder: str
+    entrant: Entrant
+    order: int
+    time_limit: float
+    memory_limit: float | None
+    log: Path | None
+    clock: str = "wall"
+    relative_gap: float = 1e-6
+
+    def __str__(self) -> str:
+        return f"{self.model} {self.topology} {self.entrant.label} seed={self.order}"
+
+    def rows(self, status: str, message: str = "") -> list[Row]:
+        """Return its row with what is known without running it."""
+        (row,) = super().rows(status, message)
+        return [
+            row
+            | {
+                "seed": self.order,
+                "model": self.model,
+                "builder": self.builder,
+                "solver": self.entrant.solver,
+                "limit_s": self.time_limit,
+                "limit_mb": None if self.memory_limit is None else self.memory_limit / MEGABYTE,
+            }
+        ]
+
+
+def perform(task: StudyTask, place: Workplace) -> Outcome:
+    """Run a task; whatever goes wrong becomes its row."""
+    try:
+        return _solve(task)
+    except Unsupported as outcome:
+        return Outcome("unsupported", task.rows("unsupported", str(outcome)))
+    except TuttiError as error:
+        return failure(task, str(error), traceback.format_exc())
+    except Exception as error:  # noqa: BLE001 (one solver's fault is one task's row)
+        return failure(task, f"{type(error).__name__}: {error}".partition("\n")[0], traceback.format_exc())
+
+
+def _solve(task: StudyTask) -> Outcome:
+    options = _options(task)
+    try:
+        backend = find_backend(task.entrant.solver, options.needs)
+    except InputError as error:  # not installed: the study goes on without it
+        return Outcome("unsupported", task.rows("unsupported", str(error)))
+    instance = _instance(task.model, task.topology)
+    points: list[Progress] = []
+    result = solve(instance.compiled.permuted(task.order), backend.name, options, trace=points.append)
+    result = _in_own_order(result, instance, task.order)
+    begin = time.perf_counter()
+    lower, upper = instance.bounds(result)
+    certify_s = time.perf_counter() - begin
+    status, message = _status(result)
+    (row,) = task.rows(status, message)
+    row |= _measured(instance, result) | {"certify_s": certify_s}
+    row["timed_s"] = result.cpu_s if task.clock == "cpu" else result.solve_s
+    if instance.compiled.integer.any():
+        row |= _mixed(instance.compiled, result, points, lower if instance.compiled.maximize else upper)
+    row |= {name: str(value) for name, value in zip(EXACT, (lower, upper), strict=True) if value is not None}
+    row["log"] = None if task.log is None else f"{task.log.parent.name}/{task.log.name}"
+    return Outcome(status, [row])
+
+
+def _options(task: StudyTask) -> SolverOptions:
+    limits = {"time_limit": task.time_limit, "memory_limit": task.memory_limit}
+    backend = BACKENDS[task.entrant.solver]
+    own: dict[str, Any] = {"seed": task.order} if Feature.SEED in backend.features else {}
+    if is_mixed(task.model) and Feature.MILP in backend.features:
+        own["relative_gap"] = task.relative_gap
+    return task.entrant.options(**limits, **own, log=task.log, own_process=True)
+
+
+@lru_cache(maxsize=1)
+def _instance(model: str, topology: str) -> Instance:
+    return find_model(model).build(parse_topology(topology))
+
+
+def _in_own_order(result: SolverResult, instance: Instance, order: int) -> SolverResult:
+    """Return a permuted model's answer in the order of the model itself."""
+    rows, columns = instance.compiled.orders(order)
+    outcome = result.outcome
+    outcome = replace(
+        outcome,
+        values=None if outcome.values is None else outcome.values[np.argsort(columns)],
+        duals=None if outcome.duals is None else outcome.duals[np.argsort(rows)],
+    )
+    return replace(result, outcome=outcome, model=instance.compiled)
+
+
+def _status(result: SolverResult) -> tuple[str, str]:
+    how = f" ({result.outcome.stopped})" if result.outcome.stopped else ""
+    if result.termination is Termination.OPTIMAL and result.status is SolutionStatus.OPTIMAL:
+        return "ok", ""
+    if result.termination is Termination.OPTIMAL:
+        return "grid", "optimal on the solver's own grid only"
+    text = f"stopped with '{result.termination}'{how}"
+    return ("timeout" if result.termination in LIMITS else "failed"), text
+
+
+def _measured(instance: Instance, result: SolverResult) -> dict[str, Any]:
+    return {
+        "solver": f"{result.solver} {result.version}",
+        "termination": str(result.termination),
+        "solution_status": str(result.status),
+        "objective": result.objective,
+        "certified_by": instance.certified_by,
+        "variables": result.columns,
+        "constraints": result.rows,
+        "nonzeros": result.nonzeros,
+        "iterations": result.outcome.iterations,
+        "build_s": instance.build_s,
+        "solve_s": result.solve_s,
+        "cpu_s": result.cpu_s,
+        "peak_rss_mb": result.peak_rss_mb,
+    }
+
+
+def _mixed(
+    model: CompiledModel, result: SolverResult, points: Sequence[Progress], worth: Fraction | None
+) -> dict[str, Any]:
+    """Return the columns that only a mixed-integer program has."""
+    last = Progress(result.solve_s, result.objective, result.bound)
+    # Solvers' logs round their seconds, and no point is later than the end.
+    trace = [[min(p.seconds, last.seconds), p.incumbent, p.bound] for p in (*_thinned(points), last)]
+    return {
+        "integers": int(model.integer.sum()),
+        "maximize": model.maximize,
+        "bound": result.bound,
+        "worth": None if worth is None else float(worth),
+        "feasible": None if result.values is None else worth is not None,
+        "trace": json.dumps(trace),
+    }
+
+
+def _thinned(points: Sequence[Progress]) -> Sequence[Progress]:
+    """Return at most `MOST_POINTS` points: all better incumbents, and bounds with even steps between."""
+    kept = [point for before, point in pairwise([None, *points]) if point is not None and _new(before, point)]
+    better = {i for i in range(len(kept)) if not i or kept[i].incumbent != kept[i - 1].incumbent}
+    step = len(kept) // MOST_POINTS + 1
+    return [point for i, point in enumerate(kept) if i in better or i % step == 0]
+
+
+def _new(before: Progress | None, point: Progress) -> bool:
+    return before is None or (before.incumbent, before.bound) != (point.incumbent, point.bound)
+
+
+def judged(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows with what all of them together prove of their instances, and who is wrong.
+
+    Raises
+    ------
+    TuttiError
+        If two proofs contradict each other.
+    """
+    proven = {key: _intersection(key, group) for key, group in _by_instance(rows).items()}
+    return _agreed([_judged(row, *proven[_key(row)]) for row in rows])
+
+
+def _agreed(rows: list[Row]) -> list[Row]:
+    """Return the rows, 'agreed' where two back-ends claim the same optimum of a mixed-integer program."""
+    claims = [row for row in rows if row.get("answer") == UNPROVEN and row.get("integers") is not None]
+    by_instance = _by_instance(claims)
+
+    def seconded(row: Row) -> bool:
+        others = [other for other in by_instance.get(_key(row), []) if other["solver"] != row["solver"]]
+        near = _room(row["objective"])
+        return any(abs(other["objective"] - row["objective"]) <= near for other in others)
+
+    unproven = {id(row) for row in claims}
+    return [row | {"answer": AGREED} if id(row) in unproven and seconded(row) else row for row in rows]
+
+
+def _key(row: Row) -> tuple[str, str]:
+    return row["model"], row["topology"]
+
+
+def _by_instance(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(_key(row), []).append(row)
+    return groups
+
+
+def _intersection(key: tuple[str, str], rows: Sequence[Row]) -> tuple[Fraction | None, Fraction | None]:
+    """Return the largest lower and the least upper bound of an instance."""
+    lowers, uppers = ([Fraction(row[name]) for row in rows if row.get(name)] for name in EXACT)
+    lower, upper = max(lowers, default=None), min(uppers, default=None)
+    if lower is not None and upper is not None and lower > upper:
+        raise TuttiError(f"{' '.join(key)}: its optimum is proven to be at least {lower} and at most {upper}")
+    return lower, upper
+
+
+def _judged(row: Row, lower: Fraction | None, upper: Fraction | None) -> Row:
+    """Return the row with what is proven of its instance, and whether its answer is wrong.
+
+    Of a mixed-integer program an answer is wrong, too, if the incumbent breaks a row or is worth less than
+    it is said to be, or if the bound, or being called infeasible, excludes an incumbent that was checked.
+    """
+    exact = str(lower) if lower is not None and lower == upper else None
+    certified = {"certified_lower": lower, "certified_upper": upper}
+    more: Row = {name: None if bound is None else float(bound) for name, bound in certified.items()}
+    more["certified_exact"] = exact
+    if row["status"] == "ok" and row.get("objective") is not None:
+        error = _error(row["objective"], lower, upper)
+        known = lower is not None and upper is not None
+        more["relative_error"] = error if known else None
+        right = known and (row.get("integers") is None or _meet(lower, upper))
+        more["answer"] = WRONG if error > _tolerance(row) else RIGHT if right else UNPROVEN
+    if row.get("integers") is not None and _false(row, lower, upper):
+        more["answer"] = WRONG
+    return {name: value for name, value in row.items() if name not in EXACT} | more
+
+
+def _meet(lower: Fraction | None, upper: Fraction | None) -> bool:
+    """Whether the bounds leave one value, but for tolerances."""
+    return lower is not None and upper is not None and float(upper - lower) <= _room(float(upper))
+
+
+def _tolerance(row: Row) -> float:
+    return TOLERANCE if row.get("integers") is None else MIXED_TOLERANCE
+
+
+def _false(row: Row, lower: Fraction | None, upper: Fraction | None) -> bool:
+    """Whether a mixed-integer program's row claims what own arithmetic refutes."""
+    objective, bound, worth = row["objective"], row["bound"], row["worth"]
+    sign = -1 if row["maximize"] else 1
+    if row["feasible"] is False:
+        return True
+    if objective is not None and worth is not None and sign * (worth - objective) > _room(objective):
+        return True
+    reached = lower if row["maximize"] else upper
+    if row["termination"] in NO_ANSWER and reached is not None:
+        return True
+    return (
+        bound is not None and reached is not None and sign * (bound - float(reached)) > _room(float(reached))
+    )
+
+
+def _room(value: float) -> float:
+    return MIXED_TOLERANCE * max(1.0, abs(value))
+
+
+def _error(objective: float, lower: Fraction | None, upper: Fraction | None) -> float:
+    """Return how far an objective lies outside of an interval, relative to the end that it passed."""
+    below = 0 if lower is None else (lower - Fraction(objective)) / max(abs(lower), TINY)
+    above = 0 if upper is None else (Fraction(objective) - upper) / max(abs(upper), TINY)
+    return float(max(below, above, 0))

@@ -1,0 +1,280 @@
+"""What a schedule is, in one word: the hash that names its file."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import math
+import os
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import IO, Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from schedules.files.document import (
+    Columns,
+    check_column,
+    columns_of,
+    from_document,
+    header_of,
+    schedule_of,
+    to_document,
+)
+from schedules.rounds import SUFFIX
+from schedules.schedule import Schedule
+from topologies.errors import InputError
+from topologies.units import exact_number
+
+_VERSION = "tutti.content/1"
+_BLOCK = 2**20
+"""Rows hashed at a time: columns of any width are hashed as 64-bit integers, without a copy of the whole."""
+
+
+def content_hash(schedule: Schedule) -> str:
+    """Return the SHA-256, in hexadecimal, of what a schedule says, however it is stored.
+
+    It covers the network's links, the collective, the clock (with tick and size) and the tables; not names
+    and labels, claims or stats.
+    """
+    digest = hashlib.sha256()
+    digest.update(json.dumps(_frame(schedule), sort_keys=True).encode())
+    for column in _columns(schedule):
+        digest.update(len(column).to_bytes(8, "little"))
+        for begin in range(0, len(column), _BLOCK):
+            digest.update(column[begin : begin + _BLOCK].astype("<i8").tobytes())
+    return digest.hexdigest()
+
+
+def _frame(schedule: Schedule) -> dict[str, Any]:
+    topology, what = schedule.topology, schedule.collective
+    return {
+        "version": _VERSION,
+        "ranks": topology.num_ranks,
+        "nodes": topology.num_nodes,
+        "multicast": sorted(topology.multicast),
+        "aggregate": sorted(topology.aggregate),
+        "units": [topology.bandwidth.reduced.denominator, topology.alpha.reduced.denominator],
+        "kind": what.kind,
+        "root": what.root,
+        "shards": _texts(what.shards),
+        "groups": what.groups,
+        "clock": schedule.clock,
+        "tick": _texts([schedule.tick]),
+        "size": _texts([schedule.size]),
+        "denominator": schedule.chunks.denominator // _common(schedule),
+        "counts": _counts(schedule) is not None,
+        "reduces": _reduces(schedule) is not None,
+        "orders": schedule.order is not None,
+        **({"parts": [str(part) for part in what.parts]} if what.parts else {}),
+    }
+
+
+def _texts(values: Any) -> list[str] | None:
+    return None if values is None else [str(Fraction(v)) if v is not None else "" for v in values]
+
+
+def _common(schedule: Schedule) -> int:
+    """Return what the sizes of chunks and their denominator have in common."""
+    sizes = int(np.gcd.reduce(schedule.chunks.size, initial=0))
+    return math.gcd(schedule.chunks.denominator, sizes) or 1
+
+
+def _counts(schedule: Schedule) -> npt.NDArray[Any] | None:
+    """Return the counts, or None where each is 1."""
+    return None if schedule.count is None or (schedule.count == 1).all() else schedule.count
+
+
+def _reduces(schedule: Schedule) -> npt.NDArray[Any] | None:
+    """Return the reduce flags, or None where none is set."""
+    return None if schedule.reduce is None or not schedule.reduce.any() else schedule.reduce
+
+
+def _columns(schedule: Schedule) -> Iterator[npt.NDArray[Any]]:
+    topology, chunks, table = schedule.topology, schedule.chunks, schedule.route_table
+    yield from (topology.source, topology.target)
+    yield from (topology.bandwidth.reduced.numerators, topology.alpha.reduced.numerators)
+    yield from (chunks.item, chunks.size // _common(schedule), table.offsets, table.links)
+    optional = (schedule.order, _counts(schedule), _reduces(schedule))
+    yield from (schedule.chunk, schedule.route, *(column for column in optional if column is not None))
+
+
+__all__ = [
+    "check_target",
+    "content_hash",
+    "from_document",
+    "is_round_file",
+    "read_schedule",
+    "to_document",
+    "write_schedule",
+]
+
+_HEADER = "header"
+_DAMAGED = (ValueError, KeyError, RuntimeError, MemoryError, zipfile.BadZipFile, struct.error)
+"""What numpy and zipfile raise for bytes that they can't make sense of."""
+_FAST = 1
+"""zlib's level for npz files: columns are regular, and a hundred million rows should not take minutes."""
+
+
+def write_schedule(schedule: Schedule, path: Path | str) -> None:
+    """Write a schedule; the end of the name says in which form. A file is there whole or not at all.
+
+    Raises
+    ------
+    InputError
+        If the name ends otherwise, or the file can't be written.
+    """
+    write = {".json": _write_json, ".json.gz": _write_gzip, ".npz": _write_npz}[_form(path)]
+    path = Path(path)
+    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with draft.open("wb") as file:
+            write(schedule, file)
+        draft.replace(path)
+    except OSError as error:
+        raise InputError(f"{path}: can't be written: {error.strerror or error}") from None
+    finally:
+        _remove(draft)
+
+
+def check_target(path: Path | str) -> None:
+    """Refuse a name that `write_schedule` could not write to, as far as can be said before.
+
+    Raises
+    ------
+    InputError
+        As `write_schedule`.
+    """
+    if not is_round_file(path):
+        _form(path)
+    path = Path(path)
+    if path.is_dir():
+        raise InputError(f"{path}: can't be written: Is a directory")
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: can't be written: no directory {path.parent}")
+    if not os.access(path.parent, os.W_OK):
+        raise InputError(f"{path}: can't be written: no permission to write in {path.parent}")
+
+
+def read_schedule(path: Path | str) -> Schedule:
+    """Return the schedule in a file. Whether it is right is for `schedules.verify` to say.
+
+    Raises
+    ------
+    InputError
+        If the file can't be read or is no schedule file.
+    """
+    read = {".json": _read_json, ".json.gz": _read_gzip, ".npz": _read_npz}[_form(path)]
+    try:
+        return read(Path(path))
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(f"{path}: damaged: {error}") from None
+    except OSError as error:
+        raise InputError(f"{path}: can't be read: {error.strerror or error}") from None
+
+
+def is_round_file(path: Path | str) -> bool:
+    """Return whether a name is that of a table of rounds (`schedules.rounds`)."""
+    return str(path).endswith(SUFFIX)
+
+
+def _form(path: Path | str) -> str:
+    for form in (".json", ".json.gz", ".npz"):
+        if str(path).endswith(form):
+            return form
+    if is_round_file(path):
+        raise InputError(
+            f"{path}: a table of rounds is made by tutti synth and read by tutti verify, no more"
+        )
+    raise InputError(f"{path}: a schedule file's name ends in .json, .json.gz or .npz")
+
+
+def _remove(draft: Path) -> None:
+    try:
+        draft.unlink(missing_ok=True)
+    except OSError:
+        return  # the error that matters is already on its way
+
+
+def _write_json(schedule: Schedule, file: IO[bytes]) -> None:
+    file.write(_text(schedule).encode())
+
+
+def _write_gzip(schedule: Schedule, file: IO[bytes]) -> None:
+    with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:
+        packed.write(_text(schedule).encode())
+
+
+def _text(schedule: Schedule) -> str:
+    """Return the JSON, a key a line."""
+    pairs = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in to_document(schedule).items()]
+    return "{" + ",\n ".join(pairs) + "}\n"
+
+
+def _write_npz(schedule: Schedule, file: IO[bytes]) -> None:
+    header = np.frombuffer(json.dumps(header_of(schedule)).encode(), dtype=np.uint8)
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=_FAST) as archive:
+        for name, column in {_HEADER: header, **columns_of(schedule)}.items():
+            entry = zipfile.ZipInfo(f"{name}.npy")  # dated 1980, so that bytes do not depend on the day
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            with archive.open(entry, "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asarray(column), allow_pickle=False)
+
+
+def _read_json(path: Path) -> Schedule:
+    return _parse(path.read_bytes(), str(path), from_document)
+
+
+def _read_gzip(path: Path) -> Schedule:
+    return _parse(gzip.decompress(path.read_bytes()), str(path), from_document)
+
+
+def _read_npz(path: Path) -> Schedule:
+    where = str(path)
+    try:
+        with path.open("rb") as file:
+            archive = np.load(file, allow_pickle=False)
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise InputError(f"{where}: not an npz archive")
+            columns: Columns = {name: np.asarray(archive[name]) for name in archive.files}
+    except _DAMAGED as error:
+        text = "it holds Python objects" if "pickle" in str(error) else " ".join(str(error).split())
+        raise InputError(f"{where}: damaged: {text}") from None
+    header = columns.pop(_HEADER, None)
+    if header is None or header.dtype != np.uint8:
+        raise InputError(f"{where}: no array 'header' of bytes")
+    checked = {name: check_column(name, column, where) for name, column in columns.items()}
+    for column in checked.values():
+        column.flags.writeable = False  # a schedule then takes it without a copy
+    return _parse(header.tobytes(), where, lambda value, _: schedule_of(value, checked, where))
+
+
+def _parse(data: bytes, where: str, make: Callable[[Any, str], Schedule]) -> Schedule:
+    """Return what `make` makes of JSON in which every number is exact."""
+
+    def exact(number: str) -> Fraction:
+        try:
+            return exact_number(number)
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from None
+
+    def refuse(constant: str) -> NoReturn:
+        raise InputError(f"{where}: {constant} is not an exact number")
+
+    try:
+        value = json.loads(data.decode(), parse_float=exact, parse_constant=refuse)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{where}, line {error.lineno}: not JSON: {error.msg}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{where}: not UTF-8 text") from None
+    except RecursionError:
+        raise InputError(f"{where}: not a schedule: nested too deeply") from None
+    except ValueError as error:  # an integer of thousands of digits
+        raise InputError(f"{where}: {error}") from None
+    return make(value, where)

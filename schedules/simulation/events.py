@@ -1,0 +1,446 @@
+"""The event loop of the simulator.
+
+What happens is a time and a code: a link is free, a message's head is ready for its next link, a
+message is complete, or (for speed) the last two at once. All that happens at one moment is done; then
+every idle link to which something happened lets in the first of those that wait for it; then time goes
+on, to the same moment again if something took no time.
+
+The agenda is a binary heap by time. Those who wait for a turn of a link form a pairing heap by
+(slice, ready time, hop), of which `child` and `sibling` are the pointers. The state is in tables of records,
+so that what is used together lies together.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from schedules.schedule import Clock, Schedule, TransferColumns
+from topologies.exact import FloatArray, Int32Array, Int64Array
+
+Table = npt.NDArray[Any]
+
+HOP = np.dtype(
+    [
+        ("ready", np.float64),  # when its message became ready for the link, and then when it entered it
+        ("link", np.int32),
+        ("turn", np.int32),  # a link lets hops in turn by turn, those of one turn as they come
+        ("message", np.int32),
+        ("slice", np.int32),  # of its message
+        ("child", np.int32),
+        ("sibling", np.int32),
+    ],
+    align=True,
+)
+MESSAGE = np.dtype(
+    [
+        ("start", np.float64),  # NaN: not yet
+        ("finish", np.float64),
+        ("tail", np.float64),  # when its last byte is through the last link that it entered
+        ("load", np.int64),
+        ("hop", np.int64),  # its first; its last is before that of the next message
+    ]
+)
+LINK = np.dtype(
+    [
+        ("alpha", np.float64),
+        ("seconds", np.float64),  # for a load of 1
+        ("busy", np.float64),
+        ("turns", np.int64),  # where its turns begin in the table of turns
+        ("current", np.int32),  # the turn that it is at
+        ("next", np.int32),  # the next link to which something happened
+        ("held", np.bool_),
+        ("touched", np.bool_),
+    ],
+    align=True,
+)
+TURN = np.dtype(
+    [
+        ("left", np.int32),  # how many hops it still lets in
+        ("queue", np.int32),  # the first hop that waits for it
+    ]
+)
+WAITER = np.dtype(
+    [
+        ("left", np.int32),  # for how many others a message or join still waits
+        ("edge", np.int32),  # the first edge to those who wait for it
+        ("next", np.int32),  # the next join to be completed at this moment
+        ("hop", np.int32),  # the first of a message; not used for a join
+    ]
+)
+EDGE = np.dtype([("next", np.int32), ("waiter", np.int32)])
+ENTRY = np.dtype([("time", np.float64), ("code", np.int64)])
+
+NONE = -1
+_FREE, _HEAD, _COMPLETE, _FREE_AND_COMPLETE = 0, 1, 2, 3
+_CODES = 4
+_ENTRIES, _TOUCHED, _JOINS = 0, 1, 2
+
+
+@njit(cache=True)
+def link_turns(
+    link: Int32Array, key: Int64Array, sequence: Int64Array, num_links: int
+) -> tuple[Int32Array, Int64Array, Int32Array]:
+    """Return the turn of each hop on its link, and the CSR of how many hops share each turn of a link.
+
+    Hops of one link with equal keys share a turn; `sequence` lists the hops with those of a turn together.
+    The last turn of a link has no hops, so that a link that has let in all others stays there.
+    """
+    turn = np.empty(len(link), dtype=np.int32)
+    turns = np.zeros(num_links, dtype=np.int64)
+    latest = np.zeros(num_links, dtype=np.int64)
+    for hop in sequence:
+        on = link[hop]
+        if turns[on] == 0 or latest[on] != key[hop]:
+            turns[on] += 1
+            latest[on] = key[hop]
+        turn[hop] = turns[on] - 1
+    begin = np.zeros(num_links + 1, dtype=np.int64)
+    begin[1:] = np.cumsum(turns + 1)
+    size = np.zeros(begin[-1], dtype=np.int32)
+    for hop in range(len(link)):
+        size[begin[link[hop]] + turn[hop]] += 1
+    return turn, begin, size
+
+
+@njit(cache=True)
+def run(
+    tables: tuple[Table, Table, Table, Table, Table, Table],
+    slices: int,
+    store_and_forward: bool,
+    overlap_alpha: bool,
+) -> None:
+    """Simulate; fills in the start and finish of each message (NaN: never) and the busy time of each link.
+
+    Parameters
+    ----------
+    tables
+        Of `HOP`, `MESSAGE` (one more than there are, for the end of the last), `LINK`, `TURN`, `WAITER` (the
+        messages, then the joins; slice k of event e is e * slices + k) and `EDGE` (before slicing).
+    slices, store_and_forward, overlap_alpha
+        As in `schedules.simulation.simulate.SimulationOptions`.
+    """
+    hops, messages, links, turns, waiters, edges = tables
+    # Each link has at most one entry under way and each message another; untouched memory costs nothing.
+    agenda = np.empty(len(messages) + len(links), dtype=ENTRY)
+    state = np.array([0, NONE, NONE])
+    now = 0.0
+    _begin(now, waiters, hops, messages, links, turns, state)
+    while True:
+        while state[_TOUCHED] != NONE:
+            hop = _next_to_enter(links, turns, state)
+            if hop != NONE:
+                _take_turn(hop, hops, links, turns)
+                _enter(hop, now, hops, messages, links, agenda, state, store_and_forward, overlap_alpha)
+        if state[_ENTRIES] == 0:
+            return
+        now = agenda[0].time
+        while state[_ENTRIES] > 0 and agenda[0].time == now:
+            what, code = divmod(_next_entry(agenda, state), _CODES)
+            if code == _HEAD:
+                _wait_for_link(what, now, hops, links, turns, state)
+            elif code == _FREE:
+                _release(what, links, state)
+            else:
+                if code == _FREE_AND_COMPLETE:
+                    _release(hops[messages[what + 1].hop - 1].link, links, state)
+                _complete(what, now, waiters, edges, hops, messages, links, turns, state, slices)
+
+
+@njit(cache=True)
+def _begin(
+    now: float,
+    waiters: Table,
+    hops: Table,
+    messages: Table,
+    links: Table,
+    turns: Table,
+    state: Int64Array,
+) -> None:
+    """Let the messages that wait for no other wait for their link."""
+    for message in range(len(messages) - 1):
+        if waiters[message].left == 0:
+            _wait_for_link(waiters[message].hop, now, hops, links, turns, state)
+
+
+@njit(cache=True)
+def _release(link: int, links: Table, state: Int64Array) -> None:
+    links[link].held = False
+    _touch(link, links, state)
+
+
+@njit(cache=True)
+def _next_to_enter(links: Table, turns: Table, state: Int64Array) -> int:
+    """Return the hop that the next touched link lets in, or `NONE`; the link is touched no longer."""
+    on = state[_TOUCHED]
+    state[_TOUCHED] = links[on].next
+    links[on].touched = False
+    return NONE if links[on].held else turns[links[on].turns + links[on].current].queue
+
+
+@njit(cache=True)
+def _take_turn(hop: int, hops: Table, links: Table, turns: Table) -> None:
+    """Remove the first hop from its turn; the link goes on to the next turn with a turn's last."""
+    on = hops[hop].link
+    turn = links[on].turns + links[on].current
+    turns[turn].queue = _without_root(hop, hops)
+    turns[turn].left -= 1
+    if turns[turn].left == 0:
+        links[on].current += 1
+
+
+@njit(cache=True)
+def _enter(
+    hop: int,
+    now: float,
+    hops: Table,
+    messages: Table,
+    links: Table,
+    agenda: Table,
+    state: Int64Array,
+    store_and_forward: bool,
+    overlap_alpha: bool,
+) -> None:
+    """Let a message into a link, as the docstring of `schedules.simulation.simulate` says."""
+    on, number = hops[hop].link, hops[hop].message
+    alpha = links[on].alpha
+    sending = messages[number].load * links[on].seconds
+    holding = sending if overlap_alpha else alpha + sending
+    free, through = now + holding, now + (alpha + sending)
+    hops[hop].ready = now
+    links[on].held = True
+    links[on].busy += holding
+    if hop == messages[number].hop:
+        messages[number].start = now
+        messages[number].tail = through
+    else:
+        messages[number].tail = max(through, messages[number].tail + alpha)
+    tail = messages[number].tail
+    if hop + 1 < messages[number + 1].hop:
+        head = tail if store_and_forward else now + alpha
+        _add_entry(head, (hop + 1) * _CODES + _HEAD, agenda, state)
+        _add_entry(free, on * _CODES + _FREE, agenda, state)
+    elif tail == free:
+        _add_entry(free, number * _CODES + _FREE_AND_COMPLETE, agenda, state)
+    else:
+        _add_entry(tail, number * _CODES + _COMPLETE, agenda, state)
+        _add_entry(free, on * _CODES + _FREE, agenda, state)
+
+
+@njit(cache=True)
+def _complete(
+    message: int,
+    now: float,
+    waiters: Table,
+    edges: Table,
+    hops: Table,
+    messages: Table,
+    links: Table,
+    turns: Table,
+    state: Int64Array,
+    slices: int,
+) -> None:
+    """Note the finish, and tell those who wait for the message and for joins that are thereby complete."""
+    messages[message].finish = now
+    state[_JOINS] = message
+    waiters[message].next = NONE
+    while state[_JOINS] != NONE:
+        event = state[_JOINS]
+        state[_JOINS] = waiters[event].next
+        edge = waiters[event].edge
+        while edge != NONE:
+            waiter = edges[edge].waiter * slices + event % slices
+            edge = edges[edge].next
+            waiters[waiter].left -= 1
+            if waiters[waiter].left > 0:
+                continue
+            if waiter < len(messages) - 1:
+                _wait_for_link(waiters[waiter].hop, now, hops, links, turns, state)
+            else:
+                waiters[waiter].next = state[_JOINS]
+                state[_JOINS] = waiter
+
+
+@njit(cache=True)
+def _wait_for_link(hop: int, now: float, hops: Table, links: Table, turns: Table, state: Int64Array) -> None:
+    on = hops[hop].link
+    turn = links[on].turns + hops[hop].turn
+    hops[hop].ready = now
+    turns[turn].queue = _merged(turns[turn].queue, hop, hops)
+    if hops[hop].turn == links[on].current:
+        _touch(on, links, state)
+
+
+@njit(cache=True)
+def _touch(link: int, links: Table, state: Int64Array) -> None:
+    if not links[link].touched:
+        links[link].touched = True
+        links[link].next = state[_TOUCHED]
+        state[_TOUCHED] = link
+
+
+@njit(cache=True)
+def _merged(one: int, other: int, hops: Table) -> int:
+    """Return the root of two heaps made one; either may be empty."""
+    if one == NONE or other == NONE:
+        return max(one, other)
+    a, b = hops[one], hops[other]
+    later = one > other
+    if a.slice != b.slice:
+        later = a.slice > b.slice
+    elif a.ready != b.ready:
+        later = a.ready > b.ready
+    root, below = (other, one) if later else (one, other)
+    hops[below].sibling = hops[root].child
+    hops[root].child = below
+    return root
+
+
+@njit(cache=True)
+def _without_root(root: int, hops: Table) -> int:
+    """Return the heap less its root: its children merged in pairs, then the pairs, last first."""
+    node, pairs = hops[root].child, NONE
+    while node != NONE:
+        other = hops[node].sibling
+        following = hops[other].sibling if other != NONE else NONE
+        merged = _merged(node, other, hops)
+        hops[merged].sibling = pairs
+        pairs, node = merged, following
+    heap = NONE
+    while pairs != NONE:
+        following = hops[pairs].sibling
+        hops[pairs].sibling = NONE
+        heap = _merged(heap, pairs, hops)
+        pairs = following
+    return heap
+
+
+@njit(cache=True)
+def _add_entry(time: float, code: int, agenda: Table, state: Int64Array) -> None:
+    place = state[_ENTRIES]
+    state[_ENTRIES] += 1
+    while place > 0 and agenda[(place - 1) // 2].time > time:
+        above = (place - 1) // 2
+        agenda[place].time, agenda[place].code = agenda[above].time, agenda[above].code
+        place = above
+    agenda[place].time, agenda[place].code = time, code
+
+
+@njit(cache=True)
+def _next_entry(agenda: Table, state: Int64Array) -> int:
+    """Remove the earliest entry and return its code."""
+    earliest = agenda[0].code
+    state[_ENTRIES] -= 1
+    end = state[_ENTRIES]
+    time, code = agenda[end].time, agenda[end].code
+    place = 0
+    while 2 * place + 1 < end:
+        below = 2 * place + 1
+        if below + 1 < end and agenda[below + 1].time < agenda[below].time:
+            below += 1
+        if agenda[below].time >= time:
+            break
+        agenda[place].time, agenda[place].code = agenda[below].time, agenda[below].code
+        place = below
+    agenda[place].time, agenda[place].code = time, code
+    return earliest
+
+
+_NONE = -1
+FEW_CELLS = 2**22
+CELLS_A_ROW = 4
+"""Nodes times chunks, 4 bytes each. With more for each row, as in an all-to-all of many ranks, where a chunk
+comes to few nodes, the event loop needs less memory; a few in all never matter."""
+
+
+class Pass(NamedTuple):
+    """When each row starts and is complete, seconds, shape (transfers,); how long each link is held."""
+
+    start: FloatArray
+    finish: FloatArray
+    busy: FloatArray
+
+
+def in_order(
+    schedule: Schedule, alpha: FloatArray, seconds: FloatArray, *, overlap_alpha: bool = False
+) -> Pass | None:
+    """Return the times of a schedule whose messages go in the table's order; None if it is not such a one.
+
+    Parameters
+    ----------
+    schedule
+        Legal.
+    alpha, seconds
+        Shape (links,): α of each, and what a load of 1 takes besides.
+    overlap_alpha
+        As of `schedules.simulation.simulate.SimulationOptions`.
+    """
+    cells = schedule.topology.num_nodes * len(schedule.chunks)
+    if (
+        cells > max(FEW_CELLS, CELLS_A_ROW * len(schedule))
+        or schedule.clock is Clock.FLOW
+        or schedule.order is None
+        or schedule.routes is not None
+        or schedule.count is not None
+        or schedule.collective.is_combining
+        or _meet(schedule.order, schedule.route, schedule.topology.num_links)
+    ):
+        return None
+    rows, topology = len(schedule), schedule.topology
+    times = Pass(np.empty(rows), np.empty(rows), np.zeros(topology.num_links))
+    _play(
+        schedule.columns,
+        topology.source,
+        topology.target,
+        schedule.chunks.size,
+        alpha,
+        seconds,
+        np.full((topology.num_nodes, len(schedule.chunks)), _NONE, dtype=np.int32),
+        times,
+        overlap_alpha,
+    )
+    return times
+
+
+@njit(cache=True)
+def _meet(order: Int64Array, route: Int32Array, num_links: int) -> bool:
+    """Whether a link has two rows of one order, `order` being non-decreasing."""
+    latest = np.full(num_links, _NONE, dtype=np.int64)
+    for row in range(len(route)):
+        before = latest[route[row]]
+        if before != _NONE and order[before] == order[row]:
+            return True
+        latest[route[row]] = row
+    return False
+
+
+@njit(cache=True)
+def _play(
+    rows: TransferColumns,
+    source: Int32Array,
+    target: Int32Array,
+    size: Int64Array,
+    alpha: FloatArray,
+    seconds: FloatArray,
+    bringer: Int32Array,
+    times: Pass,
+    overlap_alpha: bool,
+) -> None:
+    """Fill in the times. `bringer`: the row that brought the chunk to the node, -1 for none yet."""
+    chunk, _, route = rows
+    free = np.zeros(len(alpha))
+    for row in range(len(chunk)):
+        link = route[row]
+        begin, brought = free[link], bringer[source[link], chunk[row]]
+        if brought != _NONE:
+            begin = max(begin, times.finish[brought])
+        sending = size[chunk[row]] * seconds[link]
+        holding = sending if overlap_alpha else alpha[link] + sending
+        free[link] = begin + holding
+        times.busy[link] += holding
+        times.start[row] = begin
+        times.finish[row] = begin + (alpha[link] + sending)
+        bringer[target[link], chunk[row]] = row

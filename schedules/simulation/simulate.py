@@ -1,0 +1,331 @@
+"""The α-β simulator: a deterministic discrete-event simulation of a schedule's messages.
+
+A *message* is all rows with one route and one order; in the flow clock, a row and pipeline slice.
+It is ready when its data is there (`dependencies`), and then enters the links of its route in turn:
+
+* It enters link j at e_j, the earliest moment at which it is ready for it, no message holds the link,
+  and the link's earlier messages have entered: those of smaller steps, in the time clock all those
+  that entered it before in the schedule. Among messages that could, those of the first slice do (so that
+  a rank passes on what it received before it sends more of its own), of those the first to be ready, and of
+  those the first in the table.
+* It holds the link until e_j + α_j + b / B_j, whatever happens at later links (nodes can buffer it), or,
+  with `overlap_alpha`, until e_j + b / B_j (ASTRA-sim's network: α is in flight, the link free).
+* Its head is at the end of the link at e_j + α_j: it is then ready for link j + 1 (cut-through).
+* Its tail is there at tail_j = max(e_j + α_j + b / B_j, tail_{j-1} + α_j): no earlier than the link lets it
+  through, nor than it came. With `store_and_forward` it is ready for link j + 1 only then.
+* It is complete at the destination with its tail: where nothing blocks, after the sum of α and
+  b over the slowest bandwidth.
+
+There is no barrier between steps. Where every route is one link, a step schedule so takes at most
+T_L α + T_B M, and exactly that on symmetric networks; over longer routes each of several messages
+that share a link in one step pays its α.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from schedules.cost import link_loads
+from schedules.message_durations import Messages, messages, transfer_ticks
+from schedules.schedule import Clock, Schedule
+from schedules.simulation.dependencies import dependencies
+from schedules.simulation.events import (
+    EDGE,
+    HOP,
+    LINK,
+    MESSAGE,
+    NONE,
+    TURN,
+    WAITER,
+    Table,
+    in_order,
+    link_turns,
+    run,
+)
+from topologies.errors import InputError
+from topologies.exact import FloatArray, Int32Array, Int64Array, offsets_of
+
+MOST_HOPS = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class SimulationOptions:
+    """How messages behave.
+
+    Parameters
+    ----------
+    slices
+        In the flow clock each row's bytes are cut in so many equal slices, which follow each other
+        through the trees; 1 in the other clocks.
+    store_and_forward
+        A message enters the next link of its route only when it has arrived whole.
+    overlap_alpha
+        A link is free after bytes / bandwidth, while α is still in flight.
+
+    Raises
+    ------
+    InputError
+        If `slices` is less than 1.
+    """
+
+    slices: int = 1
+    store_and_forward: bool = False
+    overlap_alpha: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the number of slices."""
+        if self.slices < 1:
+            raise InputError(f"{self.slices} slices; at least 1 is needed")
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """What a simulation found. Messages are numbered by first row, then slice.
+
+    Parameters
+    ----------
+    time
+        Seconds until the last message is complete.
+    start, finish
+        Seconds, shape (messages,): when each entered its first link and was complete.
+    message
+        int32, shape (transfers,): the message (its first slice) of each row.
+    busy
+        Seconds, shape (links,): for how long each was held.
+    bytes
+        Shape (links,): what crossed each.
+    """
+
+    time: float
+    start: FloatArray
+    finish: FloatArray
+    message: Int32Array
+    busy: FloatArray
+    bytes: FloatArray
+
+    @property
+    def utilization(self) -> FloatArray:
+        """Share of the time for which each link was held, shape (links,)."""
+        return self.busy / self.time if self.time > 0 else np.zeros_like(self.busy)
+
+
+_DEFAULT = SimulationOptions()
+
+
+def simulate(schedule: Schedule, size: Fraction | int, options: SimulationOptions = _DEFAULT) -> Simulation:
+    """Return when each message starts and is complete, and how long each link is held.
+
+    Parameters
+    ----------
+    schedule
+        Any clock; assumed legal (`verify`). In the time clock the order on each link is kept, and
+        start times are not, so that the size may differ from the one it was made for.
+    size
+        M in bytes, exact.
+    options
+        How messages behave.
+
+    Raises
+    ------
+    InputError
+        If the size is not positive, if slices are asked for in another clock than flow, if there are 2^31
+        hops or more, or if messages wait for each other in a circle (which no legal schedule does).
+    """
+    return _in_order(schedule, size, options) or _run(schedule, size, options)[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Holding:
+    """When links are held, a row for each message and link of its route (`hops`).
+
+    Parameters
+    ----------
+    link
+        int32, shape (hops,).
+    begin, end
+        Seconds, shape (hops,).
+    num_links
+        Of the network.
+    """
+
+    link: Int32Array
+    begin: FloatArray
+    end: FloatArray
+    num_links: int
+
+    def share_busy(self, edges: FloatArray) -> FloatArray:
+        """Return the mean share of the links that are held between each two neighbouring moments.
+
+        Parameters
+        ----------
+        edges
+            Seconds, shape (n + 1,), increasing.
+        """
+        # The time held up to t is the sum of t - begin over what began, less t - end over what ended.
+        until = _time_since(self.begin, edges) - _time_since(self.end, edges)
+        return np.diff(until) / np.diff(edges) / self.num_links
+
+
+def _time_since(events: FloatArray, moments: FloatArray) -> FloatArray:
+    """Return, at each moment, the sum of the times that have passed since the events before it."""
+    ordered = np.sort(events)
+    count = np.searchsorted(ordered, moments, side="right")
+    total = np.concatenate([[0.0], np.cumsum(ordered)])
+    return count * moments - total[count]
+
+
+def watch(
+    schedule: Schedule, size: Fraction | int, options: SimulationOptions = _DEFAULT
+) -> tuple[Simulation, Holding]:
+    """Return what `simulate` returns, and when each message held each link."""
+    simulation, hops, sent, links = _run(schedule, size, options)
+    on, begin = hops["link"].copy(), hops["ready"].copy()
+    seconds = sent["load"][hops["message"]] * links["seconds"][on]
+    if not options.overlap_alpha:
+        seconds += links["alpha"][on]
+    return simulation, Holding(on, begin, begin + seconds, len(links))
+
+
+def _run(
+    schedule: Schedule, size: Fraction | int, options: SimulationOptions
+) -> tuple[Simulation, Table, Table, Table]:
+    """Return the simulation, and the tables of hops, messages and links as they then are."""
+    _check(schedule, size, options)
+    grouped = messages(schedule)
+    links = _links(schedule, Fraction(size) / options.slices)
+    hops, sent, turns = _hops_and_messages(schedule, grouped, options.slices, links)
+    waiters, edges = _waiters_and_edges(schedule, grouped, options.slices)
+    waiters["hop"][: len(sent) - 1] = sent["hop"][:-1]
+    run(
+        (hops, sent, links, turns, waiters, edges),
+        options.slices,
+        options.store_and_forward,
+        options.overlap_alpha,
+    )
+    finish = sent["finish"][:-1].copy()
+    _check_complete(finish, grouped, options.slices)
+    simulation = Simulation(
+        time=float(finish.max(initial=0.0)),
+        start=sent["start"][:-1].copy(),
+        finish=finish,
+        message=grouped.of_row * np.int32(options.slices),
+        busy=links["busy"].copy(),
+        bytes=_bytes(schedule, size),
+    )
+    return simulation, hops, sent, links
+
+
+def _check(schedule: Schedule, size: Fraction | int, options: SimulationOptions) -> None:
+    if size <= 0:
+        raise InputError(f"size {size} B; it must be positive")
+    if options.slices > 1 and schedule.clock is not Clock.FLOW:
+        raise InputError(
+            f"{options.slices} slices in the {schedule.clock} clock; only flow schedules are pipelined"
+        )
+
+
+def _in_order(schedule: Schedule, size: Fraction | int, options: SimulationOptions) -> Simulation | None:
+    """Return the simulation of a schedule that needs no event loop (`in_order`), or None."""
+    _check(schedule, size, options)
+    links = _links(schedule, Fraction(size))
+    times = in_order(
+        schedule, links["alpha"].copy(), links["seconds"].copy(), overlap_alpha=options.overlap_alpha
+    )
+    if times is None:
+        return None
+    return Simulation(
+        time=float(times.finish.max(initial=0.0)),
+        start=times.start,
+        finish=times.finish,
+        message=np.arange(len(schedule), dtype=np.int32),
+        busy=times.busy,
+        bytes=_bytes(schedule, size),
+    )
+
+
+def _bytes(schedule: Schedule, size: Fraction | int) -> FloatArray:
+    """Return what crosses each link, shape (links,)."""
+    return np.multiply(link_loads(schedule), float(Fraction(size) / schedule.chunks.denominator))
+
+
+def _links(schedule: Schedule, size: Fraction) -> Table:
+    """Return the table of links for M = `size`; the seconds that a load of 1 takes are rounded once."""
+    bandwidth = schedule.topology.bandwidth
+    distinct, which = np.unique(bandwidth.numerators, return_inverse=True)
+    scale = size * bandwidth.denominator / schedule.chunks.denominator
+    links = np.zeros(len(bandwidth), dtype=LINK)
+    links["alpha"] = schedule.topology.alpha.floats
+    links["seconds"] = np.array([float(scale / int(numerator)) for numerator in distinct])[which]
+    return links
+
+
+def _hops_and_messages(
+    schedule: Schedule, grouped: Messages, slices: int, links: Table
+) -> tuple[Table, Table, Table]:
+    """Return the tables of hops, of messages and of the links' turns; sets where each link's begin."""
+    route = np.repeat(grouped.route, slices)
+    length = np.diff(schedule.route_table.offsets)[route]
+    begin = offsets_of(length)
+    if begin[-1] > MOST_HOPS:
+        raise InputError(f"{begin[-1]} hops to simulate; at most {MOST_HOPS}: use fewer slices")
+    hops = np.empty(begin[-1], dtype=HOP)
+    hops["link"] = _hop_links(schedule, route, begin)
+    hops["message"] = np.repeat(np.arange(len(route), dtype=np.int32), length)
+    hops["slice"] = hops["message"] % slices
+    hops["child"] = hops["sibling"] = NONE
+    key, sequence = _turn_keys(schedule, grouped, begin)
+    hops["turn"], first, size = link_turns(hops["link"].copy(), key, sequence, len(links))
+    links["turns"] = first[:-1]
+    turns = np.empty(len(size), dtype=TURN)
+    turns["left"], turns["queue"] = size, NONE
+    sent = np.empty(len(begin), dtype=MESSAGE)
+    sent["start"] = sent["finish"] = np.nan
+    sent["load"][:-1] = np.repeat(grouped.load, slices)
+    sent["hop"] = begin
+    return hops, sent, turns
+
+
+def _waiters_and_edges(schedule: Schedule, grouped: Messages, slices: int) -> tuple[Table, Table]:
+    waits = dependencies(schedule, grouped)
+    waiters = np.empty(len(waits.pending) * slices, dtype=WAITER)
+    waiters["left"] = np.repeat(waits.pending, slices)
+    waiters["edge"] = np.repeat(waits.head, slices)
+    edges = np.empty(len(waits.waiting), dtype=EDGE)
+    edges["next"] = waits.following
+    edges["waiter"] = waits.waiting
+    return waiters, edges
+
+
+def _hop_links(schedule: Schedule, route: Int32Array, begin: Int64Array) -> Int32Array:
+    if schedule.routes is None:
+        return route
+    table = schedule.routes
+    shift = np.repeat(table.offsets[route] - begin[:-1], np.diff(begin))
+    return table.links[np.arange(begin[-1]) + shift]
+
+
+def _turn_keys(schedule: Schedule, grouped: Messages, begin: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Return a key for each hop, equal ones sharing a turn on their link, and the hops in order of turns."""
+    if schedule.clock is Clock.FLOW:
+        return np.zeros(begin[-1], dtype=np.int64), np.arange(begin[-1])
+    if schedule.clock is Clock.STEP:
+        return np.repeat(grouped.order, np.diff(begin)), np.arange(begin[-1])
+    sequence = np.arange(begin[-1])
+    if schedule.routes is not None:
+        durations = transfer_ticks(schedule, grouped)
+        within = np.arange(begin[-1]) - np.repeat(begin[:-1], np.diff(begin))
+        entry = np.repeat(durations.offsets[durations.kind], np.diff(begin)) + within
+        sequence = np.argsort(
+            np.repeat(grouped.order, np.diff(begin)) + durations.enter[entry], kind="stable"
+        )
+    return np.arange(begin[-1]), sequence
+
+
+def _check_complete(finish: FloatArray, grouped: Messages, slices: int) -> None:
+    stuck = np.flatnonzero(np.isnan(finish))
+    if len(stuck):
+        row = int(np.flatnonzero(grouped.of_row == stuck[0] // slices)[0])
+        raise InputError(f"transfer {row} never starts: messages wait for each other in a circle")

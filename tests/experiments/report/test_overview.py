@@ -1,0 +1,125 @@
+"""The section of a report on many networks: winners, gaps, means and coverage worked out by hand."""
+
+import math
+
+import pytest
+
+from experiments.report.overview import case_gap, glance, heat_map, nearest, ranking
+from experiments.report.results import Results, Row
+from tests.experiments.report.test_page import report
+from tests.experiments.report.test_page import row as record
+
+SMALL, LARGE = 1000.0, 1e9
+
+
+def row(topology, method, size, time, bound, **more):
+    """Return a row whose gap is that to its own bound."""
+    return Row(
+        topology, "allgather", size, method, time_us=time, bound_us=bound, gap=time / bound - 1, **more
+    )
+
+
+def without(topology, method, size, status):
+    return Row(topology, "allgather", size, method, status=status, message="why not")
+
+
+@pytest.fixture
+def results(tmp_path):
+    """Return two rings, three methods: `a` everywhere, `b` nowhere on ring:5, `c` without any schedule."""
+    rows = [
+        row("ring:4", "a", SMALL, 2.0, 1.0, synth_s=1.0, schedule="one"),
+        row("ring:4", "a", LARGE, 10.0, 10.0, synth_s=1.0, schedule="one"),
+        row("ring:4", "b", SMALL, 1.0, 1.0, synth_s=0.5, schedule="two"),
+        row("ring:4", "b", LARGE, 15.0, 10.0, synth_s=0.5, schedule="two"),
+        row("ring:5", "a", SMALL, 4.0, 2.0, synth_s=3.0, schedule="three"),
+        row("ring:5", "a", LARGE, 40.0, 20.0, synth_s=3.0, schedule="three"),
+        without("ring:5", "b", SMALL, "unsupported"),
+        without("ring:5", "b", LARGE, "timeout"),
+        *(without(t, "c", s, "infeasible") for t in ("ring:4", "ring:5") for s in (SMALL, LARGE)),
+    ]
+    return Results(tmp_path, tuple(rows), {})
+
+
+def test_a_bound_that_one_method_proved_holds_for_all_of_the_case():
+    """12 us are 20 % over a bound of 10 us, but only half as much over one of 11 us that another proved."""
+    mine, other = row("ring:4", "a", LARGE, 13.2, 10.0), row("ring:4", "b", LARGE, 22.0, 11.0)
+    assert case_gap(mine, [mine, other]) == pytest.approx(0.2)
+    assert case_gap(other, [mine, other]) == 1.0
+    assert case_gap(without("ring:4", "c", LARGE, "timeout"), [mine]) is None
+
+
+def test_each_case_names_its_fastest_method(results):
+    table = nearest(results, "allgather")
+    assert table.sizes == ["1KB", "1GB"]
+    told = {place: [(spot.text, spot.name) for spot in spots] for place, spots in table.lines}
+    assert told == {0: [("0", "b"), ("0", "a")], 1: [("100", "a"), ("100", "a")]}
+
+
+def test_the_portfolio_is_named_by_whose_schedule_it_chose(tmp_path):
+    rows = [row(topology, "best", LARGE, 2.0, 1.0, algorithm="swing") for topology in ("ring:4", "ring:5")]
+    table = nearest(Results(tmp_path, tuple(rows), {}), "allgather")
+    assert [spot.name for _, (spot,) in table.lines] == ["swing", "swing"]
+
+
+def test_a_map_has_a_sign_where_there_is_no_time_and_leaves_out_who_has_none(results):
+    found = heat_map(results, "allgather", LARGE)
+    cells = {series.label: [spot.text for spot in spots] for series, spots in found.lines}
+    assert cells == {"a": ["0", "100"], "b": ["50.0", "t"]}
+    assert found.absent == ["c"]
+    assert found.lines[1][1][1].tip.endswith("timeout: why not")
+
+
+def test_the_nearer_the_stronger_the_shade(results):
+    (_, (optimal, double)), (_, (half, _)) = heat_map(results, "allgather", LARGE).lines
+    assert optimal.looks.split() == ["u5", "optimal", "best"]
+    assert double.looks.split() == ["u2", "best"]
+    assert half.looks.split() == ["u2"]
+
+
+def test_methods_stand_in_order_of_their_mean_gap(results):
+    """a: 100, 0, 100, 100 %, the mean 75; times over the best 2, 1, 1, 1. b: 0 and 50 %; 1 and 1.5."""
+    b, a, c = ranking(results)
+    assert [one.series.label for one in (b, a, c)] == ["b", "a", "c"]
+    assert (b.mean, b.smallest, b.largest) == (0.25, 0.0, 0.5)
+    assert (a.mean, a.smallest, a.largest) == (0.75, 1.0, 0.5)
+    assert a.slower == pytest.approx(2 ** (1 / 4))
+    assert b.slower == pytest.approx(math.sqrt(1.5))
+    assert (c.mean, c.slower, c.seconds, c.quick) == (None, None, None, None)
+
+
+def test_a_schedule_for_all_sizes_was_made_once(results):
+    """a: 1 s on ring:4 and 3 s on ring:5, the median 2 s; b: 0.5 s, so it is the quicker."""
+    b, a, _ = ranking(results)
+    assert (a.seconds, a.quick, b.seconds, b.quick) == (2.0, 2, 0.5, 1)
+
+
+def test_cases_are_counted_by_what_became_of_them(results):
+    b, a, c = ranking(results)
+    assert dict(a.counts) == {"ok": 4}
+    assert dict(b.counts) == {"ok": 2, "unsupported": 1, "timeout": 1}
+    assert dict(c.counts) == {"infeasible": 4}
+    assert (a.best, b.best, c.best) == (3, 1, 0)
+
+
+def test_the_section_is_for_runs_of_many_networks(results):
+    assert glance(results) is None
+    made = glance(results, fewest=2)
+    assert [one.size for one in made.maps] == ["1GB", "1KB"]
+    assert made.topologies == [("ring:4", "ring:4"), ("ring:5", "ring:5")]
+
+
+def test_the_page_begins_with_it_and_says_short_names(tmp_path):
+    links = "?bandwidth=25GB/s&alpha=1us"
+    rows = [record(topology=f"ring:{n}{links}", method=m) for n in range(3, 8) for m in ("ring", "bfb")]
+    page = report(tmp_path, rows)
+    section = next(e for e in page.all("section") if e["attrs"].get("id") == "glance")
+    names = [e for e in page.all("a", None, section) if e["attrs"]["href"] == "#t0"]
+    assert {e["text"] for e in names} == {"ring:3"}
+    assert {e["attrs"]["data-tip"] for e in names} == {f"ring:3{links}"}
+    assert page.section(0)["id"] > section["id"]
+    assert "?bandwidth" not in section["text"]
+
+
+def test_the_page_of_a_small_run_has_none(tmp_path):
+    page = report(tmp_path, [record(method="ring"), record(method="bfb")])
+    assert not any(e["attrs"].get("id") == "glance" for e in page.all("section"))

@@ -1,0 +1,712 @@
+"""The report says what the run's files say, whatever they say, and needs nothing but itself."""
+
+import json
+import re
+from fractions import Fraction
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from experiments.report import save_figure, write_report
+from experiments.report.page import Usage
+from experiments.report.svg import Frame, log_with_zero, place_labels, spread
+from schedules import Chunks, Clock, Schedule, collective
+from schedules.files.schedule_file import content_hash, write_schedule
+from topologies import InputError, Link, Topology
+
+VOID = {"meta", "br", "link", "img", "input", "hr"}
+HOSTILE = "<script>alert('x')</script>\"&'>"
+
+
+class Page(HTMLParser):
+    """The tree of a page, flattened: each element with its attributes, its text and the path to it."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements = []
+        self.open = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        element = {"tag": tag, "text": "", "path": [e["id"] for e in self.open], "id": len(self.elements)}
+        element |= {"attrs": dict(attrs), "classes": (dict(attrs).get("class") or "").split()}
+        self.elements.append(element)
+        if tag not in VOID:
+            self.open.append(element)
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert self.open, f"</{tag}> closes nothing"
+        assert self.open.pop()["tag"] == tag
+
+    def handle_data(self, data):
+        for element in self.open:
+            element["text"] += data
+
+    def all(self, tag=None, class_=None, inside=None):
+        return [
+            e
+            for e in self.elements
+            if (tag is None or e["tag"] == tag)
+            and (class_ is None or class_ in e["classes"])
+            and (inside is None or inside["id"] in e["path"])
+        ]
+
+    def section(self, number):
+        return next(e for e in self.all("section") if e["attrs"].get("id") == f"t{number}")
+
+    def cells(self, number=0):
+        """Return the gap table of a topology: its rows as lists of texts, the collective's name left out."""
+        table = self.all("table", "gaps", self.section(number))[0]
+        rows = [row for body in self.all("tbody", None, table) for row in self.all("tr", None, body)]
+        return [[" ".join(cell["text"].split()) for cell in self.all("td", None, row)] for row in rows]
+
+    def tips(self, class_):
+        return [e["attrs"].get("data-tip", "") for e in self.all(None, class_)]
+
+
+def chart_of(page, label):
+    return next(e for e in page.all("svg", "chart") if e["attrs"]["aria-label"].startswith(label))
+
+
+def row(**columns):
+    """Return a row that is fine: 10 us for 1 MB where 8 us is the least."""
+    base = {
+        "topology": "ring:3", "nodes": 3, "switches": 0, "links": 6, "collective": "allgather",
+        "size_bytes": 10**6, "method": "ring", "kind": "heuristic", "options": "", "seed": None,
+        "status": "ok", "message": "", "synth_s": 0.01, "time_us": 10.0, "algbw_gbps": 100.0,
+        "tl_steps": 2, "tb_factor": 2 / 3, "tb_exact": "2/3", "bound_us": 8.0, "bound_kind": "cut",
+        "gap": 0.25, "verified": True, "schedule": None,
+    }  # fmt: skip
+    return base | columns
+
+
+def failed(status="failed", message="out of luck", **columns):
+    empty = ("synth_s", "time_us", "algbw_gbps", "tl_steps", "tb_factor", "tb_exact", "gap", "verified")
+    return row(**(dict.fromkeys(empty) | {"status": status, "message": message} | columns))
+
+
+def write_run(directory, rows, manifest=None):
+    directory.mkdir(exist_ok=True)
+    pd.DataFrame(rows).to_parquet(directory / "results.parquet")
+    if manifest is not None:
+        (directory / "manifest.json").write_text(json.dumps(manifest))
+    return directory
+
+
+def report(directory, rows, manifest=None):
+    return Page(write_report(write_run(directory, rows, manifest)).read_text())
+
+
+def ring(number, name="ring:3"):
+    links = [Link(v, (v + step) % number) for v in range(number) for step in (1, -1)]
+    return Topology.from_links(name, number, links)
+
+
+def one_way(topology):
+    """Return an allgather that uses only the links v -> v + 1, so that half of all links stay idle."""
+    ranks = topology.num_ranks
+    what = collective("allgather", ranks)
+    steps = [(s, (v - s + 1) % ranks, 2 * v) for s in range(1, ranks) for v in range(ranks)]
+    order, chunk, route = (np.array(column) for column in zip(*steps, strict=True))
+    return Schedule(topology, what, Clock.STEP, Chunks.even(what), chunk, route, order.astype(np.uint16))
+
+
+def keep(directory, schedule):
+    folder = directory / "schedules"
+    folder.mkdir(parents=True, exist_ok=True)
+    digest = content_hash(schedule)
+    write_schedule(schedule, folder / f"{digest}.json.gz")
+    return digest
+
+
+BOUNDS = ("cut", "degree", "partition", "distance", "combined")
+SECTIONS = (
+    "Gap to the lower bound, %",
+    "algbw against size",
+    "T_L against T_B",
+    "Synthesis time against gap",
+    "Bottlenecks",
+    "Link utilisation",
+)
+
+
+def two_by_two():
+    return [
+        row(topology=t, collective=c, method=m, size_bytes=s, gap=g, time_us=8 * (1 + g))
+        for t in ("ring:3", "ring:4")
+        for c in ("allgather", "allreduce")
+        for m, g in (("ring", 0.25), ("bfb", 0.0))
+        for s in (1000, 10**6, 10**9)
+    ]
+
+
+def test_every_topology_has_every_section(tmp_path):
+    page = report(tmp_path, two_by_two())
+    for number in range(2):
+        headings = [e["text"] for e in page.all("h3", None, page.section(number))]
+        assert headings == list(SECTIONS)
+
+
+def test_every_chart_has_a_panel_a_collective(tmp_path):
+    page = report(tmp_path, two_by_two())
+    names = [e["text"] for e in page.all("figcaption", None, page.section(0))]
+    assert names == [*["allgather", "allreduce"] * 4, "allreduce past reduce-scatter + allgather"]
+
+
+def test_the_page_loads_nothing_from_outside(tmp_path):
+    text = write_report(write_run(tmp_path, two_by_two())).read_text()
+    page = Page(text)
+    loads = [e["attrs"].get(name) for e in page.elements for name in ("src", "href", "srcset", "data")]
+    assert all(target.startswith("#") for target in loads if target)
+    assert not re.search(r"https?:|url\(|@import|fetch\(|import\(", text)
+    policy = next(e for e in page.all("meta") if "http-equiv" in e["attrs"])
+    assert policy["attrs"]["content"].startswith("default-src 'none'")
+
+
+def test_the_page_opens_offline_fast(tmp_path):
+    assert write_report(write_run(tmp_path, two_by_two())).stat().st_size < 200_000
+
+
+@pytest.mark.parametrize("column", ["topology", "collective", "method", "options", "message", "bound_kind"])
+def test_text_from_the_user_stays_text(tmp_path, column):
+    page = report(tmp_path, [row(**{column: HOSTILE}), row(size_bytes=10, **{column: HOSTILE})])
+    assert len(page.all("script")) == 1
+    assert "alert('x')" not in page.all("script")[0]["text"]
+    assert any(HOSTILE in e["attrs"].get("data-tip", "") + e["text"] for e in page.elements)
+
+
+def test_text_of_the_manifest_stays_text(tmp_path):
+    page = report(tmp_path, [row()], {HOSTILE: HOSTILE, "config": {"text": f"{HOSTILE}\n"}})
+    assert len(page.all("script")) == 1
+    assert page.all("pre")[0]["text"].strip() == HOSTILE
+
+
+def test_a_hostile_label_in_a_kept_schedule_stays_text(tmp_path):
+    links = [Link(v, (v + step) % 3) for v in range(3) for step in (1, -1)]
+    topology = Topology.from_links("x", 3, links, labels=[HOSTILE, "1", "2"])
+    page = report(tmp_path, [row(schedule=keep(tmp_path, one_way(topology)))])
+    assert len(page.all("script")) == 1
+    document = next(e["attrs"]["data-links"] for e in page.elements if "data-links" in e["attrs"])
+    assert json.loads(document)["labels"] == [HOSTILE, "1", "2"]
+
+
+def test_the_table_holds_the_gaps_of_the_frame_in_percent(tmp_path):
+    gaps = {("ring", 1000): 0.25, ("ring", 10**6): 0.0321, ("bfb", 1000): 12.5, ("bfb", 10**6): 0.4567}
+    page = report(
+        tmp_path,
+        [row(method=m, size_bytes=s, gap=g, time_us=8 * (1 + g)) for (m, s), g in gaps.items()],
+    )
+    assert page.cells() == [
+        ["1KB", "8 us cut", "25.0", "1,250"],
+        ["1MB", "8 us cut", "3.21", "45.7"],
+    ]
+
+
+def test_a_tooltip_has_the_exact_numbers(tmp_path):
+    page = report(tmp_path, [row(seed=17, gap=0.0321, time_us=8.2568, tb_exact="2/3")])
+    cell = page.all("td", "s0", page.section(0))[0]
+    assert cell["attrs"]["data-tip"].splitlines() == [
+        "ring: allgather, 1MB",
+        "time 8.26 us",
+        "algbw 100 GB/s",
+        "gap 3.21% over the cut bound 8 us",
+        "T_L 2 steps, T_B 2/3 M/B",
+        "synthesis 10 ms",
+        "seed 17",
+    ]
+
+
+def test_the_best_of_a_row_is_marked_and_ties_all_are(tmp_path):
+    times = {"ring": 10.0, "direct": 12.0, "bfb": 10.0}
+    page = report(tmp_path, [row(method=m, time_us=t, gap=t / 8 - 1) for m, t in times.items()])
+    marks = [e["classes"] for e in page.all("td", None, page.section(0)) if "data-tip" in e["attrs"]]
+    assert ["best" in classes for classes in marks] == [True, False, True]
+
+
+def test_a_gap_of_zero_is_marked_as_proven_optimal_and_no_other(tmp_path):
+    page = report(tmp_path, [row(gap=0.0, time_us=8.0), row(method="bfb", gap=1e-6, time_us=8.000008)])
+    first, second = [e for e in page.all("td", None, page.section(0)) if "data-tip" in e["attrs"]]
+    assert (first["text"], "optimal" in first["classes"]) == ("0", True)
+    assert (second["text"], "optimal" in second["classes"]) == ("<0.01", False)
+
+
+def test_why_there_is_no_number_stands_in_a_footnote(tmp_path):
+    reason = "rhd needs a power of two of ranks; ring:3 has 3"
+    rows = [row(), failed("unsupported", reason, method="rhd"), failed("timeout", "", method="bfb")]
+    page = report(tmp_path, rows)
+    assert page.cells() == [["1MB", "8 us cut", "25.0", "n/a1", "timeout2"]]
+    notes = [e["text"] for e in page.all("li", None, page.section(0))]
+    assert notes == [f"unsupported: {reason}", "timeout"]
+
+
+def test_equal_reasons_share_a_footnote(tmp_path):
+    page = report(tmp_path, [failed(size_bytes=s, method=m) for s in (1, 2) for m in ("a", "b")])
+    assert len(page.all("li", None, page.section(0))) == 1
+
+
+def test_a_time_below_its_bound_raises_an_alarm(tmp_path):
+    page = report(tmp_path, [row(gap=-0.1, time_us=7.2)])
+    assert "1 row claims a time below the proven bound" in page.all("p", "alarm")[0]["text"]
+    assert page.all("td", "wrong")[0]["text"] == "-10.0"
+    assert not report(tmp_path, [row()]).all("p", "alarm")
+
+
+def test_of_several_seeds_the_best_is_shown(tmp_path):
+    times = {1: 12.0, 2: 9.0, 3: 10.0}
+    page = report(tmp_path, [row(seed=s, time_us=t, gap=t / 8 - 1) for s, t in times.items()])
+    assert page.cells()[0][-1] == "12.5"
+
+
+def test_a_method_with_two_sets_of_options_is_two_series_named_by_what_differs_first(tmp_path):
+    page = report(tmp_path, [row(method="tacos", options=f"chunks=4 pick={p}") for p in ("paper", "rarest")])
+    names = [e["text"].strip() for e in page.all("button", "chip")]
+    assert names == ["tacos pick=paper chunks=4", "tacos pick=rarest chunks=4"]
+
+
+def test_two_versions_of_a_method_can_be_told_apart_in_every_chart_and_touch_nowhere(tmp_path):
+    """Labels are 6.1 pixels a character at most, and 13 pixels high; charts are as wide as their view box."""
+    versions = ("version=bandwidth", "version=latency")
+    rows = [
+        row(method="swing", options=options, size_bytes=size, algbw_gbps=100.0 + i, tl_steps=2 + i, gap=i)
+        for i, options in enumerate(versions)
+        for size in (10**6, 10**9)
+    ]
+    page = report(tmp_path, rows)
+    for name in ("algbw", "T_B against", "gap against"):
+        chart = chart_of(page, name)
+        labels = [e for e in page.all("text", "label", chart) if e["text"].startswith("swing")]
+        assert [e["text"].removesuffix(" ✓") for e in labels] == ["swing bandwidth", "swing latency"]
+        width = float(chart["attrs"]["viewbox"].split()[2])
+        for e in labels:
+            before = "end" in e["attrs"]["class"].split()
+            assert before or float(e["attrs"]["x"]) + 6.1 * len(e["text"]) <= width
+        (x, y), (u, v) = [(float(e["attrs"]["x"]), float(e["attrs"]["y"])) for e in labels]
+        assert abs(y - v) >= 13 or abs(x - u) >= 6.1 * len("swing bandwidth")
+
+
+def test_the_summary_counts_who_is_best_and_names_the_worst_gap(tmp_path):
+    rows = [*two_by_two(), row(gap=3.0, time_us=32.0, size_bytes=32_000)]
+    page = report(tmp_path, rows)
+    table = page.all("table", "plain")[0]
+    lines = [[e["text"].strip() for e in page.all("td", None, tr)] for tr in page.all("tr", None, table)[1:]]
+    ring_line, bfb_line = lines
+    assert ring_line[1:8] == ["13 of 13", "1", "0", "–", "25.0", "300", "ring:3, allgather, 32KB"]
+    assert bfb_line[1:6] == ["12 of 12", "12", "12", "–", "0"]
+
+
+def summary_rows(page, number):
+    """Return a table of the summary on topologies: rows of texts, the topology left out."""
+    table = page.all("table", "gaps", page.all("section")[0])[number]
+    rows = page.all("tr", None, table)[1:]
+    return [[e["text"].strip() for e in page.all("td", None, tr)] for tr in rows]
+
+
+UNEQUAL = {"ring": (0.1, 0.2, 3.0), "bfb": (0.3, 0.4, 0.5)}
+
+
+def unequal():
+    """Return a run where one method is best twice and yet worst at the largest size."""
+    return [
+        row(method=m, size_bytes=10 ** (3 * k), gap=g, time_us=8 * (1 + g))
+        for m, gaps in UNEQUAL.items()
+        for k, g in enumerate(gaps, 1)
+    ]
+
+
+def test_the_summary_has_the_median_the_last_and_the_worst_gap(tmp_path):
+    page = report(tmp_path, [*unequal(), failed("unsupported", method="rhd")])
+    assert summary_rows(page, 0) == [
+        ["median", "20.0", "40.0", "–"],
+        ["at the largest size", "300", "50.0", "–"],
+        ["worst", "300", "50.0", "–"],
+    ]
+
+
+def test_bold_in_the_summary_is_the_least_of_the_row(tmp_path):
+    page = report(tmp_path, unequal())
+    table = page.all("table", "gaps", page.all("section")[0])[0]
+    assert [e["text"] for e in page.all("td", "best", table)] == ["20.0", "50.0", "50.0"]
+
+
+def test_how_often_each_is_the_best_has_its_own_table(tmp_path):
+    page = report(tmp_path, [*unequal(), failed("unsupported", method="rhd")])
+    assert summary_rows(page, 1) == [["3", "2", "1", "–"]]
+
+
+def test_a_synthesis_that_serves_many_sizes_counts_once(tmp_path):
+    page = report(tmp_path, [row(size_bytes=s, synth_s=2.0, schedule="ab") for s in (1, 2, 3)])
+    table = page.all("table", "plain")[0]
+    assert page.all("td", None, table)[-1]["text"] == "2 s"
+
+
+def test_the_lower_bound_line_is_size_over_bound(tmp_path):
+    page = report(tmp_path, [row(size_bytes=10**6, bound_us=8.0), row(size_bytes=10**9)])
+    assert page.tips("bound-dot")[0].splitlines() == [
+        "limit, 1MB",
+        "algbw 125 GB/s",
+        "lower bound on time 8 us (cut)",
+    ]
+
+
+def test_what_no_algbw_exceeds_is_called_a_limit_and_not_a_lower_bound(tmp_path):
+    page = report(tmp_path, two_by_two())
+    names = [e["text"] for e in page.all("g", "bound-name", chart_of(page, "algbw against"))]
+    assert names == ["limit"]
+    assert page.all("span", "key")[0]["text"].startswith("limit: M over the lower bound on time")
+
+
+def test_a_method_has_one_colour_and_marker_on_the_whole_page(tmp_path):
+    rows = [row(method=f"m{i}", topology=t, time_us=9.0 + i) for t in ("a", "b") for i in range(20)]
+    page = report(tmp_path, rows)
+    looks = {}
+    for group in page.all("g", "s"):
+        number = next(c for c in group["classes"] if re.fullmatch(r"s\d+", c))
+        colour = next(c for c in group["classes"] if re.fullmatch(r"c\d", c))
+        shapes = [e["attrs"]["d"] for e in page.all("path", "mark", group)]
+        looks.setdefault(number, set()).update((colour, shape) for shape in shapes)
+    assert len(looks) == 20
+    assert all(len(one) == 1 for one in looks.values())
+    assert len(set.union(*looks.values())) == 20
+
+
+def test_step_schedules_alone_are_in_the_pareto_chart(tmp_path):
+    rows = [row(), row(method="tacos", tl_steps=None, tb_factor=None, tb_exact=None)]
+    page = report(tmp_path, rows)
+    chart = chart_of(page, "T_B against")
+    assert [e["text"] for e in page.all("text", "label", chart)] == ["ring"]
+
+
+def test_who_is_left_out_of_the_pareto_chart_is_said_and_why(tmp_path):
+    rows = [
+        row(),
+        row(method="tacos", clock="time", tl_steps=None, tb_factor=None, tb_exact=None),
+        row(method="rhd", clock="step", tb_factor=None, tb_exact=None),
+    ]
+    page = report(tmp_path, rows)
+    assert page.all("p", "none", page.section(0))[0]["text"] == (
+        "Left out: tacos (time clock: no steps); rhd (no T_B: links differ)."
+    )
+
+
+@pytest.mark.parametrize(("points", "drawn"), [([(2, 1.0), (3, 2.0)], False), ([(2, 2.0), (3, 1.0)], True)])
+def test_the_frontier_is_spoken_of_only_where_it_is_drawn(tmp_path, points, drawn):
+    rows = [
+        row(method=f"m{i}", tl_steps=tl, tb_factor=tb, tb_exact=str(tb)) for i, (tl, tb) in enumerate(points)
+    ]
+    page = report(tmp_path, rows)
+    assert bool(page.all("path", "frontier")) == drawn
+    assert any("The line joins" in e["text"] for e in page.all("p", "fine")) == drawn
+
+
+def test_a_t_b_equal_to_the_bandwidth_bound_has_a_check_and_no_other(tmp_path):
+    """On a ring of 3 each rank must receive 2/3 of M over both its links: T_B is at least 2/3 M/B."""
+    digest = keep(tmp_path, one_way(ring(3)))
+    rows = [
+        row(method="bfb", schedule=digest, tl_steps=1, tb_exact="2/3"),
+        row(method="ring", schedule=digest, tl_steps=2, tb_exact="4/3", tb_factor=4 / 3),
+        row(method="near", schedule=digest, tl_steps=3, tb_exact="200000000001/300000000000"),
+    ]
+    page = report(tmp_path, rows)
+    labels = [e["text"] for e in page.all("text", "label", chart_of(page, "T_B against"))]
+    assert labels == ["bfb ✓", "ring", "near"]
+    assert "bandwidth bound: T_B is at least 2/3 M/B" in page.tips("bound")
+    lines = page.all("tr", None, page.all("table", "plain")[0])[1:]
+    assert [page.all("td", None, line)[4]["text"] for line in lines] == ["1", "0", "0"]
+
+
+def test_the_frontier_joins_what_nothing_betters(tmp_path):
+    points = {"a": (2, 3.0), "b": (4, 1.0), "c": (5, 2.0), "d": (4, 2.0)}
+    rows = [
+        row(method=m, tl_steps=tl, tb_factor=tb, tb_exact=str(Fraction(tb))) for m, (tl, tb) in points.items()
+    ]
+    page = report(tmp_path, rows)
+    places = {
+        e["attrs"]["data-tip"].split(":")[0]: re.match(
+            r"translate\((\S+) (\S+)\)", e["attrs"]["transform"]
+        ).groups()
+        for e in page.all("path", "mark", chart_of(page, "T_B against"))
+    }
+    line = page.all("path", "frontier")[0]["attrs"]["d"]
+    corner = (places["b"][0], places["a"][1])
+    assert re.findall(r"([\d.]+) ([\d.]+)", line) == [places["a"], corner, places["b"]]
+
+
+@pytest.mark.parametrize("gaps", [(0.0, 0.0), (0.0, 0.5), (0.001, 90.0)])
+def test_a_gap_of_zero_has_a_place_on_the_logarithmic_axis(tmp_path, gaps):
+    rows = [row(method=m, gap=g, time_us=8 * (1 + g)) for m, g in zip("ab", gaps, strict=True)]
+    page = report(tmp_path, rows)
+    chart = chart_of(page, "gap against")
+    ticks = [e["text"] for e in page.all("text", "end", chart)]
+    assert ("0" in ticks) == (min(gaps) == 0)
+
+
+def test_zero_is_below_everything_on_a_logarithmic_scale_with_zero():
+    scale = log_with_zero([0.0, 1e-6, 1.0, 100.0], (200.0, 10.0))
+    places = [scale.place(value) for value in (0.0, 1e-6, 1.0, 100.0)]
+    assert places == sorted(places, reverse=True)
+    assert places[0] == 200.0
+    assert places[0] - places[1] >= 20
+
+
+@pytest.mark.parametrize("rows", [[], [{}]])
+def test_an_empty_run_gets_a_page(tmp_path, rows):
+    assert "This run has no rows." in report(tmp_path, rows).all("main")[0]["text"]
+
+
+def test_a_run_without_rows_but_with_columns_gets_a_page(tmp_path):
+    pd.DataFrame(columns=list(row())).to_csv(tmp_path / "results.csv", index=False)
+    assert "This run has no rows." in write_report(tmp_path).read_text()
+
+
+def test_a_run_in_which_all_failed_says_so_in_each_section(tmp_path):
+    page = report(tmp_path, [failed(bound_us=None, bound_kind=None)])
+    notes = [e["text"] for e in page.all("p", "none", page.section(0))]
+    assert [note for note in notes if note.startswith("No ")] == [
+        "No method has a time.",
+        "No step schedule with a T_B.",
+        "No method has both a synthesis time and a gap.",
+        "No method has a time.",
+    ]
+
+
+def test_one_size_is_enough(tmp_path):
+    page = report(tmp_path, [row(), row(method="bfb", time_us=8.0, gap=0.0)])
+    assert len(page.all("svg", "chart")) == 4
+    assert "NaN" not in str([e["attrs"] for e in page.elements])
+
+
+def test_the_only_size_gets_a_bar_a_method_as_long_as_its_algbw(tmp_path):
+    page = report(tmp_path, [row(bound_us=8.0), row(method="bfb", time_us=20.0, algbw_gbps=50.0)])
+    chart = chart_of(page, "algbw,")
+    ring_bar, bfb_bar = [float(e["attrs"]["width"]) for e in page.all("rect", "mark", chart)]
+    assert ring_bar == pytest.approx(2 * bfb_bar, abs=0.1)  # a tenth of a pixel is what is written
+    texts = [e["text"] for e in page.all("text", "label", chart)]
+    assert texts == ["ring", "100", "bfb", "50", "limit 125"]
+
+
+def test_the_page_says_what_each_method_and_each_bound_is(tmp_path):
+    page = report(tmp_path, two_by_two())
+    terms = [e["text"] for e in page.all("dt")]
+    assert {"ring", "bfb", "bounds", "chunk", "clock", "α, β", "T_B optimal"} <= set(terms)
+    text = page.all("details", "read")[0]["text"]
+    assert all(f"{kind}:" in text or f"{kind} (" in text for kind in BOUNDS)
+
+
+def test_a_run_of_required_columns_only_gets_a_page(tmp_path):
+    few = ("topology", "collective", "size_bytes", "method", "status", "time_us", "algbw_gbps")
+    full = row()
+    page = report(tmp_path, [{name: full[name] for name in few}])
+    assert page.cells() == [["1MB", "", "10 us"]]
+
+
+def test_the_csv_is_read_where_there_is_no_parquet_and_a_name_like_na_stays_a_name(tmp_path):
+    pd.DataFrame([row(topology="NA", method="null", seed=3)]).to_csv(tmp_path / "results.csv", index=False)
+    page = Page(write_report(tmp_path).read_text())
+    assert page.all("h2", None, page.section(0))[0]["text"] == "NA"
+    assert page.cells() == [["1MB", "8 us cut", "25.0"]]
+
+
+def test_a_directory_without_results_is_refused(tmp_path):
+    with pytest.raises(
+        InputError, match=r"no results.parquet or results.csv; give the directory of a finished run"
+    ):
+        write_report(tmp_path)
+
+
+def test_an_unreadable_results_file_is_refused_in_one_line(tmp_path):
+    (tmp_path / "results.parquet").write_bytes(b"not parquet")
+    with pytest.raises(InputError, match="can't read the results") as caught:
+        write_report(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_page_that_cannot_be_written_is_refused(tmp_path):
+    (write_run(tmp_path, [row()]) / "report.html").mkdir()
+    with pytest.raises(InputError, match=r"report\.html: can't write the report: Is a directory"):
+        write_report(tmp_path)
+
+
+def test_the_manifest_is_shown(tmp_path):
+    manifest = {"versions": {"numpy": "2.4.6"}, "seeds": [0, 1], "config": {"text": 'name = "x"\n[run]\n'}}
+    page = report(tmp_path, [row()], manifest)
+    entries = [e["text"] for e in page.all("dd", None, page.all("dl", "manifest")[0])]
+    assert entries == ["2.4.6", "0, 1"]
+    assert page.all("pre")[0]["text"] == 'name = "x"\n[run]\n'
+
+
+@pytest.mark.parametrize(("manifest", "name"), [({"name": "tori"}, "tori"), (None, "a_run")])
+def test_the_page_is_called_after_the_run_or_else_its_directory(tmp_path, manifest, name):
+    page = report(tmp_path / "a_run", [row()], manifest)
+    assert page.all("h1")[0]["text"] == name
+    assert page.all("title")[0]["text"] == f"{name}: tutti report"
+
+
+def test_a_broken_manifest_does_not_stop_the_report(tmp_path):
+    (write_run(tmp_path, [row()]) / "manifest.json").write_text("{")
+    assert "not readable" in write_report(tmp_path).read_text()
+
+
+def test_the_line_of_a_topology_says_what_it_is(tmp_path):
+    digest = keep(tmp_path, one_way(ring(3)))
+    page = report(tmp_path, [row(schedule=digest, topology="a file that is gone.json")])
+    text = page.all("p", "lead", page.section(0))[0]["text"]
+    assert text == (
+        "3 ranks, no switches, 6 links, degree 2, 50GB/s and 0.5us a link."
+        "allgather of 1MB: at most 125 GB/s (cut bound)."
+    )
+
+
+def test_without_the_network_the_line_has_the_counts_of_the_rows(tmp_path):
+    page = report(tmp_path, [row(topology="a file that is gone.json", nodes=4, switches=1, links=6)])
+    assert page.all("p", "lead", page.section(0))[0]["text"].startswith("4 nodes, 1 switch, 6 links.")
+
+
+def test_the_heat_map_has_the_share_of_time_that_each_link_is_busy(tmp_path):
+    """Two steps on each link v -> v + 1 and none on the others: always busy, and never."""
+    page = report(tmp_path, [row(schedule=keep(tmp_path, one_way(ring(3))))])
+    cells = page.all("svg", "cells")[0]
+    document = next(e["attrs"]["data-links"] for e in page.elements if "data-links" in e["attrs"])
+    busy = dict(
+        zip(map(tuple, json.loads(document)["pairs"]), cells["attrs"]["data-busy"].split(","), strict=True)
+    )
+    assert busy == {(0, 1): "100", (0, 2): "0", (1, 0): "0", (1, 2): "100", (2, 0): "100", (2, 1): "0"}
+    idle, full = page.all("path", None, cells)
+    assert (idle["classes"], full["classes"]) == (["u0"], ["u10"])
+    assert full["attrs"]["d"] == "M1 0h1v1h-1zM2 1h1v1h-1zM0 2h1v1h-1z"
+    assert "mean 50%, max 100%" in page.all("small")[-1]["text"]
+
+
+def test_parallel_links_share_a_cell_as_their_mean(tmp_path):
+    links = [Link(0, 1), Link(0, 1), Link(1, 0)]
+    topology = Topology.from_links("pair", 2, links)
+    what = collective("allgather", 2)
+    order = np.array([1, 1], dtype=np.uint16)
+    schedule = Schedule(topology, what, Clock.STEP, Chunks.even(what), [0, 1], [0, 2], order)
+    page = report(tmp_path, [row(schedule=keep(tmp_path, schedule))])
+    assert page.all("svg", "cells")[0]["attrs"]["data-busy"] == "50,100"
+
+
+def test_a_network_too_large_for_a_matrix_gets_a_histogram(tmp_path):
+    topology = ring(130, "ring:130")
+    page = report(tmp_path, [row(topology="ring:130", schedule=keep(tmp_path, one_way(topology)))])
+    assert not page.all("svg", "matrix")
+    assert page.tips("u0")[-1] == "idle: 130 links (50%)"
+    assert page.tips("u10")[-1] == "busy 90–100%: 130 links (50%)"
+
+
+def test_the_largest_size_with_a_time_is_replayed_and_named(tmp_path):
+    digest = keep(tmp_path, one_way(ring(3)))
+    rows = [row(schedule=digest, size_bytes=s) for s in (1000, 32_000)]
+    page = report(tmp_path, [*rows, failed(size_bytes=10**6)])
+    assert page.all("small")[-1]["text"].endswith("at 32KB")
+
+
+def test_a_schedule_that_was_not_kept_is_said(tmp_path):
+    page = report(tmp_path, [row(schedule="0" * 64), row(method="bfb")])
+    assert page.all("p", "none", page.section(0))[-1]["text"] == "No schedule was kept: ring, bfb."
+
+
+def test_a_schedule_that_cannot_be_read_is_said(tmp_path):
+    folder = tmp_path / "schedules"
+    folder.mkdir()
+    (folder / f"{'0' * 64}.json.gz").write_bytes(b"rubbish")
+    page = report(tmp_path, [row(schedule="0" * 64)])
+    assert page.all("p", "none", page.section(0))[-1]["text"].startswith(
+        "The kept schedule can't be replayed"
+    )
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 20])
+def test_names_of_lines_keep_their_distance(count):
+    rng = np.random.default_rng(count)
+    places = sorted(spread(list(rng.uniform(90, 110, count)), 0.0, 260.0, 13.0))
+    assert all(b - a >= 12.9 for a, b in pairwise(places))
+    assert 0 <= places[0] <= places[-1] <= 260
+
+
+def test_labels_of_points_do_not_cover_each_other():
+    rng = np.random.default_rng(0)
+    points = [(float(x), float(y)) for x, y in rng.uniform((60, 30), (380, 220), (40, 2))]
+    marks = place_labels(points, ["method"] * 40, Frame())
+    labels = [mark for mark in marks if mark.startswith("<text")]
+    places = [tuple(float(v) for v in re.findall(r' [xy]="([\d.]+)"', label)) for label in labels]
+    assert len(places) > 20
+    same_line = [(a, b) for a in places for b in places if a < b and abs(a[1] - b[1]) < 9]
+    assert all(abs(a[0] - b[0]) > 15 for a, b in same_line)
+
+
+def test_points_in_a_heap_are_all_named_some_at_the_end_of_a_line():
+    points = [(200.0 + 3 * i, 120.0 + 2 * (i % 3)) for i in range(9)]
+    marks = place_labels(points, [f"method {i}" for i in range(9)], Frame())
+    assert sum(mark.startswith("<text") for mark in marks) == 9
+    assert any("leader" in mark for mark in marks)
+
+
+def test_a_label_covers_a_line_rather_than_be_left_out():
+    fence = [(x, 0.0, x + 1.0, 280.0) for x in np.arange(60.0, 400.0, 20.0)]
+    assert len(place_labels([(200.0, 120.0)], ["method"], Frame(), fence)) == 1
+
+
+def test_the_charts_of_synthesis_time_have_the_same_axes(tmp_path):
+    rows = [
+        row(collective=c, synth_s=s, gap=g, time_us=8 * (1 + g))
+        for c, s, g in (("allgather", 0.001, 0.01), ("allreduce", 7.0, 30.0))
+    ]
+    page = report(tmp_path, rows)
+    charts = [e for e in page.all("svg", "chart") if e["attrs"]["aria-label"].startswith("gap against")]
+    first, second = [[e["text"] for e in page.all("text", "tick", chart)] for chart in charts]
+    assert first == second
+
+
+@pytest.mark.parametrize(("count", "across"), [(1, 1), (6, 6), (7, 4), (13, 5)])
+def test_matrices_fill_their_rows_evenly(count, across):
+    assert Usage("allgather", 0, [None] * count, ()).across == across
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg"])
+def test_a_figure_is_written(tmp_path, suffix):
+    path = tmp_path / f"figure{suffix}"
+    save_figure(write_run(tmp_path, two_by_two()), "ring:3", "allgather", path)
+    magic = {".png": b"\x89PNG", ".svg": b"<?xml"}[suffix]
+    assert path.read_bytes().startswith(magic)
+
+
+def test_the_same_run_gives_the_same_figure(tmp_path):
+    run = write_run(tmp_path, two_by_two())
+    for name in ("a.svg", "b.svg"):
+        save_figure(run, "ring:3", "allgather", tmp_path / name)
+    assert (tmp_path / "a.svg").read_text() == (tmp_path / "b.svg").read_text()
+
+
+def test_a_figure_names_every_line(tmp_path):
+    save_figure(write_run(tmp_path, two_by_two()), "ring:3", "allgather", tmp_path / "a.svg")
+    text = (tmp_path / "a.svg").read_text()
+    assert all(f">{name}<" in text for name in ("ring", "bfb", "limit", "size M", "algbw (GB/s)"))
+
+
+@pytest.mark.parametrize(
+    ("topology", "collective_", "name", "message"),
+    [
+        ("ring:5", "allgather", "a.png", "no rows of topology 'ring:5'; did you mean 'ring:4'?"),
+        ("ring:3", "gather", "a.png", "no rows of collective 'gather'; did you mean 'allgather'?"),
+        ("ring:3", "allgather", "a.bmp", "a figure ends in .png, .svg, .pdf"),
+        ("ring:3", "allgather", "nowhere/a.png", "can't write the figure: No such file or directory"),
+    ],
+)
+def test_a_figure_that_cannot_be_made_is_refused(tmp_path, topology, collective_, name, message):
+    with pytest.raises(InputError, match=re.escape(message)):
+        save_figure(write_run(tmp_path, two_by_two()), topology, collective_, tmp_path / name)
+
+
+def test_a_figure_of_failures_only_is_refused(tmp_path):
+    with pytest.raises(InputError, match="no method has a time for allgather on ring:3"):
+        save_figure(write_run(tmp_path, [failed()]), "ring:3", "allgather", tmp_path / "a.png")

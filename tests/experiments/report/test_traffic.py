@@ -1,0 +1,109 @@
+"""What the report says of flow schedules: traffic with and without multicast, links busy in slices."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from schedules import Chunks, Clock, Routes, Schedule, collective
+from schedules.simulation.simulate import SimulationOptions, simulate
+from tests.experiments.report.test_page import chart_of, keep, report, row
+from topologies import Link, Topology
+
+HALVED = {
+    "rank_egress": 0.5, "rank_egress_unicast": 1.0, "rank_ingress": 0.75, "rank_ingress_unicast": 0.75,
+    "link_traffic": 6.0, "link_traffic_unicast": 8.0,
+}  # fmt: skip
+
+
+def flow(topology):
+    """A broadcast from rank 0 along the row 0 -> 1 -> 2."""
+    what = collective("broadcast", 3, root=0)
+    return Schedule(topology, what, Clock.FLOW, Chunks.even(what), np.zeros(2, dtype=int), np.arange(2))
+
+
+def row_of_three():
+    links = [Link(0, 1), Link(1, 2), Link(2, 1), Link(1, 0)]
+    return Topology.from_links("row", 3, links)
+
+
+def test_bars_show_what_multicast_leaves_of_each_measure(tmp_path):
+    page = report(tmp_path / "run", [row(method="forestcoll", clock="flow", **HALVED)])
+    chart = chart_of(page, "traffic with in-network multicast, ring:3, allgather")
+    bars = page.all("rect", "mark", chart)
+    outlines = page.all("rect", "whole", chart)
+    widths = [float(bar["attrs"]["width"]) for bar in bars]
+    whole = {float(bar["attrs"]["width"]) for bar in outlines}
+    assert len(bars) == len(outlines) == 3
+    assert len(whole) == 1
+    assert [width / whole.copy().pop() for width in widths] == pytest.approx([0.5, 1, 0.75], abs=0.01)
+    assert [bar["attrs"]["data-tip"] for bar in bars] == [
+        "forestcoll: busiest rank sends 0.5 of 1 M (-50%)",
+        "forestcoll: ... receives 0.75 of 0.75 M (0%)",
+        "forestcoll: all links carry 6 of 8 M (-25%)",
+    ]
+    assert "In-network multicast" in page.section(0)["text"]
+
+
+def test_there_are_no_such_bars_where_nothing_multicasts(tmp_path):
+    rows = [row(method="forestcoll", rank_egress=1.0, rank_ingress=1.0, link_traffic=8.0), row(method="ring")]
+    page = report(tmp_path / "run", rows)
+    assert not page.all("rect", "whole")
+    assert "In-network multicast" not in page.section(0)["text"]
+
+
+def test_bars_of_several_methods_have_their_names(tmp_path):
+    rows = [row(method="forestcoll", options=text, **HALVED) for text in ("trees=1", "trees=2")]
+    page = report(tmp_path / "run", [*rows, row(method="ring")])
+    chart = chart_of(page, "traffic with in-network multicast")
+    names = [text["text"] for text in page.all("text", "label", chart)]
+    assert "forestcoll trees=1" in names
+    assert "forestcoll trees=2" in names
+    assert "ring" not in names
+    assert len(page.all("rect", "mark", chart)) == 6
+
+
+@pytest.mark.parametrize("slices", [1, 8])
+def test_links_are_as_busy_as_in_the_slices_of_the_row(tmp_path, slices):
+    """Unsliced, the two links work one after the other, each half of the time; in slices nearly always."""
+    schedule = flow(row_of_three())
+    digest = keep(tmp_path / "run", schedule)
+    columns = {
+        "topology": "row",
+        "method": "forestcoll",
+        "clock": "flow",
+        "tl_steps": None,
+        "tb_factor": None,
+    }
+    page = report(
+        tmp_path / "run",
+        [row(**columns, tb_exact=None, collective="broadcast", schedule=digest, slices=slices)],
+    )
+    simulation = simulate(schedule, Fraction(10**6), SimulationOptions(slices=slices))
+    share = np.asarray(simulation.busy) / simulation.time
+    assert share[0] == pytest.approx(0.5) if slices == 1 else share[0] > 0.85
+    cells = page.all("svg", "cells")[0]["attrs"]["data-busy"].split(",")
+    # pairs by source: 0->1, 1->0, 1->2, 2->1
+    assert [float(cell) for cell in cells] == pytest.approx([100 * share[0], 0, 100 * share[1], 0], rel=1e-3)
+
+
+def test_long_names_of_switches_are_not_cut_in_a_matrix(tmp_path):
+    links = [link for r in range(3) for link in (Link(r, 3), Link(3, r))]
+    labels = ["0", "1", "2", "nvswitch0"]
+    star = Topology.from_links("star", 3, links, labels=labels, num_switches=1)
+    what = collective("broadcast", 3, root=0)
+    routes = [[0, 3], [0, 5]]
+    schedule = Schedule(
+        star,
+        what,
+        Clock.FLOW,
+        Chunks.even(what),
+        np.zeros(2, dtype=int),
+        np.arange(2),
+        routes=Routes.of(routes),
+    )
+    digest = keep(tmp_path / "run", schedule)
+    page = report(tmp_path / "run", [row(topology="star", collective="broadcast", schedule=digest)])
+    ticks = [text["text"] for text in page.all("text", "tick", page.all("svg", "matrix")[0])]
+    assert ticks.count("switch") == 2
+    assert not any(text.startswith("nvsw") for text in ticks)

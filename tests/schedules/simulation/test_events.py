@@ -1,0 +1,270 @@
+"""The simulator against a plain twin: its rules in exact numbers, over lists searched from end to end."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from experiments.registry import find_method
+from experiments.runner.options import build_options
+from schedules import Chunks, Clock, Routes, Schedule, collective
+from schedules.cost import step_cost
+from schedules.method import Problem
+from schedules.simulation.events import in_order
+from schedules.simulation.simulate import SimulationOptions, simulate, watch
+from topologies import Link, Topology, parse_topology
+
+
+class Twin:
+    def __init__(self, schedule, size, options):
+        self.topology, self.options = schedule.topology, options
+        table = schedule.route_table
+        links = [table.links[a:b].tolist() for a, b in zip(table.offsets, table.offsets[1:], strict=False)]
+        self.rows = []
+        for row in range(len(schedule)):
+            count = 1 if schedule.count is None else int(schedule.count[row])
+            first = int(schedule.chunk[row])
+            order = 0 if schedule.order is None else int(schedule.order[row])
+            load = sum(int(s) for s in schedule.chunks.size[first : first + count])
+            path = links[schedule.route[row]]
+            self.rows.append((set(range(first, first + count)), int(schedule.route[row]), order, load, path))
+        self.clock, self.schedule = schedule.clock, schedule
+        self.unit = Fraction(size) / schedule.chunks.denominator
+        self.messages = self.grouped()
+        self.before = [self.waits_for(number) for number in range(len(self.messages))]
+
+    def grouped(self):
+        """Messages as (rows, links, slice)."""
+        if self.clock is Clock.FLOW:
+            return [([r], row[4], k) for r, row in enumerate(self.rows) for k in range(self.options.slices)]
+        keys = {}
+        for number, (_, route, order, _, _) in enumerate(self.rows):
+            keys.setdefault((route, order), []).append(number)
+        return [(rows, self.rows[rows[0]][4], 0) for rows in sorted(keys.values())]
+
+    def bytes(self, number, unit=None):
+        loads = sum(self.rows[row][3] for row in self.messages[number][0])
+        return loads * (self.unit if unit is None else unit) / self.options.slices
+
+    def arrival_tick(self, number):
+        unit = self.schedule.size / self.schedule.chunks.denominator
+        path = self.messages[number][1]
+        alphas = sum(self.topology.alpha[link] for link in path)
+        slowest = min(self.topology.bandwidth[link] for link in path)
+        ticks = (alphas + self.bytes(number, unit) / slowest) / self.schedule.tick
+        return self.rows[self.messages[number][0][0]][2] + -(-ticks // 1)
+
+    def precedes(self, one, other):
+        """Whether message `one` is done, by the schedule, before `other` reads."""
+        first, second = self.messages[one], self.messages[other]
+        if self.clock is Clock.FLOW:
+            return first[0][0] < second[0][0] and first[2] == second[2]
+        start = self.rows[second[0][0]][2]
+        if self.clock is Clock.STEP:
+            return self.rows[first[0][0]][2] < start
+        return self.arrival_tick(one) <= start
+
+    def waits_for(self, number):
+        source = self.topology.source[self.messages[number][1][0]]
+        data = set().union(*(self.rows[row][0] for row in self.messages[number][0]))
+        found = set()
+        for other, (rows, path, _) in enumerate(self.messages):
+            carried = set().union(*(self.rows[row][0] for row in rows))
+            if self.topology.target[path[-1]] == source and carried & data and self.precedes(other, number):
+                found.add(other)
+        return found
+
+    def turn(self, number, hop):
+        """Smaller turns enter a link first."""
+        order = self.rows[self.messages[number][0][0]][2]
+        if self.clock is Clock.FLOW:
+            return 0
+        if self.clock is Clock.STEP:
+            return order
+        alphas = sum(self.topology.alpha[link] for link in self.messages[number][1][:hop])
+        return (order + -(-alphas // self.schedule.tick), number, hop)
+
+    def run(self):
+        now, number = Fraction(0), range(len(self.messages))
+        ready = {(m, 0): now for m in number if not self.before[m]}
+        todo = {(m, hop) for m in number for hop in range(len(self.messages[m][1]))}
+        start, tail, finish, free = {}, {}, {}, {}
+        while True:
+            for link in range(self.topology.num_links):
+                if free.get(link, now) > now:
+                    continue
+                hops = [(m, h) for m, h in todo if self.messages[m][1][h] == link]
+                turn = min((self.turn(*hop) for hop in hops), default=None)
+                able = [hop for hop in hops if self.turn(*hop) == turn and ready.get(hop, now + 1) <= now]
+                if able:
+                    m, h = min(able, key=lambda hop: (self.messages[hop[0]][2], ready[hop], hop))
+                    todo.remove((m, h))
+                    start.setdefault(m, now)
+                    self.enter(m, h, now, tail, ready, free)
+                    if h + 1 == len(self.messages[m][1]):
+                        finish[m] = tail[m]
+            moments = [t for t in [*ready.values(), *free.values(), *finish.values()] if t > now]
+            if not moments:
+                return [start[m] for m in number], [finish[m] for m in number]
+            now = min(moments)
+            for m in number:
+                done = all(finish.get(other, now + 1) <= now for other in self.before[m])
+                if (m, 0) not in ready and done:
+                    ready[m, 0] = now
+
+    def enter(self, m, h, now, tail, ready, free):
+        link = self.messages[m][1][h]
+        alpha = self.topology.alpha[link]
+        sending = self.bytes(m) / self.topology.bandwidth[link]
+        free[link] = now + sending + (0 if self.options.overlap_alpha else alpha)
+        tail[m] = max(now + alpha + sending, tail.get(m, 0) + alpha)
+        if h + 1 < len(self.messages[m][1]):
+            ready[m, h + 1] = tail[m] if self.options.store_and_forward else now + alpha
+
+
+def random_schedule(seed):
+    """Any rows, legal or not: random links, routes and runs. Numbers are dyadic, so that floats are exact.
+
+    Every α is positive: nothing happens twice at one moment, which the twin would not follow.
+    """
+    rng = np.random.default_rng(seed)
+    nodes = int(rng.integers(3, 6))
+    pairs = [(u, (u + 1) % nodes) for u in range(nodes)]
+    pairs += [tuple(rng.choice(nodes, 2, replace=False)) for _ in range(int(rng.integers(1, 5)))]
+    links = [
+        Link(int(u), int(w), Fraction(2 ** int(rng.integers(3))), Fraction(int(rng.integers(1, 5)), 4))
+        for u, w in pairs
+    ]
+    topology = Topology.from_links("random", nodes, links)
+    routes = []
+    for _ in range(6):
+        walk = [int(rng.integers(len(links)))]
+        while rng.random() < 0.5:
+            options = [i for i, link in enumerate(links) if link.source == links[walk[-1]].target]
+            walk.append(int(rng.choice(options)))
+        routes.append(walk)
+    kind = str(rng.choice(["allgather", "reduce-scatter", "broadcast", "allreduce"]))
+    what = collective(kind, nodes)
+    chunks = Chunks.even(what, 4)
+    size = int(rng.integers(1, 20))
+    first = rng.integers(0, 3, size) + 4 * rng.integers(0, len(what.items), size)
+    columns = {"count": rng.integers(1, 3, size)}
+    if kind in ("reduce-scatter", "allreduce"):
+        columns["reduce"] = np.ones(size, dtype=bool)
+    clock = list(Clock)[seed % 3]
+    if clock is not Clock.FLOW:
+        columns["order"] = np.sort(rng.integers(1, 5 if clock is Clock.STEP else 60, size))
+    if clock is Clock.TIME:
+        columns |= {"tick": Fraction(1, 4), "size": Fraction(nodes * 8)}
+    if seed % 4:
+        columns["routes"] = Routes.of(routes)
+    route = rng.integers(0, 6 if seed % 4 else len(links), size)
+    return Schedule(topology, what, clock, chunks, first, route, **columns)
+
+
+@pytest.mark.parametrize("seed", range(240))
+def test_simulator_agrees_exactly_with_the_plain_twin(seed):
+    schedule = random_schedule(seed)
+    options = SimulationOptions(
+        slices=2 ** (seed % 5 // 2) if schedule.clock is Clock.FLOW else 1,
+        store_and_forward=seed % 7 == 0,
+        overlap_alpha=seed % 11 == 0,
+    )
+    size = Fraction(schedule.topology.num_ranks * 16)
+    start, finish = Twin(schedule, size, options).run()
+    result = simulate(schedule, size, options)
+    assert result.start.tolist() == start
+    assert result.finish.tolist() == finish
+
+
+@pytest.mark.parametrize("seed", [seed for seed in range(240) if seed % 4 == 0 and seed % 3 == 0])
+def test_a_step_schedule_over_links_takes_at_most_t_l_alpha_plus_t_b(seed):
+    schedule = random_schedule(seed)
+    assert schedule.clock is Clock.STEP
+    size, cost = Fraction(schedule.topology.num_ranks * 16), step_cost(schedule)
+    most = cost.tl_steps * max(schedule.topology.alpha) + cost.bandwidth_time * size
+    assert simulate(schedule, size).time <= most
+
+
+SIZE = Fraction(10**6)
+CASES = [
+    ("mesh:4x5", "tacos", "allgather"),
+    ("torus:3x4?bandwidth=25GB/s,100GB/s&alpha=1us", "tacos", "allgather"),
+    ("circulant:12,2,3", "tacos", "all_to_all"),
+    ("uniring:5", "bfb", "allgather"),
+    ("gen_kautz:3,17", "tacos", "scatter"),
+]
+
+
+def made(text, method, kind):
+    topology = parse_topology(text)
+    chosen = find_method(method)
+    problem = Problem(topology, collective(kind.replace("_", "-"), topology.num_ranks), SIZE)
+    return chosen.synthesize(problem, build_options(chosen, {}), np.random.default_rng(3))
+
+
+def passes(schedule):
+    links = schedule.topology.num_links
+    return in_order(schedule, np.zeros(links), np.zeros(links)) is not None
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+@pytest.mark.parametrize("size", [Fraction(1000), SIZE, Fraction(10**9, 7)])
+@pytest.mark.parametrize("case", CASES)
+def test_one_pass_is_the_event_loop(case, size, overlap):
+    schedule, options = made(*case), SimulationOptions(overlap_alpha=overlap)
+    assert passes(schedule)
+    ours, loop = simulate(schedule, size, options), watch(schedule, size, options)[0]
+    assert ours.time == loop.time
+    for name in ("start", "finish", "message", "busy", "bytes"):
+        assert np.array_equal(getattr(ours, name), getattr(loop, name)), name
+
+
+def test_a_link_that_is_late_makes_what_follows_late():
+    # 1 B a chunk of M = 3 B; link 0 -> 1 takes 3 s a byte and 1 s of α, 1 -> 2 takes 1 s a byte and none.
+    links = [Link(0, 1, Fraction(1, 3), Fraction(1)), Link(1, 2, Fraction(1), Fraction(0))]
+    back = Link(2, 0, Fraction(1), Fraction(0))
+    topology = Topology.from_links("late", 3, [*links, back])
+    what = collective("broadcast", 3, root=0)
+    chunks = Chunks.even(what, 3)
+    rows = [(0, 0, 1), (1, 0, 2), (0, 1, 2), (2, 0, 3), (1, 1, 3), (2, 1, 4)]
+    chunk, route, order = (np.array(column) for column in zip(*rows, strict=True))
+    schedule = Schedule(topology, what, Clock.STEP, chunks, chunk, route, order)
+    simulation = simulate(schedule, 3)
+    assert simulation.finish.tolist() == [4, 8, 5, 12, 9, 13]
+    assert simulation.start.tolist() == [0, 4, 4, 8, 8, 12]
+    assert simulation.busy.tolist() == [12, 3, 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "method", "kind"),
+    [
+        ("ring:6", "ring", "allreduce"),  # reduces
+        ("dgx_a100:1", "direct", "allgather"),  # routes of two links
+        ("mesh:3x3", "forestcoll", "allgather"),  # the flow clock
+    ],
+)
+def test_others_are_left_to_the_event_loop(text, method, kind):
+    assert not passes(made(text, method, kind))
+
+
+def test_where_chunks_come_to_few_nodes_the_event_loop_needs_less_memory(monkeypatch):
+    """12 nodes times 132 chunks is more than 4 a row: a chunk goes over one or two links."""
+    schedule = made("circulant:12,2,3", "tacos", "all_to_all")
+    assert 4 * len(schedule) < 12 * 132
+    assert passes(schedule)
+    monkeypatch.setattr("schedules.simulation.events.FEW_CELLS", 0)
+    assert not passes(schedule)
+    assert passes(made("mesh:4x5", "tacos", "allgather"))
+
+
+def test_two_messages_of_one_step_on_one_link_are_left_to_the_event_loop():
+    topology = parse_topology("ring:3")
+    what = collective("broadcast", 3, root=0)
+    pairs = list(zip(topology.source.tolist(), topology.target.tolist(), strict=True))
+    to, on = pairs.index((0, 1)), pairs.index((0, 2))
+    rows = [(0, to, 1), (1, to, 1), (0, on, 2), (1, on, 2)]
+    chunk, route, order = (np.array(column) for column in zip(*rows, strict=True))
+    assert not passes(Schedule(topology, what, Clock.STEP, Chunks.even(what, 2), chunk, route, order))
