@@ -13,7 +13,7 @@ each quantity counted exactly and rounded up once.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -24,7 +24,7 @@ from numba import njit
 
 from schedules.schedule import Clock, Routes, Schedule
 from topologies.errors import InputError
-from topologies.exact import INT64_MAX, Int32Array, Int64Array, frozen
+from topologies.exact import INT64_MAX, Int32Array, Int64Array, common_divisor, frozen
 from topologies.topology import Topology
 
 RESOLUTION = 10**6
@@ -234,6 +234,33 @@ def _link_lists(table: Routes) -> Iterator[list[int]]:
     links = table.links.tolist()
     for begin, end in pairwise(table.offsets.tolist()):
         yield links[begin:end]
+
+
+FINE_RESOLUTION = 2**30
+"""Ticks in the shortest message where `exact_tick` rounds: that adds less than 1e-9 of it."""
+
+
+def exact_tick(seconds: Sequence[Fraction], horizon: Fraction) -> Fraction:
+    """Return the tick of which all times are multiples, or one so short that rounding hardly matters.
+
+    Parameters
+    ----------
+    seconds
+        Times that are to be counted, positive.
+    horizon
+        Seconds that the whole lasts at most: no more ticks than `REACH`.
+
+    Examples
+    --------
+    >>> exact_tick([Fraction(1, 2), Fraction(1, 3)], Fraction(100))
+    Fraction(1, 6)
+    >>> exact_tick([Fraction(1, 2), Fraction(1, 3)], Fraction(2**60)) > Fraction(1, 6)
+    True
+    """
+    tick = common_divisor(seconds)
+    if horizon / tick > REACH:
+        tick = max(min(seconds) / FINE_RESOLUTION, horizon / int(REACH))
+    return tick
 
 
 class LinkTicks(NamedTuple):

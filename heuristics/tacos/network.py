@@ -21,17 +21,12 @@ from typing import NamedTuple
 import numpy as np
 
 from heuristics.tacos.options import TUNING
+from schedules.message_durations import exact_tick
 from schedules.schedule import Chunks, Routes
 from topologies.errors import InputError, Unsupported
-from topologies.exact import Int64Array, common_divisor
+from topologies.exact import Int64Array
 from topologies.graphs.shortest_paths import shortest_routes
 from topologies.topology import Link, Topology
-
-MAX_HORIZON = 2**62
-"""No schedule may last more ticks, so that adding a duration never overflows 64 bits."""
-
-RESOLUTION = 2**30
-"""Ticks in the shortest transfer where the exact tick is too short: rounding adds less than 1e-9 of it."""
 
 
 class Network(NamedTuple):
@@ -75,7 +70,7 @@ def time_expanded(topology: Topology, chunk_bytes: Fraction, transfers: int) -> 
     _, example, kind = np.unique(links, axis=1, return_index=True, return_inverse=True)
     # IV-F: "a single number", α + β·n, for each link.
     seconds = [topology.alpha[link] + chunk_bytes / topology.bandwidth[link] for link in example]
-    tick = _tick(seconds, max(seconds) * transfers)
+    tick = exact_tick(seconds, max(seconds) * transfers)
     of_example = np.array([math.ceil(value / tick) for value in seconds], dtype=np.int64)
     duration, cost = np.unique(of_example[kind.ravel()], return_inverse=True)
     (out_first, out_links), (in_first, in_links) = topology.out_links, topology.in_links
@@ -107,13 +102,7 @@ def tick_of(topology: Topology, chunk_sizes: Iterable[Fraction], transfers: int)
     alphas = {topology.alpha[link] for link in range(topology.num_links)}
     bandwidths = {topology.bandwidth[link] for link in range(topology.num_links)}
     seconds = [*(alpha for alpha in alphas if alpha), *(n / b for n in chunk_sizes for b in bandwidths)]
-    return _tick(seconds, 2 * topology.num_nodes * max(seconds) * transfers)
-
-
-def _tick(seconds: list[Fraction], horizon: Fraction) -> Fraction:
-    """Return the tick of which all times are multiples, or the shortest in which the horizon fits 64 bits."""
-    tick = common_divisor(seconds)
-    return tick if horizon / tick <= MAX_HORIZON else max(min(seconds) / RESOLUTION, horizon / MAX_HORIZON)
+    return exact_tick(seconds, 2 * topology.num_nodes * max(seconds) * transfers)
 
 
 def bytes_of_chunk(chunks: Chunks, size: Fraction) -> Fraction:

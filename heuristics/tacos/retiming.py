@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from schedules.message_durations import messages, transfer_ticks
+from schedules.message_durations import Durations, messages, transfer_ticks
 from schedules.schedule import Schedule
 from topologies.exact import Int32Array, Int64Array
 
@@ -28,10 +28,15 @@ def retimed(schedule: Schedule) -> Schedule:
     durations = transfer_ticks(schedule, grouped)
     table = schedule.route_table
     start, arrival = _earliest(
-        (schedule.chunk, schedule.route, durations.kind[grouped.of_row]),
-        (table.offsets, table.links, schedule.route_source, schedule.route_target),
-        (durations.arrival, durations.offsets, durations.enter, durations.hold),
-        (schedule.topology.num_links, schedule.topology.num_ranks, len(schedule.chunks)),
+        schedule.chunk,
+        schedule.route,
+        durations._replace(kind=durations.kind[grouped.of_row]),
+        table.offsets,
+        table.links,
+        schedule.route_source,
+        schedule.route_target,
+        schedule.topology.num_links,
+        np.zeros((schedule.topology.num_ranks, len(schedule.chunks)), np.int64),
     )
     rows = np.argsort(start, kind="stable")
     return schedule.replace(
@@ -71,27 +76,28 @@ class _Uses(NamedTuple):
 
 @njit(cache=True)
 def _earliest(
-    columns: tuple[Int32Array, Int32Array, Int32Array],
-    routes: tuple[Int64Array, Int32Array, Int32Array, Int32Array],
-    durations: tuple[Int64Array, Int64Array, Int64Array, Int64Array],
-    sizes: tuple[int, int, int],
+    chunk: Int32Array,
+    route: Int32Array,
+    durations: Durations,
+    offsets: Int64Array,
+    links: Int32Array,
+    source: Int32Array,
+    target: Int32Array,
+    num_links: int,
+    ready: Int64Array,
 ) -> tuple[Int64Array, Int64Array]:
-    """Return starts and arrivals. Invariant: no two uses of a link overlap, whatever is taken next."""
-    chunk, route, kind = columns
-    offsets, links, source, target = routes
-    until_arrival, first, enter, hold = durations
-    num_links, num_ranks, num_chunks = sizes
+    """Return starts and arrivals; `ready` is when each rank has each chunk, and is written to."""
     uses = _no_uses(route, offsets, links, num_links)
-    ready = np.zeros((num_ranks, num_chunks), np.int64)
     start, arrival = np.empty(len(chunk), np.int64), np.empty(len(chunk), np.int64)
     for row in range(len(chunk)):
         taken = links[offsets[route[row]] : offsets[route[row] + 1]]
-        at = first[kind[row]]
-        delays, holds = enter[at : at + len(taken)], hold[at : at + len(taken)]
+        at = durations.offsets[durations.kind[row]]
+        delays, holds = durations.enter[at : at + len(taken)], durations.hold[at : at + len(taken)]
         now = _first_fit(uses, taken, delays, holds, ready[source[route[row]], chunk[row]])
+        # Invariant: no two uses of a link overlap, whatever is taken next.
         for hop in range(len(taken)):
             _insert(uses, taken[hop], now + delays[hop], now + delays[hop] + holds[hop])
-        start[row], arrival[row] = now, now + until_arrival[kind[row]]
+        start[row], arrival[row] = now, now + durations.arrival[durations.kind[row]]
         there = target[route[row]]
         ready[there, chunk[row]] = max(ready[there, chunk[row]], arrival[row])
     return start, arrival

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from schedules import Chunks, Clock, Routes, Schedule, collective
-from schedules.message_durations import messages, transfer_ticks
+from schedules.message_durations import link_ticks, messages, transfer_ticks
 from topologies import InputError, Link, Topology
 
 # 0 -> 1 -> 2 -> 0: α of 1, 2 and 0 s at 3, 2 and 6 B/s.
@@ -90,3 +90,14 @@ def test_too_short_a_tick_is_an_error():
     timed = schedule([0], [0], [0], tick=Fraction(1, 10**20))
     with pytest.raises(InputError, match="more than 64 bits hold; use a longer tick"):
         transfer_ticks(timed, messages(timed))
+
+
+def test_messages_over_single_links_hold_them_as_the_time_clock_says():
+    """α + bytes / bandwidth, rounded up to ticks of which the shortest message has a million."""
+    links = [Link(0, 1, Fraction(3), Fraction(1)), Link(1, 0, Fraction(7), Fraction(0))]
+    found = link_ticks(Topology.from_links("pair", 2, links), np.array([1, 5]), Fraction(2))
+    assert found.tick == Fraction(2, 7) / 10**6  # the shortest: 2 bytes at 7 B/s
+    seconds = [[1 + Fraction(2, 3), 1 + Fraction(10, 3)], [Fraction(2, 7), Fraction(10, 7)]]
+    for link, kind in enumerate(found.kind):
+        for ticks, exact in zip(found.table[kind].tolist(), seconds[link], strict=True):
+            assert 0 <= ticks * found.tick - exact < found.tick

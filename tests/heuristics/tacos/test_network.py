@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from heuristics.tacos import METHOD, TacosOptions
-from heuristics.tacos.network import RESOLUTION, degrees, time_expanded, unwind
+from heuristics.tacos.network import degrees, time_expanded, unwind
 from heuristics.tacos.retiming import retimed
 from schedules import KINDS, Problem, collective
-from schedules.message_durations import messages, transfer_ticks
+from schedules.message_durations import FINE_RESOLUTION, messages, transfer_ticks
 from schedules.verify import verify
 from tests.heuristics.tacos.synthesis import GB, tacos
 from topologies import InputError, Link, Topology, Unsupported
@@ -245,5 +245,5 @@ def test_durations_without_a_common_tick_are_rounded_up_by_less_than_a_billionth
     for link in range(topology.num_links):
         exact = topology.alpha[link] + GB / 3 / topology.bandwidth[link]
         ticks = int(network.duration[network.cost[link]])
-        assert 0 <= ticks * tick - exact < exact / RESOLUTION * 2
+        assert 0 <= ticks * tick - exact < exact / FINE_RESOLUTION * 2
     verify(tacos(topology, "allreduce"))
