@@ -15,8 +15,8 @@ from experiments.cli.output import print_fields, print_json, short
 from experiments.runner.judge import GAP_DIGITS, GIGA, MICRO, ProvenBound
 from experiments.runner.tasks import Stopwatch
 from heuristics.tacos.on_disk import synthesize_to
+from schedules.files.rounds import RoundTable, round_cost
 from schedules.method import Method, Problem
-from schedules.rounds import RoundTable, round_cost
 from schedules.verify import verify
 from topologies.errors import InputError
 from topologies.units import format_size

@@ -6,8 +6,8 @@ import argparse
 from typing import Any
 
 from experiments.cli.output import print_json
+from schedules.files.rounds import RoundTable, read_rounds
 from schedules.files.schedule_file import is_round_file, read_schedule
-from schedules.rounds import RoundTable, read_rounds
 from schedules.verify import VerificationError, verify
 
 

@@ -21,8 +21,8 @@ from heuristics.tacos.network import time_expanded
 from heuristics.tacos.options import SAMPLED, TacosOptions
 from heuristics.tacos.round_state import RoundState, deliver, starting_state
 from schedules.collective import Kind
+from schedules.files.rounds import Cells, RoundTable, RoundWriter, nothing, parts_of, read_rounds, width_of
 from schedules.method import Problem
-from schedules.rounds import Cells, RoundTable, RoundWriter, nothing, parts_of, read_rounds, width_of
 from schedules.schedule import Chunks
 from topologies.errors import Unsupported
 from topologies.exact import Int32Array, Int64Array

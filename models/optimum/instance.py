@@ -6,12 +6,21 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from models.bounds import lower_bounds
 from models.sccl.instance import Instance
 from topologies.exact import Int64Array, common_divisor
+
+
+class TickRow(NamedTuple):
+    """A chunk on a link from a tick on; chunks of one link and start are one message."""
+
+    start: int
+    link: int
+    chunk: int
 
 
 @dataclass(frozen=True, eq=False)

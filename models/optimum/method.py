@@ -10,12 +10,11 @@ import numpy as np
 
 from models.bfb import METHOD as BFB
 from models.forestcoll import METHOD as FORESTCOLL
-from models.optimum.instance import TimedInstance
+from models.optimum.instance import TickRow, TimedInstance
 from models.optimum.search import (
     FirstSchedule,
     MakeFirst,
     TickLimits,
-    TickRow,
     best_greedy,
     least_time,
     replayed,

@@ -37,8 +37,7 @@ from typing import Any
 import numpy as np
 from ortools.sat.python import cp_model
 
-from models.optimum.instance import TimedInstance
-from models.optimum.search import TickRow
+from models.optimum.instance import TickRow, TimedInstance
 
 
 class TickProgram:

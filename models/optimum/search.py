@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.optimum.instance import TimedInstance
+from models.optimum.instance import TickRow, TimedInstance
 from models.solvers.outcome import least_whole
 from topologies.errors import NoSchedule
 from topologies.exact import BoolArray, Int64Array
@@ -26,14 +26,6 @@ LEAST_SECONDS = 0.01
 """Of CP-SAT where the start and the model took all the time."""
 TRIES = 200
 """Of the greedy first schedule, at most."""
-
-
-class TickRow(NamedTuple):
-    """A chunk on a link from a tick on; chunks of one link and start are one message."""
-
-    start: int
-    link: int
-    chunk: int
 
 
 class FirstSchedule(NamedTuple):

@@ -27,7 +27,7 @@ from schedules.files.document import (
     schedule_of,
     to_document,
 )
-from schedules.rounds import SUFFIX
+from schedules.files.rounds import SUFFIX
 from schedules.schedule import Schedule
 from topologies.errors import InputError
 from topologies.units import exact_number
@@ -180,7 +180,7 @@ def read_schedule(path: Path | str) -> Schedule:
 
 
 def is_round_file(path: Path | str) -> bool:
-    """Return whether a name is that of a table of rounds (`schedules.rounds`)."""
+    """Return whether a name is that of a table of rounds (`schedules.files.rounds`)."""
     return str(path).endswith(SUFFIX)
 
 

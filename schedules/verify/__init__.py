@@ -27,7 +27,7 @@ from itertools import islice
 import numpy as np
 
 from schedules.cost import congestion, step_cost
-from schedules.rounds import RoundTable
+from schedules.files.rounds import RoundTable
 from schedules.schedule import Clock, Schedule
 from schedules.verify.errors import VerificationError, chunk_name, wrong_transfer
 from schedules.verify.replay import (

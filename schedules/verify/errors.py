@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedules.rounds import RoundTable
+from schedules.files.rounds import RoundTable
 from schedules.schedule import Clock, Schedule
 from topologies.errors import TuttiError
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from numba import njit
 
 from schedules.collective import EVERYONE
-from schedules.rounds import RoundTable
+from schedules.files.rounds import RoundTable
 from schedules.schedule import Schedule
 from schedules.verify.errors import VerificationError, chunk_name, wrong_transfer
 from schedules.verify.timing import Spans, unit_at, units_of

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from experiments.cli import main, synth_rounds
-from schedules.rounds import read_head, read_rounds
+from schedules.files.rounds import read_head, read_rounds
 
 SYNTH = ["synth", "mesh:4x4", "--method", "tacos", "--size", "1MB"]
 

@@ -9,7 +9,7 @@ from heuristics.tacos import TacosOptions, memory, on_disk
 from heuristics.tacos.network import time_expanded
 from heuristics.tacos.rounds import synthesize
 from schedules import Problem, collective
-from schedules.rounds import read_rounds, round_cost
+from schedules.files.rounds import read_rounds, round_cost
 from schedules.verify import verify
 from topologies import InputError, Unsupported
 from topologies.text import parse_topology

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from schedules import Chunks, Schedule, collective, step_cost
-from schedules import rounds as module
 from schedules.cost import congestion
-from schedules.reversal import reverse
-from schedules.rounds import (
+from schedules.files import rounds as module
+from schedules.files.rounds import (
     RoundTable,
     RoundWriter,
     nothing,
@@ -20,6 +19,7 @@ from schedules.rounds import (
     round_cost,
     width_of,
 )
+from schedules.reversal import reverse
 from schedules.verify import VerificationError, verify
 from schedules.verify import replay as replaying
 from topologies import InputError, Unsupported
