@@ -57,8 +57,6 @@ VARIANTS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "taccl": ({"sketch": "ndv2-sk-1"}, {"sketch": "dgx2-sk-1"}),
 }
 """Options besides a method's defaults that are tried after them."""
-FAST: Mapping[str, Mapping[str, Any]] = {"allreduce_lp": {"by": "cuts"}}
-"""The options that name a method's fast way, where it also has a model to solve; schedules are the same."""
 DEFAULT_GAP = 5e-3
 ROUNDING = 1e-9
 """A time this close (relatively) to the proven bound meets it."""
