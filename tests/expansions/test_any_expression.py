@@ -16,6 +16,7 @@ from models.bfb import workloads
 from schedules import Problem, collective
 from schedules.cost import step_cost
 from schedules.verify import verify
+from tests.sweep import for_each
 from topologies import InputError, Unsupported, parse_topology
 from topologies.families.expressions import Base, Both, Degree, Line, Power, Product, parse_notation
 from topologies.graphs.isomorphism import is_reverse_symmetric
@@ -43,7 +44,7 @@ OPTIMAL = [
 """Nontrivial, without parallel links, with a BW-optimal BFB schedule (Table A.3)."""
 
 
-@pytest.mark.parametrize(("one", "other"), list(itertools.combinations_with_replacement(OPTIMAL, 2)))
+@for_each(("one", "other"), list(itertools.combinations_with_replacement(OPTIMAL, 2)))
 def test_products_of_optimal_bfb_schedules_are_optimal(one, other):
     """Theorem 13, by BFB's own counting on the product."""
     text = f"{one} x {other}"

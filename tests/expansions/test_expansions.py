@@ -16,6 +16,7 @@ from experiments.registry import METHODS
 from schedules import Problem, collective
 from schedules.cost import step_cost
 from schedules.verify import verify
+from tests.sweep import for_each
 from topologies import InputError, NoSchedule, Unsupported, parse_topology
 from topologies.families.expressions import Base, Degree, Line, Power, parse_notation
 from topologies.graphs.shortest_paths import hop_distances
@@ -57,8 +58,8 @@ def rows_of(table, name_link):
     }
 
 
-@pytest.mark.parametrize("turned", [False, True])
-@pytest.mark.parametrize("text", [text for text in REGULAR if text not in ("Pi_{2,5}", "DBJ(2,2)")])
+@for_each("turned", [False, True])
+@for_each("text", [text for text in REGULAR if text not in ("Pi_{2,5}", "DBJ(2,2)")])
 def test_the_line_graph_schedule_is_definition_1(text, turned):
     base = expanded(parse_notation(text), turned)
     grown = expanded(Line(parse_notation(text)), turned)
@@ -76,8 +77,8 @@ def test_the_line_graph_schedule_is_definition_1(text, turned):
     ) == len(made), "no row stands twice"
 
 
-@pytest.mark.parametrize("turned", [False, True])
-@pytest.mark.parametrize("text", ["UniRing(1,3)", "UniRing(2,3)", "K_4", "K_{2,2}", "C(5,{1})"])
+@for_each("turned", [False, True])
+@for_each("text", ["UniRing(1,3)", "UniRing(2,3)", "K_4", "K_{2,2}", "C(5,{1})"])
 def test_the_degree_expanded_schedule_is_definition_2(text, turned):
     n = 2
     base = expanded(parse_notation(text), turned)
@@ -179,7 +180,7 @@ def test_the_reduce_scatter_costs_what_the_allgather_of_the_transpose_does(text)
     assert whole.tb == step_cost(gather).tb + step_cost(scatter).tb
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         *REGULAR,
@@ -206,12 +207,10 @@ def printed(name, rename=()):
         for row in csv.DictReader(file):
             text = row["topology"].replace(";", ",")
             if text != "bound" and not text.endswith("torus"):
-                yield pytest.param(text, row, id=text)
+                yield text, row
 
 
-@pytest.mark.parametrize(
-    ("text", "row"), [*printed("table_A1_pareto_d4.csv"), *printed("table_3_4_n1024_d4.csv")]
-)
+@for_each(("text", "row"), [*printed("table_A1_pareto_d4.csv"), *printed("table_3_4_n1024_d4.csv")])
 def test_predictions_are_those_of_the_papers_tables(text, row):
     """Tables A.1 and 3.4: T_L, diameter and T_B to the printed digits (T_B is cut off or rounded there)."""
     claim = predict(parse_notation(text))
@@ -230,8 +229,8 @@ def test_rows_of_table_a1_replay(text):
     assert (cost.tl_steps, cost.tb) == (claim.tl, claim.tb)
 
 
-@pytest.mark.parametrize("turned", [False, True])
-@pytest.mark.parametrize("base", SEARCHED, ids=str)
+@for_each("turned", [False, True])
+@for_each("base", SEARCHED)
 def test_stored_schedules_are_bandwidth_optimal_and_can_be_found_again(base, turned):
     """Table A.3 has T_L; 10 to 20 nodes take the search a second."""
     parts, loads = SEARCHED[base]

@@ -13,6 +13,7 @@ from expansions.prediction import KNOWN, Prediction, predict
 from experiments.cli import main
 from models.bfb import workloads
 from models.bfb.translations import transitive_cost
+from tests.sweep import for_each
 from topologies import InputError, NoSchedule, parse_topology
 from topologies.families.expressions import Base, Both, parse_notation
 from topologies.graphs.isomorphism import is_reverse_symmetric
@@ -191,9 +192,7 @@ def test_the_diameter_can_be_limited(capsys):
     assert "it must be at least 1" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "row", rows("table_A2_distance_regular_d4.csv", "graph"), ids=lambda row: row["graph"]
-)
+@for_each("row", rows("table_A2_distance_regular_d4.csv", "graph"))
 def test_distance_regular_graphs_of_table_a2_are_bandwidth_optimal(row):
     """Theorem 18: so is every distance-regular graph."""
     nodes = int(row["n"])

@@ -16,6 +16,7 @@ from schedules import Problem, collective
 from schedules.cost import step_cost
 from schedules.reversal import reverse
 from schedules.verify import verify
+from tests.sweep import for_each
 from topologies import InputError, NoSchedule, Unsupported, parse_topology
 from topologies.families.expressions import Both, parse_notation
 from topologies.transforms import transpose
@@ -65,7 +66,7 @@ def arcs(topology, nodes=None):
     return sorted(zip(place[topology.source].tolist(), place[topology.target].tolist(), strict=True))
 
 
-@pytest.mark.parametrize("text", SYMMETRIC)
+@for_each("text", SYMMETRIC)
 def test_the_map_to_the_transpose_is_built_along_the_expression(text):
     expression = parse_notation(text)
     nodes, topology = reversal(expression), expression.topology()
@@ -74,7 +75,7 @@ def test_the_map_to_the_transpose_is_built_along_the_expression(text):
     assert arcs(topology, nodes) == arcs(transpose(topology))
 
 
-@pytest.mark.parametrize("text", SYMMETRIC)
+@for_each("text", SYMMETRIC)
 def test_theorem_2_and_corollary_12_give_reduce_scatters_of_equal_cost(text):
     """f(A^T) of the same allgather, and the reverse of the expansion on the transpose; both legal."""
     expression = parse_notation(text)
@@ -102,7 +103,7 @@ def test_a_map_to_elsewhere_is_refused():
 
 
 @pytest.mark.parametrize("kind", ["allgather", "reduce-scatter"])
-@pytest.mark.parametrize("text", [*SYMMETRIC[:10], *SYMMETRIC[-2:], "Diamond", "Pi_{2,5}", "Pi_{2,14}"])
+@for_each("text", [*SYMMETRIC[:10], *SYMMETRIC[-2:], "Diamond", "Pi_{2,5}", "Pi_{2,14}"])
 def test_links_back_cost_nothing(text, kind):
     """A.1.6: T_L and T_B of G' are those of G; every link has one back, and the degree is double."""
     one_way, topology = step_cost(synthesized(text, kind)), parse_topology(f"Bi({text})")

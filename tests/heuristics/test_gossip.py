@@ -12,6 +12,7 @@ from schedules import Problem, collective
 from schedules.files.schedule_file import content_hash
 from schedules.simulation.simulate import simulate
 from schedules.verify import verify
+from tests.sweep import for_each
 from topologies import InputError, Unsupported
 from topologies.text import parse_topology
 
@@ -30,7 +31,7 @@ def gap(schedule, size=KILOBYTE):
 
 
 @pytest.mark.parametrize("kind", ["allgather", "reduce-scatter", "allreduce"])
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "ring:2",
@@ -49,7 +50,7 @@ def test_it_is_legal_on_any_network(text, kind):
 
 
 @pytest.mark.parametrize("kind", ["allgather", "reduce-scatter"])
-@pytest.mark.parametrize("text", ["dgx_a100:1", "dgx_a100:2", "ring:8", "torus:4x4", "complete:8"])
+@for_each("text", ["dgx_a100:1", "dgx_a100:2", "ring:8", "torus:4x4", "complete:8"])
 def test_a_kilobyte_is_within_a_percent_of_the_bound(text, kind):
     schedule = postal(text, kind)
     verify(schedule)

@@ -9,13 +9,14 @@ from experiments.registry import METHODS
 from heuristics.classic.steps import MOST_ROWS
 from heuristics.trees.pipelined_trees import best_slices
 from schedules import Problem, collective
+from tests.sweep import for_each
 from topologies import NoSchedule, Unsupported
 from topologies.text import parse_topology
 
 NO_COMMON_DIVISOR = "mesh:2x4?bandwidth=1GiB/s,123456789B/s"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "text", "kind", "options", "rows"),
     [
         # by hand: 2 halves, each shard's parts to N - 1 ranks

@@ -8,6 +8,7 @@ import pytest
 from heuristics.rails.plane_schedule import Rail, Sizes, feed
 from heuristics.rails.planes import STEEPNESS, Trees, load_of, net_of, planes_of, trees_of
 from heuristics.rails.spreading import amounts, edges_of, spread
+from tests.sweep import for_each
 from topologies.text import parse_topology
 
 
@@ -21,8 +22,8 @@ def plane_net(text, number=0):
 # --- trees
 
 
-@pytest.mark.parametrize(("slack", "rounds"), [(0, 4), (0, 9), (1, 8), (2, 16)])
-@pytest.mark.parametrize("text", ["rfs:2x4x8", "rfs:4x3x2", "mi250:2", "torus_of_boxes:4,3"])
+@for_each(("slack", "rounds"), [(0, 4), (0, 9), (1, 8), (2, 16)])
+@for_each("text", ["rfs:2x4x8", "rfs:4x3x2", "mi250:2", "torus_of_boxes:4,3"])
 def test_trees_span_no_farther_than_they_may(text, slack, rounds):
     net = plane_net(text)
     trees = trees_of(net, slack, rounds)

@@ -8,6 +8,7 @@ import pytest
 from heuristics.tacos.hops import place
 from heuristics.tacos.placing import THOROUGH, Effort, _no_detours, improved
 from heuristics.tacos.ways import DOWN, UP, Trees, Ways
+from tests.sweep import for_each
 
 ONCE = Effort(passes=0, detours=0)
 
@@ -86,8 +87,8 @@ def by_hand(ways, trees, priority):
     return start
 
 
-@pytest.mark.parametrize("directions", [(DOWN,), (UP,), (UP, DOWN)])
-@pytest.mark.parametrize("seed", range(12))
+@for_each("directions", [(DOWN,), (UP,), (UP, DOWN)])
+@for_each("seed", range(12))
 def test_hops_start_when_a_plain_simulation_lets_them(seed, directions):
     ways, trees, priority, _ = random_case(seed, directions)
     start, way = place(ways, trees, priority, ways.num_links, _no_detours())
@@ -107,7 +108,7 @@ def overlaps(ways, start, way):
     return any(one[1] > other[0] for times in uses.values() for one, other in pairwise(sorted(times)))
 
 
-@pytest.mark.parametrize("seed", range(12))
+@for_each("seed", range(12))
 def test_more_passes_and_detours_never_end_later_and_stay_legal(seed):
     ways, trees, priority, ends = random_case(seed, (DOWN,))
     first = improved(ways, trees, priority, tuple(ends), ONCE)

@@ -17,6 +17,7 @@ from schedules import Problem, collective
 from schedules.cost import congestion
 from schedules.verify import verify
 from tests.models.allreduce.oracles import random_network
+from tests.sweep import for_each
 from topologies import Topology, parse_topology
 from topologies.exact import Rationals
 
@@ -32,16 +33,16 @@ def far_apart(text: str, digits: int, seed: int = 0) -> Topology:
 NETWORKS = ["mesh:3x3", "gen_kautz:2,8", "ring:5", "dgx_a100:1?ranks=4"]
 
 
-@pytest.mark.parametrize("digits", [9, 12, 15])
-@pytest.mark.parametrize("text", NETWORKS)
+@for_each("digits", [9, 12, 15])
+@for_each("text", NETWORKS)
 def test_an_allreduce_is_optimal_however_far_apart_bandwidths_are(text, digits):
     """Its optimum is proven by cuts and lengths on the network as it is, in integers."""
     topology = far_apart(text, digits)
     assert allreduce_optimum(topology).exact
 
 
-@pytest.mark.parametrize("digits", [9, 12, 15])
-@pytest.mark.parametrize("text", NETWORKS)
+@for_each("digits", [9, 12, 15])
+@for_each("text", NETWORKS)
 def test_an_all_to_all_is_within_its_interval_however_far_apart_bandwidths_are(text, digits):
     topology = far_apart(text, digits)
     problem = Problem(topology, collective("all-to-all", topology.num_ranks))

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 
@@ -229,6 +230,7 @@ def _ends(plan: Plan, route: int) -> tuple[int, int]:
     return int(plan.topology.source[links[0]]), int(plan.topology.target[links[-1]])
 
 
+@cache
 def plans() -> dict[str, Plan]:
     """Right plans of every kind of collective, with groups, uneven shards, runs, routes and switches."""
     rng = np.random.default_rng(7)

@@ -20,6 +20,7 @@ from schedules.verify import VerificationError, verify
 from tests.schedules.oracle import judge
 from tests.schedules.verify.test_mutations import KINDS as WAYS
 from tests.schedules.verify.test_mutations import Mutant, check, fine
+from tests.sweep import for_each
 from topologies import InputError, Link, Topology, Unsupported
 from topologies.text import parse_topology
 
@@ -165,7 +166,7 @@ def test_two_halves_are_as_far_from_optimal_as_the_worse(one, other, whole):
     assert compose_allreduce(first, second).stats["solver_gap"] == whole
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("one", "other", "sizes"),
     [
         ((1,), (1,), [1]),
@@ -361,8 +362,8 @@ def test_parts_that_do_not_fit_are_refused(make, message):
     assert str(error.value) == message
 
 
-@pytest.mark.parametrize("one", KINDS)
-@pytest.mark.parametrize("other", KINDS)
+@for_each("one", KINDS)
+@for_each("other", KINDS)
 def test_direct_does_any_two_kinds_at_once(one, other):
     schedule = direct(two(one, other))
     assert judge(schedule) is None

@@ -21,6 +21,7 @@ from schedules.cost import (
     step_cost,
 )
 from schedules.reversal import reverse
+from tests.sweep import for_each
 from topologies import InputError, Link, Topology, Unsupported
 from topologies.transforms import transpose
 
@@ -97,7 +98,7 @@ def test_a_load_beyond_64_bits_is_an_error():
         congestion(schedule)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@for_each("seed", range(20))
 def test_costs_equal_plain_sums_of_fractions(seed):
     rng = np.random.default_rng(seed)
     size, topology = 40, TRIANGLE if seed % 2 else even_ring(3, 1)
@@ -214,7 +215,7 @@ def test_a_self_loop_is_a_link_that_carries_nothing():
     assert not balanced_without_duplicates(looped)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@for_each("seed", range(30))
 def test_theorem_5_agrees_with_corollary_4_1(seed):
     """Random allgathers on the complete graph of 3: some rows go round, in one step or another."""
     rng = np.random.default_rng(seed)

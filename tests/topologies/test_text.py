@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.sweep import for_each
 from topologies import (
     FAMILIES,
     InputError,
@@ -41,19 +42,19 @@ def instances():
         return sorted({row["topology"] for row in csv.DictReader(file)})
 
 
-@pytest.mark.parametrize("text", instances())
+@for_each("text", instances())
 def test_every_listed_instance_is_read_and_keeps_its_text_as_its_name(text):
     assert parse_topology(text).name == text
 
 
-@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+@for_each("family", FAMILIES.values())
 def test_the_example_of_a_family_is_read(family):
     topology = parse_topology(family.example)
     assert topology.name == family.example
     assert family.example.startswith(f"{family.name}:" if family.form else family.name)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "topology"),
     [
         ("ring:8", ring(8)),

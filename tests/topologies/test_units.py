@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.sweep import for_each
 from topologies import (
     InputError,
     format_bandwidth,
@@ -21,7 +22,7 @@ positive = st.fractions(min_value=Fraction(1, 10**12), max_value=10**18, max_den
 nonnegative = st.fractions(min_value=0, max_value=10**9, max_denominator=10**12)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "value"),
     [
         ("50GB/s", 50 * 10**9),
@@ -41,7 +42,7 @@ def test_a_bandwidth_is_bytes_per_second(text, value):
     assert parse_bandwidth(text) == value
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "value"),
     [
         ("0.5us", Fraction(1, 2_000_000)),
@@ -99,7 +100,7 @@ def test_a_printed_size_reads_back(value):
     assert parse_size(format_size(value)) == value
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("show", "value", "text"),
     [
         (format_bandwidth, 50 * 10**9, "50GB/s"),

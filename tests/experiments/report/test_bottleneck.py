@@ -23,6 +23,7 @@ from experiments.report.networks import NODE, layout, ways
 from models.bounds import Bound, lower_bounds
 from schedules import collective
 from tests.experiments.report.test_page import report, row
+from tests.sweep import for_each
 from topologies import Link, Topology, parse_topology
 
 WIDTH = 400.0
@@ -57,7 +58,7 @@ def colour(mark):
     return None if found is None else int(found.group(1))
 
 
-@pytest.mark.parametrize("spec", DRAWN)
+@for_each("spec", DRAWN)
 def test_every_link_and_every_node_has_one_mark(spec):
     """Links are paths, ranks circles with their numbers, switches squares."""
     found, tree = picture(spec, "allgather")
@@ -72,7 +73,7 @@ def test_every_link_and_every_node_has_one_mark(spec):
     assert [e.text for e in tree.iter("text")] == [str(rank) for rank in range(topology.num_ranks)]
 
 
-@pytest.mark.parametrize("spec", [*DRAWN, "hypercube:6", "torus:4x4x4"])
+@for_each("spec", [*DRAWN, "hypercube:6", "torus:4x4x4"])
 def test_nodes_stand_apart_and_inside_the_picture(spec):
     topology = parse_topology(spec)
     places = layout(topology, WIDTH)

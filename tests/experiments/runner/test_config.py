@@ -14,6 +14,7 @@ from experiments.runner.options import build_options, describe_options
 from experiments.runner.plan import make_plan, select, time_limit
 from experiments.solver_study import is_study, read_study
 from experiments.solver_study.run import make_tasks
+from tests.sweep import for_each
 from topologies import InputError
 from topologies.units import parse_time
 
@@ -270,7 +271,7 @@ def test_an_option_of_a_method_becomes_its_dataclass():
 LIMITED = [name for name, method in METHODS.items() if "time_limit" in describe_options(method)]
 
 
-@pytest.mark.parametrize("name", LIMITED)
+@for_each("name", LIMITED)
 def test_every_time_limit_is_a_number_of_seconds_or_a_text_with_its_unit(name):
     """2.5 s in five ways; those of the config's TOML and of ``--option`` are `Decimal`."""
     given = [2.5, Decimal("2.5"), "2.5s", "2500ms", "2500 ms"]
@@ -289,7 +290,7 @@ def test_there_are_methods_with_each_sort_of_time_limit():
     assert build_options(METHODS["taccl"], given).time_limit == 15.0
 
 
-@pytest.mark.parametrize("name", LIMITED)
+@for_each("name", LIMITED)
 @pytest.mark.parametrize(
     ("value", "message"),
     [
@@ -308,7 +309,7 @@ def test_a_wrong_time_limit_of_a_method_is_one_line_that_names_it(name, value, m
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("name", LIMITED)
+@for_each("name", LIMITED)
 def test_a_time_limit_of_zero_is_refused(name):
     with pytest.raises(InputError, match=r"time_limit is .*positive"):
         build_options(METHODS[name], {"time_limit": 0})

@@ -28,6 +28,7 @@ from experiments.solver_study.statistics import (
 )
 from experiments.solver_study.tasks import judged
 from models.solvers import solve
+from tests.sweep import for_each
 from topologies.errors import InputError, TuttiError
 from topologies.text import parse_topology
 
@@ -386,7 +387,7 @@ def test_a_large_program_is_written_if_one_insists(tmp_path, monkeypatch, capsys
     assert main(["model", "routing", "ring:4", "-o", path, "--large"]) == 0
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "text"),
     [
         (name, text)

@@ -8,6 +8,7 @@ import pytest
 from experiments.registry import METHODS
 from heuristics.classic.by_dimension import Part, balanced_orders, line_bandwidths, line_rows, spread
 from schedules.cost import congestion, link_loads, step_cost
+from tests.sweep import for_each
 from topologies import InputError, Unsupported
 from topologies.graphs.grid_structure import Grid, Line, grid_of
 from topologies.text import parse_topology
@@ -39,7 +40,7 @@ def replay(rows, ranks):
     return has
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("line", "size"),
     [(line, size) for line in Line for size in (2, 3, 4, 7, 8) if (line, size) != (Line.RING, 2)],
 )
@@ -66,8 +67,8 @@ def test_a_shard_arrives_in_the_phase_of_the_last_dimension_in_which_it_is_away(
         assert ends[away[-1]] < step <= ends[away[-1] + 1]
 
 
-@pytest.mark.parametrize("name", ["torus_rings", "blueconnect", "themis"])
-@pytest.mark.parametrize("text", GRIDS)
+@for_each("name", ["torus_rings", "blueconnect", "themis"])
+@for_each("text", GRIDS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_schedules_are_legal_on_every_grid(made, name, text, kind):
     if name == "torus_rings" and text in {
@@ -165,7 +166,7 @@ def test_a_refusal_names_networks_that_the_method_takes(made, name, need, text):
         made(METHODS[name], text)
 
 
-@pytest.mark.parametrize("text", ["torus:3x4", "mesh:2x3", "hypercube:3", "switch2d:2x3", "rfs:2x2x2"])
+@for_each("text", ["torus:3x4", "mesh:2x3", "hypercube:3", "switch2d:2x3", "rfs:2x2x2"])
 @pytest.mark.parametrize("name", ["blueconnect", "themis"])
 def test_what_the_refusal_names_is_taken(made, name, text):
     made(METHODS[name], text)

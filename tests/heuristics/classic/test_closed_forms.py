@@ -7,13 +7,14 @@ import pytest
 
 from experiments.registry import METHODS
 from schedules.cost import step_cost
+from tests.sweep import for_each
 
 ALPHA, B = 0.5e-6, 50e9
 SIZES = (1000, 2**20, 10**9)
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize(
+@for_each("size", SIZES)
+@for_each(
     ("name", "text", "kind", "expected"),
     [
         # N - 1 steps of half a shard over each link, twice
@@ -71,8 +72,8 @@ def allreduce_time(ranks, slices, size):
     return (2 * height + slices - 1) * (ALPHA + size / 2 / slices / B)
 
 
-@pytest.mark.parametrize("slices", [1, 4, 11])
-@pytest.mark.parametrize("ranks", range(2, 34))
+@for_each("slices", [1, 4, 11])
+@for_each("ranks", range(2, 34))
 def test_a_pipelined_double_tree_takes_a_slice_for_each_hop_and_each_slice(made, seconds, ranks, slices):
     """Broadcast and reduce (h + S - 1)(alpha + M/(2 S b)), allreduce (2 h + S - 1)(...): no shared links."""
     size, dbt, text = 10**6, METHODS["dbt"], f"complete:{ranks}"

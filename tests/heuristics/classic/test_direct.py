@@ -9,6 +9,7 @@ from heuristics.classic.direct import METHOD
 from schedules import KINDS, NoOptions, Problem, collective, concurrent
 from schedules.cost import step_cost
 from schedules.verify import verify
+from tests.sweep import for_each
 from topologies import NoSchedule, Unsupported
 from topologies.text import parse_topology
 
@@ -39,12 +40,12 @@ def test_an_allreduce_takes_two_steps():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("text", ["mesh:4x1", "torus:3x3", "gen_kautz:2,5", "dgx_a100:1", "mi250:1"])
+@for_each("text", ["mesh:4x1", "torus:3x3", "gen_kautz:2,5", "dgx_a100:1", "mi250:1"])
 def test_every_collective_is_legal(text, kind):
     verify(direct(text, kind))
 
 
-@pytest.mark.parametrize("groups", [None, [[0, 4, 8], [1, 2, 3, 5]]])
+@for_each("groups", [None, [[0, 4, 8], [1, 2, 3, 5]]])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_schedule_of_one_transfer_too_many_is_unsupported(monkeypatch, kind, groups):
     rows = len(direct("torus:3x3", kind, groups=groups))

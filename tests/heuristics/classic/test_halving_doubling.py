@@ -9,6 +9,7 @@ from heuristics.classic.halving_doubling import RHD
 from schedules import Problem, collective
 from schedules.cost import congestion, step_cost
 from schedules.verify import verify
+from tests.sweep import for_each
 from topologies import InputError, Unsupported
 from topologies.text import parse_topology
 
@@ -47,8 +48,8 @@ def test_sizes_double_and_distances_double_or_halve(distance, apart):
 
 
 @pytest.mark.parametrize("kind", ["allgather", "reduce-scatter", "allreduce"])
-@pytest.mark.parametrize("text", ["ring:2", "ring:8", "mesh:4x1", "torus:4x4", "gen_kautz:2,8", "dgx_a100:1"])
-@pytest.mark.parametrize("distance", ["doubling", "halving"])
+@for_each("text", ["ring:2", "ring:8", "mesh:4x1", "torus:4x4", "gen_kautz:2,8", "dgx_a100:1"])
+@for_each("distance", ["doubling", "halving"])
 def test_it_is_legal_for_any_power_of_two(text, kind, distance):
     verify(rhd(text, kind, distance))
 

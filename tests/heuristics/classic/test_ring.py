@@ -9,6 +9,7 @@ from heuristics.classic.ring import RING
 from schedules import Problem, collective
 from schedules.cost import step_cost
 from schedules.verify import verify
+from tests.sweep import for_each
 from topologies import Unsupported
 from topologies.text import parse_topology
 
@@ -22,7 +23,7 @@ def ring(text, kind="allgather", **details):
     return RING.synthesize(problem, RING.options(), np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("n", [3, 4, 5, 8, 9])
+@for_each("n", [3, 4, 5, 8, 9])
 @pytest.mark.parametrize("kind", ["allgather", "reduce-scatter"])
 def test_on_a_ring_every_link_carries_half_a_shard_in_each_of_n_minus_1_steps(n, kind):
     cost = step_cost(ring(f"ring:{n}", kind))
@@ -42,7 +43,7 @@ def test_two_ranks_swap_whole_shards_in_one_step():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "ring:3",

@@ -8,6 +8,7 @@ import pytest
 from experiments.registry import METHODS
 from schedules import Problem, collective
 from schedules.cost import step_cost
+from tests.sweep import for_each
 from topologies import InputError, Unsupported
 from topologies.text import parse_topology
 
@@ -25,7 +26,7 @@ def test_on_a_ring_all_distances_of_the_formula_are_used(made):
     assert [set(np.minimum(d, 8 - d).tolist()) for d in apart] == [{3}, {1}, {1}]
 
 
-@pytest.mark.parametrize("text", TORI)
+@for_each("text", TORI)
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_is_legal_on_tori_of_powers_of_two(made, text, kind):
     made(SWING, text, kind)

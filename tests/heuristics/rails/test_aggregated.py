@@ -14,6 +14,7 @@ from models.bounds import best_bound
 from schedules import Problem, collective
 from schedules.simulation.simulate import simulate
 from schedules.verify import verify
+from tests.sweep import for_each
 from topologies.text import parse_topology
 
 GIGABYTE = 10**9
@@ -32,8 +33,8 @@ def made(text, size):
     return allreduce(problem, found, load), load
 
 
-@pytest.mark.parametrize("size", [7, 100, 12_345, 10**6, 999_999_937])
-@pytest.mark.parametrize("text", ["dgx_h100:2", "dgx_h100:3", "dgx_h100:5?rails=4", "dgx_h100:2?alpha=0us"])
+@for_each("size", [7, 100, 12_345, 10**6, 999_999_937])
+@for_each("text", ["dgx_h100:2", "dgx_h100:3", "dgx_h100:5?rails=4", "dgx_h100:2?alpha=0us"])
 def test_it_is_legal(text, size):
     verify(made(text, size)[0])
 

@@ -15,6 +15,7 @@ from schedules import Problem, collective
 from schedules.message_durations import messages
 from schedules.simulation.simulate import simulate
 from schedules.verify import verify
+from tests.sweep import for_each
 from topologies import Unsupported
 from topologies.text import parse_topology
 
@@ -52,8 +53,8 @@ def line_and_load(text, size):
     return fastest(topology, found, Fraction(size))
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("text", MACHINES)
+@for_each("size", SIZES)
+@for_each("text", MACHINES)
 def test_an_allgather_is_legal_and_done_when_its_timeline_says(text, size):
     schedule = rails(text, size=size)
     verify(schedule)

@@ -15,6 +15,7 @@ from schedules import Problem, collective
 from schedules.message_durations import messages
 from schedules.simulation.simulate import simulate
 from schedules.verify import verify
+from tests.sweep import for_each
 from topologies import Unsupported
 from topologies.text import parse_topology
 
@@ -50,7 +51,7 @@ def gap(schedule, size):
 # --- the whole
 
 
-@pytest.mark.parametrize("text", NETWORKS)
+@for_each("text", NETWORKS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_is_legal_and_not_below_the_bound(text, kind):
     schedule = rails(text, kind, 10**6)
@@ -86,8 +87,8 @@ def planned(text, number, patience):
     return plan, shop.end(choice), schedule, simulate(schedule, size)
 
 
-@pytest.mark.parametrize("number", [0, -1])
-@pytest.mark.parametrize("text", NETWORKS)
+@for_each("number", [0, -1])
+@for_each("text", NETWORKS)
 def test_every_message_starts_when_the_plan_says(text, number):
     """The simulator is the second opinion: it knows no plan, only what waits for what on which link."""
     plan, end, schedule, simulated = planned(text, number, 0.0)

@@ -10,6 +10,7 @@ from heuristics.tacos.network import time_expanded
 from schedules import KINDS, collective
 from schedules.verify import verify
 from tests.heuristics.tacos.synthesis import GB, SplitMix, tacos
+from tests.sweep import for_each
 from topologies import Unsupported
 from topologies.text import parse_topology
 
@@ -39,15 +40,15 @@ def hops(topology):
     return table
 
 
-@pytest.mark.parametrize("chunks", [1, 3])
+@for_each("chunks", [1, 3])
 @pytest.mark.parametrize("kind", ["gather", "scatter", "all-to-all"])
-@pytest.mark.parametrize("text", NETWORKS)
+@for_each("text", NETWORKS)
 def test_what_one_rank_wants_is_brought_there(text, kind, chunks):
     verify(tacos(text, kind, chunks=chunks))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
+@for_each(
     ("text", "groups"),
     [
         ("mesh:3x4", [[0, 11], [3, 8]]),  # corners: all goes through ranks of neither group, or of both
@@ -89,7 +90,7 @@ def test_all_to_all_needs_no_more_rounds_than_hops_a_link(text, least):
     assert rounds(schedule) == least
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "root", "least"),
     [("mesh:4x4", 0, 8), ("complete:5", 2, 1), ("ring:7", 3, 3), ("torus:3x3", 0, 2), ("torus:4x4", 5, 4)],
 )

@@ -9,6 +9,7 @@ import pytest
 
 from heuristics.tacos import matching
 from tests.heuristics.tacos.synthesis import GB, tacos
+from tests.sweep import for_each
 
 NETWORKS = [
     "ring:2",
@@ -103,8 +104,8 @@ def most_of_receivers(schedule, free, have, want):
     return len(nx.bipartite.maximum_matching(graph, links)) // 2
 
 
-@pytest.mark.parametrize("chunks", [1, 2])
-@pytest.mark.parametrize("text", NETWORKS)
+@for_each("chunks", [1, 2])
+@for_each("text", NETWORKS)
 def test_at_every_moment_no_more_links_could_be_used(text, chunks):
     """What a link carries, who has and who wants what are replayed on sets."""
     schedule = synthesize(text, chunks=chunks, wait=False)

@@ -14,6 +14,7 @@ from schedules import Clock, Problem, collective
 from schedules.simulation.simulate import simulate
 from schedules.verify import verify
 from tests.heuristics.tacos import synthesis
+from tests.sweep import for_each
 from topologies import InputError, Unsupported
 from topologies.text import parse_topology
 
@@ -67,7 +68,7 @@ PEER_CASES = [  # topology, chunks a shard, the case in the reference table
 ]
 
 
-@pytest.mark.parametrize(("text", "chunks", "case"), PEER_CASES)
+@for_each(("text", "chunks", "case"), PEER_CASES)
 def test_the_best_of_three_seeds_is_no_slower_than_the_public_synthesizer(text, chunks, case):
     """M is 1 GiB gathered; the peer's times are printed to about 1e-7 of their value."""
     schedules = [tacos(text, seed=seed, chunks=chunks) for seed in range(3)]
@@ -80,8 +81,8 @@ def rounds(schedule):
     return int(schedule.order.max()) + 1
 
 
-@pytest.mark.parametrize("chunks", [1, 3])
-@pytest.mark.parametrize(
+@for_each("chunks", [1, 3])
+@for_each(
     ("text", "in_links"),
     [
         ("torus:3x3", 4),
@@ -111,13 +112,13 @@ NETWORKS = [
 
 
 @pytest.mark.parametrize("pick", ["uniform", "rarest", "scarcest", "paper", "maximum"])
-@pytest.mark.parametrize("text", NETWORKS)
+@for_each("text", NETWORKS)
 def test_every_pick_is_legal_in_both_halves_of_an_allreduce(text, pick):
     verify(tacos(text, "allreduce", chunks=2, pick=pick))
 
 
 @pytest.mark.parametrize("kind", ["allgather", "reduce-scatter", "broadcast", "reduce"])
-@pytest.mark.parametrize("text", NETWORKS)
+@for_each("text", NETWORKS)
 def test_every_kind_is_legal(text, kind):
     verify(tacos(text, kind, chunks=2))
 

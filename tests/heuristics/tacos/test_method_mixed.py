@@ -9,6 +9,7 @@ from schedules import Kind, collective, concurrent
 from schedules.simulation.simulate import simulate
 from schedules.verify import verify
 from tests.heuristics.tacos.synthesis import GB, tacos
+from tests.sweep import for_each
 from topologies import Unsupported
 
 CORNERS, CROSS = (0, 3, 8, 11), (1, 5, 6, 10)  # of a 3x4 mesh: all routes meet
@@ -23,7 +24,7 @@ def mixed(ranks, *parts):
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("one", "other"),
     [
         ("broadcast", "reduce"),
@@ -33,7 +34,7 @@ def mixed(ranks, *parts):
         ("allreduce", "allreduce"),
     ],
 )
-@pytest.mark.parametrize("text", ["mesh:3x4", "torus:3x4?bandwidth=100GB/s,30GB/s&alpha=1us"])
+@for_each("text", ["mesh:3x4", "torus:3x4?bandwidth=100GB/s,30GB/s&alpha=1us"])
 def test_two_kinds_at_once_are_legal_and_no_faster_than_their_bounds(text, one, other):
     what = mixed(12, (one, CORNERS), (other, CROSS))
     schedule = tacos(text, what, chunks=2)

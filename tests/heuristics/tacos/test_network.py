@@ -13,6 +13,7 @@ from schedules import KINDS, Problem, collective
 from schedules.message_durations import FINE_RESOLUTION, messages, transfer_ticks
 from schedules.verify import verify
 from tests.heuristics.tacos.synthesis import GB, tacos
+from tests.sweep import for_each
 from topologies import InputError, Link, Topology, Unsupported
 from topologies.text import parse_topology
 
@@ -40,8 +41,8 @@ def test_a_switch_of_four_is_unwound_as_in_figure_13(degree):
     assert {unwound.alpha[link] for link in range(unwound.num_links)} == {2 * MICRO}
 
 
-@pytest.mark.parametrize("degree", [1, 2, 7])
-@pytest.mark.parametrize("text", ["dgx_a100:2", "mi250:2", "switch2d:4x3", "rfs:2x3x4", "fat_tree:2,4,2"])
+@for_each("degree", [1, 2, 7])
+@for_each("text", ["dgx_a100:2", "mi250:2", "switch2d:4x3", "rfs:2x3x4", "fat_tree:2,4,2"])
 def test_unwound_links_share_the_ports_that_their_routes_take(text, degree):
     topology = parse_topology(text)
     unwound, routes = unwind(topology, degree)
@@ -67,7 +68,7 @@ def test_neighbours_on_a_switch_are_on_other_machines_where_they_can_be():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
+@for_each(
     "text",
     ["dgx_a100:2?drop_nodes=0", "mi250:2", "switch2d:4x3", "rfs:2x3x2", "fat_tree:2,3,2", "dgx_h100:1"],
 )

@@ -10,6 +10,7 @@ from heuristics.tacos import round_matching, round_state, rounds
 from heuristics.tacos.network import time_expanded
 from schedules.verify import verify
 from tests.heuristics.tacos.synthesis import MASK, below, mixed, tacos
+from tests.sweep import for_each
 from topologies import Unsupported
 from topologies.text import parse_topology
 
@@ -181,7 +182,7 @@ def test_nobody_goes_on_before_all_have_arrived():
     assert steps[:, 0].tolist() == [1, 2, 1]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "in_links"),
     [
         ("torus:5x5", 4),

@@ -24,6 +24,7 @@ from schedules.schedule import Chunks
 from schedules.simulation.simulate import simulate
 from schedules.verify import verify
 from tests.heuristics.tacos.synthesis import GB, tacos
+from tests.sweep import for_each
 from topologies import Link, Topology, Unsupported
 from topologies.text import parse_topology
 
@@ -67,7 +68,7 @@ def test_the_least_time_is_that_of_the_tightest_cut():
         assert next(t for t in range(10**4) if fits(topology, trees, t // cost)) == time, seed
 
 
-@pytest.mark.parametrize("seed", range(10))
+@for_each("seed", range(10))
 def test_trees_span_from_their_roots_within_the_capacities(seed):
     rng = np.random.default_rng(seed)
     topology = random_network(rng)
@@ -105,9 +106,7 @@ def test_uneven_networks_are_within_five_percent_at_a_gigabyte(text):
     assert float(bound) / simulate(made, GB).time >= 0.95
 
 
-@pytest.mark.parametrize(
-    "text", ["switch2d:3x2", "rfs:2x2x3", "mesh:2x3?bandwidth=25GB/s,100GB/s", "dgx_a100:1"]
-)
+@for_each("text", ["switch2d:3x2", "rfs:2x2x3", "mesh:2x3?bandwidth=25GB/s,100GB/s", "dgx_a100:1"])
 @pytest.mark.parametrize("kind", ["allgather", "reduce-scatter", "allreduce", "broadcast", "reduce"])
 def test_every_collective_that_has_trees_is_legal(text, kind):
     made = tacos(text, kind, size=10**6, chunks=2, guide="trees")

@@ -12,6 +12,7 @@ from schedules import Problem, collective
 from schedules.cost import congestion, link_loads
 from schedules.schedule import Clock
 from schedules.verify import verify
+from tests.sweep import for_each
 from topologies import InputError, Link, Topology, Unsupported, transpose
 from topologies.text import parse_topology
 
@@ -56,14 +57,14 @@ def slowest_flow(topology, root):
     return Fraction(flow, topology.bandwidth.denominator)
 
 
-@pytest.mark.parametrize("text", [*SWITCHLESS, "dgx_a100:2", "ndv2:2", "mi250:2?ranks=8+8"])
-@pytest.mark.parametrize("root", [0, 3])
+@for_each("text", [*SWITCHLESS, "dgx_a100:2", "ndv2:2", "mi250:2?ranks=8+8"])
+@for_each("root", [0, 3])
 def test_the_rate_is_the_least_max_flow_from_the_root(text, root):
     topology = parse_topology(text)
     assert broadcast_rate(topology, root) == slowest_flow(topology, root)
 
 
-@pytest.mark.parametrize("text", [*SWITCHLESS, *SWITCHED])
+@for_each("text", [*SWITCHLESS, *SWITCHED])
 @pytest.mark.parametrize("kind", ["broadcast", "reduce"])
 def test_one_way_it_is_optimal(text, kind):
     """Edmonds: trees that move λ fit the capacities; λ is the bound of a broadcast."""
@@ -77,7 +78,7 @@ def test_one_way_it_is_optimal(text, kind):
     assert congestion(schedule) == 1 / broadcast_rate(towards, 0)
 
 
-@pytest.mark.parametrize("text", [*SWITCHLESS, *SWITCHED])
+@for_each("text", [*SWITCHLESS, *SWITCHED])
 @pytest.mark.parametrize("kind", ["allreduce", "allgather", "reduce-scatter"])
 def test_both_ways_it_takes_no_more_than_twice_as_long(text, kind):
     topology = parse_topology(text)
@@ -135,7 +136,7 @@ def test_a_network_that_is_not_eulerian_broadcasts_and_reduces_at_different_rate
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("root", [0, 5])
+@for_each("root", [0, 5])
 def test_any_rank_may_be_the_root(kind, root):
     topology = parse_topology("fat_tree:2,3")
     verify(blink(topology, kind, root) if kind not in ("broadcast", "reduce") else blink(topology, kind))

@@ -12,6 +12,7 @@ from models.bounds import best_bound
 from schedules import Problem, collective
 from schedules.cost import congestion, link_loads
 from schedules.verify import verify
+from tests.sweep import for_each
 from topologies import InputError, Link, Topology, Unsupported, parallel_links
 from topologies.text import parse_topology
 
@@ -66,8 +67,8 @@ def test_on_a_path_of_three_the_trees_grow_as_by_hand(lockstep):
     ]
 
 
-@pytest.mark.parametrize("lockstep", [False, True])
-@pytest.mark.parametrize("text", ["ring:5", "torus:4x4", "gen_kautz:2,7", *PLATFORMS])
+@for_each("lockstep", [False, True])
+@for_each("text", ["ring:5", "torus:4x4", "gen_kautz:2,7", *PLATFORMS])
 def test_every_tree_spans_all_ranks_from_its_root(text, lockstep):
     topology = parse_topology(text)
     n = topology.num_ranks
@@ -149,7 +150,7 @@ def test_children_that_send_at_once_use_slow_links_less():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("text", PLATFORMS)
+@for_each("text", PLATFORMS)
 def test_it_is_legal_on_every_platform_and_no_better_than_the_bound(text, kind):
     topology = parse_topology(text)
     schedule = multitree(topology, kind)

@@ -11,6 +11,7 @@ from heuristics.trees.double_binary_tree import double_binary_trees
 from heuristics.trees.nccl_like import channel_rings, channel_trees
 from heuristics.trees.tto import corner_trees
 from schedules.cost import congestion, link_loads
+from tests.sweep import for_each
 from topologies import InputError, Unsupported
 from topologies.graphs.grid_structure import grid_of
 from topologies.text import parse_topology
@@ -39,7 +40,7 @@ def inner(parent):
     return set(parent[parent >= 0].tolist())
 
 
-@pytest.mark.parametrize("ranks", [*range(2, 70), 127, 128, 129, 1000])
+@for_each("ranks", [*range(2, 70), 127, 128, 129, 1000])
 def test_both_trees_are_binary_spanning_and_low_and_no_rank_is_inner_in_both(ranks):
     for trees in double_binary_trees(ranks):
         for tree in trees:
@@ -49,7 +50,7 @@ def test_both_trees_are_binary_spanning_and_low_and_no_rank_is_inner_in_both(ran
         assert not inner(trees[0]) & inner(trees[1])
 
 
-@pytest.mark.parametrize("ranks", [*range(4, 70), 127, 128, 129, 1000])
+@for_each("ranks", [*range(4, 70), 127, 128, 129, 1000])
 def test_an_allreduce_may_choose_trees_that_join_no_pair_of_ranks_twice(ranks):
     near, apart = double_binary_trees(ranks)
     edges = [{frozenset(edge) for edge in enumerate(tree.tolist()) if edge[1] >= 0} for tree in apart]
@@ -58,8 +59,8 @@ def test_an_allreduce_may_choose_trees_that_join_no_pair_of_ranks_twice(ranks):
     assert inner(near[1]) == inner(apart[1])
 
 
-@pytest.mark.parametrize("ranks", range(2, 34))
-@pytest.mark.parametrize("root", [0, 1])
+@for_each("ranks", range(2, 34))
+@for_each("root", [0, 1])
 def test_a_root_stands_above_both_trees(ranks, root):
     (trees,) = double_binary_trees(ranks, root)
     for tree in trees:
@@ -79,10 +80,8 @@ def test_near_leaves_are_kept_where_ranks_have_few_neighbours(made):
 
 
 @pytest.mark.parametrize("kind", ["allreduce", "broadcast", "reduce"])
-@pytest.mark.parametrize(
-    "text", ["ring:2", "ring:5", "complete:8", "torus:3x3", "dgx_a100:2", "gen_kautz:2,7"]
-)
-@pytest.mark.parametrize("slices", [0, 1, 3])
+@for_each("text", ["ring:2", "ring:5", "complete:8", "torus:3x3", "dgx_a100:2", "gen_kautz:2,7"])
+@for_each("slices", [0, 1, 3])
 def test_double_trees_are_legal_anywhere(made, kind, text, slices):
     rooted = {} if kind == "allreduce" else {"root": 1}
     made(METHODS["dbt"], text, kind, 2**20, {"slices": slices}, **rooted)
@@ -195,9 +194,7 @@ def test_channels_rings_and_trees_span(machines, ranks):
 
 
 @pytest.mark.parametrize("kind", ["allgather", "reduce-scatter", "allreduce"])
-@pytest.mark.parametrize(
-    "text", ["dgx_h100:2?ranks=3+3", "dgx_a100:2?ranks=4+3", "mi250:2?ranks=8+8", "ndv2:2"]
-)
+@for_each("text", ["dgx_h100:2?ranks=3+3", "dgx_a100:2?ranks=4+3", "mi250:2?ranks=8+8", "ndv2:2"])
 def test_nccls_choice_is_legal_and_no_slower_than_either(made, seconds, text, kind):
     size = 10**6
     chosen = made(METHODS["nccl_like"], text, kind, size)
@@ -205,7 +202,7 @@ def test_nccls_choice_is_legal_and_no_slower_than_either(made, seconds, text, ki
     assert seconds(chosen, size) <= min(seconds(made(METHODS[n], text, kind, size), size) for n in names)
 
 
-@pytest.mark.parametrize("text", ["ring:5", "complete:7", "torus:3x3", "gen_kautz:2,6"])
+@for_each("text", ["ring:5", "complete:7", "torus:3x3", "gen_kautz:2,6"])
 @pytest.mark.parametrize("kind", ["allgather", "reduce-scatter", "allreduce", "all-to-all"])
 def test_bruck_is_legal_for_any_number_of_ranks(made, text, kind):
     steps = {5: 3, 6: 3, 7: 3, 9: 4}[parse_topology(text).num_ranks]  # ceil(log2 N)

@@ -12,6 +12,7 @@ from models.all_to_all.optimum import best_lengths, saturated_links, solve_by_mo
 from models.solvers import Feature, installed_solvers
 from schedules import collective
 from tests.models.flows import pairwise_time, random_demand, random_network, slow_bound
+from tests.sweep import for_each
 from topologies import Link, Topology, parse_topology
 
 REFERENCE = Path(__file__).parents[2] / "data" / "reference"
@@ -25,7 +26,7 @@ B = Fraction(50 * 10**9)
 """Default bandwidth of a link."""
 
 
-@pytest.mark.parametrize("seed", range(25))
+@for_each("seed", range(25))
 def test_the_interval_holds_the_optimum_of_a_pairwise_lp(seed):
     demand = random_demand(random_network(seed), seed)
     interval = solve_by_model(demand).interval

@@ -13,6 +13,7 @@ from models.all_to_all.orbits import Images, fewer_paths, just_enough, solve_by_
 from models.all_to_all.paths import decompose
 from models.all_to_all.reduction import averaged, reduce_by, without_cycles
 from tests.models.flows import pairwise_time, random_demand, random_network
+from tests.sweep import for_each
 from topologies import (
     InputError,
     Link,
@@ -62,7 +63,7 @@ def name_of(demand):
     return f"{demand.topology.name}-{demand.denominator}"
 
 
-@pytest.mark.parametrize("demand", SMALL, ids=name_of)
+@for_each("demand", SMALL)
 def test_both_ways_prove_an_interval_that_holds_the_optimum_of_the_pairwise_lp(demand):
     expected = pairwise_time(demand)
     for by, tolerance in (("columns", 1e-9), ("first_order", 1e-5)):
@@ -73,7 +74,7 @@ def test_both_ways_prove_an_interval_that_holds_the_optimum_of_the_pairwise_lp(d
         assert lower_bound(demand.topology, demand, solved.lengths) == solved.interval.lower
 
 
-@pytest.mark.parametrize("demand", SMALL, ids=name_of)
+@for_each("demand", SMALL)
 def test_images_of_the_paths_of_representatives_take_the_upper_bound(demand):
     """The time of the images is taken from their paths, link by link; `congestion` knows it by orbits."""
     problem = reduce_by(automorphisms(demand.topology).preserving(demand.amounts).limited(4096), demand)
@@ -143,7 +144,7 @@ def test_the_table_has_the_networks_of_the_notation():
     assert {t.name for t, _ in TABLE_A1} >= {"L(K_{4,4})", "Pi_{4,64}", "DBJ(4,4)", "L^3(K_{4,4})"}
 
 
-@pytest.mark.parametrize(("topology", "printed"), TABLE_A1, ids=lambda value: getattr(value, "name", value))
+@for_each(("topology", "printed"), TABLE_A1)
 def test_the_mcf_of_table_a1_is_printed_so(topology, printed):
     """f in LP (A.1) is for links of 1 and a demand of 1 a pair: 1 over N, link bandwidth and time."""
     solved = solve_by_orbits(Demand.uniform(topology), 1e-4)

@@ -14,6 +14,7 @@ from schedules import Problem, Schedule, collective
 from schedules.cost import congestion
 from schedules.simulation.simulate import simulate
 from schedules.verify import verify
+from tests.sweep import for_each
 from tests.topologies.eulerian import random_eulerian
 from topologies import InputError, Topology, Unsupported
 from topologies.text import parse_topology
@@ -26,8 +27,8 @@ def make(topology: Topology, what=None, size=None, **options) -> Schedule:
     return METHOD.synthesize(problem, AllreduceLpOptions(**options), np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("low", [False, True])
-@pytest.mark.parametrize("text", ["mesh:3x3", "torus:4x4", "dgx_a100:2", "mi250:1", "gen_kautz:3,11"])
+@for_each("low", [False, True])
+@for_each("text", ["mesh:3x3", "torus:4x4", "dgx_a100:2", "mi250:1", "gen_kautz:3,11"])
 def test_the_schedule_attains_the_optimum(text, low):
     topology = parse_topology(text)
     schedule = make(topology, low=low)

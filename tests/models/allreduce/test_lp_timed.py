@@ -20,6 +20,7 @@ from schedules.schedule import Clock
 from schedules.simulation.simulate import SimulationOptions, simulate
 from schedules.verify import verify
 from tests.models.allreduce.oracles import random_network
+from tests.sweep import for_each
 from topologies import Link, Topology
 from topologies.text import parse_topology
 
@@ -157,7 +158,7 @@ def even_value(topology, ratio):
     return -linprog(second, np.vstack([rows, first]), [*limits, best + 1e-9], method="highs-ds").fun
 
 
-@pytest.mark.parametrize("seed", range(10))
+@for_each("seed", range(10))
 def test_capacities_are_as_even_as_a_dense_program_over_all_cuts_allows(seed):
     topology = random_network(seed)
     optimum = allreduce_optimum(topology)

@@ -14,6 +14,7 @@ from schedules.cost import congestion
 from schedules.method import Problem
 from schedules.simulation.simulate import simulate
 from schedules.verify import verify
+from tests.sweep import for_each
 from topologies.text import parse_topology
 
 GBPS = 50 * 10**9
@@ -33,7 +34,7 @@ def loads_of(graph, forest):
     return edges
 
 
-@pytest.mark.parametrize("sizes", MESHES)
+@for_each("sizes", MESHES)
 def test_every_edge_of_a_mesh_has_the_same_load(sizes):
     """(n - 1) / edges: no partition, and no packing, allows less."""
     graph = tree_network(parse_topology(f"mesh:{sizes}")).graph

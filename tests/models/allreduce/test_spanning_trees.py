@@ -20,6 +20,7 @@ from schedules import collective
 from schedules.cost import congestion
 from schedules.method import Problem
 from schedules.verify import verify
+from tests.sweep import for_each
 from topologies import InputError, Link, Topology
 from topologies.errors import NoSchedule, Unsupported
 from topologies.graphs.strength import strength, undirected
@@ -83,16 +84,16 @@ def test_the_congestion_is_the_largest_partition_bound_of_all():
         assert congestion(schedule) == worst_of_all(topology), seed
 
 
-@pytest.mark.parametrize("products", [True, False])
-@pytest.mark.parametrize("n", range(2, 9))
+@for_each("products", [True, False])
+@for_each("n", range(2, 9))
 def test_a_mesh_takes_n_plus_1_over_2n(n, products):
     schedule = allreduce(parse_topology(f"mesh:{n}x{n}"), products=products)
     verify(schedule)
     assert congestion(schedule) * GBPS == Fraction(n + 1, 2 * n)
 
 
-@pytest.mark.parametrize("text", ["mesh:2x2x2", "mesh:3x3x3", "mesh:4x4x4", "mesh:2x3x4", "torus:4x5"])
-@pytest.mark.parametrize("products", [True, False])
+@for_each("text", ["mesh:2x2x2", "mesh:3x3x3", "mesh:4x4x4", "mesh:2x3x4", "torus:4x5"])
+@for_each("products", [True, False])
 def test_grids_meet_their_bound(text, products):
     topology = parse_topology(text)
     schedule = allreduce(topology, products=products)

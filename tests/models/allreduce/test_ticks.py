@@ -12,6 +12,7 @@ from schedules import Problem, collective
 from schedules.message_durations import REACH, FarApartError, check_reach
 from schedules.simulation.simulate import simulate
 from schedules.verify import verify
+from tests.sweep import for_each
 from topologies.text import parse_topology
 from topologies.topology import Link, Topology
 
@@ -36,7 +37,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("name", ["allreduce_trees", "allreduce_lp"])
-@pytest.mark.parametrize(("topology", "size"), CASES)
+@for_each(("topology", "size"), CASES)
 def test_what_one_clock_can_not_count_is_a_flow_or_right(name, topology, size):
     method, what = METHODS[name], collective("allreduce", topology.num_ranks)
     made = method.synthesize(

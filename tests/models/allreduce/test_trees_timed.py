@@ -16,6 +16,7 @@ from schedules.method import Problem
 from schedules.schedule import Clock
 from schedules.simulation.simulate import simulate
 from schedules.verify import verify
+from tests.sweep import for_each
 from topologies import Link, Topology
 from topologies.text import parse_topology
 
@@ -42,8 +43,8 @@ def test_a_gigabyte_is_near_the_bound(text, percent):
     assert bound < simulate(schedule, 10**9).time < bound * (1 + percent / 100)
 
 
-@pytest.mark.parametrize("text", ["mesh:3x4", "torus:4x4", "hypercube:3", "mesh:4x4?bandwidth=50GB/s,25GB/s"])
-@pytest.mark.parametrize("size", [1000, 10**6, 10**8])
+@for_each("text", ["mesh:3x4", "torus:4x4", "hypercube:3", "mesh:4x4?bandwidth=50GB/s,25GB/s"])
+@for_each("size", [1000, 10**6, 10**8])
 def test_it_is_not_slower_than_the_flow(text, size):
     topology = parse_topology(text)
     found = best_slices(allreduce(topology, size), Fraction(size))[1]

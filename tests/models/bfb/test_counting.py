@@ -10,12 +10,13 @@ from models.bfb import workloads
 from models.bfb.counting import solve_patterns
 from models.bfb.frontiers import distinct_patterns, frontiers
 from tests.models.bfb.networks import NAMED, NETWORKS, densest, subproblems
+from tests.sweep import for_each
 from topologies.errors import InputError
 from topologies.text import parse_topology
 
 REFERENCE = Path(__file__).parents[2] / "data" / "reference"
 
-every_network = pytest.mark.parametrize("name", NETWORKS)
+every_network = for_each("name", NETWORKS)
 
 
 @every_network
@@ -25,7 +26,7 @@ def test_counting_gives_the_densest_set_of_every_subproblem(name):
         assert work[u, t] == densest(eligible)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     [*NAMED, "gen_kautz:4,64", "circulant:40,3,7,11", "mesh:5x6", "hypercube:6", "random-3", "random-7"],
 )
@@ -40,7 +41,7 @@ def test_an_unknown_counting_algorithm_is_refused():
         solve_patterns(patterns, "guess")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     [
         "ring:7",

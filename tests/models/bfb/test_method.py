@@ -15,10 +15,11 @@ from schedules.cost import step_cost
 from schedules.method import Problem
 from schedules.verify import verify
 from tests.models.bfb.networks import NETWORKS, densest, make, subproblems
+from tests.sweep import for_each
 from topologies.errors import InputError, NoSchedule, Unsupported
 from topologies.text import parse_topology
 
-every_network = pytest.mark.parametrize("name", NETWORKS)
+every_network = for_each("name", NETWORKS)
 
 
 def shard_loads(schedule):
@@ -154,7 +155,7 @@ def best_whole_chunks(eligible, chunks):
 @pytest.mark.parametrize(
     "name", ["ring:4", "mesh:2x3", "complete_bipartite:2", "torus:3x3", "random-0", "random-5"]
 )
-@pytest.mark.parametrize("chunks", [1, 2, 3])
+@for_each("chunks", [1, 2, 3])
 def test_equal_chunks_are_shared_as_well_as_can_be(name, chunks):
     """Integer program (A.11): its optimum, by brute force, is what the busiest link carries."""
     topology = NETWORKS.get(name) or parse_topology(name)

@@ -13,6 +13,7 @@ from models.bfb.model import Programs, agree, load_model
 from models.bfb.unequal import times
 from models.solvers import solve
 from tests.models.bfb.networks import NETWORKS, subproblems
+from tests.sweep import for_each
 from topologies.errors import NoSchedule
 from topologies.text import parse_topology
 from topologies.topology import Link, Topology
@@ -21,7 +22,7 @@ UNLIKE = {
     text: parse_topology(text)
     for text in ("mesh:2x3?bandwidth=50GB/s,20GB/s&alpha=1us,3us", "torus:3x4?bandwidth=100GB/s,25GB/s")
 }
-every_network = pytest.mark.parametrize("name", NETWORKS)
+every_network = for_each("name", NETWORKS)
 
 
 def far_apart(seed):
@@ -42,7 +43,7 @@ def far_apart(seed):
 
 
 @every_network
-@pytest.mark.parametrize("solver", ["highs", "glop"])
+@for_each("solver", ["highs", "glop"])
 def test_the_programs_give_the_counted_loads_as_equal_fractions(name, solver):
     topology = NETWORKS[name]
     counted, programs = workloads(topology), Programs(frontiers(topology), solver)

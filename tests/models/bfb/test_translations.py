@@ -32,6 +32,7 @@ from models.bfb.translations import (
 from schedules import Problem, collective
 from schedules.cost import step_cost
 from schedules.verify import verify
+from tests.sweep import for_each
 from topologies import InputError, parse_topology
 from topologies.graphs.shortest_paths import diameter
 from topologies.graphs.symmetry import automorphisms
@@ -52,7 +53,7 @@ ALIKE = [
 ]
 
 
-@pytest.mark.parametrize("text", ALIKE)
+@for_each("text", ALIKE)
 def test_one_search_says_what_counting_at_all_nodes_does(text):
     topology = parse_topology(text)
     found, work = balance(moves_of(topology)), workloads(topology)
@@ -62,7 +63,7 @@ def test_one_search_says_what_counting_at_all_nodes_does(text):
     assert found.optimal == (work.tb == Fraction(nodes - 1, nodes))
 
 
-@pytest.mark.parametrize("text", ALIKE)
+@for_each("text", ALIKE)
 def test_commuting_steps_are_automorphisms_that_reach_every_node(text):
     """What `topologies.graphs.symmetry` finds by search agrees."""
     topology = parse_topology(text)

@@ -20,6 +20,7 @@ from schedules.collective import collective
 from schedules.method import Problem
 from schedules.simulation.simulate import simulate
 from schedules.verify import verify
+from tests.sweep import for_each
 from topologies.errors import InputError, NoSchedule
 from topologies.text import parse_topology
 from topologies.topology import Link, Topology
@@ -56,7 +57,7 @@ NETWORKS = {
         "torus:4x4?alpha=0.5us,40us",
     )
 } | {f"random-{seed}": random_network(seed) for seed in range(8)}
-every_network = pytest.mark.parametrize("name", NETWORKS)
+every_network = for_each("name", NETWORKS)
 
 
 def subproblems(topology, size):
@@ -133,7 +134,7 @@ def test_u_is_that_of_the_set_that_needs_longest(name):
 
 
 @every_network
-@pytest.mark.parametrize("size", SIZES[::3], ids=str)
+@for_each("size", SIZES[::3])
 def test_the_schedule_is_legal_and_takes_u_at_every_node_and_step(name, size):
     """An unused link's α is not in it; the simulator, which has no barriers, is not slower."""
     topology = NETWORKS[name]
@@ -215,7 +216,7 @@ def whole_chunks(eligible, took, chunks):
 
 
 @every_network
-@pytest.mark.parametrize("chunks", [1, 3])
+@for_each("chunks", [1, 3])
 def test_whole_chunks_are_shared_as_well_as_can_be(name, chunks):
     topology, size = NETWORKS[name], SIZES[1]
     found = times(frontiers(topology), size, chunks)

@@ -14,6 +14,7 @@ from models.bounds import BoundError, lower_bounds
 from schedules import Problem, collective
 from schedules.simulation.simulate import simulate
 from schedules.verify import verify
+from tests.sweep import for_each
 from topologies import InputError, Link, Topology
 from topologies.text import parse_topology
 from topologies.transforms import transpose
@@ -52,7 +53,7 @@ def postal_broadcast(ranks):
     return last
 
 
-@pytest.mark.parametrize("ranks", [2, 3, 4, 5, 8, 9, 13, 14, 21, 22, 40])
+@for_each("ranks", [2, 3, 4, 5, 8, 9, 13, 14, 21, 22, 40])
 @pytest.mark.parametrize("kind", ["allgather", "broadcast", "reduce"])
 def test_on_one_switch_it_is_the_postal_model(ranks, kind):
     assert growth(star(ranks, alpha=3), kind) == 3 * MICRO * postal_broadcast(ranks)
@@ -155,7 +156,7 @@ def fastest_broadcast(topology, root):
     return best[0]
 
 
-@pytest.mark.parametrize("seed", range(24))
+@for_each("seed", range(24))
 def test_no_order_of_messages_is_faster(seed):
     """And where all ranks are on one switch that only forwards, with equal α, it is met (postal model)."""
     network = random_network(seed, ranks=4)
@@ -165,7 +166,7 @@ def test_no_order_of_messages_is_faster(seed):
             assert fastest_broadcast(network, root) >= bound
 
 
-@pytest.mark.parametrize("seed", range(24))
+@for_each("seed", range(24))
 def test_no_schedule_is_faster_and_reversed_networks_agree(seed):
     network = random_network(seed, ranks=3 + seed % 5)
     for kind in ("allgather", "reduce-scatter", "allreduce"):
@@ -184,7 +185,7 @@ def test_no_schedule_is_faster_and_reversed_networks_agree(seed):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("groups", [None, [[0, 2, 5], [1, 4]]])
+@for_each("groups", [None, [[0, 2, 5], [1, 4]]])
 def test_certificates_prove_it_for_every_collective(kind, groups):
     for seed in range(6):
         growth(random_network(seed, ranks=6), kind, groups=groups)

@@ -15,6 +15,7 @@ import pytest
 from models.bounds import Bound, BoundError, best_bound, bound_document, lower_bounds
 from models.bounds.report import ELSEWHERE
 from schedules import KINDS, Kind, collective
+from tests.sweep import for_each
 from topologies import InputError, Link, Topology
 from topologies.text import parse_topology
 
@@ -101,7 +102,7 @@ def node_cuts(topology):
 CASES = [(kind, uneven) for kind in KINDS for uneven in (False, True) if not uneven or kind in WITH_SHARDS]
 
 
-@pytest.mark.parametrize(("kind", "uneven"), CASES)
+@for_each(("kind", "uneven"), CASES)
 def test_cut_and_degree_are_the_worst_of_all_cuts_and_of_those_around_a_rank(kind, uneven):
     for seed in range(8):
         topology = random_network(seed)
@@ -234,7 +235,7 @@ def test_bounds_of_a_collective_are_those_of_its_reverse_on_the_transpose(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("groups", [None, [[0, 3], [5, 1, 2]]])
+@for_each("groups", [None, [[0, 3], [5, 1, 2]]])
 def test_every_certificate_proves_its_bound(kind, groups):
     for seed in range(8):
         topology = random_network(seed, ranks=6)

@@ -14,6 +14,7 @@ from models.forestcoll.fixed_k import fixed_k_ratio
 from schedules import Problem, collective
 from schedules.cost import congestion
 from schedules.verify import verify
+from tests.sweep import for_each
 from tests.topologies.eulerian import node_sets, random_eulerian, worst_ratio
 from topologies import Link, Topology
 from topologies.text import parse_topology
@@ -151,8 +152,8 @@ SHIPPED = (
 )
 
 
-@pytest.mark.parametrize("k", [1, 2, 3, 4, 5])
-@pytest.mark.parametrize("text", SHIPPED)
+@for_each("k", [1, 2, 3, 4, 5])
+@for_each("text", SHIPPED)
 def test_theorem_35_holds_on_the_platforms(text, k):
     """1/x* ≤ U*/k ≤ max ⌈k b/x*⌉ / (k b) ≤ 1/x* + 1 / (k min b), the middle one from the theorem's proof."""
     topology = parse_topology(text)

@@ -16,6 +16,7 @@ from models.forestcoll.epochs.schedule import schedule_of
 from schedules import Clock, Problem, collective
 from schedules.simulation.simulate import simulate
 from schedules.verify import verify
+from tests.sweep import for_each
 from topologies import Unsupported
 from topologies.graphs.symmetry import link_permutation
 from topologies.text import parse_topology
@@ -169,7 +170,7 @@ def test_the_schedule_is_legal_and_no_longer_than_its_epochs(text):
 
 
 @pytest.mark.parametrize("kind", ["reduce-scatter", "allreduce"])
-@pytest.mark.parametrize("text", NETWORKS)
+@for_each("text", NETWORKS)
 def test_other_collectives_are_legal(text, kind):
     topology = parse_topology(text)
     problem = Problem(topology, collective(kind, topology.num_ranks), GIGABYTE)

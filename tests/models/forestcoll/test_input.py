@@ -18,6 +18,7 @@ from models.forestcoll.fixed_k import fixed_k_ratio
 from schedules import Problem, collective
 from schedules.cost import congestion
 from schedules.verify import verify
+from tests.sweep import for_each
 from tests.topologies.eulerian import random_eulerian, worst_ratio
 from topologies import InputError, Link, NoSchedule, Topology, Unsupported
 from topologies.files import write_topology
@@ -182,8 +183,8 @@ def test_bandwidths_of_a_family_that_are_too_far_apart_are_refused(tutti):
         assert "too far apart; each must fit 64 bits over their common denominator" in err
 
 
-@pytest.mark.parametrize("what", ["bandwidth", "alpha"])
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, None, "50GB/s"])
+@for_each("what", ["bandwidth", "alpha"])
+@for_each("value", [math.nan, math.inf, -math.inf, None, "50GB/s"])
 def test_a_bandwidth_that_is_no_finite_number_names_the_link(value, what):
     links = [Link(0, 1), Link(1, 0, **{what: value})]
     with pytest.raises(InputError, match=f"^topology pair: {what} of link b->a is .*; it must be a finite"):

@@ -20,6 +20,7 @@ from schedules.cost import congestion, link_loads
 from schedules.schedule import Clock
 from schedules.simulation.simulate import SimulationOptions, simulate
 from schedules.verify import verify
+from tests.sweep import for_each
 from tests.topologies.eulerian import random_eulerian
 from topologies import InputError, Link, NoSchedule, Topology, Unsupported
 from topologies.text import parse_topology
@@ -73,8 +74,8 @@ PLATFORMS = {
 """algbw in GB/s, N over the bottleneck cut's 1/x*: 354.133 for 2-box MI250 is in Table 4.1."""
 
 
-@pytest.mark.parametrize("fast", [True, False])
-@pytest.mark.parametrize("text", PLATFORMS)
+@for_each("fast", [True, False])
+@for_each("text", PLATFORMS)
 def test_the_congestion_of_an_allgather_is_the_bottleneck_cuts(text, fast):
     schedule = allgather(text) if fast else allgather(text, fast=False)
     assert congestion(schedule) == 1 / (PLATFORMS[text] * GB)
@@ -121,7 +122,7 @@ def test_the_other_collectives_meet_their_cuts_on_random_networks(topology, kind
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("text", ["dgx_a100:2", "mi250:2?ranks=8+8", "torus:3x3", "dgx_h100:2"])
+@for_each("text", ["dgx_a100:2", "mi250:2?ranks=8+8", "torus:3x3", "dgx_h100:2"])
 def test_every_collective_meets_its_bandwidth_bound(text, kind):
     """The allreduce too: no better one is known on these, but only a bound of half is proven on some."""
     topology = parse_topology(text)
@@ -234,7 +235,7 @@ def test_switches_that_aggregate_take_traffic_off_a_reduction():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("text", ["dgx_h100:1", "dgx_h100:2"])
+@for_each("text", ["dgx_h100:1", "dgx_h100:2"])
 def test_the_traffic_told_is_that_of_the_schedule(text, kind):
     """Of the schedule itself, and of the one without multicast: link by link."""
     topology = parse_topology(text)

@@ -10,13 +10,14 @@ import pytest
 from experiments.registry import METHODS
 from schedules.schedule import Clock
 from tests.models.optimum.cases import ALPHA, METHOD, B, made, problem, seconds
+from tests.sweep import for_each
 from topologies import InputError, Unsupported
 
 REFERENCE = Path(__file__).parents[2] / "data" / "reference" / "instances.csv"
 
 
-@pytest.mark.parametrize("size", [600, 2**20])
-@pytest.mark.parametrize(
+@for_each("size", [600, 2**20])
+@for_each(
     ("text", "kind", "details", "expected"),
     [
         # by hand: one hop; on a path of 3 an end needs the far chunk over two links, and then or before its
@@ -65,7 +66,7 @@ def tiny():
         return [row["topology"] for row in csv.DictReader(file) if row["set"] == "tiny"]
 
 
-@pytest.mark.parametrize("text", tiny())
+@for_each("text", tiny())
 def test_no_method_with_one_chunk_over_single_links_is_faster(text):
     """TACOS in the time clock sends single chunks over single links, so it lies in the space searched.
 

@@ -9,11 +9,12 @@ from models.optimum import TickLimits, TimedInstance, least_time
 from models.sccl import Instance
 from schedules import Problem, collective
 from tests.models.optimum.cases import exhaustive, made, problem, seconds
+from tests.sweep import for_each
 from topologies import Link, Topology
 
 
-@pytest.mark.parametrize("size", [24, 3000, 2**20])
-@pytest.mark.parametrize(
+@for_each("size", [24, 3000, 2**20])
+@for_each(
     ("text", "kind", "details"),
     [
         ("uniring:3", "allgather", {}),
@@ -41,9 +42,9 @@ def test_no_order_of_messages_is_faster(text, kind, details, size):
     assert seconds(schedule, size) == pytest.approx(float(exhaustive(task)), rel=1e-9)
 
 
-@pytest.mark.parametrize("start", ["auto", "tacos", "bfb", "none"])
-@pytest.mark.parametrize("cuts", [True, False])
-@pytest.mark.parametrize("text", ["uniring:3", "mesh:3x1"])
+@for_each("start", ["auto", "tacos", "bfb", "none"])
+@for_each("cuts", [True, False])
+@for_each("text", ["uniring:3", "mesh:3x1"])
 def test_neither_start_nor_cuts_change_the_optimum(text, cuts, start):
     task = problem(text, 2**20)
     schedule = made(task, start=start, cuts=cuts, time_limit="20s")

@@ -8,6 +8,7 @@ from models.sccl.method import METHOD
 from schedules import Problem, collective
 from schedules.cost import step_cost
 from tests.models.sccl.cases import made
+from tests.sweep import for_each
 from topologies import InputError, NoSchedule, Unsupported
 from topologies.text import parse_topology
 
@@ -49,7 +50,7 @@ def test_where_breadth_first_meets_the_bound_nothing_is_solved(text):
 
 
 @pytest.mark.parametrize("kind", ["allgather", "reduce-scatter", "allreduce", "all-to-all"])
-@pytest.mark.parametrize("text", ["ring:4", "uniring:3", "mesh:2x3", "gen_kautz:2,5"])
+@for_each("text", ["ring:4", "uniring:3", "mesh:2x3", "gen_kautz:2,5"])
 def test_every_collective_is_legal(kind, text):
     made(text, kind)
 

@@ -11,11 +11,12 @@ from models.sccl.search import Answer, StepLimits, assigned, fewest_rounds, fron
 from schedules import collective
 from schedules.verify import verify
 from tests.models.sccl.cases import brute_force, instance
+from tests.sweep import for_each
 from topologies import NoSchedule
 from topologies.text import parse_topology
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "chunks", "steps"),
     [
         ("ring:3", 1, 1),
@@ -40,7 +41,7 @@ def test_the_fewest_rounds_are_those_of_an_exhaustive_search(text, chunks, steps
 
 
 @pytest.mark.parametrize("solver", ["cp-sat", "highs", "scip"])
-@pytest.mark.parametrize(
+@for_each(
     ("text", "steps", "rounds"),
     [
         ("hypercube:3", 3, 3),  # ../shared/reference/peers_measured.csv: 3 and 4 steps by SCCL

@@ -18,6 +18,7 @@ from models.solvers import (
     solve,
 )
 from models.solvers.ortools import Stopped, cpsat_trace, scip_trace
+from tests.sweep import for_each
 
 THINGS, WEIGHTS = 16, 4
 
@@ -46,9 +47,9 @@ def most():
     return int((subsets @ VALUES)[(subsets @ SIZES.T <= ROOM).all(axis=1)].max())
 
 
-@pytest.mark.parametrize("sense", [pyo.maximize, pyo.minimize])
+@for_each("sense", [pyo.maximize, pyo.minimize])
 @pytest.mark.parametrize("solver", OPTIONS)
-@pytest.mark.parametrize("own_process", [False, True])
+@for_each("own_process", [False, True])
 def test_a_trace_of_a_knapsack_closes_in_on_the_optimum_from_both_sides(solver, sense, own_process):
     points = []
     options = OPTIONS[solver](own_process=own_process, time_limit=20)

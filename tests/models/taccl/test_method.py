@@ -11,6 +11,7 @@ from models.taccl.method import TacclOptions
 from schedules import Problem, collective
 from schedules.simulation.simulate import simulate
 from tests.models.taccl.cases import MEGABYTE, QUICK, REFERENCE, SLOW, made, microseconds
+from tests.sweep import for_each
 from topologies.errors import InputError, Unsupported
 from topologies.text import parse_topology
 
@@ -35,7 +36,7 @@ KINDS = ["allgather", "all-to-all", "broadcast", "gather", "scatter", "reduce-sc
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("text", ["mesh:2x3", "gen_kautz:2,5", "ring:4?bandwidth=2GB/s&alpha=1us"])
+@for_each("text", ["mesh:2x3", "gen_kautz:2,5", "ring:4?bandwidth=2GB/s&alpha=1us"])
 def test_every_collective_is_verified_on_directed_and_undirected_networks(text, kind):
     made(text, kind, chunks=2, **QUICK)
 
@@ -117,8 +118,8 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("chunks", [1, 2, 3, 4])
-@pytest.mark.parametrize(("family", "ranks", "text", "degree"), CASES)
+@for_each("chunks", [1, 2, 3, 4])
+@for_each(("family", "ranks", "text", "degree"), CASES)
 def test_every_case_of_table_3_6_meets_the_bound_of_its_chunks(family, ranks, text, degree, chunks):
     """A rank receives (N - 1) chunks over d links: so many sends one after the other at least."""
     with (REFERENCE / "table_3_6_generation_seconds.csv").open() as file:

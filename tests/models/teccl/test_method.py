@@ -3,6 +3,7 @@
 import pytest
 
 from tests.models.teccl.cases import METHOD, SIZE, UNEVEN, made, made_on, network, problem
+from tests.sweep import for_each
 from topologies import InputError, NoSchedule, Unsupported
 from topologies.text import parse_topology
 
@@ -38,9 +39,9 @@ def test_a_send_of_several_epochs_may_carry_several_chunks():
     assert len(schedule) == 6
 
 
-@pytest.mark.parametrize("window", [0, 2])
+@for_each("window", [0, 2])
 @pytest.mark.parametrize("kind", ["allgather", "reduce-scatter", "allreduce", "all-to-all"])
-@pytest.mark.parametrize("text", ["uniring:4", "gen_kautz:2,5", UNEVEN])
+@for_each("text", ["uniring:4", "gen_kautz:2,5", UNEVEN])
 def test_every_collective_is_legal(kind, text, window):
     made(problem(text, kind), window=window)
 
@@ -126,17 +127,17 @@ def test_no_schedule_says_why(text, options, message):
         made(problem(text), **options)
 
 
-@pytest.mark.parametrize("window", [0, 2])
+@for_each("window", [0, 2])
 @pytest.mark.parametrize("kind", ["allgather", "allreduce", "all-to-all", "broadcast", "reduce", "gather"])
-@pytest.mark.parametrize("text", ["dgx_a100:1", "dgx_h100:1", "dgx_a100:2?ranks=2+2", "switch2d:2x2"])
+@for_each("text", ["dgx_a100:1", "dgx_h100:1", "dgx_a100:2?ranks=2+2", "switch2d:2x2"])
 def test_every_collective_is_legal_with_switches(text, kind, window):
     rooted = kind in ("broadcast", "reduce", "gather")
     small = text if "ranks" in text or "2d" in text else f"{text}?drop_nodes=3,4,5,6,7"
     made_on(parse_topology(small), kind, {"root": 1} if rooted else {}, window=window)
 
 
-@pytest.mark.parametrize("epoch", ["slowest", "best", "300ns"])
-@pytest.mark.parametrize("text", ["dgx_a100:1?drop_nodes=3,4,5,6,7", "dgx_h100:1?drop_nodes=3,4,5,6,7"])
+@for_each("epoch", ["slowest", "best", "300ns"])
+@for_each("text", ["dgx_a100:1?drop_nodes=3,4,5,6,7", "dgx_h100:1?drop_nodes=3,4,5,6,7"])
 @pytest.mark.parametrize("kind", ["allgather", "reduce-scatter"])
 def test_every_epoch_length_gives_a_legal_schedule_with_switches(epoch, text, kind):
     made_on(parse_topology(text), kind, epoch=epoch)

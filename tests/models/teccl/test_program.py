@@ -15,6 +15,7 @@ from models.teccl.program import EpochProgram, EpochState
 from models.teccl.starts import StartSchedule, in_epochs
 from schedules import Problem, collective
 from tests.models.teccl.cases import SIZE, UNEVEN, epochs_of, made, made_on, problem, star
+from tests.sweep import for_each
 from topologies import Topology
 from topologies.topology import Link
 
@@ -84,7 +85,7 @@ def compiled(program, add):
     return compile_model(program.m)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "kind", "details", "chunks", "length"),
     [
         ("mesh:3x3", "allgather", {}, 1, "fastest"),

@@ -13,6 +13,7 @@ from models.optimum import METHOD as OPTIMUM
 from models.teccl.search import NOT_NEEDED
 from schedules.simulation.simulate import simulate
 from tests.models.teccl.cases import SIZE, UNEVEN, epochs_of, made, made_on, problem, star
+from tests.sweep import for_each
 from topologies import NoSchedule
 from topologies.text import parse_topology
 
@@ -40,7 +41,7 @@ def fewest_epochs(topology, targets, most):
 
 
 @pytest.mark.parametrize("solver", ["highs", "cp-sat", "scip"])
-@pytest.mark.parametrize("text", ["ring:3", "ring:4", "uniring:3", "mesh:2x2", "mesh:4x1", "complete:4"])
+@for_each("text", ["ring:3", "ring:4", "uniring:3", "mesh:2x2", "mesh:4x1", "complete:4"])
 def test_an_allgather_ends_in_the_fewest_epochs_of_an_exhaustive_search(solver, text):
     task = problem(text)
     ranks = range(task.topology.num_ranks)
@@ -58,7 +59,7 @@ def test_a_scatter_ends_in_the_fewest_epochs_of_an_exhaustive_search(text):
     assert schedule.stats["epochs"] == fewest_epochs(task.topology, targets, 5)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "epochs"),
     [
         ("mesh:3x3", 4),  # ../shared/reference/peers_measured.csv: TE-CCL with Gurobi, 4 epochs
@@ -67,7 +68,7 @@ def test_a_scatter_ends_in_the_fewest_epochs_of_an_exhaustive_search(text):
         ("ring:8", 4),
     ],
 )
-@pytest.mark.parametrize("options", [{}, {"buffers": False}, {"window": 1}, {"window": 2}])
+@for_each("options", [{}, {"buffers": False}, {"window": 1}, {"window": 2}])
 def test_known_numbers_of_epochs(text, epochs, options):
     schedule = made(problem(text), **options)
     assert (schedule.stats["epochs"], schedule.stats["solver_gap"]) == (epochs, 0)
@@ -116,10 +117,8 @@ def fewest_on_a_star(ranks, start, goal, most):
     return None
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"search": "once", "cuts": False}, {"window": 1}, {"solver": "cp-sat"}]
-)
-@pytest.mark.parametrize(
+@for_each("options", [{}, {"search": "once", "cuts": False}, {"window": 1}, {"solver": "cp-sat"}])
+@for_each(
     ("kind", "ranks"), [("allgather", 3), ("scatter", 3), ("broadcast", 4), ("scatter", 4), ("all-to-all", 3)]
 )
 def test_a_star_ends_in_the_fewest_epochs_of_an_exhaustive_search(kind, ranks, options):
@@ -136,8 +135,8 @@ def test_a_star_ends_in_the_fewest_epochs_of_an_exhaustive_search(kind, ranks, o
     assert schedule.stats["solver_gap"] == 0 or options == {"window": 1}
 
 
-@pytest.mark.parametrize("text", ["ring:4", "mesh:2x3", "gen_kautz:2,5", "complete:4", UNEVEN])
-@pytest.mark.parametrize("search", ["upward", "once"])
+@for_each("text", ["ring:4", "mesh:2x3", "gen_kautz:2,5", "complete:4", UNEVEN])
+@for_each("search", ["upward", "once"])
 def test_neither_start_nor_cuts_change_the_optimum(text, search):
     """All eight ways to ask agree, and with the exhaustive `optimum` of single chunks between like links."""
     task = problem(text)

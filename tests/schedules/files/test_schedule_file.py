@@ -20,10 +20,6 @@ from schedules.verify import verify
 from tests.schedules.builders import in_clock, plans, ring_allgather, ring_network
 from topologies import InputError, Link, Topology
 
-PLANS = plans()
-BASES = [
-    pytest.param(in_clock(PLANS[name], clock), id=f"{name}-{clock}") for name in PLANS for clock in Clock
-]
 SUFFIXES = [".json", ".json.gz", ".npz"]
 
 
@@ -50,9 +46,14 @@ def columns(schedule: Schedule) -> dict:
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-@pytest.mark.parametrize("schedule", BASES)
-def test_a_file_gives_the_schedule_back(schedule, suffix, tmp_path):
-    path = tmp_path / f"schedule{suffix}"
+@pytest.mark.parametrize("clock", list(Clock))
+def test_a_file_gives_the_schedule_back(clock, suffix, tmp_path):
+    for name, plan in plans().items():
+        came_back(in_clock(plan, clock), tmp_path / f"{name}{suffix}")
+
+
+def came_back(schedule: Schedule, path: Path) -> None:
+    """Write a schedule and read it again; the path is named after it."""
     write_schedule(schedule, path)
     again = read_schedule(path)
     assert columns(again) == columns(schedule)
@@ -95,18 +96,18 @@ def test_routes_that_are_the_links_may_be_left_out(schedule):
 
 
 def test_optional_keys_are_there_where_they_say_something():
-    gathered = to_document(in_clock(PLANS["gather over routes"], Clock.TIME))
+    gathered = to_document(in_clock(plans()["gather over routes"], Clock.TIME))
     assert gathered["routes"] == [[3], [2, 3], [1, 2, 3], [0, 1, 2, 3], [5, 0, 1, 2, 3]]
     assert (gathered["tick"], gathered["size_bytes"]) == ("1/10 s", 1000)
     assert gathered["transfers"]["count"] == [2] * 5
     assert gathered["collective"] == {"kind": "gather", "num_ranks": 6, "root": 4}
-    grouped = to_document(in_clock(PLANS["reduce-scatter in groups"], Clock.FLOW))
+    grouped = to_document(in_clock(plans()["reduce-scatter in groups"], Clock.FLOW))
     assert grouped["chunks"]["group"] == [0] * 6 + [1] * 6
     assert grouped["collective"]["groups"] == [[0, 2, 4], [5, 1, 3]]
     assert grouped["collective"]["shards"] == [1, 2, 3]
     assert grouped["transfers"]["reduce"] == [True] * len(grouped["transfers"]["chunk"])
     assert "order" not in grouped["transfers"]
-    exchanged = to_document(in_clock(PLANS["all-to-all"], Clock.STEP))
+    exchanged = to_document(in_clock(plans()["all-to-all"], Clock.STEP))
     assert exchanged["chunks"]["for"] == [0, 1, 2, 3] * 4
 
 

@@ -14,6 +14,7 @@ from schedules.cost import step_cost
 from schedules.method import Problem
 from schedules.simulation.events import in_order
 from schedules.simulation.simulate import SimulationOptions, simulate, watch
+from tests.sweep import for_each
 from topologies import Link, Topology, parse_topology
 
 
@@ -164,7 +165,7 @@ def random_schedule(seed):
     return Schedule(topology, what, clock, chunks, first, route, **columns)
 
 
-@pytest.mark.parametrize("seed", range(240))
+@for_each("seed", range(240))
 def test_simulator_agrees_exactly_with_the_plain_twin(seed):
     schedule = random_schedule(seed)
     options = SimulationOptions(
@@ -179,7 +180,7 @@ def test_simulator_agrees_exactly_with_the_plain_twin(seed):
     assert result.finish.tolist() == finish
 
 
-@pytest.mark.parametrize("seed", [seed for seed in range(240) if seed % 4 == 0 and seed % 3 == 0])
+@for_each("seed", [seed for seed in range(240) if seed % 4 == 0 and seed % 3 == 0])
 def test_a_step_schedule_over_links_takes_at_most_t_l_alpha_plus_t_b(seed):
     schedule = random_schedule(seed)
     assert schedule.clock is Clock.STEP
@@ -210,9 +211,9 @@ def passes(schedule):
     return in_order(schedule, np.zeros(links), np.zeros(links)) is not None
 
 
-@pytest.mark.parametrize("overlap", [False, True])
-@pytest.mark.parametrize("size", [Fraction(1000), SIZE, Fraction(10**9, 7)])
-@pytest.mark.parametrize("case", CASES)
+@for_each("overlap", [False, True])
+@for_each("size", [Fraction(1000), SIZE, Fraction(10**9, 7)])
+@for_each("case", CASES)
 def test_one_pass_is_the_event_loop(case, size, overlap):
     schedule, options = made(*case), SimulationOptions(overlap_alpha=overlap)
     assert passes(schedule)

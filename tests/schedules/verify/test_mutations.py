@@ -12,8 +12,6 @@ from schedules.verify import VerificationError, verify
 from tests.schedules.builders import in_clock, plans
 from tests.schedules.oracle import BEFORE, MISSING, OVERLAP, SECOND, TABLE, TWICE, judge
 
-PLANS = plans()
-BASES = [pytest.param(plan, clock, id=f"{name}-{clock}") for name, plan in PLANS.items() for clock in Clock]
 MUTATIONS = 2000
 TEXT = {
     BEFORE: "sent before",
@@ -25,11 +23,11 @@ TEXT = {
 }
 
 
-@pytest.mark.parametrize(("plan", "clock"), BASES)
-def test_the_bases_are_right_by_both(plan, clock):
-    schedule = in_clock(plan, clock)
-    assert judge(schedule) is None
-    verify(schedule)
+@pytest.mark.parametrize("clock", list(Clock))
+def test_the_bases_are_right_by_both(clock):
+    for name, plan in plans().items():
+        schedule = in_clock(plan, clock)
+        assert (judge(schedule), verdict(schedule)) == (None, None), name
 
 
 class Mutant:
@@ -163,7 +161,7 @@ def fine(schedule: Schedule) -> Schedule:
 def mutants(times: int = 1):
     """Schedules spoilt `times` times: once in one way after the other, then in any other ways."""
     rng = np.random.default_rng(2026)
-    bases = [fine(in_clock(plan, clock)) for plan in PLANS.values() for clock in Clock]
+    bases = [fine(in_clock(plan, clock)) for plan in plans().values() for clock in Clock]
     for number in range(MUTATIONS):
         kinds = [KINDS[number % len(KINDS)], *rng.choice(KINDS, times - 1)]
         mutant = Mutant(bases[rng.integers(len(bases))], rng)

@@ -24,9 +24,8 @@ from tests.schedules.builders import (
     star_network,
 )
 from tests.schedules.oracle import judge
+from tests.sweep import for_each
 from topologies import Topology
-
-PLANS = plans()
 
 
 def steps(topology, what, rows, *, chunks=None, routes=None, claims=None, **columns) -> Schedule:
@@ -104,7 +103,7 @@ class TestReplay:
 
     def test_an_empty_table(self, pair, swap):
         for clock in Clock:
-            empty = in_clock(PLANS["allgather on a ring"], clock)
+            empty = in_clock(plans()["allgather on a ring"], clock)
             columns = {name: getattr(empty, name) for name in ("chunk", "route", "order")}
             empty = empty.replace(**{name: c if c is None else c[:0] for name, c in columns.items()})
             assert said(empty) == ("chunk 0 of rank 0's shard is missing at rank 1 at the end", None)
@@ -307,7 +306,7 @@ class TestSwitches:
         verify(inside)
 
     def test_a_reduction_needs_a_switch_that_aggregates(self):
-        plan = PLANS["aggregation"]
+        plan = plans()["aggregation"]
         plan_rows = in_clock(plan, Clock.STEP)
         copying = star_network(4, multicast=[4])
         text = said(plan_rows.replace(topology=copying))[0]
@@ -364,7 +363,7 @@ class TestTable:
         text = "transfer 0 is at tick -1; the first tick is 0"
         assert said(timed(pair, swap, [(0, 0, -1)])) == (text, 0)
 
-    @pytest.mark.parametrize(
+    @for_each(
         ("item", "size", "denominator", "text"),
         [
             ([0, 2], [1, 1], 2, "chunk 1 is of item 2; items are 0..1"),
@@ -451,7 +450,7 @@ class TestClaims:
         assert said(ring.replace(claims=claims)) == (text, None)
 
     def test_steps_of_a_schedule_without_steps(self, ring):
-        schedule = in_clock(PLANS["allgather on a ring"], Clock.FLOW).replace(claims={"tl_steps": 4})
+        schedule = in_clock(plans()["allgather on a ring"], Clock.FLOW).replace(claims={"tl_steps": 4})
         assert said(schedule)[0] == "the schedule claims tl_steps = 4, which it does not have"
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
+from tests.sweep import for_each
 from topologies import InputError, diameter
 from topologies.families.algebraic import distance_regular, distance_regular_graphs, johnson
 
@@ -62,7 +63,7 @@ def test_the_graphs_of_degree_4_are_those_of_table_a2():
     assert [*distance_regular_graphs(4)] == [n for _, n, _ in rows()]
 
 
-@pytest.mark.parametrize(("title", "ranks", "steps"), rows())
+@for_each(("title", "ranks", "steps"), rows())
 def test_a_row_of_table_a2_has_its_size_degree_and_diameter(title, ranks, steps):
     # BFB needs as many steps as the diameter (dissertation, Theorem 3 and Definition 15): column T_L.
     topology = distance_regular(4, ranks)
@@ -70,7 +71,7 @@ def test_a_row_of_table_a2_has_its_size_degree_and_diameter(title, ranks, steps)
     assert len(graph(topology)) == ranks
 
 
-@pytest.mark.parametrize("ranks", [n for n in ARRAYS if n < 700])
+@for_each("ranks", [n for n in ARRAYS if n < 700])
 def test_a_graph_of_degree_4_has_its_published_intersection_array(ranks):
     assert array_by_counting(graph(distance_regular(4, ranks))) == ARRAYS[ranks]
 
@@ -84,7 +85,7 @@ def test_the_hexagon_of_728_nodes_has_girth_12_which_makes_its_array():
         assert [sum(d == i for d in level.values()) for i in range(7)] == [1, 4, 12, 36, 108, 324, 243]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("degree", "ranks"), [(d, n) for d in (3, 5, 6, 7, 8) for n in distance_regular_graphs(d) if n <= 130]
 )
 def test_graphs_of_other_degrees_are_distance_regular(degree, ranks):
@@ -94,7 +95,7 @@ def test_graphs_of_other_degrees_are_distance_regular(degree, ranks):
     assert nx.is_distance_regular(graph(topology))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("degree", "ranks", "known"),
     [
         (3, 10, nx.petersen_graph()),

@@ -6,6 +6,7 @@ import math
 import networkx as nx
 import pytest
 
+from tests.sweep import for_each
 from topologies import InputError, circulant, diameter, ring
 from topologies.families.circulants import circulant_diameter, least_circulant, least_diameter, least_offsets
 
@@ -15,7 +16,7 @@ def diameter_by_networkx(ranks, offsets):
     return nx.eccentricity(network, 0) if nx.is_connected(network) else math.inf
 
 
-@pytest.mark.parametrize("ranks", range(5, 41))
+@for_each("ranks", range(5, 41))
 def test_two_offsets_have_the_least_diameter_of_all_pairs(ranks):
     pairs = itertools.combinations(range(1, (ranks + 1) // 2), 2)
     least = min(diameter_by_networkx(ranks, pair) for pair in pairs)

@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 
+from tests.sweep import for_each
 from topologies import InputError, complete, diameter
 from topologies.families.expanders import random_regular, xpander
 
@@ -15,8 +16,8 @@ def assert_simple_regular(topology, ranks, degree):
     assert (topology.num_ranks, topology.degree, topology.num_links) == (ranks, degree, ranks * degree)
 
 
-@pytest.mark.parametrize(("degree", "ranks"), [(3, 4), (3, 10), (4, 5), (4, 64), (5, 8), (7, 30), (8, 9)])
-@pytest.mark.parametrize("seed", [0, 1])
+@for_each(("degree", "ranks"), [(3, 4), (3, 10), (4, 5), (4, 64), (5, 8), (7, 30), (8, 9)])
+@for_each("seed", [0, 1])
 def test_a_random_regular_network_is_simple_regular_and_connected(degree, ranks, seed):
     assert_simple_regular(random_regular(degree, ranks, seed), ranks, degree)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
+from tests.sweep import for_each
 from topologies import (
     InputError,
     circulant,
@@ -47,7 +48,7 @@ def isomorphic(one, other):
     return nx.is_isomorphic(*graphs)
 
 
-@pytest.mark.parametrize("row", rows("table_A1_pareto_d4"), ids=lambda row: row["topology"])
+@for_each("row", rows("table_A1_pareto_d4"))
 def test_a_row_of_table_a1_has_its_size_degree_and_diameter(row):
     built = parse_topology(row["topology"])
     assert (built.num_ranks, built.degree) == (int(row["n"]), int(row["d"]))
@@ -74,7 +75,7 @@ K_3, K_44, C16 = Base("complete", (3,)), Base("complete_bipartite", (4,)), Base(
 UNI4, UNI8 = Base("uniring", (1, 4)), Base("uniring", (1, 8))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "expression"),
     [
         ("K_3", K_3),
@@ -129,7 +130,7 @@ def test_a_text_is_read_as_its_tree_and_the_tree_writes_itself(text, expression)
     assert parse_notation(str(expression)) == expression
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "built"),
     [
         ("K_5", complete(5)),
@@ -261,7 +262,7 @@ def random_expression(rng, depth):
     return kind(random_expression(rng, depth - 1), rng.choice([1, 2, 13]))
 
 
-@pytest.mark.parametrize("seed", range(30))
+@for_each("seed", range(30))
 def test_any_tree_is_read_back_from_its_text(seed):
     expression = random_expression(random.Random(seed), 3)
     assert parse_notation(str(expression)) == expression

@@ -5,13 +5,14 @@ import itertools
 import numpy as np
 import pytest
 
+from tests.sweep import for_each
 from topologies import InputError
 from topologies.families.finite_fields import finite_field, prime_power
 
 ORDERS = [2, 3, 4, 5, 7, 8, 9, 16, 25, 27]
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@for_each("order", ORDERS)
 def test_the_axioms_of_a_field_hold(order):
     field = finite_field(order)
     plus, times, every = field.plus, field.times, np.arange(order)
@@ -36,7 +37,7 @@ def test_a_prime_field_is_the_integers_modulo_it(order):
         assert field.minus(np.array(a), np.array(b)) == (a - b) % order
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@for_each("order", ORDERS)
 def test_the_powers_of_a_primitive_element_are_all_elements_but_zero(order):
     field = finite_field(order)
     assert sorted(field.powers.tolist()) == list(range(1, order))

@@ -8,6 +8,7 @@ from fractions import Fraction
 import networkx as nx
 import pytest
 
+from tests.sweep import for_each
 from topologies import (
     DEFAULT_ALPHA,
     DEFAULT_BANDWIDTH,
@@ -126,7 +127,7 @@ def test_a_kautz_network_is_the_line_graph_of_a_complete_one():
     assert nx.is_isomorphic(nx.DiGraph(kautz), nx.line_graph(nx.complete_graph(3, nx.DiGraph)))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("topology", "degree"),
     [
         (ring(2), 1),
@@ -144,13 +145,12 @@ def test_a_kautz_network_is_the_line_graph_of_a_complete_one():
         (circulant(16, 3, 4), 4),
         (mesh(3, 3), None),
     ],
-    ids=lambda value: getattr(value, "name", value),
 )
 def test_degrees_are_those_of_table_a3(topology, degree):
     assert topology.degree == degree
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("topology", "hops"),
     [
         (ring(9), 4),  # floor(n/2)
@@ -167,7 +167,6 @@ def test_degrees_are_those_of_table_a3(topology, degree):
         (gen_kautz(4, 64), 3),  # Table A.1, diameter column
         (gen_kautz(4, 1024), 5),
     ],
-    ids=lambda value: getattr(value, "name", value),
 )
 def test_diameters_are_those_of_the_closed_forms(topology, hops):
     assert diameter(topology) == hops

@@ -9,6 +9,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from tests.sweep import for_each
 from topologies import (
     InputError,
     Link,
@@ -124,8 +125,8 @@ def test_parallel_links_are_nodes_of_their_own_with_numbered_labels():
     assert (again.num_ranks, again.degree, len(set(again.labels))) == (12, 2, 12)
 
 
-@pytest.mark.parametrize("base", SMALL, ids=lambda base: base.name)
-@pytest.mark.parametrize("factor", [1, 2, 3])
+@for_each("base", SMALL)
+@for_each("factor", [1, 2, 3])
 def test_a_degree_expansion_links_every_copy_to_every_copy(base, factor):
     expected = Counter(
         (int(u) * factor + i, int(v) * factor + j)

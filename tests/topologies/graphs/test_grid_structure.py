@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
+from tests.sweep import for_each
 from topologies.graphs.grid_structure import Grid, Line, grid_of
 from topologies.text import parse_topology
 
 R, P, C, S = Line.RING, Line.PATH, Line.COMPLETE, Line.SWITCH
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "shape", "lines"),
     [
         ("ring:8", (8,), (R,)),

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.sweep import for_each
 from topologies import NoSchedule, parse_topology
 from topologies.graphs.isomorphism import is_reverse_symmetric, isomorphism, link_bijection
 from topologies.topology import Link, Topology
@@ -116,7 +117,7 @@ TABLE_A3 = [
 the Kautz networks, which are."""
 
 
-@pytest.mark.parametrize(("text", "expected"), TABLE_A3)
+@for_each(("text", "expected"), TABLE_A3)
 def test_table_a3_says_which_networks_are_reverse_symmetric(text, expected):
     assert is_reverse_symmetric(parse_topology(text)) == expected
 

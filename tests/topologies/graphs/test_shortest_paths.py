@@ -9,6 +9,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from tests.sweep import for_each
 from topologies import (
     InputError,
     Link,
@@ -68,7 +69,7 @@ NETWORKS = [
 ]
 
 
-@pytest.mark.parametrize("topology", NETWORKS, ids=lambda t: t.name)
+@for_each("topology", NETWORKS)
 def test_hops_are_networkxs(topology):
     expected = dict(nx.all_pairs_shortest_path_length(graph(topology)))
     hops = hop_distances(topology)
@@ -77,7 +78,7 @@ def test_hops_are_networkxs(topology):
     assert hops.tolist() == [[expected[a][b] for b in nodes] for a in nodes]
 
 
-@pytest.mark.parametrize("topology", NETWORKS, ids=lambda t: t.name)
+@for_each("topology", NETWORKS)
 def test_alpha_distances_are_networkxs_exactly(topology):
     expected = dict(nx.all_pairs_dijkstra_path_length(graph(topology), weight="alpha"))
     nodes = range(topology.num_nodes)

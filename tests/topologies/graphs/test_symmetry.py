@@ -7,6 +7,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from tests.sweep import for_each
 from topologies import (
     Link,
     Topology,
@@ -110,7 +111,7 @@ SMALL = [
 ]
 
 
-@pytest.mark.parametrize("topology", SMALL, ids=lambda t: t.name)
+@for_each("topology", SMALL)
 @pytest.mark.parametrize("find", [automorphisms, searched], ids=["all", "search"])
 def test_orbits_are_those_of_all_permutations_tried(topology, find):
     group = find(topology)
@@ -151,7 +152,7 @@ def test_orbits_are_networkxs_on_random_trees_with_symmetries(seed):
             assert (found[i] == found[j]) == (orbit[v] == orbit[w])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("topology", "orbits", "link_orbits"),
     [
         (undirected("Petersen", nx.petersen_graph()), 1, 1),  # arc transitive
@@ -171,7 +172,6 @@ def test_orbits_are_networkxs_on_random_trees_with_symmetries(seed):
         (complete(40), 1, 1),
         (mesh(3, 3), 3, 4),  # corner, side, centre; corner-side and side-centre, each way
     ],
-    ids=lambda value: getattr(value, "name", str(value)),
 )
 def test_famous_graphs(topology, orbits, link_orbits):
     for group in (automorphisms(topology), searched(topology)):
