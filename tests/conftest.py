@@ -1,7 +1,9 @@
 """Settings that all tests share."""
 
+import itertools
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Kernels compile at their first call, which says nothing about an example's own speed. Where a change is
@@ -13,3 +15,10 @@ settings.register_profile(
     derandomize=bool(os.environ.get("CI")),
 )
 settings.load_profile("tutti")
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Time goes on by a fiftieth of a second at each look, so that limits allow as much on any machine."""
+    looks = itertools.count()
+    monkeypatch.setattr("time.monotonic", lambda: next(looks) / 50)

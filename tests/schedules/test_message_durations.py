@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from schedules import Chunks, Clock, Routes, Schedule, collective
-from schedules.message_durations import link_ticks, messages, transfer_ticks
+from schedules.message_durations import (
+    REACH,
+    FarApartError,
+    check_reach,
+    link_ticks,
+    messages,
+    transfer_ticks,
+)
 from topologies import InputError, Link, Topology
 
 # 0 -> 1 -> 2 -> 0: α of 1, 2 and 0 s at 3, 2 and 6 B/s.
@@ -101,3 +108,9 @@ def test_messages_over_single_links_hold_them_as_the_time_clock_says():
     for link, kind in enumerate(found.kind):
         for ticks, exact in zip(found.table[kind].tolist(), seconds[link], strict=True):
             assert 0 <= ticks * found.tick - exact < found.tick
+
+
+def test_a_clock_reaches_so_far():
+    check_reach(REACH / 2, Fraction(1, 3))
+    with pytest.raises(FarApartError):
+        check_reach(1.0, REACH)

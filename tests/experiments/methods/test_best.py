@@ -56,7 +56,7 @@ def test_sizes_switch_over():
 
 
 @pytest.mark.parametrize("text", ["ring:8", "torus:4x4", "hypercube:3", "complete:8"])
-def test_allgather_of_a_kilobyte_is_within_a_tenth_of_its_bound(text):
+def test_allgather_of_a_kilobyte_is_within_a_tenth_of_its_bound(text, clock):
     task = problem(text, "allgather", 2**10)
     bound = best_bound(task.topology, task.collective, task.size)
     assert best_slices(best(task, time_limit="3s"), task.size)[1] <= 1.1 * float(bound.time(task.size))
@@ -189,3 +189,22 @@ def test_a_method_whose_trees_would_be_too_many_is_passed_over():
     found = METHODS["best"].synthesize(problem, options, np.random.default_rng(0))
     assert found.stats["algorithm"] in ("direct", "forestcoll trees=1")
     assert [one.method for one in found.stats["tried"] if "trees" in one.why] == ["forestcoll", "blink"]
+
+
+def test_a_fault_in_one_method_does_not_end_the_portfolio():
+    def falls(problem, options, rng):
+        raise OverflowError("too large to convert")
+
+    broken = METHODS["bfb"]
+    broken = type(broken)(
+        name="ring",
+        kind="heuristic",
+        synthesize=falls,
+        options=broken.options,
+        summary="falls",
+    )
+    method = portfolio({"ring": broken, "direct": METHODS["direct"]})
+    task = Problem(parse_topology("ring:4"), collective("allgather", 4), Fraction(1000))
+    found = method.synthesize(task, method.options(gap=0), np.random.default_rng(0))
+    assert found.stats["algorithm"] == "direct"
+    assert found.stats["tried"][0].why == "a fault: OverflowError: too large to convert"

@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from experiments.registry import METHODS
 from heuristics.classic.halving_doubling import RHD
 from schedules import Problem, collective
 from schedules.cost import congestion, step_cost
@@ -81,3 +82,10 @@ def test_other_numbers_of_ranks_are_not_supported():
 def test_groups_are_not_supported():
     with pytest.raises(Unsupported, match="rhd needs one group of all ranks; this allgather has 2"):
         rhd("ring:4", groups=[[0, 1], [2, 3]])
+
+
+def test_recursive_doubling_needs_powers_of_two_and_an_allreduce(made):
+    with pytest.raises(Unsupported, match="recursive_doubling needs a power of two ranks; ring:6 has 6"):
+        made(METHODS["recursive_doubling"], "ring:6", "allreduce")
+    with pytest.raises(Unsupported, match="recursive_doubling does allreduce; not allgather"):
+        made(METHODS["recursive_doubling"], "ring:4")

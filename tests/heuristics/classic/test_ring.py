@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from experiments.registry import METHODS
 from heuristics.classic.ring import RING
 from schedules import Problem, collective
 from schedules.cost import step_cost
@@ -80,3 +81,17 @@ def test_other_collectives_are_not_supported():
     expected = "ring does allgather, reduce-scatter, allreduce; not broadcast"
     with pytest.raises(Unsupported, match=expected):
         ring("ring:4", "broadcast")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("torus:4x4", "needs a circulant network, links i to i ± a for all i; torus:4x4 is none"),
+        ("circulant:12,1,3", "offset 3 makes 3 of 12 ranks"),
+        ("uniring:5", "needs a circulant network"),
+        ("dgx_a100:1", "needs a circulant network"),
+    ],
+)
+def test_shifted_ring_need_offsets_that_make_one_ring(made, text, message):
+    with pytest.raises(Unsupported, match=message):
+        made(METHODS["shifted_ring"], text)

@@ -228,7 +228,7 @@ def test_each_half_of_an_allreduce_is_the_best_of_its_tries():
     assert int(schedule.order[-1]) + 1 == 12
 
 
-def test_a_time_limit_adds_tries_and_says_how_many():
+def test_a_time_limit_adds_tries_and_says_how_many(clock):
     few = tacos("mesh:4x4", chunks=3, tries=2)
     assert few.stats["tries"] == 2
     more = tacos("mesh:4x4", chunks=3, tries=2, time_limit=0.2)

@@ -128,7 +128,7 @@ def test_other_collectives_do_not_change():
     assert np.array_equal(one.route, tacos("mesh:3x3", kind="allgather").route)
 
 
-def test_tries_and_a_time_limit():
+def test_tries_and_a_time_limit(clock):
     one = tacos("mesh:3x3", chunks=2, allreduce="overlapped")
     best = tacos("mesh:3x3", chunks=2, allreduce="overlapped", tries=4)
     assert best.stats["tries"] == 4

@@ -4,13 +4,20 @@ import csv
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from models.all_to_all import Demand, Interval, lower_bound, upper_bound
-from models.all_to_all.bound import bound_of
-from models.all_to_all.optimum import best_lengths, saturated_links, solve_by_model
+from models.all_to_all.bound import bound_of, mcf_bound
+from models.all_to_all.method import METHOD as MCF
+from models.all_to_all.optimum import best_lengths, capped, saturated_links, solve_by_model
+from models.all_to_all.orbits import solve_by_orbits
 from models.solvers import Feature, installed_solvers
-from schedules import collective
+from schedules import Problem, collective
+from schedules.cost import congestion
+from schedules.verify import verify
+from tests.models.far_apart import NETWORKS as FAR_APART
+from tests.models.far_apart import far_apart
 from tests.models.flows import pairwise_time, random_demand, random_network, slow_bound
 from tests.sweep import for_each
 from topologies import Link, Topology, parse_topology
@@ -147,3 +154,30 @@ def test_saturated_links_are_full_and_have_a_length():
     times = optimum.flow.loads / topology.bandwidth.floats
     assert times[links].min() == pytest.approx(times.max(), rel=1e-4)
     assert (optimum.lengths[links] > 0).all()
+
+
+@for_each("digits", [9, 12, 15])
+@for_each("text", FAR_APART)
+def test_an_all_to_all_is_within_its_interval_however_far_apart_bandwidths_are(text, digits):
+    topology = far_apart(text, digits)
+    problem = Problem(topology, collective("all-to-all", topology.num_ranks))
+    schedule = MCF.synthesize(problem, MCF.options(), np.random.default_rng(0))
+    verify(schedule)
+    assert congestion(schedule) == schedule.stats["upper"] <= schedule.stats["lower"] * Fraction(10001, 10000)
+    bound = mcf_bound(topology, problem.collective)
+    assert schedule.stats["upper"] <= bound.value * Fraction(10001, 10000)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_capped_demands_have_the_same_optimum(seed):
+    """As they are, they are solved by column generation, whose interval is 0 wide here."""
+    demand = Demand.uniform(far_apart("mesh:2x3", 5, seed))
+    near = capped(demand)
+    assert near.topology.bandwidth.numerators.max() < demand.topology.bandwidth.numerators.max()
+    as_is, cut_off = solve_by_orbits(demand).interval, solve_by_model(near).interval
+    assert as_is.upper == cut_off.lower == cut_off.upper == as_is.lower
+
+
+def test_bandwidths_that_are_alike_are_left_as_they_are():
+    demand = Demand.uniform(parse_topology("mesh:3x3?bandwidth=1GB/s,250GB/s"))
+    assert capped(demand) is demand

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 from scipy.optimize import linprog
@@ -98,3 +98,19 @@ def rate_by_all_trees(topology):
     limits = [float(b) for b in topology.bandwidth]
     found = linprog(gain, loads, limits, balance, np.zeros(topology.num_ranks), method="highs-ds")
     return -found.fun
+
+
+def random_symmetric(seed):
+    """Up to 8 ranks, pairs joined both ways, some by two links; bandwidths in 1..20 B/s."""
+    rng = np.random.default_rng(seed)
+    ranks = int(rng.integers(2, 9))
+    order = rng.permutation(ranks)
+    pairs = [
+        *pairwise(order),
+        *rng.integers(0, ranks, (int(rng.integers(0, 3 * ranks)), 2)),
+    ]
+    links = []
+    for a, b in pairs:
+        width = Fraction(int(rng.integers(1, 21)))
+        links += [Link(int(a), int(b), width), Link(int(b), int(a), width)] if a != b else []
+    return Topology.from_links(f"random {seed}", ranks, links)

@@ -5,8 +5,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from experiments.registry import METHODS
 from models.allreduce import ALLREDUCE_LP as METHOD
 from models.allreduce import AllreduceLpOptions, allreduce_optimum, certificate, optimum
+from models.bounds import best_bound
 from models.solvers import HighsOptions, registry
 from models.solvers.backend import Backend
 from models.solvers.features import Feature
@@ -14,10 +16,12 @@ from schedules import Problem, Schedule, collective
 from schedules.cost import congestion
 from schedules.simulation.simulate import simulate
 from schedules.verify import verify
+from tests.models.far_apart import far_apart
 from tests.sweep import for_each
 from tests.topologies.eulerian import random_eulerian
-from topologies import InputError, Topology, Unsupported
+from topologies import InputError, Unsupported
 from topologies.text import parse_topology
+from topologies.topology import Link, Topology
 
 GB = 10**9
 
@@ -144,3 +148,42 @@ def test_a_solver_that_is_not_installed_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(registry.BACKENDS, "ghost", ghost)
     with pytest.raises(InputError, match=r"^solver ghost is not installed; get it with: pip install ghost$"):
         make(parse_topology("ring:4"), solver="ghost")
+
+
+def test_schedules_over_links_far_apart_are_legal_and_as_fast_as_is_proven():
+    topology = far_apart("mesh:2x3", 12)
+    problem = Problem(topology, collective("allreduce", 6))
+    schedule = METHOD.synthesize(problem, METHOD.options(), np.random.default_rng(0))
+    verify(schedule)
+    assert congestion(schedule) == allreduce_optimum(topology).lower
+
+
+def two_speeds(*speeds):
+    """Return a ring of four, links both ways, of these bandwidths in turn."""
+    ends = [(0, 1), (1, 2), (2, 3), (3, 0)]
+    rates = [Fraction(speeds[i % len(speeds)]) for i in range(4)]
+    links = [Link(a, b, rate, Fraction(0)) for (a, b), rate in zip(ends, rates, strict=True)]
+    links += [Link(b, a, rate, Fraction(0)) for (a, b), rate in zip(ends, rates, strict=True)]
+    return Topology.from_links("ring of two speeds", 4, links)
+
+
+CASES = [
+    (parse_topology("mesh:2x3?alpha=0us,1000s"), 1),
+    (parse_topology("mesh:2x3?alpha=0us,1000000s"), 1000),
+    (parse_topology("mesh:2x3?alpha=0.001us,1000s"), 1),
+    (two_speeds(1, 10**12), 1),
+    (two_speeds(1, 10**12), 10**9),
+    (two_speeds(10**3, 10**15), 10**6),
+]
+
+
+@pytest.mark.parametrize("name", ["allreduce_trees", "allreduce_lp"])
+@for_each(("topology", "size"), CASES)
+def test_what_one_clock_can_not_count_is_a_flow_or_right(name, topology, size):
+    method, what = METHODS[name], collective("allreduce", topology.num_ranks)
+    made = method.synthesize(
+        Problem(topology, what, Fraction(size)), method.options(), np.random.default_rng(0)
+    )
+    verify(made)
+    bound = best_bound(topology, what, Fraction(size))
+    assert simulate(made, Fraction(size)).time >= float(bound.time(Fraction(size))) * (1 - 1e-9)

@@ -1,106 +1,20 @@
-"""Allreduce over spanning trees: the partition bound met on symmetric networks, and what it does
-elsewhere."""
+"""Packings of spanning trees: exact loads, spanning, heights, early work for every link of a mesh."""
 
 from fractions import Fraction
-from functools import cache
-from itertools import pairwise
 
 import networkx as nx
 import numpy as np
 import pytest
 
-from experiments.runner.options import build_options
-from models.allreduce import ALLREDUCE_TREES as METHOD
-from models.allreduce import AllreduceTreesOptions, pack, tree_network
+from models.allreduce import pack, tree_network
 from models.allreduce import spanning_trees as packing_module
-from models.allreduce.products import factors, rooted_at
-from models.allreduce.spanning_trees import centred, greedy_trees, load_ratio
-from models.bounds import lower_bounds
-from schedules import collective
-from schedules.cost import congestion
-from schedules.method import Problem
-from schedules.verify import verify
+from models.allreduce.products import rooted_at
+from models.allreduce.spanning_trees import centred, greedy_trees, load_ratio, spine_packing
+from tests.models.allreduce.oracles import random_symmetric
 from tests.sweep import for_each
-from topologies import InputError, Link, Topology
-from topologies.errors import NoSchedule, Unsupported
 from topologies.graphs.strength import strength, undirected
 from topologies.text import parse_topology
-from topologies.trees.forest import Forest, heights, mean_height
-
-GBPS = 50 * 10**9
-
-
-@cache
-def partitions(nodes):
-    rows = [[0]]
-    for _ in range(nodes - 1):
-        rows = [[*row, part] for row in rows for part in range(max(row) + 2)]
-    return np.array(rows)[1:]
-
-
-def random_symmetric(seed):
-    """Up to 8 ranks, pairs joined both ways, some by two links; bandwidths in 1..20 B/s."""
-    rng = np.random.default_rng(seed)
-    ranks = int(rng.integers(2, 9))
-    order = rng.permutation(ranks)
-    pairs = [
-        *pairwise(order),
-        *rng.integers(0, ranks, (int(rng.integers(0, 3 * ranks)), 2)),
-    ]
-    links = []
-    for a, b in pairs:
-        width = Fraction(int(rng.integers(1, 21)))
-        links += [Link(int(a), int(b), width), Link(int(b), int(a), width)] if a != b else []
-    return Topology.from_links(f"random {seed}", ranks, links)
-
-
-def worst_of_all(topology):
-    """max over partitions of 2 (parts - 1) / (bandwidth between parts)."""
-    parts = partitions(topology.num_ranks)
-    width = topology.bandwidth.numerators
-    between = (parts[:, topology.source] != parts[:, topology.target]) @ width
-    unit = topology.bandwidth.denominator
-    return max(Fraction(2 * int(p) * unit, int(c)) for p, c in zip(parts.max(axis=1), between, strict=True))
-
-
-def allreduce(topology, what=None, **options):
-    problem = Problem(topology, what or collective("allreduce", topology.num_ranks))
-    chosen = AllreduceTreesOptions(**options)
-    METHOD.supports(problem, chosen)
-    return METHOD.synthesize(problem, chosen, np.random.default_rng(0))
-
-
-def partition_bound(topology):
-    bounds = lower_bounds(topology, collective("allreduce", topology.num_ranks))
-    return next(bound.value for bound in bounds if bound.kind == "partition")
-
-
-def test_the_congestion_is_the_largest_partition_bound_of_all():
-    """300 random networks of up to 8 ranks, every partition enumerated."""
-    for seed in range(300):
-        topology = random_symmetric(seed)
-        schedule = allreduce(topology)
-        verify(schedule)
-        assert congestion(schedule) == worst_of_all(topology), seed
-
-
-@for_each("products", [True, False])
-@for_each("n", range(2, 9))
-def test_a_mesh_takes_n_plus_1_over_2n(n, products):
-    schedule = allreduce(parse_topology(f"mesh:{n}x{n}"), products=products)
-    verify(schedule)
-    assert congestion(schedule) * GBPS == Fraction(n + 1, 2 * n)
-
-
-@for_each("text", ["mesh:2x2x2", "mesh:3x3x3", "mesh:4x4x4", "mesh:2x3x4", "torus:4x5"])
-@for_each("products", [True, False])
-def test_grids_meet_their_bound(text, products):
-    topology = parse_topology(text)
-    schedule = allreduce(topology, products=products)
-    verify(schedule)
-    assert congestion(schedule) == partition_bound(topology)
-    edges = topology.num_links // 2
-    assert congestion(schedule) * GBPS == Fraction(topology.num_ranks - 1, edges)
+from topologies.trees.forest import Forest, heights
 
 
 @pytest.mark.parametrize(
@@ -112,13 +26,6 @@ def test_larger_ones_are_exact_too(text, products):
     found = pack(network.graph, products=products)
     assert found.ratio == Fraction(network.graph.num_nodes - 1, len(network.graph.capacity))
     check_spanning(network.graph, found.forest)
-
-
-def test_ten_thousand_ranks_are_exact_as_a_product():
-    network = tree_network(parse_topology("mesh:100x100"))
-    found = pack(network.graph)
-    assert found.ratio == Fraction(101, 200)
-    assert (len(found.forest), heights(found.forest).max()) == (200, 149)
 
 
 def check_spanning(graph, forest):
@@ -182,131 +89,80 @@ def test_trees_are_rooted_at_a_centre():
         assert rooted_at(found.parent[0], 0).tolist() == parent.tolist()
 
 
-def test_a_product_is_taken_apart_only_where_it_is_one():
-    even = tree_network(parse_topology("mesh:3x4?bandwidth=50GB/s,25GB/s")).graph
-    one, other = factors(even)
-    assert (one.num_nodes, one.capacity.tolist()) == (3, [2, 2])
-    assert (other.num_nodes, other.capacity.tolist()) == (4, [1, 1, 1])
-    uneven = even._replace(capacity=even.capacity + (np.arange(len(even.capacity)) == 0))
-    assert factors(uneven) is None
-    assert factors(tree_network(parse_topology("ring:6")).graph) is None
-    assert factors(tree_network(parse_topology("mesh:3x4?drop_links=0-1")).graph) is None
-
-
-def test_a_product_whose_factors_do_worse_is_packed_as_a_whole():
-    """A fast path times a slow one: the weakest partition is into copies of the fast path."""
-    topology = parse_topology("mesh:3x3?bandwidth=500GB/s,10GB/s")
-    schedule = allreduce(topology)
-    assert congestion(schedule) == partition_bound(topology)
-
-
-def test_trees_of_a_product_are_lower():
-    graph = tree_network(parse_topology("mesh:10x10")).graph
-    made, packed = pack(graph), pack(graph, products=False)
-    assert made.ratio == packed.ratio == Fraction(11, 20)
-    assert mean_height(made.forest) == 12  # a comb has 5 hops along its spine and 5 to 9 along its teeth
-    assert mean_height(made.forest) < mean_height(packed.forest)
-
-
-def test_uneven_and_empty_shards_are_reduced_and_broadcast_too():
-    mesh = parse_topology("mesh:3x3")
-    what = collective("allreduce", 9, shards=[1, 0, 2, 3, 0, 0, 7, 1, 1])
-    schedule = allreduce(mesh, what)
-    verify(schedule)
-    assert congestion(schedule) * GBPS == Fraction(2, 3)
-
-
-def test_parallel_links_share_the_load():
-    schedule = allreduce(parse_topology("ring:5?links=3"))
-    verify(schedule)
-    assert congestion(schedule) * GBPS == Fraction(4, 15)
-    greedy = allreduce(parse_topology("ring:5?links=3"), epsilon=Fraction(1, 10))
-    verify(greedy)
-    assert congestion(greedy) * GBPS <= Fraction(4, 15) * Fraction(11, 10)
-
-
-def test_of_unequal_directions_the_less_is_used():
-    ends = [(0, 1, 3), (1, 0, 2), (1, 2, 2), (2, 1, 2), (2, 0, 5)]
-    topology = Topology.from_links("uneven", 3, [Link(a, b, Fraction(c)) for a, b, c in ends])
-    schedule = allreduce(topology)
-    verify(schedule)
-    assert congestion(schedule) == Fraction(1, 2)
-    assert "congestion" not in schedule.claims
-
-
-@pytest.mark.parametrize("text", ["dgx_a100:2", "mi250:2", "switch2d:4x2"])
-def test_switches_are_removed_and_the_schedule_is_no_better_than_any_bound(text):
-    topology = parse_topology(text)
-    schedule = allreduce(topology)
-    verify(schedule)
-    bounds = lower_bounds(topology, collective("allreduce", topology.num_ranks))
-    assert all(congestion(schedule) >= bound.value for bound in bounds)
-
-
-def test_what_it_does_not_do_is_said_in_a_line():
-    mesh, one_way = parse_topology("mesh:2x2"), parse_topology("ring:4?drop_links=0>1")
-    with pytest.raises(Unsupported, match="allreduce_trees does allreduce; not allgather"):
-        allreduce(mesh, collective("allgather", 4))
-    with pytest.raises(
-        Unsupported, match="allreduce_trees needs one group of all ranks; this allreduce has 2"
-    ):
-        allreduce(mesh, collective("allreduce", 4, groups=[[0, 1], [2, 3]]))
-    verify(allreduce(one_way))  # a path is left
-    cycle = Topology.from_links("cycle", 3, [Link(0, 1), Link(1, 2), Link(2, 0)])
-    with pytest.raises(
-        Unsupported, match="allreduce_trees needs links both ways that join all ranks; those of cycle"
-    ):
-        allreduce(cycle)
-
-
-@pytest.mark.parametrize("epsilon", [-1, 1, "3/2"])
-def test_an_epsilon_out_of_range_is_refused(epsilon):
-    message = f"allreduce_trees option epsilon is {epsilon}; it must be at least 0 and below 1"
-    with pytest.raises(InputError, match=message):
-        build_options(METHOD, {"epsilon": epsilon})
-
-
-def test_an_epsilon_that_greedy_trees_never_reach_is_refused():
-    message = r"option epsilon is 1e-30; it must be 0 \(exact\) or at least 1e-06"
-    with pytest.raises(InputError, match=message):
-        build_options(METHOD, {"epsilon": Fraction(1, 10**30)})
-
-
-def test_an_epsilon_too_small_for_greedy_trees_is_said_in_a_line(monkeypatch):
-    monkeypatch.setattr("models.allreduce.spanning_trees.MOST_ENTRIES", 500)
-    with pytest.raises(
-        NoSchedule, match="allreduce_trees: 20 trees on 25 ranks do not come within 1/1000000"
-    ):
-        allreduce(parse_topology("mesh:5x5"), epsilon=Fraction(1, 10**6), products=False)
-
-
 def test_the_graph_of_the_smallest_network():
     pair = undirected(2, [0], [1], [3])
     found = pack(pair)
     assert (found.ratio, found.gap, found.forest.weight.tolist()) == (Fraction(1, 3), 0, [3])
 
 
-def test_three_ranks_with_one_wide_link_gain_a_third():
-    """docs/allreduce.md: half of M by 0-1-2 and half by 0-2-1; rank 0 sends and receives M over two links."""
-    ends = [(0, 1, 1), (0, 2, 1), (1, 2, 2)]
-    links = [Link(a, b, Fraction(width)) for x, y, width in ends for a, b in ((x, y), (y, x))]
-    topology = Topology.from_links("triangle", 3, links)
-    schedule = allreduce(topology)
-    verify(schedule)
-    assert congestion(schedule) == Fraction(1, 2)
-    gather = max(bound.value for bound in lower_bounds(topology, collective("allgather", 3)))
-    assert 2 * gather == Fraction(2, 3)
+MESHES = ["2x2", "2x3", "3x3", "3x4", "2x7", "4x10", "5x5", "7x4", "8x8", "9x13", "10x10"]
 
 
-@pytest.mark.parametrize("ranks", [3, 4, 7])
-def test_on_a_path_one_half_after_the_other_takes_2_times_n_minus_1_over_n_as_long(ranks):
-    topology = parse_topology(f"mesh:{ranks}")
-    assert congestion(allreduce(topology)) * GBPS == 1
-    gather = max(bound.value for bound in lower_bounds(topology, collective("allgather", ranks)))
-    assert 2 * gather * GBPS == Fraction(2 * (ranks - 1), ranks)
+def loads_of(graph, forest):
+    """The load of every edge as a Fraction, each tree moving its share of 1, and every tree spanning."""
+    edges = {(int(a), int(b)): Fraction(0) for a, b in graph.ends.T}
+    total = int(forest.weight.sum())
+    for weight, parent in zip(forest.weight, forest.parent, strict=True):
+        used = [tuple(sorted((v, int(p)))) for v, p in enumerate(parent) if p >= 0]
+        assert nx.is_tree(nx.Graph(used))
+        assert len(used) == graph.num_nodes - 1
+        for edge in used:
+            edges[edge] += Fraction(int(weight), total)
+    return edges
 
 
-def test_a_table_that_would_be_too_large_is_refused_in_a_line(monkeypatch):
-    monkeypatch.setattr("schedules.intervals.MOST_TRANSFERS", 100)
-    with pytest.raises(NoSchedule, match="allreduce on mesh:3x3: 144 transfers; a table has at most 100"):
-        allreduce(parse_topology("mesh:3x3"), products=False)
+@for_each("sizes", MESHES)
+def test_every_edge_of_a_mesh_has_the_same_load(sizes):
+    """(n - 1) / edges: no partition, and no packing, allows less."""
+    graph = tree_network(parse_topology(f"mesh:{sizes}")).graph
+    even = Fraction(graph.num_nodes - 1, len(graph.capacity))
+    found = spine_packing(graph)
+    assert set(loads_of(graph, found.forest).values()) == {even}
+    assert found.ratio == found.bound == even
+
+
+def test_dimensions_of_other_bandwidths_are_loaded_in_proportion():
+    graph = tree_network(parse_topology("mesh:4x6?bandwidth=50GB/s,25GB/s")).graph
+    found = spine_packing(graph)
+    loads = loads_of(graph, found.forest)
+    ratios = {load / int(c) for load, c in zip(loads.values(), graph.capacity, strict=True)}
+    assert ratios == {Fraction(23, int(graph.capacity.sum()))}
+
+
+@pytest.mark.parametrize("text", ["torus:4x4", "mesh:3x3x3", "ring:6", "mesh:3x3?bandwidth=500GB/s,10GB/s"])
+def test_what_is_no_mesh_of_two_even_paths_has_none(text):
+    assert spine_packing(tree_network(parse_topology(text)).graph) is None
+
+
+def early(graph, forest):
+    """For each directed edge (u, v): the share of trees in which u is a leaf below v."""
+    share = dict.fromkeys([*map(tuple, graph.ends.T.tolist()), *map(tuple, graph.ends[::-1].T.tolist())], 0)
+    total = int(forest.weight.sum())
+    for weight, parent in zip(forest.weight, forest.parent, strict=True):
+        inner = set(parent.tolist())
+        for node, above in enumerate(parent.tolist()):
+            if above >= 0 and node not in inner:
+                share[node, above] += Fraction(int(weight), total)
+    return share
+
+
+@pytest.mark.parametrize("sizes", ["3x3", "5x5", "4x6", "8x8", "10x10"])
+def test_every_link_has_leaves_data_to_send_at_once(sizes):
+    """A corner's links in have as much as there can be: of its two edges one or both are in a tree."""
+    topology = parse_topology(f"mesh:{sizes}")
+    graph = tree_network(topology).graph
+    found = spine_packing(graph)
+    share = early(graph, found.forest)
+    assert min(share.values()) > 0
+    columns = int(sizes.split("x")[1])
+    both = 2 * found.ratio - 1
+    assert share[1, 0] + share[columns, 0] <= both
+    if sizes == "10x10":
+        assert share[1, 0] == share[columns, 0] == both / 2 == Fraction(1, 20)
+        assert min(share.values()) >= Fraction(1, 40)
+
+
+def test_combs_leave_links_without_leaves():
+    """What the trees with two spines are for."""
+    graph = tree_network(parse_topology("mesh:10x10")).graph
+    assert min(early(graph, pack(graph).forest).values()) == 0

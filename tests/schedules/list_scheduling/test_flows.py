@@ -1,7 +1,6 @@
 """List schedules: the kernel against a plain twin, who waits for whom by brute force, legality, mirroring."""
 
 import heapq
-import itertools
 from fractions import Fraction
 from itertools import pairwise
 
@@ -276,13 +275,6 @@ def test_what_no_method_makes_is_unsupported():
     method = METHODS["listed"]
     with pytest.raises(Unsupported, match="listed: forestcoll does"):
         method.supports(problem, method.options())
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    """Time goes on by a fiftieth of a second at each look, so that limits allow as much on any machine."""
-    looks = itertools.count()
-    monkeypatch.setattr("time.monotonic", lambda: next(looks) / 50)
 
 
 def test_trees_in_epochs_bring_a_network_nearer_to_its_bound_than_lists_do(clock):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.sweep import for_each
+from tests.topologies.networks import random_pairs
 from topologies import (
     InputError,
     Link,
@@ -33,18 +34,13 @@ from topologies import (
 from topologies.graphs.shortest_paths import UNREACHABLE
 
 
-def random_network(seed, nodes=12, links=30, switches=3):
+def random_network(seed, nodes=12, extra=30, switches=3):
     """A random strongly connected multigraph with uneven α."""
     rng = np.random.default_rng(seed)
-    cycle = [(i, (i + 1) % nodes) for i in range(nodes)]
-    extra = [tuple(rng.choice(nodes, 2, replace=False).tolist()) for _ in range(links)]
-    alphas = [Fraction(int(rng.integers(0, 9)), int(rng.integers(1, 6))) for _ in cycle + extra]
-    return Topology.from_links(
-        f"random {seed}",
-        nodes - switches,
-        [Link(a, b, alpha=alpha) for (a, b), alpha in zip(cycle + extra, alphas, strict=True)],
-        num_switches=switches,
-    )
+    pairs = random_pairs(rng, nodes, extra)
+    alphas = [Fraction(int(rng.integers(0, 9)), int(rng.integers(1, 6))) for _ in pairs]
+    links = [Link(a, b, alpha=alpha) for (a, b), alpha in zip(pairs, alphas, strict=True)]
+    return Topology.from_links(f"random {seed}", nodes - switches, links, num_switches=switches)
 
 
 def graph(topology):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.sweep import for_each
+from tests.topologies.networks import random_pairs
 from topologies import (
     Link,
     Topology,
@@ -40,8 +41,7 @@ from topologies.graphs.symmetry import (
 def random_network(seed, nodes=6, extra=5, switches=1):
     """A strongly connected multigraph with two bandwidths, two α and a switch."""
     rng = np.random.default_rng(seed)
-    pairs = [(i, (i + 1) % nodes) for i in range(nodes)]
-    pairs += [tuple(rng.choice(nodes, 2, replace=False).tolist()) for _ in range(extra)]
+    pairs = random_pairs(rng, nodes, extra)
     two = [Fraction(1), Fraction(2)]
     links = [Link(a, b, two[rng.integers(0, 2)], two[rng.integers(0, 2)]) for a, b in pairs]
     return Topology.from_links(f"random {seed}", nodes - switches, links, num_switches=switches)
