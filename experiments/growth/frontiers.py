@@ -33,7 +33,7 @@ def cheap_interval(topology: Topology) -> tuple[float, float]:
 
     Examples
     --------
-    >>> from topologies.families import complete
+    >>> from topologies.families.grids import complete
     >>> low, high = cheap_interval(complete(5))
     >>> round(low, 9), round(high, 9)
     (0.8, 0.8)

@@ -326,7 +326,7 @@ def balanced_orders(
     --------
     >>> from topologies.graphs.grid_structure import Line
     >>> square = Grid((4, 4), (Line.RING, Line.RING))
-    >>> reduction_orders(square, [Fraction(1), Fraction(1)], 3, (0, 1))
+    >>> balanced_orders(square, [Fraction(1), Fraction(1)], 3, (0, 1))
     [(0, 1), (1, 0), (0, 1)]
     """
     load = [Fraction(0)] * len(grid.shape)

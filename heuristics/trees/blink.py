@@ -36,7 +36,7 @@ def broadcast_rate(topology: Topology, root: int) -> Fraction:
 
     Examples
     --------
-    >>> from topologies.families import ring
+    >>> from topologies.families.grids import ring
     >>> int(broadcast_rate(ring(4), 0)) // 10**9  # both links of 50 GB/s
     100
     """
