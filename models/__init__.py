@@ -5,6 +5,6 @@ folder a method: `bfb`, `forestcoll`, `allreduce` and `all_to_all`, which scale;
 `optimum`, mixed-integer and constraint programs. Files named `model` or `program` open with the paper's
 equations.
 
-They build on `schedules` and `topologies`. This file imports none of its folders, so that a process of one solver
-starts without the others.
+They build on `schedules` and `topologies`. Nothing is imported here, so that a process of one solver starts
+without the others.
 """
