@@ -9,6 +9,12 @@ the last.
   c planes before, as far as that has them by then. So there are few messages, about as many as a postal tree
   has levels (Bar-Noy, Kipnis, SPAA 1992), as it takes twice α to get what the next can be sent α later.
 * With a link from every other rank of the rail, all owners send at the same time.
+
+Where rails are slower than what planes do with what they bring, their time is what counts: no allgather is
+faster than a rail at (P - 1)/N M bytes a rank. Messages of a rail wait for nothing, so they follow each other
+without a gap, an α each; what is left to choose is how small they get towards the end, as a plane must be
+through with all before when the last comes. More messages take more α, fewer leave more to do at the end. Of
+the plans tried, the one that is done first becomes the schedule of all ranks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Distances between nodes: in hops and in α, over any node (ranks and switches forward)."""
+"""Distances between nodes, in hops and in α, and shortest routes, the same on every machine.
+
+Paths go over any node: ranks and switches forward.
+"""
 
 from __future__ import annotations
 
