@@ -1,7 +1,7 @@
 """Direct-connect families of Table A.3, and networks without switches that are compared with them.
 
-Ranks, links, `bandwidth` and `alpha` as in `topologies.families.grids`; `alpha` and `bandwidth` are one for all
-links, or one each for the dimensions of a torus.
+Ranks, links, `bandwidth` and `alpha` as in `topologies.families.grids`; `alpha` and `bandwidth` are one for
+all links, or one each for the dimensions of a torus.
 
 Source: dissertation, Table A.3 and A.6; the papers named at each family.
 
