@@ -1,4 +1,4 @@
-"""What rails bring to a rank, piece by piece: the same to all ranks at the same time, and waiting for nobody.
+"""Rails bring the same to all ranks at the same time, piece by piece, and wait for nobody.
 
 A rank needs the shards of the P - 1 others of its rail. A *piece* is a part of one of them. Its sender is so
 many planes before the receiver. Pieces get smaller towards the end, so that the plane is soon through with
