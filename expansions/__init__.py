@@ -1,6 +1,14 @@
 """Topology and schedule growing together: line graph, degree, Cartesian power and product.
 
-Source: dissertation, sections 3.5 and A.4.
+Read `shard_table` first (an allgather as expansions see it), then `constructions`, the expansions of a
+schedule; `searched` has the few bases whose schedule was found by search, and `reversal` says when one
+schedule serves both halves of an allreduce. `method` makes the schedule of a network in the papers' notation.
+`prediction` says what it will cost before anything is built, and `finder` searches all networks of N nodes
+and degree d by that.
+
+Networks themselves are expanded in `topologies.families.products` and read in
+`topologies.families.expressions`; of `models` only BFB and the bounds are used. Source: dissertation,
+sections 3.5 and A.4.
 """
 
 from expansions.method import METHOD

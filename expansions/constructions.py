@@ -1,4 +1,10 @@
-"""Line graph expansion of a schedule (dissertation, Definition 1; Theorem 7, 10)."""
+"""The expansions of a schedule, each with that of its network.
+
+- Line graph (dissertation, Definition 1; Theorems 7 and 10).
+- Degree expansion (Definition 2; Theorem 11).
+- Cartesian power (Definition 14; Theorem 12).
+- Unidirectional to bidirectional (A.1.6): half of every shard goes each way.
+"""
 
 from __future__ import annotations
 

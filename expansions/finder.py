@@ -1,6 +1,15 @@
-"""The base graphs of the topology finder: which there are for N nodes of degree d.
+"""The topology finder: all Pareto-efficient networks of N nodes and degree d (dissertation, section 3.5.4).
 
-Source: dissertation, Table A.3.
+It works bottom-up over the sizes and degrees from which (N, d) can be reached:
+
+    (N, d)  from  bases | L(N/d, d) | (N/n, d/n) * n | (m, d/n)^n with m^n = N | (N1, d1) x (N2, d2)
+
+and, where every link must have one back, instead of L from Bi(N, d/2) of bases and of reverse-symmetric
+networks (A.1.6). The bases are those of Table A.3.
+
+At every (N, d) a candidate is dropped if another is no worse in T_L and T_B and can grow in all the ways in
+which it can. Costs are predicted (`expansions.prediction`); of products only those that Theorem 13 makes
+BW-optimal are formed, and of these one of least T_L is enough.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reverse-symmetry of networks in the papers' notation: the isomorphism from G to its transpose, built up.
+"""Reverse-symmetry of networks in the papers' notation: an isomorphism from G to its transpose, built up.
 
 Let g be a bijection of the nodes such that G has as many links from u to v as from g(v) to g(u). All
 expansions keep it (dissertation, A.2):

@@ -8,6 +8,11 @@ Every shard is cut into P equal parts. With D(v, u) the distance in hops,
     sum over v and i of s[v, i, e, t] = U_t for every e,    sum over t of U_t = P (N - 1) / d
 
 The last line is Theorem 5: all links carry equally much in each step, and together no more than they must.
+
+Those of Diamond and the modified de Bruijn networks, whose BFB allgathers are not BW-optimal, were found once
+so, on the networks and on their transposes, and stand in ``searched_allgathers.csv``, a row (network, turned,
+owner, part, link, step) each. `topologies.families.direct` tells how the networks themselves were found.
+Source: dissertation, Table A.3 (T_L), Figs A.8 and A.9 (pictures only).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a method declares that it can do; what `schedules.method.Method.supports` refuses follows from it.
+"""A method declares here what it can do; `schedules.method.Method.supports` refuses everything else.
 
 A declaration says nothing of options, sizes or numbers that outgrow a method: that is its own `check`'s.
 """

@@ -1,7 +1,12 @@
 """Composition: a reduce-scatter and then an allgather is an allreduce (dissertation, section A.2).
 
-The two may cut an item into different chunks; the whole is over their common refinement, where every
-cut of either is a cut. Sizes are integers, so the refinement is exact.
+The two may cut an item into different chunks; the whole is over their common refinement, where every cut of
+either is a cut. Sizes are integers, so the refinement is exact.
+
+Schedules of several collectives, put side by side, are one schedule of the mixed collective: the chunk tables
+follow each other as the items do, and the rows are merged by step or start. No row is moved: in the step
+clock links that several parts use in one step carry the sum; in the time clock they may collide, and whoever
+puts the parts together has to give them new times.
 """
 
 from __future__ import annotations

@@ -1,11 +1,15 @@
 """Exact costs: (T_L, T_B) of a step schedule, congestion of any (dissertation, sections 3.3.2 and A.3).
 
-T_L counts α: each step lasts as many of them as the longest route that it uses has links.
-T_B is the sum over steps of the largest time that a link needs for its load of that step, per byte of M:
+T_L counts α: each step lasts as many of them as the longest route that it uses has links. T_B is the sum over
+steps of the largest time that a link needs for its load of that step, per byte of M:
 
     T_B = sum over steps t of  max over links l of  load(l, t) / bandwidth(l)
 
 Congestion is the same maximum over all rows at once: what a pipelined schedule takes per byte of M.
+
+What is best among all networks of N ranks and degree d (section A.3): T_L is measured against the Moore bound
+on the diameter, T_B against what every rank must receive. An allreduce, done as a reduce-scatter and then an
+allgather, has twice both (A.3.3).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Messages, and how many ticks each lasts in the time clock: one implementation for all who ask.
+"""The time clock's messages, and how many ticks each lasts: one implementation for all who ask.
 
-A *message* is what travels as one: all rows with one route and one order; in the flow clock, a row.
-In the time clock a message of b bytes that starts at tick s
+A *message* is what travels as one: all rows with one route and one order; in the flow clock, a row. In the
+time clock a message of b bytes that starts at tick s
 
 * enters link j of its route at s + ceil((α_0 + ... + α_{j-1}) / tick),
 * holds it for ceil((α_j + b / bandwidth_j) / tick) ticks from then, and

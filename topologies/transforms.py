@@ -28,7 +28,7 @@ def transpose(topology: Topology) -> Topology:
 
     Examples
     --------
-    >>> from topologies.families import uniring
+    >>> from topologies.families.grids import uniring
     >>> transpose(uniring(3)).source.tolist()
     [1, 2, 0]
     """
@@ -123,7 +123,7 @@ def drop_nodes(topology: Topology, nodes: Iterable[int]) -> Topology:
 
     Examples
     --------
-    >>> from topologies.families import mesh
+    >>> from topologies.families.grids import mesh
     >>> drop_nodes(mesh(2, 2), [1]).labels
     ('0', '2', '3')
     """

@@ -1,8 +1,10 @@
 """Benchmarks: ``python -m experiments.bench [--only NAME] [--large]``, the numbers that the README claims.
 
-Each benchmark is a function that yields measurements; times leave compilation out, and short ones are the
-best of three. The table is printed and written to ``results/bench.json``, with versions and machine. Targets
-that every machine must reach set the exit status; limits on time and memory are counted.
+Each benchmark is a function that yields measurements (`measurement`): of exact methods in `models`, of
+verifier and simulator in `schedules`, of TACOS in `tacos`; `circulants` is a study of its own. Times leave
+compilation out, and short ones are the best of three. The table is printed and written to
+``results/bench.json``, with versions and machine. Targets that every machine must reach set the exit status;
+limits on time and memory are counted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Verified allgathers, and what they took."""
+"""What a benchmark yields, a line of its table; and how verified allgathers are made and timed."""
 
 from __future__ import annotations
 

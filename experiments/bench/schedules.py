@@ -1,4 +1,4 @@
-"""The verifier and the simulator."""
+"""Benchmarks of the verifier and the simulator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TACOS against its public C++."""
+"""Benchmarks of TACOS, against its public C++."""
 
 from __future__ import annotations
 

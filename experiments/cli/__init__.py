@@ -1,7 +1,12 @@
 """The command ``tutti``.
 
-Exit codes: 0 for yes; 1 for a schedule that fails verification, or a run with failed rows; 2 for bad input;
-3 where there is no schedule; 70 for a fault of tutti itself; 130 after Ctrl-C.
+Exit codes: 0 for yes; 1 for a schedule that fails verification, or a run with failed rows; 2 for bad input; 3
+where there is no schedule; 70 for a fault of tutti itself; 130 after Ctrl-C.
+
+Read `parser` first, which has the arguments of every command. Each command is a module with a function
+`execute`: `run`, `synth` (with `synth_rounds` for what outgrows memory), `verify`, `simulate`, `bound`,
+`find`, `model`, and `listing` for ``tutti list``. `problem` reads problems from arguments, and `output`
+prints.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Certificates of bounds as sentences, for people; ``--json`` has them whole."""
+"""``tutti bound``: what no schedule can beat, with the proof.
+
+Certificates are told as sentences, for people; ``--json`` has them whole.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The version of this installation."""
+"""The arguments of every command, and the version of this installation."""
 
 from __future__ import annotations
 

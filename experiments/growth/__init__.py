@@ -1,4 +1,9 @@
-"""How the best networks of a degree grow with N: their frontiers, and what others need (A.1.3, Fig. 3.7)."""
+"""How the best networks of a degree grow with N: their frontiers, and what others need (A.1.3, Fig. 3.7).
+
+This is ``tutti find --up-to``. Read `frontiers` first, which searches all N and keeps what it finds; `kautz`
+has the generalized Kautz graphs and `baselines` the closed forms beside them, and `report` draws the page.
+The finder is `expansions.finder`.
+"""
 
 from experiments.growth.baselines import Workload, least_hops
 from experiments.growth.frontiers import (

@@ -1,4 +1,20 @@
-"""What a collective takes under given α, M and bandwidth of a node, from costs in steps and in M/B."""
+"""Closed forms of networks that the finder's are compared with, of degree 4 (dissertation, Fig. 3.7).
+
+Times are those under given α, M and bandwidth of a node: of an allreduce 2 (T_L α + T_B M/B); of an
+all-to-all without α, in units of M/B.
+
+- *Torus* a x b: BFB is BW-optimal, T_L = ⌊a/2⌋ + ⌊b/2⌋. All-to-all: the links along a dimension of length a
+  carry ⌊a²/4⌋ / a hops a pair over half of B, and routing by dimensions attains the worse of both.
+- *Shifted rings*: two bidirectional rings, T_L = N - 1, BW-optimal. All-to-all: N/8, which Table 3.4 prints;
+  halves of the nodes are then joined by eight links each way (two rings side by side have four: N/4).
+- *Double binary tree*: rank r > 0 with lowest set bit b hangs below r - b + 2b or, where that is none,
+  below r - b; the second tree is the first mirrored, or shifted by one where N is odd, so that a leaf of one
+  is inside the other and no rank has more than four links. Each tree allreduces M/2 in k slices up and down
+  over links of B/4: (2h + k - 1)(α + 2M / (k B)), for the best k. All-to-all: what cuts between ranks k - 1
+  and k prove, k (N - k) / N over a quarter of the links across, a lower bound.
+
+Source: Sanders, Speck and Träff 2009 (two trees).
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,11 @@
-"""All-to-all with the cheapest proofs: all sums of distances from below, the even split from above.
+"""The frontiers of all N of one degree, as a table that an interrupted search continues.
 
-With lengths of 1 the time is at least the sum of all distances over the number of links, and splitting each
-demand evenly, node by node, over the shortest paths attains its largest load.
+``frontiers.csv`` has a row a network; all rows of an N are written at once, so that what is in the file is
+whole or is searched again.
+
+All-to-alls have the cheapest proofs. With lengths of 1 the time is at least the sum of all distances over the
+number of links, and splitting each demand evenly, node by node, over the shortest paths attains its largest
+load.
 """
 
 from __future__ import annotations
@@ -33,7 +37,7 @@ def cheap_interval(topology: Topology) -> tuple[float, float]:
 
     Examples
     --------
-    >>> from topologies.families import complete
+    >>> from topologies.families.grids import complete
     >>> low, high = cheap_interval(complete(5))
     >>> round(low, 9), round(high, 9)
     (0.8, 0.8)

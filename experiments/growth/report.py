@@ -1,4 +1,7 @@
-"""A chart of many curves over N: lines or dots, named at their right ends."""
+"""The page of ``tutti find --up-to``: how the best networks of a degree grow (Figs 3.3, 3.7, A.4, A.7).
+
+A chart has many curves over N, lines or dots, named at their right ends.
+"""
 
 from __future__ import annotations
 

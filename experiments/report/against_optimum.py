@@ -1,7 +1,17 @@
-"""Times against those of `optimum`, the best schedule of given chunks: what one chunk a shard allows.
+"""Times against those of `optimum`, and allreduces against the "ideal" of TACOS.
 
-It is no lower bound: schedules of more chunks may be faster, which the table then shows as a negative gap.
-Nor is it always proven best: then the part by which it may be too slow stands beside it.
+The time of `optimum` is that of the best schedule of given chunks: what one chunk a shard allows. It is no
+lower bound: schedules of more chunks may be faster, which the table then shows as a negative gap. Nor is it
+always proven best: then the part by which it may be too slow stands beside it.
+
+TACOS (MICRO 2024, section V-A) measures efficiency as ideal over time, where
+
+    ideal = 2 (N - 1) / N · M / (the smallest bandwidth of a rank) + the diameter in α.
+
+It counts what a rank would send and receive in a reduce-scatter and an allgather. That bounds neither from
+below (an allreduce that overlaps the two may be faster on uneven networks) nor can it always be met (the
+bottleneck may be a cut that no rank shows). So beside each efficiency stands its *cap*: the ideal over the
+proven lower bound on time, which no schedule's efficiency exceeds.
 """
 
 from __future__ import annotations

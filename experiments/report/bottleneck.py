@@ -1,4 +1,4 @@
-"""Which links and which nodes a lower bound rests on: what its certificate says, ready to be drawn.
+"""The links and nodes that a lower bound rests on, as its certificate says, ready to be drawn.
 
 The cut bound rests on the links out of a set of nodes; the partition bound of allreduce on the links between
 parts; the bounds of linear programs (``mcf`` of all-to-all, ``lp`` of allreduce) on links with a length,

@@ -1,7 +1,11 @@
-"""What an allreduce gains over a reduce-scatter followed by an allgather, each at its best: two bars.
+"""What the lower bounds of a topology rest on, drawn, and what an allreduce gains: the panels of both.
 
-Reduce-scatter and allgather take at least their bottleneck cuts' times, one after the other. An allreduce
-takes the optimum of linear program (B.5), or at least the partition bound: ``docs/allreduce.md``.
+A bottleneck is drawn on the network, with the links and nodes that the bound rests on, or as bars if the
+network is large.
+
+A reduce-scatter and then an allgather take at least their bottleneck cuts' times, one after the other. An
+allreduce takes the optimum of linear program (B.5), or at least the partition bound: ``docs/allreduce.md``.
+The two are bars, each at its best.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Short names: of topologies, for tables, and of series, for charts.
+"""Short names of topologies, for tables, and of series, for charts.
 
 What all networks of a run share need not be said in each cell, and a chart has room for few characters.
 """

@@ -1,4 +1,4 @@
-"""Where the nodes of a small network stand in a picture, and the ways of its links between them.
+"""Small networks as graphs, with one rank's broadcast in an allgather step by step (Figs 3.1, 3.2).
 
 Grids keep their coordinates, hosts become circles of their own, and everything else stands on one circle,
 switches inside it. A link bends to its right, so that the two directions of a pair lie side by side; it bends

@@ -1,4 +1,4 @@
-"""A run at a glance: who comes how close to the bound, where, and what has no schedule.
+"""A run at a glance: which method comes how close to the bound, where, and what has no schedule.
 
 For runs of many networks. Three kinds of tables:
 

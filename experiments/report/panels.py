@@ -1,4 +1,7 @@
-"""The three charts of a collective: algbw against size, T_L against T_B, synthesis time against gap."""
+"""The charts of a collective: algbw against size, T_L against T_B, synthesis time against gap.
+
+A collective that ran at one size has bars instead, a bar a method.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Series and their looks: one colour, marker and dash for a method throughout a report."""
+"""The series of a report: a method has one colour, marker and dash throughout."""
 
 from __future__ import annotations
 

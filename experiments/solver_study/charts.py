@@ -1,4 +1,8 @@
-"""The charts of a study: performance profiles, time against size, and errors against the certified values."""
+"""The charts of a study.
+
+Linear programs have performance profiles, time against size, and errors against the certified values;
+mixed-integer ones have incumbents and bounds over time, and primal integrals.
+"""
 
 from __future__ import annotations
 

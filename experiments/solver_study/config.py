@@ -1,4 +1,8 @@
-"""The tidy table of a study: a row is one solver on one instance with one seed."""
+"""The config of a study of solvers, and the tidy table that a study writes.
+
+The config has ``[[instance]]`` and ``[[solver]]`` tables, read strictly. A row of the table is one solver on
+one instance with one seed.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,12 @@
-"""Whether an answer keeps a mixed-integer program's constraints, and what it is worth, in own arithmetic.
+"""The mixed-integer programs of a study, by name, all of allgather; what bounds their optima.
 
-The whole columns are rounded. Where there are no others, rows and objective are computed in integers and
-fractions: the answer keeps them or does not. Where there are others, their best values with the whole ones
-fixed are a linear program, which is solved; its solution is then put into the rows, in fractions, and may
-exceed a side by `KEPT`, as a float can't do better.
+A name may have options after it, ``sccl chunks=2``. An upper bound (of a minimum) is what a solver's own
+answer is worth once it has been checked; a lower one comes from the project's bounds.
+
+An answer is checked in arithmetic of our own. The whole columns are rounded. Where there are no others, rows
+and objective are computed in integers and fractions: the answer keeps them or does not. Where there are
+others, their best values with the whole ones fixed are a linear program, which is solved; its solution is
+then put into the rows, in fractions, and may exceed a side by `KEPT`, as a float can't do better.
 """
 
 from __future__ import annotations

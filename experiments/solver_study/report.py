@@ -1,4 +1,4 @@
-"""What the pages of both studies of solvers have alike: the values of ``solvers_page.html``."""
+"""The report of a study of solvers: one page that needs nothing else, for linear and for MILP studies."""
 
 from __future__ import annotations
 

@@ -6,6 +6,28 @@ shard of rank y so reaches rank x in the phase of the last dimension of the orde
 On a line of d ranks all d blocks spread at once: on a *ring* they go round in d - 1 steps, one way; on a
 *path* each goes towards both ends in d - 1 steps; on a *complete* line straight to all in one step; through a
 *switch* by doubling where d is a power of two, otherwise straight too.
+
+Three methods use this.
+
+- *Torus rings*, the traditional torus schedule: a ring in each dimension, one dimension after the other.
+  Every shard is cut into 2k parts for k dimensions: one for each rotation of the order of dimensions and each
+  way round the rings (dissertation, section 3.6 and Table 3.4: the sum of d_i - 1 steps). Where all sides are
+  equal each link carries one part in each step and the schedule is bandwidth-optimal; Sack and Gropp describe
+  it in Collective algorithms for multiported torus networks (ACM TOPC 1(2), 2015).
+- *BlueConnect* is an allreduce that reduces along each dimension in turn and then gathers back again (Cho,
+  Finkler, Serrano, Kung, Hunter: BlueConnect: Decomposing all-reduce for deep learning on heterogeneous
+  network hierarchy, IBM Journal of Research and Development 63(6), 2019). The innermost dimension, the first
+  one or the inside of a machine, reduces first, when there is most data, and gathers last. All chunks take
+  the same order and follow each other through the dimensions (as in TACOS, section VI-B.3); on rings half of
+  each goes each way.
+- *Themis* is BlueConnect whose chunks take different orders of dimensions, so that all dimensions bear alike
+  (Rashidi, Won, Srinivasan, Sridharan, Krishna: Themis: A Network Bandwidth-Aware Collective Scheduling
+  Policy for Distributed Training of DL Models, ISCA 2022). Chunks are placed one after the other. Reducing D
+  bytes a rank over a line of d ranks that each send at rate B takes (d - 1)/d · D/B and leaves D/d. A chunk
+  reduces first, when it is largest, along the dimension that has the least to do so far, and last along the
+  one with the most; it gathers in the opposite order. Loads are exact; dimensions alike in load go in
+  BlueConnect's order, the innermost first. The paper's fixed delay of a dimension, and its threshold below
+  which loads count as alike, are left out.
 """
 
 from __future__ import annotations
@@ -326,7 +348,7 @@ def balanced_orders(
     --------
     >>> from topologies.graphs.grid_structure import Line
     >>> square = Grid((4, 4), (Line.RING, Line.RING))
-    >>> reduction_orders(square, [Fraction(1), Fraction(1)], 3, (0, 1))
+    >>> balanced_orders(square, [Fraction(1), Fraction(1)], 3, (0, 1))
     [(0, 1), (1, 0), (0, 1)]
     """
     load = [Fraction(0)] * len(grid.shape)

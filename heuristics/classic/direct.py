@@ -1,4 +1,4 @@
-"""Direct: everything goes straight to where it must be, in one step (TACOS, Fig. 5 and section V-A).
+"""Direct: every rank sends straight to where data must be, in one step (TACOS, Fig. 5 and section V-A).
 
 An allreduce is a direct reduce-scatter and then a direct allgather; all other collectives are one step.
 """

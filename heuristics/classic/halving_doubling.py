@@ -5,6 +5,9 @@ rank, so that sizes double. With distances *doubling* that is rank i XOR 2^(t-1)
 aligned block (Thakur, Rabenseifner, Gropp, doi 10.1177/1094342005051521); with distances *halving* it is rank
 i XOR N/2^t, so that most goes to the nearest (Rabenseifner, doi 10.1007/978-3-540-24685-5_1; ASTRA-sim).
 Reduce-scatter, by recursive halving, is the reverse.
+
+Allreduce by recursive doubling, for small sizes: in step t all ranks exchange all of M with the rank at
+distance 2^(t-1) and add it; log2 N steps, log2 N times the data (Thakur, Rabenseifner, Gropp).
 """
 
 from __future__ import annotations

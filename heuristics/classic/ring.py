@@ -3,6 +3,11 @@
 In step t of N - 1, rank i sends clockwise (to i + 1) the first half of shard i - t + 1, and counterclockwise
 the second half of shard i + t - 1, all modulo N. With `one_way` whole shards go clockwise. Where consecutive
 ranks are not neighbours, a transfer takes a shortest route.
+
+Shifted rings are a circulant network taken as rings of all ranks, each of which moves an equal part of the
+data. Offset a of a circulant network of N ranks makes one ring 0, a, 2a, ... of all ranks if gcd(a, N) = 1;
+offsets 1 and s make TopoOpt's two *shifted* rings (dissertation, section 3.8.2, baseline ShiftedRing). Every
+ring moves its part of each shard round both ways, so that all links carry the same in each of N - 1 steps.
 """
 
 from __future__ import annotations

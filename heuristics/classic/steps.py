@@ -1,4 +1,4 @@
-"""What the plain step schedules share: from rows to a schedule over shortest routes."""
+"""Rows of step schedules become schedules over shortest routes: what the plain algorithms share."""
 
 from __future__ import annotations
 

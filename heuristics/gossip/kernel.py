@@ -1,8 +1,8 @@
-"""Greedy gossip in continuous time: whenever links are free, what brings a node most that is new goes first.
+"""Greedy gossip in time: a message goes when its links are free, first what brings a node most that is new.
 
 A message has all that its source then knows and its target neither knows nor is about to be sent. It enters
-each link of its route when its head is there, and goes only if all are free then; it holds each for α and
-its bytes over the bandwidth, as in `schedules.simulation.simulate`.
+each link of its route when its head is there, and goes only if all are free then; it holds each for α and its
+bytes over the bandwidth, as in `schedules.simulation.simulate`.
 """
 
 from __future__ import annotations

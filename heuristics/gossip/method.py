@@ -1,4 +1,15 @@
-"""Between which nodes one message goes: a link, or links through switches that only forward."""
+"""Postal gossip: every free port sends all that is new to the rank that gains most.
+
+A message holds each link for α, however little it carries, so small allgathers are about the number of
+messages: what a rank knows should double with one port, triple with two, and more where messages follow each
+other before the first has arrived: the postal model (Bar-Noy and Kipnis, doi 10.1145/140901.140903). One
+message goes over a link, or over links through switches that only forward.
+
+There the best gossip on one switch is translation-invariant: all ranks send over equal distances at equal
+times. So the greedy search (`heuristics.gossip.kernel`) uses all images of a route under the network's
+translations together, or under those along one dimension, or none; it counts α alone, or α and bytes; its
+preferences are random. The schedule that is fastest when simulated is kept.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Allreduce on machines whose switches add and multicast: what only adapters bound.
+"""Allreduce on machines whose switches add and multicast, as fast as the adapters allow.
 
 Rank (b, g), of B machines of G ranks, looks after a shard. Its *hop-h* job is the shard of (b + h, g):
 

@@ -1,4 +1,19 @@
-"""Machines of G ranks on one switch, with an adapter each: which links are which."""
+"""Machines of G ranks on one switch, with an adapter each, and what one rank does there, as all do the same.
+
+Each rank of a machine has a *stream*, B shards long: first its own shard, which it has, then those of the
+ranks of its place in the other machines, of the machine before it first, which its adapter brings, cut into
+messages. All ranks of the machine need all its G streams. So each knows a prefix of every stream, of its own
+(distance 0) and of that of the rank at distance j before it, and by symmetry the lengths depend on j alone.
+The *timeline* of one rank's port and adapter is the schedule of all.
+
+A message by the port goes to the rank at a distance d and carries what its receiver has not yet been told of
+all streams; distances follow each other in a cycle. A message by an adapter is cut so that it arrives just
+when the port becomes free. The streams are so spread up to an *end*; what is left of them reaches every rank
+by adapters alone, from the rank of its place in the machine whose shards these are. The earlier the end, the
+less the port has to do.
+
+A message of b bytes holds a port for α + b/v; it has arrived α after that, as its route is two links.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rails: an allgather on machines or planes, its ports and adapters busy with as few messages as that takes.
+"""Rails: an allgather on machines or planes that keeps ports and adapters busy with few messages.
 
 On machines of ranks on a switch a rank is told of (N - 1)/N M by its port to the machine's switch, at v
 bytes/s, and by its adapter, at n: no allgather is faster than (N - 1)/N M/(v + n). Ports that send K messages

@@ -1,4 +1,4 @@
-"""What rails bring to a rank, piece by piece: the same to all ranks at the same time, and waiting for nobody.
+"""Rails bring the same to all ranks at the same time, piece by piece, and wait for nobody.
 
 A rank needs the shards of the P - 1 others of its rail. A *piece* is a part of one of them. Its sender is so
 many planes before the receiver. Pieces get smaller towards the end, so that the plane is soon through with
@@ -9,6 +9,12 @@ the last.
   c planes before, as far as that has them by then. So there are few messages, about as many as a postal tree
   has levels (Bar-Noy, Kipnis, SPAA 1992), as it takes twice α to get what the next can be sent α later.
 * With a link from every other rank of the rail, all owners send at the same time.
+
+Where rails are slower than what planes do with what they bring, their time is what counts: no allgather is
+faster than a rail at (P - 1)/N M bytes a rank. Messages of a rail wait for nothing, so they follow each other
+without a gap, an α each; what is left to choose is how small they get towards the end, as a plane must be
+through with all before when the last comes. More messages take more α, fewer leave more to do at the end. Of
+the plans tried, the one that is done first becomes the schedule of all ranks.
 """
 
 from __future__ import annotations

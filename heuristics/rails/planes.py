@@ -3,6 +3,14 @@
 Rank (p, x) is at place x of plane p. The ranks of one place are a *rail*: all on one switch by a link each
 way, or joined by links, one each way between any two. All else is local: links inside a plane, and switches
 that only its ranks are on.
+
+Inside a plane each place has a bundle of spanning trees, which together load its links evenly. A tree is made
+of routes. Tree t of place x moves a share w(x, t) of the stream that comes to x; the load of a link is the
+share of all streams that crosses it times its seconds a byte, and the largest load is to be small. Trees are
+added in rounds, each bundle's share going down as 1/round (Brown, fictitious play, 1951): against the loads
+so far, a tree of about the least price grows from its place by the cheapest route that leaves it (Prim,
+1957), the price of a link being its seconds a byte times exp(η load/largest load). The last hops of the last
+message are waited for, so no place is more than some hops farther than it need be.
 """
 
 from __future__ import annotations

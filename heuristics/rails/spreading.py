@@ -1,4 +1,4 @@
-"""How a plane spreads what its rails bring: each link, whenever it is free, is given all that is new.
+"""A plane spreads what its rails bring: each link, whenever it is free, sends all that is new.
 
 Every place of the plane has a *stream* of pieces, which come to all places at the same times and go on along
 its trees (`heuristics.rails.planes`), a part of each piece along each. An *edge* is a route of a tree; it is

@@ -137,7 +137,7 @@ def edges_of(topology: Topology) -> Edges:
 
     Examples
     --------
-    >>> from topologies.families import ring
+    >>> from topologies.families.grids import ring
     >>> edges_of(ring(3)).ends.tolist()
     [[0, 0, 1], [1, 2, 2]]
     """

@@ -290,7 +290,7 @@ def least_time(topology: Topology, trees: Int64Array, cost: Int64Array) -> tuple
 
     Examples
     --------
-    >>> from topologies.families import ring
+    >>> from topologies.families.grids import ring
     >>> time, capacity = least_time(ring(4), np.full(4, 2), np.full(8, 10))  # 6 trees in over two links
     >>> time, capacity.tolist()
     (30, [3, 3, 3, 3, 3, 3, 3, 3])

@@ -1,4 +1,19 @@
-"""The most that spanning trees of one root can carry, and such trees laid over links."""
+"""Blink: all data over trees of one root, as many as fit; an allreduce reduces to the root and broadcasts.
+
+Wang, Venkataraman, Phanishayee, Devanur, Thelin, Stoica: Blink: Fast and Generic Collectives for Distributed
+ML (MLSys 2020). Of all packings of spanning out-trees of a root r the best one moves λ(r) = min over v of
+maxflow(r, v) bytes per second (Edmonds). As in the dissertation (section 4.6.2) the packing is exact, not the
+paper's approximation, and networks with switches are first freed of them by edge splitting: "Blink+Switch".
+Trees that reduce are those of the transposed network, turned round.
+
+* broadcast, reduce: the trees themselves, of the collective's root.
+* allreduce: reduce and then broadcast. The buffer is a line, and each tree moves its interval of it.
+* allgather: as the paper suggests, an allreduce without the reduction. A shard goes up to the root along the
+  trees that reduce its interval, then down to all whom it has not passed. (The dissertation leaves it out, as
+  it takes about twice as long as it must.) A reduce-scatter is the reverse of one.
+
+On an Eulerian network all roots are alike: λ is the least cut between ranks, and a cut has as much in as out.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +51,7 @@ def broadcast_rate(topology: Topology, root: int) -> Fraction:
 
     Examples
     --------
-    >>> from topologies.families import ring
+    >>> from topologies.families.grids import ring
     >>> int(broadcast_rate(ring(4), 0)) // 10**9  # both links of 50 GB/s
     100
     """

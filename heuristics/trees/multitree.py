@@ -117,7 +117,7 @@ def grow_multitree(
 
     Examples
     --------
-    >>> from topologies.families import uniring
+    >>> from topologies.families.grids import uniring
     >>> root, _, links = grow_multitree(uniring(3))  # a step moves every shard on by one
     >>> root.tolist(), links.tolist()
     ([0, 1, 2, 0, 1, 2], [0, 1, 2, 1, 2, 0])

@@ -1,4 +1,4 @@
-"""As NCCL chooses: for allreduce rings or double binary trees, as the size has it; else rings.
+"""What NCCL would choose: for an allreduce rings or double binary trees, by the size; else rings.
 
 On g ranks in each of several machines there are g *channels*, each with an equal part of the data. A ring of
 channel c goes through the ranks c, c + 1, ..., c - 1 (modulo g) of each machine and on to rank c of the next,

@@ -50,7 +50,7 @@ def balanced_shares(optimum: Optimum, solver: str) -> Shares | None:
     Examples
     --------
     >>> from models.allreduce.optimum import allreduce_optimum
-    >>> from topologies.families import ring
+    >>> from topologies.families.grids import ring
     >>> found = balanced_shares(allreduce_optimum(ring(4)), "highs")
     >>> bool((found.capacity[0] == found.capacity[1]).all())
     True

@@ -62,7 +62,7 @@ def can_be_timed(topology: Topology) -> bool:
 
     Examples
     --------
-    >>> from topologies.families import ring
+    >>> from topologies.families.grids import ring
     >>> can_be_timed(ring(4))
     True
     """

@@ -89,7 +89,7 @@ def allreduce_optimum(
 
     Examples
     --------
-    >>> from topologies.families import mesh
+    >>> from topologies.families.grids import mesh
     >>> found = allreduce_optimum(mesh(3, 3))
     >>> found.exact, found.upper * 50 * 10**9
     (True, Fraction(2, 3))

@@ -40,7 +40,7 @@ def num_variables(topology: Topology) -> int:
 
     Examples
     --------
-    >>> from topologies.families import ring
+    >>> from topologies.families.grids import ring
     >>> num_variables(ring(4))
     116
     """

@@ -88,7 +88,7 @@ def tree_network(topology: Topology) -> TreeNetwork | None:
 
     Examples
     --------
-    >>> from topologies.families import ring
+    >>> from topologies.families.grids import ring
     >>> tree_network(ring(4)).graph.capacity
     array([1, 1, 1, 1])
     """

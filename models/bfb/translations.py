@@ -72,7 +72,7 @@ def moves_of(topology: Topology) -> Int32Array | None:
 
     Examples
     --------
-    >>> from topologies.families import ring
+    >>> from topologies.families.grids import ring
     >>> moves_of(ring(3)).tolist()
     [[1, 2, 0], [2, 0, 1]]
     """
@@ -112,7 +112,7 @@ def balance(moves: Int32Array) -> Balance:
 
     Examples
     --------
-    >>> from topologies.families import torus
+    >>> from topologies.families.grids import torus
     >>> balance(moves_of(torus(4, 4)))
     Balance(reached=16, steps=4, optimal=True)
     """

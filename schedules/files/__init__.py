@@ -1,5 +1,5 @@
 """Schedules on disk: ``.json``, ``.json.gz``, ``.npz``, and ``.rounds`` for tables that outgrow memory.
 
-`schedule_file` reads and writes; `document` is the content, checked value by value, for files that nobody has
-looked at. Tables of rounds have files of their own here.
+Read `schedule_file` first, which reads, writes and names files; `document` is their content, checked value by
+value, for files that nobody has looked at; `rounds` has the tables that outgrow memory, and their files.
 """

@@ -1,6 +1,9 @@
-"""Values of a JSON document that nobody has checked: each is what it should be, or an `InputError`.
+"""The schedule file's content: a header of JSON values and a column of integers or booleans a name.
 
-Every function takes `where`, which opens the error's line.
+The names of columns are those of the JSON, with a point: ``chunks.owner``, ``transfers.src``. The routes are
+two columns in CSR form, ``routes.offsets`` and ``routes.links``. A reader checks every value and every column
+before it is used as an index: each is what it should be, or an `InputError`, whose line `where` opens.
+Whether the schedule is right is for `schedules.verify` to say.
 """
 
 from __future__ import annotations

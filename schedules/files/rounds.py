@@ -2,7 +2,7 @@
 
 Between links of one cost a schedule of single chunks is an array, rounds by links, of chunk numbers, two or
 four bytes each: an allgather of 40,000 ranks takes 6.4 GB where a table of transfers takes 26. Mostly it is a
-memory map of a file (`schedules.files.rounds`).
+memory map of a file.
 
 The array is that of an allgather. What is made of allgathers is not stored but played from it: a *part* plays
 the rounds from last to first, reducing (the reverse, which is a reduce-scatter on the transposed network), or

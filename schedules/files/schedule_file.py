@@ -1,4 +1,12 @@
-"""What a schedule is, in one word: the hash that names its file."""
+"""Schedule files: ``.json``, ``.json.gz`` and, for the large, ``.npz`` with the same names.
+
+The JSON is ``{"format": "tutti.schedule/1", "topology": node-link, "collective": {...}, "clock": ...,
+"denominator": D, "tick", "size_bytes", "chunks": {"owner", "for", "group", "size"}, "routes": [[links], ...],
+"transfers": {"chunk", "count", "src", "dst", "route", "order", "reduce"}, "claims": {...}}``. The npz holds
+the columns by names such as ``transfers.src``, the routes as ``routes.offsets`` and ``routes.links``, and the
+rest as JSON text in ``header``. The same schedule always gives the same bytes, and `content_hash`, what a
+schedule is in one word, names its file.
+"""
 
 from __future__ import annotations
 

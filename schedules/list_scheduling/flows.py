@@ -1,4 +1,4 @@
-"""A flow schedule made a list schedule, by trying rules.
+"""A flow schedule becomes a list schedule: rules are tried, and the fastest result is kept.
 
 A reduce-scatter is listed as the allgather that it is the reverse of, and is as long as that in ticks. An
 allreduce is listed as it is.

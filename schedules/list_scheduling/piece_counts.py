@@ -1,4 +1,4 @@
-"""Into how many pieces M is cut: one search around a guess, and even cuts of parts of M.
+"""The search for how many pieces M is cut into, around a guess, and even cuts of parts of M.
 
 With P pieces on a link of bandwidth b, α is paid P times; with few, a link waits long for its first piece,
 about d M / (b P) in d hops one after the other. The sum of both is least near P = √(d M / (α b)); numbers

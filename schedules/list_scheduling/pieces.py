@@ -1,4 +1,4 @@
-"""A flow cut into pieces: the transfers for the list scheduler, and from its messages back to a table."""
+"""A flow is cut into pieces, the list scheduler's transfers, and its messages become a table again."""
 
 from __future__ import annotations
 

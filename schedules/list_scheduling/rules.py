@@ -1,4 +1,4 @@
-"""What decides a list schedule, and the rules that are tried one after the other.
+"""Rules decide a list schedule: how long messages may last and which goes first; several are tried in turn.
 
 A message may last as long as a share of the time that has passed, or of the time that is left, whichever is
 shorter: so at the beginning data is soon where other links wait for it, in the middle there are few messages

@@ -1,4 +1,4 @@
-"""The transfers of pieces each of which is reduced up one tree and broadcast down another.
+"""The list scheduler's transfers where each piece is reduced up one tree and broadcast down another.
 
 Rank v sends its sum up to its parent, and receives the result from its parent in the other tree. Upwards a
 transfer waits for those from the rank's own children, downwards for the one into the parent, at the root for

@@ -1,4 +1,4 @@
-"""Which messages a message waits for: whose data it carries on, whatever the clock.
+"""A message waits for those whose data it carries on; this says which they are, whatever the clock.
 
 A row waits for every row into its source that overlaps its chunks and precedes it:
 
@@ -7,8 +7,8 @@ A row waits for every row into its source that overlaps its chunks and precedes 
 * flow clock: earlier in the table.
 
 Where several rows wrote what is read (in a combining collective), all count. To keep the number of
-dependencies linear in the table, a second write to the same data makes a *join*: an event that
-happens once the earlier event and the new message have, and that readers wait for instead of both.
+dependencies linear in the table, a second write to the same data makes a *join*: an event that happens once
+the earlier event and the new message have, and that readers wait for instead of both.
 """
 
 from __future__ import annotations

@@ -1,13 +1,20 @@
 """The event loop of the simulator.
 
-What happens is a time and a code: a link is free, a message's head is ready for its next link, a
-message is complete, or (for speed) the last two at once. All that happens at one moment is done; then
-every idle link to which something happened lets in the first of those that wait for it; then time goes
-on, to the same moment again if something took no time.
+What happens is a time and a code: a link is free, a message's head is ready for its next link, a message is
+complete, or (for speed) the last two at once. All that happens at one moment is done; then every idle link to
+which something happened lets in the first of those that wait for it; then time goes on, to the same moment
+again if something took no time.
 
-The agenda is a binary heap by time. Those who wait for a turn of a link form a pairing heap by
-(slice, ready time, hop), of which `child` and `sibling` are the pointers. The state is in tables of records,
-so that what is used together lies together.
+The agenda is a binary heap by time. Those who wait for a turn of a link form a pairing heap by (slice, ready
+time, hop), of which `child` and `sibling` are the pointers. The state is in tables of records, so that what
+is used together lies together.
+
+Schedules whose messages enter links in the order of the table are simulated in one pass, without an agenda.
+Where every row is a message of one chunk over one link, no link has two rows of one order, and nothing is
+reduced, a message enters its link at the later of two moments: when its chunk is at the source, which an
+earlier row brought, and when the link's message before it has left. Both are known when the rows are gone
+through in order. So no more is kept than the rows' own times and which row brought each chunk to each node:
+24 bytes a transfer of an allgather where the event loop takes 150.
 """
 
 from __future__ import annotations

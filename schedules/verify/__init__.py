@@ -4,8 +4,11 @@ The checks, in this order:
 
 1. the two tables by themselves (`table`): ranges, shares, routes, switches, order;
 2. the replay (`replay`) and, in the time clock, the use of the links (`timing`), in one order of events;
-3. who holds what at the end; where a sum is wrong, who spoilt it (`blame`);
-4. the claims (`claims`).
+3. who holds what at the end; where a sum is wrong, who spoilt it (`replay`);
+4. the claims (`check_claims`), against `schedules.cost`.
+
+`errors` has the one line in which it all ends. A table on disk (`schedules.files.rounds`) is checked block by
+block. The verifier reads the table alone and never asks who made it.
 
 What is first in a replay depends on the clock. In the step clock all rows of a step read their sources,
 then all deliver. In the time clock a row reads at its start and delivers at its arrival; of one tick,

@@ -4,6 +4,8 @@ The state of (node, chunk) is the multiset of contributions that its value is ma
 reduced that is a bit. Where something is, it is a fingerprint: each contribution a random word modulo the
 prime 2^61 - 1, the value of a multiset the sum of its words, so that two different multisets look alike with
 a probability of 2^-61.
+
+Which transfer spoilt a reduction is found by a replay of one chunk with sets of contributors.
 """
 
 from __future__ import annotations

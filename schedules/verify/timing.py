@@ -1,4 +1,8 @@
-"""What happens in turn in a replay: which rows read their sources, and which deliver."""
+"""What is first in a replay: which rows read their sources, and which deliver, one after the other.
+
+In the time clock that is by moments, and the same order says who is on a link when: two transfers on one link
+at one moment clash.
+"""
 
 from __future__ import annotations
 

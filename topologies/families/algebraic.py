@@ -24,6 +24,22 @@ incidence graph of GH(q, q)                       q + 1                    2(q^6
 
 and for degree 4 the line graphs of the Petersen graph O_3, the Heawood graph (that of PG(2, 2)), Tutte's
 8-cage (of GQ(2, 2)) and Tutte's 12-cage (of GH(2, 2)).
+
+The incidence structures of finite geometry are bipartite graphs here: points are numbered from 0 and the
+lines after them, so an incidence graph of P points and L lines has nodes 0..P + L - 1. All are built from
+coordinates over GF(q):
+
+- PG(2, q), the projective plane: q² + q + 1 points, as many lines, q + 1 points on a line.
+- AG(2, q) minus a parallel class: the points (x, y) and the lines y = m·x + b.
+- GQ(q, q), here W(q): the points of PG(3, q) and the lines that are totally isotropic for the symplectic form
+  x0·y1 - x1·y0 + x2·y3 - x3·y2; a generalized quadrangle with (q + 1)(q² + 1) points and lines.
+- GH(q, q), here the split Cayley hexagon H(q) in Tits's coordinates: the points of the quadric
+  x0·x4 + x1·x5 + x2·x6 = x3² of PG(6, q), and those of its lines whose Grassmann coordinates
+  p_ij = x_i·y_j - x_j·y_i satisfy p12 = p34, p54 = p32, p20 = p35, p65 = p30, p01 = p36, p46 = p31;
+  a generalized hexagon with (q^6 - 1)/(q - 1) points and lines.
+
+Brouwer, Cohen and Neumaier, sections 6.5 and 9.6, say which graphs these are; Van Maldeghem, Generalized
+Polygons (1998), section 2.4, has the hexagon.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Circulant networks of small diameter: which offsets to take.
+"""Circulant networks of small diameter, and the offsets that they take.
 
-All degrees are even: k offsets make degree 2k. For k = 2, Theorem 22 of the dissertation gives the offsets
-of least diameter: m and m + 1 with m = ceil((sqrt(2n - 1) - 1)/2), for n > 6. For more offsets no formula
-is known and they are searched: the first offset is 1, the others run through all choices (or, where these
-are too many, through a fixed random sample), and the search ends at a diameter that no k offsets can beat:
-the least D with
+All degrees are even: k offsets make degree 2k. For k = 2, Theorem 22 of the dissertation gives the offsets of
+least diameter: m and m + 1 with m = ceil((sqrt(2n - 1) - 1)/2), for n > 6. For more offsets no formula is
+known and they are searched: the first offset is 1, the others run through all choices (or, where these are
+too many, through a fixed random sample), and the search ends at a diameter that no k offsets can beat: the
+least D with
 
     sum over i of 2^i (k over i) (D over i) >= n,
 

@@ -1,10 +1,15 @@
-"""Clusters that scale out in tiers: fat-trees, rails and tori of boxes.
+"""Clusters that scale out in tiers: fat-trees, rails, tori of boxes, and those of TACOS's evaluation.
 
 They are generic, so their defaults are those of today's machines where there is no paper to follow: 450 GB/s
 between a GPU and its box's switch and 50 GB/s for everything outside, as DGX H100 has (dissertation, section
 4.6.3); α is 0.5 us a link. All switches only forward. A tier that is oversubscribed by a factor f offers, on
 every switch below it, f times less bandwidth upwards than that switch has downwards. Bandwidths are exact
 fractions, so any factor is.
+
+Dragonfly, 2D switch and ring-FC-switch are the topologies of TACOS's evaluation (MICRO 2024, Tables IV and
+V), tiers of links or switches of different bandwidths. Ranks are numbered row-major in the dimensions of the
+text: the last one varies fastest. Every tier has a bandwidth (bytes/s) and an α (s) of its own; one number
+serves all tiers.
 """
 
 from __future__ import annotations

@@ -1,9 +1,37 @@
 """Direct-connect families of Table A.3, and networks without switches that are compared with them.
 
-Ranks, links, `bandwidth` and `alpha` as in `topologies.families`; `alpha` and `bandwidth` are one for all
-links, or one each for the dimensions of a torus.
+Ranks, links, `bandwidth` and `alpha` as in `topologies.families.grids`; `alpha` and `bandwidth` are one for
+all links, or one each for the dimensions of a torus.
 
 Source: dissertation, Table A.3 and A.6; the papers named at each family.
+
+Diamond and the modified de Bruijn networks, which the dissertation only shows as pictures (Figs A.8, A.9),
+were found by search for what Table A.3 says of them: size, degree, no self-loop, no parallel links, whether
+they are reverse-symmetric, and an allgather of T_L steps that is BW-optimal. That such a schedule exists was
+decided by CP-SAT: every shard is cut into d equal chunks, a boolean says whether a chunk crosses a link in a
+step, a chunk arrives at each rank exactly once and leaves one only after it arrived, and all links carry
+equally much in each step, N - 1 chunks in all. That fewer steps don't suffice, however shards are cut,
+follows from the linear relaxation of that model.
+
+Diamond. Of the 256 networks of 8 ranks, in- and out-degree 2 and diameter 3 (without self-loops and parallel
+links, up to isomorphism), 20 have a BW-optimal allgather of 3 steps with shards in 2 or 4 parts. Two of these
+give the all-to-all throughput of Table A.1 for Diamond^2, 1.87e-2 (exactly 3/160): the one below and its
+transpose. Neither is reverse-symmetric, as Table A.3 says of Diamond.
+
+Modified de Bruijn. By the caption of Fig A.9, the self-loops and 2-cycles of DBJ(d, n) are rewired to form a
+single long cycle: their arcs are removed, and the nodes that they joined are visited in some order.
+
+- DBJMod(2, 3): nodes 000, 010, 101, 111. All four cycles that differ are reverse-symmetric and take 4 steps,
+  and no table tells them apart. The order of DBJMod(2, 4) is taken.
+- DBJMod(2, 4): nodes 0000, 0101, 1010, 1111. Only one cycle and its transpose have diameter 4 (Table A.1) and
+  are not reverse-symmetric. All-to-all throughput of its square 2.94e-3, as in Table A.1.
+- DBJMod(3, 2): all nodes. The first cycle in lexicographic order whose network has diameter 2, the least; it
+  needs 3 steps. No table tells it from others.
+- DBJMod(4, 2): all nodes. A cycle that adding 1 to both letters (modulo 4) moves along itself: 00, 23, 10,
+  20, then 11, 30, 21, 31, and so on. Of the 148 such cycles (up to renaming letters) the 65 of least total
+  distance were tried. Three, and their transposes, have diameter 3, a BW-optimal allgather of 3 steps and
+  the all-to-all throughput that Table A.1 gives for the line graph, 2.21e-2 (2.2093e-2), and
+  for its line graph, 4.10e-3 (4.096e-3); this is the first.
 """
 
 from __future__ import annotations

@@ -1,9 +1,35 @@
-"""Expression trees for networks: a base family, and the expansions of Table 3.3 applied to it.
+"""The papers' notation for networks, such as ``L^3(C(16,{3,4}))``, and the trees that it is read into.
 
 An expression is frozen and comparable; `topology` builds the network, which keeps the expression, and ``str``
-writes it as the papers do, so that `topologies.families.expressions.parse_notation` reads it back as itself.
+writes it as the papers do, so that `parse_notation` reads it back as itself. A *base* is a family of Table
+A.3; the expansions of Table 3.3 apply to any expression G:
 
-Source: dissertation, Tables 3.3 and A.3.
+=====================  =====================================  ==========================================
+base                   written                                also
+=====================  =====================================  ==========================================
+complete               ``K_5``                                ``K(5)``, ``K_{5}``
+complete bipartite     ``K_{4,4}``
+Kautz                  ``K(2,3)``
+Hamming, Johnson       ``H(2,3)``, ``J(4,2)``
+generalized Kautz      ``Pi_{4,64}``                          ``Π_{4,64}``, ``Pi(4,64)``
+circulant              ``C(16,{3,4})``
+directed circulant     ``DiCirculant(4)``
+rings                  ``BiRing(2,8)``, ``UniRing(1,4)``
+de Bruijn              ``DBJ(4,4)``
+modified de Bruijn     ``DBJMod(2,4)``
+diamond                ``Diamond``
+distance-regular       ``DistReg(4,32)``
+torus                  ``32x32 torus``
+line graph             ``L(G)``, ``L^3(G)``                   of `topologies.families.products.line_graph`
+degree expansion       ``G * 2``
+Cartesian power        ``G^2``
+Cartesian product      ``G x G``                              ``G × G``, ``G □ G``
+with links back        ``Bi(G)``                              no sign in the papers; dissertation, A.1.6
+=====================  =====================================  ==========================================
+
+``^`` binds tightest, then ``*``, then ``x``; parentheses group. A semicolon may stand for a comma.
+
+Source: dissertation, Tables 3.3, 3.4 and A.1 to A.3.
 """
 
 from __future__ import annotations

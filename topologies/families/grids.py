@@ -1,9 +1,9 @@
-"""The families of networks, each a function that returns one.
+"""Rings, tori, meshes, hypercubes, complete and circulant networks: a function a family.
 
 Ranks are numbered row-major: the last dimension varies fastest. Links are numbered by source, then by
-dimension (or offset), then in the order that each function names; so on a d-regular network the links out
-of rank v are d·v .. d·v + d - 1. `bandwidth` (bytes/s) and `alpha` (s) are one exact number for all
-dimensions or one each, and default to 50 GB/s and 0.5 us.
+dimension (or offset), then in the order that each function names; so on a d-regular network the links out of
+rank v are d·v .. d·v + d - 1. `bandwidth` (bytes/s) and `alpha` (s) are one exact number for all dimensions
+or one each, and default to 50 GB/s and 0.5 us.
 
 Source: dissertation, Table A.3 and sections A.6.1 to A.6.4.
 """

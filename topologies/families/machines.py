@@ -1,8 +1,20 @@
-"""The machines of the ForestColl paper: boxes of GPUs with switches.
+"""The machines of the ForestColl and TACCL papers: boxes of GPUs with switches.
 
-Each link class (inside a box, InfiniBand) has its own bandwidth; α is 0.5 us a link unless given. Links are
-numbered by source, then by class, then by target. `Topology.hosts` is the box of each GPU and of its
-switch, -1 for the InfiniBand switches, which are shared.
+Links are numbered by source, then by class (inside a box, InfiniBand), then by target. `Topology.hosts` is
+the box of each GPU and of its switch, -1 for the InfiniBand switches, which are shared.
+
+DGX A100, DGX H100 and MI250 are ForestColl's: each link class has its own bandwidth, and α is 0.5 us a link
+unless given.
+
+DGX-1, Azure NDv2 and DGX-2, with V100 GPUs, are TACCL's, with the bandwidths and α that it measured (TACCL,
+Table 1): a transfer of s MB takes α + β·s, over NVLink 0.7 us + 46 us/MB on NDv2 and DGX-1 (one NVLink) and
+0.7 us + 8 us/MB on DGX-2 (all that a GPU has into NVSwitch), over InfiniBand 1.7 us + 106 us/MB (one
+adapter). An MB is 10^6 bytes here as everywhere in this project. The paper measured from GPU to GPU, so where
+a transfer crosses several links, through a switch or adapters, its α is shared out: half for each link of
+NVSwitch, half for each link between an adapter and the InfiniBand switch, nothing for PCIe. Links between a
+GPU and an adapter have the 13 GB/s that the paper gives PCIe (section 4.1), which is more than the adapter's,
+so that they never slow anything that goes through it. Adapters are switches (``nic0``, ...) that only
+forward; they are in their box, the InfiniBand switch ``ib`` is in none.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def grid_of(topology: Topology) -> Grid | None:
 
     Examples
     --------
-    >>> from topologies.families import mesh, torus
+    >>> from topologies.families.grids import mesh, torus
     >>> grid_of(torus(4, 3)).lines == (Line.RING, Line.RING), grid_of(mesh(2, 2, 2)).shape
     (True, (2, 2, 2))
     """

@@ -1,4 +1,7 @@
-"""Distances between nodes: in hops and in α, over any node (ranks and switches forward)."""
+"""Distances between nodes, in hops and in α, and shortest routes, the same on every machine.
+
+Paths go over any node: ranks and switches forward.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ def hop_distances(topology: Topology, sources: Sequence[int] | Int64Array | None
 
     Examples
     --------
-    >>> from topologies.families import uniring
+    >>> from topologies.families.grids import uniring
     >>> hop_distances(uniring(3)).tolist()
     [[0, 1, 2], [2, 0, 1], [1, 2, 0]]
     """
@@ -95,7 +98,7 @@ def length_distances(
 
     Examples
     --------
-    >>> from topologies.families import uniring
+    >>> from topologies.families.grids import uniring
     >>> length_distances(uniring(3), np.array([5, 0, 2])).tolist()
     [[0, 5, 5], [2, 0, 0], [2, 7, 0]]
     """
@@ -213,7 +216,7 @@ def shortest_routes(
 
     Examples
     --------
-    >>> from topologies.families import ring
+    >>> from topologies.families.grids import ring
     >>> offsets, links = shortest_routes(ring(4), [0, 0], [2, 3])
     >>> offsets.tolist(), links.tolist()
     ([0, 2, 3], [0, 2, 1])

@@ -1,4 +1,27 @@
-"""Permutations of a network's nodes: which are automorphisms, what they do to the links, their orbits."""
+"""Automorphisms of a network: permutations of the nodes that map links to links, and their orbits.
+
+A permutation g of the nodes is an automorphism if ranks go to ranks, switches to switches that can do the
+same, and the links from g(u) to g(v) are, as a multiset of (bandwidth, α), those from u to v. What is
+returned always is a group of such permutations, each checked on the links; it may be a subgroup of all of
+them (the search has a bounded effort), which is all that reductions by symmetry need: with fewer
+automorphisms they reduce less and stay right.
+
+The symmetries that families are known for are tried first. On a grid of ranks (torus, mesh, Hamming,
+hypercube; anything else is one dimension) these are a step along a dimension, its reflection, two equal
+dimensions exchanged; in one dimension also the multipliers u -> m u modulo N, with m taken from the
+neighbours of rank 0 (circulant networks).
+
+The search is individualization and refinement, and deterministic. Refinement gives each node a colour of 64
+bits: in a round it becomes a hash of the node's own and of the multisets of (colour of the other end, class
+of the link) over its links in and over its links out; nodes of one orbit keep one colour. A collision can
+only merge two classes, which costs time and never correctness. A *base* is a list of nodes a_1, ..., a_k
+which, given k colours of their own, make refinement tell all nodes apart. An automorphism is known by the
+images b_1, ..., b_k of the base: individualized and refined, each prefix must give the same colours as that
+of the base did; the permutation is read off the equal colours. At level i the images of a_1, ..., a_(i-1) are
+themselves; one image b_i is tried for each orbit of the found automorphisms that fix those.
+
+Source: McKay and Piperno, Practical graph isomorphism II, 2014 (sections 2 and 3: the scheme).
+"""
 
 from __future__ import annotations
 
@@ -437,7 +460,7 @@ def automorphisms(topology: Topology, effort: int = DEFAULT_EFFORT) -> Group:
 
     Examples
     --------
-    >>> from topologies.families import mesh
+    >>> from topologies.families.grids import mesh
     >>> automorphisms(mesh(2, 3)).node_orbits.tolist()
     [0, 1, 0, 0, 1, 0]
     """

@@ -2,6 +2,9 @@
 
 Both are in units of trees: a link of bandwidth b carries U·b trees, where one tree moves 1/k of a shard
 (dissertation B.5.1).
+
+The height of a forest is the number of hops between ranks on the longest way from a root, the latency of its
+schedule.
 """
 
 from __future__ import annotations

@@ -1,7 +1,18 @@
-"""Groups of ranks that wide arcs join (boxes), and how trees over groups and trees inside them fit together.
+"""Trees by guessing: composed of trees over groups of ranks, or found by local search; low ones first.
 
-A tree over groups says from which group each other is entered; each entry takes a pair of ranks; and in each
-group a tree spreads from the rank that was entered. Trees that enter every group once are made this way.
+Any spanning out-trees within the capacities are as good as Algorithm 4's (dissertation B.5.3), whose heights
+and numbers are what they happen to be. Two ways are tried, and the better forest is kept: the lower one, and
+among equally low ones that of fewer different edges, each of which is a message.
+
+By groups: ranks that wide arcs join (a box) form a group. A tree over groups says from which group each other
+is entered; each entry takes a pair of ranks; and in each group a tree spreads from the rank that was entered.
+Equal groups are solved once, groups of groups likewise, and trees are taken `quantum` at a time where the
+roots' numbers allow it.
+
+By search: each root begins with one tree of all its weight, grown by the widest residual arcs;
+`topologies.trees.tree_local_search` relieves what is overloaded, and splits trees as the capacities need it.
+The height limit is the least that any forest has at first, then one more at a time. All budgets are numbers
+of moves, so that the same arguments give the same trees on any machine.
 """
 
 from __future__ import annotations

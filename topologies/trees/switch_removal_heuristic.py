@@ -1,10 +1,23 @@
-"""Capacity between switches that no forest needs is taken away: groups are joined no more than they must be.
+"""Switch removal by guessing: a switch's capacity is spread evenly over what it joins, then checked.
 
-A tree enters each group of ranks at least once (a leaf of a fat-tree, say), and it is lowest where it enters
-once, directly from its root, and spreads inside. Ports are scarce: what a rank may send to other groups it
-can't send inside its own. So where more capacity than is needed joins switches, a spread of them over ranks
-would waste ports. The links between switches are narrowed class by class, the classes farthest from ranks
-first, to the least capacity with which every rank can still be sent a unit from every tree.
+Any way to pass a switch's in-capacity on to its out-links is as good as Algorithm 3 (dissertation B.5.2) if
+every rank can still be sent a unit from every tree (Theorem 30's condition), and that takes one max-flow a
+rank to check, where the algorithm takes many for each pair of links. A guess is made so that trees in it are
+low: a switch between boxes gives each pair of boxes the same share, rank by rank, so that a rank reaches each
+other box directly; a switch in a box gives each pair of ranks the same share. An arc into a switch and one
+out of it are joined into one arc, whose route is both's.
+
+The switches farthest from ranks go first, then those of no host, then those with most neighbours. What a
+switch joins, its blocks, are the hosts (the components that remain without it and its like where there are
+none). Nothing is sent from a block back into it.
+
+Before that, capacity between switches that no forest needs is taken away, so that groups are joined no more
+than they must be. A tree enters each group of ranks at least once (a leaf of a fat-tree, say), and it is
+lowest where it enters once, directly from its root, and spreads inside. Ports are scarce: what a rank may
+send to other groups it can't send inside its own. So where more capacity than is needed joins switches, a
+spread of them over ranks would waste ports. The links between switches are narrowed class by class, the
+classes farthest from ranks first, to the least capacity with which every rank can still be sent a unit from
+every tree.
 """
 
 from __future__ import annotations

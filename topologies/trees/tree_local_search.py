@@ -1,4 +1,13 @@
-"""Weighted trees as arrays, and how they grow: kernels.
+"""Local search for weighted trees within capacity and within a height: kernels on arrays.
+
+A state is a set of rows, each a spanning out-tree with a weight (so many alike unit trees) and within its
+height limit, and how many unit trees use each arc. While some arc carries more than it can, a row that uses
+it is taken at random and the arc's head gets another parent: through an arc with room if there is one, else
+through the one that was chosen longest ago (the excess then moves on, as in a random walk). The head may also
+change places with a child, since a pair of ranks that fast links join may be entered at either. Where a part
+of the row's weight relieves more than the whole, the row splits, and the part that stays differs in that one
+edge; rows that become equal are merged. So there are hardly more rows than the capacities need, and those of
+a root have most edges in common.
 
 Random numbers are drawn by xorshift (Marsaglia 2003), so that the same seed gives the same trees on any
 machine.
