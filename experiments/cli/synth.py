@@ -141,12 +141,12 @@ def _tried(document: Mapping[str, Any]) -> str | None:
 
 def _model(stats: Mapping[str, Any], in_halves: bool) -> dict[str, Any]:
     """Return what is said of a solved program; SCCL's and TE-CCL's own counts unless of a half."""
-    if "solver_gap" not in stats:
+    if "solver_gap" not in stats and "program" not in stats:
         return {}
     names = ("program", "solver", "variables", "constraints", *(() if in_halves else ("epochs",)))
     document: dict[str, Any] = {name: stats[name] for name in names if stats.get(name) is not None}
     if "program" in document:
-        document |= {name: stats[name] for name in ("build_s", "solve_s")}
+        document |= {name: stats[name] for name in ("build_s", "solve_s") if name in stats}
     if "frontier" in stats and not in_halves:
         keys = ("steps", "rounds", "least_rounds")
         document["frontier"] = [dict(zip(keys, point, strict=True)) for point in stats["frontier"]]
@@ -155,9 +155,9 @@ def _model(stats: Mapping[str, Any], in_halves: bool) -> dict[str, Any]:
 
 def _solver(document: Mapping[str, Any]) -> str | None:
     """Return by whom the method's model was solved, and how far from its optimum the answer may be."""
-    if "solver" not in document:
-        return None
     gap = document["solver_gap"]
+    if "solver" not in document or ("program" in document and gap is None):
+        return None  # an exact answer: the program's line says it all
     proven = "optimal" if gap == 0 else "nothing proven"
     if gap:
         proven = f"within {100 * gap:.2g} % of optimal"
@@ -171,14 +171,14 @@ def _size(document: Mapping[str, Any]) -> list[str]:
 
 
 def _program(document: Mapping[str, Any]) -> str | None:
-    """Return which program was solved as a Pyomo model, how large it is and how long it took."""
+    """Return which program was solved, by whom, how large it is and how long it took."""
     if "program" not in document:
         return None
-    return (
-        f"solved {document['program']} as a Pyomo model with {document['solver']}: "
-        f"{', '.join(_size(document))}; built in {document['build_s']:.2g} s, "
-        f"solved in {document['solve_s']:.2g} s"
-    )
+    solved, size = f"solved {document['program']} with {document['solver']}", _size(document)
+    if not size:
+        return f"{solved} in {document['solve_s']:.2g} s"
+    seconds = f"built in {document['build_s']:.2g} s, solved in {document['solve_s']:.2g} s"
+    return f"{solved}: {', '.join(size)}; {seconds}"
 
 
 def _rounds(document: Mapping[str, Any]) -> str | None:

@@ -24,7 +24,16 @@ from experiments.report.seeds import seeds
 from experiments.report.series import DARK, LIGHT, Series
 from experiments.report.svg import tag
 from experiments.report.switch_over import FOLDED_FROM, switch_overs
-from experiments.report.tables import GapTable, LeastTB, gap_table, is_wrong, overview, standings, states
+from experiments.report.tables import (
+    GapTable,
+    LeastTB,
+    gap_table,
+    is_wrong,
+    overview,
+    solved_programs,
+    standings,
+    states,
+)
 from experiments.report.templating import source, template
 from experiments.report.text import number, percent, seconds, size
 from experiments.report.traffic import course_panels, traffic_panels
@@ -90,6 +99,7 @@ def render(results: Results) -> str:
         not_run=_not_run(results.manifest),
         wrong=sum(is_wrong(row) for row in results.rows),
         standings=standings(results, least),
+        programs=solved_programs(results),
         summaries=summaries(results),
         glance=glance(results),
         shades=SHADES,

@@ -56,11 +56,17 @@ class Row:
     message: str = ""
     note: str = ""
     algorithm: str = ""
+    program: str = ""
+    solver: str = ""
     nodes: float | None = None
     switches: float | None = None
     links: float | None = None
     synth_s: float | None = None
     peak_rss_mb: float | None = None
+    build_s: float | None = None
+    solve_s: float | None = None
+    variables: float | None = None
+    constraints: float | None = None
     solver_gap: float | None = None
     time_us: float | None = None
     algbw_gbps: float | None = None

@@ -274,3 +274,32 @@ def _least_in_bold(values: Sequence[float | None], tried: Sequence[bool]) -> lis
 def states(results: Results) -> dict[str, int]:
     """Return how many rows have each status, most first."""
     return dict(Counter(row.status for row in results.rows).most_common())
+
+
+@dataclass(frozen=True)
+class Solved:
+    """What a series solved for one topology and collective; of several sizes or seeds the longest solve."""
+
+    series: Series
+    row: Row
+
+    @property
+    def cells(self) -> list[str]:
+        """Variables, constraints, seconds to build and to solve, and the gap that the solver left, in %."""
+        row = self.row
+        counts = ["" if count is None else f"{count:,.0f}" for count in (row.variables, row.constraints)]
+        build_s = row.build_s if row.variables else None  # of no model: making the schedule
+        left = "" if row.solver_gap is None else percent(row.solver_gap)
+        return [*counts, seconds(build_s), seconds(row.solve_s), left]
+
+
+def solved_programs(results: Results) -> list[Solved]:
+    """Return the programs that solvers were given, in the order of the run."""
+    longest: dict[tuple[str, str, int], Row] = {}
+    for row in results.rows:
+        key = row.topology, row.collective, results.number[row.method, row.options]
+        if not row.program and not row.variables:
+            continue
+        if key not in longest or (row.solve_s or 0) > (longest[key].solve_s or 0):
+            longest[key] = row
+    return [Solved(results.series[number], row) for (_, _, number), row in longest.items()]

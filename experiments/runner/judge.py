@@ -33,7 +33,7 @@ MICRO = 10**6
 GAP_DIGITS = 12
 """A gap is the quotient of a float and an exact number: beyond these digits is rounding."""
 STATS = (
-    *("algorithm", "build_s", "solve_s", "variables", "constraints", "solver", "solver_gap"),
+    *("algorithm", "program", "build_s", "solve_s", "variables", "constraints", "solver", "solver_gap"),
     *("trees", "height", "mean_height", "search_s", "removal_s", "packing_s"),
     *("rank_egress", "rank_egress_unicast", "rank_ingress", "rank_ingress_unicast"),
     *("link_traffic", "link_traffic_unicast"),

@@ -69,11 +69,13 @@ COLUMNS: dict[str, Any] = {
     "rank_ingress": pa.float64(),
     "rank_ingress_unicast": pa.float64(),
     "algorithm": pa.string(),
+    "program": pa.string(),
 }
 """Name and type of every column, in order. ``congestion`` is in s/GB of M; ``tb_exact`` and
 ``congestion_exact`` are the fractions; ``seeds``: how many were tried; ``schedule``: its content hash;
 ``message``: why there is no result; ``note``: what becomes of a size that does not divide into the chunks;
-``algorithm``: whose schedule the portfolio chose.
+``algorithm``: whose schedule the portfolio chose; ``program``: what ``solver`` solved, by its number in the
+paper.
 
 Of flow schedules: ``slices`` that pipeline it at this size; ``trees`` a root (k), their largest and mean
 ``height`` in hops between ranks, and the seconds to find the bottleneck, remove the switches and pack the

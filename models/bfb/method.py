@@ -38,6 +38,9 @@ Measured with HiGHS on one core, CPU s: 0.2 to 0.4 ms a variable where a program
 1,100: 0.3 s; ``mesh:5x5``, 1,160: 0.4 s; ``torus:6x6``, 2,808: 0.6 s), 1 ms on a ring, whose programs have
 three (``ring:16``, 384: 0.4 s)."""
 
+VARIABLES_A_SECOND = 6_000
+"""Of all programs (3.1) together, built and solved on one core: 12.5 CPU s for 79,576 (``torus:14x14``)."""
+
 
 @dataclass(frozen=True)
 class BfbOptions:
@@ -177,7 +180,8 @@ def _programs(work: Frontiers, options: BfbOptions) -> Programs | None:
     from models.solvers.size import refuse_too_large
 
     limit = options.time_limit if options.way == MODEL else None  # auto never depends on a clock
-    refuse_too_large(f"bfb by=model on {work.topology.name}", variables, limit)
+    seconds = variables / VARIABLES_A_SECOND
+    refuse_too_large(f"bfb by=model on {work.topology.name}", variables, limit, seconds)
     return Programs(work, options.solver or "highs", limit)
 
 

@@ -47,6 +47,8 @@ _SMALL = 1 << 15
 
 AUTO, BINARY, NEWTON = "auto", "binary", "newton"
 SEARCHES = {BINARY: binary_search_cut, NEWTON: bottleneck_cut}
+ALGORITHM_1 = {"program": "maximum flows of Algorithm 1", "solver": "ortools"}
+"""What a binary search has solved, as columns of a row."""
 
 BINARY_ARCS = 1000
 """Links, and ranks with data, up to which ``auto`` searches by Algorithm 1.
@@ -156,6 +158,8 @@ def _spread(options: ForestcollOptions, problem: Problem) -> tuple[Schedule, Loa
         reaching = demand.connected(network) if problem.collective.kind is Kind.ALLGATHER else network
         schedule = forest_schedule(problem.topology, problem.collective, reaching, forest, k)
     stats: dict[str, Any] = {**watch.seconds, **searched, "trees": k}
+    if "program" in stats:
+        stats["solve_s"] = watch.seconds["search_s"]
     stats |= {"height": largest_height(forest), "mean_height": float(mean_height(forest))}
     traffic = {}
     if options.multicast and problem.topology.multicast:
@@ -177,7 +181,7 @@ def _capacities(
     except InputError as error:  # weights are right, so these are numbers that 64 bits do not hold
         raise NoSchedule(str(error)) from error
     k, capacity = tree_capacities(demand.topology, cut.ratio, demand.weights)
-    return k, cut.ratio, capacity, {"search": search} | ({"solver": "ortools"} if search == BINARY else {})
+    return k, cut.ratio, capacity, {"search": search} | (ALGORITHM_1 if search == BINARY else {})
 
 
 def _bottleneck(demand: PackingDemand, search: str) -> tuple[str, Cut]:

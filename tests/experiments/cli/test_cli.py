@@ -80,24 +80,54 @@ def test_synth_says_what_a_solver_has_proven(tutti):
     assert document["frontier"] == [{"steps": 2, "rounds": 4, "least_rounds": 2}]
     assert document["solver_gap"] == 0.5
     assert document["variables"] > 0
-    assert "solver" not in tutti(*SYNTH)[1]  # BFB counts
+    assert "solver" not in tutti(*SYNTH, "--option", "by=counting")[1]
 
 
-def test_synth_says_which_model_was_solved(tutti):
-    """The model of (A.1) on a ring of 4 has 4 x 8 flows and f, 8 links and 4 x 3 nodes in need."""
-    line = ["synth", "ring:4", "--method", "mcf", "--collective", "all-to-all", "--size", "1MB"]
-    code, out, _ = tutti(*line, "--json")
+@pytest.mark.parametrize(
+    ("method", "collective", "program", "variables", "constraints"),
+    [
+        # By hand on a ring of 4, which has 8 links. At each of 4 nodes 2 sources one hop away, over one link
+        # each, and one opposite, over two: U twice, and a row a source and a link.
+        ("bfb", "allgather", "linear programs (3.1)", 4 * (2 + 2 + 1 + 1), 4 * (2 + 2 + 1 + 2)),
+        # 4 x 8 flows and f; 8 links, and 4 x 3 nodes in need.
+        ("mcf", "all-to-all", "linear program (A.1)", 33, 20),
+        # x, both capacities of a link, and for each of 4 both flows on 8 links and 4 arcs from or to s; rows
+        # for 8 links, for 4 x 12 bounds of each flow, and for its 4 x 4 nodes, of which one gets the whole.
+        ("allreduce_lp", "allreduce", "linear program (B.5)", 4 + 16 + 96, 8 + 96 + 32),
+    ],
+)
+def test_synth_says_which_program_was_solved(tutti, method, collective, program, variables, constraints):
+    line = ["synth", "ring:4", "--method", method, "--collective", collective, "--size", "1MB"]
+    model = [*line, "--option", "by=model"]
+    code, out, _ = tutti(*model, "--json")
     assert code == 0
     document = json.loads(out)
-    assert (document["program"], document["variables"], document["constraints"]) == (
-        "linear program (A.1)",
-        33,
-        20,
+    solved = program, variables, constraints
+    assert tuple(document[name] for name in ("program", "variables", "constraints")) == solved
+    said = " ".join(tutti(*model)[1].split())
+    size = f"{variables} variables, {constraints} constraints; built in "
+    assert re.search(
+        rf"program solved {re.escape(program)} with highs \S+: {size}\S+ s, solved in \S+ s", said
     )
-    said = " ".join(tutti(*line)[1].split())
-    assert "solved linear program (A.1) as a Pyomo model with highs" in said
-    assert re.search(r"33 variables, 20 constraints; built in \S+ s, solved in \S+ s", said)
-    assert "Pyomo" not in tutti(*line, "--option", "by=orbits")[1]
+
+
+@pytest.mark.parametrize(
+    ("method", "collective", "option", "said"),
+    [
+        ("bfb", "allgather", "by=counting", None),
+        ("mcf", "all-to-all", "by=orbits", None),
+        ("allreduce_lp", "allreduce", "by=cuts", "linear program (B.5), by its cuts with highs"),
+        ("forestcoll", "allgather", "search=binary", "maximum flows of Algorithm 1 with ortools in "),
+        ("forestcoll", "allgather", "search=newton", None),
+    ],
+)
+def test_synth_says_what_a_fast_way_has_solved(tutti, method, collective, option, said):
+    line = ["synth", "ring:4", "--method", method, "--collective", collective, "--size", "1MB"]
+    code, out, _ = tutti(*line, "--option", option)
+    assert code == 0
+    shown = " ".join(out.split())
+    assert ("program solved" in shown) == (said is not None)
+    assert f"program solved {said or ''}" in shown or said is None
 
 
 def test_synth_refuses_a_model_too_large_for_its_time(tutti):

@@ -710,3 +710,25 @@ def test_a_figure_that_cannot_be_made_is_refused(tmp_path, topology, collective_
 def test_a_figure_of_failures_only_is_refused(tmp_path):
     with pytest.raises(InputError, match="no method has a time for allgather on ring:3"):
         save_figure(write_run(tmp_path, [failed()]), "ring:3", "allgather", tmp_path / "a.png")
+
+
+def test_the_programs_that_were_solved_have_a_table(tmp_path):
+    """A row a topology, collective and method: of several sizes the longest solve."""
+    model = {"method": "mcf", "program": "linear program (A.1)", "solver": "highs 1.14", "build_s": 0.5}
+    size = {"variables": 16385, "constraints": 4288}
+    rows = [
+        row(**model, **size, solve_s=1.5, solver_gap=1e-3),
+        row(**model, **size, solve_s=0.25, solver_gap=0.0, size_bytes=10**9),
+        row(method="forestcoll", program="maximum flows of Algorithm 1", solver="ortools", solve_s=2e-3),
+        row(method="bfb", solver="counting", build_s=0.1, solve_s=0.1),
+    ]
+    page = report(tmp_path, rows)
+    heading = next(e for e in page.all("h3") if e["text"] == "Programs solved")
+    table = next(e for e in page.all("table") if e["id"] > heading["id"])
+    lines = [
+        [" ".join(c["text"].split()) for c in page.all("td", None, tr)] for tr in page.all("tr", None, table)
+    ]
+    said = [["linear program (A.1)", "highs 1.14", "16,385", "4,288", "500 ms", "1.5 s", "0.10"]]
+    said += [["maximum flows of Algorithm 1", "ortools", "", "", "", "2 ms", ""]]
+    assert [line[2:] for line in lines[1:]] == said
+    assert not any(e["text"] == "Programs solved" for e in report(tmp_path, [row()]).all("h3"))
