@@ -153,7 +153,7 @@ class TacclProgram:
     @property
     def settings(self) -> Any:
         """The method's options; the sketch is read."""
-        from models.taccl.method import TacclOptions
+        from models.taccl.options import TacclOptions
         from models.taccl.transfers import Contiguity
 
         given = None if self.sketch is not None and self.chunks == 1 else self.chunks

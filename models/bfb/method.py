@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from topologies.errors import InputError, NoSchedule, suggestion
+from topologies.ranges import SECONDS, Choice, Options, Whole
 
 if TYPE_CHECKING:
     from models.bfb.model import Programs
@@ -40,7 +41,7 @@ three (``ring:16``, 384: 0.4 s)."""
 
 
 @dataclass(frozen=True)
-class BfbOptions:
+class BfbOptions(Options):
     """Options of BFB.
 
     Parameters
@@ -63,30 +64,20 @@ class BfbOptions:
         If a value is out of range, or `by` and `solver` contradict each other.
     """
 
-    chunks: int | None = None
-    by: str = AUTO
+    OWNER: ClassVar[str] = "bfb"
+
+    chunks: Annotated[int | None, Whole(1)] = None
+    by: Annotated[str, Choice((AUTO, MODEL, COUNTING))] = AUTO
     solver: str | None = None
-    time_limit: float | None = None
+    time_limit: Annotated[float | None, SECONDS] = None
 
     def __post_init__(self) -> None:
-        """Check the values."""
-        if self.chunks is not None and (isinstance(self.chunks, bool) or not isinstance(self.chunks, int)):
-            raise InputError(f"bfb option chunks is {self.chunks!r}; it must be a whole number, at least 1")
-        if self.chunks is not None and self.chunks < 1:
-            raise InputError(f"bfb option chunks is {self.chunks}; it must be a whole number, at least 1")
-        if self.by not in (AUTO, MODEL, COUNTING):
-            raise InputError(
-                f"bfb option by is '{self.by}'{suggestion(str(self.by), (AUTO, MODEL, COUNTING))}"
-            )
+        """Check the values, and that `by` and `solver` say the same."""
+        super().__post_init__()
         if self.solver not in (None, COUNTING):
             _check_solver(self.solver)
         if self.solver is not None and self.by not in (AUTO, self.way):
             raise InputError(f"bfb option by is '{self.by}', and solver '{self.solver}' goes by {self.way}")
-        limit = self.time_limit
-        if limit is not None and (
-            isinstance(limit, bool) or not isinstance(limit, int | float) or limit <= 0
-        ):
-            raise InputError(f"bfb option time_limit is {limit!r}; it must be a positive number of seconds")
 
     @property
     def way(self) -> str:

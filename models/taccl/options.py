@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Annotated, ClassVar
 
 from models.taccl.demand import Paths
 from models.taccl.sketch import Sketch, read_sketch
 from models.taccl.transfers import Contiguity
 from topologies.errors import InputError
+from topologies.ranges import Choice, Number, Options, Whole
 from topologies.units import parse_size
+
+PATHS = Choice(tuple(Paths), words=f"allowed: {', '.join(Paths)}")
+CONTIGUITIES = Choice(tuple(Contiguity), words=f"allowed: {', '.join(Contiguity)}")
 
 
 @dataclass(frozen=True)
-class TacclOptions:
+class TacclOptions(Options):
     """The options of TACCL.
 
     Parameters
@@ -53,55 +58,34 @@ class TacclOptions:
         If the solver does no mixed-integer programs.
     """
 
+    OWNER: ClassVar[str] = "taccl"
+
     sketch: str | None = None
-    chunks: int | None = None
+    chunks: Annotated[int | None, Whole(1)] = None
     input_size: str | None = None
     symmetry: bool = True
-    paths: Paths = Paths.SKETCH
-    contiguity: Contiguity = Contiguity.BETWEEN
+    paths: Annotated[Paths, PATHS] = Paths.SKETCH
+    contiguity: Annotated[Contiguity, CONTIGUITIES] = Contiguity.BETWEEN
     together: bool = False
-    again: int = 2
-    tries: int | None = None
+    again: Annotated[int, Whole(0)] = 2
+    tries: Annotated[int | None, Whole(0)] = None
     solver: str = "highs"
-    time_limit: float | None = 60.0
-    relative_gap: float = 1e-4
+    time_limit: Annotated[float | None, Number(above=0)] = 60.0
+    relative_gap: Annotated[float, Number(above=0)] = 1e-4
 
     def __post_init__(self) -> None:
-        """Check the values."""
-        self._check_number("chunks", self.chunks, 1)
-        self._check_number("again", self.again, 0)
-        self._check_number("tries", self.tries, 0)
-        for name, kind in (("paths", Paths), ("contiguity", Contiguity)):
-            if getattr(self, name) not in list(kind):
-                allowed = ", ".join(kind)
-                raise InputError(f"taccl option {name} is '{getattr(self, name)}'; allowed: {allowed}")
-        for name in ("time_limit", "relative_gap"):
-            value = getattr(self, name)
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not (number and 0 < value < float("inf")) and not (name == "time_limit" and value is None):
-                raise InputError(f"taccl option {name} is {value!r}; it must be a positive number")
+        """Check the values, and that the sketch can be read and the solver be had."""
+        super().__post_init__()
         if self.input_size is not None:
             self._made_for(self.input_size)
-        self._check_types()
         if self.sketch is not None:
+            if not isinstance(self.sketch, str):
+                raise InputError(f"taccl option sketch is {self.sketch!r}; it must be a name or a file")
             read_sketch(self.sketch)
         if self.solver != "highs":
             from models.taccl.solving import StageLimits, mip_options  # solvers are slow to import
 
             mip_options(StageLimits(self.solver))
-
-    def _check_types(self) -> None:
-        for name in ("symmetry", "together"):
-            if not isinstance(getattr(self, name), bool):
-                raise InputError(f"taccl option {name} is {getattr(self, name)!r}; it must be true or false")
-        if self.sketch is not None and not isinstance(self.sketch, str):
-            raise InputError(f"taccl option sketch is {self.sketch!r}; it must be a name or a file")
-
-    def _check_number(self, name: str, value: int | None, least: int) -> None:
-        if value is None and name != "again":
-            return
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise InputError(f"taccl option {name} is {value!r}; it must be a whole number, at least {least}")
 
     @staticmethod
     def _made_for(text: str) -> Fraction:

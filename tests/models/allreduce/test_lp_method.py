@@ -66,7 +66,7 @@ def test_the_schedule_says_what_was_solved(by, program):
 
 def test_a_model_too_large_for_its_time_limit_is_refused():
     with pytest.raises(
-        Unsupported, match=r"^allreduce_lp on torus:8x8: linear program \(B.5\) has 41\d+ vari"
+        Unsupported, match=r"^allreduce_lp on torus:8x8: linear program \(B.5\) has 41,\d+ vari"
     ):
         make(parse_topology("torus:8x8"), by="model", time_limit=1)
 
