@@ -20,6 +20,8 @@ from models.bfb.counting import Workloads, solve_patterns
 from models.bfb.frontiers import Frontiers, Patterns, count_variables, distinct_patterns, frontiers
 from models.bfb.schedule import build_schedule, schedule_of_shares
 from models.bfb.unequal import Times, times
+from models.solvers import Feature, find_backend, known_solvers
+from models.solvers.size import refuse_too_large
 from schedules.capabilities import Capabilities, Groups, Switches
 from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.method import Method, Problem
@@ -88,8 +90,6 @@ class BfbOptions(Options):
 
 
 def _check_solver(solver: Any) -> None:
-    from models.solvers import Feature, find_backend, known_solvers  # Pyomo is slow to import
-
     # U is told from the solver's value (`models.bfb.model`), for which a first-order method is too coarse.
     allowed = [COUNTING, *(info.name for info in known_solvers() if Feature.SIMPLEX in info.features)]
     if solver not in allowed:
@@ -165,7 +165,6 @@ def _programs(work: Frontiers, options: BfbOptions) -> Programs | None:
     if options.way == AUTO and variables > MODEL_VARIABLES:
         return None
     from models.bfb.model import Programs  # Pyomo is slow to import
-    from models.solvers.size import refuse_too_large
 
     limit = options.time_limit if options.way == MODEL else None  # auto never depends on a clock
     refuse_too_large(f"bfb by=model on {work.topology.name}", variables, limit)
