@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 
 from models.taccl.demand import Paths
 from models.taccl.sketch import Sketch, read_sketch
+from models.taccl.solving import StageLimits, mip_options
 from models.taccl.transfers import Contiguity
 from topologies.errors import InputError
 from topologies.ranges import Choice, Number, Options, Whole
@@ -83,8 +84,6 @@ class TacclOptions(Options):
                 raise InputError(f"taccl option sketch is {self.sketch!r}; it must be a name or a file")
             read_sketch(self.sketch)
         if self.solver != "highs":
-            from models.taccl.solving import StageLimits, mip_options  # solvers are slow to import
-
             mip_options(StageLimits(self.solver))
 
     @staticmethod
