@@ -1,7 +1,8 @@
-"""All-to-all with the cheapest proofs: all sums of distances from below, the even split from above.
+"""The frontiers of all N of one degree (Fig. A.4), kept as a table that a later run continues.
 
-With lengths of 1 the time is at least the sum of all distances over the number of links, and splitting each
-demand evenly, node by node, over the shortest paths attains its largest load.
+All-to-all has the cheapest proofs here: with lengths of 1 the time is at least the sum of all distances over
+the number of links, and splitting each demand evenly, node by node, over the shortest paths attains its
+largest load.
 """
 
 from __future__ import annotations
