@@ -133,6 +133,10 @@ class Number(Range):
         )
 
 
+SECONDS = Number(above=0, words="it must be a positive number of seconds")
+"""A time limit that is a number."""
+
+
 @dataclass(frozen=True)
 class Choice(Range):
     """One of several texts."""

@@ -26,8 +26,10 @@ from experiments.bench.models import (
     bench_finder,
     bench_forestcoll,
     bench_forestcoll_large,
+    bench_simulate,
+    bench_verify,
+    bench_verify_large,
 )
-from experiments.bench.schedules import bench_simulate, bench_verify, bench_verify_large
 from experiments.bench.tacos import bench_tacos, bench_tacos_large
 from experiments.cli.output import print_table
 from experiments.runner.store import machine, now, versions

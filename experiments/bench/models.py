@@ -1,9 +1,9 @@
-"""Benchmarks of the exact methods and of the topology finder.
+"""Benchmarks of the exact methods and of the topology finder, of the verifier and the simulator.
 
 They time the bottleneck cut by Newton's method and by the papers' binary search; BFB by counting, beside its
 linear programs; the finder, and expansions of schedules; ForestColl up to 4,096 GPUs, its cut by Newton's
-method; the strength of a network and the allreduce trees that meet it; and all-to-all as a flow, with proven
-intervals, as N grows.
+method; the strength of a network and the allreduce trees that meet it; all-to-all as a flow, with proven
+intervals, as N grows; and how fast schedules are verified and simulated.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from expansions import METHOD, predict
 from expansions.finder import Candidate, Finder
 from expansions.prediction import measured
 from experiments.bench.measurement import (
+    GIBIBYTE,
     GIGA,
+    MICRO,
     Measurement,
     at_most,
     exactly,
@@ -27,6 +29,7 @@ from experiments.bench.measurement import (
     reference,
     timed,
 )
+from experiments.registry import find_method
 from models.all_to_all.demand import Demand
 from models.all_to_all.optimum import solve_by_model
 from models.all_to_all.orbits import solve_by_orbits
@@ -40,9 +43,11 @@ from schedules.collective import collective
 from schedules.cost import congestion, step_cost
 from schedules.method import Problem
 from schedules.schedule import Schedule
+from schedules.simulation.simulate import simulate
 from schedules.verify import verify
 from topologies.errors import TuttiError
 from topologies.families.expressions import parse_notation
+from topologies.processes import peak_memory, reset_peak_memory
 from topologies.text import parse_topology
 
 CUTS: dict[str, Fraction | str] = {
@@ -290,3 +295,34 @@ def _by_orbits(text: str, most: float, width: float) -> Iterator[Measurement]:
     found, seconds = timed(lambda: solve_by_orbits(Demand.uniform(parse_topology(text)), width))
     yield at_most("all-to-all", text, "proven gap", float(found.interval.gap), width)
     yield at_most("all-to-all", text, "symmetries and optimum, s", seconds, most)
+
+
+def bench_simulate() -> Iterator[Measurement]:
+    """Transfers simulated a second, under two clocks."""
+    for text, method in (("torus:32x32", "bfb"), ("torus:32x32", "tacos")):
+        schedule = make(text, method).schedule
+        simulate(make("torus:3x3", method).schedule, GIBIBYTE)
+        rate = len(schedule) / timed(simulate, schedule, GIBIBYTE)[1]
+        case = f"{method} on {text}, {len(schedule)} transfers"
+        yield Measurement("simulate", case, "transfers/s", rate, f"at least {MICRO:g}", rate >= MICRO)
+
+
+def _verify(name: str, text: str, seconds: float, megabytes: float) -> Iterator[Measurement]:
+    make("ring:4", "ring")
+    topology, ring = parse_topology(text), find_method("ring")
+    problem = Problem(topology, collective("allgather", topology.num_ranks))
+    schedule = ring.synthesize(problem, ring.options(), np.random.default_rng(0))
+    case = f"ring on {text}, {len(schedule)} transfers"
+    reset_peak_memory()
+    yield at_most(name, case, "verify, s", timed(verify, schedule)[1], seconds)
+    yield at_most(name, case, "peak memory, MB", peak_memory(), megabytes)
+
+
+def bench_verify() -> Iterator[Measurement]:
+    """Ten million transfers."""
+    yield from _verify("verify", "ring:2240", 10.0, 2000.0)
+
+
+def bench_verify_large() -> Iterator[Measurement]:
+    """A hundred million transfers."""
+    yield from _verify("verify-large", "ring:7072", 60.0, 6000.0)

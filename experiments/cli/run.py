@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Hashable, Mapping
+from pathlib import Path
 from typing import Any
 
 from experiments.cli.output import console, print_table
@@ -37,13 +38,23 @@ def execute(arguments: argparse.Namespace) -> int:
     study = is_study(arguments.config)
     if study and arguments.rejudge:
         raise InputError(f"--rejudge: {arguments.config} is a study of solvers, which has no bounds")
-    summary = (run_study if study else run)(arguments.config, options, console(sys.stderr))
+    screen = console(sys.stderr)
+    if study:
+        summary = run_study(arguments.config, options, screen)
+    else:
+        summary = run(arguments.config, options, screen, _write_report)
     if summary.interrupted:
         print(_stopped(summary), file=sys.stderr)
         return INTERRUPTED
     if not arguments.quiet:
         _print_study(summary) if study else _print_summary(summary)
     return FAILED if summary.failed else OK
+
+
+def _write_report(directory: Path) -> Path:
+    from experiments.report import write_report  # drawing takes a while to import
+
+    return write_report(directory)
 
 
 def _stopped(summary: Summary) -> str:

@@ -14,10 +14,11 @@ from experiments.cli import synth_rounds
 from experiments.cli.output import console, duration, print_fields, print_json, short, throughput
 from experiments.cli.problem import parse_collective
 from experiments.registry import find_method
-from experiments.runner.judge import Cost, ProvenBound, notes, own_bounds, time_columns
+from experiments.runner.judge import Cost, ProvenBound, notes, time_columns
 from experiments.runner.options import build_options, options_text, parse_assignments, with_lists
 from experiments.runner.progress import waiting
 from experiments.runner.tasks import Synthesized, synthesize_best
+from models.bounds import own_bounds
 from schedules.collective import Kind
 from schedules.files.schedule_file import check_target, is_round_file, write_schedule
 from schedules.method import Method, Problem

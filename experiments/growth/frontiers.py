@@ -1,11 +1,8 @@
-"""The frontiers of all N of one degree, as a table that an interrupted search continues.
+"""The frontiers of all N of one degree (Fig. A.4), kept as a table that a later run continues.
 
-``frontiers.csv`` has a row a network; all rows of an N are written at once, so that what is in the file is
-whole or is searched again.
-
-All-to-alls have the cheapest proofs. With lengths of 1 the time is at least the sum of all distances over the
-number of links, and splitting each demand evenly, node by node, over the shortest paths attains its largest
-load.
+All-to-all has the cheapest proofs here: with lengths of 1 the time is at least the sum of all distances over
+the number of links, and splitting each demand evenly, node by node, over the shortest paths attains its
+largest load.
 """
 
 from __future__ import annotations

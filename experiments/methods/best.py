@@ -16,10 +16,10 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from experiments.runner.judge import best_slices, own_bounds
-from models.bounds import Bound, best_bound
+from models.bounds import Bound, best_bound, own_bounds
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
+from schedules.simulation.pipelining import best_slices
 from schedules.verify import verify
 from topologies.errors import InputError, NoSchedule, Unsupported, suggestion
 from topologies.ranges import Duration, Names, Number, Options

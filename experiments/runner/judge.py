@@ -1,7 +1,7 @@
 """What is said of a verified schedule: exact cost, simulated time, and the gap to a proven bound.
 
-The time of a flow depends on the number of slices in which its transfers travel (`best_slices`). The gap
-table compares the methods: one line for each network, collective and size.
+The time of a flow is that of its best pipelining (`schedules.simulation.pipelining`). The gap table compares
+the methods: one line for each network, collective and size.
 """
 
 from __future__ import annotations
@@ -19,15 +19,11 @@ from models.bounds import Bound, best_bound
 from schedules.collective import Collective
 from schedules.cost import StepCost, congestion, step_cost
 from schedules.schedule import Clock, Schedule
-from schedules.simulation.simulate import SimulationOptions, simulate
+from schedules.simulation.pipelining import best_slices
 from topologies.errors import TuttiError
 from topologies.topology import Topology
 from topologies.units import format_size
 
-MOST_HOPS = 2**22
-"""Hops (transfers times links times slices) of the largest simulation tried, a few seconds' worth."""
-PATIENCE = 2
-"""So many powers of two in a row that don't help end the search."""
 GIGA = 10**9
 MICRO = 10**6
 GAP_DIGITS = 12
@@ -49,35 +45,6 @@ INSTANCE = ("topology", "collective", "size_bytes")
 REFERENCE = ("bound_us", "bound_kind", "exact_us", "exact_method", "best_us", "best_method", "best_gap")
 
 
-def best_slices(schedule: Schedule, size: Fraction, most_hops: int = MOST_HOPS) -> tuple[int, float]:
-    """Return a number of slices and the simulated time with it, in seconds.
-
-    Powers of two are tried upwards, as long as they help and their simulation has at most `most_hops` hops:
-    more slices follow each other sooner through a tree, but each pays every link's α. So the answer is the
-    same on every machine. Schedules of the other clocks have one slice.
-
-    Parameters
-    ----------
-    schedule
-        Verified.
-    size
-        M in bytes.
-    most_hops
-        The budget; one slice is always simulated.
-    """
-    best, least = 1, simulate(schedule, size).time
-    if schedule.clock is not Clock.FLOW:
-        return best, least
-    hops = int(np.diff(schedule.route_table.offsets)[schedule.route].sum())
-    slices = 2
-    while slices <= best << PATIENCE and slices * hops <= most_hops:
-        time = simulate(schedule, size, SimulationOptions(slices=slices)).time
-        if time < least:
-            best, least = slices, time
-        slices *= 2
-    return best, least
-
-
 @dataclass(frozen=True)
 class ProvenBound:
     """The largest lower bound on the time of one collective at one size."""
@@ -95,20 +62,6 @@ class ProvenBound:
         """Return the largest of this and of other bounds, checked ones, for M = `size` bytes."""
         others = [ProvenBound(Fraction(bound.time(size)), str(bound.kind)) for bound in bounds]
         return max([self, *others], key=lambda bound: bound.seconds)
-
-
-def own_bounds(schedule: Schedule) -> list[Bound]:
-    """Return the bounds that its method proved (``stats["bounds"]``), each checked by its certificate alone.
-
-    Raises
-    ------
-    BoundError, InputError
-        If a certificate does not prove its bound.
-    """
-    bounds = [bound for bound in schedule.stats.get("bounds", ()) if bound.binds_all]
-    for bound in bounds:
-        bound.check(schedule.topology, schedule.collective)
-    return bounds
 
 
 @dataclass(frozen=True, eq=False)

@@ -90,8 +90,24 @@ class Summary:
         return sum(row["status"] == "failed" for row in self.rows)
 
 
-def run(config_path: Path | str, options: RunOptions, console: Console) -> Summary:
+def run(
+    config_path: Path | str,
+    options: RunOptions,
+    console: Console,
+    write_report: Callable[[Path], Path] | None = None,
+) -> Summary:
     """Run a config, or the rest of it, and write its results.
+
+    Parameters
+    ----------
+    config_path
+        A TOML file.
+    options
+        How to run it.
+    console
+        Progress and failures are written there.
+    write_report
+        Writes the report of a folder of results and returns its path; None: no report is written.
 
     Raises
     ------
@@ -125,7 +141,9 @@ def run(config_path: Path | str, options: RunOptions, console: Console) -> Summa
         )
         if not missing:
             store.prune_schedules(rows, config.run.keep_schedules)
-        report = None if interrupted else written_report(_write_report, store.directory, console)
+        report = None
+        if write_report is not None and not interrupted:
+            report = written_report(write_report, store.directory, console)
         return Summary(store.directory, rows, missing, interrupted, report, store.holds_others(tasks))
 
 
@@ -228,9 +246,3 @@ def written_report(write: Callable[[Path], Path], directory: Path, console: Cons
     except Exception as error:  # noqa: BLE001 (a report is made of results that are complete without it)
         console.print(f"the report was not written: {type(error).__name__}: {error}", highlight=False)
         return None
-
-
-def _write_report(directory: Path) -> Path:
-    from experiments.report import write_report  # drawing takes a while to import
-
-    return write_report(directory)

@@ -16,9 +16,10 @@ import numpy as np
 from numba.core import event
 
 from experiments.registry import find_method
-from experiments.runner.judge import Cost, ProvenBound, notes, own_bounds, time_columns
+from experiments.runner.judge import Cost, ProvenBound, notes, time_columns
 from experiments.runner.options import build_options, options_text
 from experiments.runner.results import keep_schedule
+from models.bounds import own_bounds
 from schedules.collective import Collective
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule

@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -27,6 +27,7 @@ from schedules.collective import Kind, collective
 from schedules.method import Problem
 from topologies.errors import InputError, Unsupported
 from topologies.exact import BoolArray, FloatArray, frozen
+from topologies.ranges import Options, Whole
 from topologies.topology import Topology
 from topologies.units import parse_size
 
@@ -120,13 +121,8 @@ ROUNDING = Fraction(1, 10**9)
 FINEST = 1e-9
 
 
-def _whole(model: str, name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InputError(f"model {model} option {name} is {value!r}; it must be a whole number, at least 1")
-
-
 @dataclass(frozen=True)
-class TacclProgram:
+class TacclProgram(Options):
     """Options of TACCL's programs.
 
     Parameters
@@ -141,22 +137,22 @@ class TacclProgram:
         M, where the sketch has none.
     """
 
-    chunks: int = 1
+    OWNER: ClassVar[str] = "model taccl"
+
+    chunks: Annotated[int, Whole(1)] = 1
     symmetry: bool = True
     sketch: str | None = None
     size: str = "1MB"
 
     def __post_init__(self) -> None:
-        """Check the values."""
-        _whole("taccl", "chunks", self.chunks)
-        if not isinstance(self.symmetry, bool):
-            raise InputError(f"model taccl option symmetry is {self.symmetry!r}; it must be true or false")
+        """Check the values, and that the sketch and the size can be read."""
+        super().__post_init__()
         _ = self.settings, parse_size(self.size)
 
     @property
     def settings(self) -> Any:
         """The method's options; the sketch is read."""
-        from models.taccl.method import TacclOptions
+        from models.taccl.options import TacclOptions
         from models.taccl.transfers import Contiguity
 
         given = None if self.sketch is not None and self.chunks == 1 else self.chunks
@@ -179,7 +175,7 @@ class TacclProgram:
 
 
 @dataclass(frozen=True)
-class SteppedProgram:
+class SteppedProgram(Options):
     """Options of SCCL's and TE-CCL's programs.
 
     Parameters
@@ -190,14 +186,10 @@ class SteppedProgram:
         S of SCCL; 0: the fewest.
     """
 
-    chunks: int = 1
-    steps: int = 0
+    OWNER: ClassVar[str] = "model sccl"
 
-    def __post_init__(self) -> None:
-        """Check the values."""
-        _whole("sccl", "chunks", self.chunks)
-        if self.steps != 0:
-            _whole("sccl", "steps", self.steps)
+    chunks: Annotated[int, Whole(1)] = 1
+    steps: Annotated[int, Whole(0)] = 0
 
     def instance(self, topology: Topology) -> Any:
         """Return chunks and links; raises where there are switches."""

@@ -120,7 +120,8 @@ def whole_matrices(topology: Topology) -> CompiledModel:
         "bfb-whole",
         matrix,
         np.arange(columns) >= flows,
-        (np.where(right > 0, 1.0, -np.inf), right),
+        np.where(right > 0, 1.0, -np.inf),
+        right,
         begin=begin,
     )
 
@@ -177,7 +178,7 @@ def routing_matrices(topology: Topology) -> CompiledModel:
     upper = np.concatenate([np.zeros(flows), arriving, np.zeros(links)])
     lower = np.concatenate([np.full(flows, -np.inf), arriving, np.full(links, -np.inf)])
     return CompiledModel.of_matrix(
-        "routing", matrix, np.arange(columns) == columns - 1, (lower, upper), begin=begin
+        "routing", matrix, np.arange(columns) == columns - 1, lower, upper, begin=begin
     )
 
 

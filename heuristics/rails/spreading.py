@@ -160,7 +160,7 @@ def spread(
             state.touched[place] = False
             route = _next_route(place, now + slack, net, edges, state)
             while route >= 0:
-                end = max(end, _go(route, now, net, edges, (made, state)))
+                end = max(end, _go(route, now, net, edges, made, state))
                 route = _next_route(place, now + slack, net, edges, state)
     messages, parts = counts[_MESSAGES], counts[_PARTS]
     return Spread(
@@ -231,9 +231,8 @@ def _next_route(place: int, until: float, net: Net, edges: Edges, state: _State)
 
 
 @njit(cache=True)
-def _go(route: int, now: float, net: Net, edges: Edges, books: tuple[Spread, _State]) -> float:
+def _go(route: int, now: float, net: Net, edges: Edges, made: Spread, state: _State) -> float:
     """Send all that is new over a route; return when it is complete."""
-    made, state = books
     counts = state.counts
     message, part = counts[_MESSAGES], counts[_PARTS]
     for edge in range(edges.begin[route], edges.begin[route + 1]):

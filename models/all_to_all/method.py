@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -35,6 +36,7 @@ from schedules.collective import Kind
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from topologies.errors import InputError, TuttiError, suggestion
+from topologies.ranges import Choice, Number, Options
 
 KINDS = (Kind.ALL_TO_ALL, Kind.SCATTER, Kind.GATHER)
 
@@ -59,7 +61,7 @@ LEAST_TOLERANCE, MOST_TOLERANCE = 1e-10, 0.1
 
 
 @dataclass(frozen=True)
-class McfOptions:
+class McfOptions(Options):
     """Options of the multi-commodity flow.
 
     Parameters
@@ -86,19 +88,17 @@ class McfOptions:
         If a value is out of range, or the solver is not known or not installed.
     """
 
+    OWNER: ClassVar[str] = "mcf"
+
     solver: str = "highs"
     algorithm: str | None = None
-    tolerance: float | None = None
-    time_limit: float | None = None
-    by: str = "auto"
+    tolerance: Annotated[float | None, Number(least=LEAST_TOLERANCE, most=MOST_TOLERANCE)] = None
+    time_limit: Annotated[float | None, Number(above=0)] = None
+    by: Annotated[str, Choice(BY)] = "auto"
 
     def __post_init__(self) -> None:
-        """Check the values."""
-        if self.by not in BY:
-            raise InputError(f"mcf option by is '{self.by}'{suggestion(str(self.by), BY)}")
-        _check_number("time_limit", self.time_limit, "a positive number", 0)
-        allowed = f"a number from {LEAST_TOLERANCE:g} to {MOST_TOLERANCE:g}"
-        _check_number("tolerance", self.tolerance, allowed, LEAST_TOLERANCE, MOST_TOLERANCE)
+        """Check the values, and that the solver can be had and goes with the way."""
+        super().__post_init__()
         if self.solver != "highs" or self.algorithm is not None:
             _check_solver(self)
             if self.by == "orbits":
@@ -114,17 +114,6 @@ class McfOptions:
             return self.by != "orbits"
         chosen = self.solver != "highs" or self.algorithm is not None or self.tolerance is not None
         return True if chosen else None
-
-
-def _check_number(
-    name: str, value: float | None, allowed: str, least: float, most: float = float("inf")
-) -> None:
-    """Refuse what is no number above 0 in this range."""
-    if value is None:
-        return
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not 0 < value < float("inf") or not least <= value <= most:
-        raise InputError(f"mcf option {name} is {value!r}; it must be {allowed}")
 
 
 def _check_solver(options: McfOptions) -> None:

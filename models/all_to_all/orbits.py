@@ -408,7 +408,8 @@ def _program(loads: csr_array, pair: Int64Array, others: FloatArray) -> Compiled
         "paths",
         matrix,
         np.append(np.zeros(count), 1.0),
-        (np.append(np.full(orbits, -np.inf), ones), np.append(-others, ones)),
+        np.append(np.full(orbits, -np.inf), ones),
+        np.append(-others, ones),
     )
 
 

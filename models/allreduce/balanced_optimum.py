@@ -99,7 +99,7 @@ class _Program:
         right[-1] = -float(sum_of_roots) / first.scale
         self.cost = np.repeat([0, 1, 4 * count], [ranks + 2 * count, count, 1])
         self.model = CompiledModel.of_matrix(
-            "allreduce-central", self.matrix, self.cost, (-np.inf, right), maximize=True
+            "allreduce-central", self.matrix, self.cost, -np.inf, right, maximize=True
         )
         denominator = sum_of_roots.denominator
         self.right: list[int] = [0] * len(right)

@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from models.allreduce.cuts import Arcs
+from models.allreduce.optimum import allreduce_optimum
 from models.bounds.bound import SECONDS_PER_BYTE, Bound
 from schedules.collective import Collective, Kind
 from topologies.errors import InputError, NoSchedule
@@ -52,8 +53,6 @@ def lp_bound(
         return None
     if not asked and not is_small(topology):
         return None
-    from models.allreduce.optimum import allreduce_optimum  # Pyomo is slow to import
-
     parts = partition.certificate["parts"] if partition else ()
     try:
         found = allreduce_optimum(topology, parts, time_limit=None if asked else UNASKED_SECONDS, by="cuts")

@@ -231,6 +231,11 @@ class Half:
         """Return the capacity out of a set."""
         return int(self.capacity[inside[self.tails] & ~inside[self.heads]].sum())
 
+    def ratio(self, inside: BoolArray) -> Fraction:
+        """Return the capacity out of a set over what starts in it; 2^63 - 1 where nothing does."""
+        roots = int(self.roots[inside].sum())
+        return Fraction(self.exit(inside), roots) if roots else Fraction(INT64_MAX)
+
 
 def broken_cuts(half: Half, tolerance: int) -> list[BoolArray]:
     """Return for each rank a set without it that lets out less than starts in it, by more than the tolerance.
@@ -251,26 +256,14 @@ def throughput(half: Half) -> tuple[Fraction, BoolArray | None]:
     """
     ranks = np.arange(len(half.roots))
     total = int(half.roots.sum())
-    best: tuple[Fraction, BoolArray | None] = (Fraction(INT64_MAX), None)
-    for rank in ranks:
-        for inside in (ranks == rank, ranks != rank):
-            best = _less(half, inside, best)
-    while best[0]:
-        worse = _worse(half, total, best[0])
-        if worse is None:
-            return best
-        best = _less(half, worse, best)
-    return best
-
-
-def _less(
-    half: Half, inside: BoolArray, best: tuple[Fraction, BoolArray | None]
-) -> tuple[Fraction, BoolArray | None]:
-    roots = int(half.roots[inside].sum())
-    if not roots:
-        return best
-    ratio = Fraction(half.exit(inside), roots)
-    return (ratio, inside) if ratio < best[0] else best
+    least, keeper = Fraction(INT64_MAX), None
+    for inside in (around for rank in ranks for around in (ranks == rank, ranks != rank)):
+        ratio = half.ratio(inside)
+        if ratio < least:
+            least, keeper = ratio, inside
+    while least and (worse := _worse(half, total, least)) is not None:
+        least, keeper = half.ratio(worse), worse
+    return least, keeper
 
 
 def _worse(half: Half, total: int, ratio: Fraction) -> BoolArray | None:
@@ -343,7 +336,8 @@ def master(arcs: Arcs, cuts: Cuts) -> Master:
         "allreduce-cuts",
         matrix,
         np.arange(columns) < arcs.topology.num_ranks,
-        (-np.inf, upper),
+        -np.inf,
+        upper,
         maximize=True,
         begin=begin,
     )

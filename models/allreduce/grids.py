@@ -249,7 +249,7 @@ def _most_leaves(kinds: _Kinds, orbits: _Orbits, share: Fraction) -> float | Non
     most = np.append(orbits.edges * float(share), np.full(len(orbits.links), np.inf))
     cost = np.append(np.zeros(len(kinds.height)), 1.0)
     model = CompiledModel.of_matrix(
-        "leaves", csr_array(matrix), cost, (np.append(exact, 1), np.append(most, 1)), maximize=True
+        "leaves", csr_array(matrix), cost, np.append(exact, 1), np.append(most, 1), maximize=True
     )
     found = solve(model, "highs", HighsOptions())
     return None if found.objective is None else found.objective
@@ -271,11 +271,9 @@ def _times(kinds: _Kinds, orbits: _Orbits, share: tuple[Fraction, int], theta: f
     edges = np.array([int(count) * part * total for count in orbits.edges.tolist()], dtype=np.int64)
     least = theta * float(part * total) * orbits.links
     matrix = np.concatenate([kinds.edges, kinds.leaves, np.ones((len(kinds.height), 1))], axis=1).T
-    rows = (
-        np.concatenate([edges, least, [total]]),
-        np.concatenate([edges, np.full(len(least), np.inf), [total]]),
-    )
-    model = CompiledModel.of_matrix("grid", csr_array(matrix / 1.0), kinds.height / total, rows)
+    lower = np.concatenate([edges, least, [total]])
+    upper = np.concatenate([edges, np.full(len(least), np.inf), [total]])
+    model = CompiledModel.of_matrix("grid", csr_array(matrix / 1.0), kinds.height / total, lower, upper)
     model = replace(model, integer=np.ones(model.num_columns, dtype=np.bool_))
     values = solve(model, "highs", HighsOptions(relative_gap=GAP, time_limit=_SECONDS)).outcome.values
     if values is None:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from models.allreduce.trees import HalfTrees as Trees
+from models.allreduce.trees import HalfTrees
 from topologies.exact import Int32Array, Int64Array, offsets_of
 from topologies.trees.tree_local_search import UInt64Array, draw
 
@@ -67,14 +67,14 @@ class _State(NamedTuple):
     leaves: Int64Array
 
 
-def arc_trees(trees: Trees, ends: tuple[Int32Array, Int32Array], scale: int, quantum: int) -> ArcTrees:
+def arc_trees(trees: HalfTrees, tails: Int32Array, heads: Int32Array, scale: int, quantum: int) -> ArcTrees:
     """Return trees arc by arc, cut into rows of weight `quantum` and smaller ones that are left over.
 
     Parameters
     ----------
     trees
         One half; arcs are numbered as in its network.
-    ends
+    tails, heads
         Where each arc begins and ends, seen from the root.
     scale
         Weights and capacities are multiplied by this.
@@ -82,7 +82,7 @@ def arc_trees(trees: Trees, ends: tuple[Int32Array, Int32Array], scale: int, qua
         The largest weight of a row.
     """
     arcs: dict[tuple[int, int], list[int]] = {}
-    for arc, pair in enumerate(zip(*(end.tolist() for end in ends), strict=True)):
+    for arc, pair in enumerate(zip(tails.tolist(), heads.tolist(), strict=True)):
         arcs.setdefault(pair, []).append(arc)
     left = [scale * capacity for capacity in trees.arcs.capacity.tolist()]
     todo: list[tuple[list[int], int]] = []
@@ -108,20 +108,20 @@ def arc_trees(trees: Trees, ends: tuple[Int32Array, Int32Array], scale: int, qua
     return ArcTrees(np.array(root), np.array(weights), np.array(vias))
 
 
-def with_leaves(trees: ArcTrees, ends: tuple[Int64Array, Int64Array], need: Int64Array) -> ArcTrees:
+def with_leaves(trees: ArcTrees, tails: Int32Array, heads: Int32Array, need: Int64Array) -> ArcTrees:
     """Return trees that load every arc as these do, more of it for leaves where arcs need that.
 
     Parameters
     ----------
     trees
         The trees.
-    ends
+    tails, heads
         Where each arc begins and ends, seen from the root.
     need
         int64, shape (arcs,): the weight of leaves that is enough.
     """
     rows, ranks = trees.via.shape
-    tail, head = (end.astype(np.int64) for end in ends)
+    tail, head = tails.astype(np.int64), heads.astype(np.int64)
     out = np.argsort(tail, kind="stable")
     net = _Net(tail, offsets_of(np.bincount(tail, minlength=ranks)), out, head, need)
     kids = np.stack([np.bincount(tail[via[via >= 0]], minlength=ranks) for via in trees.via])
@@ -130,19 +130,19 @@ def with_leaves(trees: ArcTrees, ends: tuple[Int64Array, Int64Array], need: Int6
     np.add.at(leaves, trees.via[at_leaf], np.broadcast_to(trees.weight[:, None], (rows, ranks))[at_leaf])
     state = _State(trees.via.copy(), kids, trees.weight, leaves)
     moves = min(MOVES_EACH * rows * ranks, MOST_MOVES)
-    _exchange(net, state, np.array([_SEED], dtype=np.uint64), height(trees, ends) + HIGHER, moves)
+    _exchange(net, state, np.array([_SEED], dtype=np.uint64), height(trees, tails) + HIGHER, moves)
     return ArcTrees(trees.root, trees.weight, state.via)
 
 
-def height(trees: ArcTrees, ends: tuple[Int64Array, Int64Array]) -> int:
+def height(trees: ArcTrees, tails: Int32Array) -> int:
     """Return the hops from the root to the farthest rank, of the highest tree."""
-    return int(levels(trees, ends).max())
+    return int(levels(trees, tails).max())
 
 
-def levels(trees: ArcTrees, ends: tuple[Int64Array, Int64Array]) -> Int64Array:
-    """Return each rank's hops from the root: int64 (rows, ranks)."""
+def levels(trees: ArcTrees, tails: Int32Array) -> Int64Array:
+    """Return each rank's hops from the root: int64 (rows, ranks); arcs begin at `tails`, seen from there."""
     ranks = trees.via.shape[1]
-    above = np.where(trees.via >= 0, ends[0][trees.via], np.arange(ranks))
+    above = np.where(trees.via >= 0, tails[trees.via], np.arange(ranks))
     level = (trees.via >= 0).astype(np.int64)
     while (above != trees.root[:, None]).any():  # after i rounds, 2^i steps towards the root
         level = level + np.take_along_axis(level, above, axis=1)

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -43,7 +43,8 @@ from schedules.list_scheduling.piece_counts import sliced_seconds
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from schedules.simulation.simulate import simulate
-from topologies.errors import InputError, NoSchedule
+from topologies.errors import NoSchedule
+from topologies.ranges import SECONDS, Choice, Options, Whole
 from topologies.topology import Topology
 from topologies.trees.forest import largest_height, mean_height
 
@@ -55,7 +56,7 @@ CLOSE = 1e-3
 
 
 @dataclass(frozen=True)
-class AllreduceLpOptions:
+class AllreduceLpOptions(Options):
     """Options of the allreduce LP.
 
     Parameters
@@ -84,27 +85,14 @@ class AllreduceLpOptions:
         If `trees` is no whole number in 1..10^9, or `time_limit` is not positive.
     """
 
-    trees: int | None = None
-    by: str = "auto"
+    OWNER: ClassVar[str] = "allreduce_lp"
+
+    trees: Annotated[int | None, Whole(1, MOST_TREES)] = None
+    by: Annotated[str, Choice(WAYS, words=f"it must be one of {', '.join(WAYS)}")] = "auto"
     solver: str = "highs"
-    time_limit: float | None = None
+    time_limit: Annotated[float | None, SECONDS] = None
     low: bool = True
     timed: bool = True
-
-    def __post_init__(self) -> None:
-        """Check the values."""
-        whole = isinstance(self.trees, int) and not isinstance(self.trees, bool)
-        if self.trees is not None and not (whole and 1 <= self.trees <= MOST_TREES):
-            raise InputError(
-                f"allreduce_lp option trees is {self.trees}; it must be a whole number, 1 to {MOST_TREES}"
-            )
-        if self.by not in WAYS:
-            raise InputError(f"allreduce_lp option by is {self.by!r}; it must be one of {', '.join(WAYS)}")
-        if self.time_limit is not None and not self.time_limit > 0:
-            given = self.time_limit
-            raise InputError(
-                f"allreduce_lp option time_limit is {given}; it must be a positive number of seconds"
-            )
 
 
 def size_dependent(problem: Problem, options: AllreduceLpOptions) -> bool:

@@ -22,10 +22,9 @@ from typing import NamedTuple
 import numpy as np
 
 from models.allreduce.cuts import Arcs
-from models.allreduce.leaf_exchange import ArcTrees, arc_trees, height, levels, with_leaves
-from models.allreduce.trees import HalfTrees as Trees
-from schedules.intervals import IntervalTransfers as Legs
-from schedules.intervals import interval_schedule as flow_of
+from models.allreduce.leaf_exchange import ArcTrees, arc_trees, levels, with_leaves
+from models.allreduce.trees import HalfTrees
+from schedules.intervals import IntervalTransfers, interval_schedule
 from schedules.list_scheduling.forward_backward import forward_backward
 from schedules.list_scheduling.kernel import TimedRoutes
 from schedules.list_scheduling.piece_counts import FINE, Pieces, cut, improved
@@ -80,7 +79,7 @@ class Halves(NamedTuple):
     down: ArcTrees
 
 
-def leafy(arcs: Arcs, up: Trees, down: Trees, part: int) -> Halves:
+def leafy(arcs: Arcs, up: HalfTrees, down: HalfTrees, part: int) -> Halves:
     """Return trees that load links as these do, cut finely, with leaves for every busy link.
 
     Parameters
@@ -96,21 +95,18 @@ def leafy(arcs: Arcs, up: Trees, down: Trees, part: int) -> Halves:
     scale = -(-ROWS // total)
     quantum = 1 if scale * total <= MOST_ROWS else total // ROWS
     topology = arcs.topology
-    ends = _ends(topology)
-    forward = _of_links(arc_trees(down, (down.arcs.tails, down.arcs.heads), scale, quantum), down)
-    turned = _of_links(arc_trees(up, (up.arcs.heads, up.arcs.tails), scale, quantum), up)
+    forward = _of_links(arc_trees(down, down.arcs.tails, down.arcs.heads, scale, quantum), down)
+    turned = _of_links(arc_trees(up, up.arcs.heads, up.arcs.tails, scale, quantum), up)
     load = _load(forward, topology) + _load(turned, topology)
     use = load / topology.bandwidth.floats
     need = np.where(use >= BUSY * use.max(), -(-load // part), 0)
-    return Halves(with_leaves(turned, ends[::-1], need), with_leaves(forward, ends, need))
+    return Halves(
+        with_leaves(turned, topology.target, topology.source, need),
+        with_leaves(forward, topology.source, topology.target, need),
+    )
 
 
-def _ends(topology: Topology) -> tuple[Int64Array, Int64Array]:
-    """Return where each link begins and ends."""
-    return topology.source.astype(np.int64), topology.target.astype(np.int64)
-
-
-def _of_links(trees: ArcTrees, half: Trees) -> ArcTrees:
+def _of_links(trees: ArcTrees, half: HalfTrees) -> ArcTrees:
     """Return the same over links in place of a half's own arcs, each of which is one link."""
     via = np.where(trees.via >= 0, half.arcs.links[trees.via].astype(np.int64), -1)
     return ArcTrees(trees.root, trees.weight, via)
@@ -137,7 +133,7 @@ class _Tried(NamedTuple):
     tried: int
 
 
-def timed_schedule(problem: Problem, arcs: Arcs, up: Trees, down: Trees) -> Schedule | None:
+def timed_schedule(problem: Problem, arcs: Arcs, up: HalfTrees, down: HalfTrees) -> Schedule | None:
     """Return the shortest schedule found in the time clock; None if it would be too large, or too long.
 
     Parameters
@@ -168,9 +164,8 @@ def timed_schedule(problem: Problem, arcs: Arcs, up: Trees, down: Trees) -> Sche
 
 def _heights(topology: Topology, halves: Halves) -> dict[str, float]:
     """Return hops up and down the highest trees, and on average."""
-    ends = _ends(topology)
-    ways = zip(halves, (ends[::-1], ends), strict=True)
-    high = [levels(trees, way).max(axis=1) for trees, way in ways]
+    up, down = halves
+    high = [levels(up, topology.target).max(axis=1), levels(down, topology.source).max(axis=1)]
     mean = sum(
         float(np.average(hops, weights=trees.weight)) for hops, trees in zip(high, halves, strict=True)
     )
@@ -228,8 +223,6 @@ class _Segments:
         rows = tuple(
             np.searchsorted(offsets_of(trees.weight), bounds[:-1], side="right") - 1 for trees in halves
         )
-        ends = _ends(topology)
-        turned = ends[::-1]
         if (len(bounds) - 1) * 2 * topology.num_ranks > MOST_TRANSFERS:
             return None
         whole = math.lcm(problem.collective.items.share.reduced.denominator, int(bounds[-1]))
@@ -237,15 +230,16 @@ class _Segments:
             return None
         sends, receives = up.via[rows[0]].astype(np.int32), down.via[rows[1]].astype(np.int32)
         trees = TreePairs(
-            np.where(sends >= 0, turned[0][sends], -1).astype(np.int32),
-            np.where(receives >= 0, ends[0][receives], -1).astype(np.int32),
+            np.where(sends >= 0, topology.target[sends], -1).astype(np.int32),
+            np.where(receives >= 0, topology.source[receives], -1).astype(np.int32),
             sends,
             receives,
             up.root[rows[0]].astype(np.int32),
         )
-        early = np.concatenate([-levels(up, turned)[rows[0]], levels(down, ends)[rows[1]]], axis=1)
+        before, after = levels(up, topology.target), levels(down, topology.source)
+        early = np.concatenate([-before[rows[0]], after[rows[1]]], axis=1)
         share = (_load(up, topology) + _load(down, topology)) / float(bounds[-1])
-        hops = height(up, turned) + height(down, ends)
+        hops = int(before.max()) + int(after.max())
         size = Fraction(0) if problem.size is None else Fraction(problem.size)
         return cls(problem, size, np.diff(bounds), trees, early, share, hops)
 
@@ -327,7 +321,9 @@ class _Segments:
         order = np.argsort(made.start[piece, place], kind="stable")
         piece, place = piece[order], place[order]
         turn = np.where(place < self.problem.topology.num_ranks, -1, 1)
-        legs = Legs(pieces.begin[piece], pieces.end[piece], link[piece, place].astype(np.int64), turn)
-        rows, leg = flow_of(self.problem.topology, self.problem.collective, legs, pieces.units)
+        route = link[piece, place].astype(np.int64)
+        transfers = IntervalTransfers(pieces.begin[piece], pieces.end[piece], route, turn)
+        problem = self.problem
+        rows, transfer = interval_schedule(problem.topology, problem.collective, transfers, pieces.units)
         start = made.start[piece, place]
-        return rows.replace(clock=Clock.TIME, order=start[leg], tick=made.tick, size=self.size)
+        return rows.replace(clock=Clock.TIME, order=start[transfer], tick=made.tick, size=self.size)

@@ -21,7 +21,6 @@ from scipy.sparse import csr_array
 
 from models.allreduce.certificate import Effort, Optimum, proven_optimum, tightest, whole_solutions
 from models.allreduce.cuts import BROADCAST, REDUCE, Arcs, Cuts, Route
-from models.allreduce.model import allreduce_model, tree_pairs
 from models.allreduce.vertex import basic_solution
 from models.solvers import CompiledModel, SolverResult, compile_model, solve
 from models.solvers.size import refuse_too_large
@@ -75,6 +74,8 @@ def model_optimum(topology: Topology, solver: str, options: Any, time_limit: flo
     NoSchedule
         If the time, or a limit in the options, is over before anything is proven.
     """
+    from models.allreduce.model import allreduce_model  # Pyomo is slow to import
+
     begin = time.perf_counter()
     variables = num_variables(topology)
     seconds = SECONDS * (variables / VARIABLES) ** 3
@@ -196,6 +197,8 @@ def _threshold_cuts(potential: Any) -> dict[tuple[int, bytes], int]:
 
 def _shares(topology: Topology, values: Sequence[int]) -> tuple[Arcs, list[int]]:
     """Return arcs between ranks, and x and the capacities of both halves on them."""
+    from models.allreduce.model import tree_pairs  # Pyomo is slow to import
+
     ranks, pairs = topology.num_ranks, tree_pairs(topology)
     arcs = Arcs.of(topology)
     if not topology.num_switches:

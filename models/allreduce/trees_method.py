@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from schedules.schedule import Routes, Schedule
 from schedules.simulation.simulate import simulate
 from topologies.errors import InputError, NoSchedule
 from topologies.exact import INT64_MAX
+from topologies.ranges import Number, Options
 from topologies.topology import Topology
 from topologies.trees.forest import LogicalNetwork, largest_height, mean_height
 
@@ -39,7 +41,7 @@ LEAST_EPSILON = Fraction(1, 10**6)
 
 
 @dataclass(frozen=True)
-class AllreduceTreesOptions:
+class AllreduceTreesOptions(Options):
     """Options of the packing.
 
     Parameters
@@ -59,15 +61,16 @@ class AllreduceTreesOptions:
         If `epsilon` is not in 0..1, below 1.
     """
 
-    epsilon: Fraction | None = None
+    OWNER: ClassVar[str] = "allreduce_trees"
+
+    epsilon: Annotated[Fraction | None, Number(least=0, below=1)] = None
     products: bool = True
     timed: bool = True
 
     def __post_init__(self) -> None:
-        """Check the values."""
+        """Check the values, and that greedy trees come so near."""
+        super().__post_init__()
         given = self.epsilon
-        if given is not None and not 0 <= given < 1:
-            raise InputError(f"allreduce_trees option epsilon is {given}; it must be at least 0 and below 1")
         if given is not None and 0 < given < LEAST_EPSILON:
             least = f"0 (exact) or at least {float(LEAST_EPSILON):g}"
             raise InputError(f"allreduce_trees option epsilon is {float(given):g}; it must be {least}")

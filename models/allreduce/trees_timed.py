@@ -37,8 +37,7 @@ from typing import NamedTuple
 import numpy as np
 
 from models.allreduce.spanning_trees import Packing, TreeNetwork
-from schedules.intervals import IntervalTransfers as Legs
-from schedules.intervals import interval_schedule as flow_of
+from schedules.intervals import IntervalTransfers, interval_schedule
 from schedules.list_scheduling.forward_backward import forward_backward
 from schedules.list_scheduling.kernel import Sending, TimedRoutes, earliest_starts
 from schedules.list_scheduling.piece_counts import FINE, Pieces, cut, improved
@@ -397,8 +396,7 @@ def _table(parts: _Parts, made: _Tried) -> Schedule:
     start = made.start[down, piece, node]
     order = np.argsort(start, kind="stable")
     down, piece, node = down[order], piece[order], node[order]
-    legs = Legs(
-        pieces.begin[piece], pieces.end[piece], links[down, piece, node].astype(np.int64), 2 * down - 1
-    )
-    rows, leg = flow_of(parts.problem.topology, parts.problem.collective, legs, pieces.units)
-    return rows.replace(clock=Clock.TIME, order=start[order][leg], tick=made.tick, size=_size(parts.problem))
+    problem, route = parts.problem, links[down, piece, node].astype(np.int64)
+    transfers = IntervalTransfers(pieces.begin[piece], pieces.end[piece], route, 2 * down - 1)
+    rows, transfer = interval_schedule(problem.topology, problem.collective, transfers, pieces.units)
+    return rows.replace(clock=Clock.TIME, order=start[order][transfer], tick=made.tick, size=_size(problem))

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -20,11 +20,14 @@ from models.bfb.counting import Workloads, solve_patterns
 from models.bfb.frontiers import Frontiers, Patterns, count_variables, distinct_patterns, frontiers
 from models.bfb.schedule import build_schedule, schedule_of_shares
 from models.bfb.unequal import Times, times
+from models.solvers import Feature, find_backend, known_solvers
+from models.solvers.size import refuse_too_large
 from schedules.capabilities import Capabilities, Groups, Switches
 from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from topologies.errors import InputError, NoSchedule, suggestion
+from topologies.ranges import SECONDS, Choice, Options, Whole
 
 if TYPE_CHECKING:
     from models.bfb.model import Programs
@@ -43,7 +46,7 @@ VARIABLES_A_SECOND = 6_000
 
 
 @dataclass(frozen=True)
-class BfbOptions:
+class BfbOptions(Options):
     """Options of BFB.
 
     Parameters
@@ -66,30 +69,20 @@ class BfbOptions:
         If a value is out of range, or `by` and `solver` contradict each other.
     """
 
-    chunks: int | None = None
-    by: str = AUTO
+    OWNER: ClassVar[str] = "bfb"
+
+    chunks: Annotated[int | None, Whole(1)] = None
+    by: Annotated[str, Choice((AUTO, MODEL, COUNTING))] = AUTO
     solver: str | None = None
-    time_limit: float | None = None
+    time_limit: Annotated[float | None, SECONDS] = None
 
     def __post_init__(self) -> None:
-        """Check the values."""
-        if self.chunks is not None and (isinstance(self.chunks, bool) or not isinstance(self.chunks, int)):
-            raise InputError(f"bfb option chunks is {self.chunks!r}; it must be a whole number, at least 1")
-        if self.chunks is not None and self.chunks < 1:
-            raise InputError(f"bfb option chunks is {self.chunks}; it must be a whole number, at least 1")
-        if self.by not in (AUTO, MODEL, COUNTING):
-            raise InputError(
-                f"bfb option by is '{self.by}'{suggestion(str(self.by), (AUTO, MODEL, COUNTING))}"
-            )
+        """Check the values, and that `by` and `solver` say the same."""
+        super().__post_init__()
         if self.solver not in (None, COUNTING):
             _check_solver(self.solver)
         if self.solver is not None and self.by not in (AUTO, self.way):
             raise InputError(f"bfb option by is '{self.by}', and solver '{self.solver}' goes by {self.way}")
-        limit = self.time_limit
-        if limit is not None and (
-            isinstance(limit, bool) or not isinstance(limit, int | float) or limit <= 0
-        ):
-            raise InputError(f"bfb option time_limit is {limit!r}; it must be a positive number of seconds")
 
     @property
     def way(self) -> str:
@@ -100,8 +93,6 @@ class BfbOptions:
 
 
 def _check_solver(solver: Any) -> None:
-    from models.solvers import Feature, find_backend, known_solvers  # Pyomo is slow to import
-
     # U is told from the solver's value (`models.bfb.model`), for which a first-order method is too coarse.
     allowed = [COUNTING, *(info.name for info in known_solvers() if Feature.SIMPLEX in info.features)]
     if solver not in allowed:
@@ -177,7 +168,6 @@ def _programs(work: Frontiers, options: BfbOptions) -> Programs | None:
     if options.way == AUTO and variables > MODEL_VARIABLES:
         return None
     from models.bfb.model import Programs  # Pyomo is slow to import
-    from models.solvers.size import refuse_too_large
 
     limit = options.time_limit if options.way == MODEL else None  # auto never depends on a clock
     seconds = variables / VARIABLES_A_SECOND

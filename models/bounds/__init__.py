@@ -20,7 +20,7 @@ own (`reachability` counts for ``growth``). `traffic` sorts what a collective mo
 cut.
 """
 
-from models.bounds.bound import Bound, BoundError
+from models.bounds.bound import Bound, BoundError, own_bounds
 from models.bounds.report import best_bound, bound_document, lower_bounds
 
-__all__ = ["Bound", "BoundError", "best_bound", "bound_document", "lower_bounds"]
+__all__ = ["Bound", "BoundError", "best_bound", "bound_document", "lower_bounds", "own_bounds"]

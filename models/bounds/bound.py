@@ -9,6 +9,7 @@ from typing import Any
 
 from models.bounds.check import proven
 from schedules.collective import Collective
+from schedules.schedule import Schedule
 from topologies.errors import InputError, TuttiError
 from topologies.topology import Topology
 
@@ -78,3 +79,19 @@ class Bound:
             raise BoundError(
                 f"{self.kind} bound: the certificate proves {value} {self.unit}, not {self.value}"
             )
+
+
+def own_bounds(schedule: Schedule) -> list[Bound]:
+    """Return what a schedule's method proved of all schedules, each bound checked by its certificate alone.
+
+    They stand in ``stats["bounds"]``; those that hold over trees only are left out.
+
+    Raises
+    ------
+    BoundError, InputError
+        If a certificate does not prove its bound.
+    """
+    bounds = [bound for bound in schedule.stats.get("bounds", ()) if bound.binds_all]
+    for bound in bounds:
+        bound.check(schedule.topology, schedule.collective)
+    return bounds

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -29,8 +29,9 @@ from schedules.compose import compose_allreduce
 from schedules.method import Method, Problem
 from schedules.reversal import reverse
 from schedules.schedule import Schedule
-from topologies.errors import InputError, NoSchedule, suggestion
+from topologies.errors import InputError, NoSchedule
 from topologies.exact import Int64Array
+from topologies.ranges import Choice, Options, Whole
 from topologies.transforms import transpose
 from topologies.trees.align_trees import align_trees
 from topologies.trees.forest import Forest, LogicalNetwork, largest_height, mean_height
@@ -59,7 +60,7 @@ method takes 1 to 3."""
 
 
 @dataclass(frozen=True)
-class ForestcollOptions:
+class ForestcollOptions(Options):
     """Options of ForestColl.
 
     Parameters
@@ -82,21 +83,12 @@ class ForestcollOptions:
         If `trees` is no whole number or below 1, or there is no such search.
     """
 
-    trees: int | None = None
+    OWNER: ClassVar[str] = "forestcoll"
+
+    trees: Annotated[int | None, Whole(1)] = None
     fast: bool = True
     multicast: bool = True
-    search: str = AUTO
-
-    def __post_init__(self) -> None:
-        """Check the values."""
-        whole = isinstance(self.trees, int) and not isinstance(self.trees, bool)
-        if self.trees is not None and (not whole or self.trees < 1):
-            raise InputError(
-                f"forestcoll option trees is {self.trees}; it must be a whole number, at least 1"
-            )
-        if self.search not in (AUTO, *SEARCHES):
-            allowed = suggestion(str(self.search), (AUTO, *SEARCHES))
-            raise InputError(f"forestcoll option search is '{self.search}'{allowed}")
+    search: Annotated[str, Choice((AUTO, *SEARCHES))] = AUTO
 
 
 def synthesize(problem: Problem, options: ForestcollOptions, rng: np.random.Generator) -> Schedule:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -30,6 +31,7 @@ from schedules.reversal import reverse
 from schedules.schedule import Chunks, Clock, Schedule
 from topologies.errors import InputError, NoSchedule, Unsupported
 from topologies.exact import Int64Array
+from topologies.ranges import Duration, Number, Options, Whole
 from topologies.transforms import transpose
 from topologies.units import parse_time
 
@@ -41,7 +43,7 @@ MOST_PLACES = 2000
 
 
 @dataclass(frozen=True)
-class OptimumOptions:
+class OptimumOptions(Options):
     """Options of the exact search.
 
     Parameters
@@ -64,24 +66,13 @@ class OptimumOptions:
         If `chunks` is no positive integer, the gap out of range, or the time none.
     """
 
-    chunks: int = 1
+    OWNER: ClassVar[str] = "optimum"
+
+    chunks: Annotated[int, Whole(1, words="it must be an integer of at least 1")] = 1
     start: str = AUTO
     cuts: bool = True
-    gap: float = 0.0
-    time_limit: str = "60s"
-
-    def __post_init__(self) -> None:
-        """Check the values."""
-        if isinstance(self.chunks, bool) or not isinstance(self.chunks, int) or self.chunks < 1:
-            raise InputError(f"optimum option chunks is {self.chunks!r}; it must be an integer of at least 1")
-        if not isinstance(self.cuts, bool):
-            raise InputError(f"optimum option cuts is {self.cuts!r}; it must be true or false")
-        if isinstance(self.gap, bool) or not isinstance(self.gap, int | float) or not 0 <= self.gap < 1:
-            raise InputError(f"optimum option gap is {self.gap!r}; it must be at least 0 and below 1")
-        if parse_time(self.time_limit) <= 0:
-            raise InputError(
-                f"optimum option time_limit is {self.time_limit!r}; it must be positive, such as 60s"
-            )
+    gap: Annotated[float, Number(least=0, below=1)] = 0.0
+    time_limit: Annotated[str, Duration("60s")] = "60s"
 
 
 def optimum(starts: Mapping[str, Method]) -> Method:

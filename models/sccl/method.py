@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from schedules.method import Method, Problem
 from schedules.reversal import reverse
 from schedules.schedule import Chunks, Clock, Schedule, step_numbers
 from topologies.errors import InputError
+from topologies.ranges import Duration, Options, Whole
 from topologies.transforms import transpose
 from topologies.units import parse_time
 
@@ -28,7 +29,7 @@ KINDS = (*BY_ALLGATHER, Kind.BROADCAST, Kind.REDUCE, Kind.SCATTER, Kind.GATHER, 
 
 
 @dataclass(frozen=True)
-class ScclOptions:
+class ScclOptions(Options):
     """Options of SCCL.
 
     Parameters
@@ -55,31 +56,21 @@ class ScclOptions:
         If a number is out of range, the solver unknown or not installed, or the time none.
     """
 
-    chunks: int = 1
-    steps: int = 0
-    rounds: int = 0
+    OWNER: ClassVar[str] = "sccl"
+
+    chunks: Annotated[int, Whole(1, words="it must be an integer of at least 1")] = 1
+    steps: Annotated[int, Whole(0, words="it must be an integer of at least 0")] = 0
+    rounds: Annotated[int, Whole(0, words="it must be an integer of at least 0")] = 0
     frontier: bool = True
     solver: str = "cp-sat"
-    time_limit: str = "600s"
+    time_limit: Annotated[str, Duration("600s")] = "600s"
     start: bool = True
 
     def __post_init__(self) -> None:
-        """Check the values."""
-        for name, least in (("chunks", 1), ("steps", 0), ("rounds", 0)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise InputError(
-                    f"sccl option {name} is {value!r}; it must be an integer of at least {least}"
-                )
+        """Check the values, and that rounds go with steps."""
+        super().__post_init__()
         if self.rounds and not self.steps:
             raise InputError(f"sccl option rounds is {self.rounds} without steps; give both, or steps alone")
-        if parse_time(self.time_limit) <= 0:
-            raise InputError(
-                f"sccl option time_limit is {self.time_limit!r}; it must be positive, such as 600s"
-            )
-        for name in ("frontier", "start"):
-            if not isinstance(getattr(self, name), bool):
-                raise InputError(f"sccl option {name} is {getattr(self, name)!r}; it must be true or false")
         find_backend(self.solver, {Feature.MILP})
 
 

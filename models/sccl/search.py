@@ -29,8 +29,6 @@ from models.solvers.outcome import least_whole
 from topologies.errors import InputError, NoSchedule
 from topologies.exact import Int64Array
 
-HALF = 0.5
-"""A binary above it is 1."""
 BREADTH_FIRST = "none: breadth first meets the bound"
 """Stands for the solver where nothing had to be solved."""
 WITHIN = "none: breadth first has no more rounds"
@@ -223,7 +221,7 @@ class _Search:
 
     def rows(self, result: SolverResult) -> Int64Array:
         """Return the transfers of an answer: step, link and chunk, in order of step."""
-        moved = [(s, e, c) for (e, c, s), x in self.model.x.items() if result.value(x) > HALF]
+        moved = [(s, e, c) for (e, c, s), x in self.model.x.items() if result.is_one(x)]
         return np.array(sorted(moved), dtype=np.int64).reshape(-1, 3).T
 
     def exactly(self, rounds: int, share: int = 2) -> SolverResult:

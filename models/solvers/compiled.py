@@ -65,7 +65,8 @@ class CompiledModel:
         name: str,
         matrix: csr_array,
         cost: npt.ArrayLike,
-        rows: tuple[npt.ArrayLike, npt.ArrayLike],
+        row_lower: npt.ArrayLike,
+        row_upper: npt.ArrayLike,
         *,
         maximize: bool = False,
         begin: float | None = None,
@@ -80,13 +81,14 @@ class CompiledModel:
             A, shape (rows, columns).
         cost
             One a column.
-        rows
-            row_lower and row_upper; a number stands for all.
+        row_lower, row_upper
+            Of A x; a number stands for all.
         begin
             `time.perf_counter` when the work on the matrix began.
         """
         count, columns = matrix.shape
-        lower, upper = (np.broadcast_to(np.asarray(side, dtype=np.float64), (count,)) for side in rows)
+        sides = (row_lower, row_upper)
+        below, above = (np.broadcast_to(np.asarray(side, dtype=np.float64), (count,)) for side in sides)
         return cls(
             name=name,
             maximize=maximize,
@@ -95,8 +97,8 @@ class CompiledModel:
             starts=frozen(matrix.indptr, np.int32),
             index=frozen(matrix.indices, np.int32),
             value=frozen(matrix.data, np.float64),
-            row_lower=frozen(lower, np.float64),
-            row_upper=frozen(upper, np.float64),
+            row_lower=frozen(below, np.float64),
+            row_upper=frozen(above, np.float64),
             lower=frozen(np.zeros(columns), np.float64),
             upper=frozen(np.full(columns, np.inf), np.float64),
             integer=frozen(np.zeros(columns), np.bool_),

@@ -88,11 +88,9 @@ class HighsOptions(SolverOptions):
 
 # https://ergo-code.github.io/HiGHS/stable/structures/enums/#HighsModelStatus
 TERMINATIONS = {
-    "kLoadError": Termination.ERROR,
-    "kModelError": Termination.ERROR,
-    "kPresolveError": Termination.ERROR,
-    "kSolveError": Termination.ERROR,
-    "kPostsolveError": Termination.ERROR,
+    **dict.fromkeys(
+        ("kLoadError", "kModelError", "kPresolveError", "kSolveError", "kPostsolveError"), Termination.ERROR
+    ),
     "kModelEmpty": Termination.OPTIMAL,
     "kOptimal": Termination.OPTIMAL,
     "kInfeasible": Termination.INFEASIBLE,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from models.solvers.features import Feature
 from topologies.errors import InputError
-from topologies.ranges import Number, Options, Whole
+from topologies.ranges import SECONDS, Number, Options, Whole
 
 Positive = Annotated[float | None, Number(above=0)]
 Threads = Annotated[int, Whole(1)]
@@ -42,9 +42,7 @@ class SolverOptions(Options):
         If a value is out of range.
     """
 
-    time_limit: Annotated[float | None, Number(above=0, words="it must be a positive number of seconds")] = (
-        None
-    )
+    time_limit: Annotated[float | None, SECONDS] = None
     memory_limit: Annotated[float | None, Number(above=0, words="it must be a positive number of bytes")] = (
         None
     )

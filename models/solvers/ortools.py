@@ -29,7 +29,7 @@ import math
 import re
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -60,8 +60,14 @@ TERMINATIONS = {
     "SOLVER_TYPE_UNAVAILABLE": Termination.ERROR,
 }
 
-MODULES = ("ortools.linear_solver.python.model_builder_helper",)
-INSTALL = "pip install ortools"
+ORTOOLS = partial(
+    Backend,
+    package="ortools",
+    distribution="ortools",
+    install="pip install ortools",
+    modules=("ortools.linear_solver.python.model_builder_helper",),
+)
+"""What the back-ends of this package have in common."""
 LIMITED = frozenset({"FEASIBLE", "NOT_SOLVED"})
 _Options = TypeVar("_Options", bound=SolverOptions)
 MOST = 0.5
@@ -249,8 +255,13 @@ def run_glop(model: CompiledModel, options: GlopOptions, extras: Extras = NOTHIN
     return Outcome(termination, SolutionStatus.OPTIMAL, objective, objective, values, duals)
 
 
+def _text_format(native: Mapping[str, Any]) -> str:
+    """Return parameters in protobuf's text format; None is the solver's own."""
+    return " ".join(f"{name}: {value}" for name, value in native.items() if value is not None)
+
+
 def _glop_parameters(options: GlopOptions) -> str:
-    """Return GlopParameters in protobuf's text format."""
+    """Return GlopParameters."""
     native: dict[str, Any] = {
         "use_dual_simplex": str(options.method == "dual").lower(),
         "use_preprocessing": str(options.presolve).lower(),
@@ -260,18 +271,14 @@ def _glop_parameters(options: GlopOptions) -> str:
         "random_seed": options.seed,
         "log_search_progress": None if options.log is None else "true",
     }
-    return " ".join(f"{name}: {value}" for name, value in native.items() if value is not None)
+    return _text_format(native)
 
 
-GLOP = Backend(
+GLOP = ORTOOLS(
     name="glop",
-    package="ortools",
-    distribution="ortools",
     features=frozenset({Feature.LP, Feature.SIMPLEX, Feature.DUALS, Feature.SEED}),
     options=GlopOptions,
     run=run_glop,
-    install=INSTALL,
-    modules=MODULES,
 )
 
 
@@ -322,15 +329,11 @@ def _scip_parameters(options: ScipOptions, frequency: int | None) -> str:
     return "\n".join(f"{name} = {value}" for name, value in native.items() if value is not None)
 
 
-SCIP = Backend(
+SCIP = ORTOOLS(
     name="scip",
-    package="ortools",
-    distribution="ortools",
     features=frozenset({Feature.MILP, Feature.START, Feature.SEED}),
     options=ScipOptions,
     run=run_scip,
-    install=INSTALL,
-    modules=MODULES,
 )
 
 
@@ -377,7 +380,7 @@ def run_cpsat(model: CompiledModel, options: CpsatOptions, extras: Extras = NOTH
 
 
 def _cpsat_parameters(options: CpsatOptions) -> str:
-    """Return SatParameters in protobuf's text format."""
+    """Return SatParameters."""
     native: dict[str, Any] = {
         "mip_var_scaling": float(options.grid),
         "relative_gap_limit": options.relative_gap,
@@ -388,18 +391,14 @@ def _cpsat_parameters(options: CpsatOptions) -> str:
         "max_number_of_conflicts": options.iteration_limit,
         "log_search_progress": None if options.log is None else "true",
     }
-    return " ".join(f"{name}: {value}" for name, value in native.items() if value is not None)
+    return _text_format(native)
 
 
-CPSAT = Backend(
+CPSAT = ORTOOLS(
     name="cp-sat",
-    package="ortools",
-    distribution="ortools",
     features=frozenset({Feature.MILP, Feature.START, Feature.SEED, Feature.THREADS}),
     options=CpsatOptions,
     run=run_cpsat,
-    install=INSTALL,
-    modules=MODULES,
 )
 
 

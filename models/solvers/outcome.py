@@ -276,6 +276,10 @@ class SolverResult:
             raise InputError(f"no value of {variable.name}: {self.solver} stopped with '{self.termination}'")
         return float(self.values[self.model.column_of(variable)])
 
+    def is_one(self, variable: Any) -> bool:
+        """Return whether a binary variable is 1, as near as a solver's floats come to it."""
+        return self.value(variable) > 0.5
+
     def dual(self, constraint: Any) -> float:
         """Return the dual value of one Pyomo constraint (a range has one side active at most).
 

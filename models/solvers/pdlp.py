@@ -55,10 +55,10 @@ TERMINATIONS = {
     "ITERATION_LIMIT": Termination.ITERATION_LIMIT,
     "KKT_MATRIX_PASS_LIMIT": Termination.ITERATION_LIMIT,
     "INTERRUPTED_BY_USER": Termination.INTERRUPTED,
-    "NUMERICAL_ERROR": Termination.ERROR,
-    "INVALID_PROBLEM": Termination.ERROR,
-    "INVALID_INITIAL_SOLUTION": Termination.ERROR,
-    "INVALID_PARAMETER": Termination.ERROR,
+    **dict.fromkeys(
+        ("NUMERICAL_ERROR", "INVALID_PROBLEM", "INVALID_INITIAL_SOLUTION", "INVALID_PARAMETER"),
+        Termination.ERROR,
+    ),
 }
 
 

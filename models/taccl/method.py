@@ -6,140 +6,19 @@ network's automorphisms. `models.taccl.stages` has the stages one after the othe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from models.taccl.demand import Paths
-from models.taccl.sketch import Sketch, read_sketch
-from models.taccl.transfers import Contiguity
+from models.taccl.options import TacclOptions
 from schedules.capabilities import Capabilities
 from schedules.collective import KINDS, Kind
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from topologies.errors import InputError
-from topologies.units import parse_size
 
 DEFAULT_SIZE = Fraction(2**20)
 """M where none is given and none matters: between like links a transfer is a transfer."""
-
-
-@dataclass(frozen=True)
-class TacclOptions:
-    """The options of TACCL.
-
-    Parameters
-    ----------
-    sketch
-        A shipped sketch (``dgx2-sk-1``, ...) or a file, ``.toml`` or ``.json``; None: all links of a network
-        without switches.
-    chunks
-        Equal chunks a shard; None: the sketch's, or 1.
-    input_size
-        M, such as ``"16MB"``, that the schedule is made for; it is run at all others. None: the sketch's, or
-        each size of its own.
-    symmetry
-        Whether transfers are alike under the sketch's symmetry or, without a sketch, under automorphisms.
-    paths
-        Which ranks a chunk may pass: ``"sketch"``, ``"logical"`` or ``"all"`` (`models.taccl.demand`).
-    contiguity
-        Which links may send several chunks as one message: those ``"between"`` hosts, ``"all"``, ``"none"``.
-    together
-        Whether a rank may receive several parts of a chunk that it reduces at once.
-    again
-        How often routing is solved again where no order meets its time.
-    tries
-        How many disturbed orders of a routing are tried; None: as many as its size allows.
-    solver
-        What solves both mixed-integer programs: ``"highs"``, ``"scip"``, ``"cp-sat"`` or ``"gurobi"``.
-    time_limit
-        Seconds of the whole synthesis; None for no limit. After it the best schedule so far is returned.
-    relative_gap
-        At which a solve may stop.
-
-    Raises
-    ------
-    InputError
-        If a value is out of range, or a sketch can't be read.
-    Unsupported
-        If the solver does no mixed-integer programs.
-    """
-
-    sketch: str | None = None
-    chunks: int | None = None
-    input_size: str | None = None
-    symmetry: bool = True
-    paths: Paths = Paths.SKETCH
-    contiguity: Contiguity = Contiguity.BETWEEN
-    together: bool = False
-    again: int = 2
-    tries: int | None = None
-    solver: str = "highs"
-    time_limit: float | None = 60.0
-    relative_gap: float = 1e-4
-
-    def __post_init__(self) -> None:
-        """Check the values."""
-        self._check_number("chunks", self.chunks, 1)
-        self._check_number("again", self.again, 0)
-        self._check_number("tries", self.tries, 0)
-        for name, kind in (("paths", Paths), ("contiguity", Contiguity)):
-            if getattr(self, name) not in list(kind):
-                allowed = ", ".join(kind)
-                raise InputError(f"taccl option {name} is '{getattr(self, name)}'; allowed: {allowed}")
-        for name in ("time_limit", "relative_gap"):
-            value = getattr(self, name)
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not (number and 0 < value < float("inf")) and not (name == "time_limit" and value is None):
-                raise InputError(f"taccl option {name} is {value!r}; it must be a positive number")
-        if self.input_size is not None:
-            self._made_for(self.input_size)
-        self._check_types()
-        if self.sketch is not None:
-            read_sketch(self.sketch)
-        if self.solver != "highs":
-            from models.taccl.solving import StageLimits, mip_options  # solvers are slow to import
-
-            mip_options(StageLimits(self.solver))
-
-    def _check_types(self) -> None:
-        for name in ("symmetry", "together"):
-            if not isinstance(getattr(self, name), bool):
-                raise InputError(f"taccl option {name} is {getattr(self, name)!r}; it must be true or false")
-        if self.sketch is not None and not isinstance(self.sketch, str):
-            raise InputError(f"taccl option sketch is {self.sketch!r}; it must be a name or a file")
-
-    def _check_number(self, name: str, value: int | None, least: int) -> None:
-        if value is None and name != "again":
-            return
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise InputError(f"taccl option {name} is {value!r}; it must be a whole number, at least {least}")
-
-    @staticmethod
-    def _made_for(text: str) -> Fraction:
-        try:
-            return parse_size(text)
-        except InputError as error:
-            raise InputError(f"taccl option input_size: {error}") from None
-
-    def size(self) -> Fraction | None:
-        """Return M in bytes that the schedule is made for whatever is asked, if that is fixed."""
-        if self.input_size is not None:
-            return self._made_for(self.input_size)
-        sketch = self.read()
-        return None if sketch is None else sketch.size
-
-    def read(self) -> Sketch | None:
-        """Return the sketch, if any."""
-        return None if self.sketch is None else read_sketch(self.sketch)
-
-    def per_item(self) -> int:
-        """Return the chunks a shard."""
-        sketch = self.read()
-        if self.chunks is not None:
-            return self.chunks
-        return 1 if sketch is None else sketch.chunks
 
 
 def synthesize(problem: Problem, options: TacclOptions, rng: np.random.Generator) -> Schedule:

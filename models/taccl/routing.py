@@ -22,7 +22,6 @@ from models.taccl.demand import Demand
 from models.taccl.routing_model import WEIGHT, Orbits, RoutingModel
 from models.taccl.sketch import Policy
 from models.taccl.solving import (
-    HALF,
     NEVER,
     Deadline,
     StageLimits,
@@ -140,7 +139,7 @@ def _is_sent(costs: Costs, m: pyo.ConcreteModel, result: SolverResult, first: Bo
         raise NoSchedule(f"taccl: the routing stage of {demand.logical.name}: {result.solver} {why}{hint}")
     chosen = np.zeros(demand.allowed.size, np.bool_)
     for c, k in m.TRANSFERS:
-        chosen[c * demand.allowed.shape[1] + k] = result.value(m.is_sent[c, k]) > HALF
+        chosen[c * demand.allowed.shape[1] + k] = result.is_one(m.is_sent[c, k])
     return chosen[Orbits(demand).sent] & demand.allowed
 
 

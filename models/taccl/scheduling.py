@@ -68,7 +68,7 @@ import pyomo.environ as pyo
 
 from models.solvers import CompiledModel, SolverResult, Start, compile_model, solve
 from models.taccl.ordering import TimedMessages, timed
-from models.taccl.solving import HALF, StageLimits, mip_options, slack, stats_of, takes_start, unsolved
+from models.taccl.solving import StageLimits, mip_options, slack, stats_of, takes_start, unsolved
 from models.taccl.transfers import Contiguity, PortUse, Transfers
 
 
@@ -378,7 +378,7 @@ def _start(order: Order, m: pyo.ConcreteModel, compiled: CompiledModel) -> Start
 
 def _messages(order: Order, m: pyo.ConcreteModel, result: SolverResult) -> list[tuple[int, ...]]:
     """Return the messages of a solution, by their send times."""
-    joined = {o for o in m.FOLLOWING if result.value(m.joined[o]) > HALF}
+    joined = {o for o in m.FOLLOWING if result.is_one(m.joined[o])}
     of: dict[int, list[int]] = {}
     found: list[list[int]] = []
     for transfer in order.sequence:

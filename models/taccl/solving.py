@@ -13,8 +13,6 @@ from typing import Any
 
 from models.solvers import Feature, SolverResult, find_backend
 
-HALF = 0.5
-"""A binary above it is 1."""
 SLACK = 1e-4
 """More than rounding, and less than solvers' gaps."""
 GRID_STEPS = 100

@@ -25,7 +25,7 @@ import numpy as np
 from models.taccl.costs import Costs
 from models.taccl.demand import Demand, PathRules, demand_of, found_symmetry, sketched_symmetry, with_symmetry
 from models.taccl.logical import LogicalTopology, direct_links, sketched_links
-from models.taccl.method import TacclOptions
+from models.taccl.options import TacclOptions
 from models.taccl.ordering import TimedMessages, ordered, timed
 from models.taccl.routing import Routing, reroute, route
 from models.taccl.scheduling import exactly_scheduled

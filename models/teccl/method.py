@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from schedules.method import Method, Problem
 from schedules.reversal import reverse
 from schedules.schedule import Chunks, Clock, Routes, Schedule
 from topologies.errors import InputError, NoSchedule
+from topologies.ranges import Choice, Duration, Number, Options, Whole
 from topologies.transforms import transpose
 from topologies.units import parse_time
 
@@ -39,11 +40,10 @@ SHARES = 4
 NAMED = (FASTEST, SLOWEST, BEST)
 FINISH, REWARD = "finish", "reward"
 UPWARD, ONCE = "upward", "once"
-CHOICES = {"objective": (FINISH, REWARD), "search": (UPWARD, ONCE)}
 
 
 @dataclass(frozen=True)
-class TecclOptions:
+class TecclOptions(Options):
     """Options of TE-CCL.
 
     Parameters
@@ -84,40 +84,26 @@ class TecclOptions:
         If a value is out of range, the solver unknown or not installed, or a time none.
     """
 
-    chunks: int = 1
+    OWNER: ClassVar[str] = "teccl"
+
+    chunks: Annotated[int, Whole(1, words="it must be an integer of at least 1")] = 1
     epoch: str = FASTEST
-    epochs: int = 0
-    objective: str = FINISH
-    search: str = UPWARD
+    epochs: Annotated[int, Whole(0, words="it must be an integer of at least 0")] = 0
+    objective: Annotated[str, Choice((FINISH, REWARD))] = FINISH
+    search: Annotated[str, Choice((UPWARD, ONCE), words="allowed: upward, once")] = UPWARD
     buffers: bool = True
-    window: int = 0
+    window: Annotated[int, Whole(0, words="it must be an integer of at least 0")] = 0
     start: str = NO_START
     cuts: bool = True
-    gap: float = 0.0
+    gap: Annotated[float, Number(least=0, below=1)] = 0.0
     solver: str = "highs"
-    time_limit: str = "60s"
+    time_limit: Annotated[str, Duration(words="it must be a positive time")] = "60s"
 
     def __post_init__(self) -> None:
-        """Check the values."""
-        for name, least in (("chunks", 1), ("epochs", 0), ("window", 0)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise InputError(
-                    f"teccl option {name} is {value!r}; it must be an integer of at least {least}"
-                )
-        for name, allowed in CHOICES.items():
-            if getattr(self, name) not in allowed:
-                raise InputError(
-                    f"teccl option {name} is '{getattr(self, name)}'; allowed: {', '.join(allowed)}"
-                )
-        for name in ("buffers", "cuts"):
-            if not isinstance(getattr(self, name), bool):
-                raise InputError(f"teccl option {name} is {getattr(self, name)!r}; it must be true or false")
-        if isinstance(self.gap, bool) or not isinstance(self.gap, int | float) or not 0 <= self.gap < 1:
-            raise InputError(f"teccl option gap is {self.gap!r}; it must be at least 0 and below 1")
+        """Check the values, those that go together, and that the solver can be had."""
+        super().__post_init__()
         self._check_window()
-        for name in ("epoch", "time_limit"):
-            self._check_time(name)
+        self._check_epoch()
         find_backend(self.solver, {Feature.MILP})
 
     def _check_window(self) -> None:
@@ -128,17 +114,14 @@ class TecclOptions:
         if self.window and (self.start != NO_START or self.search != UPWARD):
             raise InputError("teccl option window goes without start and search; its rounds have their own")
 
-    def _check_time(self, name: str) -> None:
-        text = getattr(self, name)
-        if name == "epoch" and text in NAMED:
-            return
-        words = f"{', '.join(NAMED)} or a positive time" if name == "epoch" else "a positive time"
+    def _check_epoch(self) -> None:
+        words = f"{', '.join(NAMED)} or a positive time"
         try:
-            positive = parse_time(text) > 0
+            positive = self.epoch in NAMED or parse_time(self.epoch) > 0
         except InputError as error:
-            raise InputError(f"teccl option {name} must be {words}: {error}") from error
+            raise InputError(f"teccl option epoch must be {words}: {error}") from error
         if not positive:
-            raise InputError(f"teccl option {name} is {text!r}; it must be {words}")
+            raise InputError(f"teccl option epoch is {self.epoch!r}; it must be {words}")
 
     @property
     def length(self) -> Fraction | str:

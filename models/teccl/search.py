@@ -34,7 +34,6 @@ from models.teccl.program import EpochProgram, EpochState
 from models.teccl.starts import shortest
 from topologies.errors import NoSchedule
 
-HALF = 0.5
 GAP_DIGITS = 12
 """A reward is a sum of floats: beyond these digits is rounding."""
 MOST_TRANSFERS = 10**6
@@ -321,7 +320,7 @@ def _most_transfers(seconds: float) -> int:
 def transfers_of(program: EpochProgram, result: SolverResult) -> list[Transfer]:
     """Return what a solution sends, by epoch."""
     sent = program.m.F.items()
-    return sorted((Transfer(*place) for place, f in sent if result.value(f) > HALF), key=by_epoch)
+    return sorted((Transfer(*place) for place, f in sent if result.is_one(f)), key=by_epoch)
 
 
 def none(epochs: Epochs, why: str) -> NoSchedule:

@@ -1,5 +1,8 @@
 """The registry: every method under one name, and the command line's way to find it."""
 
+import subprocess
+import sys
+
 import pytest
 
 from experiments.registry import METHODS, by_name, find_method
@@ -20,3 +23,11 @@ def test_an_unknown_method_is_answered_with_one_alike():
     assert find_method("ring") is METHODS["ring"]
     with pytest.raises(InputError, match=r"unknown method 'rings'.*ring"):
         find_method("rings")
+
+
+def test_the_declarations_of_all_methods_import_no_solver():
+    """`tutti list` and each worker read the registry first; Pyomo alone would take longer than the rest."""
+    heavy = ["pyomo", "highspy", "ortools", "gurobipy"]
+    code = f"import sys, experiments.registry; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

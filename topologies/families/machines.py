@@ -320,11 +320,8 @@ def dgx2(boxes: int, *, bandwidth: Values = None, alpha: Values = None) -> Topol
 
     Parameters
     ----------
-    boxes
-        At least 1.
-    bandwidth, alpha
-        One for all links, or three: NVSwitch, PCIe (GPU and adapter), InfiniBand (adapter and switch).
-        Bytes/s and seconds, exact.
+    boxes, bandwidth, alpha
+        As of `ndv2`, with NVSwitch in place of NVLink.
 
     Raises
     ------

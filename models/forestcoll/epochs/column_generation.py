@@ -151,7 +151,7 @@ class EpochProgram:
         """
         matrix = self._matrix()
         model = CompiledModel.of_matrix(
-            "epochs", matrix, np.arange(matrix.shape[1]) < self.epochs, (self.lower, self.upper)
+            "epochs", matrix, np.arange(matrix.shape[1]) < self.epochs, self.lower, self.upper
         )
         start = self._start(model)
         outcome = solve(model, "highs", LATER if start else FIRST, start=start).outcome

@@ -7,9 +7,9 @@ import pytest
 
 from experiments.methods.best import ORDER, _limited, portfolio
 from experiments.registry import METHODS
-from experiments.runner.judge import best_slices
 from models.bounds import best_bound
 from schedules import Problem, collective
+from schedules.simulation.pipelining import best_slices
 from schedules.verify import verify
 from topologies import InputError, NoSchedule, Unsupported
 from topologies.text import parse_topology

@@ -18,6 +18,7 @@ import psutil
 import pytest
 from rich.console import Console
 
+from experiments.report import write_report
 from experiments.runner.pool import DiskError
 from experiments.runner.results import COLUMNS, MEASURED, read_results, replacing
 from experiments.runner.run import RunOptions, run
@@ -49,9 +50,8 @@ def write_config(folder: Path, *methods: str, run_table: str = "", head: str = H
 
 def go(config: Path, out: Path, **options):
     text = io.StringIO()
-    summary = run(
-        config, RunOptions(out=out, registry="zoo:METHODS", **options), Console(file=text, width=200)
-    )
+    screen = Console(file=text, width=200)
+    summary = run(config, RunOptions(out=out, registry="zoo:METHODS", **options), screen, write_report)
     return summary, text.getvalue()
 
 

@@ -225,18 +225,18 @@ def test_rows_carry_what_the_trees_carry_and_exchanges_keep_it(text):
     for half in (down, up):
         near, far = half.arcs.tails, half.arcs.heads
         local = (near, far) if half is down else (far, near)
-        rows = arc_trees(half, local, 3, 2)
+        rows = arc_trees(half, *local, 3, 2)
         assert rows.weight.max() <= 2
         assert rows.weight.sum() == 3 * total
         assert (loads(rows, len(near)) <= 3 * half.arcs.capacity).all()
         check_trees(rows, local)
         wanted = loads(rows, len(near)) // 4
-        better = with_leaves(rows, local, wanted)
+        better = with_leaves(rows, *local, wanted)
         np.testing.assert_array_equal(loads(better, len(near)), loads(rows, len(near)))
         check_trees(better, local)
         missing = [np.maximum(wanted - leaves(t, local, len(near)), 0).sum() for t in (rows, better)]
         assert missing[1] <= missing[0]
-        assert height(better, local) <= height(rows, local) + HIGHER
+        assert height(better, local[0]) <= height(rows, local[0]) + HIGHER
         np.testing.assert_array_equal(better.root, rows.root)
     found = leafy(allreduce_optimum(topology).arcs, up, down, 8)
     for trees, ways in zip(found, (ends[::-1], ends), strict=True):
@@ -254,7 +254,7 @@ def test_every_link_of_a_full_network_is_given_leaves_of_both_halves():
 
 
 def test_levels_are_hops_from_the_root():
-    ends = (np.array([0, 1, 2]), np.array([1, 2, 3]))
+    tails = np.array([0, 1, 2])
     chain = ArcTrees(np.array([0]), np.array([1]), np.array([[-1, 0, 1, 2]]))
-    np.testing.assert_array_equal(levels(chain, ends), [[0, 1, 2, 3]])
-    assert height(chain, ends) == 3
+    np.testing.assert_array_equal(levels(chain, tails), [[0, 1, 2, 3]])
+    assert height(chain, tails) == 3

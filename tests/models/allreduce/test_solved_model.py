@@ -99,7 +99,7 @@ def test_on_a_square_mesh_it_takes_what_the_partition_into_single_ranks_says(n):
 
 
 def test_what_takes_too_long_is_refused_before_it_is_built(monkeypatch):
-    monkeypatch.setattr("models.allreduce.solved_model.allreduce_model", None)
+    monkeypatch.setattr("models.allreduce.model.allreduce_model", None)
     words = (
         r"^allreduce_lp on torus:10x10: linear program \(B.5\) has 100,900 variables, .* time limit is 1 s$"
     )

@@ -5,7 +5,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from experiments.runner.judge import best_slices
 from models.allreduce import ALLREDUCE_TREES as METHOD
 from models.allreduce import AllreduceTreesOptions
 from models.allreduce import trees_timed as timed_module
@@ -14,6 +13,7 @@ from schedules import collective
 from schedules.cost import congestion
 from schedules.method import Problem
 from schedules.schedule import Clock
+from schedules.simulation.pipelining import best_slices
 from schedules.simulation.simulate import simulate
 from schedules.verify import verify
 from tests.sweep import for_each

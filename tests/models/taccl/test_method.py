@@ -7,7 +7,7 @@ import pytest
 
 from experiments.runner.options import build_options
 from models.taccl import METHOD
-from models.taccl.method import TacclOptions
+from models.taccl.options import TacclOptions
 from schedules import Problem, collective
 from schedules.simulation.simulate import simulate
 from tests.models.taccl.cases import MEGABYTE, QUICK, REFERENCE, SLOW, made, microseconds

@@ -1,0 +1,112 @@
+"""The options of TACCL and what they say together with the sketch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Annotated, ClassVar
+
+from models.taccl.demand import Paths
+from models.taccl.sketch import Sketch, read_sketch
+from models.taccl.solving import StageLimits, mip_options
+from models.taccl.transfers import Contiguity
+from topologies.errors import InputError
+from topologies.ranges import Choice, Number, Options, Whole
+from topologies.units import parse_size
+
+PATHS = Choice(tuple(Paths), words=f"allowed: {', '.join(Paths)}")
+CONTIGUITIES = Choice(tuple(Contiguity), words=f"allowed: {', '.join(Contiguity)}")
+
+
+@dataclass(frozen=True)
+class TacclOptions(Options):
+    """The options of TACCL.
+
+    Parameters
+    ----------
+    sketch
+        A shipped sketch (``dgx2-sk-1``, ...) or a file, ``.toml`` or ``.json``; None: all links of a network
+        without switches.
+    chunks
+        Equal chunks a shard; None: the sketch's, or 1.
+    input_size
+        M, such as ``"16MB"``, that the schedule is made for; it is run at all others. None: the sketch's, or
+        each size of its own.
+    symmetry
+        Whether transfers are alike under the sketch's symmetry or, without a sketch, under automorphisms.
+    paths
+        Which ranks a chunk may pass: ``"sketch"``, ``"logical"`` or ``"all"`` (`models.taccl.demand`).
+    contiguity
+        Which links may send several chunks as one message: those ``"between"`` hosts, ``"all"``, ``"none"``.
+    together
+        Whether a rank may receive several parts of a chunk that it reduces at once.
+    again
+        How often routing is solved again where no order meets its time.
+    tries
+        How many disturbed orders of a routing are tried; None: as many as its size allows.
+    solver
+        What solves both mixed-integer programs: ``"highs"``, ``"scip"``, ``"cp-sat"`` or ``"gurobi"``.
+    time_limit
+        Seconds of the whole synthesis; None for no limit. After it the best schedule so far is returned.
+    relative_gap
+        At which a solve may stop.
+
+    Raises
+    ------
+    InputError
+        If a value is out of range, or a sketch can't be read.
+    Unsupported
+        If the solver does no mixed-integer programs.
+    """
+
+    OWNER: ClassVar[str] = "taccl"
+
+    sketch: str | None = None
+    chunks: Annotated[int | None, Whole(1)] = None
+    input_size: str | None = None
+    symmetry: bool = True
+    paths: Annotated[Paths, PATHS] = Paths.SKETCH
+    contiguity: Annotated[Contiguity, CONTIGUITIES] = Contiguity.BETWEEN
+    together: bool = False
+    again: Annotated[int, Whole(0)] = 2
+    tries: Annotated[int | None, Whole(0)] = None
+    solver: str = "highs"
+    time_limit: Annotated[float | None, Number(above=0)] = 60.0
+    relative_gap: Annotated[float, Number(above=0)] = 1e-4
+
+    def __post_init__(self) -> None:
+        """Check the values, and that the sketch can be read and the solver be had."""
+        super().__post_init__()
+        if self.input_size is not None:
+            self._made_for(self.input_size)
+        if self.sketch is not None:
+            if not isinstance(self.sketch, str):
+                raise InputError(f"taccl option sketch is {self.sketch!r}; it must be a name or a file")
+            read_sketch(self.sketch)
+        if self.solver != "highs":
+            mip_options(StageLimits(self.solver))
+
+    @staticmethod
+    def _made_for(text: str) -> Fraction:
+        try:
+            return parse_size(text)
+        except InputError as error:
+            raise InputError(f"taccl option input_size: {error}") from None
+
+    def size(self) -> Fraction | None:
+        """Return M in bytes that the schedule is made for whatever is asked, if that is fixed."""
+        if self.input_size is not None:
+            return self._made_for(self.input_size)
+        sketch = self.read()
+        return None if sketch is None else sketch.size
+
+    def read(self) -> Sketch | None:
+        """Return the sketch, if any."""
+        return None if self.sketch is None else read_sketch(self.sketch)
+
+    def per_item(self) -> int:
+        """Return the chunks a shard."""
+        sketch = self.read()
+        if self.chunks is not None:
+            return self.chunks
+        return 1 if sketch is None else sketch.chunks
