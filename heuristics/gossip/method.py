@@ -13,7 +13,6 @@ preferences are random. The schedule that is fastest when simulated is kept.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -30,6 +29,7 @@ from schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
 from schedules.simulation.simulate import simulate
 from topologies.exact import BoolArray, Int32Array, Int64Array, offsets_of
 from topologies.graphs.grid_structure import grid_of, machines_of
+from topologies.graphs.shortest_paths import Route, nearest_first
 from topologies.graphs.symmetry import link_permutation
 from topologies.ranges import Options, Whole
 from topologies.topology import Topology
@@ -78,39 +78,33 @@ class Network:
         )
 
 
-def single_messages(topology: Topology) -> Iterator[tuple[int, ...]]:
-    """Yield, for each link out of a node that keeps data, the way of least α over it to each other one.
+def single_messages(topology: Topology) -> list[Route]:
+    """Return, for each link out of a node that keeps data, the route of least α over it to each other one.
 
-    Ranks keep data, and switches that can multicast.
+    Ranks keep data, and switches that can multicast. Of routes of least α those of fewest links are taken.
+    Routes come by their first link, then by α.
     """
-    keeps = np.arange(topology.num_nodes) < topology.num_ranks
-    keeps[[*topology.multicast]] = True
-    for link in range(topology.num_links):
-        if keeps[topology.source[link]]:
-            yield from _ways_over(topology, link, keeps)
+    keeps = [node < topology.num_ranks or node in topology.multicast for node in range(topology.num_nodes)]
+    forwards = [not kept for kept in keeps]
+    tails, heads = topology.source.tolist(), topology.target.tolist()
+    leaving: list[list[int]] = [[] for _ in keeps]
+    for link, tail in enumerate(tails):
+        leaving[tail].append(link)
+    # α first, then links: no route has as many links as there are nodes
+    lengths = [alpha * topology.num_nodes + 1 for alpha in topology.alpha.numerators.tolist()]
+    found = [
+        (first, length, route)
+        for first, (tail, head, length) in enumerate(zip(tails, heads, lengths, strict=True))
+        if keeps[tail]
+        for length, node, route in nearest_first(
+            leaving, heads, lengths, [(length, head, (first,))], forwards=forwards, by_links=True
+        )
+        if keeps[node] and node != tail
+    ]
+    return [route for _, _, route in sorted(found)]
 
 
-def _ways_over(topology: Topology, first: int, keeps: BoolArray) -> Iterator[tuple[int, ...]]:
-    offsets, links = topology.out_links
-    alpha, target = topology.alpha.numerators, topology.target
-    done = {int(topology.source[first])}
-    heap: list[tuple[int, int, tuple[int, ...]]] = [(int(alpha[first]), 1, (first,))]
-    while heap:
-        length, hops, way = heapq.heappop(heap)
-        node = int(target[way[-1]])
-        if node in done:
-            continue
-        done.add(node)
-        if keeps[node]:
-            yield way
-            continue
-        for link in links[offsets[node] : offsets[node + 1]].tolist():
-            heapq.heappush(heap, (length + int(alpha[link]), hops + 1, (*way, link)))
-
-
-def _orbits(
-    routes: dict[tuple[int, ...], None], symmetries: list[Int32Array]
-) -> Iterator[list[tuple[int, ...]]]:
+def _orbits(routes: dict[Route, None], symmetries: list[Int32Array]) -> Iterator[list[Route]]:
     """Yield each route with its images, which are routes too, if perhaps others of equal α."""
     left = dict(routes)
     tables = [symmetry.tolist() for symmetry in symmetries]
@@ -128,7 +122,7 @@ def _orbits(
         yield list(orbit)
 
 
-def _disjoint(routes: list[tuple[int, ...]]) -> bool:
+def _disjoint(routes: list[Route]) -> bool:
     links = [link for route in routes for link in route]
     return len(links) == len(set(links))
 

@@ -22,8 +22,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array
+from topologies.exact import FloatArray, Int32Array, Int64Array
 from topologies.graphs.grid_structure import grid_of
+from topologies.graphs.shortest_paths import UNREACHABLE, Neighbours, hops_from_each
 from topologies.topology import Topology
 
 NONE = -1
@@ -118,7 +119,12 @@ def _planes(topology: Topology, rank: Int64Array) -> Planes | None:
     local = _local(plane, place, planes, ways[inside & ~meeting], topology)
     # What joins other places of other planes is a switch of several rails, or else this is no product.
     stray = ~inside & ~along & ~meeting
-    if rail is None or local is None or stray.any() or not _reaches_all(local, places):
+    if (
+        rail is None
+        or local is None
+        or stray.any()
+        or (_hops(places, local.source, local.target) == places).any()
+    ):
         return None
     return Planes(rank, rail, local)
 
@@ -209,16 +215,11 @@ def _by_first_use(links: Int64Array) -> Int64Array:
     return np.asarray(np.argsort(np.argsort(first))[which.ravel()], dtype=np.int64)
 
 
-def _reaches_all(local: Local, places: int) -> bool:
-    """Whether every place has routes on to every other."""
-    reached: BoolArray = np.eye(places, dtype=np.bool_)
-    for _ in range(places):
-        further = reached.copy()
-        np.logical_or.at(further.T, local.target, reached.T[local.source])
-        if (further == reached).all():
-            break
-        reached = further
-    return bool(reached.all())
+def _hops(places: int, source: Int64Array, target: Int64Array) -> Int64Array:
+    """Return the least number of routes from place to place; `places` where none lead there."""
+    graph = Neighbours.of(source, target, places)
+    hops = hops_from_each(graph, np.arange(places)).astype(np.int64)
+    return np.where(hops == UNREACHABLE, places, hops)
 
 
 STEEPNESS = 12.0
@@ -266,7 +267,7 @@ class Trees:
 
 def trees_of(net: Net, slack: int, rounds: int) -> Trees:
     """Return trees in which no place is more than `slack` hops farther from the root than it need be."""
-    grown = _grown(net, _hops(net), slack, rounds)
+    grown = _grown(net, _hops(net.places, net.source, net.target), slack, rounds)
     root = np.tile(np.arange(net.places), rounds)
     table = np.column_stack([root, grown.reshape(-1, net.places)])
     found, count = np.unique(table, axis=0, return_counts=True)
@@ -281,19 +282,6 @@ def load_of(net: Net, trees: Trees) -> float:
     for link in (net.first, net.second):
         np.add.at(load, link[trees.route[used]], share)
     return float((load[:-1] * net.seconds).max())
-
-
-def _hops(net: Net) -> Int64Array:
-    """Return the least number of routes from place to place."""
-    hops = np.full((net.places, net.places), net.places, dtype=np.int64)
-    np.fill_diagonal(hops, 0)
-    for _ in range(net.places):
-        further = hops.copy()
-        np.minimum.at(further.T, net.target, hops.T[net.source] + 1)
-        if (further == hops).all():
-            break
-        hops = further
-    return hops
 
 
 @njit(cache=True)

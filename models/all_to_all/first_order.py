@@ -29,9 +29,10 @@ from numba import njit
 from models.all_to_all.certificate import Interval, SourceFlow
 from models.all_to_all.reduction import ReducedProblem
 from models.all_to_all.rounding import exact_flow
-from models.all_to_all.shortest_trees import even_flows
 from topologies.errors import NoSchedule
 from topologies.exact import FloatArray, Int32Array, Int64Array
+from topologies.graphs.shortest_paths import Adjacency, ShortestTree, shortest_tree
+from topologies.topology import Topology
 
 FIRST_CHECK = 200
 """Iterations before the first proofs; each next check is a fourth as many later again."""
@@ -264,3 +265,49 @@ def iterate(
             potential[v] = share * (potential[v] + 2.0 * change) + (1.0 - share) * potential_anchor[v]
         potential_move += weight * moved
     return flow_move, potential_move
+
+
+def even_flows(
+    topology: Topology, sources: Int64Array, demand: FloatArray, lengths: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return flows (sources, links) split evenly over the shortest paths for lengths (links,), and distances.
+
+    `demand` is (sources, nodes); distances are (sources, nodes).
+    """
+    flows = np.zeros((len(sources), topology.num_links))
+    distances = np.empty((len(sources), topology.num_nodes))
+    _split_evenly(Adjacency.of(topology), lengths, sources, demand, flows, distances)
+    return flows, distances
+
+
+@njit(cache=True)
+def _split_evenly(
+    graph: Adjacency,
+    lengths: FloatArray,
+    sources: Int64Array,
+    demand: FloatArray,
+    flows: FloatArray,
+    distances: FloatArray,
+) -> None:
+    """Bring to each node, from the farthest on, its needs in equal parts over its links on shortest paths."""
+    num_nodes = distances.shape[1]
+    parent, order = np.empty(num_nodes, np.int32), np.empty(num_nodes, np.int32)
+    for row in range(len(sources)):
+        distance = distances[row]
+        reached = shortest_tree(graph, lengths, sources[row], ShortestTree(distance, parent, order))
+        need = demand[row].copy()
+        for place in range(reached - 1, 0, -1):
+            node, tight = order[place], 0
+            for position in range(graph.in_offsets[node], graph.in_offsets[node + 1]):
+                link = graph.in_links[position]
+                tight += _is_tight(distance[graph.tail[link]], distance[node], lengths[link])
+            for position in range(graph.in_offsets[node], graph.in_offsets[node + 1]):
+                link = graph.in_links[position]
+                if _is_tight(distance[graph.tail[link]], distance[node], lengths[link]):
+                    flows[row, link] = need[node] / tight
+                    need[graph.tail[link]] += need[node] / tight
+
+
+@njit(cache=True)
+def _is_tight(before: float, after: float, length: float) -> bool:
+    return before < after and before + length <= after * (1 + 1e-12)

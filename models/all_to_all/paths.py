@@ -17,12 +17,11 @@ from numba import njit
 
 from models.all_to_all.certificate import FlowError, SourceFlow
 from models.all_to_all.demand import Demand
-from models.all_to_all.shortest_trees import Incidence
 from schedules.collective import Collective
 from schedules.schedule import MOST_CHUNKS, Chunks, Clock, Routes, Schedule
 from topologies.errors import NoSchedule
 from topologies.exact import INT64_MAX, Int32Array, Int64Array, frozen, offsets_of
-from topologies.graphs.shortest_paths import shortest_routes
+from topologies.graphs.shortest_paths import Adjacency, shortest_routes
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +125,7 @@ def decompose(flow: SourceFlow) -> PathFlow:
     flow.check()
     demand, topology = flow.demand, flow.demand.topology
     needed = demand.amounts[demand.sources] * (flow.denominator // demand.denominator)
-    graph = Incidence.of(topology)
+    graph = Adjacency.of(topology)
     supply = Supply(demand.sources, flow.amounts.copy(), needed.copy())
     paths, links = walk_back(graph, supply, PathList.of_size(0, 0))
     if paths < 0:
@@ -168,7 +167,7 @@ class PathList(NamedTuple):
 
 
 @njit(cache=True)
-def walk_back(graph: Incidence, supply: Supply, out: PathList) -> tuple[int, int]:
+def walk_back(graph: Adjacency, supply: Supply, out: PathList) -> tuple[int, int]:
     """Count paths and their links, and write them down if there is room; (-1 - row, 0): row has a cycle."""
     sources, flow, needed = supply
     lengths, links, amounts = out
@@ -193,7 +192,7 @@ def walk_back(graph: Incidence, supply: Supply, out: PathList) -> tuple[int, int
 
 
 @njit(cache=True)
-def _widest_links(graph: Incidence, source: int, target: int, flow: Int64Array, path: Int32Array) -> int:
+def _widest_links(graph: Adjacency, source: int, target: int, flow: Int64Array, path: Int32Array) -> int:
     """Write down the link with most flow into each node back from the target; return how many, -1: cycle."""
     node, length = target, 0
     while node != source:

@@ -21,12 +21,13 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
+from numba import njit
 
 from models.all_to_all.certificate import SourceFlow
 from models.all_to_all.demand import Demand
 from models.all_to_all.rounding import cancel_cycles
-from models.all_to_all.shortest_trees import Incidence, tree_loads
 from topologies.exact import INT64_MAX, FloatArray, Int32Array, Int64Array
+from topologies.graphs.shortest_paths import Adjacency, ShortestTree, shortest_tree
 from topologies.graphs.symmetry import Group, twin_permutation
 from topologies.topology import Topology
 
@@ -102,8 +103,8 @@ class ReducedProblem:
     def shortest_loads(self, lengths: Int64Array) -> tuple[Int64Array, Int64Array]:
         """Return the loads (sources, orbits) and costs (sources,) of shortest paths for lengths (orbits,)."""
         loads = np.zeros((len(self.sources), self.num_orbits), dtype=np.int64)
-        graph = Incidence.of(self.topology)
-        costs = tree_loads(graph, lengths[self.orbit], self.sources, self.demand, self.orbit, loads)
+        graph = Adjacency.of(self.topology)
+        costs = _tree_loads(graph, lengths[self.orbit], self.sources, self.demand, self.orbit, loads)
         return loads, costs
 
     def tree_flow(self, row: int, lengths: Int64Array) -> Int64Array:
@@ -111,7 +112,7 @@ class ReducedProblem:
         each = np.arange(self.topology.num_links, dtype=np.int32)
         flow = np.zeros((1, self.topology.num_links), dtype=np.int64)
         source, demand = self.sources[row : row + 1], self.demand[row : row + 1]
-        tree_loads(Incidence.of(self.topology), lengths[self.orbit], source, demand, each, flow)
+        _tree_loads(Adjacency.of(self.topology), lengths[self.orbit], source, demand, each, flow)
         return flow[0]
 
     def lower_bound(self, lengths: Int64Array, costs: Int64Array) -> Fraction:
@@ -198,7 +199,7 @@ def averaged(
 
 def without_cycles(flow: SourceFlow) -> SourceFlow:
     """Return the flow less its cycles, which images of one flow may close together; no load grows."""
-    graph, amounts = Incidence.of(flow.demand.topology), flow.amounts.copy()
+    graph, amounts = Adjacency.of(flow.demand.topology), flow.amounts.copy()
     order = np.empty(flow.demand.topology.num_nodes, dtype=np.int64)
     for row in amounts:
         cancel_cycles(graph, row, order)
@@ -210,3 +211,33 @@ def _over_twins(amounts: Int64Array, twins: Int32Array) -> Int64Array:
     sums = np.zeros_like(amounts)
     np.add.at(sums.T, twins, amounts.T)
     return sums[:, twins]
+
+
+@njit(cache=True)
+def _tree_loads(
+    graph: Adjacency,
+    lengths: Int64Array,
+    sources: Int64Array,
+    demand: Int64Array,
+    orbit: Int32Array,
+    loads: Int64Array,
+) -> Int64Array:
+    """Add what each source's demand loads on each link orbit along shortest paths, and return its cost.
+
+    `demand` is (sources, nodes), `loads` (sources, orbits). The cost of a source is the sum of demand times
+    distance, which equals the sum of load times length.
+    """
+    num_nodes = len(graph.out_offsets) - 1
+    distance = np.empty(num_nodes, np.int64)
+    parent, order = np.empty(num_nodes, np.int32), np.empty(num_nodes, np.int32)
+    costs = np.zeros(len(sources), np.int64)
+    for row in range(len(sources)):
+        reached = shortest_tree(graph, lengths, sources[row], ShortestTree(distance, parent, order))
+        below = demand[row].copy()
+        for place in range(reached - 1, 0, -1):  # farthest first: all that a node passes on is known
+            node = order[place]
+            link = parent[node]
+            costs[row] += demand[row, node] * distance[node]
+            below[graph.tail[link]] += below[node]
+            loads[row, orbit[link]] += below[node]
+    return costs

@@ -17,8 +17,8 @@ from numba import njit
 
 from models.all_to_all.certificate import SourceFlow
 from models.all_to_all.demand import Demand
-from models.all_to_all.shortest_trees import Incidence, ShortestTree, shortest_tree
 from topologies.exact import INT64_MAX, FloatArray, Int64Array, IntArray
+from topologies.graphs.shortest_paths import Adjacency, ShortestTree, shortest_tree
 
 FINE_LENGTH = 2**30
 """The largest length, where lengths are rounded to a grid."""
@@ -110,13 +110,13 @@ def exact_flow(demand: Demand, flows: FloatArray, parts: int = PARTS) -> SourceF
     needed = np.zeros((len(sources), topology.num_nodes), dtype=np.int64)
     needed[:, : topology.num_ranks] = demand.amounts[sources] * factor
     amounts = np.zeros_like(weights)
-    deliver(Incidence.of(topology), sources, weights, needed, amounts)
+    deliver(Adjacency.of(topology), sources, weights, needed, amounts)
     return SourceFlow(demand, amounts, demand.denominator * factor)
 
 
 @njit(cache=True)
 def deliver(
-    graph: Incidence, sources: Int64Array, weights: Int64Array, needed: Int64Array, amounts: Int64Array
+    graph: Adjacency, sources: Int64Array, weights: Int64Array, needed: Int64Array, amounts: Int64Array
 ) -> None:
     """Set `amounts` to flows that deliver `needed`, split as `weights`, which lose their cycles.
 
@@ -149,7 +149,7 @@ def deliver(
 
 
 @njit(cache=True)
-def _split(graph: Incidence, node: int, weights: Int64Array, needed: Int64Array, amounts: Int64Array) -> bool:
+def _split(graph: Adjacency, node: int, weights: Int64Array, needed: Int64Array, amounts: Int64Array) -> bool:
     """Hand a node's needs on to the tails of its in-links in proportion to the weights; False if all are 0.
 
     Where the weights sum to the needs they are taken as they are.
@@ -181,7 +181,7 @@ class _DepthFirst(NamedTuple):
 
 
 @njit(cache=True)
-def cancel_cycles(graph: Incidence, flow: Int64Array, order: Int64Array) -> None:
+def cancel_cycles(graph: Adjacency, flow: Int64Array, order: Int64Array) -> None:
     """Take flow off cycles until none is left; then links with flow lead to earlier nodes of `order` only.
 
     A depth-first search keeps on its stack the nodes and the link into each. A link back to one of them

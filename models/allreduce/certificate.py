@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from models.all_to_all.rounding import common_parts
-from models.allreduce.cuts import BROADCAST, REDUCE, Arcs, Cuts, Half, shortest_routes, throughput
+from models.allreduce.cuts import BROADCAST, REDUCE, Arcs, Cuts, Half, routes_over_switches, throughput
 from topologies.errors import InputError, NoSchedule
 from topologies.exact import INT64_MAX, BoolArray, FloatArray, Int32Array, Int64Array
 from topologies.topology import Topology
@@ -133,7 +133,7 @@ def crossed(cuts: Iterable[WeightedCut], zeros: Any) -> Any:
 def _long_enough(topology: Topology, needed: Any, lengths: list[int]) -> tuple[list[int], int] | None:
     """Return lengths over a scale of which every pair has what it needs."""
     ranks, ratio = topology.num_ranks, Fraction(1)
-    for length, route in shortest_routes(topology, lengths):
+    for length, route in routes_over_switches(topology, lengths):
         need = needed[topology.source[route[0]], topology.target[route[-1]]]
         if need and not length:
             return None

@@ -27,12 +27,10 @@ in and β is not loses as much in both cases.
 
 from __future__ import annotations
 
-import heapq
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TypeVar
 
 import numpy as np
 from scipy.sparse import coo_array, csr_array
@@ -41,6 +39,7 @@ from models.solvers.compiled import CompiledModel
 from models.solvers.outcome import Basis, Place
 from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array
 from topologies.graphs.max_flow import DinicNetwork
+from topologies.graphs.shortest_paths import Length, Route, nearest_first
 from topologies.topology import Topology
 
 ALIKE = 2**8
@@ -48,9 +47,6 @@ ALIKE = 2**8
 
 BROADCAST, REDUCE = 0, 1
 """Which half of (1) a cut belongs to."""
-
-Length = TypeVar("Length", float, int)
-Route = tuple[int, ...]
 
 
 @dataclass
@@ -79,7 +75,7 @@ class Arcs:
             arcs.add((link,))
         if topology.num_switches:
             slowness = (1.0 / topology.bandwidth.floats).tolist()
-            for _, route in shortest_routes(topology, slowness):
+            for _, route in routes_over_switches(topology, slowness):
                 arcs.add(route)
         return arcs
 
@@ -105,7 +101,7 @@ class Arcs:
         return self.topology.target[[route[-1] for route in self.routes]]
 
 
-def shortest_routes(topology: Topology, lengths: Sequence[Length]) -> Iterator[tuple[Length, Route]]:
+def routes_over_switches(topology: Topology, lengths: Sequence[Length]) -> Iterator[tuple[Length, Route]]:
     """Yield, for each pair of ranks that switches join, the least length of a route over switches, and one.
 
     Parameters
@@ -115,33 +111,16 @@ def shortest_routes(topology: Topology, lengths: Sequence[Length]) -> Iterator[t
     lengths
         One a link, none negative.
     """
-    table = _switch_links(topology)
-    for origin in range(topology.num_ranks):
-        heap: list[tuple[Length, int, Route]] = [(lengths[a], head, (a,)) for a, head in table[origin]]
-        heapq.heapify(heap)
-        done = {origin}
-        route: Route
-        while heap:
-            length, node, route = heapq.heappop(heap)
-            if node in done:
-                continue
-            done.add(node)
-            if node < topology.num_ranks:
-                yield length, route
-                continue
-            for link, head in table[node]:
-                if head not in done:
-                    heapq.heappush(heap, (length + lengths[link], head, (*route, link)))
-
-
-def _switch_links(topology: Topology) -> list[list[tuple[int, int]]]:
-    """Return (link, target) of the links out of each node, but those that join ranks."""
-    table: list[list[tuple[int, int]]] = [[] for _ in range(topology.num_nodes)]
-    ends = zip(topology.source.tolist(), topology.target.tolist(), strict=True)
-    for link, (source, target) in enumerate(ends):
-        if max(source, target) >= topology.num_ranks:
-            table[source].append((link, target))
-    return table
+    ranks, heads = topology.num_ranks, topology.target.tolist()
+    is_switch = [node >= ranks for node in range(topology.num_nodes)]
+    leaving: list[list[int]] = [[] for _ in range(topology.num_nodes)]
+    for link, (tail, head) in enumerate(zip(topology.source.tolist(), heads, strict=True)):
+        if is_switch[tail] or is_switch[head]:
+            leaving[tail].append(link)
+    for origin in range(ranks):
+        begun = [(lengths[link], heads[link], (link,)) for link in leaving[origin]]
+        found = nearest_first(leaving, heads, lengths, begun, forwards=is_switch, by_links=True)
+        yield from ((length, route) for length, node, route in found if node < ranks and node != origin)
 
 
 @dataclass

@@ -31,7 +31,7 @@ from models.allreduce.certificate import (
     tightest,
     whole_solutions,
 )
-from models.allreduce.cuts import Arcs, Cuts, Master, broken_cuts, grown, master, shortest_routes
+from models.allreduce.cuts import Arcs, Cuts, Master, broken_cuts, grown, master, routes_over_switches
 from models.allreduce.solved_model import model_optimum, num_variables
 from models.allreduce.vertex import basic_solution
 from models.solvers import SolverResult, Start, find_backend, solve
@@ -193,7 +193,7 @@ class _Search:
         needed = crossed((cut for cut in weighed if cut.weight > 0), np.zeros((2, ranks, ranks)))
         short = [
             route
-            for length, route in shortest_routes(self.topology, duals[:links].tolist())
+            for length, route in routes_over_switches(self.topology, duals[:links].tolist())
             if needed[self.topology.source[route[0]], self.topology.target[route[-1]]] > length + TOLERANCE
         ]
         added = [self.arcs.add(route) for route in short]

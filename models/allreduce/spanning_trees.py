@@ -35,6 +35,7 @@ from models.allreduce.products import factors, is_even_path, product_forest, spi
 from models.bounds.bottleneck_cut import bottleneck_cut
 from topologies.errors import InputError, NoSchedule
 from topologies.exact import Int32Array, Int64Array, frozen
+from topologies.graphs.shortest_paths import Neighbours, hops_from_each
 from topologies.graphs.strength import Graph, connected, orient, strength, undirected
 from topologies.topology import Topology
 from topologies.trees.forest import Forest, LogicalNetwork, depths, mean_height
@@ -255,12 +256,11 @@ def _packed(graph: Graph, sigma: Fraction, root: int) -> Forest:
 
 def middle(graph: Graph) -> int:
     """Return a node that is as near as can be to both ends of a long shortest path."""
-    ends = np.concatenate([graph.ends, graph.ends[::-1]], axis=1)
-    arcs = np.argsort(ends[0], kind="stable")
-    first = np.searchsorted(ends[0][arcs], np.arange(graph.num_nodes + 1))
-    hops = [_hops(first, ends[1][arcs], 0)]
+    tails, heads = np.concatenate([graph.ends, graph.ends[::-1]], axis=1)
+    neighbours = Neighbours.of(tails, heads, graph.num_nodes)
+    hops = [hops_from_each(neighbours, np.array([0]))[0]]
     for _ in range(2):
-        hops.append(_hops(first, ends[1][arcs], int(hops[-1].argmax())))
+        hops.append(hops_from_each(neighbours, hops[-1].argmax(keepdims=True))[0])
     return int(np.maximum(hops[-1], hops[-2]).argmin())
 
 
@@ -297,22 +297,6 @@ def centred(forest: Forest) -> Forest:
     np.add.at(weight, place.ravel(), forest.weight)
     order = np.lexsort((first, height[first], root[first]))
     return Forest(root[first][order], weight[order], keys[order])
-
-
-@njit(cache=True)
-def _hops(first: Int64Array, other: Int32Array, origin: int) -> Int32Array:
-    """Return hops from the origin; all nodes are reached."""
-    hops = np.full(len(first) - 1, -1, dtype=np.int32)
-    queue = np.empty(len(hops), dtype=np.int32)
-    hops[origin], queue[0], count = 0, origin, 1
-    for done in range(len(hops)):
-        node = queue[done]
-        for arc in range(first[node], first[node + 1]):
-            if hops[other[arc]] < 0:
-                hops[other[arc]] = hops[node] + 1
-                queue[count] = other[arc]
-                count += 1
-    return hops
 
 
 @njit(cache=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections import defaultdict
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,6 +12,7 @@ import numpy as np
 
 from models.taccl.demand import Demand
 from topologies.exact import BoolArray, FloatArray
+from topologies.graphs.shortest_paths import nearest_first
 
 ROUNDING = 1e-12
 """Relative error of numbers that are equal."""
@@ -179,20 +179,16 @@ class Costs:
 
     def _from(self, origins: tuple[int, ...], within: BoolArray, *, backwards: bool) -> FloatArray:
         """Return the least latency between some ranks and each rank over the links `within`."""
-        logical, allowed = self.demand.logical, within.tolist()
+        logical = self.demand.logical
         distance = np.full(logical.topology.num_ranks, np.inf)
-        distance[list(origins)] = 0.0
-        incident = logical.in_links if backwards else logical.out_links
-        queue = [(0.0, rank) for rank in origins]
-        while queue:
-            so_far, here = heapq.heappop(queue)
-            if so_far > distance[here]:
-                continue
-            for k in incident[here]:
-                there = logical.links[k].source if backwards else logical.links[k].target
-                if allowed[k] and so_far + self.latency[k] < distance[there]:
-                    distance[there] = so_far + self.latency[k]
-                    heapq.heappush(queue, (distance[there], there))
+        leaving, heads = (
+            (logical.in_links, logical.sources) if backwards else (logical.out_links, logical.targets)
+        )
+        lengths = np.where(within, self.lat, np.inf).tolist()
+        for length, rank, _ in nearest_first(
+            leaving, heads.tolist(), lengths, [(0.0, r, ()) for r in origins]
+        ):
+            distance[rank] = length
         return distance
 
 

@@ -24,7 +24,8 @@ import numpy as np
 
 from models.taccl.sketch import Connection, Policy, Sketch
 from topologies.errors import InputError, Unsupported
-from topologies.exact import BoolArray, Int64Array
+from topologies.exact import BoolArray, Int32Array, Int64Array
+from topologies.graphs.shortest_paths import UNREACHABLE, Neighbours, hops_from_each
 from topologies.topology import Topology
 
 NO_HYPEREDGE = Policy.FREE
@@ -96,26 +97,24 @@ class LogicalTopology:
     @cached_property
     def hops(self) -> Int64Array:
         """int64 (ranks, ranks): links from one rank to another; as many as ranks where out of reach."""
-        return np.array([self.hops_from(rank) for rank in range(self.topology.num_ranks)])
+        hops = hops_from_each(self._neighbours(), np.arange(self.topology.num_ranks))
+        return self._or_far(hops)
 
     def hops_from(
         self, origin: int, within: BoolArray | None = None, *, backwards: bool = False
     ) -> Int64Array:
         """Return how many of the links `within` (all) each rank is away, or that it is away from a rank."""
-        ranks = self.topology.num_ranks
-        usable = [True] * len(self.links) if within is None else within.tolist()
-        ends = (self.sources if backwards else self.targets).tolist()
-        incident = self.in_links if backwards else self.out_links
-        distance = [ranks] * ranks
-        distance[origin] = 0
-        queue = [origin]
-        for here in queue:
-            for number in incident[here]:
-                there = ends[number]
-                if usable[number] and distance[there] == ranks:
-                    distance[there] = distance[here] + 1
-                    queue.append(there)
-        return np.array(distance)
+        return self._or_far(
+            hops_from_each(self._neighbours(within, backwards=backwards), np.array([origin]))
+        )[0]
+
+    def _neighbours(self, within: BoolArray | None = None, *, backwards: bool = False) -> Neighbours:
+        used = slice(None) if within is None else within
+        tails, heads = (self.targets, self.sources) if backwards else (self.sources, self.targets)
+        return Neighbours.of(tails[used], heads[used], self.topology.num_ranks)
+
+    def _or_far(self, hops: Int32Array) -> Int64Array:
+        return np.where(hops == UNREACHABLE, self.topology.num_ranks, hops.astype(np.int64))
 
     @cached_property
     def sources(self) -> Int64Array:

@@ -7,7 +7,6 @@ the symmetry are routed with it. Then each chunk is taken out and routed again, 
 
 from __future__ import annotations
 
-import heapq
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -34,6 +33,7 @@ from models.taccl.solving import (
 )
 from topologies.errors import NoSchedule
 from topologies.exact import BoolArray, FloatArray, Int64Array
+from topologies.graphs.shortest_paths import nearest_first
 
 ROUNDS = 3
 """How often each chunk is routed again."""
@@ -316,27 +316,12 @@ def _tree(costs: Costs, load: FloatArray, c: int) -> list[int]:
     return tree
 
 
-def _path(costs: Costs, price: list[float], c: int, reached: dict[int, float], end: int) -> list[int]:
-    """Return the cheapest path from the ranks that have the chunk to another."""
-    logical, allowed = costs.demand.logical, costs.demand.allowed[c].tolist()
-    least = dict(reached)
-    by: dict[int, int] = {}
-    queue = [(cost, rank) for rank, cost in reached.items()]
-    heapq.heapify(queue)
-    while queue:
-        cost, here = heapq.heappop(queue)
-        if here == end:
-            break
-        if cost > least[here]:
-            continue
-        for k in logical.out_links[here]:
-            there = logical.links[k].target
-            if allowed[k] and cost + price[k] < least.get(there, np.inf):
-                least[there] = cost + price[k]
-                by[there] = k
-                heapq.heappush(queue, (least[there], there))
-    path = []
-    while end not in reached:
-        path.append(by[end])
-        end = logical.links[by[end]].source
-    return path[::-1]
+def _path(costs: Costs, price: list[float], c: int, reached: dict[int, float], end: int) -> tuple[int, ...]:
+    """Return the cheapest path from the ranks that have the chunk to another, on from the last of them."""
+    logical = costs.demand.logical
+    lengths = np.where(costs.demand.allowed[c], price, np.inf).tolist()
+    begun = [(cost, rank, ()) for rank, cost in reached.items()]
+    found = nearest_first(logical.out_links, logical.targets.tolist(), lengths, begun)
+    path = next(path for _, rank, path in found if rank == end)
+    having = [place for place, k in enumerate(path, 1) if logical.links[k].target in reached]
+    return path[having[-1] if having else 0 :]

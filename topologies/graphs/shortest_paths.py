@@ -1,19 +1,24 @@
-"""Distances between nodes, in hops and in α, and shortest routes, the same on every machine.
+"""Distances between nodes, shortest-path trees and shortest routes; ranks and switches forward alike.
 
-Paths go over any node: ranks and switches forward.
+Every search is one of three: `breadth_first`, a kernel for hops; `shortest_tree`, a kernel of Dijkstra's
+algorithm for integer or float lengths on the links; and `nearest_first`, Dijkstra's algorithm for lengths of
+any kind, where only some nodes forward, which stops when its caller does. Each says what it does about ties.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count
+from math import inf
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
 from topologies.errors import InputError, NoSchedule
-from topologies.exact import Int32Array, Int64Array, offsets_of
+from topologies.exact import Int32Array, Int64Array, IntArray, offsets_of
 from topologies.graphs.heaps import sift_down, sift_up
 from topologies.topology import Incidence, Topology
 
@@ -46,7 +51,7 @@ def hop_distances(topology: Topology, sources: Sequence[int] | Int64Array | None
     [[0, 1, 2], [2, 0, 1], [1, 2, 0]]
     """
     offsets, links = topology.out_links
-    return _hops_from_each(offsets, topology.target[links], _as_nodes(topology, sources))
+    return hops_from_each(Neighbours(offsets, topology.target[links]), _as_nodes(topology, sources))
 
 
 def diameter(topology: Topology) -> int:
@@ -105,8 +110,7 @@ def length_distances(
     if (lengths == lengths[0]).all():
         hops = hop_distances(topology, sources).astype(np.int64)
         return np.where(hops < 0, UNREACHABLE, hops * lengths[0])
-    offsets, links = topology.out_links
-    return _dijkstra(offsets, topology.target[links], lengths[links], _as_nodes(topology, sources))
+    return _distances(Adjacency.of(topology), lengths, _as_nodes(topology, sources))
 
 
 def _as_nodes(topology: Topology, sources: Sequence[int] | Int64Array | None) -> Int64Array:
@@ -115,64 +119,201 @@ def _as_nodes(topology: Topology, sources: Sequence[int] | Int64Array | None) ->
     return np.ascontiguousarray(sources, dtype=np.int64)
 
 
+class Neighbours(NamedTuple):
+    """The nodes that each node leads to: those of node v are heads[offsets[v] : offsets[v + 1]]."""
+
+    offsets: Int64Array
+    heads: Int32Array
+
+    @classmethod
+    def of(cls, tails: IntArray, heads: IntArray, num_nodes: int) -> Neighbours:
+        """Return those of a graph of arcs, in the order of the arcs."""
+        offsets = offsets_of(np.bincount(tails, minlength=num_nodes))
+        return cls(offsets, heads[np.argsort(tails, kind="stable")].astype(np.int32))
+
+
 @njit(cache=True)
-def _hops_from_each(offsets: Int64Array, heads: Int32Array, sources: Int64Array) -> Int32Array:
-    num_nodes = len(offsets) - 1
+def hops_from_each(graph: Neighbours, sources: Int64Array) -> Int32Array:
+    """Return the hops from each source to each node, (sources, nodes); -1 where there is no path."""
+    num_nodes = len(graph.offsets) - 1
     hops = np.empty((len(sources), num_nodes), np.int32)
     queue = np.empty(num_nodes, np.int32)
     for row in range(len(sources)):
-        breadth_first(offsets, heads, sources[row], hops[row], queue)
+        breadth_first(graph, sources[row : row + 1], hops[row], queue)
     return hops
 
 
 @njit(cache=True)
-def breadth_first(
-    offsets: Int64Array, heads: Int32Array, source: int, hops: Int32Array, queue: Int32Array
-) -> None:
-    """Set hops[v] to the distance from the source to node v, -1 where there is no path.
+def breadth_first(graph: Neighbours, sources: Int64Array, hops: Int32Array, queue: Int32Array) -> None:
+    """Set hops[v] to the distance from the nearest of the sources to node v, -1 where there is no path.
 
-    `queue` (nodes,) is room for the nodes found, in the order of their distance. Over in-links, with their
-    tails for heads, the distances are those to `source`.
+    `queue` (nodes,) is room for the nodes found, in the order of their distance. Over the tails of in-links
+    the distances are those to the sources.
     """
     hops[:] = -1
-    hops[source] = 0
-    queue[0] = source
-    first, found = 0, 1
+    first, found = 0, len(sources)
+    for index in range(found):
+        hops[sources[index]] = 0
+        queue[index] = sources[index]
     while first < found < len(hops):
         node = queue[first]
         first += 1
-        for position in range(offsets[node], offsets[node + 1]):
-            head = heads[position]
+        for position in range(graph.offsets[node], graph.offsets[node + 1]):
+            head = graph.heads[position]
             if hops[head] < 0:
                 hops[head] = hops[node] + 1
                 queue[found] = head
                 found += 1
 
 
+class Adjacency(NamedTuple):
+    """Links at nodes in CSR form, and nodes at links.
+
+    Parameters
+    ----------
+    out_offsets, out_links
+        int64 (nodes + 1,), int32 (links,): the links out of each node.
+    in_offsets, in_links
+        Likewise into each.
+    tail, head
+        int32 (links,): where each starts and ends.
+    """
+
+    out_offsets: Int64Array
+    out_links: Int32Array
+    in_offsets: Int64Array
+    in_links: Int32Array
+    tail: Int32Array
+    head: Int32Array
+
+    @classmethod
+    def of(cls, topology: Topology) -> Adjacency:
+        """Return that of a network."""
+        return cls(*topology.out_links, *topology.in_links, topology.source, topology.target)
+
+
+class ShortestTree(NamedTuple):
+    """A shortest-path tree, to be filled in: distance, last link and order of finding, each (nodes,)."""
+
+    distance: npt.NDArray[Any]
+    parent: Int32Array
+    order: Int32Array
+
+
 @njit(cache=True)
-def _dijkstra(offsets: Int64Array, heads: Int32Array, lengths: Int64Array, sources: Int64Array) -> Int64Array:
-    """Search from each source; the heap holds every relaxation, stale ones are skipped when they come up."""
-    num_nodes = len(offsets) - 1
-    distance = np.full((len(sources), num_nodes), -1, np.int64)
-    keys = np.empty(len(heads) + 1, np.int64)
-    nodes = np.empty(len(heads) + 1, np.int32)
+def shortest_tree(graph: Adjacency, lengths: npt.NDArray[Any], source: int, tree: ShortestTree) -> int:
+    """Dijkstra: set the distance, the last link and the order in which nodes are reached; return their count.
+
+    A node's last link comes from a node earlier in `order`, even over links of length 0; of several on
+    shortest paths it is the one found first. Nodes without a path keep distance -1. The heap holds every
+    improvement; stale entries are skipped when they come up.
+    """
+    distance, parent, order = tree
+    distance[:] = -1
+    parent[:] = -1
+    keys = np.empty(len(graph.head) + 1, lengths.dtype)
+    nodes = np.empty(len(graph.head) + 1, np.int32)
+    done = np.zeros(len(distance), np.bool_)
+    distance[source] = 0
+    keys[0], nodes[0], size, reached = 0, source, 1, 0
+    while size:
+        node = nodes[0]
+        size -= 1
+        sift_down(keys, nodes, size)
+        if done[node]:
+            continue
+        done[node] = True
+        order[reached] = node
+        reached += 1
+        for position in range(graph.out_offsets[node], graph.out_offsets[node + 1]):
+            link = graph.out_links[position]
+            head, length = graph.head[link], distance[node] + lengths[link]
+            if not done[head] and (parent[head] < 0 or length < distance[head]):
+                distance[head], parent[head] = length, link
+                sift_up(keys, nodes, size, length, head)
+                size += 1
+    return reached
+
+
+@njit(cache=True)
+def _distances(graph: Adjacency, lengths: Int64Array, sources: Int64Array) -> Int64Array:
+    num_nodes = len(graph.out_offsets) - 1
+    distance = np.empty((len(sources), num_nodes), np.int64)
+    parent, order = np.empty(num_nodes, np.int32), np.empty(num_nodes, np.int32)
     for row in range(len(sources)):
-        best = distance[row]
-        best[sources[row]] = 0
-        keys[0], nodes[0], size = 0, sources[row], 1
-        while size:
-            key, node = keys[0], nodes[0]
-            size -= 1
-            sift_down(keys, nodes, size)
-            if key > best[node]:
-                continue
-            for position in range(offsets[node], offsets[node + 1]):
-                head, reached = heads[position], key + lengths[position]
-                if best[head] < 0 or reached < best[head]:
-                    best[head] = reached
-                    sift_up(keys, nodes, size, reached, head)
-                    size += 1
+        shortest_tree(graph, lengths, sources[row], ShortestTree(distance[row], parent, order))
     return distance
+
+
+Length = TypeVar("Length", bound=Any)
+"""A type of numbers: int, Fraction or float."""
+
+Route = tuple[int, ...]
+"""Links, in the order in which they are taken."""
+
+
+def nearest_first(
+    leaving: Sequence[Sequence[int]],
+    heads: Sequence[int],
+    lengths: Sequence[Length],
+    begun: Iterable[tuple[Length, int, Route]],
+    *,
+    forwards: Sequence[bool] | None = None,
+    by_links: bool = False,
+) -> Iterator[tuple[Length, int, Route]]:
+    """Yield distance, node and a shortest route of each node that is reached: Dijkstra's algorithm.
+
+    The nearest node comes first; of nodes at one distance, the one of least number.
+
+    Parameters
+    ----------
+    leaving
+        For each node, the links out of it that may be used.
+    heads
+        Where each link ends.
+    lengths
+        One a link, none negative; a link of infinite length is not used.
+    begun
+        The routes to go on from, each with its length and the node that it has reached.
+    forwards
+        Which nodes routes go on from; all if not given.
+    by_links
+        Which of a node's shortest routes is taken: the least as a tuple of links, or the one found first.
+
+    Examples
+    --------
+    >>> from topologies.families import ring
+    >>> leaving, heads = [[0, 1], [2, 3], [4, 5]], ring(3).target.tolist()
+    >>> for length, node, route in nearest_first(leaving, heads, [3, 4, 5, 6, 7, 8], [(0, 0, ())]):
+    ...     print(length, node, route)
+    0 0 ()
+    3 1 (0,)
+    4 2 (1,)
+    """
+    found = count()
+    heap: list[tuple[Length, int, Any, Route]] = []
+    least: dict[int, Length] = {}
+    for length, node, route in begun:
+        least[node] = min(length, least.get(node, length))
+        heap.append((length, node, route if by_links else next(found), route))
+    heapq.heapify(heap)
+    done: set[int] = set()
+    while heap:
+        so_far, node, _, route = heapq.heappop(heap)
+        if node in done:
+            continue
+        # no entry left is shorter, and no length negative: the route is a shortest one (Dijkstra)
+        done.add(node)
+        yield so_far, node, route
+        if forwards is not None and not forwards[node]:
+            continue
+        for link in leaving[node]:
+            head, length = heads[link], so_far + lengths[link]
+            known = least.get(head, inf)
+            if length < known or (by_links and length == known < inf):
+                least[head] = length
+                longer = (*route, link)
+                heapq.heappush(heap, (length, head, longer if by_links else next(found), longer))
 
 
 MOST_HOPS = 10**8
@@ -229,8 +370,8 @@ def shortest_routes(
         raise InputError(f"topology {topology.name}: no route from {label} to itself is needed")
     in_offsets, in_links = topology.in_links
     by_target = np.argsort(ends, kind="stable")
-    tails = topology.source[in_links]
-    lengths = _route_lengths(in_offsets, tails, starts, ends, by_target)
+    into = Neighbours(in_offsets, topology.source[in_links])
+    lengths = _route_lengths(into, starts, ends, by_target)
     if len(lengths) and lengths.min() < 0:
         pair = int(np.argmin(lengths))
         raise InputError(
@@ -245,8 +386,7 @@ def shortest_routes(
         )
     out_links = np.lexsort((topology.target, topology.source)).astype(np.int32)
     links = _route_links(
-        in_offsets,
-        tails,
+        into,
         Incidence(topology.out_links.offsets, out_links),
         topology.target,
         _slowness(topology),
@@ -272,33 +412,32 @@ def _slowness(topology: Topology) -> Int64Array:
 
 @njit(cache=True)
 def _route_lengths(
-    in_offsets: Int64Array, tails: Int32Array, starts: Int64Array, ends: Int64Array, by_target: Int64Array
+    into: Neighbours, starts: Int64Array, ends: Int64Array, by_target: Int64Array
 ) -> Int64Array:
     """Return the hops of each pair; pairs come by target, so that each target is searched from once."""
-    hops = np.empty(len(in_offsets) - 1, np.int32)
-    queue = np.empty(len(in_offsets) - 1, np.int32)
+    hops = np.empty(len(into.offsets) - 1, np.int32)
+    queue = np.empty(len(into.offsets) - 1, np.int32)
     lengths = np.empty(len(starts), np.int64)
     searched = -1
     for pair in by_target:
         if ends[pair] != searched:
             searched = ends[pair]
-            breadth_first(in_offsets, tails, searched, hops, queue)
+            breadth_first(into, ends[pair : pair + 1], hops, queue)
         lengths[pair] = hops[starts[pair]]
     return lengths
 
 
 @njit(cache=True)
 def _route_links(
-    in_offsets: Int64Array,
-    tails: Int32Array,
+    into: Neighbours,
     leaving: Incidence,
     heads: Int32Array,
     slowness: Int64Array,
     pairs: _Pairs,
 ) -> Int32Array:
-    """Walk each route after the choices of `_cheapest_ways`, then add it to the prices of its links."""
+    """Walk each route after the choices of `_cheapest_routes`, then add it to the prices of its links."""
     starts, ends, by_target, offsets = pairs
-    num_nodes = len(in_offsets) - 1
+    num_nodes = len(into.offsets) - 1
     hops = np.empty(num_nodes, np.int32)
     queue = np.empty(num_nodes, np.int32)
     known = np.zeros(num_nodes, np.int64)
@@ -310,9 +449,9 @@ def _route_links(
     for turn, pair in enumerate(by_target):
         if ends[pair] != searched:
             searched = ends[pair]
-            breadth_first(in_offsets, tails, searched, hops, queue)
+            breadth_first(into, ends[pair : pair + 1], hops, queue)
         node = starts[pair]
-        _cheapest_ways(node, hops, leaving, heads, price, turn + 1, known, queue, cost, choice)
+        _cheapest_routes(node, hops, leaving, heads, price, turn + 1, known, queue, cost, choice)
         for place in range(offsets[pair], offsets[pair + 1]):
             routes[place] = choice[node]
             price[choice[node]] += slowness[choice[node]]
@@ -321,7 +460,7 @@ def _route_links(
 
 
 @njit(cache=True)
-def _cheapest_ways(
+def _cheapest_routes(
     source: int,
     hops: Int32Array,
     leaving: Incidence,
@@ -333,7 +472,7 @@ def _cheapest_ways(
     cost: Int64Array,
     choice: Int32Array,
 ) -> None:
-    """Set, for the nodes on shortest routes from the source, the cheapest way on and its cost.
+    """Set `choice`, the first link of the cheapest route from each node on a shortest route, and its cost.
 
     Nodes are found level by level and priced in the opposite order, so that a node is priced after all the
     nodes that it can go on to. `known` holds the turn in which a node was last found.

@@ -27,6 +27,7 @@ from numba import njit
 from scipy import sparse
 
 from topologies.exact import Int32Array, Int64Array
+from topologies.graphs.shortest_paths import UNREACHABLE, Neighbours, hops_from_each
 from topologies.trees.forest import Forest, LogicalNetwork, heights
 from topologies.trees.packing import pair_capacities
 from topologies.trees.tree_counts import sustains, trees_by_root
@@ -76,10 +77,9 @@ class Pairs:
 
     def least_height(self, trees: Int64Array) -> int:
         """Return the largest distance from a root, in hops; -1 if some node can't be reached."""
-        ones = np.ones(len(self.tails))
-        graph = sparse.csr_matrix((ones, (self.tails, self.heads)), shape=(self.nodes, self.nodes))
-        hops = sparse.csgraph.shortest_path(graph, unweighted=True, indices=np.flatnonzero(trees))
-        return int(hops.max()) if np.isfinite(hops).all() else -1
+        graph = Neighbours.of(self.tails, self.heads, self.nodes)
+        hops = hops_from_each(graph, np.flatnonzero(trees))
+        return -1 if (hops == UNREACHABLE).any() else int(hops.max())
 
 
 class Between(NamedTuple):

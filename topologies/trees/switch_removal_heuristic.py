@@ -22,7 +22,6 @@ every tree.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -32,6 +31,7 @@ import numpy as np
 from numba import njit
 
 from topologies.exact import Int32Array, Int64Array
+from topologies.graphs.shortest_paths import UNREACHABLE, Neighbours, breadth_first
 from topologies.topology import Topology
 from topologies.trees.forest import LogicalNetwork
 from topologies.trees.switch_shares import Bundles, Shares, Side, pair_up, shares
@@ -237,7 +237,7 @@ def spread_switches(
 def _guesses(topology: Topology, capacity: Int64Array, trees: Int64Array) -> Iterator[LogicalNetwork]:
     """Yield the guesses, those that leave the lowest trees first."""
     whole = np.asarray(capacity, dtype=np.int64)
-    narrow = trimmed_capacities(topology, whole, trees, np.array(_distances_to_ranks(topology)))
+    narrow = trimmed_capacities(topology, whole, trees, _hops_from_ranks(topology).astype(np.int64))
     for units in (narrow, whole) if (narrow < whole).any() else (whole,):
         for transit, by_block, evenly in product((False, True), (True, False), (False, True)):
             yield _spread(_Plan(topology, transit, by_block, evenly), units)
@@ -267,7 +267,7 @@ class _Plan:
     def order(self) -> list[tuple[tuple[int, int, int], int]]:
         """Return the switches with their class, in the order in which they go."""
         topology = self.topology
-        away = _distances_to_ranks(topology)
+        away = _hops_from_ranks(topology).tolist()
         degree = np.zeros(topology.num_ranks + topology.num_switches, dtype=np.int64)
         pairs = np.unique(np.stack([topology.source, topology.target]), axis=1)
         np.add.at(degree, pairs[0], 1)
@@ -344,22 +344,13 @@ def _neighbours(topology: Topology) -> dict[int, set[int]]:
     }
 
 
-def _distances_to_ranks(topology: Topology) -> list[int]:
+def _hops_from_ranks(topology: Topology) -> Int32Array:
     """Return each node's hops from the nearest rank, the nodes unreached counting as farthest."""
-    total = topology.num_ranks + topology.num_switches
-    away = [0] * topology.num_ranks + [total] * topology.num_switches
-    leads: list[list[int]] = [[] for _ in range(total)]
-    for one, other in zip(topology.source.tolist(), topology.target.tolist(), strict=True):
-        if other >= topology.num_ranks:
-            leads[one].append(other)
-    queue = deque(range(topology.num_ranks))
-    while queue:
-        node = queue.popleft()
-        for switch in leads[node]:
-            if away[switch] == total:
-                away[switch] = away[node] + 1
-                queue.append(switch)
-    return away
+    num_nodes = topology.num_nodes
+    graph = Neighbours.of(topology.source, topology.target, num_nodes)
+    hops, queue = np.empty((2, num_nodes), np.int32)
+    breadth_first(graph, np.arange(topology.num_ranks), hops, queue)
+    return np.where(hops == UNREACHABLE, np.int32(num_nodes), hops)
 
 
 def _components(topology: Topology, gone: set[int]) -> Int64Array:

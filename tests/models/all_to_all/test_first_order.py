@@ -12,11 +12,12 @@ from models.all_to_all.first_order import (
     SaddlePoint,
     Steps,
     _onto_capacity,
+    even_flows,
     iterate,
 )
 from models.all_to_all.reduction import reduce_by
 from tests.models.flows import no_symmetry, random_demand, random_network
-from topologies import NoSchedule, mesh, parse_topology
+from topologies import NoSchedule, mesh, parse_topology, ring
 from topologies.graphs.symmetry import automorphisms
 
 
@@ -78,3 +79,17 @@ def test_no_time_gives_no_bounds():
         ColumnGeneration(problem, time_limit=0).run()
     with pytest.raises(NoSchedule, match="no time"):
         PrimalDual(problem).run(1e-4, 0)
+
+
+def test_even_flows_split_over_all_shortest_paths():
+    """On a 4-ring the opposite rank is reached both ways: half each, besides what neighbours get."""
+    topology = ring(4)
+    demand = np.array([[0.0, 1, 1, 1]])
+    flows, distances = even_flows(topology, np.array([0]), demand, np.ones(8))
+    by_ends = {
+        (int(a), int(b)): x for a, b, x in zip(topology.source, topology.target, flows[0], strict=True)
+    }
+    assert distances.tolist() == [[0, 1, 2, 1]]
+    assert by_ends[0, 1] == by_ends[0, 3] == 1.5
+    assert by_ends[1, 2] == by_ends[3, 2] == 0.5
+    assert sum(by_ends.values()) == 4

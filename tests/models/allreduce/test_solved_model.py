@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import pyomo.environ as pyo
 import pytest
+from tests.models.test_far_apart import far_apart
 
 from models.allreduce import allreduce_optimum
 from models.allreduce.model import allreduce_model
@@ -13,7 +14,6 @@ from models.bounds import Bound
 from models.solvers import GlopOptions, HighsOptions, compile_model, solve
 from schedules import collective
 from tests.models.allreduce.oracles import random_network
-from tests.models.test_far_apart import far_apart
 from tests.topologies.eulerian import random_eulerian
 from topologies import NoSchedule, Unsupported
 from topologies.text import parse_topology

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import pairwise, product
+from math import inf
 
 import networkx as nx
 import numpy as np
@@ -31,7 +32,15 @@ from topologies import (
     transpose,
     uniring,
 )
-from topologies.graphs.shortest_paths import UNREACHABLE
+from topologies.graphs.shortest_paths import (
+    UNREACHABLE,
+    Adjacency,
+    Neighbours,
+    ShortestTree,
+    breadth_first,
+    nearest_first,
+    shortest_tree,
+)
 
 
 def random_network(seed, nodes=12, extra=30, switches=3):
@@ -203,3 +212,96 @@ def test_the_four_parallel_links_of_a_pair_take_turns():
     assert sorted(links.tolist()) == sorted(
         2 * np.flatnonzero((topology.source == 0) & (topology.target == 1)).tolist()
     )
+
+
+def test_shortest_trees_are_bellman_fords():
+    for seed in range(6):
+        topology = random_network(seed)
+        lengths = np.random.default_rng(seed).integers(0, 6, topology.num_links)
+        for source in range(topology.num_nodes):
+            check_tree(topology, lengths, source, f"seed {seed}, source {source}")
+
+
+def check_tree(topology, lengths, source, where):
+    """Distances are those by relaxing all links V times; last links are tight and lead back to the source."""
+    V = topology.num_nodes
+    tree = ShortestTree(np.empty(V, np.int64), np.empty(V, np.int32), np.empty(V, np.int32))
+    reached = shortest_tree(Adjacency.of(topology), lengths, source, tree)
+    expected = relaxed(topology, lengths, [source])
+    assert tree.distance.tolist() == expected, where
+    assert reached == V, where
+    place = {int(v): i for i, v in enumerate(tree.order)}
+    for v in set(range(V)) - {source}:
+        tail = int(topology.source[tree.parent[v]])
+        assert place[tail] < place[v], where
+        assert expected[tail] + lengths[tree.parent[v]] == expected[v], where
+
+
+def relaxed(topology, lengths, sources):
+    """Distances from the nearest source, by relaxing all links as often as there are nodes."""
+    found = [0 if v in sources else 10**9 for v in range(topology.num_nodes)]
+    for _ in found:
+        for e, (u, v) in enumerate(zip(topology.source, topology.target, strict=True)):
+            found[v] = min(found[v], found[u] + lengths[e])
+    return found
+
+
+def test_hops_from_several_sources_are_those_from_the_nearest():
+    for seed in range(6):
+        topology = random_network(seed)
+        graph = Neighbours.of(topology.source, topology.target, topology.num_nodes)
+        hops, queue = np.empty((2, topology.num_nodes), np.int32)
+        breadth_first(graph, np.array([3, 7]), hops, queue)
+        expected = relaxed(topology, [1] * topology.num_links, [3, 7])
+        assert hops.tolist() == expected, f"seed {seed}"
+        assert sorted(queue) == [*range(topology.num_nodes)], f"seed {seed}"
+        assert np.all(np.diff(hops[queue]) >= 0), f"seed {seed}"
+
+
+def simple_routes(topology, lengths, start, forwards):
+    """Every route from a node that no node is on twice, with its length and end; nodes within it forward."""
+    open_routes = [(0, start, (), {start})]
+    while open_routes:
+        length, node, route, seen = open_routes.pop()
+        yield length, node, route
+        if route and not forwards[node]:
+            continue
+        for link in np.flatnonzero(topology.source == node).tolist():
+            head = int(topology.target[link])
+            if head not in seen:
+                open_routes.append((length + lengths[link], head, (*route, link), seen | {head}))
+
+
+@pytest.mark.parametrize("by_links", [True, False])
+def test_the_nearest_come_first_by_a_shortest_route_over_nodes_that_forward(by_links):
+    """By links, the route is the least of all shortest ones; else any of them."""
+    for seed in range(6):
+        topology = random_network(seed, nodes=8, links=8)
+        rng = np.random.default_rng(seed)
+        lengths = [Fraction(int(x), 3) for x in rng.integers(1, 4, topology.num_links)]
+        forwards = [bool(x) for x in rng.random(8) < 0.6]
+        leaving = [np.flatnonzero(topology.source == v).tolist() for v in range(8)]
+        begun = [(lengths[e], int(topology.target[e]), (e,)) for e in leaving[2]]
+        found = {
+            node: (length, route)
+            for length, node, route in nearest_first(
+                leaving, topology.target.tolist(), lengths, begun, forwards=forwards, by_links=by_links
+            )
+            if node != 2
+        }
+        routes: dict = {}
+        for length, node, route in simple_routes(topology, lengths, 2, forwards):
+            routes.setdefault(node, []).append((length, route))
+        del routes[2]
+        assert found.keys() == routes.keys(), f"seed {seed}"
+        for node, (length, route) in found.items():
+            assert length == min(routes[node])[0], f"seed {seed}, node {node}"
+            assert (length, route) in routes[node], f"seed {seed}, node {node}"
+            assert not by_links or route == min(routes[node])[1], f"seed {seed}, node {node}"
+        assert list(found) == sorted(found, key=lambda v: (found[v][0], v)), f"seed {seed}"
+
+
+def test_links_of_infinite_length_are_not_used():
+    lengths = [1.0, inf, inf, 1.0, 1.0, inf]  # of a ring of three, one way round
+    found = list(nearest_first([[0, 1], [2, 3], [4, 5]], [1, 2, 0, 2, 0, 1], lengths, [(0.0, 0, ())]))
+    assert found == [(0.0, 0, ()), (1.0, 1, (0,)), (2.0, 2, (0, 3))]
