@@ -1,11 +1,16 @@
-"""What `tutti run` prints of its results fits on a screen."""
+"""``tutti run``: what it prints, its exit codes, and a summary that fits on a screen."""
 
+import errno
 from pathlib import Path
 
 import pytest
 
 from experiments.cli.run import MOST_METHODS, _print_summary
+from experiments.runner import run as runner
+from experiments.runner.results import read_results
 from experiments.runner.run import Summary
+from experiments.runner.store import Store
+from tests.experiments.cli.commands import write_smoke
 from tests.experiments.report.test_page import row
 
 
@@ -25,3 +30,63 @@ def test_of_many_methods_only_the_best_is_named(count, shown, capsys):
     assert "quick" in text
     assert ("slow1" in text and "100.00%" in text) is shown
     assert f"{count} rows: {count} ok" in text
+
+
+def test_a_run_prints_its_gaps_and_writes_its_report(tutti, tmp_path):
+    code, out, _ = tutti("run", write_smoke(tmp_path), "--out", tmp_path / "out")
+    assert code == 0
+    assert f"2 rows: 2 ok; report: {tmp_path / 'out' / 'report.html'}" in out
+    assert "gap: time over the proven lower bound" in out
+    assert {"results.parquet", "results.csv", "gaps.csv", "manifest.json", "report.html"} <= {
+        path.name for path in (tmp_path / "out").iterdir()
+    }
+
+
+def test_results_of_other_code_are_said_to_be_left_out(tutti, tmp_path, monkeypatch):
+    path, out = write_smoke(tmp_path), tmp_path / "out"
+    assert "1 rows: 1 ok; 1 not run; report:" in tutti("run", path, "--out", out, "--only", "bfb")[1]
+    monkeypatch.setattr("experiments.runner.plan.code_digest", lambda: "other")
+    said = tutti("run", path, "--out", out, "--only", "bfb")[1]
+    assert "1 not run (results made by other code or another config are left out); report:" in said
+
+
+def test_a_size_that_does_not_divide_is_a_note_and_no_message(tutti, tmp_path):
+    path = write_smoke(tmp_path)
+    path.write_text(path.read_text().replace("1MB", "1001B"))
+    assert tutti("run", path, "--out", tmp_path / "out")[0] == 0
+    rows = read_results(tmp_path / "out").to_dict("records")
+    assert {row["message"] for row in rows} == {""}
+    assert all("1001B does not divide into the chunks" in row["note"] for row in rows)
+
+
+def test_a_run_with_failed_rows_is_exit_1(tutti, tmp_path, monkeypatch):
+    path = write_smoke(tmp_path)
+    path.write_text(path.read_text().replace('"bfb"', '"crash"').replace('"rhd"', '"good"'))
+    options = runner.RunOptions
+    monkeypatch.setattr(
+        "experiments.cli.run.RunOptions", lambda **given: options(**given, registry="zoo:METHODS")
+    )
+    code, out, err = tutti("run", path, "--out", tmp_path / "out")
+    assert code == 1
+    assert "1 failed, 1 ok" in out
+    assert "failed: ring:4 allgather crash: ValueError: a fault" in err
+
+
+def test_a_wrong_config_is_exit_2_and_nothing_runs(tutti, tmp_path):
+    path = write_smoke(tmp_path)
+    path.write_text(path.read_text().replace("[[method]]", "[[methods]]"))
+    code, _, err = tutti("run", path, "--out", tmp_path / "out")
+    assert code == 2
+    assert "unknown key 'methods'; did you mean 'method'?" in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_full_disk_is_one_line_and_exit_2(tutti, tmp_path, monkeypatch):
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device", "tasks/x.json")
+
+    monkeypatch.setattr(Store, "save", full)
+    code, _, err = tutti("run", write_smoke(tmp_path), "--out", tmp_path / "out")
+    assert code == 2
+    kept = "what is done is kept, the same command continues"
+    assert err.splitlines()[-1] == f"tutti: tasks/x.json: No space left on device; {kept}"

@@ -6,19 +6,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from experiments.cli import main, synth_rounds
+from experiments.cli import synth_rounds
 from schedules.files.rounds import read_head, read_rounds
 
 SYNTH = ["synth", "mesh:4x4", "--method", "tacos", "--size", "1MB"]
-
-
-@pytest.fixture
-def tutti(capsys):
-    def call(*arguments: object) -> tuple[int, str, str]:
-        code = main([str(argument) for argument in arguments])
-        return code, *capsys.readouterr()
-
-    return call
 
 
 def test_a_table_is_made_verified_and_costed(tutti, tmp_path):

@@ -130,9 +130,9 @@ def test_the_rounds_are_those_of_the_twin(text, chunks):
 
 @pytest.mark.parametrize("text", ["torus:2x3", "ring:6", "mesh:2x3"])
 def test_sets_of_several_blocks_are_gone_through_as_by_the_twin(text):
-    """Of 6 x 1,400 chunks, 17 blocks; the first rounds."""
+    """Of 6 x 600 chunks, 8 blocks; the first rounds."""
     network = network_of(text)
-    owner = np.repeat(np.arange(6), 1400)
+    owner = np.repeat(np.arange(6), 600)
     made = as_list(rounds.synthesize(network, owner, np.uint64(3)))
     expected = Twin(network, owner.tolist(), 3, rounds.CAREFUL_CHUNKS).run(6)
     assert made[: len(expected)] == expected

@@ -14,6 +14,7 @@ from models.bounds import Bound
 from models.solvers import GlopOptions, HighsOptions, compile_model, solve
 from schedules import collective
 from tests.models.allreduce.oracles import random_network
+from tests.models.far_apart import far_apart
 from tests.topologies.eulerian import random_eulerian
 from topologies import NoSchedule, Unsupported
 from topologies.text import parse_topology

@@ -20,7 +20,7 @@ from schedules.schedule import Chunks, Schedule
 from schedules.simulation.simulate import simulate
 from schedules.verify import verify
 from tests.sweep import for_each
-from topologies import InputError, Unsupported
+from topologies import Unsupported
 from topologies.text import parse_topology
 
 GIGABYTE = Fraction(10**9)
@@ -246,49 +246,6 @@ def test_routes_through_ranks_are_refused():
     made = method.synthesize(problem, method.options(), np.random.default_rng(0))
     with pytest.raises(Unsupported, match="none begins inside another"):
         list_schedule(made, GIGABYTE)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"time_limit": "0s"}, "listed option time_limit is '0s'; it must be positive"),
-        ({"of": "forestcoll"}, "listed option of is 'forestcoll'; it must be a list of names"),
-        ({"of": ()}, "listed option of is \\(\\); it must be a list of names"),
-    ],
-)
-def test_bad_options_are_one_line(options, message):
-    with pytest.raises(InputError, match=message):
-        METHODS["listed"].options(**options)
-
-
-def test_an_unknown_method_is_named():
-    topology = parse_topology("ring:4")
-    problem = Problem(topology, collective("allgather", 4), GIGABYTE)
-    method = METHODS["listed"]
-    with pytest.raises(InputError, match="unknown method 'forestcol'; did you mean 'forestcoll'"):
-        method.supports(problem, method.options(of=("forestcol",)))
-
-
-def test_what_no_method_makes_is_unsupported():
-    topology = parse_topology("ring:4")
-    problem = Problem(topology, collective("all-to-all", 4), GIGABYTE)
-    method = METHODS["listed"]
-    with pytest.raises(Unsupported, match="listed: forestcoll does"):
-        method.supports(problem, method.options())
-
-
-def test_trees_in_epochs_bring_a_network_nearer_to_its_bound_than_lists_do(clock):
-    topology = parse_topology("dgx1")
-    problem = Problem(topology, collective("allgather", 8), GIGABYTE)
-    method = METHODS["listed"]
-    made = method.synthesize(
-        problem, method.options(of=("forestcoll",), time_limit="2s"), np.random.default_rng(0)
-    )
-    verify(made)
-    flow_alone = list_schedule(flow("dgx1", "allgather"), GIGABYTE, seconds=1.0)
-    bound = float(best_bound(topology, problem.collective, GIGABYTE).time(GIGABYTE))
-    assert simulate(made, GIGABYTE).time < simulate(flow_alone, GIGABYTE).time
-    assert simulate(made, GIGABYTE).time <= 1.005 * bound
 
 
 def test_given_messages_go_one_after_the_other():

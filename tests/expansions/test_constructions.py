@@ -1,43 +1,19 @@
-"""Expansions of schedules: as Definitions 1, 2 and 14 have them, costing what Theorems 7 and 9 to 13 say."""
+"""Expansions of schedules: as Definitions 1, 2 and 14 have them, costing what the theorems say."""
 
-import csv
-import sys
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from expansions import METHOD, predict
 from expansions.method import expanded
-from expansions.searched import SEARCHED, search_allgather
-from expansions.shard_table import to_schedule
 from experiments.registry import METHODS
 from schedules import Problem, collective
 from schedules.cost import step_cost
-from schedules.verify import verify
+from tests.expansions import twins
+from tests.expansions.cases import REGULAR, synthesized
 from tests.sweep import for_each
-from topologies import InputError, NoSchedule, Unsupported, parse_topology
-from topologies.families.expressions import Base, Degree, Line, Power, parse_notation
-from topologies.graphs.shortest_paths import hop_distances
-
-sys.path.insert(0, str(Path(__file__).parent))
-import twins
-
-REFERENCE = Path(__file__).parents[1] / "data" / "reference"
-
-REGULAR = ["UniRing(1,3)", "UniRing(2,3)", "K_4", "K_{2,2}", "C(5,{1})", "Pi_{2,5}", "DBJ(2,2)", "C(7,{1,2})"]
-"""With parallel links, with self-loops, with neither; reverse-symmetric and not."""
-
-
-def synthesized(text, kind="allgather"):
-    topology = parse_topology(text)
-    problem = Problem(topology, collective(kind, topology.num_ranks))
-    METHOD.supports(problem, METHOD.options())
-    schedule = METHOD.synthesize(problem, METHOD.options(), np.random.default_rng(0))
-    assert schedule.topology == topology
-    verify(schedule)
-    return schedule
+from topologies import parse_topology
+from topologies.families.expressions import Degree, Line, Power, parse_notation
 
 
 def named_links(topology, turned):
@@ -178,98 +154,3 @@ def test_the_reduce_scatter_costs_what_the_allgather_of_the_transpose_does(text)
     whole = step_cost(synthesized(text, "allreduce"))
     assert whole.tl_steps == step_cost(gather).tl_steps + step_cost(scatter).tl_steps
     assert whole.tb == step_cost(gather).tb + step_cost(scatter).tb
-
-
-@for_each(
-    "text",
-    [
-        *REGULAR,
-        *(f"L({text})" for text in REGULAR),
-        *(f"{text}^2" for text in REGULAR),
-        "L^2(K_4)",
-        "K_4 * 2",
-        "L(K_4 * 2)",
-        "(L(K_3) * 2)^2",
-        "UniRing(1,3) x K_4",
-        "Pi_{2,5} x K_3",
-        "L(BiRing(2,4) x UniRing(1,4)^2)",
-    ],
-)
-def test_the_prediction_is_the_measured_cost_or_an_upper_bound(text):
-    schedule = synthesized(text)
-    topology, cost, claim = schedule.topology, step_cost(schedule), predict(parse_notation(text))
-    assert (claim.nodes, claim.degree, claim.tl) == (topology.num_ranks, topology.degree, cost.tl_steps)
-    assert claim.tb == cost.tb if claim.exact else claim.tb >= cost.tb
-
-
-def printed(name, rename=()):
-    with (REFERENCE / name).open() as file:
-        for row in csv.DictReader(file):
-            text = row["topology"].replace(";", ",")
-            if text != "bound" and not text.endswith("torus"):
-                yield text, row
-
-
-@for_each(("text", "row"), [*printed("table_A1_pareto_d4.csv"), *printed("table_3_4_n1024_d4.csv")])
-def test_predictions_are_those_of_the_papers_tables(text, row):
-    """Tables A.1 and 3.4: T_L, diameter and T_B to the printed digits (T_B is cut off or rounded there)."""
-    claim = predict(parse_notation(text))
-    assert claim.tl == int(row["tl_alpha"])
-    digits = len(row["tb_mb"].partition(".")[2])
-    assert abs(float(claim.tb) - float(row["tb_mb"])) < 10**-digits
-    hops = hop_distances(parse_topology(text))
-    assert hops.max() == int(row["diameter"])
-
-
-@pytest.mark.parametrize(
-    "text", ["L^2(K_{4,4})", "L^2(DistReg(4,32))", "Pi_{4,64}", "L(UniRing(1,4)^3 x UniRing(1,2))"]
-)
-def test_rows_of_table_a1_replay(text):
-    claim, cost = predict(parse_notation(text)), step_cost(synthesized(text))
-    assert (cost.tl_steps, cost.tb) == (claim.tl, claim.tb)
-
-
-@for_each("turned", [False, True])
-@for_each("base", SEARCHED)
-def test_stored_schedules_are_bandwidth_optimal_and_can_be_found_again(base, turned):
-    """Table A.3 has T_L; 10 to 20 nodes take the search a second."""
-    parts, loads = SEARCHED[base]
-    topology = base.topology()
-    again = search_allgather(topology, len(loads), parts, turned=turned, loads=loads)
-    for table in (expanded(base, turned), again):
-        schedule = to_schedule(table, topology, collective("allgather", topology.num_ranks))
-        verify(schedule)
-        cost, nodes = step_cost(schedule), topology.num_ranks
-        assert (cost.tl_steps, cost.tb) == (len(loads), Fraction(nodes - 1, nodes))
-
-
-def test_the_search_says_that_there_is_no_schedule_of_too_few_steps():
-    with pytest.raises(NoSchedule, match=r"BW-optimal allgather of 2 steps .* on Diamond: there is none"):
-        search_allgather(Base("diamond").topology(), 2, 2)
-
-
-def test_a_network_without_expression_is_unsupported():
-    problem = Problem(parse_topology("ring:4"), collective("allgather", 4))
-    with pytest.raises(Unsupported, match=r"expansion needs a network in the papers' notation.*ring:4"):
-        METHOD.supports(problem, METHOD.options())
-
-
-def test_degree_expansion_of_self_loops_is_refused():
-    with pytest.raises(InputError, match="self-loops"):
-        parse_topology("Pi_{2,5} * 2")
-
-
-@pytest.mark.parametrize(
-    ("text", "rows"),
-    [("C(512,{15,16}) * 24", r"1\d{8}"), ("C(128,{7,8})^2", r"5\d{8}")],
-)
-def test_a_schedule_of_too_many_transfers_is_refused_before_it_is_made(text, rows):
-    with pytest.raises(NoSchedule, match=rf": {rows} transfers; at most 100000000$"):
-        expanded(parse_notation(text))
-
-
-def test_a_schedule_of_too_many_pairs_is_refused_before_that_of_a_part_is_made():
-    topology = parse_topology("L(Pi_{4,8192})")
-    problem = Problem(topology, collective("allgather", topology.num_ranks))
-    with pytest.raises(NoSchedule, match=r"^expansion on .*: 1073709056 transfers; at most 100000000$"):
-        METHOD.synthesize(problem, METHOD.options(), np.random.default_rng(0))

@@ -1,0 +1,61 @@
+"""``tutti bound``: documents, times and sentences."""
+
+import json
+import re
+from fractions import Fraction
+
+import pytest
+
+from experiments.cli.bound import sentence
+from models.bounds import lower_bounds
+from schedules.collective import KINDS, collective
+from topologies import parse_topology
+
+
+def test_bounds_are_one_document_a_topology(tutti):
+    code, out, _ = tutti("bound", "dgx_a100:1", "dgx_a100:2", "--json")
+    first, second = map(json.loads, out.splitlines())
+    assert code == 0
+    assert first["algbw_gbps"] == pytest.approx(2400 / 7, rel=1e-12)  # 342.857 GB/s: 7/8 M into each GPU
+    assert second["algbw_gbps"] == pytest.approx(1040 / 3, rel=1e-12)  # 346.667
+    cut = next(bound for bound in second["bounds"] if bound["kind"] == "cut")
+    assert (Fraction(cut["exact"]), cut["unit"]) == (1 / Fraction(1040, 3), "s/GB")
+    assert first["size_bytes"] is None
+
+
+def test_bounds_at_a_size_have_times(tutti):
+    out = tutti("bound", "ring:4", "--size", "1MB", "--json")[1]
+    document = json.loads(out)
+    assert all(bound["time_us"] > 0 for bound in document["bounds"])
+    assert document["best"]["time_us"] == max(bound["time_us"] for bound in document["bounds"])
+
+
+def test_bounds_for_people_name_the_topology(tutti):
+    out = tutti("bound", "ring:4")[1]
+    assert "allgather on ring:4" in out
+    assert "133.333 GB/s" in out
+
+
+def test_bounds_for_people_are_sentences_about_the_smaller_side(tutti):
+    """15/16 of M reaches a GPU over 300 + 25 GB/s; a box of eight has 8 x 25 GB/s to the other."""
+    out = tutti("bound", "dgx_a100:2")[1]
+    assert "15/16 of M must enter rank 0, whose links in carry 325 GB/s" in out
+    assert " us " not in out
+    out = tutti("bound", "dgx_a100:2", "--collective", "allreduce", "--size", "1MB")[1]
+    assert re.search(r"all of M must (leave|enter) the 8 ranks \[(0-7|8-15)\] and switch 1[67], ", out)
+    assert " us " in out
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_certificate_has_a_sentence_with_units(kind):
+    for text in ("mesh:3x3?drop_nodes=4", "dgx_a100:2"):
+        topology = parse_topology(text)
+        for bound in lower_bounds(topology, collective(kind, topology.num_ranks), 10**6):
+            assert re.search(r"\d (GB/s|us)|\dus", sentence(bound.kind, bound.certificate, topology))
+
+
+def test_rooted_collectives_and_groups_can_be_asked_for(tutti):
+    out = tutti("bound", "ring:4", "--collective", "broadcast", "--root", 2, "--json")[1]
+    assert json.loads(out)["collective"] == "broadcast(root=2)"
+    out = tutti("bound", "ring:4", "--groups", "0,1|2,3", "--shards", "1,2", "--json")[1]
+    assert json.loads(out)["collective"] == "allgather(shards=1,2; groups=0,1|2,3)"

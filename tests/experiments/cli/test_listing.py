@@ -1,0 +1,63 @@
+"""``tutti list``: networks, methods and what they need."""
+
+import json
+
+import pytest
+
+from schedules.collective import KINDS
+
+
+@pytest.mark.parametrize(
+    ("what", "name"), [("methods", "bfb"), ("topologies", "torus"), ("solvers", "highs")]
+)
+def test_lists_have_a_document_each(tutti, what, name):
+    code, out, _ = tutti("list", what, "--json")
+    assert code == 0
+    assert name in [json.loads(line)["name"] for line in out.splitlines()]
+    assert name in tutti("list", what)[1]
+
+
+def test_the_list_of_methods_says_what_each_does_and_needs(tutti):
+    lines = tutti("list", "methods", "--json")[1].splitlines()
+    found = {method["name"]: method for method in map(json.loads, lines)}
+    assert set(found["direct"]["collectives"]) == set(KINDS)
+    assert found["direct"]["networks"] == ["any"]
+    assert found["rhd"]["networks"] == ["needs a power of two ranks"]
+    assert found["bfb"]["collectives"] == ["allgather", "reduce-scatter", "allreduce"]
+    assert found["bfb"]["networks"] == ["needs no switches"]
+
+
+@pytest.mark.parametrize(
+    ("name", "needs"),
+    [
+        ("torus_rings", ["a torus or mesh"]),
+        ("swing", ["a torus whose sides are powers of two"]),
+        ("shifted_ring", ["a circulant network, links i to i ± a for all i"]),
+        ("ccube", ["8 ranks without switches with two disjoint binary trees, as dgx1 is"]),
+        ("tto", ["a 2D mesh of at least 3x3"]),
+        ("postal", ["at most 256 ranks"]),
+        ("expansion", ["a network in the papers' notation, such as L(C(16,{3,4}))"]),
+        (
+            "allreduce_trees",
+            ["a network with switches to be Eulerian", "links both ways that join all ranks"],
+        ),
+    ],
+)
+def test_what_a_method_needs_is_listed(tutti, name, needs):
+    """As docs/baselines.md has it."""
+    lines = tutti("list", "methods", "--json")[1].splitlines()
+    found = {method["name"]: method for method in map(json.loads, lines)}
+    assert found[name]["networks"] == [f"needs {need}" for need in needs]
+
+
+def test_which_data_a_method_moves_is_listed(tutti):
+    lines = tutti("list", "methods", "--json")[1].splitlines()
+    found = {method["name"]: method["data"] for method in map(json.loads, lines)}
+    assert found["ring"] == ["all ranks", "uneven shards"]
+    assert found["bfb"] == ["all ranks", "equal shards"]
+    assert found["forestcoll"] == ["one group, of all ranks or some", "uneven shards"]
+    assert found["direct"] == ["any groups", "uneven shards", "several kinds at once"]
+
+
+def test_a_list_of_nothing_says_the_choices(tutti):
+    assert "methods|topologies|solvers" in tutti("list")[2]

@@ -1,0 +1,25 @@
+"""The help: every collective, and examples that run."""
+
+import shlex
+
+import pytest
+
+from experiments.cli import parser
+from schedules.collective import KINDS
+
+
+def test_the_help_names_every_collective(tutti):
+    assert list(KINDS) == list(parser.COLLECTIVES)
+    assert "all-to-all" in tutti("synth", "--help")[1]
+
+
+@pytest.mark.parametrize("command", [parser.EXAMPLES, parser.SYNTH_EXAMPLES])
+def test_the_examples_of_the_help_run(tutti, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    for line in command.splitlines()[1:]:
+        assert tutti(*shlex.split(line)[1:])[0] == 0
+
+
+def test_help_and_version_succeed(tutti):
+    assert tutti("--help")[0] == 0
+    assert tutti("--version")[1].startswith("tutti ")
