@@ -4,7 +4,7 @@ A tree of the grid P_n^d is made from one of P_n^{d-1}: a copy of that, the *spi
 n, or copies lie in two. One line across the layers joins them, and each other line is cut once between two
 spines, after the same layer. With s spines these are s (m - 1) + m (n - 1) - (s - 1)(m - 1) = m n - 1 edges,
 m = n^{d-1}, as many as a spanning tree has. Next to a cut are leaves, whose data can go from the first
-moment on; at the end their broadcasts are what is left (`spines` says what that is good for). The joining
+moment on; at the end their broadcasts are what is left (`products` says what that is good for). The joining
 line is one in the middle half along all dimensions.
 
 Each of these trees is taken with all its images under the symmetries of the grid, 2^d d! of them. So of the

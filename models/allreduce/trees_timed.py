@@ -9,7 +9,7 @@ pieces in all, d hops up and down, and a share q of the pieces on each link, the
     \text{bound} + \alpha q P + d \frac{M}{b P},
 
 least at :math:`P = \sqrt{d M / (\alpha q b)}`, where nothing else can be sent meanwhile. Numbers of pieces
-around that are tried, as long as they help. Trees with leaves towards all sides (`spines`) fill the waiting
+around that are tried, as long as they help. Trees with leaves towards all sides (`products`) fill the waiting
 time: their time comes near to bound + α q P, and P may be smaller, as long as pieces come back from the roots
 in time.
 

@@ -2,8 +2,9 @@
 
 To be read in this order: `compiled` (the matrices), `options`, `outcome` (a start goes in, values and bounds
 come out), `backend` (what a solver is to this project, with `features`), a back-end such as `pdlp`, `highs`,
-`ortools` or `gurobi`, `registry` (all of them), and `solving`, which is the way in. A new solver is a module
-like `pdlp` and its place in `registry`.
+`ortools` or `gurobi`, `registry` (all of them), and `solving`, which is the way in; `size` tells beforehand
+whether a program is too large for its time limit. A new solver is a module like `pdlp` and its place in
+`registry`.
 """
 
 from models.solvers.compiled import CompiledModel, compile_model
