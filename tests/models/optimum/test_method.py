@@ -95,7 +95,7 @@ def test_other_collectives_are_legal(kind):
             "allgather",
             "optimum is for tiny networks: 64 chunks times 256 links are 16384; at most",
         ),
-        ("dgx_a100:1", "allgather", "optimum needs a network without switches"),
+        ("dgx_a100:1", "allgather", "optimum needs a switch-free topology"),
         ("ring:4", "allreduce", "optimum does allgather, .*; not allreduce"),
     ],
 )
