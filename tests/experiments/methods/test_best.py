@@ -71,7 +71,7 @@ def test_variants_are_tried_too():
 
 def test_mcf_is_asked_for_by_orbits_which_need_no_model():
     found = best(problem("torus:3x3", "all-to-all", 2**30), methods=("mcf",))
-    assert found.stats["algorithm"] == "mcf by=orbits"
+    assert found.stats["algorithm"] == "mcf"
     assert "program" not in found.stats
 
 
