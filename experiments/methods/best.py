@@ -25,27 +25,15 @@ from topologies.errors import InputError, NoSchedule, Unsupported, suggestion
 from topologies.ranges import Duration, Names, Number, Options
 from topologies.units import parse_time
 
-DEFAULT_SECONDS = "60s"
+DEFAULT_SECONDS, DEFAULT_GAP = "60s", 5e-3
 SHARE = 0.5
 """Of the time left, what a method with a time limit of its own gets at most."""
 LEAST_SECONDS = 0.1
 """A method with a time limit of its own gets so much in any case."""
 ORDER = (
     *("torus_rings", "shifted_ring", "ring", "recursive_doubling", "rhd", "swing", "bruck", "direct", "dbt"),
-    *(
-        "nccl_like",
-        "rails",
-        "bfb",
-        "postal",
-        "expansion",
-        "blueconnect",
-        "themis",
-        "ccube",
-        "allreduce_trees",
-        "forestcoll",
-        "listed",
-        "multitree",
-    ),
+    *("nccl_like", "rails", "bfb", "postal", "expansion", "blueconnect", "themis", "ccube"),
+    *("allreduce_trees", "forestcoll", "listed", "multitree"),
     *("mcf", "tacos", "allreduce_lp", "blink", "tto", "sccl", "taccl"),
 )
 """Quick ones and those that are often best first."""
@@ -57,7 +45,6 @@ VARIANTS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "taccl": ({"sketch": "ndv2-sk-1"}, {"sketch": "dgx2-sk-1"}),
 }
 """Options besides a method's defaults that are tried after them."""
-DEFAULT_GAP = 5e-3
 ROUNDING = 1e-9
 """A time this close (relatively) to the proven bound meets it."""
 

@@ -18,6 +18,7 @@ NEVER = np.inf
 SOON = 1e-14
 """Seconds within which moments are one."""
 MOST_MOMENTS = 2**14
+"""At which something is sent; a search with more is given up."""
 
 
 class Wires(NamedTuple):
@@ -40,7 +41,7 @@ class Wires(NamedTuple):
     neighbour: Int32Array
 
 
-class Taste(NamedTuple):
+class Preferences(NamedTuple):
     """What one try prefers.
 
     There is `noise` (moments, classes) on what a class is worth: one a new chunk, and `rare` for each
@@ -66,7 +67,7 @@ class Found(NamedTuple):
 
 
 @njit(cache=True)
-def gossip(wires: Wires, nodes: int, taste: Taste, limit: float) -> tuple[float, Found]:
+def gossip(wires: Wires, nodes: int, prefers: Preferences, limit: float) -> tuple[float, Found]:
     """Return when all ranks know all (infinite: not before `limit`, or never), and what was sent."""
     ranks = len(wires.size)
     found = Found(
@@ -79,29 +80,32 @@ def gossip(wires: Wires, nodes: int, taste: Taste, limit: float) -> tuple[float,
     free = np.zeros(len(wires.alpha))
     now = 0.0
     for moment in range(MOST_MOMENTS):
-        if _send(wires, found, free, taste, now, moment):
+        if _send(wires, found, free, prefers, now, moment):
             continue
         if _is_complete(found.known, ranks):
             finish = found.known[:ranks].max()
             return (finish, found) if finish < limit else (NEVER, found)
         now = _next_moment(wires, found.known, free, now)
-        if now == NEVER and taste.least > 1:
-            now, taste = _latest(found.known, free), Taste(taste.noise, taste.rare, taste.long, 1)
+        if now == NEVER and prefers.least > 1:
+            now = _latest(found.known, free)
+            prefers = Preferences(prefers.noise, prefers.rare, prefers.long, 1)
         if now >= limit:
             break
     return NEVER, found
 
 
 @njit(cache=True)
-def _send(wires: Wires, found: Found, free: FloatArray, taste: Taste, now: float, moment: int) -> bool:
+def _send(
+    wires: Wires, found: Found, free: FloatArray, prefers: Preferences, now: float, moment: int
+) -> bool:
     """Send over the classes, those with most that is new first; return whether anything was sent."""
-    noise = taste.noise[moment % len(taste.noise)]
+    noise = prefers.noise[moment % len(prefers.noise)]
     key = np.zeros(len(noise))
     for one in range(len(noise)):
         total, count = 0.0, wires.classes[one + 1] - wires.classes[one]
         for route in range(wires.classes[one], wires.classes[one + 1]):
             if _ready(wires, free, route) <= now + SOON:
-                total += _worth(wires, found, route, taste, now, moment)
+                total += _worth(wires, found, route, prefers, now, moment)
         if total > 0.0:
             key[one] = total / count + noise[one]
     sent = False
@@ -109,7 +113,7 @@ def _send(wires: Wires, found: Found, free: FloatArray, taste: Taste, now: float
         if key[one] == 0.0:
             break
         for route in range(wires.classes[one], wires.classes[one + 1]):
-            worth = _worth(wires, found, route, taste, now, moment)
+            worth = _worth(wires, found, route, prefers, now, moment)
             # What others have sent meanwhile may leave little: then a better use of the port comes next time.
             if (
                 worth > 0.0
@@ -141,18 +145,18 @@ def _is_new(found: Found, source: int, target: int, chunk: int, now: float, mome
 
 
 @njit(cache=True)
-def _worth(wires: Wires, found: Found, route: int, taste: Taste, now: float, moment: int) -> float:
+def _worth(wires: Wires, found: Found, route: int, prefers: Preferences, now: float, moment: int) -> float:
     """Return what the route could bring: a chunk counts more if neighbours lack it too; 0: too few."""
     source, target, count, worth = wires.source[route], wires.target[route], 0, 0.0
     for chunk in range(len(wires.size)):
         if _is_new(found, source, target, chunk, now, moment):
             count += 1
             worth += 1.0
-            if taste.rare > 0.0:
+            if prefers.rare > 0.0:
                 for place in range(wires.near[target], wires.near[target + 1]):
                     if found.known[wires.neighbour[place], chunk] == NEVER:
-                        worth += taste.rare
-    return 0.0 if count < taste.least and wires.latency[route] >= taste.long else worth
+                        worth += prefers.rare
+    return 0.0 if count < prefers.least and wires.latency[route] >= prefers.long else worth
 
 
 @njit(cache=True)

@@ -3,7 +3,8 @@
 A message holds each link for α, however little it carries, so small allgathers are about the number of
 messages: what a rank knows should double with one port, triple with two, and more where messages follow each
 other before the first has arrived: the postal model (Bar-Noy and Kipnis, doi 10.1145/140901.140903). One
-message goes over a link, or over links through switches that only forward.
+message goes over a *route*: a link, or links through switches that only forward. Routes that a symmetry of
+the network maps to each other are a class, and are used together.
 
 There the best gossip on one switch is translation-invariant: all ranks send over equal distances at equal
 times. So the greedy search (`heuristics.gossip.kernel`) uses all images of a route under the network's
@@ -21,7 +22,7 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from heuristics.gossip.kernel import NEVER, Found, Taste, Wires, gossip
+from heuristics.gossip.kernel import NEVER, Found, Preferences, Wires, gossip
 from schedules.capabilities import Capabilities, Groups
 from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.method import Method, Problem
@@ -33,6 +34,19 @@ from topologies.graphs.shortest_paths import Route, nearest_first
 from topologies.graphs.symmetry import link_permutation
 from topologies.ranges import Options, Whole
 from topologies.topology import Topology
+
+MOST_RANKS = 256
+"""Every rank may send to every other at every moment."""
+DEFAULT_TRIES = 200
+WORK = 2**28
+"""Routes times chunks times tries: on larger networks there are fewer tries."""
+MOMENTS = 32
+"""So many moments have noise of their own; later ones use it again."""
+NOISES, RARES = (0.9, 0.9, 2, 4), (0.0, 0.25, 1.0)
+"""What tries take in turn: the largest noise on what a class of routes brings, in chunks, and what each
+neighbour that lacks a chunk too adds."""
+WAITING = 5
+"""One try in so many lets long routes wait for several chunks."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,15 +176,6 @@ def _with_switches(topology: Topology, ranks: Int64Array) -> Int64Array:
     return np.array(image, dtype=np.int64)
 
 
-MOST_RANKS = 256
-"""Every rank may send to every other at every moment."""
-DEFAULT_TRIES = 200
-WORK = 2**28
-"""Routes times chunks times tries: on larger networks there are fewer tries."""
-MOMENTS = 32
-"""So many moments have noise of their own; later ones use it again."""
-
-
 @dataclass(frozen=True)
 class PostalOptions(Options):
     """Options of postal gossip.
@@ -217,22 +222,21 @@ def _candidates(problem: Problem, tries: int, rng: np.random.Generator) -> Itera
     for used in [symmetries, []] if symmetries else [[]]:
         network = Network.of(topology, used)
         for with_bytes in (False, True):
-            best = _search(problem, network, with_bytes, (tries, rng))
+            best = _search(problem, network, with_bytes, tries, rng)
             if best is not None:
                 yield _schedule(problem, network, best)
 
 
 def _search(
-    problem: Problem, network: Network, with_bytes: bool, effort: tuple[int, np.random.Generator]
+    problem: Problem, network: Network, with_bytes: bool, tries: int, rng: np.random.Generator
 ) -> Found | None:
     """Return the fastest gossip of all tries, None if none reached everyone."""
     wires = _wires(problem, network, with_bytes)
-    tries, rng = effort
     cells = len(network.source) * problem.topology.num_ranks
     best, fastest = None, NEVER
     for number in range(max(1, min(tries, WORK // cells // MOMENTS))):
-        taste = _taste(wires, number, rng)
-        time, found = gossip(wires, problem.topology.num_nodes, taste, fastest)
+        prefers = _preferences(wires, number, rng)
+        time, found = gossip(wires, problem.topology.num_nodes, prefers, fastest)
         if time < fastest:
             best, fastest = found, time
     return best
@@ -264,14 +268,14 @@ def _neighbours(network: Network, nodes: int) -> tuple[Int64Array, Int32Array]:
     return offsets_of(np.bincount(pairs // nodes, minlength=nodes)), (pairs % nodes).astype(np.int32)
 
 
-def _taste(wires: Wires, number: int, rng: np.random.Generator) -> Taste:
+def _preferences(wires: Wires, number: int, rng: np.random.Generator) -> Preferences:
     """Return the preferences of one try: the first are greedy, the others less so and less."""
-    noise = rng.random((MOMENTS, len(wires.classes) - 1)) * (0.9, 0.9, 2, 4)[number % 4]
-    ranks, rare = len(wires.size), (0.0, 0.25, 1.0)[number % 3]
-    if number % 5:
-        return Taste(noise, rare, NEVER, 1)
+    noise = rng.random((MOMENTS, len(wires.classes) - 1)) * NOISES[number % len(NOISES)]
+    ranks, rare = len(wires.size), RARES[number % len(RARES)]
+    if number % WAITING:
+        return Preferences(noise, rare, NEVER, 1)
     long = float(rng.choice(np.unique(wires.latency)))
-    return Taste(noise, rare, long, int(rng.integers(1, max(3, ranks // 2 + 1))))
+    return Preferences(noise, rare, long, int(rng.integers(1, max(3, ranks // 2 + 1))))
 
 
 def _schedule(problem: Problem, network: Network, found: Found) -> Schedule:

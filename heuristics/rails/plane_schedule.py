@@ -1,8 +1,8 @@
-"""Rails bring the same to all ranks at the same time, piece by piece, and wait for nobody.
+"""Plans of planes joined by rails: what rails bring, how planes pass it on, and the search for the best plan.
 
-A rank needs the shards of the P - 1 others of its rail. A *piece* is a part of one of them. Its sender is so
-many planes before the receiver. Pieces get smaller towards the end, so that the plane is soon through with
-the last.
+Rails bring all ranks the same pieces at the same time, and wait for nobody. A rank needs the shards of the
+P - 1 others of its rail. A *piece* is a part of one of them. Its sender is so many planes before the
+receiver. Pieces get smaller towards the end, so that the plane is soon through with the last.
 
 * Through a switch a rank has one link for all. Messages follow each other without a gap. A rank that has
   begun to get the first c shards, its own and those of the planes before it, gets the next ones from the rank
@@ -36,6 +36,18 @@ from topologies.topology import Topology
 
 ROUNDING = 1e-12
 """Of the time: what is that late is in time."""
+MOST_CELLS = 2**17
+"""Planes times places times places: what a plane's messages carry, if each shard goes along one tree."""
+MOST_RANKS, MOST_LINKS, MOST_LINKED = 1024, 2**17, 128
+"""Ranks, links, and ranks where rails are links (by these more pieces come) of a network that is planned."""
+SHARES, LEAST = (0.1, 0.2, 0.3, 0.5, 1.0), (1.0, 4.0, 16.0)
+"""Of rails' messages, the shares of what is left, and the least size in α: all of these are tried first."""
+ROUNDS, FACTORS = 3, (1.25, 1.1, 1.04)
+"""Then, so often for each factor, what differs from the best by it."""
+FORESTS = ((0, 4), (0, 6), (0, 9), (1, 8), (2, 16))
+"""How many hops too far places are, and how many trees a place has at most: (slack, rounds)."""
+PATIENCE = (0.0, 0.1, 0.5, 1.5, 5.0)
+"""For how many α a link waits for what comes next; an α and a bit if that makes one message of two."""
 
 
 class Rail(NamedTuple):
@@ -252,21 +264,6 @@ def plan_routes(planes: Planes) -> Routes:
     return Routes(offsets_of(used.sum(axis=1)), links[used].astype(np.int32))
 
 
-MOST_CELLS = 2**17
-"""Planes times places times places: what a plane's messages carry, if each shard goes along one tree."""
-MOST_RANKS, MOST_LINKS = 1024, 2**17
-MOST_LINKED = 128
-"""Ranks, links, and ranks where rails are links: by these more pieces come."""
-SHARES, LEAST = (0.1, 0.2, 0.3, 0.5, 1.0), (1.0, 4.0, 16.0)
-ROUNDS = 3
-FACTORS = (1.25, 1.1, 1.04)
-"""What is tried: these first, then so often what differs by each of these factors from the best."""
-FORESTS = ((0, 4), (0, 6), (0, 9), (1, 8), (2, 16))
-"""How many hops too far places are, and how many trees a place has at most: (slack, rounds)."""
-PATIENCE = (0.0, 0.1, 0.5, 1.5, 5.0)
-"""For how many α a link waits for what comes next; an α and a bit if that makes one message of two."""
-
-
 @dataclass(frozen=True)
 class Choice:
     """What decides a plan: of rails' messages the share and the α of the least; trees; patience in α."""
@@ -277,7 +274,7 @@ class Choice:
     patience: float = 0.0
 
 
-class Workshop:
+class PlanSearch:
     """What plans of one division into planes have in common, and when each is done."""
 
     def __init__(self, topology: Topology, planes: Planes, shard: Fraction, units: int) -> None:
@@ -375,11 +372,12 @@ def fastest_plan(topology: Topology, ways: list[Planes], shard: Fraction, units:
     shard, units
         Bytes of a shard, and how many units it is cut into.
     """
-    shops = sorted((Workshop(topology, planes, shard, units) for planes in ways), key=lambda shop: shop.least)
-    best, choice = shops[0], shops[0].best()
-    for shop in shops[1:]:
-        if shop.least < best.end(choice):
-            other = shop.best()
-            if shop.end(other) < best.end(choice):
-                best, choice = shop, other
+    searches = [PlanSearch(topology, planes, shard, units) for planes in ways]
+    searches.sort(key=lambda search: search.least)
+    best, choice = searches[0], searches[0].best()
+    for search in searches[1:]:
+        if search.least < best.end(choice):
+            other = search.best()
+            if search.end(other) < best.end(choice):
+                best, choice = search, other
     return best.planes, best.plan(choice)

@@ -242,10 +242,6 @@ def saturated_links(topology: Topology, optimum: Optimum, tolerance: float = 1e-
     return links[np.argsort(-optimum.lengths[links], kind="stable")]
 
 
-ALIKE = 2**8
-"""Bandwidths whose ratios are no larger are left to the solver as they are."""
-
-
 def capped(demand: Demand) -> Demand:
     """Return the demands on a network without the bandwidth that can't be of use.
 

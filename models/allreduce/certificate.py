@@ -37,7 +37,9 @@ FINE, COARSE = 2**44, 2**29
 """All of a solution together, where it is rounded to a grid: to look for cuts, and to scale it exactly."""
 
 _MOST = INT64_MAX >> 2
+"""A solution's whole numbers together; max-flows need the spare bits."""
 _WIDE = 1e-3
+"""Where the interval is wider, relatively, even shares are tried too."""
 
 
 class WeightedCut(NamedTuple):

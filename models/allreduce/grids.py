@@ -53,6 +53,7 @@ GAP = 0.02
 TRIES = 4
 """How often C is doubled where the program has no solution."""
 _SECONDS = 30.0
+"""Of the program that chooses kinds of trees."""
 
 
 class _Orbits(NamedTuple):

@@ -49,6 +49,7 @@ from topologies.topology import Topology
 from topologies.trees.forest import largest_height, mean_height
 
 MOST_TREES = 10**9
+"""That may be asked for."""
 LEAST_SECONDS = 0.1
 """What the cuts have in any case, after the model."""
 CLOSE = 1e-3
@@ -208,6 +209,7 @@ METHOD = Method(
     name="allreduce_lp",
     kind="exact",
     synthesize=synthesize,
+    fast={"by": "cuts"},
     options=AllreduceLpOptions,
     capabilities=Capabilities((Kind.ALLREDUCE,), Groups.NONE),
     size_dependent=size_dependent,

@@ -50,10 +50,11 @@ BUSY = 0.98
 PASSES, FRUITLESS_PASSES = 12, 2
 """How often at most a schedule is made forwards and backwards, and how often in a row without progress."""
 SEEDS = 3
+"""Orders in which segments take turns that are tried with the best number of pieces."""
 PATIENCE = 2
 """Numbers of pieces that do not help, after which no more are tried on that side of the guess."""
-STEP = 2 ** (1 / 4)
-_STEPS = 24
+STEP, STEPS = 2 ** (1 / 4), 24
+"""The factor from one number of pieces to the next, and how many at most are tried on each side."""
 
 
 def can_be_timed(topology: Topology) -> bool:
@@ -259,7 +260,7 @@ class _Segments:
 
     def numbers(self, count: int, step: float) -> Iterator[int]:
         """Yield possible numbers of pieces, step by step from a count; each is one to be had exactly."""
-        numbers = (self._possible(count * step**power) for power in range(1, _STEPS))
+        numbers = (self._possible(count * step**power) for power in range(1, STEPS))
         whole = (int(self._counts(number).sum()) for number in numbers)
         yield from (number for number in dict.fromkeys(whole) if number != count)
 

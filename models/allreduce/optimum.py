@@ -48,6 +48,7 @@ processor time with 4,976 variables (`mesh:4x6`), 0.6 s with 4,180 (`torus:4x5`)
 (`mi250:1`), and 2.0 s with 5,435 (`mesh:5x5`)."""
 
 MOST_ROUNDS = 1000
+"""Programs that are solved; then what is proven is returned."""
 
 TOLERANCE = 1e-7
 """Relative: what a cut or a route must be short of to be added."""

@@ -53,6 +53,7 @@ MOST_TRANSFERS = 2**21
 """Pieces times ranks of the largest list schedule that is tried, a few seconds' worth."""
 
 PASSES = 2
+"""How often a schedule is made forwards and backwards."""
 MOST_TOGETHER = 4
 """Pieces in a message."""
 MOST_IN_SEVERAL = 2**19
@@ -68,6 +69,7 @@ MOST_COMPARED = 2**15
 _STEPS = 24
 """Steps from the guess, at most: factors of the square root, or fourth root, of 2."""
 _MOMENTS = 2**20
+"""Parts of a whole schedule in which pieces are due."""
 
 
 class _Parts(NamedTuple):

@@ -40,26 +40,59 @@ from topologies.errors import NoSchedule, Unsupported
 from topologies.exact import FloatArray, Int64Array
 from topologies.topology import Topology
 
-MOST_EPOCHS, LEAST_EPOCHS = 20, 4
-MOST_ROWS = 1000
-"""Orbits of lines times epochs: a few tenths of a second for each program."""
-EPOCHS_FOLD = 2.3
-"""Epochs for each factor e of the time that a rank's links need over α."""
-FIRST_PART = 0.15
-"""Of the time, for half the epochs."""
-SMOOTHING = 0.9
-"""Of the prices, what remains from one round to the next."""
-IMPROVED, ADDED, NEW, FIRST_TREES = 100, 60, 8, 240
-"""Trees that are improved in a round, that are added, new ones, and those at first."""
-EARLY = 3.0
-"""By e to this from one epoch to the next the prices of first trees grow, where they end too late."""
-SPREAD = 0.3
-"""Of the logarithms of the prices under which new trees begin."""
-MOST, KEPT = 900, 500
-"""Trees known, and those kept when there are more."""
-STALE, PROGRESS = 25, 1e-5
-"""Rounds without this much progress, relative, after which it ends."""
-LEAST_PRICE = 1e-9
+
+@dataclass(frozen=True)
+class Tuning:
+    """The numbers that steer the search.
+
+    Parameters
+    ----------
+    least_epochs, most_epochs
+        Between which the number of epochs is chosen.
+    epochs_fold
+        Epochs for each factor e of the time that a rank's links need over α.
+    most_rows
+        Orbits of lines times epochs: a few tenths of a second for each program.
+    first_part
+        Of the time, for half the epochs.
+    first_trees
+        Trees that the search begins with.
+    early
+        By e to this from one epoch to the next the prices of first trees grow, where they end too late.
+    smoothing
+        Of the prices, what remains from one round to the next.
+    improved, new
+        In a round, the trees of the program that are improved, and new ones.
+    spread
+        Of the logarithms of the prices under which new trees begin.
+    added, least_price
+        In a round, the trees that are added at most, each cheaper than its root's by more than this.
+    most_trees, kept_trees
+        Trees known, and those kept when there are more.
+    stale_rounds, progress
+        The search ends after so many rounds without this much progress, relative.
+    """
+
+    least_epochs: int = 4
+    most_epochs: int = 20
+    epochs_fold: float = 2.3
+    most_rows: int = 1000
+    first_part: float = 0.15
+    first_trees: int = 240
+    early: float = 3.0
+    smoothing: float = 0.9
+    improved: int = 100
+    new: int = 8
+    spread: float = 0.3
+    added: int = 60
+    least_price: float = 1e-9
+    most_trees: int = 900
+    kept_trees: int = 500
+    stale_rounds: int = 25
+    progress: float = 1e-5
+
+
+TUNING = Tuning()
 FIRST = HighsOptions(method="ipm")
 LATER = HighsOptions(method="simplex", strategy="primal", presolve=False)
 """How the first program is solved, and those after it, from the last basis."""
@@ -249,7 +282,7 @@ def planned(topology: Topology, size: Fraction, seconds: float, rng: np.random.G
     except NoSchedule:  # trees are higher than that
         search.begin(search.epochs)
     else:
-        search.run(begin + seconds * FIRST_PART)
+        search.run(begin + seconds * TUNING.first_part)
         search.halve()
     search.run(begin + seconds)
     return search.plan()
@@ -275,13 +308,13 @@ class _ColumnGeneration:
         needed = (topology.num_ranks - 1) * self.shard / float(into)
         longest = float(self.lines.alpha.max())
         fold = math.log(max(needed / longest, 1.0)) if longest > 0 else math.inf
-        most = min(MOST_EPOCHS, MOST_ROWS // len(self.bandwidth))
-        if most < LEAST_EPOCHS:
+        most = min(TUNING.most_epochs, TUNING.most_rows // len(self.bandwidth))
+        if most < TUNING.least_epochs:
             raise Unsupported(
                 f"trees in epochs: {topology.name} has {len(self.bandwidth)} orbits of links under a group "
-                f"that moves every rank; {MOST_ROWS // LEAST_EPOCHS} at most"
+                f"that moves every rank; {TUNING.most_rows // TUNING.least_epochs} at most"
             )
-        return 2 * int(min(max(EPOCHS_FOLD * fold, LEAST_EPOCHS), most) / 2)
+        return 2 * int(min(max(TUNING.epochs_fold * fold, TUNING.least_epochs), most) / 2)
 
     def begin(self, epochs: int) -> None:
         """Begin with trees under random prices."""
@@ -289,7 +322,7 @@ class _ColumnGeneration:
         rows = self.lines.rows(self.matchings)
         found = self._first(rows, 0.0)
         if len(np.unique(found.root)) < len(self.roots):
-            found = self._first(rows, EARLY)
+            found = self._first(rows, TUNING.early)
         if len(np.unique(found.root)) < len(self.roots):
             raise NoSchedule(f"trees in epochs: none spans {self.lines.topology.name} in {epochs} epochs")
         self.program = EpochProgram(rows, self.bandwidth, self.alpha, found)
@@ -301,7 +334,7 @@ class _ColumnGeneration:
         growing = np.exp(early * np.arange(epochs))
         prices = self.rng.random((len(self.bandwidth), epochs)) * growing / self.bandwidth[:, None]
         given = self._given(rows, prices.ravel())
-        each = -(-FIRST_TREES // len(self.roots))
+        each = -(-TUNING.first_trees // len(self.roots))
         trees = [self._new(given, root, each, 1.0)[0] for root in roots]
         return reduce(EpochTrees.plus, trees)
 
@@ -319,13 +352,13 @@ class _ColumnGeneration:
     def run(self, until: float) -> None:
         """Add trees round by round."""
         smooth, least, stale = self._solved.price, self._solved.time, 0
-        while time.monotonic() < until and stale < STALE:
-            smooth = SMOOTHING * smooth + (1 - SMOOTHING) * self._solved.price
+        while time.monotonic() < until and stale < TUNING.stale_rounds:
+            smooth = TUNING.smoothing * smooth + (1 - TUNING.smoothing) * self._solved.price
             if not self._round(smooth):
                 smooth = self._solved.price
                 if not self._round(smooth):
                     return
-            stale = stale + 1 if self._solved.time > least * (1 - PROGRESS) else 0
+            stale = stale + 1 if self._solved.time > least * (1 - TUNING.progress) else 0
             least = min(least, self._solved.time)
 
     def plan(self) -> EpochPlan:
@@ -344,19 +377,19 @@ class _ColumnGeneration:
         """Add trees that are cheap under these prices; return how many."""
         solved, given = self._solved, self._given(self.program.rows, prices)
         support = np.flatnonzero(solved.weight > 0)
-        chosen = self.rng.choice(support, min(IMPROVED, len(support)), replace=False)
+        chosen = self.rng.choice(support, min(TUNING.improved, len(support)), replace=False)
         found = self.program.trees.take(chosen)
         improve_all(given, found.parent, found.epoch, self.rng)
-        each = -(-NEW // len(self.roots))
-        for root in self.rng.permutation(len(self.roots))[:NEW]:
-            found = found.plus(self._new(given, int(root), each, SPREAD)[0])
+        each = -(-TUNING.new // len(self.roots))
+        for root in self.rng.permutation(len(self.roots))[: TUNING.new]:
+            found = found.plus(self._new(given, int(root), each, TUNING.spread)[0])
         reduced = self.program.reduced(found, solved.price, solved.worth)
         order = np.argsort(reduced, kind="stable")
-        added = self.program.add(found.take(order[reduced[order] < -LEAST_PRICE][:ADDED]))
+        added = self.program.add(found.take(order[reduced[order] < -TUNING.least_price][: TUNING.added]))
         if added:
             self.program.solve()
-            if len(self.program.trees) > MOST:
-                self.program.forget(KEPT)
+            if len(self.program.trees) > TUNING.most_trees:
+                self.program.forget(TUNING.kept_trees)
         return added
 
     def _new(self, given: FloatArray, root: int, count: int, spread: float) -> tuple[EpochTrees, FloatArray]:
@@ -367,4 +400,4 @@ class _ColumnGeneration:
 
     def _given(self, rows: Int64Array, prices: FloatArray) -> FloatArray:
         """Return prices (N, N, epochs), infinite where nothing goes."""
-        return np.where(rows >= 0, np.append(np.maximum(prices, 0.0) + LEAST_PRICE, 0.0)[rows], np.inf)
+        return np.where(rows >= 0, np.append(np.maximum(prices, 0.0) + TUNING.least_price, 0.0)[rows], np.inf)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from heuristics.rails import METHOD
-from heuristics.rails.plane_schedule import Choice, Workshop, schedule_of_planes
+from heuristics.rails.plane_schedule import Choice, PlanSearch, schedule_of_planes
 from heuristics.rails.planes import planes_of
 from models.bounds import best_bound
 from schedules import Problem, collective
@@ -79,12 +79,12 @@ def planned(text, number, patience):
     """Return plan, its end, the schedule and its simulation, of 10 MB on a division into planes."""
     topology = parse_topology(text)
     planes, size = planes_of(topology)[number], 10**7
-    shop = Workshop(topology, planes, Fraction(size, topology.num_ranks), 1000)
+    search = PlanSearch(topology, planes, Fraction(size, topology.num_ranks), 1000)
     choice = Choice(0.3, 4.0, (1, 4), patience)
-    plan, what = shop.plan(choice), collective("allgather", topology.num_ranks)
+    plan, what = search.plan(choice), collective("allgather", topology.num_ranks)
     schedule = schedule_of_planes(Problem(topology, what), planes, plan)
     verify(schedule)
-    return plan, shop.end(choice), schedule, simulate(schedule, size)
+    return plan, search.end(choice), schedule, simulate(schedule, size)
 
 
 @for_each("number", [0, -1])

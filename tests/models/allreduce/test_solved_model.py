@@ -4,7 +4,6 @@ from fractions import Fraction
 
 import pyomo.environ as pyo
 import pytest
-from tests.models.test_far_apart import far_apart
 
 from models.allreduce import allreduce_optimum
 from models.allreduce.model import allreduce_model
