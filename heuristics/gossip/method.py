@@ -22,7 +22,7 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from heuristics.gossip.kernel import NEVER, Found, Preferences, Wires, gossip
+from heuristics.gossip.kernel import NEVER, Found, GossipNetwork, Priorities, gossip
 from schedules.capabilities import Capabilities, Groups
 from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.method import Method, Problem
@@ -42,15 +42,16 @@ WORK = 2**28
 """Routes times chunks times tries: on larger networks there are fewer tries."""
 MOMENTS = 32
 """So many moments have noise of their own; later ones use it again."""
-NOISES, RARES = (0.9, 0.9, 2, 4), (0.0, 0.25, 1.0)
-"""What tries take in turn: the largest noise on what a class of routes brings, in chunks, and what each
-neighbour that lacks a chunk too adds."""
-WAITING = 5
-"""One try in so many lets long routes wait for several chunks."""
+NOISE = (0.9, 0.9, 2.0, 4.0)
+"""The largest noise of a try, by turns: below 1, a new chunk, it only settles ties."""
+RARITY = (0.0, 0.25, 1.0)
+"""What a chunk gains besides, by turns, for each neighbour of the target that lacks it."""
+PATIENT = 5
+"""One try in so many has long routes wait until they have several new chunks."""
 
 
 @dataclass(frozen=True, eq=False)
-class Network:
+class MessageRoutes:
     """The routes of single messages, in classes that are used together.
 
     Parameters
@@ -69,7 +70,7 @@ class Network:
     classes: Int64Array
 
     @classmethod
-    def of(cls, topology: Topology, symmetries: list[Int32Array]) -> Network:
+    def of(cls, topology: Topology, symmetries: list[Int32Array]) -> MessageRoutes:
         """Return all routes of a network, each together with its images under symmetries.
 
         A class whose routes share a link is left out: its messages could not go at once.
@@ -183,7 +184,7 @@ class PostalOptions(Options):
     Parameters
     ----------
     tries
-        How often at most the search is run, in each of its ways; large networks get fewer.
+        How often at most the search is run, in each of its variants; large networks get fewer.
 
     Raises
     ------
@@ -216,11 +217,11 @@ def _allgather(problem: Problem, tries: int, rng: np.random.Generator) -> Schedu
 
 
 def _candidates(problem: Problem, tries: int, rng: np.random.Generator) -> Iterator[Schedule]:
-    """Yield the best of every way to search: with symmetries or without, by α or by α and bytes."""
+    """Yield the best of each variant of the search: with symmetries or without, by α or by α and bytes."""
     topology = problem.topology
     symmetries = translations(topology)
     for used in [symmetries, []] if symmetries else [[]]:
-        network = Network.of(topology, used)
+        network = MessageRoutes.of(topology, used)
         for with_bytes in (False, True):
             best = _search(problem, network, with_bytes, tries, rng)
             if best is not None:
@@ -228,26 +229,26 @@ def _candidates(problem: Problem, tries: int, rng: np.random.Generator) -> Itera
 
 
 def _search(
-    problem: Problem, network: Network, with_bytes: bool, tries: int, rng: np.random.Generator
+    problem: Problem, network: MessageRoutes, with_bytes: bool, tries: int, rng: np.random.Generator
 ) -> Found | None:
     """Return the fastest gossip of all tries, None if none reached everyone."""
-    wires = _wires(problem, network, with_bytes)
-    cells = len(network.source) * problem.topology.num_ranks
+    net = _arrays_of(problem, network, with_bytes)
+    work = len(network.source) * problem.topology.num_ranks
     best, fastest = None, NEVER
-    for number in range(max(1, min(tries, WORK // cells // MOMENTS))):
-        prefers = _preferences(wires, number, rng)
-        time, found = gossip(wires, problem.topology.num_nodes, prefers, fastest)
+    for number in range(max(1, min(tries, WORK // work // MOMENTS))):
+        priorities = _priorities(net, number, rng)
+        time, found = gossip(net, problem.topology.num_nodes, priorities, fastest)
         if time < fastest:
             best, fastest = found, time
     return best
 
 
-def _wires(problem: Problem, network: Network, with_bytes: bool) -> Wires:
+def _arrays_of(problem: Problem, network: MessageRoutes, with_bytes: bool) -> GossipNetwork:
     topology, chunks = problem.topology, Chunks.even(problem.collective)
     size = Fraction(1) if problem.size is None else problem.size
     alpha = topology.alpha.floats
     bandwidth = topology.bandwidth.floats
-    return Wires(
+    return GossipNetwork(
         network.routes.offsets,
         network.routes.links,
         network.source,
@@ -261,24 +262,24 @@ def _wires(problem: Problem, network: Network, with_bytes: bool) -> Wires:
     )
 
 
-def _neighbours(network: Network, nodes: int) -> tuple[Int64Array, Int32Array]:
+def _neighbours(network: MessageRoutes, nodes: int) -> tuple[Int64Array, Int32Array]:
     """Return the nodes that each node has a link to, if these keep data, in CSR form."""
     direct = np.diff(network.routes.offsets) == 1
     pairs = np.unique(network.source[direct].astype(np.int64) * nodes + network.target[direct])
     return offsets_of(np.bincount(pairs // nodes, minlength=nodes)), (pairs % nodes).astype(np.int32)
 
 
-def _preferences(wires: Wires, number: int, rng: np.random.Generator) -> Preferences:
+def _priorities(net: GossipNetwork, number: int, rng: np.random.Generator) -> Priorities:
     """Return the preferences of one try: the first are greedy, the others less so and less."""
-    noise = rng.random((MOMENTS, len(wires.classes) - 1)) * NOISES[number % len(NOISES)]
-    ranks, rare = len(wires.size), RARES[number % len(RARES)]
-    if number % WAITING:
-        return Preferences(noise, rare, NEVER, 1)
-    long = float(rng.choice(np.unique(wires.latency)))
-    return Preferences(noise, rare, long, int(rng.integers(1, max(3, ranks // 2 + 1))))
+    noise = rng.random((MOMENTS, len(net.classes) - 1)) * NOISE[number % len(NOISE)]
+    ranks, rare = len(net.size), RARITY[number % len(RARITY)]
+    if number % PATIENT:
+        return Priorities(noise, rare, NEVER, 1)
+    long = float(rng.choice(np.unique(net.latency)))
+    return Priorities(noise, rare, long, int(rng.integers(1, max(3, ranks // 2 + 1))))
 
 
-def _schedule(problem: Problem, network: Network, found: Found) -> Schedule:
+def _schedule(problem: Problem, network: MessageRoutes, found: Found) -> Schedule:
     """Return the schedule of all that was sent; a step is a moment at which something left."""
     node, chunk = np.nonzero(_used(found, network, problem.topology.num_ranks))
     route, moment = found.route[node, chunk], found.moment[node, chunk]
@@ -296,7 +297,7 @@ def _schedule(problem: Problem, network: Network, found: Found) -> Schedule:
     )
 
 
-def _used(found: Found, network: Network, ranks: int) -> BoolArray:
+def _used(found: Found, network: MessageRoutes, ranks: int) -> BoolArray:
     """Return what was sent, bool (nodes, chunks), but for what came to a switch that never passed it on."""
     sent = found.route >= 0
     while True:
