@@ -6,6 +6,7 @@ import math
 import re
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -30,6 +31,7 @@ from experiments.solver_study.run import make_tasks
 from experiments.solver_study.statistics import charged, shift_of, shifted_geometric_mean
 from experiments.solver_study.tasks import MIXED_TOLERANCE, judged
 from models.solvers import compile_model, solve
+from tests.experiments.solver_study.studies import refusal, replaced
 from topologies.errors import InputError, Unsupported
 from topologies.text import parse_topology
 
@@ -366,8 +368,7 @@ def test_a_course_near_zero_is_drawn_from_zero(points):
     assert min(ticks_up(chart).values()) == 0
 
 
-def changed(old, new):
-    return STUDY.replace(old, new, 1)
+changed = partial(replaced, STUDY)
 
 
 @pytest.mark.parametrize(
@@ -391,13 +392,7 @@ def changed(old, new):
     ],
 )  # fmt: skip
 def test_a_wrong_study_is_refused_in_one_line_before_anything_runs(text, message, tmp_path, capsys):
-    config = tmp_path / "wrong.toml"
-    config.write_text(text)
-    assert main(["run", str(config), "--out", str(tmp_path / "out")]) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert message in error
-    assert not (tmp_path / "out" / "results.parquet").exists()
+    assert message in refusal(text, tmp_path, capsys)
 
 
 def test_the_shipped_study_is_about_all_networks_of_the_reference():

@@ -4,6 +4,7 @@ import json
 import math
 import re
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -28,6 +29,7 @@ from experiments.solver_study.statistics import (
 )
 from experiments.solver_study.tasks import judged
 from models.solvers import solve
+from tests.experiments.solver_study.studies import refusal, replaced
 from tests.sweep import for_each
 from topologies.errors import InputError, TuttiError
 from topologies.text import parse_topology
@@ -295,8 +297,7 @@ def test_a_study_without_any_answer_still_has_a_report():
     assert "not certified" in render_study(rows, {"name": "x"})
 
 
-def changed(old, new):
-    return STUDY.replace(old, new, 1)
+changed = partial(replaced, STUDY)
 
 
 @pytest.mark.parametrize(
@@ -326,13 +327,7 @@ def changed(old, new):
     ],
 )  # fmt: skip
 def test_a_wrong_study_is_refused_in_one_line_before_anything_runs(text, message, tmp_path, capsys):
-    config = tmp_path / "wrong.toml"
-    config.write_text(text)
-    assert main(["run", str(config), "--out", str(tmp_path / "out")]) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert message in error
-    assert not (tmp_path / "out" / "results.parquet").exists()
+    assert message in refusal(text, tmp_path, capsys)
 
 
 def test_the_shipped_study_can_be_read_and_has_forty_programs():

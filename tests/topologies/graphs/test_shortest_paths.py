@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.sweep import for_each
-from tests.topologies.networks import random_pairs
+from tests.topologies.networks import random_multigraph
 from topologies import (
     InputError,
     Link,
@@ -45,11 +45,13 @@ from topologies.graphs.shortest_paths import (
 
 def random_network(seed, nodes=12, extra=30, switches=3):
     """A random strongly connected multigraph with uneven α."""
-    rng = np.random.default_rng(seed)
-    pairs = random_pairs(rng, nodes, extra)
-    alphas = [Fraction(int(rng.integers(0, 9)), int(rng.integers(1, 6))) for _ in pairs]
-    links = [Link(a, b, alpha=alpha) for (a, b), alpha in zip(pairs, alphas, strict=True)]
-    return Topology.from_links(f"random {seed}", nodes - switches, links, num_switches=switches)
+    return random_multigraph(
+        seed,
+        nodes,
+        extra,
+        switches,
+        lambda rng: {"alpha": Fraction(int(rng.integers(0, 9)), int(rng.integers(1, 6)))},
+    )
 
 
 def graph(topology):

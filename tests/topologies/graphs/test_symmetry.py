@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.sweep import for_each
-from tests.topologies.networks import random_pairs
+from tests.topologies.networks import random_multigraph
 from topologies import (
     Link,
     Topology,
@@ -40,11 +40,11 @@ from topologies.graphs.symmetry import (
 
 def random_network(seed, nodes=6, extra=5, switches=1):
     """A strongly connected multigraph with two bandwidths, two α and a switch."""
-    rng = np.random.default_rng(seed)
-    pairs = random_pairs(rng, nodes, extra)
-    two = [Fraction(1), Fraction(2)]
-    links = [Link(a, b, two[rng.integers(0, 2)], two[rng.integers(0, 2)]) for a, b in pairs]
-    return Topology.from_links(f"random {seed}", nodes - switches, links, num_switches=switches)
+
+    def one_of_two(rng):
+        return {key: Fraction(1 + int(rng.integers(0, 2))) for key in ("bandwidth", "alpha")}
+
+    return random_multigraph(seed, nodes, extra, switches, one_of_two)
 
 
 def regular(seed, nodes, degree=3):
