@@ -2,6 +2,11 @@
 
 A reduce-scatter is listed as the allgather that it is the reverse of, and is as long as that in ticks. An
 allreduce is listed as it is.
+
+A message may last as long as a share of the time that has passed, or of the time that is left, whichever is
+shorter: so at the beginning data is soon where other links wait for it, in the middle there are few messages
+and little α, and at the end the last ones are soon through (guided self-scheduling: Polychronopoulos, Kuck,
+IEEE Trans. Computers 1987). What must be sent on many times is cut smaller than what has arrived.
 """
 
 from __future__ import annotations
@@ -9,6 +14,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -18,8 +24,7 @@ from schedules.collective import Kind
 from schedules.cost import congestion
 from schedules.list_scheduling.kernel import Limits, Sending, send
 from schedules.list_scheduling.piece_counts import improved
-from schedules.list_scheduling.pieces import Cut, edges_of, timed_routes
-from schedules.list_scheduling.rules import Rules
+from schedules.list_scheduling.pieces import Cut, First, edges_of, timed_routes
 from schedules.reversal import reverse
 from schedules.schedule import Clock, Routes, Schedule
 from topologies.errors import Unsupported
@@ -39,6 +44,46 @@ NUDGED = 0.05
 """Share of the edges whose priorities are changed at once."""
 CLOSE = 1.005
 """So near to the bound by the congestion no more is tried."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How a list schedule is made.
+
+    Parameters
+    ----------
+    pieces
+        About so many in all of M.
+    share
+        Of the time passed, or left, that a message may last.
+    least
+        A message may last so long in any case, in units of the square root of the time times α.
+    weight
+        By 1 + weight times the hops to come the message's share is divided.
+    first
+        Which goes first.
+    filling
+        Whether the time passed counts; False: only the time left.
+    """
+
+    pieces: int
+    share: float = 0.2
+    least: float = 0.2
+    weight: float = 1.0
+    first: First = First.FARTHEST
+    filling: bool = True
+
+    def neighbours(self) -> Iterator[Rules]:
+        """Yield the rules that differ a little from these, in one thing each."""
+        yield replace(self, share=self.share * 2)
+        yield replace(self, share=self.share / 2)
+        yield from (replace(self, weight=weight) for weight in (0.0, 1.0, 3.0) if weight != self.weight)
+        yield replace(self, least=self.least * 2)
+        yield replace(self, least=self.least / 2)
+        yield from (replace(self, first=first) for first in First if first != self.first)
+        yield replace(self, pieces=self.pieces * 2)
+        yield replace(self, pieces=self.pieces // 2)
+        yield replace(self, filling=not self.filling)
 
 
 def can_be_listed(schedule: Schedule) -> bool:

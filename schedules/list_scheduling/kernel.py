@@ -169,9 +169,7 @@ def send(  # noqa: C901 (its parts as functions, called for each transfer, made 
         # Invariant: before any link sends at a moment, all that is over by then has notified its followers.
         while look[-1] > 0:
             link = _next_link(look, touched)
-            if (
-                free[link] > now
-            ):  # every message notes when its first link is free: it is looked at again then
+            if free[link] > now:  # an event when it is free lets it be looked at again
                 continue
             if begin[link + 1] - begin[link] == 1:
                 route = starting[begin[link]] if size[starting[begin[link]]] > 0 else -1
@@ -341,7 +339,7 @@ def _fill_within(
         left = min(left, now)
     load, last = _fill(heap, size, route, amount, priority, 0, sent, last)
     while size[route] > 0:
-        # guided self-scheduling (Polychronopoulos, Kuck, IEEE Trans. Computers 1987), see `rules`
+        # guided self-scheduling (Polychronopoulos, Kuck, IEEE Trans. Computers 1987), see `flows`
         hops = max(hops, limits.hops[heap[0]])
         most = max(limits.least, limits.share * left / (1 + limits.weight * hops))
         if (load + amount[heap[0]]) * slowest > most:

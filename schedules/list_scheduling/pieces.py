@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
@@ -12,13 +13,25 @@ from numba import njit
 
 from schedules.cost import congestion
 from schedules.list_scheduling.kernel import Sending, TimedRoutes, Transfers, earliest_starts
-from schedules.list_scheduling.rules import First
 from schedules.message_durations import Messages, transfer_ticks
 from schedules.schedule import Chunks, Clock, Schedule
 from topologies.exact import INT64_MAX, BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
 
 RESOLUTION = 10**12
 """Ticks in the whole schedule, at least: rounding messages up to ticks adds next to nothing."""
+
+
+class First(IntEnum):
+    """Which of the pieces that wait for a link goes first."""
+
+    FARTHEST = 0
+    """Those that must still be sent on most often; of these the first of their chunks."""
+
+    MIXED = 1
+    """Those whose place in the chunk, counted in hops, and hops to come say that they are late."""
+
+    IN_TURN = 2
+    """The first of all chunks, then the second; of these those that must be sent on most often."""
 
 
 class Edges(NamedTuple):

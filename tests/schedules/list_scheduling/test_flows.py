@@ -12,8 +12,7 @@ from models.bounds import best_bound
 from schedules import Clock, Problem, collective
 from schedules.list_scheduling import Rules, can_be_listed, in_messages, list_schedule
 from schedules.list_scheduling.kernel import Limits, send
-from schedules.list_scheduling.pieces import Cut, edges_of, timed_routes
-from schedules.list_scheduling.rules import First
+from schedules.list_scheduling.pieces import Cut, First, edges_of, timed_routes
 from schedules.message_durations import messages, transfer_ticks
 from schedules.reversal import reverse
 from schedules.schedule import Chunks, Schedule
