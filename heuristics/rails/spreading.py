@@ -6,6 +6,10 @@ over for the pieces before some number. When the first link of a route is free, 
 of all edges of the route that its sender has and its receiver was not sent. So a link that is slow has few
 messages, and little α. With some patience nothing is sent just before the next piece comes. A message holds
 links as in `schedules.simulation.simulate`.
+
+This stands apart from `schedules.list_scheduling.kernel`, which knows single transfers by priority: here
+nothing has a priority, and what has come and gone are ranges of pieces of each edge, two numbers whatever the
+pieces are.
 """
 
 from __future__ import annotations
@@ -95,7 +99,7 @@ def amounts(trees: Trees, size: Int64Array) -> Int64Array:
     return np.concatenate([np.zeros((1, len(before)), np.int64), np.cumsum(high - low, axis=0)])
 
 
-class _State(NamedTuple):
+class _Progress(NamedTuple):
     """What each edge was sent and has brought, in pieces; units new to each route; when links are free.
 
     `counts` holds messages, parts, events, and pieces that have come.
@@ -118,8 +122,6 @@ def spread(
 ) -> tuple[Spread, float]:
     """Return the messages, and when the last is complete.
 
-    Invariant: before links send at a moment, all that is over by then has been told.
-
     Parameters
     ----------
     net, edges
@@ -140,28 +142,29 @@ def spread(
         np.empty(most, np.int64),
         np.empty(most, np.int64),
     )
-    state = _nothing(net, edges, total, most)
-    counts, slack, end = state.counts, SLACK * net.seconds.min(), 0.0
+    progress = _nothing(net, edges, total, most)
+    counts, slack, end = progress.counts, SLACK * net.seconds.min(), 0.0
     while counts[_EVENTS] > 0 or counts[_ARRIVED] < len(arrive):
-        now = np.inf if counts[_EVENTS] == 0 else state.when[state.agenda[0]]
+        now = np.inf if counts[_EVENTS] == 0 else progress.when[progress.agenda[0]]
         if counts[_ARRIVED] < len(arrive):
             now = min(now, arrive[counts[_ARRIVED]])
         while counts[_ARRIVED] < len(arrive) and arrive[counts[_ARRIVED]] <= now + slack:
             counts[_ARRIVED] += 1
-            _tell_of(len(edges.tree), counts[_ARRIVED] - 1, counts[_ARRIVED], edges, state)
-            state.touched[:] = True
-        while counts[_EVENTS] > 0 and state.when[state.agenda[0]] <= now + slack:
-            event = pop_event(state.agenda, state.when, counts[_EVENTS])
+            _notify_followers(len(edges.tree), counts[_ARRIVED] - 1, counts[_ARRIVED], edges, progress)
+            progress.touched[:] = True
+        while counts[_EVENTS] > 0 and progress.when[progress.agenda[0]] <= now + slack:
+            event = pop_event(progress.agenda, progress.when, counts[_EVENTS])
             counts[_EVENTS] -= 1
-            _tell(event, net, edges, made, state)
+            _notify(event, net, edges, made, progress)
         if counts[_ARRIVED] < len(arrive) and arrive[counts[_ARRIVED]] <= now + patience:
             continue
-        for place in np.flatnonzero(state.touched):
-            state.touched[place] = False
-            route = _next_route(place, now + slack, net, edges, state)
+        # Invariant: before links send at a moment, all that is over by then has notified its followers.
+        for place in np.flatnonzero(progress.touched):
+            progress.touched[place] = False
+            route = _next_route(place, now + slack, net, edges, progress)
             while route >= 0:
-                end = max(end, _go(route, now, net, edges, (made, state)))
-                route = _next_route(place, now + slack, net, edges, state)
+                end = max(end, _send(route, now, net, edges, made, progress))
+                route = _next_route(place, now + slack, net, edges, progress)
     messages, parts = counts[_MESSAGES], counts[_PARTS]
     return Spread(
         made.route[:messages].copy(),
@@ -174,9 +177,9 @@ def spread(
 
 
 @njit(cache=True)
-def _nothing(net: Net, edges: Edges, total: Int64Array, most: int) -> _State:
+def _nothing(net: Net, edges: Edges, total: Int64Array, most: int) -> _Progress:
     """Return the state in which nothing has come or gone."""
-    return _State(
+    return _Progress(
         total,
         np.zeros(len(edges.tree), np.int64),
         np.zeros(len(edges.tree), np.int64),
@@ -190,69 +193,68 @@ def _nothing(net: Net, edges: Edges, total: Int64Array, most: int) -> _State:
 
 
 @njit(cache=True)
-def _tell(event: int, net: Net, edges: Edges, made: Spread, state: _State) -> None:
-    """Let the sender know that its link is free, or the receiver what it has."""
+def _notify(event: int, net: Net, edges: Edges, made: Spread, progress: _Progress) -> None:
+    """Notify the sender that its link is free, or the receiver of what it has."""
     message = event // 2
     route = made.route[message]
     if event % 2 == 0:
-        state.touched[net.source[route]] = True
+        progress.touched[net.source[route]] = True
         return
-    state.touched[net.target[route]] = True
+    progress.touched[net.target[route]] = True
     for part in range(made.first[message], made.first[message + 1]):
         edge = made.edge[part]
-        _tell_of(edge, state.got[edge], made.high[part], edges, state)
-        state.got[edge] = made.high[part]
+        _notify_followers(edge, progress.got[edge], made.high[part], edges, progress)
+        progress.got[edge] = made.high[part]
 
 
 @njit(cache=True)
-def _tell_of(edge: int, low: int, high: int, edges: Edges, state: _State) -> None:
-    """Let the edges after one, or those that leave roots, know of these pieces."""
+def _notify_followers(edge: int, low: int, high: int, edges: Edges, progress: _Progress) -> None:
+    """Notify the edges after one, or those that leave roots, of pieces low to high - 1."""
     for follower in edges.follower[edges.after[edge] : edges.after[edge + 1]]:
         tree = edges.tree[follower]
-        state.news[edges.route[follower]] += state.total[high, tree] - state.total[low, tree]
+        progress.news[edges.route[follower]] += progress.total[high, tree] - progress.total[low, tree]
 
 
 @njit(cache=True)
-def _next_route(place: int, until: float, net: Net, edges: Edges, state: _State) -> int:
+def _next_route(place: int, until: float, net: Net, edges: Edges, progress: _Progress) -> int:
     """Return the route from a place, of those that are free and have something new, with the most; or -1.
 
     Through switches, one whose second link is soonest free goes first.
     """
     best, most, soonest = -1, 0, np.inf
     for route in range(edges.leaving[place], edges.leaving[place + 1]):
-        if state.news[route] == 0 or state.free[net.first[route]] > until:
+        if progress.news[route] == 0 or progress.free[net.first[route]] > until:
             continue
         enters = until
         if net.second[route] >= 0:
-            enters = max(until, state.free[net.second[route]] - net.alpha[net.first[route]])
-        if enters < soonest or (enters == soonest and state.news[route] > most):
-            best, most, soonest = route, state.news[route], enters
+            enters = max(until, progress.free[net.second[route]] - net.alpha[net.first[route]])
+        if enters < soonest or (enters == soonest and progress.news[route] > most):
+            best, most, soonest = route, progress.news[route], enters
     return best
 
 
 @njit(cache=True)
-def _go(route: int, now: float, net: Net, edges: Edges, books: tuple[Spread, _State]) -> float:
+def _send(route: int, now: float, net: Net, edges: Edges, made: Spread, progress: _Progress) -> float:
     """Send all that is new over a route; return when it is complete."""
-    made, state = books
-    counts = state.counts
+    counts = progress.counts
     message, part = counts[_MESSAGES], counts[_PARTS]
     for edge in range(edges.begin[route], edges.begin[route + 1]):
-        held = counts[_ARRIVED] if edges.before[edge] < 0 else state.got[edges.before[edge]]
-        if state.total[held, edges.tree[edge]] > state.total[state.sent[edge], edges.tree[edge]]:
-            made.edge[part], made.low[part], made.high[part] = edge, state.sent[edge], held
-            state.sent[edge] = held
+        held = counts[_ARRIVED] if edges.before[edge] < 0 else progress.got[edges.before[edge]]
+        if progress.total[held, edges.tree[edge]] > progress.total[progress.sent[edge], edges.tree[edge]]:
+            made.edge[part], made.low[part], made.high[part] = edge, progress.sent[edge], held
+            progress.sent[edge] = held
             part += 1
     first, second = net.first[route], net.second[route]
-    start, free, news = max(now, state.free[first]), state.free, state.news[route]
+    start, free, news = max(now, progress.free[first]), progress.free, progress.news[route]
     made.route[message], made.start[message], made.first[message + 1] = route, start, part
-    counts[_MESSAGES], counts[_PARTS], state.news[route] = message + 1, part, 0
+    counts[_MESSAGES], counts[_PARTS], progress.news[route] = message + 1, part, 0
     tail = free[first] = start + net.alpha[first] + news * net.seconds[first]
     if second >= 0:
         entered = max(start + net.alpha[first], free[second])
         free[second] = entered + net.alpha[second] + news * net.seconds[second]
         tail = max(tail + net.alpha[second], free[second])
-    state.when[2 * message], state.when[2 * message + 1] = free[first], tail
+    progress.when[2 * message], progress.when[2 * message + 1] = free[first], tail
     for event in (2 * message, 2 * message + 1):
-        push_event(state.agenda, state.when, counts[_EVENTS], event)
+        push_event(progress.agenda, progress.when, counts[_EVENTS], event)
         counts[_EVENTS] += 1
     return tail
