@@ -21,7 +21,7 @@ LINK_BYTES = 128
 
 
 TREE_BYTES = 400
-"""Of a rank in a tree, with the times of its hops, while they are placed; measured, rounded up."""
+"""Of a rank in a tree, with the times of its transfers, while they are scheduled; measured, rounded up."""
 
 
 def check_table(problem: Problem, options: TacosOptions) -> None:

@@ -3,8 +3,8 @@ r"""Allreduce that reduces and broadcasts at once: every chunk has a tree and a 
 A chunk is reduced up a tree to its root and broadcast down it, so it crosses every edge of the tree once each
 way. With trees balanced over the edges all links are busy all the time, both ways; that is the partition
 bound of allreduce (0.55 M/b on a 10x10 mesh, where a reduce-scatter and then an allgather take 0.99). Each
-tree has its own root, and matching in time (`placing`) lets every link, both ways, carry what some chunk
-reduces while others are broadcast. Nothing waits for a reduce-scatter to end.
+tree has its own root, and the list scheduler (`schedules.list_scheduling`) lets every link, both ways, carry
+what some chunks reduce while others are broadcast. Nothing waits for a reduce-scatter to end.
 
 The trees are grown one after the other as Prim does, an edge being the dearer the more it is loaded already
 and the further from the root it leads, and then again in turn, each given the loads of all others (best
@@ -26,11 +26,12 @@ from scipy.sparse.csgraph import connected_components
 from heuristics.tacos.bitsets import Words, random_below
 from heuristics.tacos.memory import check_trees
 from heuristics.tacos.options import TUNING, TacosOptions
-from heuristics.tacos.placing import THOROUGH
 from heuristics.tacos.retiming import ends
-from heuristics.tacos.tree_guided import blank_of, sums, timed, ways_of
-from heuristics.tacos.ways import DOWN, Trees, Ways
+from heuristics.tacos.tree_guided import blank_of, held_routes, in_order
 from schedules.collective import Collective, Kind
+from schedules.list_scheduling.forward_backward import forward_backward
+from schedules.list_scheduling.kernel import TimedRoutes
+from schedules.list_scheduling.trees import TreePairs, tree_transfers
 from schedules.method import Problem
 from schedules.schedule import Chunks, Schedule
 from topologies.exact import FloatArray, Int32Array, Int64Array, offsets_of
@@ -39,6 +40,9 @@ from topologies.topology import Topology
 
 FINE = 2**20
 """Of so many values one is drawn, to choose between edges that are equally dear."""
+
+PASSES = 5
+"""How often each schedule is made forwards, and from its end; more have not paid."""
 
 
 def worth_overlapping(problem: Problem, options: TacosOptions) -> bool:
@@ -76,8 +80,8 @@ def overlapped(problem: Problem, size: Fraction, options: TacosOptions, rng: np.
     """
     check_trees(problem, options)
     blank = blank_of(problem, Chunks.even(problem.collective, options.chunks), size)
-    edges, ways = edges_of(problem.topology), ways_of(blank)
-    cost = ways.hold[edges.links].max(axis=0) / ways.hold.max()
+    edges, ticks = edges_of(problem.topology), held_routes(blank).hold  # its routes are the links
+    cost = ticks[edges.links].max(axis=0) / ticks.max()
     chunks, ranks = len(blank.chunks), problem.topology.num_ranks
     until = time.monotonic() + (options.time_limit or 0)
     made: list[Schedule] = []
@@ -85,32 +89,82 @@ def overlapped(problem: Problem, size: Fraction, options: TacosOptions, rng: np.
         root = rng.permutation(np.arange(chunks) % ranks).astype(np.int32)
         random = rng.integers(2**64, size=1, dtype=np.uint64)
         trees = both_ways(edges, grown(edges, cost, root, TUNING.hop, TUNING.sweeps, random))
-        made.append(timed(blank, ways, trees, moments(ways, trees), THOROUGH))
+        made.append(listed(blank, trees, ticks))
     return min(made, key=ends).replace(stats={"tries": len(made)})
 
 
-def both_ways(edges: Edges, trees: Int32Array) -> Trees:
+def both_ways(edges: Edges, trees: Int32Array) -> TreePairs:
     """Return for each chunk its tree, upwards and downwards, given the edges that it uses."""
     found = [hung(edges, tree) for tree in trees]
     parent = np.stack([parent for parent, _ in found])
     side = np.stack([side for _, side in found])
     edge, end = np.maximum(side, 0) // 2, side % 2
-    way = np.stack([edges.links[1 - end, edge], edges.links[end, edge]])
-    way[:, side < 0] = -1
-    return Trees.of(parent.argmin(axis=1).astype(np.int32), np.stack([parent, parent]), way)
+    up, down = (np.where(side < 0, -1, edges.links[which, edge]).astype(np.int32) for which in (1 - end, end))
+    return TreePairs(parent, parent, up, down, parent.argmin(axis=1).astype(np.int32))
 
 
-def moments(ways: Ways, trees: Trees) -> Int64Array:
-    """Return when each hop is due if the chunks are at their roots at even distances: priorities.
+def listed(blank: Schedule, trees: TreePairs, ticks: Int64Array) -> Schedule:
+    """Return the list schedule in which each chunk goes up and down its tree.
+
+    Parameters
+    ----------
+    blank
+        A schedule without transfers, whose routes are the links.
+    trees
+        A pair for each chunk.
+    ticks
+        int64, shape (links,): for which a chunk holds each.
+    """
+    link = np.stack([trees.up_route, trees.down_route])
+    moves, lasts = link >= 0, np.where(link >= 0, ticks[link], 0)
+    due, routes, chunks = (
+        moments(trees, lasts),
+        TimedRoutes.single_links(len(ticks)),
+        np.arange(len(trees.root)),
+    )
+    found = []
+    # Most transfers are alike, so much depends on which of equals goes first: both orders are tried.
+    for order in (chunks, chunks[::-1]):
+        transfers = tree_transfers(trees, order, lasts[:, order], by_direction=True)
+        start = np.empty_like(lasts)
+        start[:, order] = forward_backward(transfers, routes, due[:, order].reshape(-1), PASSES).reshape(
+            lasts.shape
+        )
+        found.append(start)
+    start = min(found, key=lambda start: int((start + lasts)[moves].max()))
+    direction, chunk, _ = np.nonzero(moves)
+    return in_order(blank, chunk, link[moves], start[moves], direction == 0)
+
+
+def moments(trees: TreePairs, lasts: Int64Array) -> Int64Array:
+    """Return when each transfer is due if the chunks are at their roots at even distances: priorities.
 
     So long before the moment of its chunk as the way up from there takes, or after it as the way down there.
+
+    Parameters
+    ----------
+    trees
+        A pair for each chunk.
+    lasts
+        int64, shape (2, chunks, ranks), as the moments: ticks, up and down.
     """
-    pieces = len(trees.root)
-    lasts = np.where(trees.way >= 0, ways.lasts[trees.way], 0)
-    busy = np.bincount(trees.way[trees.way >= 0]) * ways.lasts[: int(trees.way.max()) + 1]
-    moment = (2 * np.arange(pieces) + 1) * int(busy.max()) // (2 * pieces)
-    up, down = (sums(parent, ticks) for parent, ticks in zip(trees.parent, lasts, strict=True))
-    return np.stack([moment[:, None] - up, moment[:, None] + down - lasts[DOWN]])
+    chunks = len(trees.root)
+    link = np.stack([trees.up_route, trees.down_route])
+    busy = np.bincount(link[link >= 0], lasts[link >= 0])
+    moment = (2 * np.arange(chunks) + 1) * int(busy.max()) // (2 * chunks)
+    up, down = (_sums(parent, ticks) for parent, ticks in zip((trees.up, trees.down), lasts, strict=True))
+    return np.stack([moment[:, None] - up, moment[:, None] + down - lasts[1]])
+
+
+def _sums(parent: Int32Array, lasts: Int64Array) -> Int64Array:
+    """Return the ticks of the way up from each node."""
+    total = lasts.copy()
+    while True:
+        above = np.where(parent >= 0, np.take_along_axis(total, np.maximum(parent, 0), axis=1), 0)
+        better = lasts + above
+        if np.array_equal(better, total):
+            return total
+        total = better
 
 
 class Edges(NamedTuple):

@@ -2,7 +2,7 @@
 
 Greedy matching takes any link that brings something new. Where a few slow links join parts of a network that
 is a mistake: a chunk may cross twice. So here it is first decided who goes where, by trees of least
-congestion, and then when (`placing`): a link takes, of the chunks whose trees lead over it and which are
+congestion, and then when (`detours`): a link takes, of the chunks whose trees lead over it and which are
 there, the one with farthest to go. Switches are unwound to several degrees; the trees lead over the links
 that stand for them, and the times are those of the real ports.
 
@@ -22,17 +22,16 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from heuristics.tacos.detours import THOROUGH, Effort, HeldRoutes, RoutedTrees, improved
 from heuristics.tacos.memory import check_trees
 from heuristics.tacos.network import bytes_of_chunk, degrees, tick_of, unwind
 from heuristics.tacos.options import AUTO, TREES, TUNING, TacosOptions
-from heuristics.tacos.placing import THOROUGH, Effort, improved
 from heuristics.tacos.retiming import ends
-from heuristics.tacos.ways import DOWN, UP, Trees, Ways
 from schedules.collective import EVERYONE, Collective
 from schedules.message_durations import messages, transfer_ticks
 from schedules.method import Problem
 from schedules.schedule import Chunks, Clock, Schedule
-from topologies.exact import Int32Array, Int64Array
+from topologies.exact import BoolArray, Int32Array, Int64Array
 from topologies.topology import Topology
 from topologies.trees.forest import Forest, LogicalNetwork
 from topologies.trees.packing import pack_counts
@@ -81,13 +80,6 @@ class Unwinding(NamedTuple):
     network: Topology
     ticks: int
     capacity: Int64Array
-
-
-class RoutedTrees(NamedTuple):
-    """Who goes where: int32, shape (chunks, ranks), the trees, and the routes of their edges."""
-
-    parent: Int32Array
-    way: Int32Array
 
 
 def along_trees(problem: Problem, size: Fraction, options: TacosOptions) -> Schedule:
@@ -142,12 +134,12 @@ def unwindings(
     """Yield for each degree an empty schedule over the unwound network's links, that network, and costs."""
     where, blank = problem.topology, blank_of(problem, chunks, size)
     if not where.num_switches:
-        yield blank, where, link_ticks(blank, ways_of(blank))
+        yield blank, where, link_ticks(blank, held_routes(blank))
         return
     for each in degrees(where) if degree is None else [degree]:
         unwound = unwind(where, each)
         over = blank.replace(routes=unwound.routes)
-        yield over, unwound.topology, link_ticks(over, ways_of(over))
+        yield over, unwound.topology, link_ticks(over, held_routes(over))
 
 
 def blank_of(problem: Problem, chunks: Chunks, size: Fraction) -> Schedule:
@@ -175,51 +167,35 @@ def routed_trees(unwinding: Unwinding, start: Int64Array) -> RoutedTrees:
     return RoutedTrees(parent, links_of_trees(parent, network, capacity))
 
 
-def link_ticks(blank: Schedule, ways: Ways) -> Int64Array:
+def link_ticks(blank: Schedule, routes: HeldRoutes) -> Int64Array:
     """Return how long a chunk holds the worst link of each route, times the routes that share that link."""
     table = blank.route_table
     sharing = np.bincount(table.links, minlength=blank.topology.num_links)
-    return np.maximum.reduceat(ways.hold * sharing[table.links], table.offsets[:-1])
+    return np.maximum.reduceat(routes.hold * sharing[table.links], table.offsets[:-1])
 
 
 def placed(blank: Schedule, made: RoutedTrees, effort: Effort) -> Schedule:
-    """Return the schedule in which each chunk follows its tree."""
-    nowhere = np.full_like(made.parent, -1)
-    root = made.parent.argmin(axis=1).astype(np.int32)
-    trees, ways = (
-        Trees.of(root, np.stack([nowhere, made.parent]), np.stack([nowhere, made.way])),
-        ways_of(blank),
-    )
-    return timed(blank, ways, trees, -remaining(ways, trees), effort)
+    """Return the schedule in which each chunk follows its tree, but for detours."""
+    routes = held_routes(blank)
+    found = improved(routes, made, -remaining(routes, made), effort)
+    moves = found.trees.route >= 0
+    return in_order(blank, np.nonzero(moves)[0], found.trees.route[moves], found.start[moves])
 
 
-def timed(blank: Schedule, ways: Ways, trees: Trees, priority: Int64Array, effort: Effort) -> Schedule:
-    """Return the schedule in which each chunk goes the way of its trees.
-
-    Parameters
-    ----------
-    blank
-        A schedule without transfers; all chunks are of one size.
-    trees
-        What each chunk follows, over its routes; what moves upwards is reduced.
-    ways, priority, effort
-        As `placing.improved`.
-    """
-    found = improved(ways, trees, priority, (blank.route_source, blank.route_target), effort)
-    start, trees = found.start, found.trees
-    moves = trees.way >= 0
-    up_or_down, piece, _ = np.nonzero(moves)
-    order, way = np.argsort(start[moves], kind="stable"), trees.way[moves]
-    reduce = (up_or_down == UP)[order]
+def in_order(
+    blank: Schedule, chunk: Int64Array, route: Int32Array, start: Int64Array, reduce: BoolArray | None = None
+) -> Schedule:
+    """Return the schedule with these transfers, by start; all arrays have shape (transfers,)."""
+    order = np.argsort(start, kind="stable")
     return blank.replace(
-        chunk=piece[order],
-        route=way[order],
-        order=start[moves][order],
-        reduce=reduce if reduce.any() else None,
+        chunk=chunk[order],
+        route=route[order],
+        order=start[order],
+        reduce=None if reduce is None else reduce[order],
     )
 
 
-def ways_of(schedule: Schedule) -> Ways:
+def held_routes(schedule: Schedule) -> HeldRoutes:
     """Return how long a chunk takes over each route of a schedule, whatever its transfers are."""
     table = schedule.route_table
     each = np.arange(len(table))
@@ -228,28 +204,23 @@ def ways_of(schedule: Schedule) -> Ways:
     lengths = np.diff(table.offsets)
     place = np.repeat(durations.offsets[durations.kind] - table.offsets[:-1], lengths)
     place += np.arange(len(table.links))
-    return Ways(
+    return HeldRoutes(
         table.offsets,
         table.links,
         durations.enter[place],
         durations.hold[place],
         durations.arrival[durations.kind],
+        schedule.route_source,
+        schedule.route_target,
     )
 
 
-def remaining(ways: Ways, trees: Trees) -> Int64Array:
-    """Return the ticks from the start of each hop until all is done that waits for it, if nothing else does.
+def remaining(routes: HeldRoutes, trees: RoutedTrees) -> Int64Array:
+    """Return the ticks from the start of each transfer until all is done that waits for it, if it is alone.
 
-    Shape (2, pieces, nodes), as `trees.way`; 0 where there is no hop.
+    Shape (chunks, ranks); 0 at the roots.
     """
-    pieces = np.arange(len(trees.root))
-    below = np.zeros(trees.way.shape, np.int64)
-    lasts = np.where(trees.way >= 0, ways.lasts[trees.way], 0)
-    down, up = lasts[DOWN].copy(), lasts[UP].copy()
-    below[DOWN] = _heights(trees.parent[DOWN], down)
-    tail = np.where(trees.parent[DOWN] < 0, 0, below[DOWN]).max(axis=1)
-    below[UP] = sums(trees.parent[UP], up) + tail[pieces, None]
-    return below
+    return _heights(trees.parent, np.where(trees.route >= 0, routes.lasts[trees.route], 0))
 
 
 def _heights(parent: Int32Array, lasts: Int64Array) -> Int64Array:
@@ -263,17 +234,6 @@ def _heights(parent: Int32Array, lasts: Int64Array) -> Int64Array:
         if np.array_equal(better, longest):
             return longest
         longest = better
-
-
-def sums(parent: Int32Array, lasts: Int64Array) -> Int64Array:
-    """Return the ticks of the way up from each node."""
-    total = lasts.copy()
-    while True:
-        above = np.where(parent >= 0, np.take_along_axis(total, np.maximum(parent, 0), axis=1), 0)
-        better = lasts + above
-        if np.array_equal(better, total):
-            return total
-        total = better
 
 
 def least_time(topology: Topology, trees: Int64Array, cost: Int64Array) -> tuple[int, Int64Array]:
