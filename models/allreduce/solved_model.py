@@ -20,13 +20,14 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from models.allreduce.certificate import Effort, Optimum, proven_optimum, tightest, whole_solutions
-from models.allreduce.cuts import BROADCAST, REDUCE, Arcs, Cuts, Route
+from models.allreduce.cuts import BROADCAST, REDUCE, Arcs, Cuts
 from models.allreduce.model import allreduce_model, tree_pairs
 from models.allreduce.vertex import basic_solution
 from models.solvers import CompiledModel, SolverResult, compile_model, solve
 from models.solvers.size import refuse_too_large
 from topologies.errors import InputError, NoSchedule
 from topologies.exact import Int64Array
+from topologies.graphs.shortest_paths import Route
 from topologies.topology import Topology
 
 PROGRAM = "linear program (B.5)"

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from numba import njit
 
 from topologies.errors import InputError, NoSchedule
-from topologies.exact import Int32Array, Int64Array, offsets_of
+from topologies.exact import Int32Array, Int64Array, IntArray, offsets_of
 from topologies.graphs.heaps import sift_down, sift_up
 from topologies.topology import Incidence, Topology
 
@@ -126,7 +126,7 @@ class Neighbours(NamedTuple):
     heads: Int32Array
 
     @classmethod
-    def of(cls, tails: Int32Array, heads: Int32Array, num_nodes: int) -> Neighbours:
+    def of(cls, tails: IntArray, heads: IntArray, num_nodes: int) -> Neighbours:
         """Return those of a graph of arcs, in the order of the arcs."""
         offsets = offsets_of(np.bincount(tails, minlength=num_nodes))
         return cls(offsets, heads[np.argsort(tails, kind="stable")].astype(np.int32))
@@ -291,22 +291,27 @@ def nearest_first(
     4 2 (1,)
     """
     found = count()
-    heap: list[tuple[Length, int, Any, Route]] = [
-        (length, node, route if by_links else next(found), route) for length, node, route in begun
-    ]
+    heap: list[tuple[Length, int, Any, Route]] = []
+    least: dict[int, Length] = {}
+    for length, node, route in begun:
+        least[node] = min(length, least.get(node, length))
+        heap.append((length, node, route if by_links else next(found), route))
     heapq.heapify(heap)
     done: set[int] = set()
     while heap:
         so_far, node, _, route = heapq.heappop(heap)
         if node in done:
             continue
+        # no entry left is shorter, and no length negative: the route is a shortest one (Dijkstra)
         done.add(node)
         yield so_far, node, route
         if forwards is not None and not forwards[node]:
             continue
         for link in leaving[node]:
             head, length = heads[link], so_far + lengths[link]
-            if head not in done and length < inf:
+            known = least.get(head, inf)
+            if length < known or (by_links and length == known < inf):
+                least[head] = length
                 longer = (*route, link)
                 heapq.heappush(heap, (length, head, longer if by_links else next(found), longer))
 
