@@ -2,7 +2,7 @@
 
 What happens is a time and a code: a link is free, a message's head is ready for its next link, a
 message is complete, or (for speed) the last two at once. All that happens at one moment is done; then
-every idle link to which something happened lets in the first of those that wait for it; then time goes
+every idle link to which something happened admits the first of those that wait for it; then time goes
 on, to the same moment again if something took no time.
 
 The agenda is a binary heap by time. Those who wait for a turn of a link form a pairing heap by
@@ -27,7 +27,7 @@ HOP = np.dtype(
     [
         ("ready", np.float64),  # when its message became ready for the link, and then when it entered it
         ("link", np.int32),
-        ("turn", np.int32),  # a link lets hops in turn by turn, those of one turn as they come
+        ("turn", np.int32),  # a link admits hops turn by turn, those of one turn as they come
         ("message", np.int32),
         ("slice", np.int32),  # of its message
         ("child", np.int32),
@@ -53,13 +53,13 @@ LINK = np.dtype(
         ("current", np.int32),  # the turn that it is at
         ("next", np.int32),  # the next link to which something happened
         ("held", np.bool_),
-        ("touched", np.bool_),
+        ("queued", np.bool_),
     ],
     align=True,
 )
 TURN = np.dtype(
     [
-        ("left", np.int32),  # how many hops it still lets in
+        ("left", np.int32),  # how many hops it still admits
         ("queue", np.int32),  # the first hop that waits for it
     ]
 )
@@ -77,7 +77,7 @@ ENTRY = np.dtype([("time", np.float64), ("code", np.int64)])
 NONE = -1
 _FREE, _HEAD, _COMPLETE, _FREE_AND_COMPLETE = 0, 1, 2, 3
 _CODES = 4
-_ENTRIES, _TOUCHED, _JOINS = 0, 1, 2
+_ENTRIES, _QUEUED, _JOINS = 0, 1, 2
 
 
 @njit(cache=True)
@@ -87,7 +87,7 @@ def link_turns(
     """Return the turn of each hop on its link, and the CSR of how many hops share each turn of a link.
 
     Hops of one link with equal keys share a turn; `sequence` lists the hops with those of a turn together.
-    The last turn of a link has no hops, so that a link that has let in all others stays there.
+    The last turn of a link has no hops, so that a link that has admitted all others stays there.
     """
     turn = np.empty(len(link), dtype=np.int32)
     turns = np.zeros(num_links, dtype=np.int64)
@@ -106,9 +106,30 @@ def link_turns(
     return turn, begin, size
 
 
+class Tables(NamedTuple):
+    """The records of what is simulated, one table a kind.
+
+    Parameters
+    ----------
+    hops, messages, links, turns
+        Of `HOP`, `MESSAGE` (one more than there are, for the end of the last), `LINK` and `TURN`.
+    waiters
+        Of `WAITER`: the messages, then the joins; slice k of message or join e is e * slices + k.
+    edges
+        Of `EDGE`, before slicing.
+    """
+
+    hops: Table
+    messages: Table
+    links: Table
+    turns: Table
+    waiters: Table
+    edges: Table
+
+
 @njit(cache=True)
 def run(
-    tables: tuple[Table, Table, Table, Table, Table, Table],
+    tables: Tables,
     slices: int,
     store_and_forward: bool,
     overlap_alpha: bool,
@@ -118,19 +139,19 @@ def run(
     Parameters
     ----------
     tables
-        Of `HOP`, `MESSAGE` (one more than there are, for the end of the last), `LINK`, `TURN`, `WAITER` (the
-        messages, then the joins; slice k of event e is e * slices + k) and `EDGE` (before slicing).
+        What is simulated; it changes.
     slices, store_and_forward, overlap_alpha
         As in `schedules.simulation.simulate.SimulationOptions`.
     """
     hops, messages, links, turns, waiters, edges = tables
-    # Each link has at most one entry under way and each message another; untouched memory costs nothing.
+    # Each link has at most one entry under way and each message another; unused memory costs nothing.
     agenda = np.empty(len(messages) + len(links), dtype=ENTRY)
     state = np.array([0, NONE, NONE])
     now = 0.0
     _begin(now, waiters, hops, messages, links, turns, state)
     while True:
-        while state[_TOUCHED] != NONE:
+        # All that happens now has happened: each link that it concerns admits the first that waits for it.
+        while state[_QUEUED] != NONE:
             hop = _next_to_enter(links, turns, state)
             if hop != NONE:
                 _take_turn(hop, hops, links, turns)
@@ -169,15 +190,15 @@ def _begin(
 @njit(cache=True)
 def _release(link: int, links: Table, state: Int64Array) -> None:
     links[link].held = False
-    _touch(link, links, state)
+    _enqueue(link, links, state)
 
 
 @njit(cache=True)
 def _next_to_enter(links: Table, turns: Table, state: Int64Array) -> int:
-    """Return the hop that the next touched link lets in, or `NONE`; the link is touched no longer."""
-    on = state[_TOUCHED]
-    state[_TOUCHED] = links[on].next
-    links[on].touched = False
+    """Return the hop that the next queued link admits, or `NONE`; the link is queued no longer."""
+    on = state[_QUEUED]
+    state[_QUEUED] = links[on].next
+    links[on].queued = False
     return NONE if links[on].held else turns[links[on].turns + links[on].current].queue
 
 
@@ -204,7 +225,7 @@ def _enter(
     store_and_forward: bool,
     overlap_alpha: bool,
 ) -> None:
-    """Let a message into a link, as the docstring of `schedules.simulation.simulate` says."""
+    """Admit a message to a link, as the docstring of `schedules.simulation.simulate` says."""
     on, number = hops[hop].link, hops[hop].message
     alpha = links[on].alpha
     sending = messages[number].load * links[on].seconds
@@ -243,16 +264,17 @@ def _complete(
     state: Int64Array,
     slices: int,
 ) -> None:
-    """Note the finish, and tell those who wait for the message and for joins that are thereby complete."""
+    """Note the finish, and notify those who wait for the message and for joins that are thereby complete."""
     messages[message].finish = now
     state[_JOINS] = message
     waiters[message].next = NONE
+    # A join takes no time: those complete at this moment form a stack, worked off before time goes on.
     while state[_JOINS] != NONE:
-        event = state[_JOINS]
-        state[_JOINS] = waiters[event].next
-        edge = waiters[event].edge
+        done = state[_JOINS]
+        state[_JOINS] = waiters[done].next
+        edge = waiters[done].edge
         while edge != NONE:
-            waiter = edges[edge].waiter * slices + event % slices
+            waiter = edges[edge].waiter * slices + done % slices
             edge = edges[edge].next
             waiters[waiter].left -= 1
             if waiters[waiter].left > 0:
@@ -271,15 +293,16 @@ def _wait_for_link(hop: int, now: float, hops: Table, links: Table, turns: Table
     hops[hop].ready = now
     turns[turn].queue = _merged(turns[turn].queue, hop, hops)
     if hops[hop].turn == links[on].current:
-        _touch(on, links, state)
+        _enqueue(on, links, state)
 
 
 @njit(cache=True)
-def _touch(link: int, links: Table, state: Int64Array) -> None:
-    if not links[link].touched:
-        links[link].touched = True
-        links[link].next = state[_TOUCHED]
-        state[_TOUCHED] = link
+def _enqueue(link: int, links: Table, state: Int64Array) -> None:
+    """Put a link among those that something happened to at this moment."""
+    if not links[link].queued:
+        links[link].queued = True
+        links[link].next = state[_QUEUED]
+        state[_QUEUED] = link
 
 
 @njit(cache=True)
@@ -350,10 +373,10 @@ def _next_entry(agenda: Table, state: Int64Array) -> int:
 
 
 _NONE = -1
-FEW_CELLS = 2**22
-CELLS_A_ROW = 4
-"""Nodes times chunks, 4 bytes each. With more for each row, as in an all-to-all of many ranks, where a chunk
-comes to few nodes, the event loop needs less memory; a few in all never matter."""
+FEW_PAIRS = 2**22
+PAIRS_A_TRANSFER = 4
+"""Nodes times chunks, 4 bytes each. With more for each transfer, as in an all-to-all of many ranks, where a
+chunk comes to few nodes, the event loop needs less memory; a few in all never matter."""
 
 
 class Pass(NamedTuple):
@@ -378,20 +401,20 @@ def in_order(
     overlap_alpha
         As of `schedules.simulation.simulate.SimulationOptions`.
     """
-    cells = schedule.topology.num_nodes * len(schedule.chunks)
+    pairs = schedule.topology.num_nodes * len(schedule.chunks)
     if (
-        cells > max(FEW_CELLS, CELLS_A_ROW * len(schedule))
+        pairs > max(FEW_PAIRS, PAIRS_A_TRANSFER * len(schedule))
         or schedule.clock is Clock.FLOW
         or schedule.order is None
         or schedule.routes is not None
         or schedule.count is not None
         or schedule.collective.is_combining
-        or _meet(schedule.order, schedule.route, schedule.topology.num_links)
+        or _share_a_moment(schedule.order, schedule.route, schedule.topology.num_links)
     ):
         return None
     rows, topology = len(schedule), schedule.topology
     times = Pass(np.empty(rows), np.empty(rows), np.zeros(topology.num_links))
-    _play(
+    _run_in_order(
         schedule.columns,
         topology.source,
         topology.target,
@@ -406,7 +429,7 @@ def in_order(
 
 
 @njit(cache=True)
-def _meet(order: Int64Array, route: Int32Array, num_links: int) -> bool:
+def _share_a_moment(order: Int64Array, route: Int32Array, num_links: int) -> bool:
     """Whether a link has two rows of one order, `order` being non-decreasing."""
     latest = np.full(num_links, _NONE, dtype=np.int64)
     for row in range(len(route)):
@@ -418,7 +441,7 @@ def _meet(order: Int64Array, route: Int32Array, num_links: int) -> bool:
 
 
 @njit(cache=True)
-def _play(
+def _run_in_order(
     rows: TransferColumns,
     source: Int32Array,
     target: Int32Array,
@@ -429,7 +452,10 @@ def _play(
     times: Pass,
     overlap_alpha: bool,
 ) -> None:
-    """Fill in the times. `bringer`: the row that brought the chunk to the node, -1 for none yet."""
+    """Fill in the times of the rows. `bringer`: the row that brought the chunk to the node, -1: none yet.
+
+    A link's rows go in the table's order, so that one is free once the row before it has left it.
+    """
     chunk, _, route = rows
     free = np.zeros(len(alpha))
     for row in range(len(chunk)):

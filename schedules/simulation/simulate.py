@@ -41,6 +41,7 @@ from schedules.simulation.events import (
     TURN,
     WAITER,
     Table,
+    Tables,
     in_order,
     link_turns,
     run,
@@ -200,7 +201,7 @@ def _run(
     waiters, edges = _waiters_and_edges(schedule, grouped, options.slices)
     waiters["hop"][: len(sent) - 1] = sent["hop"][:-1]
     run(
-        (hops, sent, links, turns, waiters, edges),
+        Tables(hops, sent, links, turns, waiters, edges),
         options.slices,
         options.store_and_forward,
         options.overlap_alpha,

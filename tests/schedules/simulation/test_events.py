@@ -255,7 +255,7 @@ def test_where_chunks_come_to_few_nodes_the_event_loop_needs_less_memory(monkeyp
     schedule = made("circulant:12,2,3", "tacos", "all_to_all")
     assert 4 * len(schedule) < 12 * 132
     assert passes(schedule)
-    monkeypatch.setattr("schedules.simulation.events.FEW_CELLS", 0)
+    monkeypatch.setattr("schedules.simulation.events.FEW_PAIRS", 0)
     assert not passes(schedule)
     assert passes(made("mesh:4x5", "tacos", "allgather"))
 
