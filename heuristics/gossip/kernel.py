@@ -18,10 +18,11 @@ NEVER = np.inf
 SOON = 1e-14
 """Seconds within which moments are one."""
 MOST_MOMENTS = 2**14
+"""After so many a try is given up."""
 
 
-class Wires(NamedTuple):
-    """Routes and links as arrays: `heuristics.gossip.method.Network`, and seconds of each link.
+class GossipNetwork(NamedTuple):
+    """Routes and links as arrays: `heuristics.gossip.method.MessageRoutes`, and seconds of each link.
 
     `seconds` is per byte; `latency` (routes,) the sum of α; `size` (chunks,) bytes; chunk c starts at rank c.
     The nodes that v has a link to are neighbour[near[v]..near[v + 1] - 1].
@@ -40,10 +41,10 @@ class Wires(NamedTuple):
     neighbour: Int32Array
 
 
-class Taste(NamedTuple):
-    """What one try prefers.
+class Priorities(NamedTuple):
+    """Which messages one try sends first, and which it holds back.
 
-    There is `noise` (moments, classes) on what a class is worth: one a new chunk, and `rare` for each
+    There is `noise` (moments, classes) on the gain of a class: one a new chunk, and `rare` for each
     neighbour of the target that lacks it too. A route whose α's add up to `long` or more waits until it has
     `least` new chunks.
     """
@@ -66,9 +67,9 @@ class Found(NamedTuple):
 
 
 @njit(cache=True)
-def gossip(wires: Wires, nodes: int, taste: Taste, limit: float) -> tuple[float, Found]:
+def gossip(net: GossipNetwork, nodes: int, priorities: Priorities, limit: float) -> tuple[float, Found]:
     """Return when all ranks know all (infinite: not before `limit`, or never), and what was sent."""
-    ranks = len(wires.size)
+    ranks = len(net.size)
     found = Found(
         np.full((nodes, ranks), NEVER),
         np.full((nodes, ranks), -1, np.int32),
@@ -76,59 +77,59 @@ def gossip(wires: Wires, nodes: int, taste: Taste, limit: float) -> tuple[float,
     )
     for rank in range(ranks):
         found.known[rank, rank] = 0.0
-    free = np.zeros(len(wires.alpha))
+    free = np.zeros(len(net.alpha))
     now = 0.0
     for moment in range(MOST_MOMENTS):
-        if _send(wires, found, free, taste, now, moment):
+        if _send(net, found, free, priorities, now, moment):
             continue
         if _is_complete(found.known, ranks):
             finish = found.known[:ranks].max()
             return (finish, found) if finish < limit else (NEVER, found)
-        now = _next_moment(wires, found.known, free, now)
-        if now == NEVER and taste.least > 1:
-            now, taste = _latest(found.known, free), Taste(taste.noise, taste.rare, taste.long, 1)
+        now = _next_moment(net, found.known, free, now)
+        if now == NEVER and priorities.least > 1:
+            # Nothing is under way, and routes wait for more new chunks than there will be: none waits now.
+            now = _latest(found.known, free)
+            priorities = Priorities(priorities.noise, priorities.rare, priorities.long, 1)
         if now >= limit:
             break
     return NEVER, found
 
 
 @njit(cache=True)
-def _send(wires: Wires, found: Found, free: FloatArray, taste: Taste, now: float, moment: int) -> bool:
+def _send(
+    net: GossipNetwork, found: Found, free: FloatArray, priorities: Priorities, now: float, moment: int
+) -> bool:
     """Send over the classes, those with most that is new first; return whether anything was sent."""
-    noise = taste.noise[moment % len(taste.noise)]
+    noise = priorities.noise[moment % len(priorities.noise)]
     key = np.zeros(len(noise))
     for one in range(len(noise)):
-        total, count = 0.0, wires.classes[one + 1] - wires.classes[one]
-        for route in range(wires.classes[one], wires.classes[one + 1]):
-            if _ready(wires, free, route) <= now + SOON:
-                total += _worth(wires, found, route, taste, now, moment)
+        total, count = 0.0, net.classes[one + 1] - net.classes[one]
+        for route in range(net.classes[one], net.classes[one + 1]):
+            if _ready(net, free, route) <= now + SOON:
+                total += _gain(net, found, route, priorities, now, moment)
         if total > 0.0:
             key[one] = total / count + noise[one]
     sent = False
     for one in np.argsort(-key):
         if key[one] == 0.0:
             break
-        for route in range(wires.classes[one], wires.classes[one + 1]):
-            worth = _worth(wires, found, route, taste, now, moment)
+        for route in range(net.classes[one], net.classes[one + 1]):
+            gain = _gain(net, found, route, priorities, now, moment)
             # What others have sent meanwhile may leave little: then a better use of the port comes next time.
-            if (
-                worth > 0.0
-                and 2 * worth >= key[one] - noise[one]
-                and _ready(wires, free, route) <= now + SOON
-            ):
-                _go(wires, found, free, route, now, moment)
+            if gain > 0.0 and 2 * gain >= key[one] - noise[one] and _ready(net, free, route) <= now + SOON:
+                _send_over(net, found, free, route, now, moment)
                 sent = True
     return sent
 
 
 @njit(cache=True)
-def _ready(wires: Wires, free: FloatArray, route: int) -> float:
+def _ready(net: GossipNetwork, free: FloatArray, route: int) -> float:
     """Return from when on a message over the route finds every link free as its head arrives."""
     ready, ahead = 0.0, 0.0
-    for place in range(wires.offsets[route], wires.offsets[route + 1]):
-        link = wires.links[place]
+    for place in range(net.offsets[route], net.offsets[route + 1]):
+        link = net.links[place]
         ready = max(ready, free[link] - ahead)
-        ahead += wires.alpha[link]
+        ahead += net.alpha[link]
     return ready
 
 
@@ -141,38 +142,42 @@ def _is_new(found: Found, source: int, target: int, chunk: int, now: float, mome
 
 
 @njit(cache=True)
-def _worth(wires: Wires, found: Found, route: int, taste: Taste, now: float, moment: int) -> float:
+def _gain(
+    net: GossipNetwork, found: Found, route: int, priorities: Priorities, now: float, moment: int
+) -> float:
     """Return what the route could bring: a chunk counts more if neighbours lack it too; 0: too few."""
-    source, target, count, worth = wires.source[route], wires.target[route], 0, 0.0
-    for chunk in range(len(wires.size)):
+    source, target, count, gain = net.source[route], net.target[route], 0, 0.0
+    for chunk in range(len(net.size)):
         if _is_new(found, source, target, chunk, now, moment):
             count += 1
-            worth += 1.0
-            if taste.rare > 0.0:
-                for place in range(wires.near[target], wires.near[target + 1]):
-                    if found.known[wires.neighbour[place], chunk] == NEVER:
-                        worth += taste.rare
-    return 0.0 if count < taste.least and wires.latency[route] >= taste.long else worth
+            gain += 1.0
+            if priorities.rare > 0.0:
+                for place in range(net.near[target], net.near[target + 1]):
+                    if found.known[net.neighbour[place], chunk] == NEVER:
+                        gain += priorities.rare
+    return 0.0 if count < priorities.least and net.latency[route] >= priorities.long else gain
 
 
 @njit(cache=True)
-def _go(wires: Wires, found: Found, free: FloatArray, route: int, now: float, moment: int) -> None:
+def _send_over(
+    net: GossipNetwork, found: Found, free: FloatArray, route: int, now: float, moment: int
+) -> None:
     """Send all that is new over a route: hold its links, and note when the chunks will be there."""
-    source, target = wires.source[route], wires.target[route]
+    source, target = net.source[route], net.target[route]
     load = 0.0
-    for chunk in range(len(wires.size)):
+    for chunk in range(len(net.size)):
         if _is_new(found, source, target, chunk, now, moment):
-            load += wires.size[chunk]
+            load += net.size[chunk]
             found.route[target, chunk] = route
             found.moment[target, chunk] = moment
     head, tail = now, 0.0
-    for place in range(wires.offsets[route], wires.offsets[route + 1]):
-        link = wires.links[place]
-        sending = load * wires.seconds[link]
-        head += wires.alpha[link]
-        tail = max(head + sending, tail + wires.alpha[link])
+    for place in range(net.offsets[route], net.offsets[route + 1]):
+        link = net.links[place]
+        sending = load * net.seconds[link]
+        head += net.alpha[link]
+        tail = max(head + sending, tail + net.alpha[link])
         free[link] = head + sending
-    for chunk in range(len(wires.size)):
+    for chunk in range(len(net.size)):
         if found.route[target, chunk] == route and found.moment[target, chunk] == moment:
             found.known[target, chunk] = tail
 
@@ -187,15 +192,15 @@ def _is_complete(known: FloatArray, ranks: int) -> bool:
 
 
 @njit(cache=True)
-def _next_moment(wires: Wires, known: FloatArray, free: FloatArray, now: float) -> float:
+def _next_moment(net: GossipNetwork, known: FloatArray, free: FloatArray, now: float) -> float:
     """Return the next moment at which a chunk comes, or a route has its links free."""
     soonest = NEVER
     for node in range(known.shape[0]):
         for chunk in range(known.shape[1]):
             if now + SOON < known[node, chunk] < soonest:
                 soonest = known[node, chunk]
-    for route in range(len(wires.source)):
-        ready = _ready(wires, free, route)
+    for route in range(len(net.source)):
+        ready = _ready(net, free, route)
         if now + SOON < ready < soonest:
             soonest = ready
     return soonest

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from heuristics.gossip.kernel import NEVER, Found, Taste, Wires, gossip
+from heuristics.gossip.kernel import NEVER, Found, GossipNetwork, Priorities, gossip
 from schedules.capabilities import Capabilities, Groups
 from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.method import Method, Problem
@@ -23,9 +23,23 @@ from topologies.graphs.symmetry import link_permutation
 from topologies.ranges import Options, Whole
 from topologies.topology import Topology
 
+MOST_RANKS = 256
+"""Every rank may send to every other at every moment."""
+DEFAULT_TRIES = 200
+WORK = 2**28
+"""Routes times chunks times tries: on larger networks there are fewer tries."""
+MOMENTS = 32
+"""So many moments have noise of their own; later ones use it again."""
+NOISE = (0.9, 0.9, 2.0, 4.0)
+"""The largest noise of a try, by turns: below 1, a new chunk, it only settles ties."""
+RARITY = (0.0, 0.25, 1.0)
+"""What a chunk gains besides, by turns, for each neighbour of the target that lacks it."""
+PATIENT = 5
+"""One try in so many has long routes wait until they have several new chunks."""
+
 
 @dataclass(frozen=True, eq=False)
-class Network:
+class MessageRoutes:
     """The routes of single messages, in classes that are used together.
 
     Parameters
@@ -44,7 +58,7 @@ class Network:
     classes: Int64Array
 
     @classmethod
-    def of(cls, topology: Topology, symmetries: list[Int32Array]) -> Network:
+    def of(cls, topology: Topology, symmetries: list[Int32Array]) -> MessageRoutes:
         """Return all routes of a network, each together with its images under symmetries.
 
         A class whose routes share a link is left out: its messages could not go at once.
@@ -151,15 +165,6 @@ def _with_switches(topology: Topology, ranks: Int64Array) -> Int64Array:
     return np.array(image, dtype=np.int64)
 
 
-MOST_RANKS = 256
-"""Every rank may send to every other at every moment."""
-DEFAULT_TRIES = 200
-WORK = 2**28
-"""Routes times chunks times tries: on larger networks there are fewer tries."""
-MOMENTS = 32
-"""So many moments have noise of their own; later ones use it again."""
-
-
 @dataclass(frozen=True)
 class PostalOptions(Options):
     """Options of postal gossip.
@@ -167,7 +172,7 @@ class PostalOptions(Options):
     Parameters
     ----------
     tries
-        How often at most the search is run, in each of its ways; large networks get fewer.
+        How often at most the search is run, in each of its variants; large networks get fewer.
 
     Raises
     ------
@@ -200,39 +205,38 @@ def _allgather(problem: Problem, tries: int, rng: np.random.Generator) -> Schedu
 
 
 def _candidates(problem: Problem, tries: int, rng: np.random.Generator) -> Iterator[Schedule]:
-    """Yield the best of every way to search: with symmetries or without, by α or by α and bytes."""
+    """Yield the best of each variant of the search: with symmetries or without, by α or by α and bytes."""
     topology = problem.topology
     symmetries = translations(topology)
     for used in [symmetries, []] if symmetries else [[]]:
-        network = Network.of(topology, used)
+        network = MessageRoutes.of(topology, used)
         for with_bytes in (False, True):
-            best = _search(problem, network, with_bytes, (tries, rng))
+            best = _search(problem, network, with_bytes, tries, rng)
             if best is not None:
                 yield _schedule(problem, network, best)
 
 
 def _search(
-    problem: Problem, network: Network, with_bytes: bool, effort: tuple[int, np.random.Generator]
+    problem: Problem, network: MessageRoutes, with_bytes: bool, tries: int, rng: np.random.Generator
 ) -> Found | None:
     """Return the fastest gossip of all tries, None if none reached everyone."""
-    wires = _wires(problem, network, with_bytes)
-    tries, rng = effort
-    cells = len(network.source) * problem.topology.num_ranks
+    net = _arrays_of(problem, network, with_bytes)
+    work = len(network.source) * problem.topology.num_ranks
     best, fastest = None, NEVER
-    for number in range(max(1, min(tries, WORK // cells // MOMENTS))):
-        taste = _taste(wires, number, rng)
-        time, found = gossip(wires, problem.topology.num_nodes, taste, fastest)
+    for number in range(max(1, min(tries, WORK // work // MOMENTS))):
+        priorities = _priorities(net, number, rng)
+        time, found = gossip(net, problem.topology.num_nodes, priorities, fastest)
         if time < fastest:
             best, fastest = found, time
     return best
 
 
-def _wires(problem: Problem, network: Network, with_bytes: bool) -> Wires:
+def _arrays_of(problem: Problem, network: MessageRoutes, with_bytes: bool) -> GossipNetwork:
     topology, chunks = problem.topology, Chunks.even(problem.collective)
     size = Fraction(1) if problem.size is None else problem.size
     alpha = topology.alpha.floats
     bandwidth = topology.bandwidth.floats
-    return Wires(
+    return GossipNetwork(
         network.routes.offsets,
         network.routes.links,
         network.source,
@@ -246,24 +250,24 @@ def _wires(problem: Problem, network: Network, with_bytes: bool) -> Wires:
     )
 
 
-def _neighbours(network: Network, nodes: int) -> tuple[Int64Array, Int32Array]:
+def _neighbours(network: MessageRoutes, nodes: int) -> tuple[Int64Array, Int32Array]:
     """Return the nodes that each node has a link to, if these keep data, in CSR form."""
     direct = np.diff(network.routes.offsets) == 1
     pairs = np.unique(network.source[direct].astype(np.int64) * nodes + network.target[direct])
     return offsets_of(np.bincount(pairs // nodes, minlength=nodes)), (pairs % nodes).astype(np.int32)
 
 
-def _taste(wires: Wires, number: int, rng: np.random.Generator) -> Taste:
+def _priorities(net: GossipNetwork, number: int, rng: np.random.Generator) -> Priorities:
     """Return the preferences of one try: the first are greedy, the others less so and less."""
-    noise = rng.random((MOMENTS, len(wires.classes) - 1)) * (0.9, 0.9, 2, 4)[number % 4]
-    ranks, rare = len(wires.size), (0.0, 0.25, 1.0)[number % 3]
-    if number % 5:
-        return Taste(noise, rare, NEVER, 1)
-    long = float(rng.choice(np.unique(wires.latency)))
-    return Taste(noise, rare, long, int(rng.integers(1, max(3, ranks // 2 + 1))))
+    noise = rng.random((MOMENTS, len(net.classes) - 1)) * NOISE[number % len(NOISE)]
+    ranks, rare = len(net.size), RARITY[number % len(RARITY)]
+    if number % PATIENT:
+        return Priorities(noise, rare, NEVER, 1)
+    long = float(rng.choice(np.unique(net.latency)))
+    return Priorities(noise, rare, long, int(rng.integers(1, max(3, ranks // 2 + 1))))
 
 
-def _schedule(problem: Problem, network: Network, found: Found) -> Schedule:
+def _schedule(problem: Problem, network: MessageRoutes, found: Found) -> Schedule:
     """Return the schedule of all that was sent; a step is a moment at which something left."""
     node, chunk = np.nonzero(_used(found, network, problem.topology.num_ranks))
     route, moment = found.route[node, chunk], found.moment[node, chunk]
@@ -281,7 +285,7 @@ def _schedule(problem: Problem, network: Network, found: Found) -> Schedule:
     )
 
 
-def _used(found: Found, network: Network, ranks: int) -> BoolArray:
+def _used(found: Found, network: MessageRoutes, ranks: int) -> BoolArray:
     """Return what was sent, bool (nodes, chunks), but for what came to a switch that never passed it on."""
     sent = found.route >= 0
     while True:

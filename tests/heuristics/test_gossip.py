@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from heuristics.gossip import METHOD
-from heuristics.gossip.method import Network, single_messages, translations
+from heuristics.gossip.method import MessageRoutes, single_messages, translations
 from models.bounds import best_bound
 from schedules import Problem, collective
 from schedules.files.schedule_file import content_hash
@@ -99,7 +99,7 @@ def test_translations_move_all_ranks_and_classes_are_disjoint():
     machine = parse_topology("dgx_a100:2")
     steps = translations(machine)
     assert len(steps) == 2
-    network = Network.of(machine, steps)
+    network = MessageRoutes.of(machine, steps)
     assert np.diff(network.classes).tolist() == [16] * (7 + 15)
     for first, last in zip(network.classes[:-1], network.classes[1:], strict=True):
         offsets = network.routes.offsets
