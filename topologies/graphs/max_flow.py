@@ -1,9 +1,9 @@
 """Maximum flow and minimum cut on integer capacities, exact.
 
-Two back-ends of one interface. `FlowNetwork` drives OR-Tools and is the reference. `DinicNetwork` is a
-kernel of our own (Dinic's algorithm, searching backwards from the sink) whose flow can be kept while
-the set of sources grows and the sink moves, which is what a search over all sinks needs; see
-`models.bounds.bottleneck_cut`.
+Two back-ends of one interface. `FlowNetwork` drives OR-Tools: the reference, and what ForestColl's search for
+1/x* runs on up to 1,000 arcs. `DinicNetwork` is a kernel of our own (Dinic's algorithm, searching backwards
+from the sink) whose flow can be kept while the set of sources grows and the sink moves, which is what a
+search over all sinks of a large network needs; see `models.bounds.bottleneck_cut`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class FlowNetwork:
     def __init__(
         self, num_nodes: int, tails: npt.ArrayLike, heads: npt.ArrayLike, capacities: npt.ArrayLike
     ) -> None:
-        from ortools.graph.python import max_flow  # slow to import, and only the reference needs it
+        from ortools.graph.python import max_flow  # slow to import, and few commands need it
 
         self.num_nodes = num_nodes
         self._solver = max_flow.SimpleMaxFlow()

@@ -109,7 +109,7 @@ def pair_capacities(network: LogicalNetwork) -> tuple[Int32Array, Int32Array, In
 
 @dataclass(eq=False)
 class _Row:
-    """Alike trees on their way: R_1 are the ranks with a height."""
+    """Alike trees that grow together: a row of Algorithm 4, whose R are the ranks with a height."""
 
     root: int
     weight: int
@@ -153,6 +153,7 @@ class _Packing:
             amount, arc = _extend(*arrays, row.weight, row.parent, row.height, row.dead)
             if arc < 0:
                 raise InputError("tree packing: no arc is left that a tree could take")
+            # Algorithm 4: where μ < m, the m - μ trees that cannot take the arc become a row of their own.
             if amount < row.weight:
                 state = (row.parent.copy(), row.height.copy(), row.dead.copy())
                 self.waiting.append(_Row(row.root, row.weight - int(amount), *state))
@@ -237,14 +238,16 @@ def _extend(tails, heads, capacity, more_tails, more_heads, more, weight, parent
     sources[ranks] = True
     rest, missing = more[more_tails == ranks].sum(), (height < 0).sum()
     while True:
+        # Invariant: all rows can be completed within `capacity`, that is (B.2) of Theorem 29 holds.
         arc = _candidate(tails, heads, capacity, weight, height, dead)
         if arc < 0:
             return 0, arc
         most = min(capacity[arc], weight)
         tail, head = tails[arc], heads[arc]
         flow = _flow(slots, capacity, more, residual, sources, level, tail, head, rest + most)
-        amount = min(most, flow - rest)
+        amount = min(most, flow - rest)  # μ by (B.4), Theorem 32
         if amount <= 0:
+            # Arcs over the minimum cut that showed μ = 0 have μ = 0 as well, for as long as the row grows.
             dead |= (level[tails] < 0) & (level[heads] >= 0)
         elif amount < weight or missing == 1:
             return amount, arc

@@ -20,7 +20,7 @@ from topologies.graphs.shortest_paths import UNREACHABLE, Neighbours, hops_from_
 from topologies.trees.forest import Forest, LogicalNetwork, heights
 from topologies.trees.packing import pair_capacities
 from topologies.trees.tree_counts import sustains, trees_by_root
-from topologies.trees.tree_local_search import Arcs, Rows, grow_widest, relieve
+from topologies.trees.tree_local_search import Arcs, GrowingTrees, grow_widest, relieve
 
 _LEVELS = 12
 """Thresholds of width tried for groups."""
@@ -412,20 +412,20 @@ def _search(pairs: Pairs, trees: Int64Array, limit: int, moves: int) -> tuple[_U
     return None, moves
 
 
-def _found(pairs: Pairs, rows: Rows) -> _Units:
+def _found(pairs: Pairs, rows: GrowingTrees) -> _Units:
     count = int(rows.used[0])
     via = rows.via[:, :count].T
     parent = np.where(via >= 0, pairs.tails[via], -1).astype(np.int32)
     return _Units.of(rows.root[:count].astype(np.int64), parent, rows.weight[:count].copy())
 
 
-def _begin(pairs: Pairs, trees: Int64Array, limit: int, more: int) -> Rows:
+def _begin(pairs: Pairs, trees: Int64Array, limit: int, more: int) -> GrowingTrees:
     """Return a row for each root, and room for so many more."""
     root = np.flatnonzero(trees)
     spare = np.zeros(more, dtype=np.int64)
     size = len(root) + len(spare)
     table = np.full((2, pairs.nodes, size), -1, dtype=np.int32)
-    return Rows(
+    return GrowingTrees(
         used=np.array([len(root)]),
         root=np.append(root, spare).astype(np.int32),
         limit=np.full(size, limit, dtype=np.int32),

@@ -138,7 +138,7 @@ def check_balance(topology: Topology, capacity: Int64Array) -> None:
 
 
 def _elimination_order(topology: Topology) -> list[int]:
-    """Return the switches, those with the fewest links first: boxes before what joins them."""
+    """Return the switches, those with the fewest links first: hosts before what joins them."""
     links = topology.in_degrees + topology.out_degrees
     return sorted(range(topology.num_ranks, topology.num_nodes), key=lambda w: (int(links[w]), w))
 
@@ -296,6 +296,7 @@ class _Network:
         most = min(most, self.units(tail, switch), self.units(switch, head))
         if not most:
             return 0
+        # The other two terms of Theorem 28, which compare cuts with K.
         arcs = (self.tails[: self.used], self.heads[: self.used], self.capacity[: self.used])
         return int(_gamma(*arcs, self.num_ranks, self.num_nodes, self.total, tail, switch, head, most))
 
@@ -305,7 +306,7 @@ class _Network:
         if amount:
             self.capacity[self.index[tail, switch]] -= amount
             self.capacity[self.index[switch, head]] -= amount
-            if tail != head:
+            if tail != head:  # an arc (u, u) would add nothing to any cut
                 self.add((tail, head), amount)
         return amount
 
@@ -313,7 +314,7 @@ class _Network:
 def _shares(network: _Network, switch: int) -> dict[tuple[int, int], int]:
     """Return the pairs (tail, head) around a switch in the order to split them off, and an even share each.
 
-    What the switch alone joins are parts (boxes, where it is InfiniBand); arcs between parts are what it is
+    What the switch alone joins are parts (hosts, where it is InfiniBand); arcs between parts are what it is
     for. So its capacity is spread over the pairs of different parts, rounded down (-1 for pairs to be left to
     the end), and for each head the tails are tried one of each part in turn, beginning with those in its own
     place: a tree then enters each part once.
@@ -369,7 +370,9 @@ def _slack(first, other, twin, forward, residual, sources, ends, ranks, total, l
         limit = min(limit, held + pushed - total)
         if limit <= 0:
             return limit
-        residual[slot], residual[twin[slot]] = 0, 0  # the rank keeps what it got, as a source may
+        # Invariant: the cuts with a tried rank outside are done with, so it joins the sources; the flow that it
+        # got stays, as flow need not balance at a source.
+        residual[slot], residual[twin[slot]] = 0, 0
         sources[rank] = True
         held = 0
         for end in ends:
@@ -382,7 +385,7 @@ def _gamma(tails, heads, capacity, ranks, nodes, total, tail, switch, head, most
     """Return γ of Theorem 28; node `nodes` is s, node ``nodes + 1`` the sink."""
     first, other, twin, forward = arc_slots(tails, heads, nodes + 2)
     amount = most
-    for inside in (False, True):  # is the switch inside, or its neighbours?
+    for inside in (False, True):  # Theorem 28: the cuts with u, t inside and w outside, then the others
         residual = np.zeros(len(other), dtype=np.int64)
         for arc in range(len(tails)):
             residual[forward[arc]] = capacity[arc]

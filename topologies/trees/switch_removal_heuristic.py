@@ -227,12 +227,12 @@ def _guesses(topology: Topology, capacity: Int64Array, trees: Int64Array) -> Ite
     narrow = trimmed_capacities(topology, whole, trees, _hops_from_ranks(topology).astype(np.int64))
     for units in (narrow, whole) if (narrow < whole).any() else (whole,):
         for transit, by_block, evenly in product((False, True), (True, False), (False, True)):
-            yield _spread(_Plan(topology, transit, by_block, evenly), units)
+            yield _spread(_Guess(topology, transit, by_block, evenly), units)
 
 
 @dataclass(frozen=True, eq=False)
-class _Plan:
-    """A guess.
+class _Guess:
+    """How a guess spreads the capacity of switches over their neighbours.
 
     Parameters
     ----------
@@ -294,12 +294,12 @@ class _Plan:
         return none if topology.hosts is None else topology.hosts
 
 
-def _spread(plan: _Plan, capacity: Int64Array) -> LogicalNetwork:
+def _spread(guess: _Guess, capacity: Int64Array) -> LogicalNetwork:
     """Remove the switches one by one."""
-    topology = plan.topology
+    topology = guess.topology
     arcs = JoinedArcs(topology, capacity)
     near = _neighbours(topology)
-    order = plan.order()
+    order = guess.order()
     for kind, switch in order:
         gone = {other for other_kind, other in order if other_kind <= kind}
         ins, outs = arcs.take(switch)
@@ -308,13 +308,13 @@ def _spread(plan: _Plan, capacity: Int64Array) -> LogicalNetwork:
         tails, row = np.unique(arcs.tail[ins], return_inverse=True)
         heads, column = np.unique(arcs.head[outs], return_inverse=True)
         nodes = np.union1d(tails, heads)
-        _, block = np.unique(plan.blocks(switch, gone, nodes, near[switch]), return_inverse=True)
+        _, block = np.unique(guess.blocks(switch, gone, nodes, near[switch]), return_inverse=True)
         if block.max() >= _MOST_BLOCKS:
             continue
         given = np.bincount(row, weights=arcs.capacity[ins]).astype(np.int64)
         taken = np.bincount(column, weights=arcs.capacity[outs]).astype(np.int64)
         before, after = block[np.searchsorted(nodes, tails)], block[np.searchsorted(nodes, heads)]
-        dealt = shares(Side(given, before), Side(taken, after), int(block.max()) + 1, plan.evenly)
+        dealt = shares(Side(given, before), Side(taken, after), int(block.max()) + 1, guess.evenly)
         arcs.join(ins, row, outs, column, dealt)
     return arcs.network()
 

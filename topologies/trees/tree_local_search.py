@@ -43,7 +43,7 @@ class Arcs(NamedTuple):
     back: Int32Array
 
 
-class Rows(NamedTuple):
+class GrowingTrees(NamedTuple):
     """Trees as they grow and change; only the first used[0] columns are in use.
 
     Parameters
@@ -73,7 +73,7 @@ class Rows(NamedTuple):
 
 
 @njit(cache=True)
-def grow_widest(arcs: Arcs, rows: Rows, state: UInt64Array, sharp: float) -> None:
+def grow_widest(arcs: Arcs, rows: GrowingTrees, state: UInt64Array, sharp: float) -> None:
     """Grow every tree anew in turn, by the arcs that it fills up least; lower ones first.
 
     An arc costs the part of its capacity then in use, and `sharp` times what part of the tree is too much.
@@ -110,7 +110,7 @@ def draw(state: UInt64Array, below: int) -> int:
 
 
 @njit(cache=True)
-def _clear(rows: Rows, t: int) -> None:
+def _clear(rows: GrowingTrees, t: int) -> None:
     for v in range(len(rows.depth)):
         rows.via[v, t] = -1
         rows.depth[v, t] = -1
@@ -118,8 +118,8 @@ def _clear(rows: Rows, t: int) -> None:
 
 
 @njit(cache=True)
-def _grow_by_cost(arcs: Arcs, rows: Rows, t: int, cost: FloatArray, key: FloatArray) -> bool:
-    """Prim's way: the cheapest arc that leaves the tree, within the limit; False where some node is left."""
+def _grow_by_cost(arcs: Arcs, rows: GrowingTrees, t: int, cost: FloatArray, key: FloatArray) -> bool:
+    """Grow a tree by the cheapest arc that leaves it, within its limit (Prim); False if a node is left."""
     nodes = len(key)
     _clear(rows, t)
     key[:] = np.inf
@@ -144,7 +144,7 @@ def _grow_by_cost(arcs: Arcs, rows: Rows, t: int, cost: FloatArray, key: FloatAr
 
 
 @njit(cache=True)
-def _grow_by_depth(arcs: Arcs, rows: Rows, t: int, cost: FloatArray) -> None:
+def _grow_by_depth(arcs: Arcs, rows: GrowingTrees, t: int, cost: FloatArray) -> None:
     """Breadth first, each node by its cheapest arc from the level before."""
     _clear(rows, t)
     for level in range(1, len(rows.depth)):
@@ -180,7 +180,7 @@ class Excess(NamedTuple):
 
 
 @njit(cache=True)
-def relieve(arcs: Arcs, rows: Rows, state: UInt64Array, moves: int, patience: int) -> tuple[int, int]:
+def relieve(arcs: Arcs, rows: GrowingTrees, state: UInt64Array, moves: int, patience: int) -> tuple[int, int]:
     """Move weight off overloaded arcs, at most `moves` times; return the excess and the moves left.
 
     It stops when the least excess so far was met neither within `patience` moves nor in half of all moves.
@@ -210,7 +210,7 @@ def relieve(arcs: Arcs, rows: Rows, state: UInt64Array, moves: int, patience: in
 
 
 @njit(cache=True)
-def _excess(arcs: Arcs, rows: Rows) -> Excess:
+def _excess(arcs: Arcs, rows: GrowingTrees) -> Excess:
     size = len(arcs.tail)
     found = Excess(np.empty(size, np.int64), np.full(size, -1, np.int64), np.zeros(2, np.int64))
     for a in range(size):
@@ -223,7 +223,7 @@ def _excess(arcs: Arcs, rows: Rows) -> Excess:
 
 
 @njit(cache=True)
-def _shift_load(arcs: Arcs, rows: Rows, excess: Excess, a: int, change: int) -> None:
+def _shift_load(arcs: Arcs, rows: GrowingTrees, excess: Excess, a: int, change: int) -> None:
     """Change an arc's load, and the list of overloaded arcs with it."""
     before = rows.load[a] - arcs.capacity[a]
     rows.load[a] += change
@@ -242,7 +242,7 @@ def _shift_load(arcs: Arcs, rows: Rows, excess: Excess, a: int, change: int) -> 
 
 
 @njit(cache=True)
-def _user(arcs: Arcs, rows: Rows, arc: int, start: int, light: bool) -> int:
+def _user(arcs: Arcs, rows: GrowingTrees, arc: int, start: int, light: bool) -> int:
     """Return the first row from `start` on, around, that uses an overloaded arc (some row does).
 
     If asked, it is one whose whole weight is too much, where there is one.
@@ -260,7 +260,9 @@ def _user(arcs: Arcs, rows: Rows, arc: int, start: int, light: bool) -> int:
 
 
 @njit(cache=True)
-def _subtree(arcs: Arcs, rows: Rows, t: int, top: int, without: int, stack: Int64Array) -> tuple[int, int]:
+def _subtree(
+    arcs: Arcs, rows: GrowingTrees, t: int, top: int, without: int, stack: Int64Array
+) -> tuple[int, int]:
     """List `top` and the nodes under it, but for a child's part; return how many, and how high they reach."""
     stack[0] = top
     count, done, deepest = 1, 0, rows.depth[top, t]
@@ -277,7 +279,7 @@ def _subtree(arcs: Arcs, rows: Rows, t: int, top: int, without: int, stack: Int6
 
 
 @njit(cache=True)
-def _under(arcs: Arcs, rows: Rows, t: int, node: int, top: int) -> bool:
+def _under(arcs: Arcs, rows: GrowingTrees, t: int, node: int, top: int) -> bool:
     """Whether `node` is in the subtree of `top`."""
     level = rows.depth[top, t]
     while rows.depth[node, t] > level:
@@ -286,7 +288,7 @@ def _under(arcs: Arcs, rows: Rows, t: int, node: int, top: int) -> bool:
 
 
 @njit(cache=True)
-def _change(arcs: Arcs, rows: Rows, gain: int, loss: int, weight: int) -> int:
+def _change(arcs: Arcs, rows: GrowingTrees, gain: int, loss: int, weight: int) -> int:
     """Return the change of excess when `weight` moves from arc `loss` to arc `gain`."""
     room = max(arcs.capacity[gain] - rows.load[gain], 0)
     over = max(rows.load[loss] - arcs.capacity[loss], 0)
@@ -295,7 +297,7 @@ def _change(arcs: Arcs, rows: Rows, gain: int, loss: int, weight: int) -> int:
 
 @njit(cache=True)
 def _best_move(
-    arcs: Arcs, rows: Rows, age: Int64Array, stacks: Int64Array, t: int, arc: int, fresh: int
+    arcs: Arcs, rows: GrowingTrees, age: Int64Array, stacks: Int64Array, t: int, arc: int, fresh: int
 ) -> _Move:
     """Return the best move of the arc's head in row t.
 
@@ -321,7 +323,7 @@ def _best_move(
 @njit(cache=True)
 def _offer(
     arcs: Arcs,
-    rows: Rows,
+    rows: GrowingTrees,
     age: Int64Array,
     best: _Move,
     t: int,
@@ -358,7 +360,7 @@ def _offer(
 
 
 @njit(cache=True)
-def _split(rows: Rows, t: int, weight: int) -> None:
+def _split(rows: GrowingTrees, t: int, weight: int) -> None:
     """Leave row t with `weight`, and give the rest to a new row, alike."""
     new = rows.used[0]
     rows.used[0] += 1
@@ -373,7 +375,7 @@ def _split(rows: Rows, t: int, weight: int) -> None:
 
 
 @njit(cache=True)
-def _merge(rows: Rows, t: int) -> None:
+def _merge(rows: GrowingTrees, t: int) -> None:
     """Add row t to another that equals it, if there is one; the last row takes its place."""
     for other in range(rows.used[0]):
         if other == t or rows.root[other] != rows.root[t]:
@@ -397,7 +399,9 @@ def _merge(rows: Rows, t: int) -> None:
 
 
 @njit(cache=True)
-def _apply(arcs: Arcs, rows: Rows, excess: Excess, stacks: Int64Array, t: int, arc: int, best: _Move) -> None:
+def _apply(
+    arcs: Arcs, rows: GrowingTrees, excess: Excess, stacks: Int64Array, t: int, arc: int, best: _Move
+) -> None:
     """Make a move of `_best_move`."""
     v, new, child, weight = arcs.head[arc], best[2], best[3], best[4]
     level = rows.depth[arcs.tail[new], t] + 1
@@ -424,6 +428,6 @@ def _apply(arcs: Arcs, rows: Rows, excess: Excess, stacks: Int64Array, t: int, a
 
 
 @njit(cache=True)
-def _lower(rows: Rows, t: int, stack: Int64Array, count: int, hops: int) -> None:
+def _lower(rows: GrowingTrees, t: int, stack: Int64Array, count: int, hops: int) -> None:
     for i in range(count):
         rows.depth[stack[i], t] += hops
