@@ -12,7 +12,7 @@ from enum import Enum, StrEnum
 import numpy as np
 
 from schedules.collective import KINDS, Collective, Kind
-from topologies.graphs.grid_structure import Grid, Line, grid_of
+from topologies.graphs.grid_structure import Grid, LineKind, grid_of
 from topologies.topology import Topology
 from topologies.units import format_bandwidth
 
@@ -57,12 +57,12 @@ class Shape(StrEnum):
 
 _FITS: Mapping[Shape, Callable[[Grid], bool]] = {
     Shape.GRID: lambda grid: True,
-    Shape.TORUS: lambda grid: set(grid.lines) <= {Line.RING, Line.PATH},
+    Shape.TORUS: lambda grid: set(grid.lines) <= {LineKind.RING, LineKind.PATH},
     Shape.EVEN_TORUS: lambda grid: all(
-        size & (size - 1) == 0 and (line is Line.RING or (line is Line.PATH and size == 2))
+        size & (size - 1) == 0 and (line is LineKind.RING or (line is LineKind.PATH and size == 2))
         for size, line in zip(grid.shape, grid.lines, strict=True)
     ),
-    Shape.MESH: lambda grid: grid.lines == (Line.PATH, Line.PATH) and min(grid.shape) >= 3,
+    Shape.MESH: lambda grid: grid.lines == (LineKind.PATH, LineKind.PATH) and min(grid.shape) >= 3,
 }
 """Which grids have a shape."""
 

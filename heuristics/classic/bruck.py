@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from heuristics.classic.steps import Rows, check_allgathers, check_rows, step_schedule
+from heuristics.classic.steps import StepTransfers, check_allgathers, check_rows, step_schedule
 from schedules.capabilities import Capabilities, Groups
 from schedules.collective import Kind
 from schedules.compose import BY_ALLGATHER, from_allgather
@@ -39,10 +39,12 @@ def _allgather(problem: Problem) -> Schedule:
     n, what = problem.topology.num_ranks, problem.collective
     rank = np.arange(n)[:, None]
     rows = [
-        Rows.of(bit + 1, rank, (rank - (1 << bit)) % n, (rank + np.arange(min(1 << bit, n - (1 << bit)))) % n)
+        StepTransfers.of(
+            bit + 1, rank, (rank - (1 << bit)) % n, (rank + np.arange(min(1 << bit, n - (1 << bit)))) % n
+        )
         for bit in range((n - 1).bit_length())
     ]
-    return step_schedule(problem.topology, what, Chunks.even(what), Rows.joined(rows))
+    return step_schedule(problem.topology, what, Chunks.even(what), StepTransfers.joined(rows))
 
 
 def _all_to_all(problem: Problem) -> Schedule:
@@ -53,8 +55,8 @@ def _all_to_all(problem: Problem) -> Schedule:
         far = np.arange(n)[np.arange(n) >> bit & 1 == 1]
         holder = rank + far % (1 << bit)
         item = rank * n + (rank + far) % n
-        rows.append(Rows.of(bit + 1, holder % n, (holder + (1 << bit)) % n, item))
-    return step_schedule(problem.topology, what, Chunks.even(what), Rows.joined(rows))
+        rows.append(StepTransfers.of(bit + 1, holder % n, (holder + (1 << bit)) % n, item))
+    return step_schedule(problem.topology, what, Chunks.even(what), StepTransfers.joined(rows))
 
 
 def check(problem: Problem, options: NoOptions) -> None:

@@ -18,18 +18,18 @@ from typing import Annotated
 
 import numpy as np
 
-from heuristics.classic.steps import Rows, check_allgathers, step_schedule
+from heuristics.classic.steps import StepTransfers, check_allgathers, step_schedule
 from schedules.capabilities import Capabilities, Groups, Shape
 from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.method import Method, NoOptions, Problem
 from schedules.schedule import Chunks, Schedule
 from topologies.exact import Int64Array
-from topologies.graphs.grid_structure import Grid, Line, grid_of, machines_of
+from topologies.graphs.grid_structure import Grid, LineKind, grid_of, machines_of
 from topologies.ranges import Options, Whole
 from topologies.topology import Topology
 
-LineRows = Rows
-"""Rows on one line: sender and receiver are coordinates on it, the chunk is the coordinate of the owner."""
+LineTransfers = StepTransfers
+"""Transfers on one line: sender and receiver are coordinates on it, the chunk is its owner's."""
 
 
 @dataclass(frozen=True)
@@ -40,62 +40,65 @@ class Part:
     ----------
     order
         The dimensions in the order in which it is spread.
-    way
-        Which way round rings, 1 or -1.
+    direction
+        In which direction rings are gone round, 1 or -1.
     """
 
     order: tuple[int, ...]
-    way: int = 1
+    direction: int = 1
 
 
-def both_ways(grid: Grid, orders: Sequence[tuple[int, ...]]) -> list[Part]:
-    """Return a part each way for each order if there are rings, one for each order otherwise."""
-    ways = (1, -1) if Line.RING in grid.lines else (1,)
-    return [Part(order, way) for order in orders for way in ways]
+def both_directions(grid: Grid, orders: Sequence[tuple[int, ...]]) -> list[Part]:
+    """Return a part in each direction for each order if there are rings, one for each order otherwise."""
+    directions = (1, -1) if LineKind.RING in grid.lines else (1,)
+    return [Part(order, direction) for order in orders for direction in directions]
 
 
-def line_rows(line: Line, size: int, way: int = 1) -> LineRows:
+def line_transfers(line: LineKind, size: int, direction: int = 1) -> LineTransfers:
     """Return the allgather of a line.
 
     Examples
     --------
-    >>> rows = line_rows(Line.PATH, 3)
+    >>> rows = line_transfers(LineKind.PATH, 3)
     >>> list(zip(*(column.tolist() for column in rows)))
     [(1, 0, 1, 0), (2, 1, 2, 0), (1, 1, 0, 1), (1, 1, 2, 1), (2, 1, 0, 2), (1, 2, 1, 2)]
     """
     at = np.arange(size)
-    if line is Line.RING:
+    if line is LineKind.RING:
         step = np.arange(1, size)[:, None]
-        return Rows.of(step, at, (at + way) % size, (at - way * (step - 1)) % size)
-    if line is Line.PATH:
+        return StepTransfers.of(step, at, (at + direction) % size, (at - direction * (step - 1)) % size)
+    if line is LineKind.PATH:
         return _along_a_path(size)
-    if line is Line.SWITCH and size & (size - 1) == 0:
+    if line is LineKind.SWITCH and size & (size - 1) == 0:
         bits = range(size.bit_length() - 1)
         blocks = [(at[:, None] >> bit << bit) + np.arange(1 << bit) for bit in bits]
-        return Rows.joined(
-            [Rows.of(b + 1, at[:, None], at[:, None] ^ (1 << b), block) for b, block in enumerate(blocks)]
+        return StepTransfers.joined(
+            [
+                StepTransfers.of(b + 1, at[:, None], at[:, None] ^ (1 << b), block)
+                for b, block in enumerate(blocks)
+            ]
         )
     source, target = np.nonzero(~np.eye(size, dtype=np.bool_))
-    return Rows.of(1, source, target, source)
+    return StepTransfers.of(1, source, target, source)
 
 
-def _along_a_path(size: int) -> LineRows:
+def _along_a_path(size: int) -> LineTransfers:
     """Return the rows by which each rank's block moves one rank on, towards both ends, in each step."""
     owner, target = np.nonzero(~np.eye(size, dtype=np.bool_))
-    return Rows.of(np.abs(target - owner), target - np.sign(target - owner), target, owner)
+    return StepTransfers.of(np.abs(target - owner), target - np.sign(target - owner), target, owner)
 
 
-def spread(grid: Grid, part: Part) -> Rows:
+def spread(grid: Grid, part: Part) -> StepTransfers:
     """Return the allgather of whole shards by the part's order; chunks are owners, steps follow from 1."""
     phases, before = [], 0
     for place, dimension in enumerate(part.order):
-        rows = line_rows(grid.lines[dimension], grid.shape[dimension], part.way)
+        rows = line_transfers(grid.lines[dimension], grid.shape[dimension], part.direction)
         phases.append(_phase(grid, part.order[: place + 1], rows, before))
         before += int(rows.step.max())
-    return Rows.joined(phases)
+    return StepTransfers.joined(phases)
 
 
-def _phase(grid: Grid, order: Sequence[int], line: LineRows, before: int) -> Rows:
+def _phase(grid: Grid, order: Sequence[int], line: LineTransfers, before: int) -> StepTransfers:
     """Return what moves in the phase of the last dimension of `order`, spread along the others already.
 
     Axes: a row of the line, the owner's coordinates (but along the line), the holder's in earlier dimensions.
@@ -115,7 +118,7 @@ def _phase(grid: Grid, order: Sequence[int], line: LineRows, before: int) -> Row
     def rank(coordinates: list[Int64Array], here: Int64Array) -> Int64Array:
         return grid.rank_at([here if i == along else x for i, x in enumerate(coordinates)])
 
-    return Rows.of(before + axis(line.step, 0), rank(at, source), rank(at, target), rank(owner, of))
+    return StepTransfers.of(before + axis(line.step, 0), rank(at, source), rank(at, target), rank(owner, of))
 
 
 def chunked_spread(problem: Problem, grid: Grid, travel: Sequence[Sequence[Part]]) -> Schedule:
@@ -139,7 +142,9 @@ def chunked_spread(problem: Problem, grid: Grid, travel: Sequence[Sequence[Part]
             step = (whole.step - 1) * len(travel) + number + 1
             rows.append(whole._replace(step=step, chunk=(whole.chunk * len(travel) + number) * parts + i))
     what = problem.collective
-    return step_schedule(problem.topology, what, Chunks.even(what, len(travel) * parts), Rows.joined(rows))
+    return step_schedule(
+        problem.topology, what, Chunks.even(what, len(travel) * parts), StepTransfers.joined(rows)
+    )
 
 
 @dataclass(frozen=True)
@@ -175,7 +180,7 @@ def by_dimension(
 
     def check(problem: Problem, options: ByDimensionOptions) -> None:
         grid = grid_for(method, problem)
-        check_allgathers(method, problem, options.chunks * len(both_ways(grid, [()])))
+        check_allgathers(method, problem, options.chunks * len(both_directions(grid, [()])))
 
     def synthesize(problem: Problem, options: ByDimensionOptions, rng: np.random.Generator) -> Schedule:
         method.supports(problem, options)
@@ -184,7 +189,7 @@ def by_dimension(
     def allgather(problem: Problem, chunks: int) -> Schedule:
         grid = grid_for(method, problem)
         reduced = orders(problem.topology, grid, chunks)
-        return chunked_spread(problem, grid, [both_ways(grid, [order[::-1]]) for order in reduced])
+        return chunked_spread(problem, grid, [both_directions(grid, [order[::-1]]) for order in reduced])
 
     method = Method(
         name=name,
@@ -273,7 +278,7 @@ def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -
 def _allgather(problem: Problem) -> Schedule:
     grid = grid_for(TORUS_RINGS, problem)
     k = len(grid.shape)
-    parts = both_ways(grid, [tuple((first + i) % k for i in range(k)) for first in range(k)])
+    parts = both_directions(grid, [tuple((first + i) % k for i in range(k)) for first in range(k)])
     return chunked_spread(problem, grid, [parts])
 
 
@@ -324,8 +329,8 @@ def balanced_orders(
 
     Examples
     --------
-    >>> from topologies.graphs.grid_structure import Line
-    >>> square = Grid((4, 4), (Line.RING, Line.RING))
+    >>> from topologies.graphs.grid_structure import LineKind
+    >>> square = Grid((4, 4), (LineKind.RING, LineKind.RING))
     >>> reduction_orders(square, [Fraction(1), Fraction(1)], 3, (0, 1))
     [(0, 1), (1, 0), (0, 1)]
     """

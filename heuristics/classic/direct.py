@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from heuristics.classic.steps import Rows, check_rows, step_schedule
+from heuristics.classic.steps import StepTransfers, check_rows, step_schedule
 from schedules.collective import EVERYONE, Collective, Items, Kind
 from schedules.compose import compose_allreduce, side_by_side
 from schedules.method import Method, NoOptions, Problem
@@ -58,7 +58,7 @@ def _transfers(what: Collective) -> int:
 
 def _one_step(topology: Topology, what: Collective) -> Schedule:
     item, source, target = _deliveries(what)
-    return step_schedule(topology, what, Chunks.even(what), Rows.of(1, source, target, item))
+    return step_schedule(topology, what, Chunks.even(what), StepTransfers.of(1, source, target, item))
 
 
 def _deliveries(what: Collective) -> tuple[Int64Array, Int64Array, Int64Array]:

@@ -15,7 +15,7 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from heuristics.classic.steps import Rows, check_allgathers, check_rows, step_schedule
+from heuristics.classic.steps import StepTransfers, check_allgathers, check_rows, step_schedule
 from schedules.capabilities import Capabilities, Groups
 from schedules.collective import Kind
 from schedules.compose import BY_ALLGATHER, from_allgather
@@ -64,9 +64,9 @@ def _allgather(problem: Problem, halving: bool) -> Schedule:
     rank, bits = np.arange(n)[:, None], range(n.bit_length() - 1)
     held, rows = rank, []
     for step, bit in enumerate(reversed(bits) if halving else bits, start=1):
-        rows.append(Rows.of(step, rank, rank ^ (1 << bit), held))
+        rows.append(StepTransfers.of(step, rank, rank ^ (1 << bit), held))
         held = np.concatenate([held, held ^ (1 << bit)], axis=1)
-    return step_schedule(problem.topology, what, Chunks.even(what), Rows.joined(rows))
+    return step_schedule(problem.topology, what, Chunks.even(what), StepTransfers.joined(rows))
 
 
 def check(problem: Problem, options: RhdOptions) -> None:
@@ -97,7 +97,7 @@ def synthesize_doubling(problem: Problem, options: NoOptions, rng: np.random.Gen
     n, what = problem.topology.num_ranks, problem.collective
     bit, rank, item = np.meshgrid(np.arange(n.bit_length() - 1), np.arange(n), np.arange(n), indexing="ij")
     return step_schedule(
-        problem.topology, what, Chunks.even(what), Rows.of(bit + 1, rank, rank ^ (1 << bit), item)
+        problem.topology, what, Chunks.even(what), StepTransfers.of(bit + 1, rank, rank ^ (1 << bit), item)
     )
 
 

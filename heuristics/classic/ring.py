@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from heuristics.classic.steps import Rows, check_allgathers, step_schedule
+from heuristics.classic.steps import StepTransfers, check_allgathers, step_schedule
 from schedules.capabilities import Capabilities, Groups, Shape
 from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.method import Method, NoOptions, Problem
@@ -58,8 +58,8 @@ def synthesize(problem: Problem, options: RingOptions, rng: np.random.Generator)
 
 def _allgather(problem: Problem, one_way: bool) -> Schedule:
     n = problem.topology.num_ranks
-    ways = 1 if one_way or n == 2 else 2
-    return rings_allgather(problem, np.stack([np.arange(n), np.arange(n)[::-1]])[:ways])
+    directions = 1 if one_way or n == 2 else 2
+    return rings_allgather(problem, np.stack([np.arange(n), np.arange(n)[::-1]])[:directions])
 
 
 def rings_allgather(problem: Problem, rings: Int64Array) -> Schedule:
@@ -76,7 +76,7 @@ def rings_allgather(problem: Problem, rings: Int64Array) -> Schedule:
     what = problem.collective
     step, ring, place = np.meshgrid(np.arange(1, n), np.arange(count), np.arange(n), indexing="ij")
     sender, receiver, shard = (rings[ring, (place + by) % n] for by in (0, 1, 1 - step))
-    rows = Rows.of(step, sender, receiver, shard * count + ring)
+    rows = StepTransfers.of(step, sender, receiver, shard * count + ring)
     return step_schedule(problem.topology, what, Chunks.even(what, count), rows)
 
 
@@ -114,7 +114,7 @@ def _shifted_allgather(problem: Problem) -> Schedule:
     ring = np.arange(len(offset))[:, None, None]
     step, sender = np.arange(1, n)[:, None], np.arange(n)
     shard = (sender - offset * (step - 1)) % n
-    rows = Rows.of(step, sender, (sender + offset) % n, shard * len(offset) + ring)
+    rows = StepTransfers.of(step, sender, (sender + offset) % n, shard * len(offset) + ring)
     return step_schedule(problem.topology, what, Chunks.even(what, len(offset)), rows)
 
 

@@ -18,7 +18,7 @@ MOST_ROWS = 10**8
 """Transfers of a schedule made here: some ten gigabytes while it is."""
 
 
-class Rows(NamedTuple):
+class StepTransfers(NamedTuple):
     """Transfers of one chunk each, as arrays of one length: comm step, sender, receiver, chunk."""
 
     step: Int64Array
@@ -29,19 +29,19 @@ class Rows(NamedTuple):
     @classmethod
     def of(
         cls, step: npt.ArrayLike, source: npt.ArrayLike, target: npt.ArrayLike, chunk: npt.ArrayLike
-    ) -> Rows:
+    ) -> StepTransfers:
         """Return the rows of four arrays that broadcast against each other."""
         columns = np.broadcast_arrays(step, source, target, chunk)
         return cls(*(np.asarray(column, dtype=np.int64).ravel() for column in columns))
 
     @classmethod
-    def joined(cls, parts: list[Rows]) -> Rows:
+    def joined(cls, parts: list[StepTransfers]) -> StepTransfers:
         """Return the rows of all parts."""
         return cls(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 def step_schedule(
-    topology: Topology, what: Collective, chunks: Chunks, rows: Rows, reduce: BoolArray | None = None
+    topology: Topology, what: Collective, chunks: Chunks, rows: StepTransfers, reduce: BoolArray | None = None
 ) -> Schedule:
     """Return the schedule with these rows, in the step clock, each pair of ranks over one shortest route.
 

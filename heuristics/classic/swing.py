@@ -35,7 +35,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from heuristics.classic.by_dimension import grid_for
-from heuristics.classic.steps import Rows, check_allgathers, check_rows, step_schedule
+from heuristics.classic.steps import StepTransfers, check_allgathers, check_rows, step_schedule
 from schedules.capabilities import Capabilities, Groups, Shape
 from schedules.collective import Kind
 from schedules.compose import BY_ALLGATHER, from_allgather
@@ -85,7 +85,7 @@ def synthesize(problem: Problem, options: SwingOptions, rng: np.random.Generator
 def _allgather(problem: Problem) -> Schedule:
     what, swings = problem.collective, _swings(grid_for(METHOD, problem))
     parts = [_doubling(partners[::-1], i, len(swings)) for i, partners in enumerate(swings)]
-    return step_schedule(problem.topology, what, Chunks.even(what, len(swings)), Rows.joined(parts))
+    return step_schedule(problem.topology, what, Chunks.even(what, len(swings)), StepTransfers.joined(parts))
 
 
 def _exchanges(problem: Problem) -> Schedule:
@@ -93,19 +93,19 @@ def _exchanges(problem: Problem) -> Schedule:
     what, swings = problem.collective, _swings(grid_for(METHOD, problem))
     rank, item = np.arange(problem.topology.num_ranks)[:, None], np.arange(len(what.items)) * len(swings)
     rows = [
-        Rows.of(step, rank, partner[:, None], item + part)
+        StepTransfers.of(step, rank, partner[:, None], item + part)
         for part, partners in enumerate(swings)
         for step, partner in enumerate(partners, start=1)
     ]
-    return step_schedule(problem.topology, what, Chunks.even(what, len(swings)), Rows.joined(rows))
+    return step_schedule(problem.topology, what, Chunks.even(what, len(swings)), StepTransfers.joined(rows))
 
 
 def _swings(grid: Grid) -> list[list[Int64Array]]:
     """Return, for each part, all ranks' partners in each step of its reduce-scatter."""
-    return [_partners(grid, first, way) for way in (1, -1) for first in range(len(grid.shape))]
+    return [_partners(grid, first, direction) for direction in (1, -1) for first in range(len(grid.shape))]
 
 
-def _partners(grid: Grid, first: int, way: int) -> list[Int64Array]:
+def _partners(grid: Grid, first: int, direction: int) -> list[Int64Array]:
     """Return all ranks' partners in each step of the reduce-scatter that starts with dimension `first`."""
     coordinates = np.unravel_index(np.arange(np.prod(grid.shape)), grid.shape)
     turns = [
@@ -116,20 +116,22 @@ def _partners(grid: Grid, first: int, way: int) -> list[Int64Array]:
         size, here = grid.shape[dimension], coordinates[dimension]
         if 2 << s > size:
             continue
-        distance = way * (1 - (-2) ** (s + 1)) // 3
+        distance = direction * (1 - (-2) ** (s + 1)) // 3
         there = (here + np.where(here % 2 == 0, distance, -distance)) % size
         partners.append(grid.rank_at([there if i == dimension else x for i, x in enumerate(coordinates)]))
     return partners
 
 
-def _doubling(partners: list[Int64Array], part: int, parts: int) -> Rows:
+def _doubling(partners: list[Int64Array], part: int, parts: int) -> StepTransfers:
     """Return the allgather of one part of each shard in which partners exchange all that they have."""
     held = np.arange(len(partners[0]))[:, None]
     rows = []
     for step, partner in enumerate(partners):
-        rows.append(Rows.of(step + 1, np.arange(len(held))[:, None], partner[:, None], held * parts + part))
+        rows.append(
+            StepTransfers.of(step + 1, np.arange(len(held))[:, None], partner[:, None], held * parts + part)
+        )
         held = np.concatenate([held, held[partner]], axis=1)
-    return Rows.joined(rows)
+    return StepTransfers.joined(rows)
 
 
 def check(problem: Problem, options: SwingOptions) -> None:

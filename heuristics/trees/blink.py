@@ -162,10 +162,10 @@ def synthesize(problem: Problem, options: BlinkOptions, rng: np.random.Generator
     arcs = [each.transfers.arc[which] for each, (_, which) in zip(up + down, rows, strict=True)]
     chunks = [chunk for chunk, _ in rows]
     reduce = np.repeat([True] * len(up) + [False] * len(down), [len(chunk) for chunk in chunks])
-    return _schedule(problem, line, up + down, _Rows(chunks, arcs), reduce if up else None)
+    return _schedule(problem, line, up + down, _ChunkTransfers(chunks, arcs), reduce if up else None)
 
 
-class _Rows(NamedTuple):
+class _ChunkTransfers(NamedTuple):
     """What is transferred: chunks, and the arc of each, of one broadcast after the other."""
 
     chunks: list[Int64Array]
@@ -195,7 +195,7 @@ def _schedule(
     problem: Problem,
     line: CutLine,
     broadcasts: Sequence[Broadcast],
-    rows: _Rows,
+    rows: _ChunkTransfers,
     reduce: BoolArray | None = None,
 ) -> Schedule:
     """Return the schedule of these rows; `reduce` says which add, None: none."""
@@ -226,7 +226,9 @@ def _allgather(problem: Problem, root: int) -> Schedule:
     falling, which = line.each_chunk(*down.scaled(line.width)[:2])
     arc = down.transfers.arc[which]
     lacking = ~passed[falling, down.network.heads[arc]]
-    return _schedule(problem, line, [up, down], _Rows([chunks, falling[lacking]], [arcs, arc[lacking]]))
+    return _schedule(
+        problem, line, [up, down], _ChunkTransfers([chunks, falling[lacking]], [arcs, arc[lacking]])
+    )
 
 
 def _passed_upwards(

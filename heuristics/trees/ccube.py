@@ -95,8 +95,8 @@ def _rooted(beside: list[list[int]], root: int) -> tuple[int, Int32Array] | None
 
 def _pairs(topology: Topology) -> _Edges:
     """Return the pairs of ranks that have a link each way, the lower first."""
-    ways = set(zip(topology.source.tolist(), topology.target.tolist(), strict=True))
-    return tuple(sorted((a, b) for a, b in ways if a < b and (b, a) in ways))
+    joined = set(zip(topology.source.tolist(), topology.target.tolist(), strict=True))
+    return tuple(sorted((a, b) for a, b in joined if a < b and (b, a) in joined))
 
 
 def _trees(topology: Topology) -> Int32Array:

@@ -17,7 +17,7 @@ What the paper leaves open, and how it is set here:
 * Of parallel links the one used least so far, for its bandwidth, is taken: the paper's multi-edges are alike.
 * In the paper a rank sends only in the steps after the one in which it joined a tree, as its schedule runs in
   lockstep. Here trees are flows (dissertation, section 4.2), so a rank may send at once, and steps only count
-  how often links are used. That makes fewer trees share a slow link; option ``lockstep`` is the paper's way.
+  how often links are used. That makes fewer trees share a slow link; option ``lockstep`` is the paper's rule.
 
 The trees make an allgather; its rows are in the order in which the trees grew. Reduce-scatter and allreduce
 are made from it as everywhere (`schedules.compose.from_allgather`).
@@ -254,7 +254,7 @@ def _nearest(
 
 @njit(cache=True)
 def _take_route(links: _Links, via: Int32Array, parent: int, child: int, route: Int32Array) -> int:
-    """Take a unit of each link on the way from `parent` to `child`, write the way to `route`; its length."""
+    """Take a unit of each link from `parent` to `child`, write them to `route`; return how many they are."""
     length, node = 0, child
     while node != parent:
         tail = links.source[via[node]]

@@ -14,7 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from heuristics.classic.steps import Rows, check_rows, step_schedule
+from heuristics.classic.steps import StepTransfers, check_rows, step_schedule
 from schedules.collective import Collective, Kind
 from schedules.cost import congestion
 from schedules.intervals import CutLine, line_width
@@ -109,10 +109,10 @@ def _schedule(problem: Problem, parents: Int32Array, slices: int, kind: Kind) ->
         chunk = np.flatnonzero(tree == number)[:, None]
         child, depth = np.flatnonzero(parent >= 0), depths(parent)
         above, turn, height = parent[child], depth[child], int(depth.max())
-        ups.append(Rows.of(place[chunk] + height - turn + 1, child, above, chunk))
-        downs.append(Rows.of(place[chunk] + height + turn, above, child, chunk))
+        ups.append(StepTransfers.of(place[chunk] + height - turn + 1, child, above, chunk))
+        downs.append(StepTransfers.of(place[chunk] + height + turn, above, child, chunk))
     halves = [*([] if kind is Kind.BROADCAST else ups), *([] if kind is Kind.REDUCE else downs)]
-    rows = Rows.joined(halves)
+    rows = StepTransfers.joined(halves)
     rising = 0 if kind is Kind.BROADCAST else sum(len(up.step) for up in ups)
     reduce = np.arange(len(rows.step)) < rising if rising else None
     return step_schedule(problem.topology, problem.collective, chunks, rows, reduce=reduce)

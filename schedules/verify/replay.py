@@ -259,7 +259,7 @@ def _play_words(
         if not singles:
             row, chunk = _play_runs(rows, (delivers, turns.each), table, held, read, low)
         elif delivers:
-            row, chunk = _give_singles(rows, table, held, read, low)
+            row, chunk = _deliver_singles(rows, table, held, read, low)
         else:
             row, chunk = _read_singles(rows, table, held, read, low)
         if row >= 0:
@@ -290,7 +290,7 @@ def _read_singles(
 
 
 @njit(cache=True)
-def _give_singles(
+def _deliver_singles(
     rows: tuple[int, int], table: _Table, held: UInt64Array, read: UInt64Array, low: int
 ) -> tuple[int, int]:
     """Deliver rows of one chunk each; stop at one whose value is there already, as `_read_singles`."""

@@ -20,7 +20,7 @@ from topologies.exact import Int64Array
 from topologies.topology import Topology
 
 
-class Line(StrEnum):
+class LineKind(StrEnum):
     """How the ranks of a line are joined."""
 
     RING = "ring"
@@ -51,11 +51,12 @@ class Grid:
     --------
     >>> from topologies.text import parse_topology
     >>> grid_of(parse_topology("rfs:2x4x8"))
-    Grid(shape=(2, 4, 8), lines=(<Line.PATH: 'path'>, <Line.COMPLETE: 'complete'>, <Line.SWITCH: 'switch'>))
+    Grid(shape=(2, 4, 8),
+         lines=(<LineKind.PATH: 'path'>, <LineKind.COMPLETE: 'complete'>, <LineKind.SWITCH: 'switch'>))
     """
 
     shape: tuple[int, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[LineKind, ...]
 
     @property
     def strides(self) -> tuple[int, ...]:
@@ -82,17 +83,17 @@ def grid_of(topology: Topology) -> Grid | None:
     Examples
     --------
     >>> from topologies.families import mesh, torus
-    >>> grid_of(torus(4, 3)).lines == (Line.RING, Line.RING), grid_of(mesh(2, 2, 2)).shape
+    >>> grid_of(torus(4, 3)).lines == (LineKind.RING, LineKind.RING), grid_of(mesh(2, 2, 2)).shape
     (True, (2, 2, 2))
     """
     machines = machines_of(topology)
     if machines is not None:
-        return Grid(machines, (Line.SWITCH, Line.SWITCH))
+        return Grid(machines, (LineKind.SWITCH, LineKind.SWITCH))
     joined = _joined(topology)
     if joined is None:
         return None
     shape: list[int] = []
-    lines: list[Line] = []
+    lines: list[LineKind] = []
     size, pairs = topology.num_ranks, joined
     while size > 1:
         split = next((s for s in range(2, size + 1) if size % s == 0 and _splits(pairs, size, s)), None)
@@ -168,17 +169,17 @@ def _outer(pairs: Int64Array, inner: int) -> Int64Array:
     return np.unique(outer[:, outer[0] != outer[1]], axis=1)
 
 
-def _line(pairs: Int64Array, size: int) -> Line | None:
+def _line(pairs: Int64Array, size: int) -> LineKind | None:
     """Return how a line with these pairs is joined; None if in no way that has a name here, or in two."""
     found = set(map(tuple, pairs[:2].T.tolist()))
     if len(found) < pairs.shape[1]:
         return None
     everyone = {(a, b) for a in range(size) for b in range(size) if a != b}
     if pairs[2].any():
-        return Line.SWITCH if found == everyone and pairs[2].all() else None
+        return LineKind.SWITCH if found == everyone and pairs[2].all() else None
     path = {(a, b) for a, b in everyone if abs(a - b) == 1}
     if found == path:
-        return Line.PATH
+        return LineKind.PATH
     if found == path | {(0, size - 1), (size - 1, 0)}:
-        return Line.RING
-    return Line.COMPLETE if found == everyone else None
+        return LineKind.RING
+    return LineKind.COMPLETE if found == everyone else None

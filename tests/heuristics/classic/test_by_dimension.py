@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from experiments.registry import METHODS
-from heuristics.classic.by_dimension import Part, balanced_orders, line_bandwidths, line_rows, spread
+from heuristics.classic.by_dimension import Part, balanced_orders, line_bandwidths, line_transfers, spread
 from schedules.cost import congestion, link_loads, step_cost
 from topologies import InputError, Unsupported
-from topologies.graphs.grid_structure import Grid, Line, grid_of
+from topologies.graphs.grid_structure import Grid, LineKind, grid_of
 from topologies.text import parse_topology
 
 KINDS = ("allgather", "reduce-scatter", "allreduce")
@@ -41,21 +41,21 @@ def replay(rows, ranks):
 
 @pytest.mark.parametrize(
     ("line", "size"),
-    [(line, size) for line in Line for size in (2, 3, 4, 7, 8) if (line, size) != (Line.RING, 2)],
+    [(line, size) for line in LineKind for size in (2, 3, 4, 7, 8) if (line, size) != (LineKind.RING, 2)],
 )
 @pytest.mark.parametrize("way", [1, -1])
 def test_a_line_gathers_everything_and_nothing_twice(line, size, way):
-    rows = line_rows(line, size, way)
+    rows = line_transfers(line, size, way)
     assert replay(rows, size).all()
-    if line is Line.PATH:
+    if line is LineKind.PATH:
         assert set(np.abs(rows.target - rows.source).tolist()) == {1}
-    if line is Line.RING:
+    if line is LineKind.RING:
         assert set(((rows.target - rows.source) * way % size).tolist()) == {1}
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
 def test_a_shard_arrives_in_the_phase_of_the_last_dimension_in_which_it_is_away(order):
-    grid = Grid((2, 3, 4), (Line.PATH, Line.RING, Line.COMPLETE))
+    grid = Grid((2, 3, 4), (LineKind.PATH, LineKind.RING, LineKind.COMPLETE))
     rows = spread(grid, Part(order))
     assert replay(rows, 24).all()
     length = [1, 2, 1]  # steps of a path of 2, a ring of 3, a complete line
@@ -117,7 +117,7 @@ def test_themis_alternates_on_a_square_and_halves_what_blueconnect_needs(made):
 
 def test_themis_weighs_dimensions_by_bandwidth():
     """By hand: 3/4 of D at rate 4 and 3/16 at rate 1 take alike long, so the order repeats."""
-    grid = Grid((4, 4), (Line.SWITCH, Line.SWITCH))
+    grid = Grid((4, 4), (LineKind.SWITCH, LineKind.SWITCH))
     orders = balanced_orders(grid, [Fraction(4), Fraction(1)], 3, (0, 1))
     assert orders == [(0, 1), (0, 1), (0, 1)]
     assert balanced_orders(grid, [Fraction(1), Fraction(4)], 2, (0, 1)) == [(0, 1), (1, 0)]

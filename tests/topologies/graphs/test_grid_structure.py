@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from topologies.graphs.grid_structure import Grid, Line, grid_of
+from topologies.graphs.grid_structure import Grid, LineKind, grid_of
 from topologies.text import parse_topology
 
-R, P, C, S = Line.RING, Line.PATH, Line.COMPLETE, Line.SWITCH
+R, P, C, S = LineKind.RING, LineKind.PATH, LineKind.COMPLETE, LineKind.SWITCH
 
 
 @pytest.mark.parametrize(
