@@ -370,8 +370,8 @@ def _slack(first, other, twin, forward, residual, sources, ends, ranks, total, l
         limit = min(limit, held + pushed - total)
         if limit <= 0:
             return limit
-        # Invariant: the cuts with a tried rank outside are done with, so it joins the sources; the flow that it
-        # got stays, as flow need not balance at a source.
+        # Invariant: the cuts with a tried rank outside are done with, so it joins the sources; the flow that
+        # it got stays, as flow need not balance at a source.
         residual[slot], residual[twin[slot]] = 0, 0
         sources[rank] = True
         held = 0
