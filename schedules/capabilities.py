@@ -96,7 +96,7 @@ class Capabilities:
     Examples
     --------
     >>> from schedules.collective import collective
-    >>> from topologies.families import torus
+    >>> from topologies import torus
     >>> halving = Capabilities((Kind.ALLREDUCE,), power_of_two=True)
     >>> halving.refusal(torus(3, 5), collective("allreduce", 15))
     'needs a power of two ranks; torus:3x5 has 15'
@@ -208,8 +208,8 @@ def joined_both_ways(topology: Topology) -> bool:
 
     Examples
     --------
-    >>> from topologies.families import ring, uniring
-    >>> joined_both_ways(ring(4)), joined_both_ways(uniring(1, 4))
+    >>> from topologies import ring, uniring
+    >>> joined_both_ways(ring(4)), joined_both_ways(uniring(4))
     (True, False)
     """
     nodes, source, target = topology.num_nodes, topology.source.astype(np.int64), topology.target

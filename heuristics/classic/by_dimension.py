@@ -331,7 +331,7 @@ def balanced_orders(
     --------
     >>> from topologies.graphs.grid_structure import LineKind
     >>> square = Grid((4, 4), (LineKind.RING, LineKind.RING))
-    >>> reduction_orders(square, [Fraction(1), Fraction(1)], 3, (0, 1))
+    >>> balanced_orders(square, [Fraction(1), Fraction(1)], 3, (0, 1))
     [(0, 1), (1, 0), (0, 1)]
     """
     load = [Fraction(0)] * len(grid.shape)

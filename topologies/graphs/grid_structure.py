@@ -82,7 +82,7 @@ def grid_of(topology: Topology) -> Grid | None:
 
     Examples
     --------
-    >>> from topologies.families import mesh, torus
+    >>> from topologies import mesh, torus
     >>> grid_of(torus(4, 3)).lines == (LineKind.RING, LineKind.RING), grid_of(mesh(2, 2, 2)).shape
     (True, (2, 2, 2))
     """

@@ -55,7 +55,7 @@ def isomorphism(one: Topology, other: Topology, effort: int = DEFAULT_EFFORT) ->
 
     Examples
     --------
-    >>> from topologies.families import ring, uniring
+    >>> from topologies import ring, uniring
     >>> isomorphism(uniring(4), transpose(uniring(4))).tolist()
     [0, 3, 2, 1]
     >>> print(isomorphism(uniring(4), ring(4)))

@@ -46,7 +46,7 @@ def hop_distances(topology: Topology, sources: Sequence[int] | Int64Array | None
 
     Examples
     --------
-    >>> from topologies.families import uniring
+    >>> from topologies import uniring
     >>> hop_distances(uniring(3)).tolist()
     [[0, 1, 2], [2, 0, 1], [1, 2, 0]]
     """
@@ -103,7 +103,7 @@ def length_distances(
 
     Examples
     --------
-    >>> from topologies.families import uniring
+    >>> from topologies import uniring
     >>> length_distances(uniring(3), np.array([5, 0, 2])).tolist()
     [[0, 5, 5], [2, 0, 0], [2, 7, 0]]
     """
@@ -282,7 +282,7 @@ def nearest_first(
 
     Examples
     --------
-    >>> from topologies.families import ring
+    >>> from topologies import ring
     >>> leaving, heads = [[0, 1], [2, 3], [4, 5]], ring(3).target.tolist()
     >>> for length, node, route in nearest_first(leaving, heads, [3, 4, 5, 6, 7, 8], [(0, 0, ())]):
     ...     print(length, node, route)
@@ -357,7 +357,7 @@ def shortest_routes(
 
     Examples
     --------
-    >>> from topologies.families import ring
+    >>> from topologies import ring
     >>> offsets, links = shortest_routes(ring(4), [0, 0], [2, 3])
     >>> offsets.tolist(), links.tolist()
     ([0, 2, 3], [0, 2, 1])

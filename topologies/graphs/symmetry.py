@@ -437,7 +437,7 @@ def automorphisms(topology: Topology, effort: int = DEFAULT_EFFORT) -> Group:
 
     Examples
     --------
-    >>> from topologies.families import mesh
+    >>> from topologies import mesh
     >>> automorphisms(mesh(2, 3)).node_orbits.tolist()
     [0, 1, 0, 0, 1, 0]
     """
