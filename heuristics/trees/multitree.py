@@ -200,6 +200,8 @@ def _grow_all(
             grown = False
             for root in range(ranks):
                 child = -1
+                # As in the paper, the ranks of a tree are parents in turn, in the order in which they joined;
+                # one that reaches no rank has had its turn for this step, since links only fill.
                 while size[root] < ranks and child < 0 and turn[root] < senders[root]:
                     count += 1
                     child = _nearest(links, search, member[root], joined[root, turn[root]], root, step, count)

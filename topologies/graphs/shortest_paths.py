@@ -282,7 +282,7 @@ def nearest_first(
 
     Examples
     --------
-    >>> from topologies.families import ring
+    >>> from topologies import ring
     >>> leaving, heads = [[0, 1], [2, 3], [4, 5]], ring(3).target.tolist()
     >>> for length, node, route in nearest_first(leaving, heads, [3, 4, 5, 6, 7, 8], [(0, 0, ())]):
     ...     print(length, node, route)

@@ -125,6 +125,7 @@ def _sweep(parent: Int32Array, depth: Int32Array, root: int, rank: int) -> int:
                 continue
             one, two = tree + 1, other
             given = parent[one, rank]
+            # Invariant: a rank's parent is nearer to the root than the rank, so that both stay trees.
             if depth[one, wanted] >= depth[one, rank] or depth[two, given] >= depth[two, rank]:
                 continue
             before = _changes(parent, rank, one, two)
