@@ -199,7 +199,7 @@ def test_the_same_problem_gives_the_same_schedule():
     [
         ("mi250:2", "allgather", "bfb needs a switch-free topology; mi250:2 has 1 switch"),
         ("dgx_a100:2", "allgather", "bfb needs a switch-free topology; dgx_a100:2 has 3 switches"),
-        ("ring:4", "broadcast", "bfb does allgather, reduce-scatter, allreduce, not broadcast"),
+        ("ring:4", "broadcast", "bfb does allgather, reduce-scatter, allreduce; not broadcast"),
     ],
 )
 def test_what_bfb_does_not_do_is_said_at_once(name, kind, message):
