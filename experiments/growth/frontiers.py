@@ -25,7 +25,7 @@ from experiments.runner.results import replacing
 from topologies.errors import InputError, NoSchedule
 from topologies.exact import FloatArray, Int32Array
 from topologies.families.expressions import Base, Both, Degree, Expression, Line, Power, Product
-from topologies.graphs.shortest_paths import breadth_first
+from topologies.graphs.shortest_paths import Neighbours, breadth_first
 from topologies.topology import Incidence, Topology
 
 
@@ -59,11 +59,11 @@ def _spread(
     From the farthest node inwards, what a node needs comes in equal parts over its links on shortest paths.
     """
     num_nodes = len(outgoing.offsets) - 1
-    heads = target[outgoing.links]
+    graph, nodes = Neighbours(outgoing.offsets, target[outgoing.links]), np.arange(num_nodes)
     hops, queue = np.empty(num_nodes, np.int32), np.empty(num_nodes, np.int32)
     total = 0
     for source in range(num_nodes):
-        breadth_first(outgoing.offsets, heads, source, hops, queue)
+        breadth_first(graph, nodes[source : source + 1], hops, queue)
         total += hops.sum()
         need = np.ones(num_nodes)
         for place in range(num_nodes - 1, 0, -1):

@@ -278,7 +278,7 @@ def simple_routes(topology, lengths, start, forwards):
 def test_the_nearest_come_first_by_a_shortest_route_over_nodes_that_forward(by_links):
     """By links, the route is the least of all shortest ones; else any of them."""
     for seed in range(6):
-        topology = random_network(seed, nodes=8, links=8)
+        topology = random_network(seed, nodes=8, extra=8)
         rng = np.random.default_rng(seed)
         lengths = [Fraction(int(x), 3) for x in rng.integers(1, 4, topology.num_links)]
         forwards = [bool(x) for x in rng.random(8) < 0.6]
