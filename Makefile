@@ -64,6 +64,6 @@ $(INSTALLED): requirements.txt pyproject.toml
 	@touch $@
 
 $(COMPILED): $(INSTALLED)
-	@echo "compiling the kernels (about a minute, once)"
+	@echo "compiling the kernels (about three minutes, once)"
 	@$(BIN)/python -m experiments.compile_kernels
 	@touch $@
