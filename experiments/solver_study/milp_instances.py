@@ -118,7 +118,6 @@ SLACK = 0.1
 """By which a known time may be exceeded where times are no whole numbers; a grid rounds each of them up."""
 ROUNDING = Fraction(1, 10**9)
 """Relatively, of bounds that were computed in floats."""
-FINEST = 1e-9
 
 
 @dataclass(frozen=True)
