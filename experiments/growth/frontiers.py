@@ -2,7 +2,7 @@
 
 All-to-all has the cheapest proofs here: with lengths of 1 the time is at least the sum of all distances over
 the number of links, and splitting each demand evenly, node by node, over the shortest paths attains its
-largest load.
+largest load. A table of its own has T_B of the generalized Kautz graphs of several degrees (Fig. A.7).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 from itertools import groupby
 from pathlib import Path
+from typing import NamedTuple, TextIO
 
 import numpy as np
 from numba import njit
@@ -22,11 +23,25 @@ from numba import njit
 from expansions.finder import MOST_DEGREE, MOST_NODES, Candidate, Finder
 from expansions.prediction import Prediction, predict
 from experiments.runner.results import replacing
+from models.bfb.kautz import kautz_cost
 from topologies.errors import InputError, NoSchedule
 from topologies.exact import FloatArray, Int32Array
 from topologies.families.expressions import Base, Both, Degree, Expression, Line, Power, Product
 from topologies.graphs.shortest_paths import Neighbours, breadth_first
 from topologies.topology import Incidence, Topology
+
+KAUTZ_TABLE = "kautz.csv"
+FIGURE = (2, 4, 8, 16)
+"""Degrees of Fig. A.7."""
+
+FIRST_NODES = 2
+TABLE, SETTINGS = "frontiers.csv", "settings.json"
+BOTH_WAYS = "bidirectional"
+"""Folder beside the table with the frontiers of networks whose links go both ways."""
+FAMILIES = {"gen_kautz": "GenKautz", "distance_regular": "DistReg", "circulant": "Circulant"}
+"""Names of Fig. A.4."""
+OTHER = "OtherBase"
+"""What other bases are called."""
 
 
 def cheap_interval(topology: Topology) -> tuple[float, float]:
@@ -76,17 +91,6 @@ def _spread(
                     loads[link] += need[node] / ways
                     need[tail[link]] += need[node] / ways
     return total
-
-
-FIRST_NODES = 2
-TABLE, SETTINGS = "frontiers.csv", "settings.json"
-BOTH_WAYS = "bidirectional"
-"""Folder beside the table with the frontiers of networks whose links go both ways."""
-
-FAMILIES = {"gen_kautz": "GenKautz", "distance_regular": "DistReg", "circulant": "Circulant"}
-"""Names of Fig. A.4."""
-OTHER = "OtherBase"
-"""What other bases are called."""
 
 
 @dataclass(frozen=True)
@@ -343,3 +347,74 @@ def _read(record: Mapping[str, str | None]) -> FrontierRow:
         kautz_tl=int(text["kautz_tl"]) if text["kautz_tl"] else None,
         kautz_tb=Fraction(text["kautz_tb"]) if text["kautz_tb"] else None,
     )
+
+
+class KautzRow(NamedTuple):
+    """A row of ``kautz.csv``: d, N, T_L in steps and T_B in M/B, exactly."""
+
+    degree: int
+    nodes: int
+    tl_steps: int
+    tb_factor: Fraction
+
+
+def write_kautz(
+    directory: Path, degrees: Iterable[int], up_to: int, report: Callable[[int], None] = lambda degree: None
+) -> None:
+    """Measure what the directory's table lacks, all N from d + 2 to `up_to`, degree by degree.
+
+    Raises
+    ------
+    InputError
+        If the table is none of ours or can't be written.
+    """
+    known = {(row.degree, row.nodes): row for row in read_kautz(directory)}
+    for degree in sorted(degrees):
+        fresh = [n for n in range(degree + 2, up_to + 1) if (degree, n) not in known]
+        known |= {(degree, n): KautzRow(degree, n, *kautz_cost(degree, n)) for n in fresh}
+        if fresh:
+            _write_rows(directory / KAUTZ_TABLE, known)
+        report(degree)
+
+
+def _write_rows(path: Path, known: Mapping[tuple[int, int], KautzRow]) -> None:
+    try:
+        with replacing(path) as draft, draft.open("w", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(KautzRow._fields)
+            writer.writerows(known[key] for key in sorted(known))
+    except OSError as error:
+        raise InputError(f"{path}: can't write there: {error.strerror}") from error
+
+
+def read_kautz(directory: Path) -> list[KautzRow]:
+    """Return the rows of the directory's table, by degree and N; none if there is no table.
+
+    Raises
+    ------
+    InputError
+        If it is none of ours.
+    """
+    path = directory / KAUTZ_TABLE
+    if not path.exists():
+        return []
+    try:
+        with path.open(newline="") as file:
+            lines = _kautz_lines(file)
+        return sorted(KautzRow(int(d), int(n), int(tl), Fraction(tb)) for d, n, tl, tb in lines)
+    except (OSError, ValueError, ZeroDivisionError) as error:
+        raise InputError(f"{path}: not a table of generalized Kautz graphs: {error}") from error
+
+
+def _kautz_lines(file: TextIO) -> list[list[str]]:
+    """Return the lines below the header.
+
+    Raises
+    ------
+    ValueError
+        If the header is another one.
+    """
+    header, *lines = csv.reader(file)
+    if header != list(KautzRow._fields):
+        raise ValueError(f"its columns are {', '.join(header)}")
+    return lines

@@ -1,7 +1,7 @@
 """ForestColl: forests of spanning trees that meet the bottleneck cut (dissertation, chapter 4 and B.5).
 
-Read `method` first, which has the steps in order; `demand` says which ranks the trees span, `fixed_k` finds
-the best forest of so many trees a root, `schedule` (with `runs`) lays trees out as transfers, and `multicast`
+Read `method` first, which has the steps in order and says which ranks the trees span; `fixed_k` finds the
+best forest of so many trees a root, `schedule` (with `runs`) lays trees out as transfers, and `multicast`
 takes away what a switch can copy or add. The bottleneck cut is in `models.bounds`, switch removal and tree
 packing in `topologies`. The folder `epochs` makes trees together with the times of their edges.
 """

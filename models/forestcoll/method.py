@@ -5,6 +5,11 @@ them each link carries (B.5.1); the switches are removed (B.5.2); spanning trees
 become transfers over the routes that the switches left. The last two steps are first guessed
 (`spread_switches`, `grow_trees`), and a guess counts only if it is as good as the exact algorithm's answer,
 which otherwise takes over. On small networks both are made, and the lower trees are taken.
+
+Trees span the ranks that the demand says. With w_r the share of M that rank r is the root of, they are packed
+for any weights w (4.5.7): all equal in an allgather, one at the root of a broadcast, and where only some
+shards of an allgather hold data, those ranks are its *several roots*. The bottleneck cut is that of the same
+weights, so that all of these are met exactly. Ranks that take no part forward, as switches do.
 """
 
 from __future__ import annotations
@@ -12,26 +17,29 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 from models.bounds.bottleneck_cut import Cut, binary_search_cut, bottleneck_cut
-from models.forestcoll.demand import PackingDemand
 from models.forestcoll.fixed_k import fixed_k_capacities
 from models.forestcoll.multicast import TrafficTotals, multicast
 from models.forestcoll.schedule import forest_schedule
 from schedules.capabilities import Capabilities, Groups, Switches
-from schedules.collective import Kind
+from schedules.collective import Collective, Kind
 from schedules.compose import compose_allreduce
 from schedules.method import Method, Problem
 from schedules.reversal import reverse
 from schedules.schedule import Schedule
 from topologies.errors import InputError, NoSchedule
-from topologies.exact import Int64Array
+from topologies.exact import Int64Array, Rationals, frozen
+from topologies.graphs.shortest_paths import shortest_routes
 from topologies.ranges import Choice, Options, Whole
+from topologies.topology import Topology
 from topologies.transforms import transpose
 from topologies.trees.align_trees import align_trees
 from topologies.trees.forest import Forest, LogicalNetwork, largest_height, mean_height
@@ -42,21 +50,104 @@ from topologies.trees.switch_removal_heuristic import spread_switches
 from topologies.trees.tree_counts import tree_capacities
 
 KINDS = (Kind.ALLGATHER, Kind.REDUCE_SCATTER, Kind.ALLREDUCE, Kind.BROADCAST, Kind.REDUCE)
-
 _SMALL = 1 << 15
 """Roots times nodes times links below which the exact algorithms take tenths of a second."""
-
 AUTO, BINARY, NEWTON = "auto", "binary", "newton"
 SEARCHES = {BINARY: binary_search_cut, NEWTON: bottleneck_cut}
 ALGORITHM_1 = {"program": "maximum flows of Algorithm 1", "solver": "ortools"}
 """What a binary search has solved, as columns of a row."""
-
 BINARY_ARCS = 1000
 """Links, and ranks with data, up to which ``auto`` searches by Algorithm 1.
 
 Measured on one core, CPU ms: 2 and 9 on ``dgx_a100:2`` and ``mi250:2`` (80 and 320 arcs), 33 on
 ``dgx_a100:16`` (640), 53 on ``hypercube:7`` (1,024), 105 on ``ring:256`` (768), the longest seen; Newton's
 method takes 1 to 3."""
+
+
+@dataclass(frozen=True, eq=False)
+class PackingDemand:
+    """A packing problem in which every rank is spanned.
+
+    Parameters
+    ----------
+    topology
+        The network. Where only some ranks take part they are its ranks, in order, and the others are switches
+        that forward; links keep their numbers.
+    weights
+        The share of M of which each rank is the root, exact and summing to 1; None: equal.
+    """
+
+    topology: Topology
+    weights: Rationals | None
+
+    @classmethod
+    def of(cls, topology: Topology, what: Collective) -> PackingDemand:
+        """Return the demand of an allgather, or of a broadcast, in one group."""
+        members = what.members[0]
+        if what.kind is Kind.BROADCAST:
+            one = [Fraction(int(position == what.root)) for position in range(len(members))]
+            return cls(_among(topology, members), Rationals.of(one))
+        weights = None if what.items.share.uniform else what.items.share
+        return cls(_among(topology, members), weights)
+
+    @property
+    def num_roots(self) -> int:
+        """How many ranks are the root of something."""
+        if self.weights is None:
+            return self.topology.num_ranks
+        return int(np.count_nonzero(self.weights.numerators))
+
+    @property
+    def scale(self) -> Fraction:
+        """What a unit of weight is of M: 1/x* times this is the time over M."""
+        return Fraction(1) if self.weights is not None else Fraction(1, self.topology.num_ranks)
+
+    def connected(self, network: LogicalNetwork) -> LogicalNetwork:
+        """Return a network in which every rank reaches every other, if there are empty shards.
+
+        Who is no root of any tree may have lost all arcs to others when the switches were removed. Its shard
+        is sent as no load, for which there are arcs of no capacity: a circle through the strongly connected
+        components, over shortest routes.
+        """
+        if self.weights is None or self.weights.numerators.all():
+            return network
+        ends, ranks = (network.tails, network.heads), network.num_ranks
+        graph = csr_array((np.ones(len(network.tails)), ends), shape=(ranks, ranks))
+        count, component = connected_components(graph, connection="strong")
+        if count == 1:
+            return network
+        _, first = np.unique(component, return_index=True)
+        tails, heads = first, np.roll(first, -1)
+        offsets, links = shortest_routes(self.topology, tails, heads)
+        return LogicalNetwork(
+            num_ranks=ranks,
+            tails=np.concatenate([network.tails, tails]),
+            heads=np.concatenate([network.heads, heads]),
+            capacity=np.concatenate([network.capacity, np.zeros(count, dtype=np.int64)]),
+            offsets=np.concatenate([network.offsets, network.offsets[-1] + offsets[1:]]),
+            links=np.concatenate([network.links, links]),
+        )
+
+
+def _among(topology: Topology, members: tuple[int, ...]) -> Topology:
+    """Return the network with these ranks as its ranks, all other nodes after them, links as they are."""
+    if members == tuple(range(topology.num_ranks)):
+        return topology
+    others = np.setdiff1d(np.arange(topology.num_nodes), members)
+    nodes = np.concatenate([np.array(members), others])
+    place = np.empty(len(nodes), dtype=np.int32)
+    place[nodes] = np.arange(len(nodes))
+    return replace(
+        topology,
+        num_ranks=len(members),
+        labels=tuple(topology.labels[node] for node in nodes),
+        source=place[topology.source],
+        target=place[topology.target],
+        multicast=frozenset(place[sorted(topology.multicast)].tolist()),
+        aggregate=frozenset(place[sorted(topology.aggregate)].tolist()),
+        hosts=None if topology.hosts is None else frozen(topology.hosts[nodes], np.int32),
+        expression=None,
+    )
 
 
 @dataclass(frozen=True)
@@ -97,7 +188,7 @@ def synthesize(problem: Problem, options: ForestcollOptions, rng: np.random.Gene
     Reduce-scatter and reduce are those of the transposed network, reversed; allreduce is a reduce-scatter and
     an allgather, optimal in all topologies that the paper evaluated, though not in general (4.5.7).
     An allgather in which some shards are empty has *several roots*, a reduce-scatter several sinks; both are
-    as exact (`models.forestcoll.demand`).
+    as exact (`models.forestcoll.method`).
 
     Raises
     ------

@@ -15,8 +15,7 @@ from models.bfb import METHOD as BFB
 from models.forestcoll import METHOD as FORESTCOLL
 from models.sccl.instance import Instance
 from models.solvers import Feature, find_backend
-from models.teccl.epochs import BEST, FASTEST, SLOWEST, Epochs, finish_of
-from models.teccl.routes import routes_of
+from models.teccl.epochs import BEST, FASTEST, SLOWEST, Epochs, finish_of, routes_of
 from models.teccl.starts import NO_START, StartSchedule, check_start
 from schedules.capabilities import Capabilities
 from schedules.collective import Kind
@@ -232,8 +231,7 @@ class _Task:
 def _found(
     epochs: Epochs, options: TecclOptions, limits: EpochLimits, known: StartSchedule | None
 ) -> EpochSchedule:
-    from models.teccl.rounds import by_rounds
-    from models.teccl.search import earliest_finish, least_finish, most_reward
+    from models.teccl.search import by_rounds, earliest_finish, least_finish, most_reward
 
     if options.window:
         return by_rounds(epochs, limits, options.window)

@@ -263,7 +263,9 @@ def test_kautz_graphs_are_measured_once_and_as_counting_does(tmp_path, monkeypat
         work = workloads(parse_topology(f"gen_kautz:3,{row.nodes}"))
         assert row == KautzRow(3, row.nodes, work.steps, work.tb)
     asked = []
-    monkeypatch.setattr("experiments.growth.kautz.kautz_cost", lambda *a: asked.append(a) or (1, Fraction(1)))
+    monkeypatch.setattr(
+        "experiments.growth.frontiers.kautz_cost", lambda *a: asked.append(a) or (1, Fraction(1))
+    )
     write_kautz(tmp_path, [2, 3], 6)
     assert asked == [(2, 4), (2, 5), (2, 6)]
     assert read_kautz(tmp_path)[3:] == rows
