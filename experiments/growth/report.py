@@ -30,10 +30,9 @@ from experiments.growth import (
     read_kautz,
 )
 from experiments.growth import baselines as plain
-from experiments.report.page import palette
+from experiments.report.page import palette, source, template
 from experiments.report.series import LIGHT
 from experiments.report.svg import Frame, Point, Scale, group, linear, logarithmic, polyline, spread, tag
-from experiments.report.templating import source, template
 from experiments.report.text import number
 from experiments.runner.results import replacing
 from topologies.errors import InputError

@@ -1,11 +1,10 @@
 """The report of a finished run: one page to read, and single figures for papers.
 
-Read `page` first, which puts the sections together with the `templates` (`templating`), then `results` (a run
-as its directory holds it), `series` and `labels` (what methods look like and are called) and `svg` (drawing).
-A section each: `overview`, `switch_over`, `tables`, `panels`, `frontiers`, `least`, `bottleneck` with
-`bottleneck_chart`, `networks`, `traffic`, `utilisation`, `seeds`, `against_optimum`. `figures` and `markdown`
-are for papers and for pages that are read without running anything; `text` prints numbers. What is drawn here
-was kept by `experiments.runner`.
+Read `page` first, which puts the sections together with the `templates`, then `results` (a run as its
+directory holds it), `series` (what methods look like and are called) and `svg` (drawing). A section each:
+`overview`, `switch_over`, `tables`, `panels`, `frontiers`, `bottleneck` with `bottleneck_chart`, `networks`,
+`utilisation`, `seeds`, `against_optimum`. `figures` and `markdown` are for papers and for pages that are read
+without running anything; `text` prints numbers. What is drawn here was kept by `experiments.runner`.
 """
 
 from experiments.report.figures import save_figure

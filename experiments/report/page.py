@@ -1,4 +1,4 @@
-"""The page: every section of a report put into one file that needs nothing else."""
+"""The page: every section of a report put into one file that needs nothing else, by templates."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from experiments.registry import METHODS
 from experiments.report.against_optimum import ideal_table, yardstick
 from experiments.report.bottleneck_chart import Bottlenecks, bottlenecks
 from experiments.report.frontiers import frontier_panels
-from experiments.report.least import least_tb
 from experiments.report.networks import broadcast_panels
 from experiments.report.overview import SHADES, glance
 from experiments.report.panels import Panel, algbw_panel, effort_panel, pareto_panel
@@ -34,17 +35,18 @@ from experiments.report.tables import (
     standings,
     states,
 )
-from experiments.report.templating import source, template
 from experiments.report.text import number, percent, seconds, size
-from experiments.report.traffic import course_panels, traffic_panels
 from experiments.report.utilisation import (
     LEVELS,
     MATRIX_NODES,
     Usages,
     caption,
+    course_panels,
+    least_tb,
     level_name,
     links_document,
     picture,
+    traffic_panels,
     usages,
 )
 from experiments.runner.results import replacing
@@ -59,6 +61,32 @@ OPEN_PICTURES = 30
 """Above this many matrices a topology's are folded away until they are wanted."""
 MOST_ACROSS = 6
 """Matrices in a row."""
+
+
+def template(name: str) -> Template:
+    """Return a template: values are escaped, and a name that is not given is an error."""
+    return _environment().get_template(name)
+
+
+def source(name: str) -> Markup:
+    """Return a file as it is, such as a style or a script."""
+    environment = _environment()
+    return (
+        Markup("")
+        if environment.loader is None
+        else Markup(environment.loader.get_source(environment, name)[0])
+    )
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
+        loader=PackageLoader("experiments.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
 
 
 def write_report(directory: Path) -> Path:

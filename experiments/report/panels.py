@@ -12,10 +12,8 @@ from itertools import pairwise
 
 from markupsafe import Markup
 
-from experiments.report.labels import LONGEST
-from experiments.report.least import is_tb_optimal
-from experiments.report.results import Results, Row
-from experiments.report.series import Series
+from experiments.report.results import Results, Row, is_tb_optimal
+from experiments.report.series import LONGEST, Series
 from experiments.report.svg import (
     LINE,
     Frame,

@@ -13,8 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from experiments.report.labels import short_names
-from experiments.report.series import Series, make_series
+from experiments.report.series import Series, make_series, short_names
 from topologies.errors import InputError
 
 OK = "ok"
@@ -175,6 +174,11 @@ def is_best(row: Row, best: float | None) -> bool:
 def is_optimal(row: Row) -> bool:
     """Whether a row's time is proven to be the least possible: it equals its lower bound."""
     return row.ok and row.gap is not None and abs(row.gap) <= TIE
+
+
+def is_tb_optimal(row: Row, least: Fraction | None) -> bool:
+    """Whether a row's T_B is proven to be the least possible, by exact comparison."""
+    return row.ok and row.tb_factor is not None and least is not None and Fraction(row.tb_text) == least
 
 
 def read_results(directory: Path) -> Results:

@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from experiments.report.least import is_tb_optimal
-from experiments.report.results import TIE, Results, Row, best_time, is_best, is_optimal
+from experiments.report.results import TIE, Results, Row, best_time, is_best, is_optimal, is_tb_optimal
 from experiments.report.series import Series
 from experiments.report.text import describe, microseconds, percent, seconds, size
 

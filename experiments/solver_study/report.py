@@ -11,10 +11,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from experiments.report.labels import brief_labels
-from experiments.report.page import REPORT, manifest_lines, palette, swatch
-from experiments.report.series import Series
-from experiments.report.templating import source, template
+from experiments.report.page import REPORT, manifest_lines, palette, source, swatch, template
+from experiments.report.series import Series, brief_labels
 from experiments.report.text import number, seconds
 from experiments.runner.results import read_results, replacing
 from experiments.runner.store import MANIFEST

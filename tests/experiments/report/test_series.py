@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.report.labels import LONGEST, brief_labels, short_names
-from experiments.report.series import make_series
+from experiments.report.series import LONGEST, brief_labels, make_series, short_names
 
 INSTANCES = Path(__file__).parents[2] / "data" / "reference" / "instances.csv"
 
