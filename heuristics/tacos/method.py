@@ -31,7 +31,6 @@ import numpy as np
 
 from heuristics.tacos import guided, matching, rounds
 from heuristics.tacos.event_loop import Transfers
-from heuristics.tacos.memory import check_table
 from heuristics.tacos.network import (
     Network,
     bytes_of_chunk,
@@ -42,7 +41,17 @@ from heuristics.tacos.network import (
     time_expanded,
     unwind,
 )
-from heuristics.tacos.options import AUTO, NOTHING, OVERLAPPED, SAMPLED, SCARCEST, TREES, TUNING, TacosOptions
+from heuristics.tacos.options import (
+    AUTO,
+    NOTHING,
+    OVERLAPPED,
+    SAMPLED,
+    SCARCEST,
+    TREES,
+    TUNING,
+    TacosOptions,
+    check_table,
+)
 from heuristics.tacos.overlapped import can_overlap, overlapped, worth_overlapping
 from heuristics.tacos.retiming import ends, retimed
 from heuristics.tacos.tree_guided import along_trees, goes_to_all, uses_trees

@@ -16,9 +16,8 @@ from numba import njit
 
 from heuristics.tacos import rounds
 from heuristics.tacos.bitsets import unlocked
-from heuristics.tacos.memory import check_state
 from heuristics.tacos.network import time_expanded
-from heuristics.tacos.options import SAMPLED, TacosOptions
+from heuristics.tacos.options import SAMPLED, TacosOptions, check_state
 from heuristics.tacos.round_state import RoundState, deliver, starting_state
 from schedules.collective import Kind
 from schedules.files.rounds import Cells, RoundTable, RoundWriter, nothing, parts_of, read_rounds, width_of

@@ -24,8 +24,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from heuristics.tacos.bitsets import Words, random_below
-from heuristics.tacos.memory import check_trees
-from heuristics.tacos.options import TUNING, TacosOptions
+from heuristics.tacos.options import TUNING, TacosOptions, check_trees
 from heuristics.tacos.retiming import ends
 from heuristics.tacos.tree_guided import blank_of, held_routes, in_order
 from schedules.collective import Collective, Kind

@@ -23,9 +23,8 @@ import numpy as np
 from numba import njit
 
 from heuristics.tacos.detours import THOROUGH, Effort, HeldRoutes, RoutedTrees, improved
-from heuristics.tacos.memory import check_trees
 from heuristics.tacos.network import bytes_of_chunk, degrees, tick_of, unwind
-from heuristics.tacos.options import AUTO, TREES, TUNING, TacosOptions
+from heuristics.tacos.options import AUTO, TREES, TUNING, TacosOptions, check_trees
 from heuristics.tacos.retiming import ends
 from schedules.collective import EVERYONE, Collective
 from schedules.message_durations import messages, transfer_ticks

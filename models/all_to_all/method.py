@@ -30,7 +30,7 @@ from models.all_to_all.orbits import paths_by_orbits
 from models.all_to_all.paths import path_schedule
 from models.solvers import Feature, find_backend, known_solvers
 from models.solvers.highs import METHODS
-from models.solvers.size import refuse_too_large
+from models.solvers.registry import refuse_too_large
 from schedules.capabilities import Capabilities
 from schedules.collective import Kind
 from schedules.method import Method, Problem

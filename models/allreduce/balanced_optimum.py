@@ -27,7 +27,7 @@ from models.allreduce.optimum import TOLERANCE
 from models.allreduce.vertex import basic_solution
 from models.solvers import SolverResult, find_backend, solve
 from models.solvers.compiled import CompiledModel
-from models.solvers.features import Feature
+from models.solvers.options import Feature
 from topologies.errors import InputError
 from topologies.exact import FloatArray
 

@@ -35,7 +35,7 @@ from models.allreduce.cuts import Arcs, Cuts, Master, broken_cuts, grown, master
 from models.allreduce.solved_model import model_optimum, num_variables
 from models.allreduce.vertex import basic_solution
 from models.solvers import SolverResult, Start, find_backend, solve
-from models.solvers.features import Feature
+from models.solvers.options import Feature
 from topologies.errors import InputError, NoSchedule, Unsupported
 from topologies.exact import FloatArray
 from topologies.topology import Topology

@@ -23,7 +23,7 @@ from models.allreduce.certificate import Effort, Optimum, proven_optimum, tighte
 from models.allreduce.cuts import BROADCAST, REDUCE, Arcs, Cuts
 from models.allreduce.vertex import basic_solution
 from models.solvers import CompiledModel, SolverResult, compile_model, solve
-from models.solvers.size import refuse_too_large
+from models.solvers.registry import refuse_too_large
 from topologies.errors import InputError, NoSchedule
 from topologies.exact import Int64Array
 from topologies.graphs.shortest_paths import Route

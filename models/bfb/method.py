@@ -21,7 +21,7 @@ from models.bfb.frontiers import Frontiers, Patterns, count_variables, distinct_
 from models.bfb.schedule import build_schedule, schedule_of_shares
 from models.bfb.unequal import Times, times
 from models.solvers import Feature, find_backend, known_solvers
-from models.solvers.size import refuse_too_large
+from models.solvers.registry import refuse_too_large
 from schedules.capabilities import Capabilities, Groups, Switches
 from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.method import Method, Problem

@@ -1,17 +1,15 @@
 """Solvers behind one function: a Pyomo model is compiled to matrices once and handed over as arrays.
 
 To be read in this order: `compiled` (the matrices), `options`, `outcome` (a start goes in, values and bounds
-come out), `backend` (what a solver is to this project, with `features`), a back-end such as `pdlp`, `highs`,
-`ortools` or `gurobi`, `registry` (all of them), and `solving`, which is the way in; `size` tells beforehand
-whether a program is too large for its time limit. A new solver is a module like `pdlp` and its place in
-`registry`.
+come out), `backend` (what a solver is to this project), a back-end such as `pdlp`, `highs`, `ortools` or
+`gurobi`, `registry` (all of them, and whether a program is too large for its time limit), and `solving`,
+which is the way in. A new solver is a module like `pdlp` and its place in `registry`.
 """
 
 from models.solvers.compiled import CompiledModel, compile_model
-from models.solvers.features import Feature
 from models.solvers.gurobi import GurobiOptions
 from models.solvers.highs import HighsOptions, write_model
-from models.solvers.options import SolverOptions
+from models.solvers.options import Feature, SolverOptions
 from models.solvers.ortools import CpsatOptions, GlopOptions, ScipOptions
 from models.solvers.outcome import Basis, Outcome, Progress, SolutionStatus, SolverResult, Start, Termination
 from models.solvers.pdlp import PdlpOptions

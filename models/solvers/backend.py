@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from models.solvers.compiled import CompiledModel
-from models.solvers.features import Feature
-from models.solvers.options import SolverOptions
+from models.solvers.options import Feature, SolverOptions
 from models.solvers.outcome import Extras, Outcome
 
 STREAMS = (1, 2)

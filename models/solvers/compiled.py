@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from models.solvers.features import Feature
+from models.solvers.options import Feature
 from topologies.errors import InputError, Unsupported
 from topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, frozen
 

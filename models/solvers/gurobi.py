@@ -14,8 +14,7 @@ from scipy.sparse import csr_matrix
 
 from models.solvers.backend import Backend
 from models.solvers.compiled import CompiledModel
-from models.solvers.features import Feature
-from models.solvers.options import Positive, Seed, SolverOptions, Threads
+from models.solvers.options import Feature, Positive, Seed, SolverOptions, Threads
 from models.solvers.outcome import (
     NOTHING,
     Extras,

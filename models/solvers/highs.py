@@ -10,8 +10,7 @@ import numpy as np
 
 from models.solvers.backend import Backend, Extra, printing_to
 from models.solvers.compiled import CompiledModel
-from models.solvers.features import Feature
-from models.solvers.options import Positive, Seed, SolverOptions, Threads
+from models.solvers.options import Feature, Positive, Seed, SolverOptions, Threads
 from models.solvers.outcome import (
     NOTHING,
     Basis,

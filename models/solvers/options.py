@@ -1,18 +1,44 @@
-"""What all back-ends' options share: the limits, the log, and where to solve."""
+"""What a back-end can do, and what all back-ends' options share: the limits, the log, and where to solve."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-from models.solvers.features import Feature
 from topologies.errors import InputError
 from topologies.ranges import SECONDS, Number, Options, Whole
 
 Positive = Annotated[float | None, Number(above=0)]
 Threads = Annotated[int, Whole(1)]
 Seed = Annotated[int, Whole(0)]
+
+
+class Feature(StrEnum):
+    """A kind of model, an algorithm, an answer or a service that a back-end offers."""
+
+    LP = "LP"
+    MILP = "MILP"
+    QP = "QP"
+    SIMPLEX = "simplex"
+    IPM = "interior point"
+    HIPO = "HiPO"
+    """HiGHS's newer interior point, in a package of its own."""
+
+    PDLP = "PDLP"
+    DUALS = "duals"
+    BASIS = "basis"
+    """A basis is returned, and can be started from."""
+
+    START = "start"
+    """Values (and duals, for an LP) can be started from."""
+
+    TRACE = "trace"
+    """Incumbents and bounds of a MILP are told as they come."""
+
+    THREADS = "threads"
+    SEED = "seed"
 
 
 @dataclass(frozen=True, kw_only=True)

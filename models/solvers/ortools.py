@@ -41,8 +41,7 @@ from scipy.sparse import csr_matrix
 
 from models.solvers.backend import Backend, printing_to
 from models.solvers.compiled import CompiledModel
-from models.solvers.features import Feature
-from models.solvers.options import Positive, Seed, SolverOptions, Threads
+from models.solvers.options import Feature, Positive, Seed, SolverOptions, Threads
 from models.solvers.outcome import NOTHING, Extras, Outcome, Progress, SolutionStatus, Termination
 from topologies.errors import InputError
 from topologies.ranges import Choice, Whole

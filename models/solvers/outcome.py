@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from models.solvers.compiled import CompiledModel
-from models.solvers.features import Feature
+from models.solvers.options import Feature
 from topologies.errors import InputError
 from topologies.exact import FloatArray
 

@@ -13,8 +13,7 @@ from scipy.sparse import csc_matrix, csr_matrix
 
 from models.solvers.backend import Backend, printing_to
 from models.solvers.compiled import CompiledModel
-from models.solvers.features import Feature
-from models.solvers.options import SolverOptions, Threads
+from models.solvers.options import Feature, SolverOptions, Threads
 from models.solvers.outcome import NOTHING, Extras, Outcome, SolutionStatus, Start, Termination
 from topologies.errors import InputError
 

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from models.solvers.backend import Backend
 from models.solvers.compiled import CompiledModel, compile_model, required_features
-from models.solvers.features import Feature
-from models.solvers.options import SolverOptions
+from models.solvers.options import Feature, SolverOptions
 from models.solvers.outcome import Extras, Outcome, SolutionStatus, SolverResult, Start, Termination, Trace
 from models.solvers.registry import BACKENDS, find_backend
 from topologies.errors import InputError, TuttiError

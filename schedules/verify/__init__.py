@@ -7,7 +7,7 @@ The checks, in this order:
 3. who holds what at the end; where a sum is wrong, who spoilt it (`replay`);
 4. the claims (`check_claims`), against `schedules.cost`.
 
-`errors` has the one line in which it all ends. A table on disk (`schedules.files.rounds`) is checked block by
+`table` has the one line in which it all ends. A table on disk (`schedules.files.rounds`) is checked block by
 block. The verifier reads the table alone and never asks who made it.
 
 What is first in a replay depends on the clock. In the step clock all rows of a step read their sources,
@@ -32,7 +32,6 @@ import numpy as np
 from schedules.cost import congestion, step_cost
 from schedules.files.rounds import RoundTable
 from schedules.schedule import Clock, Schedule
-from schedules.verify.errors import VerificationError, chunk_name, wrong_transfer
 from schedules.verify.replay import (
     MISSING,
     NOT_HELD,
@@ -44,7 +43,7 @@ from schedules.verify.replay import (
     parts_of_state,
     reduction_error,
 )
-from schedules.verify.table import check_table
+from schedules.verify.table import VerificationError, check_table, chunk_name, wrong_transfer
 from schedules.verify.timing import Clash, Spans, first_clash, spans, timing
 from topologies.errors import suggestion
 from topologies.exact import Int64Array

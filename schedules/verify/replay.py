@@ -20,7 +20,7 @@ from numba import njit
 from schedules.collective import EVERYONE
 from schedules.files.rounds import RoundTable
 from schedules.schedule import Schedule
-from schedules.verify.errors import VerificationError, chunk_name, wrong_transfer
+from schedules.verify.table import VerificationError, chunk_name, wrong_transfer
 from schedules.verify.timing import Spans, unit_at, units_of
 from topologies.exact import BoolArray, Int32Array, Int64Array, frozen
 

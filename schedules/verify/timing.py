@@ -13,7 +13,7 @@ from numba import njit
 
 from schedules.message_durations import Messages, transfer_ticks
 from schedules.schedule import Clock, Schedule, TransferColumns
-from schedules.verify.errors import VerificationError
+from schedules.verify.table import VerificationError
 from topologies.errors import InputError
 from topologies.exact import INT64_MAX, Int32Array, Int64Array, offsets_of
 

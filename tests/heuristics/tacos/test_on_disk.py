@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from heuristics.tacos import TacosOptions, memory, on_disk
+from heuristics.tacos import TacosOptions, on_disk
 from heuristics.tacos.network import time_expanded
 from heuristics.tacos.rounds import synthesize
 from schedules import Problem, collective
@@ -112,6 +112,6 @@ def test_a_state_that_the_budget_can_not_hold_is_refused(tmp_path, monkeypatch):
     )
     assert not list(tmp_path.iterdir())
     made(tmp_path / "a.rounds", "mesh:30x30", memory="600KB")
-    monkeypatch.setattr(memory, "memory", lambda: 1000)
+    monkeypatch.setattr("heuristics.tacos.options.memory", lambda: 1000)
     with pytest.raises(InputError, match="this machine has 1e-06 GB"):
         made(tmp_path / "b.rounds", "mesh:30x30")

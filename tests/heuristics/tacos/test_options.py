@@ -1,9 +1,90 @@
 """Options of TACOS out of range are refused in one line."""
 
+import tracemalloc
+
 import pytest
 
 from heuristics.tacos import TacosOptions
+from heuristics.tacos.options import TREE_BYTES
+from schedules.verify import verify
+from tests.heuristics.tacos.synthesis import tacos
 from topologies import InputError
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "options", "count"),
+    [
+        ("mesh:3x3", "allgather", {}, 7 * 9 * 8),
+        ("mesh:3x3", "all-to-all", {}, 7 * 9 * 8),
+        ("mesh:3x3", "gather", {}, 7 * 8),
+        ("mesh:3x3", "allgather", {"groups": [(0, 1, 2), (3, 7, 8)]}, 7 * 6 * 2),
+        ("mesh:3x3", "scatter", {"groups": [(0, 1, 2), (3, 7, 8)]}, 7 * 2 * 2),
+        ("dgx_a100:1", "reduce-scatter", {"guide": "nothing"}, 7 * 8 * 7),
+    ],
+)
+def test_there_are_at_least_so_many_transfers(text, kind, options, count):
+    with pytest.raises(InputError, match=f"^tacos: {count} transfers on .* allowed are 1e-07 GB"):
+        tacos(text, kind, chunks=7, memory="100B", **options)
+    assert len(tacos(text, kind, chunks=7, **options)) >= count
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [("dgx_a100:1", {"guide": "trees"}), ("mesh:2x4", {"kind": "allreduce", "allreduce": "overlapped"})],
+)
+def test_trees_are_counted_too(text, options):
+    """400 bytes for each of 8 ranks in each of 3 * 8 trees."""
+    with pytest.raises(InputError, match=r"^tacos: 24 trees on .* need 7\.68e-05 GB of memory; allowed"):
+        tacos(text, chunks=3, memory="76799B", **options)
+    verify(tacos(text, chunks=3, memory="76800B", **options))
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("mesh:3x3", {}),
+        ("mesh:3x3?bandwidth=50GB/s,20GB/s", {"guide": "trees"}),
+        ("mesh:3x3", {"kind": "allreduce", "allreduce": "overlapped"}),
+        ("mesh:3x3", {"kind": "all-to-all"}),
+    ],
+)
+def test_nothing_is_built_before_it_is_refused(text, options):
+    """Nine or 81 million chunks: their table alone would be over 100 MB."""
+    tracemalloc.start()
+    with pytest.raises(InputError, match=r"of memory; allowed are 0\.1 GB"):
+        tacos(text, chunks=10**6, memory="100MB", **options)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 10**7
+
+
+def test_trees_that_nobody_asked_for_do_not_refuse_what_fits():
+    schedule = tacos("mesh:3x3?bandwidth=50GB/s,20GB/s", memory="2KB")
+    verify(schedule)
+    assert TREE_BYTES * 9 * 9 > 2000
+
+
+def test_what_the_memory_can_not_hold_is_refused(monkeypatch):
+    """90 transfers of 16 bytes each, and two bits for each of 100 pairs."""
+    monkeypatch.setattr("heuristics.tacos.options.memory", lambda: 1464)
+    with pytest.raises(InputError) as error:
+        tacos("ring:10")
+    expected = "tacos: 90 transfers on ring:10 need 1.46e-06 GB of memory; this machine has 1.46e-06 GB"
+    assert str(error.value) == expected
+    monkeypatch.setattr("heuristics.tacos.options.memory", lambda: 1465)
+    verify(tacos("ring:10"))
+
+
+def test_a_memory_budget_is_kept(monkeypatch):
+    with pytest.raises(InputError) as error:
+        tacos("ring:10", memory="1464B")
+    assert str(error.value) == (
+        "tacos: 90 transfers on ring:10 need 1.46e-06 GB of memory; allowed are 1.46e-06 GB"
+    )
+    verify(tacos("ring:10", memory="1465B"))
+    monkeypatch.setattr("heuristics.tacos.options.memory", lambda: 1464)
+    with pytest.raises(InputError, match="this machine has"):
+        tacos("ring:10", memory="1GB")
 
 
 @pytest.mark.parametrize(

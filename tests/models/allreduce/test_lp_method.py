@@ -11,7 +11,7 @@ from models.allreduce import AllreduceLpOptions, allreduce_optimum, certificate,
 from models.bounds import best_bound
 from models.solvers import HighsOptions, registry
 from models.solvers.backend import Backend
-from models.solvers.features import Feature
+from models.solvers.options import Feature
 from schedules import Problem, Schedule, collective
 from schedules.cost import congestion
 from schedules.simulation.simulate import simulate
