@@ -33,6 +33,8 @@ from topologies.topology import Topology
 NAMES = {BROADCAST: "out", REDUCE: "in"}
 """Of the halves, in a certificate."""
 
+PROGRAM = "linear program (B.5)"
+
 FINE, COARSE = 2**44, 2**29
 """All of a solution together, where it is rounded to a grid: to look for cuts, and to scale it exactly."""
 

@@ -21,10 +21,9 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from models.allreduce.balanced_optimum import balanced_shares
-from models.allreduce.certificate import Optimum
+from models.allreduce.certificate import PROGRAM, Optimum
 from models.allreduce.lp_timed import can_be_timed, timed_schedule
 from models.allreduce.optimum import WAYS, allreduce_optimum
-from models.allreduce.solved_model import PROGRAM
 from models.allreduce.trees import (
     FEW,
     HalfTrees,

@@ -1,11 +1,11 @@
 r"""The optimum of linear program (B.5): exact where its rationals are not too long.
 
-Small networks are solved by the Pyomo model as it stands (`models.allreduce.solved_model`), others from cut
-to cut: solve the program over the cuts and routes known (`models.allreduce.cuts`); find the cuts that its
-solution breaks, by max-flow, and the routes that its lengths leave too short; and again, until there are
-none. The solver's basis then gives the vertex in rationals. From it come, in integers, a lower bound on the
-time (`cut_proof`) and capacities and roots whose trees take exactly so long (`Shares`). Where the two do not
-meet they are an interval that holds all the same.
+Small networks are solved by the Pyomo model as it stands (`models.allreduce.model`), others from cut to cut:
+solve the program over the cuts and routes known (`models.allreduce.cuts`); find the cuts that its solution
+breaks, by max-flow, and the routes that its lengths leave too short; and again, until there are none. The
+solver's basis then gives the vertex in rationals. From it come, in integers, a lower bound on the time
+(`cut_proof`) and capacities and roots whose trees take exactly so long (`Shares`). Where the two do not meet
+they are an interval that holds all the same.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 
 from models.allreduce.certificate import (
     FINE,
+    PROGRAM,
     Effort,
     Optimum,
     Shares,
@@ -32,13 +33,20 @@ from models.allreduce.certificate import (
     whole_solutions,
 )
 from models.allreduce.cuts import Arcs, Cuts, Master, broken_cuts, grown, master, routes_over_switches
-from models.allreduce.solved_model import model_optimum, num_variables
 from models.allreduce.vertex import basic_solution
 from models.solvers import SolverResult, Start, find_backend, solve
 from models.solvers.options import Feature
+from models.solvers.registry import refuse_too_large
 from topologies.errors import InputError, NoSchedule, Unsupported
 from topologies.exact import FloatArray
 from topologies.topology import Topology
+
+SECONDS, VARIABLES = 0.3, 5_000
+"""Seconds to build and solve the model of so many variables on one core; they grow with the cube.
+
+Measured, CPU s: 1.7 for 5,776 variables (``gen_kautz:4,24``), 6.1 for 10,264 (``gen_kautz:4,32``), 12.7 for
+16,360 (``gen_kautz:4,40``), 17.5 for 13,284 (``torus:6x6``), 39 for 24,451 (``torus:7x7``), 104 for 23,080
+(``gen_kautz:4,48``): the estimate is that of the quickest network, so that it refuses what has no chance."""
 
 WAYS = ("auto", "model", "cuts")
 
@@ -98,15 +106,40 @@ def allreduce_optimum(
     backend = find_backend(solver, [Feature.LP, Feature.DUALS])
     chosen = backend.options() if options is None else options
     if by == "model":
-        return model_optimum(topology, solver, chosen, time_limit)
+        return _optimum_by_model(topology, solver, chosen, time_limit)
     if by == "auto" and num_variables(topology) <= MOST_VARIABLES:
         with suppress(NoSchedule, Unsupported):
-            found = model_optimum(topology, solver, chosen, time_limit)
+            found = _optimum_by_model(topology, solver, chosen, time_limit)
             if found.exact:
                 return found
     return _optimum_by_cuts(
         _Search(topology, solver, chosen, Arcs.of(topology), Cuts.of(topology, parts), time_limit)
     )
+
+
+def num_variables(topology: Topology) -> int:
+    """Return how many variables the model of a network has, without building it.
+
+    Examples
+    --------
+    >>> from topologies.families.grids import ring
+    >>> num_variables(ring(4))
+    116
+    """
+    ranks, links = topology.num_ranks, topology.num_links
+    arcs = ranks * (ranks - 1) if topology.num_switches else links
+    indirect = arcs + ranks * links if topology.num_switches else 0
+    return ranks + 2 * arcs + 2 * ranks * (ranks + arcs) + indirect
+
+
+def _optimum_by_model(topology: Topology, solver: str, options: Any, time_limit: float | None) -> Optimum:
+    """Return the optimum that the Pyomo model has, unless it is too large for its time."""
+    from models.allreduce.model import model_optimum  # Pyomo is slow to import
+
+    variables = num_variables(topology)
+    seconds = SECONDS * (variables / VARIABLES) ** 3
+    refuse_too_large(f"allreduce_lp on {topology.name}: {PROGRAM}", variables, time_limit, seconds)
+    return model_optimum(topology, solver, options, time_limit)
 
 
 def _optimum_by_cuts(search: _Search) -> Optimum:
@@ -132,7 +165,7 @@ class _Search:
     time_limit: float | None
     program: Master | None = None
     result: SolverResult | None = None
-    effort: Effort = field(default_factory=lambda: Effort("linear program (B.5), by its cuts"))
+    effort: Effort = field(default_factory=lambda: Effort(f"{PROGRAM}, by its cuts"))
     begin: float = field(default_factory=time.monotonic)
 
     def solve(self) -> bool:

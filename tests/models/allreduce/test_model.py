@@ -7,8 +7,7 @@ import pytest
 
 from models.allreduce import allreduce_optimum
 from models.allreduce.model import allreduce_model
-from models.allreduce.optimum import MOST_VARIABLES
-from models.allreduce.solved_model import num_variables
+from models.allreduce.optimum import MOST_VARIABLES, num_variables
 from models.bounds import Bound
 from models.solvers import GlopOptions, HighsOptions, compile_model, solve
 from schedules import collective
