@@ -82,21 +82,6 @@ def moves_of(topology: Topology) -> Int32Array | None:
     return np.ascontiguousarray(topology.target[topology.out_links[1]].reshape(-1, degrees[0]).T)
 
 
-def is_translation_invariant(topology: Topology) -> bool:
-    """Return whether the i-th links of all nodes are a permutation, for every i, and all of them commute.
-
-    Then the network is vertex-transitive. The converse is not true: links may be numbered otherwise.
-
-    Examples
-    --------
-    >>> from topologies.families.direct import twisted_torus, twisted_hypercube
-    >>> is_translation_invariant(twisted_torus(4, 8)), is_translation_invariant(twisted_hypercube(3))
-    (True, False)
-    """
-    moves = moves_of(topology)
-    return moves is not None and topology.homogeneous and bool(commute(moves))
-
-
 def balance(moves: Int32Array) -> Balance:
     """Search from node 0, having checked that the steps are commuting permutations.
 

@@ -13,7 +13,7 @@ from models.solvers.options import Feature, SolverOptions
 from models.solvers.ortools import CpsatOptions, GlopOptions, ScipOptions
 from models.solvers.outcome import Basis, Outcome, Progress, SolutionStatus, SolverResult, Start, Termination
 from models.solvers.pdlp import PdlpOptions
-from models.solvers.registry import SolverInfo, find_backend, installed_solvers, known_solvers
+from models.solvers.registry import SolverInfo, find_backend, known_solvers
 from models.solvers.solving import solve
 
 __all__ = [
@@ -36,7 +36,6 @@ __all__ = [
     "Termination",
     "compile_model",
     "find_backend",
-    "installed_solvers",
     "known_solvers",
     "solve",
     "write_model",

@@ -34,9 +34,6 @@ class Feature(StrEnum):
     START = "start"
     """Values (and duals, for an LP) can be started from."""
 
-    TRACE = "trace"
-    """Incumbents and bounds of a MILP are told as they come."""
-
     THREADS = "threads"
     SEED = "seed"
 

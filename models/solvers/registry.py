@@ -61,11 +61,6 @@ def _info(backend: Backend) -> SolverInfo:
     return SolverInfo(backend.name, backend.version, backend.installed, here, backend.install, missing)
 
 
-def installed_solvers() -> list[SolverInfo]:
-    """Return those of `known_solvers` that can be used."""
-    return [info for info in known_solvers() if info.installed]
-
-
 def find_backend(solver: str, needs: Iterable[Feature] = ()) -> Backend:
     """Return the back-end of that name, asked whether it can do what is needed.
 

@@ -33,14 +33,11 @@ class FiniteField:
     ----------
     order
         q = p^k.
-    characteristic
-        p.
     plus, times
         int64, shape (q, q): the sum and the product of two elements.
     """
 
     order: int
-    characteristic: int
     plus: Int64Array
     times: Int64Array
 
@@ -131,7 +128,7 @@ def finite_field(order: int) -> FiniteField:
     digits = np.arange(order)[:, None] // prime ** np.arange(exponent) % prime
     weights = prime ** np.arange(exponent)
     plus = (digits[:, None] + digits[None]) % prime @ weights
-    return FiniteField(order, prime, plus, _products(digits, prime, modulus) @ weights)
+    return FiniteField(order, plus, _products(digits, prime, modulus) @ weights)
 
 
 def _products(digits: Int64Array, prime: int, modulus: Polynomial) -> Int64Array:

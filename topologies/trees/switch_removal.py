@@ -87,26 +87,6 @@ def remove_switches(
     return splitting.logical_network()
 
 
-def splittable(
-    topology: Topology, capacity: npt.ArrayLike, trees: Int64Array, tail: int, switch: int, head: int
-) -> int:
-    """Return γ of Theorem 28 for the arcs (tail, switch) and (switch, head).
-
-    Parameters
-    ----------
-    topology
-        The network.
-    capacity
-        Trees that each link carries, shape (links,); parallel links add up.
-    trees
-        Trees by root, shape (ranks,).
-    tail, switch, head
-        Nodes.
-    """
-    splitting = _Splitting.of(topology, np.asarray(capacity, dtype=np.int64), trees)
-    return _Network.of(splitting, switch).gamma(tail, switch, head, INT64_MAX >> 3)
-
-
 def check_balance(topology: Topology, capacity: Int64Array) -> None:
     """Refuse a network with switches that is not Eulerian, and capacities uneven at a switch.
 

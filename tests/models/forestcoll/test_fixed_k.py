@@ -8,8 +8,8 @@ import pytest
 
 from models.forestcoll.fixed_k import fixed_k_capacities, fixed_k_ratio
 from tests.topologies.eulerian import congestion, node_sets, platform, random_eulerian, worst_ratio
+from tests.topologies.trees.forests import check_forest
 from topologies import InputError, Link, NoSchedule, Topology
-from topologies.trees.forest import check_forest
 from topologies.trees.packing import pack_trees
 from topologies.trees.switch_removal import remove_switches
 from topologies.trees.tree_counts import trees_by_root

@@ -10,7 +10,6 @@ from models.solvers import (
     HighsOptions,
     find_backend,
     highs,
-    installed_solvers,
     known_solvers,
     registry,
     solve,
@@ -70,8 +69,7 @@ def test_the_list_of_solvers_tells_who_is_installed():
         ("pdlp", True),
         ("scip", True),
     ]
-    assert {"glop", "highs", "pdlp"} <= {info.name for info in installed_solvers()}
-    assert all(info.version for info in installed_solvers())
+    assert all(info.version for info in known_solvers() if info.installed)
 
 
 def test_listing_solvers_imports_none():

@@ -52,7 +52,6 @@ def test_adding_an_element_to_itself_p_times_is_zero(order, characteristic):
     total = np.zeros(order, dtype=np.int64)
     for _ in range(characteristic):
         total = field.plus[total, np.arange(order)]
-    assert field.characteristic == characteristic
     assert not total.any()
 
 

@@ -18,8 +18,9 @@ from tests.topologies.eulerian import (
     with_a_link_in_two,
     worst_ratio,
 )
+from tests.topologies.trees.forests import check_forest
 from topologies import InputError
-from topologies.trees.forest import Forest, ForestError, LogicalNetwork, check_forest
+from topologies.trees.forest import LogicalNetwork
 from topologies.trees.packing import pack_counts, pack_trees
 from topologies.trees.switch_removal import remove_switches
 from topologies.trees.tree_counts import tree_capacities, trees_by_root
@@ -120,49 +121,7 @@ def test_trees_are_low_where_there_is_room():
     )
 
 
-def ring_forest():
-    network = LogicalNetwork(3, [0, 1, 2], [1, 2, 0], [2, 2, 2], [0, 1, 2, 3], [0, 1, 2])
-    return network, [0, 1, 2], [1, 1, 1], [[-1, 0, 1], [2, -1, 1], [2, 0, -1]]
-
-
-def test_a_right_forest_passes_the_check():
-    network, *rows = ring_forest()
-    check_forest(network, Forest(*rows), 1)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (
-            {"parent": [[-1, 0, 1], [2, -1, 1], [2, 0, 0]]},
-            "row 2, rank 2: the root, and only the root, has no parent",
-        ),
-        (
-            {"parent": [[-1, 0, -1], [2, -1, 1], [2, 0, -1]]},
-            "row 0, rank 2: the root, and only the root, has no",
-        ),
-        (
-            {"parent": [[-1, 2, 1], [2, -1, 1], [2, 0, -1]]},
-            "row 0, rank 1: its parents do not lead to the root",
-        ),
-        ({"parent": [[-1, 0, 0], [2, -1, 1], [2, 0, -1]]}, "row 0 uses 0->2, which no arc joins"),
-        ({"parent": [[-1, 0, 5], [2, -1, 1], [2, 0, -1]]}, r"a parent is no rank of 0\.\.2"),
-        ({"parent": [[-1, 0, 1]]}, "give a parent for each of 3 rows and 3 ranks"),
-        ({"root": [0, 1, 3]}, r"a root is no rank of 0\.\.2"),
-        ({"weight": [1, 0, 1]}, "row 1 has weight 0; it must be positive"),
-        ({"weight": [1, 2, 1]}, "rank 1 roots 2 trees, not 1"),
-        ({"weight": [2, 1, 1], "trees": [2, 1, 1]}, "3 trees use 0->1, which carries 2"),
-    ],
-)
-def test_a_wrong_forest_is_refused_naming_what_is_wrong(changes, message):
-    network, root, weight, parent = ring_forest()
-    fields = {"root": root, "weight": weight, "parent": parent, **changes}
-    trees = fields.pop("trees", 1)
-    with pytest.raises(ForestError, match=f"^forest: {message}"):
-        check_forest(network, Forest(**fields), trees)
-
-
-def test_the_check_and_the_walk_agree_on_packed_forests():
+def test_packed_trees_span_as_many_as_asked_within_the_capacities():
     for seed in range(3000, 3030):
         topology = random_eulerian(seed)
         k, network, forest = packed(topology, worst_ratio(topology))

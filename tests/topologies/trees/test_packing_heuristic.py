@@ -7,8 +7,9 @@ import pytest
 
 from models.bounds.bottleneck_cut import bottleneck_cut
 from tests.topologies.eulerian import congestion, out_trees, random_eulerian, routes_are_paths, worst_ratio
+from tests.topologies.trees.forests import check_forest
 from topologies import parse_topology
-from topologies.trees.forest import LogicalNetwork, check_forest, heights, largest_height, mean_height
+from topologies.trees.forest import LogicalNetwork, heights, largest_height, mean_height
 from topologies.trees.packing import pack_trees
 from topologies.trees.packing_heuristic import grow_trees
 from topologies.trees.switch_removal_heuristic import spread_switches

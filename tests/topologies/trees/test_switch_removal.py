@@ -16,7 +16,7 @@ from tests.topologies.eulerian import (
     worst_ratio,
 )
 from topologies import InputError, Link, Topology
-from topologies.trees.switch_removal import remove_switches, splittable
+from topologies.trees.switch_removal import _Network, _Splitting, remove_switches
 from topologies.trees.tree_counts import tree_capacities, trees_by_root
 
 WITH_SWITCHES = [seed for seed in range(120) if random_eulerian(seed).num_switches]
@@ -119,10 +119,11 @@ def test_gamma_is_the_least_slack_of_all_cuts_that_lose():
         k, capacity = tree_capacities(topology, worst_ratio(topology))
         trees = trees_by_root(topology.num_ranks, k)
         switch = topology.num_ranks
+        network = _Network.of(_Splitting.of(topology, capacity, trees), switch)
         for tail in set(topology.source[topology.target == switch].tolist()):
             for head in set(topology.target[topology.source == switch].tolist()):
                 expected = gamma_by_cuts(topology, capacity, trees, tail, switch, head)
-                assert splittable(topology, capacity, trees, tail, switch, head) == expected
+                assert network.gamma(tail, switch, head, 2**60) == expected
                 seen.add(expected > 0)
     assert seen == {True, False}
 

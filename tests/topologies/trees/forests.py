@@ -1,0 +1,25 @@
+"""What a forest must be, in plain Python."""
+
+from collections import Counter
+
+import numpy as np
+
+
+def check_forest(network, forest, trees):
+    """Spanning out-trees, of each root as many as asked, and no pair used more than its arcs carry."""
+    rooted, used, capacity = Counter(), Counter(), Counter()
+    for arc in zip(network.tails.tolist(), network.heads.tolist(), network.capacity.tolist(), strict=True):
+        capacity[arc[:2]] += arc[2]
+    rows = zip(forest.root.tolist(), forest.weight.tolist(), forest.parent.tolist(), strict=True)
+    for root, weight, parent in rows:
+        assert weight > 0
+        assert parent[root] == -1
+        reached = [root]
+        for rank in reached:
+            reached += [child for child, above in enumerate(parent) if above == rank]
+        assert sorted(reached) == list(range(network.num_ranks))
+        rooted[root] += weight
+        used.update({(parent[rank], rank): weight for rank in reached[1:]})
+    wanted = np.broadcast_to(trees, network.num_ranks).tolist()
+    assert [rooted[rank] for rank in range(network.num_ranks)] == wanted
+    assert all(load <= capacity[pair] for pair, load in used.items())
