@@ -34,6 +34,20 @@ def check_size(name: str, nodes: int, links: int) -> None:
             raise InputError(f"topology {name} has too many {what}; at most {limit} are built")
 
 
+def at_least(name: str, least: int, **values: int) -> None:
+    """Refuse a network with a value below the least, named in the message as the argument is.
+
+    Raises
+    ------
+    InputError
+        If one is.
+    """
+    for what, value in values.items():
+        if value < least:
+            what = what.replace("_", " ")
+            raise InputError(f"topology {name}: {what} {value} is too small; at least {least}")
+
+
 def assemble(
     name: str,
     num_ranks: int,

@@ -19,7 +19,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from topologies.assembly import Arcs, Values, assemble, check_size, per_class
+from topologies.assembly import Arcs, Values, assemble, at_least, check_size, per_class
 from topologies.errors import InputError
 from topologies.exact import Int64Array, IntArray
 from topologies.families.grids import torus
@@ -71,7 +71,7 @@ def fat_tree(
     (('leaf0', 'leaf1', 'spine0', 'spine1'), 50)
     """
     name = f"fat_tree:{leaves},{ports},{spines},{factor}"
-    _at_least_one(name, leaves=leaves, ports=ports, spines=spines, factor=factor)
+    at_least(name, 1, leaves=leaves, ports=ports, spines=spines, factor=factor)
     spines = spines if leaves > 1 else 0
     ranks = leaves * ports
     check_size(name, ranks + leaves + spines, 2 * (ranks + leaves * spines))
@@ -136,7 +136,7 @@ def rail_spine(
         If an argument is too small or the numbers of values are wrong.
     """
     name = f"rail_spine:{boxes},{gpus},{factor}"
-    _at_least_one(name, factor=factor)
+    at_least(name, 1, factor=factor)
     return _rails(name, boxes, gpus, factor, bandwidth, alpha)
 
 
@@ -167,7 +167,7 @@ def torus_of_boxes(gpus: int, *lengths: int, bandwidth: Values = None, alpha: Va
     (36, 9, 216)
     """
     name = f"torus_of_boxes:{','.join(map(str, (gpus, *lengths)))}"
-    _at_least_one(name, gpus=gpus)
+    at_least(name, 1, gpus=gpus)
     boxes = math.prod(lengths)
     check_size(name, boxes * (gpus + 1), 2 * boxes * gpus * (len(lengths) + 1))
     outside = torus(*lengths)
@@ -189,7 +189,7 @@ def _rails(
     name: str, boxes: int, gpus: int, factor: int | None, bandwidth: Values, alpha: Values
 ) -> Topology:
     """Return boxes and rails, and a spine oversubscribed by a factor if there is one."""
-    _at_least_one(name, gpus=gpus)
+    at_least(name, 1, gpus=gpus)
     if boxes < 2:
         raise InputError(f"topology {name}: {boxes} boxes; rails join at least 2")
     ranks = boxes * gpus
@@ -218,12 +218,6 @@ def _on_box_switches(boxes: int, gpus: int) -> Arcs:
 
 def _box_of_gpu(boxes: int, gpus: int) -> IntArray:
     return np.repeat(np.arange(boxes), gpus)
-
-
-def _at_least_one(name: str, **arguments: int) -> None:
-    for what, value in arguments.items():
-        if value < 1:
-            raise InputError(f"topology {name}: {what} {value} is too small; at least 1")
 
 
 _GB = 10**9
@@ -256,8 +250,8 @@ def dragonfly(per_group: int, groups: int, *, bandwidth: Values = None, alpha: V
     (20, 80)
     """
     name = f"dragonfly:{per_group}x{groups}"
-    _at_least(name, "ranks a group", per_group, 1)
-    _at_least(name, "groups", groups, 2)
+    at_least(name, 1, group_size=per_group)
+    at_least(name, 2, groups=groups)
     ranks = per_group * groups
     check_size(name, ranks, ranks * per_group + groups**2)
     a, b, g = (axis.reshape(-1) for axis in np.indices((per_group, per_group, groups)))
@@ -296,8 +290,7 @@ def switch2d(per_box: int, boxes: int, *, bandwidth: Values = None, alpha: Value
         If an argument is too small or the number of values is wrong.
     """
     name = f"switch2d:{per_box}x{boxes}"
-    _at_least(name, "ranks a box", per_box, 1)
-    _at_least(name, "boxes", boxes, 1)
+    at_least(name, 1, box_size=per_box, boxes=boxes)
     ranks = per_box * boxes
     check_size(name, ranks + per_box + boxes, 4 * ranks)
     rank = np.arange(ranks)
@@ -341,8 +334,7 @@ def ring_fc_switch(
     (64, 8)
     """
     name = f"rfs:{ring}x{full}x{switch}"
-    for what, length in (("ring", ring), ("fully connected", full), ("switch", switch)):
-        _at_least(name, f"{what} length", length, 1)
+    at_least(name, 1, ring_length=ring, fully_connected_length=full, switch_length=switch)
     ranks = math.prod((ring, full, switch))
     check_size(name, ranks * 2, ranks * (full + 3))
     rank = np.arange(ranks)
@@ -372,8 +364,3 @@ def _full_links(rank: Int64Array, length: int, stride: int) -> Arcs:
     place = rank // stride % length
     heads = [rank + ((place + step) % length - place) * stride for step in range(1, length)]
     return np.tile(rank, len(heads)), np.concatenate([rank[:0], *heads])
-
-
-def _at_least(name: str, what: str, value: int, least: int) -> None:
-    if value < least:
-        raise InputError(f"topology {name}: {value} {what}; at least {least}")

@@ -42,7 +42,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from topologies.assembly import Arcs, Values, assemble, check_size
+from topologies.assembly import Arcs, Values, assemble, at_least, check_size
 from topologies.errors import InputError
 from topologies.exact import BoolArray, Int64Array
 from topologies.families.algebraic import undirected
@@ -70,7 +70,8 @@ def kautz(degree: int, times: int, *, bandwidth: Values = None, alpha: Values = 
     12
     """
     name = f"kautz:{degree},{times}"
-    _at_least(name, degree=(degree, 1), times=(times, 0))
+    at_least(name, 1, degree=degree)
+    at_least(name, 0, times=times)
     check_size(name, (degree + 1) * degree ** min(times, _HUGE), 0)
     if degree == 1 and times > 0:
         times = 0  # L(K_2) is K_2
@@ -89,7 +90,8 @@ def de_bruijn(degree: int, length: int, *, bandwidth: Values = None, alpha: Valu
         If `degree` is less than 2 or `length` is less than 1.
     """
     name = f"debruijn:{degree},{length}"
-    _at_least(name, degree=(degree, 2), length=(length, 1))
+    at_least(name, 2, degree=degree)
+    at_least(name, 1, length=length)
     check_size(name, degree ** min(length, _HUGE), 0)
     ranks = degree**length
     check_size(name, ranks, degree * ranks)
@@ -111,7 +113,7 @@ def directed_circulant(degree: int, *, bandwidth: Values = None, alpha: Values =
         If `degree` is less than 1.
     """
     name = f"directed_circulant:{degree}"
-    _at_least(name, degree=(degree, 1))
+    at_least(name, 1, degree=degree)
     ranks = degree + 2
     check_size(name, ranks, degree * ranks)
     source = np.repeat(np.arange(ranks), degree)
@@ -132,7 +134,7 @@ def unidirectional_ring(
         If `degree` is less than 1 or `ranks` is less than 2.
     """
     name = f"directed_ring:{degree},{ranks}"
-    _at_least(name, degree=(degree, 1), ranks=(ranks, 1))
+    at_least(name, 1, degree=degree, ranks=ranks)
     if ranks == 1:
         raise InputError(f"topology {name} has one node and only self-loops; at least 2 ranks")
     return _ring(name, ranks, ((1, degree),), bandwidth, alpha)
@@ -151,7 +153,8 @@ def bidirectional_ring(
         If `degree` is odd or less than 2, or `ranks` is less than 3.
     """
     name = f"biring:{degree},{ranks}"
-    _at_least(name, degree=(degree, 2), ranks=(ranks, 3))
+    at_least(name, 2, degree=degree)
+    at_least(name, 3, ranks=ranks)
     if degree % 2:
         raise InputError(f"topology {name}: degree {degree} is odd; half of the links go each way")
     return _ring(name, ranks, ((1, degree // 2), (-1, degree // 2)), bandwidth, alpha)
@@ -259,7 +262,7 @@ def twisted_hypercube(dimension: int, *, bandwidth: Values = None, alpha: Values
         If `dimension` is less than 3.
     """
     name = f"twisted_hypercube:{dimension}"
-    _at_least(name, dimension=(dimension, 3))
+    at_least(name, 3, dimension=dimension)
     check_size(name, 1 << min(dimension, _HUGE), 0)
     ranks = 1 << dimension
     check_size(name, ranks, dimension * ranks)
@@ -321,12 +324,6 @@ def _slim_fly_steps(field: FiniteField) -> tuple[Int64Array, Int64Array]:
 
 def _renamed(name: str, topology: Topology) -> Topology:
     return replace(topology, name=name)
-
-
-def _at_least(name: str, **values: tuple[int, int]) -> None:
-    for what, (value, least) in values.items():
-        if value < least:
-            raise InputError(f"topology {name}: {what} {value} is too small; at least {least}")
 
 
 _DIAMOND = ((1, 2), (3, 4), (5, 6), (2, 6), (0, 7), (3, 4), (1, 7), (0, 5))

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from topologies.assembly import Values, check_size
+from topologies.assembly import Values, at_least, check_size
 from topologies.errors import InputError
 from topologies.exact import Int64Array
 from topologies.families.algebraic import undirected
@@ -47,8 +47,7 @@ def random_regular(
         If `degree` is less than 3, `ranks` is not above it, or both are odd.
     """
     name = f"random_regular:{degree},{ranks},{seed}"
-    if degree < 3:
-        raise InputError(f"topology {name}: degree {degree} is too small; at least 3")
+    at_least(name, 3, degree=degree)
     if ranks <= degree or ranks * degree % 2:
         raise InputError(f"topology {name}: {ranks} ranks; more than the degree, and one of both even")
     check_size(name, ranks, degree * ranks)
@@ -85,9 +84,8 @@ def xpander(
         If `degree` is less than 3 or `copies` is less than 1.
     """
     name = f"xpander:{degree},{copies},{seed}"
-    for what, value, least in (("degree", degree, 3), ("copies", copies, 1)):
-        if value < least:
-            raise InputError(f"topology {name}: {what} {value} is too small; at least {least}")
+    at_least(name, 3, degree=degree)
+    at_least(name, 1, copies=copies)
     ranks = (degree + 1) * copies
     check_size(name, ranks, degree * ranks)
     rng = np.random.default_rng(seed)

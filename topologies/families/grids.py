@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from topologies.assembly import Arcs, Values, assemble, check_size
+from topologies.assembly import Arcs, Values, assemble, at_least, check_size
 from topologies.errors import InputError
 from topologies.exact import Int64Array
 from topologies.topology import Topology
@@ -92,7 +92,7 @@ def hypercube(dimension: int, *, bandwidth: Values = None, alpha: Values = None)
         If `dimension` is less than 1.
     """
     name = f"hypercube:{dimension}"
-    _at_least(name, "dimension", dimension, 1)
+    at_least(name, 1, dimension=dimension)
     check_size(name, 1 << min(dimension, _HUGE_DIMENSION), 0)
     return _product(name, [_clique(2)] * dimension, bandwidth, alpha)
 
@@ -126,8 +126,8 @@ def hamming(dimension: int, length: int, *, bandwidth: Values = None, alpha: Val
         If `dimension` or `length` is too small.
     """
     name = f"hamming:{dimension},{length}"
-    _at_least(name, "dimension", dimension, 1)
-    _at_least(name, "length", length, 2)
+    at_least(name, 1, dimension=dimension)
+    at_least(name, 2, length=length)
     check_size(name, length ** min(dimension, _HUGE_DIMENSION), 0)
     return _product(name, [_clique(length)] * dimension, bandwidth, alpha)
 
@@ -141,7 +141,7 @@ def complete_bipartite(degree: int, *, bandwidth: Values = None, alpha: Values =
         If `degree` is less than 1.
     """
     name = f"complete_bipartite:{degree}"
-    _at_least(name, "degree", degree, 1)
+    at_least(name, 1, degree=degree)
     check_size(name, 2 * degree, 2 * degree**2)
     source = np.repeat(np.arange(2 * degree), degree)
     across = np.tile(np.arange(degree), 2 * degree)
@@ -171,8 +171,8 @@ def gen_kautz(degree: int, ranks: int, *, bandwidth: Values = None, alpha: Value
         If `degree` or `ranks` is too small, or the network isn't strongly connected.
     """
     name = f"gen_kautz:{degree},{ranks}"
-    _at_least(name, "degree", degree, 1)
-    _at_least(name, "ranks", ranks, 2)
+    at_least(name, 1, degree=degree)
+    at_least(name, 2, ranks=ranks)
     check_size(name, ranks, degree * ranks)
     source = np.repeat(np.arange(ranks), degree)
     target = (-degree * source - np.tile(np.arange(1, degree + 1), ranks)) % ranks
@@ -202,7 +202,7 @@ def circulant(ranks: int, *offsets: int, bandwidth: Values = None, alpha: Values
         If an offset is out of range or repeated, or the network falls apart.
     """
     name = f"circulant:{','.join(map(str, (ranks, *offsets)))}"
-    _at_least(name, "ranks", ranks, 2)
+    at_least(name, 2, ranks=ranks)
     check_size(name, ranks, 2 * ranks * len(offsets))
     _check_offsets(name, ranks, offsets)
     rank = np.arange(ranks)
@@ -294,7 +294,7 @@ def _there_and_back(here: Int64Array, up: Int64Array, down: Int64Array) -> Arcs:
 def _product(name: str, factors: Sequence[_Factor], bandwidth: Values, alpha: Values) -> Topology:
     """Return the Cartesian product: a link changes one coordinate, along an arc of that factor."""
     for factor in factors:
-        _at_least(name, "length", factor.length, 1)
+        at_least(name, 1, length=factor.length)
     ranks = math.prod(factor.length for factor in factors)
     check_size(name, ranks, sum(factor.links * (ranks // factor.length) for factor in factors))
     if ranks < 2:
@@ -306,11 +306,6 @@ def _product(name: str, factors: Sequence[_Factor], bandwidth: Values, alpha: Va
         tail, head = factor.arcs(np.arange(factor.length))
         classes.append(((corners + tail * stride).reshape(-1), (corners + head * stride).reshape(-1)))
     return assemble(name, ranks, classes, bandwidth, alpha)
-
-
-def _at_least(name: str, what: str, value: int, least: int) -> None:
-    if value < least:
-        raise InputError(f"topology {name}: {what} {value} is too small; at least {least}")
 
 
 def _by_x(lengths: Sequence[int]) -> str:

@@ -232,13 +232,13 @@ def test_the_text_gives_every_tier_its_bandwidth():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: dragonfly(0, 5), "dragonfly:0x5: 0 ranks a group; at least 1"),
-        (lambda: dragonfly(4, 1), "dragonfly:4x1: 1 groups; at least 2"),
+        (lambda: dragonfly(0, 5), "dragonfly:0x5: group size 0 is too small; at least 1"),
+        (lambda: dragonfly(4, 1), "dragonfly:4x1: groups 1 is too small; at least 2"),
         (lambda: dragonfly(4, 5, bandwidth=[1, 2, 3]), "bandwidth has 3 values; give 1 or 2"),
-        (lambda: switch2d(0, 4), "switch2d:0x4: 0 ranks a box; at least 1"),
+        (lambda: switch2d(0, 4), "switch2d:0x4: box size 0 is too small; at least 1"),
         (lambda: switch2d(1, 1), "1 rank"),
         (lambda: switch2d(10**4, 10**4), "too many nodes"),
-        (lambda: ring_fc_switch(0, 4, 8), "rfs:0x4x8: 0 ring length; at least 1"),
+        (lambda: ring_fc_switch(0, 4, 8), "rfs:0x4x8: ring length 0 is too small; at least 1"),
         (lambda: ring_fc_switch(1, 1, 1), "1 rank"),
         (lambda: ring_fc_switch(2, 4, 8, bandwidth=[1, 2]), "bandwidth has 2 values; give 1 or 3"),
         (lambda: parse_topology("dragonfly:4"), r"1 arguments; expected dragonfly:AxG, e\.g\. dragonfly:4x5"),
