@@ -17,7 +17,8 @@ import numpy.typing as npt
 from numba import njit
 
 from topologies.errors import NoSchedule
-from topologies.exact import Int32Array, Int64Array, IntArray, offsets_of
+from topologies.exact import Int32Array, Int64Array, offsets_of
+from topologies.graphs.heaps import stable_pass
 from topologies.graphs.shortest_paths import hop_distances
 from topologies.topology import Topology
 
@@ -191,18 +192,3 @@ def _differ(marks: UInt8Array, v: int, w: int) -> bool:
     for byte in range(marks.shape[0]):
         differ |= marks[byte, v] != marks[byte, w]
     return differ
-
-
-@njit(cache=True)
-def stable_pass(order: Int64Array, keys: IntArray, buckets: int) -> Int64Array:
-    """Return `order` sorted by keys in 0..buckets-1, equal keys as they stood."""
-    place = np.zeros(buckets + 1, np.int64)
-    for v in order:
-        place[keys[v] + 1] += 1
-    for key in range(buckets):
-        place[key + 1] += place[key]
-    result = np.empty_like(order)
-    for v in order:
-        result[place[keys[v]]] = v
-        place[keys[v]] += 1
-    return result

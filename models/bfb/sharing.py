@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from models.bfb.frontiers import Patterns, stable_pass
+from models.bfb.frontiers import Patterns
 from topologies.exact import BoolArray, Int32Array, Int64Array
+from topologies.graphs.heaps import stable_pass
 
 
 class Shares(NamedTuple):

@@ -25,6 +25,7 @@ from schedules.collective import Collective, Kind
 from schedules.schedule import Chunks, Clock, Routes, Schedule
 from topologies.errors import InputError, NoSchedule
 from topologies.exact import INT64_MAX, Int32Array, Int64Array, frozen
+from topologies.graphs.heaps import stable_pass
 from topologies.topology import Topology
 from topologies.trees.forest import Forest, LogicalNetwork
 
@@ -244,8 +245,8 @@ def _in_order(first: Int64Array, level: Int64Array, below: Int64Array, root: int
             elif begin >= 0:
                 below[begin, head] = max(below[begin, head], below[tree, head])
     tall = below.max()
-    edges = _sorted(edges[:count], tall - below.ravel(), tall + 1)
-    return _sorted(edges, level.ravel(), level.max() + 1)
+    edges = stable_pass(edges[:count], tall - below.ravel(), tall + 1)
+    return stable_pass(edges, level.ravel(), level.max() + 1)
 
 
 @njit(cache=True)
@@ -274,21 +275,6 @@ def _measure(parent: Int32Array, root: int, depth: Int64Array, below: Int64Array
                 break
             below[node] = length
     depth[:] = np.maximum(depth, 0)
-
-
-@njit(cache=True)
-def _sorted(edges: Int64Array, key: Int64Array, keys: int) -> Int64Array:
-    """Sort edges by key, stably, counting."""
-    place = np.zeros(keys + 1, np.int64)
-    for edge in edges:
-        place[key[edge] + 1] += 1
-    for value in range(keys):
-        place[value + 1] += place[value]
-    result = np.empty(len(edges), np.int64)
-    for edge in edges:
-        result[place[key[edge]]] = edge
-        place[key[edge]] += 1
-    return result
 
 
 @njit(cache=True)

@@ -320,7 +320,7 @@ def _play_runs(
     read: UInt64Array,
     low: int,
 ) -> tuple[int, int]:
-    """Read or deliver rows, or (`does`: delivers, each) both; stop as `_play_singles`."""
+    """Read or deliver rows, or (`does`: delivers, each) both; stop as `_read_singles`."""
     for row in range(rows[0], rows[1]):
         first, length = _run(table, row, low, low + held.shape[1])
         unit = unit_at(table.units, row) + low + first - table.chunk[row]

@@ -25,7 +25,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from topologies.assembly import Arcs, Values, assemble, check_size, per_class
+from topologies.assembly import Arcs, Values, assemble, at_least, check_size, per_class
 from topologies.errors import InputError
 from topologies.exact import IntArray
 from topologies.topology import Topology
@@ -138,8 +138,7 @@ def checked_name(family: str, boxes: int, gpus: int) -> str:
         If there is no box, or far too many.
     """
     name = f"{family}:{boxes}"
-    if boxes < 1:
-        raise InputError(f"topology {name}: {boxes} boxes; at least 1")
+    at_least(name, 1, boxes=boxes)
     check_size(name, boxes * gpus, 0)
     return name
 

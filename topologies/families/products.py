@@ -26,7 +26,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from topologies.assembly import check_size
+from topologies.assembly import at_least, check_size
 from topologies.errors import InputError
 from topologies.exact import INT64_MAX, Int64Array, Rationals, frozen, offsets_of
 from topologies.topology import Topology
@@ -138,7 +138,7 @@ def degree_expansion(topology: Topology, factor: int) -> Topology:
     """
     name = f"{_grouped(topology.name)} * {factor}"
     _check_ranks_only(name, topology)
-    _check_factor(name, factor)
+    at_least(name, 1, factor=factor)
     loops = np.flatnonzero(self_loops(topology))
     if len(loops):
         which = ", ".join(topology.labels[node] for node in loops[:_SHOWN])
@@ -195,7 +195,7 @@ def cartesian_power(topology: Topology, exponent: int) -> Topology:
         If `exponent` is less than 1, there are switches, or there would be too many nodes or links.
     """
     name = f"{_grouped(topology.name)}^{exponent}"
-    _check_factor(name, exponent)
+    at_least(name, 1, exponent=exponent)
     check_size(name, topology.num_ranks ** min(exponent, 64), 0)
     return _product(name, [topology] * exponent)
 
@@ -266,11 +266,6 @@ def _check_ranks_only(name: str, topology: Topology) -> None:
             f"topology {name}: {topology.name} has {topology.num_switches} switch(es); "
             "only networks of ranks alone are expanded"
         )
-
-
-def _check_factor(name: str, factor: int) -> None:
-    if factor < 1:
-        raise InputError(f"topology {name}: {factor} is too small; at least 1")
 
 
 def _grouped(name: str) -> str:

@@ -1,17 +1,18 @@
-"""Binary heaps, the least first; keys are integers or floats, numba compiles either.
+"""Binary heaps, the least first, and a counting sort; keys are integers or floats, numba compiles either.
 
-One of (key, node) in two arrays, the queue of shortest-path searches, and one of events whose keys stand in a
-table, so that many heaps may share it; of equal keys the event of least number comes first.
+One heap of (key, node) in two arrays, the queue of shortest-path searches, and one of events whose keys stand
+in a table, so that many heaps may share it; of equal keys the event of least number comes first.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from topologies.exact import Int32Array, Int64Array
+from topologies.exact import Int32Array, Int64Array, IntArray
 
 
 @njit(cache=True)
@@ -67,3 +68,18 @@ def pop_event(heap: Int64Array, key: npt.NDArray[Any], size: int) -> int:
         place = below
     heap[place] = event
     return first
+
+
+@njit(cache=True)
+def stable_pass(order: Int64Array, keys: IntArray, buckets: int) -> Int64Array:
+    """Return `order` sorted by keys in 0..buckets-1, equal keys as they stood."""
+    place = np.zeros(buckets + 1, np.int64)
+    for v in order:
+        place[keys[v] + 1] += 1
+    for key in range(buckets):
+        place[key + 1] += place[key]
+    result = np.empty_like(order)
+    for v in order:
+        result[place[keys[v]]] = v
+        place[keys[v]] += 1
+    return result

@@ -260,7 +260,7 @@ def grow_trees(
     network
         Ranks and arcs; the capacities of a pair's arcs add up.
     k, weights
-        How many trees each rank roots, see `scaling.trees_by_root`.
+        How many trees each rank roots, see `tree_counts.trees_by_root`.
 
     Raises
     ------

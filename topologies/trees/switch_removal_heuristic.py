@@ -198,9 +198,9 @@ def spread_switches(
     topology
         The network.
     capacity
-        Trees that each link can carry, shape (links,), as `scaling.tree_capacities` gives them.
+        Trees that each link can carry, shape (links,), as `tree_counts.tree_capacities` gives them.
     k, weights
-        How many trees each rank roots, see `scaling.trees_by_root`.
+        How many trees each rank roots, see `tree_counts.trees_by_root`.
 
     Returns
     -------

@@ -167,7 +167,7 @@ def test_a_value_a_kind_of_link_replaces_the_defaults():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: mi250(0), "mi250:0: 0 boxes; at least 1"),
+        (lambda: mi250(0), "mi250:0: boxes 0 is too small; at least 1"),
         (lambda: dgx_a100(2, bandwidth=[1, 2, 3]), "dgx_a100:2: bandwidth has 3 values; give 1 or 2"),
         (lambda: dgx_h100(2, rails=3), "dgx_h100:2: 3 rails; allowed: 1, 2, 4, 8, which divide the GPUs"),
         (lambda: dgx_a100(2, rails=0), "dgx_a100:2: 0 rails"),
@@ -293,7 +293,7 @@ def test_they_are_eulerian(machine):
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: ndv2(0), "ndv2:0: 0 boxes; at least 1"),
+        (lambda: ndv2(0), "ndv2:0: boxes 0 is too small; at least 1"),
         (lambda: ndv2(2, bandwidth=[1, 2]), "ndv2:2: bandwidth has 2 values; give 1 or 3"),
         (lambda: dgx1(alpha=[1, 2]), "dgx1: alpha has 2 values; give 1$"),
         (lambda: dgx2(10**6), "dgx2:1000000 has too many nodes"),
