@@ -23,6 +23,7 @@ from functools import cache
 from expansions.prediction import Prediction, factors_of, predict
 from expansions.reversal import is_reversible
 from expansions.searched import SEARCHED
+from schedules.cost import moore_optimal_steps
 from topologies.errors import InputError, NoSchedule
 from topologies.families.algebraic import distance_regular_graphs
 from topologies.families.circulants import least_offsets
@@ -164,7 +165,7 @@ class Finder:
     def _limits(self, nodes: int, degree: int) -> str:
         both = " with links both ways" * self.bidirectional
         if self.most_hops is not None:
-            least = moore_steps(nodes, degree)
+            least = moore_optimal_steps(nodes, degree)
             return f"{both} of diameter at most {self.most_hops}; no network has less than {least}"
         near = ", ".join(map(str, self._nearest(nodes, degree))) or "none"
         return f"{both}; nearest N with one: {near}"
@@ -254,15 +255,6 @@ def frontier(candidates: Iterable[Candidate]) -> list[Candidate]:
         if not best or candidate.cost.tb < best[-1].cost.tb:
             best.append(candidate)
     return best
-
-
-def moore_steps(nodes: int, degree: int) -> int:
-    """Return the least T_L of N nodes of degree d: no fewer steps reach them all (Definition 9)."""
-    steps, reached, width = 0, 1, 1
-    while reached < nodes:
-        steps, width = steps + 1, width * degree
-        reached += width
-    return steps
 
 
 def bandwidth_factor(nodes: int) -> Fraction:

@@ -14,7 +14,11 @@ from schedules.compose import compose_allreduce, from_allgather
 from schedules.cost import (
     StepCost,
     congestion,
+    is_bandwidth_optimal,
+    is_moore_optimal,
     link_loads,
+    moore_bound,
+    moore_optimal_steps,
     step_cost,
 )
 from schedules.method import Method, NoOptions, Problem
@@ -42,6 +46,10 @@ __all__ = [
     "concurrent",
     "congestion",
     "from_allgather",
+    "is_bandwidth_optimal",
+    "is_moore_optimal",
     "link_loads",
+    "moore_bound",
+    "moore_optimal_steps",
     "step_cost",
 ]

@@ -6,6 +6,10 @@ steps of the largest time that a link needs for its load of that step, per byte 
     T_B = sum over steps t of  max over links l of  load(l, t) / bandwidth(l)
 
 Congestion is the same maximum over all rows at once: what a pipelined schedule takes per byte of M.
+
+What is best among all networks of N ranks and degree d (section A.3): T_L is measured against the Moore bound
+on the diameter, T_B against what every rank must receive. An allreduce, done as a reduce-scatter and then an
+allgather, has twice both (A.3.3).
 """
 
 from __future__ import annotations
@@ -17,8 +21,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from schedules.collective import Kind
 from schedules.schedule import Clock, Schedule, TransferColumns
-from topologies.errors import InputError
+from topologies.errors import InputError, Unsupported
 from topologies.exact import Int32Array, Int64Array
 
 
@@ -168,3 +173,105 @@ def _sum_of_maxima(peaks: _Peaks, schedule: Schedule) -> Fraction:
     total = int((peaks.load.astype(object) * weights).max(axis=1).sum())
     scale = Fraction(schedule.topology.bandwidth.denominator, common * schedule.chunks.denominator)
     return total * scale
+
+
+_HALVES = {Kind.ALLGATHER: 1, Kind.REDUCE_SCATTER: 1, Kind.ALLREDUCE: 2}
+
+
+def moore_bound(degree: int, steps: int) -> int:
+    """Return M(d, k) = 1 + d + ... + d^k, the most nodes within k steps of one (Definition 9).
+
+    Raises
+    ------
+    InputError
+        If the degree is not positive or the number of steps is negative.
+
+    Examples
+    --------
+    >>> moore_bound(4, 2)
+    21
+    """
+    if degree < 1 or steps < 0:
+        raise InputError(f"Moore bound of degree {degree}, {steps} steps; allowed: degree >= 1, steps >= 0")
+    return sum(degree**power for power in range(steps + 1))
+
+
+def moore_optimal_steps(num_ranks: int, degree: int) -> int:
+    """Return T_L*(N, d) in units of α: the least k with M(d, k) >= N (Definition 10).
+
+    Raises
+    ------
+    InputError
+        If the degree or the number of ranks is not positive.
+
+    Examples
+    --------
+    >>> moore_optimal_steps(22, 4)
+    3
+    """
+    if num_ranks < 1 or degree < 1:
+        raise InputError(f"{num_ranks} ranks of degree {degree}: both must be at least 1")
+    steps, reached = 0, 1
+    while reached < num_ranks:
+        steps += 1
+        reached += degree**steps
+    return steps
+
+
+def is_moore_optimal(schedule: Schedule) -> bool:
+    """Return whether T_L is T_L*(N, d), or 2 T_L*(N, d) for allreduce (Definition 10, A.3.3).
+
+    Raises
+    ------
+    Unsupported
+        If the collective is not an allgather, reduce-scatter or allreduce of all ranks with equal shards,
+        or the topology has no degree.
+    InputError
+        If the schedule is not in the step clock.
+    """
+    halves = _halves(schedule)
+    best = moore_optimal_steps(schedule.topology.num_ranks, _degree(schedule))
+    return step_cost(schedule).tl_steps == halves * best
+
+
+def is_bandwidth_optimal(schedule: Schedule) -> bool:
+    """Return whether T_B is (N-1)/N in units of M/B, or twice that for allreduce (Corollary 4.1, A.3.3).
+
+    Raises
+    ------
+    Unsupported
+        As `is_moore_optimal`, and where the links' bandwidths differ.
+    InputError
+        If the schedule is not in the step clock.
+    """
+    halves = _halves(schedule)
+    _check_uniform(schedule)
+    cost, n = step_cost(schedule), schedule.topology.num_ranks
+    return cost.tb == halves * Fraction(n - 1, n)
+
+
+def _halves(schedule: Schedule) -> int:
+    what = schedule.collective
+    if what.kind not in _HALVES or not what.plain:
+        raise Unsupported(
+            f"optimality of {what}: defined for allgather, reduce-scatter and allreduce "
+            "of all ranks with equal shards"
+        )
+    return _HALVES[what.kind]
+
+
+def _degree(schedule: Schedule) -> int:
+    topology = schedule.topology
+    if topology.degree is None or topology.num_switches:
+        raise Unsupported(
+            f"optimality on topology {topology.name}: defined where all nodes are ranks of one degree"
+        )
+    return topology.degree
+
+
+def _check_uniform(schedule: Schedule) -> None:
+    _degree(schedule)
+    if not schedule.topology.bandwidth.uniform:
+        raise Unsupported(
+            f"BW-optimality on topology {schedule.topology.name}: defined where all links have one bandwidth"
+        )

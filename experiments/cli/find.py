@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from rich.progress import Progress
 
-from expansions.finder import Candidate, Finder, bandwidth_factor, moore_steps
+from expansions.finder import Candidate, Finder, bandwidth_factor
 from experiments.cli.output import console, print_json, print_table
 from experiments.growth import (
     BOTH_WAYS,
@@ -28,7 +28,7 @@ from experiments.growth import (
 from experiments.growth.report import write_page
 from experiments.registry import METHODS
 from schedules.collective import Kind, collective
-from schedules.cost import step_cost
+from schedules.cost import moore_optimal_steps, step_cost
 from schedules.method import Problem
 from schedules.verify import verify
 from topologies.errors import InputError, NoSchedule
@@ -205,7 +205,7 @@ _COLUMNS = {
 
 def _print(documents: Sequence[Mapping[str, Any]], arguments: argparse.Namespace, asked: _Asked) -> None:
     nodes, degree = arguments.nodes, arguments.degree
-    steps, factor = moore_steps(nodes, degree), bandwidth_factor(nodes)
+    steps, factor = moore_optimal_steps(nodes, degree), bandwidth_factor(nodes)
     allreduce = asked.workload.allreduce_us(steps, factor)
     all_to_all = asked.workload.all_to_all_us(least_hops(nodes, degree), nodes)
     least = {

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from expansions.finder import bandwidth_factor, moore_steps
+from expansions.finder import bandwidth_factor
 from expansions.prediction import predict
 from experiments.growth import (
     BOTH_WAYS,
@@ -35,6 +35,7 @@ from experiments.report.series import LIGHT
 from experiments.report.svg import Frame, Point, Scale, group, linear, logarithmic, polyline, spread, tag
 from experiments.report.text import number
 from experiments.runner.results import replacing
+from schedules.cost import moore_optimal_steps
 from topologies.errors import InputError
 from topologies.families.expressions import Base, Expression, Line, parse_notation
 
@@ -222,7 +223,7 @@ def times_of(rows: Sequence[FrontierRow], degree: int, workload: Workload) -> It
                 yield known(name, row.topology, allreduce, *spans)
         if degree == plain.DEGREE and nodes > plain.DEGREE:
             yield from _baselines(nodes, workload, known)
-        steps, factor = moore_steps(nodes, degree), bandwidth_factor(nodes)
+        steps, factor = moore_optimal_steps(nodes, degree), bandwidth_factor(nodes)
         hops = Fraction(least_hops(nodes, degree), nodes)
         yield known("bound", "", workload.allreduce_us(steps, factor), hops)
 

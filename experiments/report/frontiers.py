@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from expansions.finder import bandwidth_factor, moore_steps
+from expansions.finder import bandwidth_factor
 from experiments.report.panels import Panel
 from experiments.report.results import Results, Row
 from experiments.report.svg import (
@@ -25,6 +25,7 @@ from experiments.report.svg import (
 )
 from experiments.report.text import number
 from schedules.collective import Kind
+from schedules.cost import moore_optimal_steps
 from topologies.errors import TuttiError
 from topologies.text import parse_topology
 
@@ -74,7 +75,7 @@ def _panel(results: Results, key: tuple[int, int, str], places: list[Place]) -> 
 
 def _chart(results: Results, key: tuple[int, int, str], places: list[Place], title: str) -> Markup:
     frame = Frame(width=540, height=320, right=26)
-    steps, factor = moore_steps(*key[:2]), float(bandwidth_factor(key[0]))
+    steps, factor = moore_optimal_steps(*key[:2]), float(bandwidth_factor(key[0]))
     spots = [_values(place.row) for place in places]
     x = _steps([steps, *(int(tl) for tl, _ in spots)], frame)
     y = _heights([factor, *(tb for _, tb in spots)], frame)

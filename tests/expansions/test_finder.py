@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from expansions.finder import Candidate, Finder, bandwidth_factor, bases, frontier, moore_steps
+from expansions.finder import Candidate, Finder, bandwidth_factor, bases, frontier
 from expansions.prediction import KNOWN, Prediction, predict
 from experiments.cli import main
 from models.bfb import workloads
 from models.bfb.translations import transitive_cost
+from schedules.cost import moore_optimal_steps
 from tests.sweep import for_each
 from topologies import InputError, NoSchedule, parse_topology
 from topologies.families.expressions import Base, Both, parse_notation
@@ -53,7 +54,7 @@ def test_candidates_are_built_as_predicted(nodes, degree):
     for candidate in front:
         topology = candidate.expression.topology()
         assert (topology.num_ranks, topology.degree) == (nodes, degree)
-        assert candidate.cost.tl >= moore_steps(nodes, degree)
+        assert candidate.cost.tl >= moore_optimal_steps(nodes, degree)
         assert candidate.cost.tb >= bandwidth_factor(nodes)
         assert parse_notation(str(candidate.expression)) == candidate.expression
 
@@ -139,7 +140,7 @@ def test_the_frontier_keeps_what_nothing_beats():
 )
 def test_moore_steps(nodes, degree, steps):
     """1 + 4 + ... + 4^5 = 1365."""
-    assert moore_steps(nodes, degree) == steps
+    assert moore_optimal_steps(nodes, degree) == steps
 
 
 def test_a_size_without_a_network_names_the_nearest():
@@ -162,7 +163,7 @@ def test_numbers_out_of_range_are_refused(nodes, degree):
 def test_large_degrees_have_a_frontier(nodes, degree):
     """More links a node than a mask of 62 bits tells apart."""
     found = Finder().find(nodes, degree)
-    assert found[0].cost.tl >= moore_steps(nodes, degree)
+    assert found[0].cost.tl >= moore_optimal_steps(nodes, degree)
     assert found[-1].cost.tb >= bandwidth_factor(nodes)
 
 
@@ -198,4 +199,4 @@ def test_distance_regular_graphs_of_table_a2_are_bandwidth_optimal(row):
     nodes = int(row["n"])
     stated = predict(Base("distance_regular", (4, nodes)))
     assert (stated.tl, stated.tb) == (int(row["tl"]), bandwidth_factor(nodes))
-    assert moore_steps(nodes, 4) == int(row["tl_moore"])
+    assert moore_optimal_steps(nodes, 4) == int(row["tl_moore"])

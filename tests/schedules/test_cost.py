@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import networkx as nx
 import numpy as np
 import pytest
 
 from schedules import Chunks, Clock, Routes, Schedule, collective
+from schedules.compose import compose_allreduce
 from schedules.cost import (
     congestion,
+    is_bandwidth_optimal,
+    is_moore_optimal,
     link_loads,
+    moore_bound,
+    moore_optimal_steps,
     step_cost,
 )
+from schedules.reversal import reverse
 from tests.sweep import for_each
-from topologies import InputError, Link, Topology
+from topologies import InputError, Link, Topology, Unsupported
+from topologies.transforms import transpose
 
 # 0 -> 1 -> 2 -> 0, of 1, 2 and 3 B/s.
 TRIANGLE = Topology.from_links("triangle", 3, [Link(i, (i + 1) % 3, Fraction(i + 1)) for i in range(3)])
@@ -108,3 +116,115 @@ def test_costs_equal_plain_sums_of_fractions(seed):
     totals = [sum(v for k, v in loads.items() if k[1] == link) for link in range(3)]
     assert (step_cost(schedule).tl_steps, step_cost(schedule).bandwidth_time) == (hops, slowest)
     assert congestion(schedule) == max(t / topology.bandwidth[i] for i, t in enumerate(totals))
+
+
+def uniring(n):
+    return Topology.from_links("uniring", n, [Link(i, (i + 1) % n) for i in range(n)])
+
+
+def ring_allgather(n):
+    what = collective("allgather", n)
+    rows = [((u - step + 1) % n, u, step) for step in range(1, n) for u in range(n)]
+    chunk, route, order = (np.array(column) for column in zip(*rows, strict=True))
+    return Schedule(uniring(n), what, Clock.STEP, Chunks.even(what), chunk, route, order)
+
+
+def complete_allgather(n):
+    links = [Link(u, w) for u in range(n) for w in range(n) if u != w]
+    what = collective("allgather", n)
+    chunk = [link.source for link in links]
+    order = np.ones(len(links), dtype=np.int64)
+    topology = Topology.from_links("complete", n, links)
+    return Schedule(topology, what, Clock.STEP, Chunks.even(what), chunk, np.arange(len(links)), order)
+
+
+def test_the_moore_bound_is_the_size_of_the_full_tree():
+    """Definition 9: (d^(k+1) - 1) / (d - 1)."""
+    for degree in range(2, 6):
+        for steps in range(5):
+            tree = nx.balanced_tree(degree, steps)
+            assert moore_bound(degree, steps) == len(tree) == (degree ** (steps + 1) - 1) // (degree - 1)
+
+
+def test_moore_optimal_steps_are_the_least_that_the_bound_allows():
+    """Definition 10: T_L = k is optimal if N > M(d, k-1)."""
+    for degree in range(1, 5):
+        for ranks in range(2, 60):
+            steps = moore_optimal_steps(ranks, degree)
+            assert moore_bound(degree, steps - 1) < ranks <= moore_bound(degree, steps)
+
+
+@pytest.mark.parametrize(("degree", "steps"), [(0, 1), (2, -1)])
+def test_a_moore_bound_needs_a_degree_and_steps(degree, steps):
+    with pytest.raises(InputError, match="allowed: degree >= 1, steps >= 0"):
+        moore_bound(degree, steps)
+
+
+@pytest.mark.parametrize("schedule", [ring_allgather(6), complete_allgather(5)])
+def test_the_ring_of_degree_1_and_the_complete_graph_are_both_optimal(schedule):
+    for each in (schedule, reverse(schedule)):
+        assert is_moore_optimal(each)
+        assert is_bandwidth_optimal(each)
+
+
+def test_an_allreduce_of_two_optimal_halves_is_optimal():
+    """A.3.3: twice T_L* and twice T_B*."""
+    half = ring_allgather(5)
+    topology = half.topology
+    turned = [(4 - u) % 5 for u in range(5)]  # on the transposed ring, link i runs from i + 1 to i
+    backwards = half.replace(
+        topology=transpose(topology),
+        chunk=np.array([turned[c] for c in half.chunk]),
+        route=np.array([(turned[u] - 1) % 5 for u in half.route]),
+    )
+    both = compose_allreduce(reverse(backwards), half)
+    assert is_moore_optimal(both)
+    assert is_bandwidth_optimal(both)
+
+
+def test_a_detour_is_neither_moore_optimal_nor_bandwidth_optimal():
+    """Two links each way between neighbours of a ring, of which one is left idle."""
+    ring = ring_allgather(4)
+    links = [Link(i, (i + 1) % 4) for i in range(4)] * 2
+    wider = ring.replace(topology=Topology.from_links("wide", 4, links))
+    assert not is_moore_optimal(wider)
+    assert not is_bandwidth_optimal(wider)
+
+
+def test_what_is_received_twice_is_not_bandwidth_optimal():
+    """The ring with one more round, in which everybody gets its own shard back."""
+    ring = ring_allgather(4)
+    again = ring.replace(
+        chunk=np.concatenate([ring.chunk, [1, 2, 3, 0]]),
+        route=np.concatenate([ring.route, [0, 1, 2, 3]]),
+        order=np.concatenate([ring.order, [4] * 4]),
+    )
+    assert not is_bandwidth_optimal(again)
+
+
+def test_a_self_loop_is_a_link_that_carries_nothing():
+    """A second link out of each node that was dropped, but counts in the degree."""
+    ring = ring_allgather(4)
+    links = [ring.topology.link(i) for i in range(4)]
+    looped = ring.replace(topology=Topology.from_links("looped", 4, links, nominal_degree=2))
+    assert not is_bandwidth_optimal(looped)
+
+
+def test_optimality_needs_a_collective_of_all_ranks_with_equal_shards():
+    what = collective("allgather", 4, shards=[1, 1, 1, 2])
+    with pytest.raises(Unsupported, match="defined for allgather, reduce-scatter and allreduce"):
+        is_bandwidth_optimal(ring_allgather(4).replace(collective=what, chunks=Chunks.even(what)))
+
+
+def test_moore_optimality_needs_a_degree():
+    links = [Link(0, 1), Link(1, 2), Link(2, 0), Link(0, 2)]
+    uneven = ring_allgather(3).replace(topology=Topology.from_links("uneven", 3, links))
+    with pytest.raises(Unsupported, match="topology uneven: defined where all nodes are ranks of one degree"):
+        is_moore_optimal(uneven)
+
+
+def test_bandwidth_optimality_needs_one_bandwidth():
+    links = [Link(i, (i + 1) % 3, i + 1) for i in range(3)]
+    uneven = ring_allgather(3).replace(topology=Topology.from_links("uneven", 3, links))
+    with pytest.raises(Unsupported, match="defined where all links have one bandwidth"):
+        is_bandwidth_optimal(uneven)

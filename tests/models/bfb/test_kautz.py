@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from expansions.finder import bandwidth_factor, moore_steps
+from expansions.finder import bandwidth_factor
 from expansions.prediction import predict
 from models.bfb import workloads
 from models.bfb.kautz import kautz_cost, kautz_peaks
+from schedules.cost import moore_optimal_steps
 from topologies import InputError
 from topologies.families.expressions import Base
 from topologies.families.grids import gen_kautz
@@ -57,7 +58,7 @@ def test_t_b_is_at_most_twice_the_least_and_t_l_one_above_moore(degree):
     for nodes in (degree + 2, 1999, 2000):
         steps, tb = kautz_cost(degree, nodes)
         assert bandwidth_factor(nodes) <= tb <= 2 * bandwidth_factor(nodes)
-        assert moore_steps(nodes, degree) <= steps <= moore_steps(nodes, degree) + 1
+        assert moore_optimal_steps(nodes, degree) <= steps <= moore_optimal_steps(nodes, degree) + 1
         assert steps == diameter(gen_kautz(degree, nodes))
 
 
