@@ -8,12 +8,13 @@ is added, and what was added is copied.
 clock  `order` of the reverse
 ====== ========================================================
 step   t_max - t + 1 (t_min + t_max - t, steps counting from t_min = 1)
-time   T_end - arrival (+ the earliest start, which is 0)
+time   T_end - arrival (+ the earliest start, which is 0), or later
 flow   none: the rows in reverse order
 ====== ========================================================
 
-Whether the result is legal is for the verifier to say: a copy that nobody needed has no reverse, and
-over routes of several links with unlike bandwidths the mirrored times of two messages can overlap.
+In the time clock the mirrored times of two messages can overlap where a route has several links: its fast
+links are held when the first data comes, not when the last one does. Then the later one waits (`retimed`).
+Whether the rest is legal is for the verifier to say: a copy that nobody needed has no reverse.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import numpy as np
 
 from schedules.collective import Collective, Kind
 from schedules.message_durations import messages, transfer_ticks
+from schedules.retiming import retimed
 from schedules.schedule import Chunks, Clock, Routes, Schedule
 from topologies.errors import InputError, Unsupported
 from topologies.exact import BoolArray, Int32Array, Int64Array, IntArray
@@ -33,7 +35,7 @@ def reverse(schedule: Schedule, topology: Topology | None = None) -> Schedule:
     """Return the reverse of a schedule; reversing twice gives the schedule back.
 
     Back to the same table, that is, if a collective that combines adds at every transfer (allreduce apart)
-    and, in the time clock, rows with one start stand by arrival (`normal_order`).
+    and, in the time clock, rows with one start stand by arrival (`normal_order`) and no message has to wait.
 
     Parameters
     ----------
@@ -54,7 +56,7 @@ def reverse(schedule: Schedule, topology: Topology | None = None) -> Schedule:
     rows, order = _backwards(schedule)
     chunks, chunk = _reversed_items(schedule)
     reduce = _reversed_reduce(schedule)
-    return schedule.replace(
+    turned = schedule.replace(
         topology=where,
         collective=what,
         chunks=chunks,
@@ -65,6 +67,9 @@ def reverse(schedule: Schedule, topology: Topology | None = None) -> Schedule:
         reduce=None if reduce is None else reduce[rows],
         routes=_reversed_routes(schedule),
     )
+    if schedule.clock is not Clock.TIME or schedule.routes is None:
+        return turned
+    return retimed(turned, delayed=True)
 
 
 def normal_order(schedule: Schedule) -> Schedule:

@@ -177,12 +177,10 @@ class _Search:
             return
         began = time.monotonic()
         try:
-            schedule = self._made(entry, rng)
+            seconds = self._judged(entry, self._made(entry, rng))
         except Exception as error:  # noqa: BLE001 (one method's fault is not the others')
-            self.tried.append(Tried(entry.label, math.inf, time.monotonic() - began, _told(error)))
-            return
-        seconds = self._judged(entry, schedule)
-        self.tried.append(Tried(entry.label, seconds, time.monotonic() - began))
+            seconds, why = math.inf, _told(error)
+        self.tried.append(Tried(entry.label, seconds, time.monotonic() - began, why))
 
     def _over(self) -> str:
         """Return why no other method is tried; empty: one is."""
@@ -214,7 +212,7 @@ class _Search:
 
 
 def _told(error: Exception) -> str:
-    """Return why a method made nothing: it refuses, numbers outgrow it, or it is at fault."""
+    """Return why a method made nothing legal: it refuses, numbers outgrow it, or it is at fault."""
     if isinstance(error, Unsupported | NoSchedule | InputError):
         return str(error)
     return f"a fault: {type(error).__name__}: {error}"

@@ -53,12 +53,12 @@ from heuristics.tacos.options import (
     check_table,
 )
 from heuristics.tacos.overlapped import can_overlap, overlapped, worth_overlapping
-from heuristics.tacos.retiming import ends, retimed
 from heuristics.tacos.tree_guided import along_trees, goes_to_all, uses_trees
 from schedules.capabilities import Capabilities
 from schedules.collective import EVERYONE, Collective, Kind
 from schedules.compose import BY_ALLGATHER, compose_allreduce, from_allgather, side_by_side
 from schedules.method import Method, Problem
+from schedules.retiming import ends, retimed
 from schedules.reversal import reverse
 from schedules.schedule import Chunks, Clock, Routes, Schedule
 from topologies.errors import InputError
@@ -290,7 +290,7 @@ def _mixed(
     tick = tick_of(problem.topology, sizes, sum(map(len, parts)))
     together = side_by_side(what, [_in_ticks(part, tick) for part in parts])
     placed = (retimed(order) for order in _priority_orders(together))
-    return min(placed, key=lambda schedule: schedule.stats["ticks"])
+    return min(placed, key=ends)
 
 
 def _chunks(what: Collective, chunks: int) -> list[int]:

@@ -25,13 +25,13 @@ from scipy.sparse.csgraph import connected_components
 
 from heuristics.tacos.bitsets import Words, random_below
 from heuristics.tacos.options import TUNING, TacosOptions, check_trees
-from heuristics.tacos.retiming import ends
 from heuristics.tacos.tree_guided import blank_of, held_routes, in_order
 from schedules.collective import Collective, Kind
 from schedules.list_scheduling.forward_backward import forward_backward
 from schedules.list_scheduling.kernel import TimedRoutes
 from schedules.list_scheduling.trees import TreePairs, tree_transfers
 from schedules.method import Problem
+from schedules.retiming import ends
 from schedules.schedule import Chunks, Schedule
 from topologies.exact import FloatArray, Int32Array, Int64Array, offsets_of
 from topologies.graphs.heaps import sift_down, sift_up

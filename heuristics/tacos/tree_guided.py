@@ -25,10 +25,10 @@ from numba import njit
 from heuristics.tacos.detours import THOROUGH, Effort, HeldRoutes, RoutedTrees, improved
 from heuristics.tacos.network import bytes_of_chunk, degrees, tick_of, unwind
 from heuristics.tacos.options import AUTO, TREES, TUNING, TacosOptions, check_trees
-from heuristics.tacos.retiming import ends
 from schedules.collective import EVERYONE, Collective
 from schedules.message_durations import messages, transfer_ticks
 from schedules.method import Problem
+from schedules.retiming import ends
 from schedules.schedule import Chunks, Clock, Schedule
 from topologies.exact import BoolArray, Int32Array, Int64Array
 from topologies.topology import Topology

@@ -157,6 +157,24 @@ def test_time_runs_back_from_the_last_arrival():
     assert (back.tick, back.size) == (1, 1)
 
 
+def test_messages_that_would_overlap_when_turned_round_wait():
+    """4 bytes over a fast link (1 tick) and a slow one (4), 4 over two fast ones: both arrive at tick 4.
+
+    Turned round, both would enter the fast link to rank 0 at tick 0: one waits for the other to leave it.
+    """
+    ends = [(0, 3, 4), (3, 1, 1), (3, 2, 4)]
+    links = [Link(*pair, Fraction(b), Fraction(0)) for a, c, b in ends for pair in ((a, c), (c, a))]
+    star = Topology.from_links("star", 3, links, num_switches=1)
+    what = collective("scatter", 3, shards=[0, 1, 1])
+    routes = Routes.of([[0, 2], [0, 4]])
+    columns = {"tick": Fraction(1), "size": Fraction(8), "routes": routes}
+    schedule = table(star, what, Clock.TIME, [(1, 0, 0), (2, 1, 3)], **columns)
+    verify(schedule)
+    back = reverse(schedule)
+    verify(back)
+    assert sorted(back.order.tolist()) == [0, 1]
+
+
 def test_routes_turn_their_links_round():
     assert reverse(path_all_to_all()).route_table.links.tolist() == [0, 2, 0, 1, 2, 1, 3, 3]
 

@@ -9,6 +9,7 @@ from experiments.methods.best import ORDER, _limited, portfolio
 from experiments.registry import METHODS
 from models.bounds import best_bound
 from schedules import Problem, collective
+from schedules.method import Method
 from schedules.simulation.pipelining import best_slices
 from schedules.verify import verify
 from topologies import InputError, NoSchedule, Unsupported
@@ -191,20 +192,32 @@ def test_a_method_whose_trees_would_be_too_many_is_passed_over():
     assert [one.method for one in found.stats["tried"] if "trees" in one.why] == ["forestcoll", "blink"]
 
 
-def test_a_fault_in_one_method_does_not_end_the_portfolio():
-    def falls(problem, options, rng):
-        raise OverflowError("too large to convert")
+def falls(problem, options, rng):
+    raise OverflowError("too large to convert")
 
-    broken = METHODS["bfb"]
-    broken = type(broken)(
-        name="ring",
-        kind="heuristic",
-        synthesize=falls,
-        options=broken.options,
-        summary="falls",
+
+def lies(problem, options, rng):
+    """A ring without its last step."""
+    schedule = METHODS["ring"].synthesize(problem, METHODS["ring"].options(), rng)
+    kept = np.flatnonzero(schedule.order < schedule.order.max())
+    return schedule.replace(
+        chunk=schedule.chunk[kept], route=schedule.route[kept], order=schedule.order[kept], count=None
     )
-    method = portfolio({"ring": broken, "direct": METHODS["direct"]})
+
+
+@pytest.mark.parametrize(
+    ("synthesize", "why"),
+    [
+        (falls, "a fault: OverflowError: too large to convert"),
+        (lies, "a fault: VerificationError: chunk 0 of rank 0's shard is missing"),
+    ],
+)
+def test_a_fault_in_one_method_does_not_end_the_portfolio(synthesize, why):
+    methods = {"ring": Method("ring", "heuristic", synthesize), "direct": METHODS["direct"]}
+    method = portfolio(methods)
     task = Problem(parse_topology("ring:4"), collective("allgather", 4), Fraction(1000))
     found = method.synthesize(task, method.options(gap=0), np.random.default_rng(0))
     assert found.stats["algorithm"] == "direct"
-    assert found.stats["tried"][0].why == "a fault: OverflowError: too large to convert"
+    assert found.stats["tried"][0].why.startswith(why)
+    with pytest.raises(NoSchedule, match=f"ring: {why}"):
+        method.synthesize(task, method.options(methods=("ring",)), np.random.default_rng(0))

@@ -46,6 +46,20 @@ def test_what_no_method_makes_is_unsupported():
         method.supports(problem, method.options())
 
 
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("fat_tree:4,2,2,2", collective("reduce-scatter", 8)),
+        ("fat_tree:4,2,2,2", collective("allreduce", 8)),
+        ("dgx2:2?ranks=3+3", collective("reduce", 6, groups=[[0, 1, 3, 4]])),
+    ],
+)
+def test_sums_are_legal_over_links_of_unlike_bandwidth(text, what, clock):
+    method = METHODS["listed"]
+    problem = Problem(parse_topology(text), what, Fraction(10**6))
+    verify(method.synthesize(problem, method.options(time_limit="2s"), np.random.default_rng(0)))
+
+
 def test_trees_in_epochs_bring_a_network_nearer_to_its_bound_than_lists_do(clock):
     topology = parse_topology("dgx1")
     problem = Problem(topology, collective("allgather", 8), GIGABYTE)

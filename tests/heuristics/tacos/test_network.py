@@ -8,7 +8,6 @@ import pytest
 
 from heuristics.tacos import METHOD, TacosOptions
 from heuristics.tacos.network import degrees, time_expanded, unwind
-from heuristics.tacos.retiming import retimed
 from schedules import KINDS, Problem, collective
 from schedules.message_durations import FINE_RESOLUTION, messages, transfer_ticks
 from schedules.verify import verify
@@ -161,51 +160,6 @@ def random_circles(seed):
         ends += [(head, tail) for tail, head in ends]
     links = [Link(tail, head) for tail, head in dict.fromkeys(ends)]
     return Topology.from_links(f"circles {seed}", ranks, links, num_switches=switches)
-
-
-def test_rows_are_put_where_they_fit_first():
-    """Against a list of uses a link, searched from the start for every transfer."""
-    schedule = tacos("switch2d:3x3", "allreduce", chunks=2, degree=2)
-    rng = np.random.default_rng(3)
-    first = np.flatnonzero(~schedule.reduce)[:40]  # copies: an order of their own, as none waits for another
-    rows = rng.permutation(first)
-    shuffled = schedule.replace(
-        chunk=schedule.chunk[rows], route=schedule.route[rows], reduce=None, order=np.arange(len(rows))
-    )
-    made = retimed(shuffled)
-    found = sorted(zip(made.order.tolist(), made.route.tolist(), made.chunk.tolist(), strict=True))
-    assert found == sorted(_first_fits(shuffled))
-
-
-def _first_fits(schedule):
-    durations = transfer_ticks(schedule, messages(schedule))
-    table, uses, ready = schedule.route_table, {}, {}
-    for row in range(len(schedule)):
-        route, chunk, kind = int(schedule.route[row]), int(schedule.chunk[row]), durations.kind[row]
-        links = table.links[table.offsets[route] : table.offsets[route + 1]].tolist()
-        begin = durations.offsets[kind]
-        enter = durations.enter[begin : begin + len(links)].tolist()
-        hold = durations.hold[begin : begin + len(links)].tolist()
-        source, target = int(schedule.route_source[route]), int(schedule.route_target[route])
-        earliest = ready.get((source, chunk), 0)
-        moments = {earliest} | {
-            end - delay for link, delay in zip(links, enter, strict=True) for _, end in uses.get(link, [])
-        }
-        start = min(
-            now
-            for now in moments
-            if now >= earliest
-            and all(
-                now + delay >= end or now + delay + held <= other
-                for link, delay, held in zip(links, enter, hold, strict=True)
-                for other, end in uses.get(link, [])
-            )
-        )
-        for link, delay, held in zip(links, enter, hold, strict=True):
-            uses.setdefault(link, []).append((start + delay, start + delay + held))
-        arrival = start + int(durations.arrival[kind])
-        ready[target, chunk] = max(ready.get((target, chunk), 0), arrival)
-        yield start, route, chunk
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import pytest
 from heuristics.tacos import overlapped as module
 from heuristics.tacos.options import Tuning
 from heuristics.tacos.overlapped import edges_of, grown, hung, joined
-from heuristics.tacos.retiming import ends
 from models.bounds import best_bound
 from schedules.cost import congestion
+from schedules.retiming import ends
 from schedules.simulation.simulate import simulate
 from schedules.verify import verify
 from tests.heuristics.tacos import synthesis

@@ -8,7 +8,6 @@ import pytest
 
 from heuristics.tacos import tree_guided
 from heuristics.tacos.options import Tuning
-from heuristics.tacos.retiming import ends
 from heuristics.tacos.tree_guided import (
     Unwinding,
     least_time,
@@ -20,6 +19,7 @@ from heuristics.tacos.tree_guided import (
 )
 from models.bounds import best_bound
 from schedules import Problem, collective
+from schedules.retiming import ends
 from schedules.schedule import Chunks
 from schedules.simulation.simulate import simulate
 from schedules.verify import verify

@@ -1,9 +1,9 @@
-"""Earliest starts for transfers taken one after the other: list scheduling with links as the resources.
+"""Earliest starts for messages taken one after the other: list scheduling with links as the resources.
 
-A transfer over several links enters each a little after the one before (the sum of α so far) and holds it
-for α + bytes/bandwidth. It starts as soon as all of its chunk that stands before it and is for its source is
-there and each link of its route is free from the moment at which it is entered, be it in a gap that
-transfers taken before have left.
+A message over several links enters each a little after the one before (the sum of α so far) and holds it
+for α + bytes/bandwidth. It starts as soon as all of its chunks that stand before it and are for its source
+are there and each link of its route is free from the moment at which it is entered, be it in a gap that
+messages taken before have left.
 """
 
 from __future__ import annotations
@@ -15,36 +15,39 @@ import numpy as np
 from numba import njit
 
 from schedules.message_durations import Durations, messages, transfer_ticks
-from schedules.schedule import Schedule
-from topologies.exact import Int32Array, Int64Array
+from schedules.schedule import Schedule, TransferColumns
+from topologies.exact import Int32Array, Int64Array, offsets_of
 
 
-def retimed(schedule: Schedule) -> Schedule:
-    """Return the schedule with each transfer as early as its data and its links allow, row after row.
+def retimed(schedule: Schedule, *, delayed: bool = False) -> Schedule:
+    """Return the schedule with each message as early as its data and its links allow, in table order.
 
-    Rows must carry one chunk each, and be no messages together. ``stats["ticks"]`` says when all has arrived.
+    Parameters
+    ----------
+    schedule
+        In the time clock. Its rows give the order; those with one route and one start are a message.
+    delayed
+        Whether no message starts earlier than it does now: one that fits where it is stays there.
     """
     grouped = messages(schedule)
-    durations = transfer_ticks(schedule, grouped)
-    table = schedule.route_table
-    start, arrival = _earliest(
-        schedule.chunk,
-        schedule.route,
-        durations._replace(kind=durations.kind[grouped.of_row]),
-        table.offsets,
-        table.links,
+    rows = np.argsort(grouped.of_row, kind="stable")
+    start = _earliest(
+        schedule.columns,
+        rows,
+        offsets_of(np.bincount(grouped.of_row, minlength=len(grouped))),
+        transfer_ticks(schedule, grouped),
+        schedule.route_table.offsets,
+        schedule.route_table.links,
         schedule.route_source,
         schedule.route_target,
+        grouped.order if delayed else np.zeros(len(grouped), np.int64),
+        np.zeros((schedule.topology.num_nodes, len(schedule.chunks)), np.int64),
         schedule.topology.num_links,
-        np.zeros((schedule.topology.num_ranks, len(schedule.chunks)), np.int64),
-    )
+    )[grouped.of_row]
     rows = np.argsort(start, kind="stable")
+    columns = {name: getattr(schedule, name) for name in ("chunk", "route", "count", "reduce")}
     return schedule.replace(
-        chunk=schedule.chunk[rows],
-        route=schedule.route[rows],
-        order=start[rows],
-        reduce=None if schedule.reduce is None else schedule.reduce[rows],
-        stats={**schedule.stats, "ticks": int(arrival.max(initial=0))},
+        order=start[rows], **{name: c if c is None else c[rows] for name, c in columns.items()}
     )
 
 
@@ -76,31 +79,44 @@ class _Uses(NamedTuple):
 
 @njit(cache=True)
 def _earliest(
-    chunk: Int32Array,
-    route: Int32Array,
+    columns: TransferColumns,
+    rows: Int64Array,
+    first: Int64Array,
     durations: Durations,
     offsets: Int64Array,
     links: Int32Array,
     source: Int32Array,
     target: Int32Array,
-    num_links: int,
+    not_before: Int64Array,
     ready: Int64Array,
-) -> tuple[Int64Array, Int64Array]:
-    """Return starts and arrivals; `ready` is when each rank has each chunk, and is written to."""
-    uses = _no_uses(route, offsets, links, num_links)
-    start, arrival = np.empty(len(chunk), np.int64), np.empty(len(chunk), np.int64)
-    for row in range(len(chunk)):
-        taken = links[offsets[route[row]] : offsets[route[row] + 1]]
-        at = durations.offsets[durations.kind[row]]
-        delays, holds = durations.enter[at : at + len(taken)], durations.hold[at : at + len(taken)]
-        now = _first_fit(uses, taken, delays, holds, ready[source[route[row]], chunk[row]])
+    num_links: int,
+) -> Int64Array:
+    """Return the start of each message m, which carries rows[first[m] : first[m + 1]].
+
+    `ready` is when each node has each chunk, and is written to.
+    """
+    chunk, count, route = columns
+    taken = route[rows[first[:-1]]]
+    uses, start = _no_uses(taken, offsets, links, num_links), not_before.copy()
+    for message in range(len(start)):
+        there, here = target[taken[message]], source[taken[message]]
+        on = links[offsets[taken[message]] : offsets[taken[message] + 1]]
+        at = durations.offsets[durations.kind[message]]
+        delays, holds = durations.enter[at : at + len(on)], durations.hold[at : at + len(on)]
+        carried = rows[first[message] : first[message + 1]]
+        for row in carried:
+            run = count[row] if len(count) else 1
+            start[message] = max(start[message], ready[here, chunk[row] : chunk[row] + run].max())
+        start[message] = _first_fit(uses, on, delays, holds, start[message])
         # Invariant: no two uses of a link overlap, whatever is taken next.
-        for hop in range(len(taken)):
-            _insert(uses, taken[hop], now + delays[hop], now + delays[hop] + holds[hop])
-        start[row], arrival[row] = now, now + durations.arrival[durations.kind[row]]
-        there = target[route[row]]
-        ready[there, chunk[row]] = max(ready[there, chunk[row]], arrival[row])
-    return start, arrival
+        for hop in range(len(on)):
+            enter = start[message] + delays[hop]
+            _insert(uses, on[hop], enter, enter + holds[hop])
+        arrival = start[message] + durations.arrival[durations.kind[message]]
+        for row in carried:
+            for cell in range(chunk[row], chunk[row] + (count[row] if len(count) else 1)):
+                ready[there, cell] = max(ready[there, cell], arrival)
+    return start
 
 
 @njit(cache=True)
