@@ -42,7 +42,7 @@ MOST_RANKS, MOST_BASE = 12, 48
 """Of a network, and of one of which ranks are left out."""
 DRAWS = 60
 """Of a problem that a method supports, or of the arguments of a family."""
-SECONDS, SLACK, HANGING = 0.5, 20.0, 90.0
+SECONDS, SLACK, HANGING = 0.5, 30.0, 120.0
 """The limit of methods that have one, what they may take beyond it on a busy machine, and when to kill."""
 BANDWIDTHS = ("1GB/s", "2GB/s", "3GB/s", "7GB/s", "12.5GB/s", "25GB/s", "50GB/s", "400GB/s", "123456789B/s")
 ALPHAS = ("0us", "1ns", "0.5us", "1us", "3.3us", "10us")
@@ -69,7 +69,8 @@ OFTEN = tuple(
     name for name, m in METHODS.items() for _ in range(1 + 2 * (m.capabilities.groups is Groups.ANY))
 )
 """Methods that do groups have more to get wrong."""
-GOOD = {"verified", "Unsupported", "NoSchedule", "InputError"}
+GOOD = {"verified", "refused", "Unsupported", "NoSchedule", "InputError"}
+"""Refused: before anything is made."""
 
 
 @dataclass(frozen=True)
@@ -301,27 +302,28 @@ def _attempt(case: Case) -> Result:
         where = traceback.extract_tb(error.__traceback__)[-1]
         outcome, text = "fault", f"{type(error).__name__}: {error} ({where.filename}:{where.lineno})"
     seconds = time.monotonic() - began
-    outcome = "late" if outcome in GOOD and seconds > SECONDS + SLACK else outcome
+    if outcome in GOOD and seconds > SECONDS + SLACK:
+        outcome, text = "late", f"{seconds:.1f} s, {outcome} {text}"
     return Result(case.name, outcome, seconds, text)
 
 
 def _outcome(case: Case) -> tuple[str, str]:
-    try:
-        schedule = _synthesized(case)
-    except NoSchedule as error:
-        if case.name != "best":
-            raise
-        able = next((name for name in ORDER if _does(replace(case, name=name, given={}))), None)
-        return ("NoSchedule", str(error)) if able is None else ("fault", f"{able} has one; {error}")
-    verify(schedule)
-    return _judged(schedule, case.problem)
-
-
-def _synthesized(case: Case) -> Schedule:
     method = METHODS[case.name]
     own = limited(method, case.given)
-    method.supports(case.problem, own)
-    return method.synthesize(case.problem, own, np.random.default_rng(case.seed))
+    try:
+        method.supports(case.problem, own)
+    except Unsupported as error:
+        return "refused", str(error)
+    try:
+        schedule = method.synthesize(case.problem, own, np.random.default_rng(case.seed))
+    except TuttiError as error:
+        able = (name for name in ORDER if case.name == "best" and _does(replace(case, name=name, given={})))
+        name = next(able, None)
+        if name is None:
+            raise
+        return "fault", f"{name} has one; {error}"
+    verify(schedule)
+    return _judged(schedule, case.problem)
 
 
 def _does(case: Case) -> bool:
