@@ -1,8 +1,9 @@
 """The portfolio `best`: many methods on one problem, the fastest verified schedule at its size.
 
-Methods are tried one after the other, the quick ones first, as long as time is left and the fastest is not
-near enough to the proven bound: those that make steps, then trees and matching, then the exact ones. One that
-does not handle the problem, or finds nothing, is passed over; what each did is kept in ``stats["tried"]``.
+Methods are tried one after the other, the quick ones first, until there is a schedule and either no time left
+or the fastest near enough to the proven bound: those that make steps, then trees and matching, then the exact
+ones. One that does not handle the problem, or finds nothing legal, is passed over; what each did is kept in
+``stats["tried"]``.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class BestOptions(Options):
     Parameters
     ----------
     time_limit
-        A time with its unit; when it is over, no other method is begun.
+        A time with its unit; when it is over and there is a schedule, no other method is begun.
     methods
         Which are tried, in this order; empty: all that are sensible.
     gap
@@ -136,7 +137,7 @@ def fastest(
     problem
         With a size.
     entries
-        In the order in which they are tried; the first always.
+        In the order in which they are tried.
     options
         For how long, and how near to the proven bound is near enough.
 
@@ -187,7 +188,7 @@ class _Search:
         if self.seconds <= self.bound * self.enough:
             met = self.seconds <= self.bound * (1 + ROUNDING)
             return "the proven bound is met" if met else "near enough to the proven bound"
-        return "no time left" if self.tried and time.monotonic() > self.until else ""
+        return "no time left" if self.best is not None and time.monotonic() > self.until else ""
 
     def _made(self, entry: Entry, rng: np.random.Generator) -> Schedule:
         left = self.until - time.monotonic()

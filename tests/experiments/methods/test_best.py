@@ -118,6 +118,13 @@ def test_a_budget_that_is_over_tries_no_other_method():
     assert [one.why for one in tried] == ["", "no time left"]
 
 
+def test_a_budget_that_is_over_still_lets_the_first_that_is_able_make_a_schedule():
+    task, methods = problem("ring:5", "allreduce", 2**10), ("rhd", "ring", "direct")
+    tried = best(task, methods=methods, time_limit="1ns").stats["tried"]
+    assert [one.method for one in tried if not one.why] == ["ring"]
+    assert tried[-1].why == "no time left"
+
+
 @pytest.mark.parametrize("name", ["listed", "allreduce_lp", "taccl"])
 @pytest.mark.parametrize(("left", "given"), [(0.5, 0.5), (10**6, None)])
 def test_a_method_with_a_time_limit_gets_no_more_than_is_left(name, left, given):
