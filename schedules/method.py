@@ -71,6 +71,8 @@ class Method:
         Whether the schedule depends on the seed.
     fast
         Options that name its fast way, where it also has a model to solve; methods that call it take these.
+    quick
+        Options for an answer in seconds, where nobody asked for others: at a prompt or in a notebook.
     summary
         One line for ``tutti list methods``.
     """
@@ -84,6 +86,7 @@ class Method:
     size_dependent: Callable[[Problem, Any], bool] = _never
     seeded: bool = False
     fast: Mapping[str, Any] = field(default_factory=dict)
+    quick: Mapping[str, Any] = field(default_factory=dict)
     summary: str = ""
 
     def supports(self, problem: Problem, options: Any) -> None:

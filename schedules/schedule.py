@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, NamedTuple
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,9 @@ from schedules.collective import Collective
 from topologies.errors import InputError
 from topologies.exact import BoolArray, Int32Array, Int64Array, frozen, offsets_of
 from topologies.topology import Topology
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MOST_CHUNKS = 2**31 - 1
 """A chunk's number fits 32 bits."""
@@ -251,6 +255,16 @@ class Schedule:
     def replace(self, **changes: Any) -> Schedule:
         """Return a copy with these fields changed."""
         return replace(self, **changes)
+
+    def transfers(self) -> pd.DataFrame:
+        """Return one row a transfer: `schedules.frames.transfer_frame`."""
+        frame: pd.DataFrame = resolve_name("schedules.frames:transfer_frame")(self)
+        return frame
+
+    def messages(self, size: Fraction | int | str) -> pd.DataFrame:
+        """Return when each message holds which link at a size: `schedules.frames.message_frame`."""
+        frame: pd.DataFrame = resolve_name("schedules.frames:message_frame")(self, size)
+        return frame
 
 
 def step_numbers(steps: npt.ArrayLike) -> npt.NDArray[np.unsignedinteger[Any]]:

@@ -75,6 +75,13 @@ _SIZE = _Quantity(
 )
 
 
+_LONG = ((172_800, 86_400, "d"), (7200, 3600, "h"), (600, 60, "min"), (0, 1, "s"))
+"""Of times of a second and more: from how many seconds on a unit is used, its seconds, its name."""
+
+_SLOW = ((1e-2, 1, "GB/s"), (1e-5, 1e3, "MB/s"), (1e-8, 1e6, "KB/s"), (0, 1e9, "B/s"))
+"""Of bandwidths: from how many GB/s on a unit is used, how many of it are one GB/s, its name."""
+
+
 def parse_bandwidth(text: object) -> Fraction:
     """Return a bandwidth in bytes per second, exact.
 
@@ -160,6 +167,38 @@ def format_size(value: Fraction | int) -> str:
     `parse_size` gives the value back.
     """
     return _format(Fraction(value), _SIZE)
+
+
+def short(value: float) -> str:
+    """Return a number with six significant digits."""
+    return f"{value:.6g}"
+
+
+def duration(microseconds: float) -> str:
+    """Return a time in microseconds, or from a second on in a unit that leaves it readable.
+
+    Examples
+    --------
+    >>> duration(213.333333), duration(2.5e6), duration(1e14)
+    ('213.333 us', '2.5 s', '1157.41 d')
+    """
+    seconds = microseconds / 1e6
+    if seconds < 1:
+        return f"{short(microseconds)} us"
+    scale, unit = next((scale, unit) for least, scale, unit in _LONG if seconds >= least)
+    return f"{short(seconds / scale)} {unit}"
+
+
+def throughput(gigabytes: float) -> str:
+    """Return a bandwidth in 10^9 bytes a second, or below a hundredth of that in a smaller unit.
+
+    Examples
+    --------
+    >>> throughput(133.333333), throughput(0.05), throughput(3e-9)
+    ('133.333 GB/s', '0.05 GB/s', '3 B/s')
+    """
+    scale, unit = next((scale, unit) for least, scale, unit in _SLOW if gigabytes >= least)
+    return f"{short(gigabytes * scale)} {unit}"
 
 
 def exact_number(text: str) -> Fraction:

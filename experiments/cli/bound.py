@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from experiments.cli.output import duration, print_json, print_table, short, throughput
+from experiments.cli.output import print_json, print_table
 from experiments.cli.problem import parse_collective
 from models.bounds import bound_document
 from models.bounds.bandwidth import exit_bandwidth
 from topologies.exact import json_number
 from topologies.text import parse_topology
 from topologies.topology import Topology
-from topologies.units import format_size, format_time, parse_size
+from topologies.units import duration, format_size, format_time, parse_size, short, throughput
 
 GIGA = 10**9
 MOST = 8

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.cli.output import print_fields, print_json, short
+from experiments.cli.output import print_fields, print_json
 from experiments.runner.judge import GAP_DIGITS, GIGA, MICRO, ProvenBound
 from experiments.runner.tasks import Stopwatch
 from heuristics.tacos.on_disk import synthesize_to
@@ -19,7 +19,7 @@ from schedules.files.rounds import RoundTable, round_cost
 from schedules.method import Method, Problem
 from schedules.verify import verify
 from topologies.errors import InputError
-from topologies.units import format_size
+from topologies.units import format_size, short
 
 WRITERS = {"tacos": synthesize_to}
 """What writes a table of rounds as it makes it, by the name of the method."""

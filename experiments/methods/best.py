@@ -123,6 +123,7 @@ def portfolio(methods: Mapping[str, Method]) -> Method:
         options=BestOptions,
         size_dependent=lambda problem, options: True,
         seeded=True,
+        quick={"time_limit": "10s"},
         summary="the fastest schedule of all sensible methods within a time budget",
     )
 

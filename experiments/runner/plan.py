@@ -75,6 +75,32 @@ def make_plan(config: Config, methods: Mapping[str, Method]) -> list[Task]:
     return tasks
 
 
+def tasks_of(
+    problem: Problem, method: Method, given: Mapping[str, Any], sizes: tuple[int, ...], seeds: int = 1
+) -> list[Task]:
+    """Return the tasks of one method, without a config, on a network known by its name.
+
+    Parameters
+    ----------
+    problem
+        The network and the collective.
+    method, given
+        The method and its options.
+    sizes
+        M in bytes.
+    seeds
+        Of how many the best is kept.
+
+    Raises
+    ------
+    InputError
+        If an option is wrong.
+    """
+    tried = tuple(range(seeds if method.seeded else 1))
+    approach = Approach(method.name, method, given, build_options(method, given), (tried,))
+    return list(_tasks(problem.topology.name, topology_digest(problem.topology), problem, approach, sizes))
+
+
 def time_limit(config: Config) -> float | None:
     """Return the time limit of a synthesis in seconds, None where there is none."""
     where, text = f"{config.path}: [run]: time_limit", config.run.time_limit

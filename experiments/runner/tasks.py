@@ -275,6 +275,9 @@ class Outcome:
     trace: str = ""
 
 
+_parsed = lru_cache(maxsize=4)(parse_topology)
+
+
 @dataclass(frozen=True)
 class Workplace:
     """What a worker needs to perform tasks.
@@ -289,12 +292,15 @@ class Workplace:
         Computed before, here or by other workers.
     notify
         Is given each stage, `SYNTHESIZE` or `JUDGE`.
+    topology
+        Returns the network of a task's text.
     """
 
     methods: Mapping[str, Method]
     schedules: Path | None
     bounds: Bounds
-    notify: Callable[[str], None]
+    notify: Callable[[str], None] = _silent
+    topology: Callable[[str], Topology] = _parsed
 
 
 def perform(task: Task, place: Workplace) -> Outcome:
@@ -309,7 +315,7 @@ def perform(task: Task, place: Workplace) -> Outcome:
     reset_peak_memory()
     known = set(place.bounds)
     try:
-        topology = _topology(task.topology)
+        topology = place.topology(task.topology)
         result = _synthesize(task, method, topology, place)
         rows = _judge(task, result, place.bounds)
     except (Unsupported, NoSchedule) as outcome:
@@ -327,11 +333,6 @@ def perform(task: Task, place: Workplace) -> Outcome:
 def failure(task: Task, message: str, trace: str = "") -> Outcome:
     """Return the outcome of a task that did not finish through a fault."""
     return Outcome("failed", task.rows("failed", message), {}, trace)
-
-
-@lru_cache(maxsize=4)
-def _topology(text: str) -> Topology:
-    return parse_topology(text)
 
 
 def _synthesize(task: Task, method: Method, topology: Topology, place: Workplace) -> Synthesized:

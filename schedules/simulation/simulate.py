@@ -150,12 +150,16 @@ class Holding:
         Seconds, shape (hops,).
     num_links
         Of the network.
+    message, bytes
+        Which one, int64, and how much it carries; shape (hops,).
     """
 
     link: Int32Array
     begin: FloatArray
     end: FloatArray
     num_links: int
+    message: Int64Array
+    bytes: FloatArray
 
     def share_busy(self, edges: FloatArray) -> FloatArray:
         """Return the mean share of the links that are held between each two neighbouring moments.
@@ -184,10 +188,12 @@ def watch(
     """Return what `simulate` returns, and when each message held each link."""
     simulation, hops, sent, links = _run(schedule, size, options)
     on, begin = hops["link"].copy(), hops["ready"].copy()
-    seconds = sent["load"][hops["message"]] * links["seconds"][on]
+    message = hops["message"].astype(np.int64)
+    load, unit = sent["load"][message], float(Fraction(size) / options.slices / schedule.chunks.denominator)
+    seconds = load * links["seconds"][on]
     if not options.overlap_alpha:
         seconds += links["alpha"][on]
-    return simulation, Holding(on, begin, begin + seconds, len(links))
+    return simulation, Holding(on, begin, begin + seconds, len(links), message, load * unit)
 
 
 def _run(

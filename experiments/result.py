@@ -1,0 +1,358 @@
+"""What is said of one schedule: verified, timed at a size, and set against a proven bound.
+
+`Result` is what `tutti.synthesize` returns and ``tutti synth`` prints. Times are in seconds; what is
+printed has units.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from experiments.runner.judge import Cost, ProvenBound, notes, time_columns
+from experiments.runner.tasks import Synthesized
+from models.bounds import Bound, BoundError, best_bound, own_bounds
+from schedules.collective import Collective, Kind
+from schedules.files.schedule_file import write_schedule
+from schedules.schedule import Schedule
+from topologies.topology import Topology
+from topologies.units import duration, format_size, short, throughput
+
+MICRO = 10**6
+TRAFFIC = tuple(
+    f"{name}{suffix}"
+    for name in ("rank_egress", "rank_ingress", "link_traffic")
+    for suffix in ("", "_unicast")
+)
+
+
+@dataclass(frozen=True)
+class LowerBound:
+    """No schedule of a collective on a network is faster than this at a size.
+
+    Parameters
+    ----------
+    proof
+        The bound and its certificate.
+    topology, collective
+        The problem.
+    size
+        M in bytes.
+    """
+
+    proof: Bound
+    topology: Topology
+    collective: Collective
+    size: Fraction
+
+    @classmethod
+    def of(
+        cls, topology: Topology, collective: Collective, size: Fraction, others: Sequence[Bound] = ()
+    ) -> LowerBound:
+        """Return the largest of all that apply and of `others`, which are checked already."""
+        bounds = [best_bound(topology, collective, size), *others]
+        return cls(max(bounds, key=lambda bound: bound.time(size)), topology, collective, size)
+
+    @property
+    def seconds(self) -> float:
+        """Of time, at least."""
+        return float(self.proof.time(self.size))
+
+    @property
+    def kind(self) -> str:
+        """Of the proof: ``cut``, ``partition``, ... (`models.bounds`)."""
+        return self.proof.kind
+
+    @property
+    def certificate(self) -> Mapping[str, Any]:
+        """What proves it, ready for JSON."""
+        return self.proof.certificate
+
+    def check(self) -> bool:
+        """Return whether the certificate alone proves it, recomputed exactly by code that did not find it."""
+        try:
+            self.proof.check(self.topology, self.collective)
+        except BoundError:
+            return False
+        return True
+
+    def __float__(self) -> float:
+        return self.seconds
+
+    def __str__(self) -> str:
+        return f"{duration(self.seconds * MICRO)} ({self.kind})"
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A verified schedule, its time at a size, and how far that is from what is proven.
+
+    Parameters
+    ----------
+    schedule
+        Verified.
+    size
+        M in bytes.
+    method, options, seed
+        Who made it: the name, the options as one text, the seed if it was random.
+    seconds
+        That making it took.
+    said
+        Sentences to be said beside it, besides its own `notes`.
+    """
+
+    schedule: Schedule
+    size: Fraction
+    method: str
+    options: str = ""
+    seed: int | None = None
+    seconds: float = 0.0
+    said: tuple[str, ...] = field(default=())
+
+    @classmethod
+    def of(
+        cls, made: Synthesized, size: Fraction, method: str, options: str, said: Sequence[str] = ()
+    ) -> Result:
+        """Return the result of a synthesis."""
+        return cls(made.schedule, size, method, options, made.seed, made.synth_s, tuple(said))
+
+    @property
+    def time(self) -> float:
+        """Simulated seconds; of a flow, in its best slices."""
+        return float(self._timed["time_us"]) / MICRO
+
+    @cached_property
+    def bound(self) -> LowerBound:
+        """The largest lower bound that is proven, by anyone; with its certificate."""
+        where, what = self.schedule.topology, self.schedule.collective
+        return LowerBound.of(where, what, self.size, own_bounds(self.schedule))
+
+    @property
+    def gap(self) -> float | None:
+        """Return time over bound, less 1; None where nothing has to move."""
+        gap: float | None = self._timed["gap"]
+        return gap
+
+    @property
+    def algbw(self) -> float | None:
+        """Return bytes of M a second; None where nothing moves."""
+        return float(self.size) / self.time if self.time else None
+
+    @property
+    def busbw(self) -> float | None:
+        """What each rank's port would carry, bytes a second, counted as nccl-tests does.
+
+        algbw times 2(N - 1)/N for an allreduce, (N - 1)/N for allgather, reduce-scatter and all-to-all,
+        1 for the others; N is the size of the largest group.
+        """
+        ranks = max(len(group) for group in self.schedule.collective.members)
+        factor = bus_factor(self.schedule.collective.kind, ranks)
+        return None if self.algbw is None else self.algbw * float(factor)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What one should know of it, a sentence each."""
+        return (*self.said, *notes(self.schedule, self.size))
+
+    @cached_property
+    def _timed(self) -> dict[str, Any]:
+        exact = Fraction(self.bound.proof.time(self.size))
+        return time_columns(self.schedule, self.size, ProvenBound(exact, self.bound.kind))
+
+    @cached_property
+    def document(self) -> dict[str, Any]:
+        """All of it, as ``tutti synth --json`` prints it: times in seconds and in microseconds."""
+        schedule, cost = self.schedule, Cost(self.schedule)
+        return {
+            "topology": schedule.topology.name,
+            "collective": str(schedule.collective),
+            "size_bytes": self.size.numerator if self.size.denominator == 1 else str(self.size),
+            "size": format_size(self.size),
+            "method": self.method,
+            "seed": self.seed,
+            "verified": True,
+            "time_s": self.time,
+            "bound_s": self.bound.seconds,
+            **self._timed,
+            "busbw_gbps": None if self.busbw is None else self.busbw / 1e9,
+            "tl_steps": cost.tl_steps,
+            "tb_factor": None if cost.tb_factor is None else _ratio(cost.tb_factor),
+            "congestion": _ratio(cost.congestion),
+            "solver_gap": schedule.stats.get("solver_gap"),
+            "synth_s": self.seconds,
+            "transfers": len(schedule),
+            "clock": str(schedule.clock),
+            **_chosen(schedule.stats),
+            **_model(schedule.stats, schedule.collective.kind is Kind.ALLREDUCE),
+            **_trees(schedule.stats),
+        }
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """The lines of its table, by name."""
+        document = self.document
+        seed = "" if self.seed is None else f", seed {self.seed}"
+        slices, heights, factor = document["slices"], document.get("heights"), document["tb_factor"]
+        pipelined = "" if slices is None else f", {slices} slice{'s' * (slices > 1)}"
+        lines = {
+            "schedule": f"{document['collective']} on {document['topology']}, {document['clock']} clock",
+            "method": " ".join(filter(None, [self.method, self.options])) + seed,
+            "fastest": document.get("algorithm"),
+            "verified": f"{document['transfers']} transfers, all legal",
+            "time": f"{duration(document['time_us'])} at {document['size']}{pipelined}",
+            "algbw": document["algbw_gbps"] and throughput(document["algbw_gbps"]),
+            "busbw": document["busbw_gbps"] and throughput(document["busbw_gbps"]),
+            "bound": str(self.bound),
+            "gap": None if self.gap is None else f"{self.gap:.4%}",
+            "T_L": document["tl_steps"],
+            "T_B": factor and f"{factor} M/B = {float(Fraction(factor)):.6g} M/B",
+            "congestion": f"{document['congestion']} s/GB",
+            "rounds": _rounds(document),
+            "epochs": document.get("epochs"),
+            "program": _program(document),
+            "solver": _solver(document),
+            "trees": document.get("trees") and f"{document['trees']} a root",
+            "heights": heights and f"{heights['max']} at most, {short(heights['mean'])} on average",
+            "synthesis": f"{self.seconds:.3g} s",
+            "slower": _tried(document),
+        }
+        return {name: str(line) for name, line in lines.items() if line is not None}
+
+    def save(self, path: Path | str) -> None:
+        """Write the schedule: ``.json``, ``.json.gz`` or ``.npz``.
+
+        Raises
+        ------
+        InputError
+            If it can't be written there.
+        """
+        write_schedule(self.schedule, Path(path))
+
+    def transfers(self) -> Any:
+        """Return `Schedule.transfers` of the schedule."""
+        return self.schedule.transfers()
+
+    def messages(self) -> Any:
+        """Return `Schedule.messages` of the schedule at this size."""
+        return self.schedule.messages(self.size)
+
+    def __str__(self) -> str:
+        width = max(map(len, self.fields))
+        lines = [f"{name:{width}}  {line}" for name, line in self.fields.items()]
+        return "\n".join([*lines, *(f"{'note':{width}}  {note}" for note in self.notes)])
+
+    def __repr__(self) -> str:
+        gap = "" if self.gap is None else f", {self.gap:.2%} over the bound"
+        what = f"{self.schedule.collective} on {self.schedule.topology.name}"
+        return f"<Result {what}: {duration(self.time * MICRO)} by {self.method}{gap}>"
+
+    def _repr_html_(self) -> str:
+        """Return the table, for a notebook."""
+        lines = [*self.fields.items(), *(("note", note) for note in self.notes)]
+        rows = "".join(
+            f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
+            f"<td style='text-align:left'>{html.escape(line)}</td></tr>"
+            for name, line in lines
+        )
+        return f"<table>{rows}</table>"
+
+
+def bus_factor(kind: Kind, ranks: int) -> Fraction:
+    """Return what algbw is multiplied by for busbw (nccl-tests, PERFORMANCE.md).
+
+    Examples
+    --------
+    >>> bus_factor(Kind.ALLREDUCE, 4), bus_factor(Kind.ALLGATHER, 4), bus_factor(Kind.BROADCAST, 4)
+    (Fraction(3, 2), Fraction(3, 4), Fraction(1, 1))
+    """
+    spread = Fraction(ranks - 1, ranks)
+    once = {Kind.ALLGATHER: spread, Kind.REDUCE_SCATTER: spread, Kind.ALL_TO_ALL: spread}
+    return {Kind.ALLREDUCE: 2 * spread, **once}.get(kind, Fraction(1))
+
+
+def _chosen(stats: Mapping[str, Any]) -> dict[str, Any]:
+    """Return whose schedule the portfolio chose, and what became of all that it tried."""
+    if "tried" not in stats:
+        return {}
+    return {"algorithm": stats["algorithm"], "tried": [one.document for one in stats["tried"]]}
+
+
+def _tried(document: Mapping[str, Any]) -> str | None:
+    """Return the times of the portfolio's other methods, the fastest first, and how many have none."""
+    if "tried" not in document:
+        return None
+    timed = sorted((one for one in document["tried"] if "why" not in one), key=lambda one: one["time_us"])
+    others = [f"{one['method']} {duration(one['time_us'])}" for one in timed[1:]]
+    without = len(document["tried"]) - len(timed)
+    return "; ".join([*others, f"{without} without a schedule or not tried: --json says why"])
+
+
+def _model(stats: Mapping[str, Any], in_halves: bool) -> dict[str, Any]:
+    """Return what is said of a solved program; SCCL's and TE-CCL's own counts unless of a half."""
+    if "solver_gap" not in stats and "program" not in stats:
+        return {}
+    names = ("program", "solver", "variables", "constraints", *(() if in_halves else ("epochs",)))
+    document: dict[str, Any] = {name: stats[name] for name in names if stats.get(name) is not None}
+    if "program" in document:
+        document |= {name: stats[name] for name in ("build_s", "solve_s") if name in stats}
+    if "frontier" in stats and not in_halves:
+        keys = ("steps", "rounds", "least_rounds")
+        document["frontier"] = [dict(zip(keys, point, strict=True)) for point in stats["frontier"]]
+    return document
+
+
+def _solver(document: Mapping[str, Any]) -> str | None:
+    """Return by whom the method's model was solved, and how far from its optimum the answer may be."""
+    gap = document["solver_gap"]
+    if "solver" not in document or ("program" in document and gap is None):
+        return None  # an exact answer: the program's line says it all
+    proven = "optimal" if gap == 0 else "nothing proven"
+    if gap:
+        proven = f"within {100 * gap:.2g} % of optimal"
+    size = [] if "program" in document else _size(document)
+    return ", ".join([document["solver"], f"{proven} for the method's model", *size])
+
+
+def _size(document: Mapping[str, Any]) -> list[str]:
+    """Return how large the solved program is."""
+    return [f"{document[name]:,} {name}" for name in ("variables", "constraints") if document.get(name)]
+
+
+def _program(document: Mapping[str, Any]) -> str | None:
+    """Return which program was solved, by whom, how large it is and how long it took."""
+    if "program" not in document:
+        return None
+    solved, size = f"solved {document['program']} with {document['solver']}", _size(document)
+    if not size:
+        return f"{solved} in {document['solve_s']:.2g} s"
+    seconds = f"built in {document['build_s']:.2g} s, solved in {document['solve_s']:.2g} s"
+    return f"{solved}: {', '.join(size)}; {seconds}"
+
+
+def _rounds(document: Mapping[str, Any]) -> str | None:
+    """Return SCCL's frontier: rounds and steps, and what is proven where that is less."""
+    if "frontier" not in document:
+        return None
+    points = [
+        f"{point['rounds']} in {point['steps']} steps"
+        + (f" (at least {point['least_rounds']})" if point["least_rounds"] < point["rounds"] else "")
+        for point in document["frontier"]
+    ]
+    return ", ".join(points)
+
+
+def _trees(stats: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is said of trees: k, their heights in hops between ranks, and what multicast saves."""
+    document: dict[str, Any] = {name: stats[name] for name in ("trees", *TRAFFIC) if name in stats}
+    if "height" in stats:
+        document["heights"] = {"max": stats["height"], "mean": stats["mean_height"]}
+    return document
+
+
+def _ratio(value: Fraction) -> str:
+    return f"{value.numerator}/{value.denominator}"

@@ -1,0 +1,327 @@
+"""tutti in Python: schedules of collectives on any network, and how far each is from the best possible.
+
+>>> import tutti
+>>> result = tutti.synthesize("torus:4x4", "allgather", size="64MB", method="bfb")
+>>> print(f"{result.time * 1e6:.0f} us, at most {result.gap:.1%} above what is possible")
+150 us, at most 0.5% above what is possible
+>>> result.bound.check()
+True
+
+Every function takes a network as a text (``"dgx_a100:2"``), a path, a networkx graph or a `Topology`, and a
+size as a text or a number of bytes. Times are seconds, bandwidths bytes a second. `synthesize` is wired from
+public parts, of which anyone can make another; nothing of the packages imports this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.registry import METHODS, find_method
+from experiments.result import MICRO, LowerBound, Result
+from experiments.runner.options import build_options, options_text
+from experiments.runner.plan import tasks_of
+from experiments.runner.results import to_table
+from experiments.runner.tasks import Workplace, perform, synthesize_best
+from schedules.collective import Collective
+from schedules.collective import collective as make_collective
+from schedules.files.schedule_file import read_schedule
+from schedules.method import Problem
+from schedules.schedule import Schedule
+from schedules.simulation.simulate import Simulation, SimulationOptions
+from schedules.simulation.simulate import simulate as simulated
+from schedules.verify import verify as replay
+from topologies.errors import InputError
+from topologies.files import from_networkx
+from topologies.text import parse_topology
+from topologies.topology import Topology
+from topologies.units import parse_size
+
+if TYPE_CHECKING:
+    import networkx as nx
+    import pandas as pd
+
+__all__ = [
+    "LowerBound",
+    "Result",
+    "Schedule",
+    "Topology",
+    "bound",
+    "collective",
+    "compare",
+    "find",
+    "methods",
+    "simulate",
+    "synthesize",
+    "topology",
+    "verify",
+]
+
+
+def topology(network: Topology | str | Path | nx.Graph) -> Topology:
+    """Return a network.
+
+    Parameters
+    ----------
+    network
+        A text such as ``"torus:4x4?bandwidth=50GB/s"`` (``tutti list topologies``), the path of a node-link
+        JSON file, a networkx graph (edges may have ``bandwidth`` and ``alpha``, nodes ``kind`` and ``host``),
+        or a topology.
+
+    Raises
+    ------
+    InputError
+        If it is none of these, or no network.
+    """
+    if isinstance(network, Topology):
+        return network
+    if isinstance(network, str | Path):
+        return parse_topology(str(network))
+    return from_networkx(network)
+
+
+def collective(
+    kind: str | Collective,
+    network: Topology | str | Path | nx.Graph,
+    *,
+    root: int | None = None,
+    shards: Sequence[Any] | None = None,
+    groups: Sequence[Sequence[int]] | None = None,
+) -> Collective:
+    """Return a collective on all ranks of a network.
+
+    Parameters
+    ----------
+    kind
+        ``"allgather"``, ``"reduce-scatter"``, ``"allreduce"``, ``"all-to-all"``, ``"broadcast"``,
+        ``"reduce"``, ``"gather"`` or ``"scatter"``.
+    network
+        As of `topology`.
+    root, shards, groups
+        The root of the last four; relative sizes of uneven shards; groups of ranks, each of which does it.
+
+    Raises
+    ------
+    InputError
+        If they do not fit each other.
+    """
+    if isinstance(kind, Collective):
+        return kind
+    weights = None if shards is None else [Fraction(str(share)) for share in shards]
+    return make_collective(kind, topology(network).num_ranks, root=root, shards=weights, groups=groups)
+
+
+def synthesize(
+    network: Topology | str | Path | nx.Graph,
+    kind: str | Collective = "allgather",
+    size: str | float | Fraction = "1MB",
+    method: str = "best",
+    *,
+    root: int | None = None,
+    shards: Sequence[Any] | None = None,
+    groups: Sequence[Sequence[int]] | None = None,
+    seeds: int = 1,
+    **options: Any,
+) -> Result:
+    """Return a verified schedule, its time, and how far that is from what is proven.
+
+    Parameters
+    ----------
+    network, kind, root, shards, groups
+        As of `topology` and `collective`.
+    size
+        M: a text such as ``"64MB"``, or bytes.
+    method
+        One of `methods`; ``"best"`` tries all that are sensible, for ten seconds unless `options` says
+        otherwise (``time_limit="1min"``).
+    seeds
+        Of how many tries the best is kept, where the method is random.
+    options
+        Of the method.
+
+    Raises
+    ------
+    InputError
+        For what makes no sense; the message says what does.
+    Unsupported, NoSchedule
+        Where the method does not do that, or finds nothing.
+    """
+    where, how = topology(network), find_method(method)
+    what = collective(kind, where, root=root, shards=shards, groups=groups)
+    given = {**how.quick, **options}
+    chosen, count = build_options(how, given), _size(size)
+    problem = Problem(where, what)
+    if how.size_dependent(problem, chosen):
+        problem = replace(problem, size=count)
+    made = synthesize_best(how, problem, chosen, range(seeds if how.seeded else 1), count)
+    return Result.of(made, count, method, options_text(given))
+
+
+def verify(schedule: Result | Schedule | str | Path) -> Schedule:
+    """Replay a schedule, or one in a file, and return it.
+
+    Raises
+    ------
+    VerificationError
+        If it is not legal, naming the first wrong transfer.
+    InputError
+        If the file holds no schedule.
+    """
+    read = _schedule(schedule)
+    replay(read)
+    return read
+
+
+def simulate(
+    schedule: Result | Schedule | str | Path, size: str | float | Fraction, **options: Any
+) -> Simulation:
+    """Return when each message of a schedule starts and ends; it is verified first.
+
+    Parameters
+    ----------
+    schedule, size
+        As of `verify` and `synthesize`.
+    options
+        ``slices``, ``store_and_forward``, ``overlap_alpha``
+        (`schedules.simulation.simulate.SimulationOptions`).
+
+    Raises
+    ------
+    VerificationError, InputError
+        As `verify`; for a size that is none.
+    """
+    return simulated(verify(schedule), _size(size), SimulationOptions(**options))
+
+
+def bound(
+    network: Topology | str | Path | nx.Graph,
+    kind: str | Collective = "allgather",
+    size: str | float | Fraction = "1MB",
+    **what: Any,
+) -> LowerBound:
+    """Return the largest lower bound on the time of any schedule; ``check()`` recomputes its certificate.
+
+    Parameters
+    ----------
+    network, kind, size
+        As of `synthesize`.
+    what
+        ``root``, ``shards``, ``groups``.
+
+    Raises
+    ------
+    InputError
+        As `synthesize`.
+    """
+    where = topology(network)
+    return LowerBound.of(where, collective(kind, where, **what), _size(size))
+
+
+def compare(
+    networks: Any,
+    kinds: str | Collective | Iterable[str | Collective] = "allgather",
+    sizes: str | Iterable[str] = "1MB",
+    methods: str | Iterable[str | tuple[str, Mapping[str, Any]]] = "best",
+    *,
+    seeds: int = 1,
+) -> pd.DataFrame:
+    """Return one row a case, with the columns of an experiment's ``results.csv``.
+
+    Besides, ``time`` and ``bound`` in seconds. Whatever a method refuses or fails at is a row too, its ``status`` says so.
+
+    Parameters
+    ----------
+    networks, kinds, sizes
+        One or several, as of `synthesize`.
+    methods
+        Names, or pairs of a name and its options.
+    seeds
+        As of `synthesize`.
+
+    Raises
+    ------
+    InputError
+        For what makes no sense, before anything is run.
+    """
+    cases = [methods] if isinstance(methods, str) else list(methods)
+    asked = [(case, {}) if isinstance(case, str) else case for case in cases]
+    several = networks if isinstance(networks, list | tuple) else [networks]
+    places = [topology(network) for network in several]
+    known = {place.name: place for place in places}
+    every = [kinds] if isinstance(kinds, str | Collective) else list(kinds)
+    counts = tuple(int(_size(size)) for size in ([sizes] if isinstance(sizes, str) else sizes))
+    tasks = [
+        task
+        for place in places
+        for kind in every
+        for name, given in asked
+        for task in tasks_of(
+            Problem(place, collective(kind, place)), find_method(name), dict(given), counts, seeds
+        )
+    ]
+    workplace = Workplace(METHODS, None, {}, topology=known.__getitem__)
+    rows = [row for task in tasks for row in perform(task, workplace).rows]
+    frame: pd.DataFrame = to_table(rows).to_pandas()
+    return frame.assign(time=frame["time_us"] / MICRO, bound=frame["bound_us"] / MICRO)
+
+
+def find(nodes: int, degree: int, *, bidirectional: bool = False) -> pd.DataFrame:
+    """Return the Pareto frontier of the networks of so many nodes and ports: T_L growing, T_B falling.
+
+    Columns: ``topology`` (a text), ``nodes``, ``degree``, ``tl_steps``, ``tb_factor`` (a Fraction, in M/B),
+    ``exact`` (whether they are proven, or at most so large), ``bidirectional``.
+
+    Raises
+    ------
+    InputError
+        If there is no such network.
+    """
+    import pandas as pd
+
+    from expansions.finder import Finder
+
+    return pd.DataFrame(
+        {
+            "topology": str(candidate.expression),
+            "nodes": candidate.cost.nodes,
+            "degree": candidate.cost.degree,
+            "tl_steps": candidate.cost.tl,
+            "tb_factor": candidate.cost.tb,
+            "exact": candidate.cost.exact,
+            "bidirectional": candidate.cost.bidirectional,
+        }
+        for candidate in Finder(bidirectional=bidirectional).find(nodes, degree)
+    )
+
+
+def methods() -> pd.DataFrame:
+    """Return the methods: name, kind, summary, collectives, and options with their defaults."""
+    import pandas as pd
+
+    return pd.DataFrame(
+        {
+            "name": method.name,
+            "kind": method.kind,
+            "summary": method.summary,
+            "collectives": ", ".join(map(str, sorted(method.capabilities.collectives))),
+            "seeded": method.seeded,
+            "options": ", ".join(field.name for field in fields(method.options)),
+        }
+        for method in METHODS.values()
+    )
+
+
+def _schedule(given: Result | Schedule | str | Path) -> Schedule:
+    if isinstance(given, Result):
+        return given.schedule
+    return given if isinstance(given, Schedule) else read_schedule(Path(given))
+
+
+def _size(given: str | float | Fraction) -> Fraction:
+    size = parse_size(given) if isinstance(given, str) else Fraction(given)
+    if size <= 0:
+        raise InputError(f"size {given}; it must be positive")
+    return size
