@@ -280,7 +280,7 @@ def bench_all_to_all() -> Iterator[Measurement]:
     for text in PROGRAMS:
         found, seconds = timed(solve_by_model, Demand.uniform(parse_topology(text)))
         yield at_most("all-to-all", text, "proven gap", float(found.interval.gap), 1e-4)
-        yield Measurement("all-to-all", text, "program by source, s", seconds)
+        yield Measurement("all-to-all", text, "Pyomo model by source, s", seconds)
     for text, most in SYMMETRIC.items():
         yield from _by_orbits(text, most, 1e-4)
 
