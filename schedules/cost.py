@@ -19,12 +19,12 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from schedules.collective import Kind
 from schedules.schedule import Clock, Schedule, TransferColumns
 from topologies.errors import InputError, Unsupported
 from topologies.exact import Int32Array, Int64Array
+from topologies.kernels import kernel
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def _peaks(schedule: Schedule, begin: Int64Array) -> _Peaks:
     return peaks
 
 
-@njit(cache=True)
+@kernel
 def _accumulate(
     begin: Int64Array,
     rows: TransferColumns,

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from schedules.collective import Collective
 from schedules.schedule import Chunks, Clock, Routes, Schedule
 from topologies.errors import NoSchedule, TuttiError
 from topologies.exact import Int32Array, Int64Array, offsets_of
+from topologies.kernels import kernel
 from topologies.topology import Topology
 from topologies.trees.forest import Forest, LogicalNetwork, depths
 
@@ -126,7 +126,7 @@ def tree_transfers(
     return IntervalTransfers(*table)
 
 
-@njit(cache=True)
+@kernel
 def _lay(
     parent: Int32Array, weight: Int64Array, pairs: _PairArcs, up: bool, down: bool
 ) -> tuple[Int64Array, int]:

@@ -20,11 +20,11 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from schedules.schedule import Clock, Routes, Schedule
 from topologies.errors import InputError
 from topologies.exact import INT64_MAX, Int32Array, Int64Array, common_divisor, frozen
+from topologies.kernels import kernel
 from topologies.topology import Topology
 
 RESOLUTION = 10**6
@@ -122,7 +122,7 @@ def messages(schedule: Schedule) -> Messages:
     return Messages(of_row, schedule.route[first], schedule.order[first].astype(np.int64), total)
 
 
-@njit(cache=True)
+@kernel
 def _group(order: Int64Array, route: Int32Array, num_routes: int) -> tuple[Int32Array, Int64Array]:
     """Number the pairs (order, route) by first occurrence, `order` being non-decreasing."""
     of_row = np.empty(len(route), dtype=np.int32)
@@ -140,7 +140,7 @@ def _group(order: Int64Array, route: Int32Array, num_routes: int) -> tuple[Int32
     return of_row, first[:known].copy()
 
 
-@njit(cache=True)
+@kernel
 def _add_at(total: Int64Array, index: Int32Array, value: Int64Array) -> None:
     for row in range(len(index)):
         total[index[row]] += value[row]

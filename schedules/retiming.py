@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+from topologies.kernels import kernel
 
 from schedules.message_durations import Durations, messages, transfer_ticks
 from schedules.schedule import Schedule, TransferColumns
@@ -77,7 +77,7 @@ class _Uses(NamedTuple):
     end: Int64Array
 
 
-@njit(cache=True)
+@kernel
 def _earliest(
     columns: TransferColumns,
     rows: Int64Array,
@@ -119,7 +119,7 @@ def _earliest(
     return start
 
 
-@njit(cache=True)
+@kernel
 def _no_uses(route: Int32Array, offsets: Int64Array, links: Int32Array, num_links: int) -> _Uses:
     """Return links that are free for ever, with room for the transfers."""
     first = np.zeros(num_links + 1, np.int64)
@@ -132,7 +132,7 @@ def _no_uses(route: Int32Array, offsets: Int64Array, links: Int32Array, num_link
     return _Uses(first, np.zeros(num_links, np.int64), np.empty(room, np.int64), np.empty(room, np.int64))
 
 
-@njit(cache=True)
+@kernel
 def _first_fit(uses: _Uses, links: Int32Array, delays: Int64Array, holds: Int64Array, now: int) -> int:
     """Return the first tick from `now` on at which a transfer over some links can start."""
     moved = True
@@ -150,7 +150,7 @@ def _first_fit(uses: _Uses, links: Int32Array, delays: Int64Array, holds: Int64A
     return now
 
 
-@njit(cache=True)
+@kernel
 def _not_before(uses: _Uses, link: int, moment: int) -> int:
     """Return the first use of a link that ends after a moment."""
     low = uses.first[link]
@@ -164,7 +164,7 @@ def _not_before(uses: _Uses, link: int, moment: int) -> int:
     return low
 
 
-@njit(cache=True)
+@kernel
 def _insert(uses: _Uses, link: int, begin: int, end: int) -> None:
     place = _not_before(uses, link, begin)
     for use in range(uses.first[link] + uses.length[link], place, -1):

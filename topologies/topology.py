@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from topologies.errors import InputError
 from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, Rationals, frozen, offsets_of
+from topologies.kernels import kernel
 
 DEFAULT_BANDWIDTH = Fraction(50 * 10**9)
 DEFAULT_ALPHA = Fraction(1, 2 * 10**6)
@@ -317,7 +317,7 @@ def _check_connected(topology: Topology, where: str) -> None:
             )
 
 
-@njit(cache=True)
+@kernel
 def _reached(incidence: Incidence, other: Int32Array, num_nodes: int) -> BoolArray:
     """Return which nodes a search from node 0 reaches: over `incidence`, to the links' `other` ends."""
     offsets, links = incidence

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import NamedTuple, TextIO
 
 import numpy as np
-from numba import njit
 
 from expansions.finder import MOST_DEGREE, MOST_NODES, Candidate, Finder
 from expansions.prediction import Prediction, predict
@@ -28,6 +27,7 @@ from topologies.errors import InputError, NoSchedule
 from topologies.exact import FloatArray, Int32Array
 from topologies.families.expressions import Base, Both, Degree, Expression, Line, Power, Product
 from topologies.graphs.shortest_paths import Neighbours, breadth_first
+from topologies.kernels import kernel
 from topologies.topology import Incidence, Topology
 
 KAUTZ_TABLE = "kautz.csv"
@@ -61,7 +61,7 @@ def cheap_interval(topology: Topology) -> tuple[float, float]:
     return scale * total / topology.num_links, scale * float(loads.max())
 
 
-@njit(cache=True)
+@kernel
 def _spread(
     outgoing: Incidence,
     incoming: Incidence,

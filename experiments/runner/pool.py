@@ -12,9 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from experiments.runner.tasks import SYNTHESIZE, CompilationListener, Outcome, Task, Workplace, failure
+from experiments.runner.tasks import SYNTHESIZE, Outcome, Task, Workplace, failure
 from schedules.method import Method
 from topologies.errors import TuttiError
+from topologies.kernels import COMPILATION
 from topologies.processes import SHUTDOWN_SECONDS, Caller, End, Ended, Worker, load, step_all
 
 PRELOADED = ("experiments.runner.tasks",)
@@ -54,7 +55,7 @@ def load_methods(registry: str) -> Mapping[str, Method]:
 def work(caller: Caller, setting: Setting) -> None:
     """Be a worker: perform each task that comes, with the bounds that are known."""
     perform = load(setting.perform)
-    CompilationListener(caller.pause_clock, caller.resume_clock)
+    COMPILATION.watchers.append((caller.pause_clock, caller.resume_clock))
     notify = partial(_set_clock, caller)
     place = Workplace(load_methods(setting.registry), setting.schedules, {}, notify)
     caller.serve(partial(_perform, perform, place))

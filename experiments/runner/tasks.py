@@ -13,7 +13,6 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
-from numba.core import event
 
 from experiments.registry import find_method
 from experiments.runner.judge import Cost, ProvenBound, notes, time_columns
@@ -26,12 +25,11 @@ from schedules.schedule import Schedule
 from schedules.simulation.simulate import simulate
 from schedules.verify import VerificationError, verify
 from topologies.errors import NoSchedule, TuttiError, Unsupported
+from topologies.kernels import COMPILATION
 from topologies.processes import peak_memory, reset_peak_memory
 from topologies.text import parse_topology
 from topologies.topology import Topology
 
-COMPILING = "numba:compiler_lock"
-"""Numba's event for compiling a kernel or loading a compiled one."""
 SYNTHESIZE, JUDGE = "synthesize", "judge"
 """The stages that `notify` is given; a time limit counts the first."""
 SHORT_SECONDS = 1.0
@@ -55,38 +53,14 @@ class Stopwatch:
         self.seconds = self.compiling = 0.0
 
     def __enter__(self) -> Stopwatch:
-        self._listener: Any = event.TimingListener()
-        event.register(COMPILING, self._listener)
-        self._start = time.perf_counter()
+        self._start, self._compiled = time.perf_counter(), COMPILATION.seconds
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        elapsed = time.perf_counter() - self._start
-        event.unregister(COMPILING, self._listener)
-        self.compiling = self._listener.duration if self._listener.done else 0.0
-        self.seconds = max(elapsed - self.compiling, 0.0)
-
-
-class CompilationListener(event.Listener):
-    """Calls `started` and `ended` around each stretch in which numba compiles or loads kernels."""
-
-    def __init__(self, started: Callable[[], None], ended: Callable[[], None]) -> None:
-        self._started, self._ended, self._depth = started, ended, 0
-        event.register(COMPILING, self)
-
-    def on_start(self, event: Any) -> None:
-        """Count one level more."""
-        self._depth += 1
-        if self._depth == 1:
-            self._started()
-
-    def on_end(self, event: Any) -> None:
-        """Count one level less."""
-        self._depth -= 1
-        if self._depth == 0:
-            self._ended()
+        self.compiling = COMPILATION.seconds - self._compiled
+        self.seconds = max(time.perf_counter() - self._start - self.compiling, 0.0)
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from topologies.exact import FloatArray, Int32Array, Int64Array
+from topologies.kernels import kernel
 
 NEVER = np.inf
 SOON = 1e-14
@@ -66,7 +66,7 @@ class Found(NamedTuple):
     moment: Int32Array
 
 
-@njit(cache=True)
+@kernel
 def gossip(net: GossipNetwork, nodes: int, priorities: Priorities, limit: float) -> tuple[float, Found]:
     """Return when all ranks know all (infinite: not before `limit`, or never), and what was sent."""
     ranks = len(net.size)
@@ -95,7 +95,7 @@ def gossip(net: GossipNetwork, nodes: int, priorities: Priorities, limit: float)
     return NEVER, found
 
 
-@njit(cache=True)
+@kernel
 def _send(
     net: GossipNetwork, found: Found, free: FloatArray, priorities: Priorities, now: float, moment: int
 ) -> bool:
@@ -122,7 +122,7 @@ def _send(
     return sent
 
 
-@njit(cache=True)
+@kernel
 def _ready(net: GossipNetwork, free: FloatArray, route: int) -> float:
     """Return from when on a message over the route finds every link free as its head arrives."""
     ready, ahead = 0.0, 0.0
@@ -133,7 +133,7 @@ def _ready(net: GossipNetwork, free: FloatArray, route: int) -> float:
     return ready
 
 
-@njit(cache=True)
+@kernel
 def _is_new(found: Found, source: int, target: int, chunk: int, now: float, moment: int) -> bool:
     """Return whether the source knows a chunk, sent to it before this moment, that the target shall get."""
     if found.known[target, chunk] != NEVER or found.known[source, chunk] > now + SOON:
@@ -141,7 +141,7 @@ def _is_new(found: Found, source: int, target: int, chunk: int, now: float, mome
     return found.moment[source, chunk] < moment
 
 
-@njit(cache=True)
+@kernel
 def _gain(
     net: GossipNetwork, found: Found, route: int, priorities: Priorities, now: float, moment: int
 ) -> float:
@@ -158,7 +158,7 @@ def _gain(
     return 0.0 if count < priorities.least and net.latency[route] >= priorities.long else gain
 
 
-@njit(cache=True)
+@kernel
 def _send_over(
     net: GossipNetwork, found: Found, free: FloatArray, route: int, now: float, moment: int
 ) -> None:
@@ -182,7 +182,7 @@ def _send_over(
             found.known[target, chunk] = tail
 
 
-@njit(cache=True)
+@kernel
 def _is_complete(known: FloatArray, ranks: int) -> bool:
     for rank in range(ranks):
         for chunk in range(ranks):
@@ -191,7 +191,7 @@ def _is_complete(known: FloatArray, ranks: int) -> bool:
     return True
 
 
-@njit(cache=True)
+@kernel
 def _next_moment(net: GossipNetwork, known: FloatArray, free: FloatArray, now: float) -> float:
     """Return the next moment at which a chunk comes, or a route has its links free."""
     soonest = NEVER
@@ -206,7 +206,7 @@ def _next_moment(net: GossipNetwork, known: FloatArray, free: FloatArray, now: f
     return soonest
 
 
-@njit(cache=True)
+@kernel
 def _latest(known: FloatArray, free: FloatArray) -> float:
     """Return when all that was sent is over."""
     last = free.max()

@@ -22,11 +22,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from schedules.method import Problem
 from schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
 from topologies.exact import FloatArray, Int64Array, offsets_of
+from topologies.kernels import kernel
 from topologies.topology import Topology
 
 
@@ -183,7 +183,7 @@ class Line(NamedTuple):
     seconds: tuple[float, float]
 
 
-@njit(cache=True)
+@kernel
 def play(load: Load, rule: Rule, end: int) -> Line:
     """Return the timeline; invariant: until now all is decided, `told` is `known` and what is on its way."""
     port = Port(
@@ -229,7 +229,7 @@ def play(load: Load, rule: Rule, end: int) -> Line:
     return Line(port, adapter, (count[_SENT], count[_PIECES], tails), (over, done))
 
 
-@njit(cache=True)
+@kernel
 def _bring(load: Load, rule: Rule, end: int, state: _Progress) -> None:
     """Cut the adapter's messages that have arrived by now; invariant: they follow each other without a gap.
 
@@ -264,7 +264,7 @@ def _bring(load: Load, rule: Rule, end: int, state: _Progress) -> None:
         count[_CUT], count[_PIECES] = last, place + 1
 
 
-@njit(cache=True)
+@kernel
 def _learn(state: _Progress, until: float) -> None:
     """Lengthen the known prefixes by what has arrived; messages arrive in order."""
     port, adapter, count, _, known, told = state
@@ -277,7 +277,7 @@ def _learn(state: _Progress, until: float) -> None:
         count[_LANDED] += 1
 
 
-@njit(cache=True)
+@kernel
 def _news(known: Int64Array, told: Int64Array, far: int) -> int:
     """Return how many units the rank at this distance has not been told; its own stream it is not told."""
     total = 0
@@ -288,7 +288,7 @@ def _news(known: Int64Array, told: Int64Array, far: int) -> int:
     return total
 
 
-@njit(cache=True)
+@kernel
 def _later(load: Load, end: int, state: _Progress) -> float:
     """Return when something arrives next, or enough does by the adapter; infinite if nothing will."""
     port, adapter, count, clock, _, _ = state
@@ -306,7 +306,7 @@ def _later(load: Load, end: int, state: _Progress) -> float:
     return later
 
 
-@njit(cache=True)
+@kernel
 def _send(load: Load, state: _Progress, far: int, total: int) -> None:
     """Send all news to the rank at a distance, and take those of the rank as far the other way."""
     port, _, count, clock, known, told = state
@@ -324,7 +324,7 @@ def _send(load: Load, state: _Progress, far: int, total: int) -> None:
         clock[_LOCAL] = port.arrive[place]
 
 
-@njit(cache=True)
+@kernel
 def _tails(load: Load, end: int, state: _Progress) -> tuple[int, float]:
     """Let adapters carry the rest of all streams, once machines know their own; return number and end.
 

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from topologies.exact import FloatArray, Int32Array, Int64Array
 from topologies.graphs.grid_structure import grid_of
 from topologies.graphs.shortest_paths import UNREACHABLE, Neighbours, hops_from_each
+from topologies.kernels import kernel
 from topologies.topology import Topology
 
 NONE = -1
@@ -284,7 +284,7 @@ def load_of(net: Net, trees: Trees) -> float:
     return float((load[:-1] * net.seconds).max())
 
 
-@njit(cache=True)
+@kernel
 def _grown(net: Net, hops: Int64Array, slack: int, rounds: int) -> Int64Array:
     """Return the routes of each round's trees, (rounds, places, places); invariant: `load` is their load."""
     routes = np.full((rounds, net.places, net.places), -1, np.int64)
@@ -305,7 +305,7 @@ def _grown(net: Net, hops: Int64Array, slack: int, rounds: int) -> Int64Array:
     return routes
 
 
-@njit(cache=True)
+@kernel
 def _grow(net: Net, price: FloatArray, hops: Int64Array, slack: int, root: int, tree: Int64Array) -> None:
     """Grow a tree: by the route of least price of those that lead on."""
     depth = np.full(net.places, -1, np.int64)

@@ -17,11 +17,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from heuristics.rails.planes import Net, Trees
 from topologies.exact import BoolArray, FloatArray, Int64Array, offsets_of
 from topologies.graphs.heaps import pop_event, push_event
+from topologies.kernels import kernel
 
 SLACK = 1e-6
 """Of the time that a unit takes: what is that late is in time."""
@@ -116,7 +116,7 @@ class _Progress(NamedTuple):
     counts: Int64Array
 
 
-@njit(cache=True)
+@kernel
 def spread(
     net: Net, edges: Edges, arrive: FloatArray, total: Int64Array, patience: float
 ) -> tuple[Spread, float]:
@@ -176,7 +176,7 @@ def spread(
     ), end
 
 
-@njit(cache=True)
+@kernel
 def _nothing(net: Net, edges: Edges, total: Int64Array, most: int) -> _Progress:
     """Return the state in which nothing has come or gone."""
     return _Progress(
@@ -192,7 +192,7 @@ def _nothing(net: Net, edges: Edges, total: Int64Array, most: int) -> _Progress:
     )
 
 
-@njit(cache=True)
+@kernel
 def _notify(event: int, net: Net, edges: Edges, made: Spread, progress: _Progress) -> None:
     """Notify the sender that its link is free, or the receiver of what it has."""
     message = event // 2
@@ -207,7 +207,7 @@ def _notify(event: int, net: Net, edges: Edges, made: Spread, progress: _Progres
         progress.got[edge] = made.high[part]
 
 
-@njit(cache=True)
+@kernel
 def _notify_followers(edge: int, low: int, high: int, edges: Edges, progress: _Progress) -> None:
     """Notify the edges after one, or those that leave roots, of pieces low to high - 1."""
     for follower in edges.follower[edges.after[edge] : edges.after[edge + 1]]:
@@ -215,7 +215,7 @@ def _notify_followers(edge: int, low: int, high: int, edges: Edges, progress: _P
         progress.news[edges.route[follower]] += progress.total[high, tree] - progress.total[low, tree]
 
 
-@njit(cache=True)
+@kernel
 def _next_route(place: int, until: float, net: Net, edges: Edges, progress: _Progress) -> int:
     """Return the route from a place, of those that are free and have something new, with the most; or -1.
 
@@ -233,7 +233,7 @@ def _next_route(place: int, until: float, net: Net, edges: Edges, progress: _Pro
     return best
 
 
-@njit(cache=True)
+@kernel
 def _send(route: int, now: float, net: Net, edges: Edges, made: Spread, progress: _Progress) -> float:
     """Send all that is new over a route; return when it is complete."""
     counts = progress.counts

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
-from numba.extending import intrinsic
-from numba.types import boolean
+
+from topologies.kernels import intrinsic, kernel
 
 WORD_BITS = 64
 
@@ -22,15 +21,15 @@ Words = npt.NDArray[np.uint64]
 Planes = npt.NDArray[np.uint64]
 """uint64, shape (bits, words): the bit planes of one count an element."""
 
-leaf = njit(cache=True, error_model="numpy", _nrt=False)
+leaf = kernel(error_model="numpy", _nrt=False)
 """Compiles a function that allocates nothing, without reference counts: numba would count, atomically, every
 array at every call, which costs more than what these small functions do (a 32x32 mesh takes more than
 twice as long with it). The option is numba's own and undocumented; without it all works, slower."""
 
-inlined = njit(cache=True, error_model="numpy", _nrt=False, inline="always")
+inlined = kernel(error_model="numpy", _nrt=False, inline="always")
 """The same, put into its callers, where handing over many arrays would cost as much as what is done."""
 
-unlocked = njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
+unlocked = kernel(nogil=True, error_model="numpy", _nrt=False)
 """The same, letting other threads of the interpreter run."""
 
 _ONE = np.uint64(1)
@@ -49,6 +48,7 @@ def _count_ones(context: Any, word: Any) -> Any:
 @intrinsic
 def _trailing_zeros(context: Any, word: Any) -> Any:
     """Return how many bits of a 64-bit word stand below its lowest set bit, as an unsigned one; of 0, 64."""
+    from numba.types import boolean
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], context.get_constant(boolean, False))

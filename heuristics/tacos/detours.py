@@ -23,13 +23,13 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from heuristics.tacos.bitsets import WORD_BITS, bit, first_element
 from schedules.list_scheduling.kernel import Transfers
 from schedules.list_scheduling.trees import broadcast_transfers
 from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, offsets_of
 from topologies.graphs.heaps import sift_down, sift_up
+from topologies.kernels import kernel
 
 EMPTY, OPEN, ASLEEP = np.int8(0), np.int8(1), np.int8(2)
 """What a route is, see `_Queues.state`."""
@@ -232,7 +232,7 @@ class _Progress(NamedTuple):
     free: Int64Array
 
 
-@njit(cache=True, nogil=True)
+@kernel(nogil=True)
 def place(
     transfers: Transfers, routes: HeldRoutes, priority: Int64Array, detours: Detours
 ) -> tuple[Int64Array, Int32Array]:
@@ -277,7 +277,7 @@ def place(
             _notify_routes(what // ranks, what % ranks, queues, detours, progress)
 
 
-@njit(cache=True)
+@kernel
 def _nothing_sent(
     transfers: Transfers, routes: HeldRoutes, priority: Int64Array, detours: Detours
 ) -> _Progress:
@@ -297,7 +297,7 @@ def _nothing_sent(
     return _Progress(priority.copy().reshape(-1), route, start, begun, have, want, work, free)
 
 
-@njit(cache=True)
+@kernel
 def _queues(route_of: Int32Array, routes: int) -> _Queues:
     """Return empty queues, with room for all transfers."""
     base = np.zeros(routes + 1, np.int64)
@@ -320,7 +320,7 @@ def _queues(route_of: Int32Array, routes: int) -> _Queues:
     )
 
 
-@njit(cache=True)
+@kernel
 def _notify_routes(piece: int, rank: int, queues: _Queues, detours: Detours, progress: _Progress) -> None:
     """Let the routes with nothing to send know that a piece is at the rank where they begin."""
     if detours.until:
@@ -330,7 +330,7 @@ def _notify_routes(piece: int, rank: int, queues: _Queues, detours: Detours, pro
                 _open(queues, detours.out[place])
 
 
-@njit(cache=True)
+@kernel
 def _enqueue(transfer: int, queues: _Queues, progress: _Progress) -> None:
     """Enqueue a ready transfer for its planned route, unless a detour was faster."""
     if progress.begun[transfer]:
@@ -349,7 +349,7 @@ def _enqueue(transfer: int, queues: _Queues, progress: _Progress) -> None:
         _open(queues, route)
 
 
-@njit(cache=True)
+@kernel
 def _open(queues: _Queues, route: int) -> None:
     """Note that a route is to be looked at; it stands in the heap once all that is ready now is known."""
     queues.state[route] = OPEN
@@ -357,7 +357,7 @@ def _open(queues: _Queues, route: int) -> None:
     queues.counts[0] += 1
 
 
-@njit(cache=True)
+@kernel
 def _send_open(routes: HeldRoutes, queues: _Queues, detours: Detours, progress: _Progress, now: int) -> None:
     """Start the first transfer of each open route whose links are free, those of least priority first."""
     count = queues.counts[0]
@@ -388,7 +388,7 @@ def _send_open(routes: HeldRoutes, queues: _Queues, detours: Detours, progress: 
     queues.counts[0] = 0
 
 
-@njit(cache=True)
+@kernel
 def _drop_begun(queues: _Queues, route: int, progress: _Progress) -> None:
     """Drop the first transfers of a route that have begun."""
     begin, end = queues.base[route], queues.base[route + 1]
@@ -397,7 +397,7 @@ def _drop_begun(queues: _Queues, route: int, progress: _Progress) -> None:
         sift_down(queues.key[begin:end], queues.transfer[begin:end], queues.size[route])
 
 
-@njit(cache=True)
+@kernel
 def _free_from(routes: HeldRoutes, route: int, free: Int64Array) -> int:
     """Return from when on a transfer over a route meets free links only."""
     moment = np.int64(0)
@@ -406,7 +406,7 @@ def _free_from(routes: HeldRoutes, route: int, free: Int64Array) -> int:
     return int(moment)
 
 
-@njit(cache=True)
+@kernel
 def _detour(routes: HeldRoutes, detours: Detours, progress: _Progress, route: int, now: int) -> int:
     """Return the most urgent transfer that a route could bring sooner than it is expected; -1 for none."""
     if now + progress.work[route] + routes.hold[routes.offsets[route]] > detours.until:
@@ -427,7 +427,7 @@ def _detour(routes: HeldRoutes, detours: Detours, progress: _Progress, route: in
     return found
 
 
-@njit(cache=True)
+@kernel
 def _start(
     routes: HeldRoutes, queues: _Queues, progress: _Progress, transfer: int, route: int, now: int
 ) -> None:
@@ -444,7 +444,7 @@ def _start(
     _note(queues, now + routes.lasts[route], transfer)
 
 
-@njit(cache=True)
+@kernel
 def _note(queues: _Queues, moment: int, what: int) -> None:
     """Put what is due at a moment on the agenda."""
     sift_up(queues.due, queues.what, queues.counts[1], moment, what)

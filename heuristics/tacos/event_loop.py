@@ -13,24 +13,24 @@ loop again.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
-from numba.extending import overload
 
 from heuristics.tacos.bitsets import WORD_BITS, Planes, Words, bit, increment, leaf, shuffle
 from heuristics.tacos.network import Network
 from topologies.exact import BoolArray, Int32Array, Int64Array
+from topologies.kernels import Kernel, kernel
 
 NEVER = np.int64(2**63 - 1)
 
 Sets = npt.NDArray[np.uint64]
 """uint64, shape (nodes, words): a set of chunks a node."""
 
-Kernel = TypeVar("Kernel", bound=Callable[..., None])
+Matcher = TypeVar("Matcher", bound=Callable[..., None])
 
 
 class Transfers(NamedTuple):
@@ -102,28 +102,49 @@ class Synthesis(NamedTuple):
     random: Words
 
 
+_MATCHERS: dict[type, Any] = {}
+"""The kernel that matches each type of rule."""
+
+
+def _by_rule() -> Callable[..., Any]:
+    """Return a decorator that lets kernels call the matcher of a rule's type in place of a function."""
+    from numba.extending import overload
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        @overload(function, strict=False)  # type hints differ: here arguments are numba's types
+        def compiled(rule: Any, made: Any, listed: Any, now: Any) -> Callable[..., None] | None:
+            rule_type = getattr(rule, "instance_class", None)
+            if rule_type not in _MATCHERS:
+                return None
+            matcher = _MATCHERS[rule_type].compiled
+
+            def call(rule: Any, made: Synthesis, listed: int, now: int) -> None:
+                matcher(rule, made, listed, now)
+
+            return call
+
+        return function
+
+    return decorate
+
+
+@functools.partial(Kernel, decorate=_by_rule)
 def match(rule: Any, made: Synthesis, listed: int, now: int | np.int64) -> None:
     """Send over the first `listed` links of ``made.listed`` what the rule matches, by `send` and `starve`."""
     raise NotImplementedError("a rule is matched in compiled code only")
 
 
-def matches(rule_type: type) -> Callable[[Kernel], Kernel]:
+def matches(rule_type: type) -> Callable[[Matcher], Matcher]:
     """Return a decorator: rules of that type are matched by the decorated kernel."""
 
-    def decorate(kernel: Kernel) -> Kernel:
-        def call(rule: Any, made: Synthesis, listed: int, now: int) -> None:
-            kernel(rule, made, listed, now)
-
-        @overload(match, strict=False)  # type hints differ: here arguments are numba's types
-        def compiled(rule: Any, made: Any, listed: Any, now: Any) -> Callable[..., None] | None:
-            return call if getattr(rule, "instance_class", None) is rule_type else None
-
-        return kernel
+    def decorate(matcher: Matcher) -> Matcher:
+        _MATCHERS[rule_type] = matcher
+        return matcher
 
     return decorate
 
 
-@njit(cache=True, nogil=True)
+@kernel(nogil=True)
 def synthesize(network: Network, start: Int64Array, rule: Any, seed: np.uint64) -> Transfers:
     """Return the transfers that a rule makes until nothing is on its way (Algorithm 2).
 
@@ -153,7 +174,7 @@ def synthesize(network: Network, start: Int64Array, rule: Any, seed: np.uint64) 
     return Transfers(sent.chunk[:rows], sent.link[:rows], sent.start[:rows])
 
 
-@njit(cache=True)
+@kernel
 def nothing_sent(network: Network, start: Int64Array, seed: np.uint64) -> Synthesis:
     """Return the moment 0: chunk c is at node start[c] and wanted by all others; all links are listed."""
     links, classes, nodes = len(network.source), len(network.duration), len(network.in_first) - 1

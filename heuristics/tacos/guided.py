@@ -16,7 +16,6 @@ from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from heuristics.tacos import event_loop
 from heuristics.tacos.bitsets import WORD_BITS, Words, bit, first_element, leaf, random_below
@@ -25,6 +24,7 @@ from heuristics.tacos.network import Network
 from schedules.collective import EVERYONE, Collective
 from topologies.exact import BoolArray, Int32Array, Int64Array, offsets_of
 from topologies.graphs.shortest_paths import length_distances
+from topologies.kernels import kernel
 from topologies.topology import Topology
 
 NOTHING = np.int64(-1)
@@ -114,7 +114,7 @@ def synthesize(network: Network, goals: Goals, distance: Int64Array, seed: np.ui
     return Transfers(*(column[needed] for column in made))
 
 
-@njit(cache=True)
+@kernel
 def _chunks_with_goals(goals: Goals) -> Words:
     found = np.zeros((len(goals.start) + WORD_BITS - 1) // WORD_BITS, np.uint64)
     for chunk in range(len(goals.start)):
@@ -187,7 +187,7 @@ def approach(rule: WidestGap, chunk: int, node: int) -> None:
         rule.open[chunk // WORD_BITS] &= ~bit(chunk)
 
 
-@njit(cache=True)
+@kernel
 def useful(network: Network, goals: Goals, made: Transfers) -> BoolArray:
     """Return which transfers lead to a goal, from the last one back."""
     num_nodes, words = len(network.in_first) - 1, (len(goals.start) + WORD_BITS - 1) // WORD_BITS

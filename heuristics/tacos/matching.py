@@ -27,7 +27,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from heuristics.tacos import event_loop
 from heuristics.tacos.bitsets import (
@@ -48,6 +47,7 @@ from heuristics.tacos.event_loop import NEVER, Synthesis, Transfers, matches, or
 from heuristics.tacos.network import Network
 from heuristics.tacos.options import MAXIMUM, PAPER
 from topologies.exact import Int64Array
+from topologies.kernels import kernel
 
 UNIFORM, RAREST, SCARCEST = range(3)
 ORDERS = {"uniform": UNIFORM, "rarest": RAREST, "scarcest": SCARCEST}
@@ -197,7 +197,7 @@ def count_links_in(made: Synthesis, link: int) -> None:
 # Postcondition first: Algorithm 1 as printed
 
 
-@njit(cache=True)
+@kernel
 def unmet_postconditions(network: Network, owner: Int64Array) -> PostconditionFirst:
     """Return all (destination, chunk) pairs that the precondition does not meet."""
     num_nodes = len(network.in_first) - 1
@@ -276,7 +276,7 @@ class Bids(NamedTuple):
 
 
 @matches(MostLinks)
-@njit(cache=True)
+@kernel
 def match_receivers(rule: MostLinks, made: Synthesis, listed: int, now: int) -> None:
     """Match the receivers of the listed links, one after the other.
 
@@ -290,7 +290,7 @@ def match_receivers(rule: MostLinks, made: Synthesis, listed: int, now: int) -> 
             _match_receiver(made, made.network.target[link], rule.wait, now)
 
 
-@njit(cache=True)
+@kernel
 def _match_receiver(made: Synthesis, node: int, wait: bool, now: int) -> None:
     """Match all free links into a node that may have something to send."""
     links = _free_in_links(made, node)
@@ -302,7 +302,7 @@ def _match_receiver(made: Synthesis, node: int, wait: bool, now: int) -> None:
             send(made, links[j], chosen[j], now)
 
 
-@njit(cache=True)
+@kernel
 def _free_in_links(made: Synthesis, node: int) -> Int64Array:
     """Return the free in-links of a node that are not starved, cheapest first, ties at random."""
     network = made.network
@@ -319,7 +319,7 @@ def _free_in_links(made: Synthesis, node: int) -> Int64Array:
     return links[np.argsort(network.cost[links], kind="mergesort")]
 
 
-@njit(cache=True)
+@kernel
 def _bids(made: Synthesis, links: Int64Array, wait: bool, now: int) -> Bids:
     """Return for each link the rarest of what it can bring, at most as many as there are links."""
     network, candidates = made.network, made.candidates
@@ -350,7 +350,7 @@ def _bids(made: Synthesis, links: Int64Array, wait: bool, now: int) -> Bids:
     return Bids(first, chunk[: first[-1]], priority[: first[-1]])
 
 
-@njit(cache=True)
+@kernel
 def _priority(planes: Planes, chunk: int, salt: np.uint64) -> np.int64:
     """Return how many nodes have a chunk or are being sent it, then a random number."""
     spread, w = np.int64(0), chunk // WORD_BITS
@@ -361,7 +361,7 @@ def _priority(planes: Planes, chunk: int, salt: np.uint64) -> np.int64:
     return (spread << RANDOM_BITS) + np.int64(mixed)
 
 
-@njit(cache=True)
+@kernel
 def most_links(bids: Bids) -> Int64Array:
     """Return what each link brings in a matching of the most links; -1 for those that bring nothing.
 
@@ -402,7 +402,7 @@ class BidsByChunk(NamedTuple):
     link: Int64Array
 
 
-@njit(cache=True)
+@kernel
 def _by_chunk(bids: Bids) -> BidsByChunk:
     order = np.argsort(bids.chunk, kind="mergesort")
     order = order[np.argsort(bids.priority[order], kind="mergesort")]
@@ -420,7 +420,7 @@ def _by_chunk(bids: Bids) -> BidsByChunk:
     return BidsByChunk(order, begin, after, link)
 
 
-@njit(cache=True)
+@kernel
 def _admit(bids: Bids, by: BidsByChunk, begin: int, brings: Int64Array) -> int:
     """Match the chunk whose bids begin there, if an alternating path ends at a free link; return 1 if so.
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from heuristics.tacos import rounds
 from heuristics.tacos.bitsets import unlocked
@@ -25,6 +24,7 @@ from schedules.method import Problem
 from schedules.schedule import Chunks
 from topologies.errors import Unsupported
 from topologies.exact import Int32Array, Int64Array
+from topologies.kernels import kernel
 from topologies.transforms import transpose
 
 Progress = Callable[[int, float], None]
@@ -118,7 +118,7 @@ def _write_links(picked: Int32Array, in_links: Int64Array, row: Cells) -> None:
             row[in_links[slot]] = picked[slot]
 
 
-@njit(cache=True)
+@kernel
 def _pick_again(state: RoundState, row: Cells, in_links: Int64Array, none: np.unsignedinteger[Any]) -> None:
     """Set what the links of a round brought."""
     for node in range(len(state.missing)):

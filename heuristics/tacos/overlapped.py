@@ -19,7 +19,6 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
@@ -35,6 +34,7 @@ from schedules.retiming import ends
 from schedules.schedule import Chunks, Schedule
 from topologies.exact import FloatArray, Int32Array, Int64Array, offsets_of
 from topologies.graphs.heaps import sift_down, sift_up
+from topologies.kernels import kernel
 from topologies.topology import Topology
 
 FINE = 2**20
@@ -218,7 +218,7 @@ def joined(edges: Edges, ranks: int) -> bool:
     return int(connected_components(graph, directed=False, return_labels=False)) == 1
 
 
-@njit(cache=True, nogil=True)
+@kernel(nogil=True)
 def grown(
     edges: Edges, cost: FloatArray, root: Int32Array, hop: float, sweeps: int, random: Words
 ) -> Int32Array:
@@ -254,7 +254,7 @@ def grown(
     return made
 
 
-@njit(cache=True)
+@kernel
 def _grow(edges: Edges, price: FloatArray, root: int, hop: float, tree: Int32Array, random: Words) -> None:
     """Write the edges of a tree from a root, the cheapest of those that leave it first."""
     depth = np.full(len(edges.first) - 1, -1)
@@ -282,7 +282,7 @@ def _grow(edges: Edges, price: FloatArray, root: int, hop: float, tree: Int32Arr
         count += 1
 
 
-@njit(cache=True)
+@kernel
 def hung(edges: Edges, tree: Int32Array) -> tuple[Int32Array, Int32Array]:
     """Return parents, -1 at the root, and sides (2 e, plus 1 if the parent is e's second end) of a tree.
 
@@ -316,7 +316,7 @@ def hung(edges: Edges, tree: Int32Array) -> tuple[Int32Array, Int32Array]:
     return parent, side
 
 
-@njit(cache=True)
+@kernel
 def _walk(edges: Edges, first: Int64Array, near: Int64Array, root: int) -> tuple[Int32Array, Int32Array, int]:
     """Return parents and sides of the tree from a root, breadth first, and the node reached last."""
     nodes = len(first) - 1

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from heuristics.tacos.bitsets import WORD_BITS, Words, bit, inlined, unlocked
 from heuristics.tacos.network import Network
 from topologies.exact import Int32Array, Int64Array
+from topologies.kernels import kernel
 
 Blocks = npt.NDArray[np.uint64]
 
@@ -107,7 +107,7 @@ def starting_state(network: Network, owner: Int64Array) -> RoundState:
     return RoundState(network.in_first, source, have, begun, full, missing, spread, picked)
 
 
-@njit(cache=True)
+@kernel
 def _begin(have: Blocks, begun: Blocks, missing: Int64Array, owner: Int64Array) -> None:
     for beyond in range(len(owner), have.shape[0] * WIDTH * WORD_BITS):
         word = beyond // WORD_BITS

@@ -24,9 +24,6 @@ from threading import Event
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba.core import cgutils
-from numba.extending import intrinsic
-from numba.types import void
 
 from heuristics.tacos.bitsets import leaf, unlocked
 from heuristics.tacos.network import Network
@@ -40,6 +37,7 @@ from heuristics.tacos.round_state import (
     starting_state,
 )
 from topologies.exact import Int32Array, Int64Array
+from topologies.kernels import intrinsic
 
 LOGGED = 256
 """Rounds after which a thread comes back to the interpreter, where it can be interrupted."""
@@ -277,6 +275,8 @@ def thread_barrier(threads: int) -> Int64Array:
 
 def _place(context: Any, builder: Any, kind: Any, array: Any, row: Any) -> Any:
     """Return the address of a row's first number."""
+    from numba.core import cgutils
+
     view = context.make_array(kind)(context, builder, array)
     return cgutils.get_item_pointer(context, builder, kind, view, [row, row.type(0)])
 
@@ -294,6 +294,7 @@ def _read(context: Any, steps: Any, thread: Any) -> Any:
 @intrinsic
 def _write(context: Any, steps: Any, thread: Any, done: Any) -> Any:
     """Let the others read how many steps a thread has done, and what it wrote before."""
+    from numba.types import void
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         place = _place(context, builder, signature.args[0], *arguments[:2])

@@ -20,7 +20,6 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from heuristics.tacos.detours import THOROUGH, Effort, HeldRoutes, RoutedTrees, improved
 from heuristics.tacos.network import bytes_of_chunk, degrees, tick_of, unwind
@@ -31,6 +30,7 @@ from schedules.method import Problem
 from schedules.retiming import ends
 from schedules.schedule import Chunks, Clock, Schedule
 from topologies.exact import BoolArray, Int32Array, Int64Array
+from topologies.kernels import kernel
 from topologies.topology import Topology
 from topologies.trees.forest import Forest, LogicalNetwork
 from topologies.trees.packing import pack_counts
@@ -326,7 +326,7 @@ def links_of_trees(parent: Int32Array, network: Topology, capacity: Int64Array) 
     return _links_of_trees(parent, by_pair, pair[by_pair], capacity)
 
 
-@njit(cache=True)
+@kernel
 def _links_of_trees(
     parent: Int32Array, by_pair: Int64Array, pair: Int64Array, capacity: Int64Array
 ) -> Int32Array:

@@ -30,7 +30,6 @@ from functools import partial
 from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from heuristics.classic.steps import check_allgathers
 from schedules.capabilities import Capabilities, Groups
@@ -38,6 +37,7 @@ from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.method import Method, Problem
 from schedules.schedule import Chunks, Clock, Routes, Schedule
 from topologies.exact import BoolArray, Int32Array, Int64Array
+from topologies.kernels import kernel
 from topologies.ranges import Flag, Options
 from topologies.topology import Topology
 
@@ -167,7 +167,7 @@ class _Search(NamedTuple):
     """(roots, nodes): the step in which a switch was last seen to lead to no rank that the tree lacks."""
 
 
-@njit(cache=True)
+@kernel
 def _grow_all(
     ranks: int,
     links: _Links,
@@ -222,7 +222,7 @@ def _grow_all(
     return roots, lengths, routes
 
 
-@njit(cache=True)
+@kernel
 def _nearest(
     links: _Links, search: _Search, member: BoolArray, parent: int, root: int, step: int, count: int
 ) -> int:
@@ -254,7 +254,7 @@ def _nearest(
     return -1
 
 
-@njit(cache=True)
+@kernel
 def _take_route(links: _Links, via: Int32Array, parent: int, child: int, route: Int32Array) -> int:
     """Take a unit of each link from `parent` to `child`, write them to `route`; return how many they are."""
     length, node = 0, child
@@ -275,7 +275,7 @@ def _take_route(links: _Links, via: Int32Array, parent: int, child: int, route: 
     return length
 
 
-@njit(cache=True)
+@kernel
 def _depths(ranks: int, root: Int32Array, tail: Int32Array, head: Int32Array) -> Int64Array:
     """Return how many hops each rank is from each root in its tree, (roots, ranks); edges as they joined."""
     depth = np.zeros((ranks, ranks), np.int64)

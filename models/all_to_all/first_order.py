@@ -24,7 +24,6 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from models.all_to_all.certificate import Interval, SourceFlow
 from models.all_to_all.reduction import ReducedProblem
@@ -32,6 +31,7 @@ from models.all_to_all.rounding import exact_flow
 from topologies.errors import NoSchedule
 from topologies.exact import FloatArray, Int32Array, Int64Array
 from topologies.graphs.shortest_paths import Adjacency, ShortestTree, shortest_tree
+from topologies.kernels import kernel
 from topologies.topology import Topology
 
 FIRST_CHECK = 200
@@ -221,7 +221,7 @@ def _onto_capacity(values: FloatArray, steps: FloatArray, capacity: FloatArray, 
     return np.maximum(values - steps * multipliers[last] * capacity, 0)
 
 
-@njit(cache=True)
+@kernel
 def iterate(
     ends: LinkEnds,
     commodities: Commodities,
@@ -280,7 +280,7 @@ def even_flows(
     return flows, distances
 
 
-@njit(cache=True)
+@kernel
 def _split_evenly(
     graph: Adjacency,
     lengths: FloatArray,
@@ -308,6 +308,6 @@ def _split_evenly(
                     need[graph.tail[link]] += need[node] / tight
 
 
-@njit(cache=True)
+@kernel
 def _is_tight(before: float, after: float, length: float) -> bool:
     return before < after and before + length <= after * (1 + 1e-12)

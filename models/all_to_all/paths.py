@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from models.all_to_all.certificate import FlowError, SourceFlow
 from models.all_to_all.demand import Demand
@@ -22,6 +21,7 @@ from schedules.schedule import MOST_CHUNKS, Chunks, Clock, Routes, Schedule
 from topologies.errors import NoSchedule
 from topologies.exact import INT64_MAX, Int32Array, Int64Array, frozen, offsets_of
 from topologies.graphs.shortest_paths import Adjacency, shortest_routes
+from topologies.kernels import kernel
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +166,7 @@ class PathList(NamedTuple):
         return cls(np.empty(paths, np.int64), np.empty(links, np.int32), np.empty(paths, np.int64))
 
 
-@njit(cache=True)
+@kernel
 def walk_back(graph: Adjacency, supply: Supply, out: PathList) -> tuple[int, int]:
     """Count paths and their links, and write them down if there is room; (-1 - row, 0): row has a cycle."""
     sources, flow, needed = supply
@@ -191,7 +191,7 @@ def walk_back(graph: Adjacency, supply: Supply, out: PathList) -> tuple[int, int
     return paths, used
 
 
-@njit(cache=True)
+@kernel
 def _widest_links(graph: Adjacency, source: int, target: int, flow: Int64Array, path: Int32Array) -> int:
     """Write down the link with most flow into each node back from the target; return how many, -1: cycle."""
     node, length = target, 0

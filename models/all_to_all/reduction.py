@@ -21,7 +21,6 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
-from numba import njit
 
 from models.all_to_all.certificate import SourceFlow
 from models.all_to_all.demand import Demand
@@ -29,6 +28,7 @@ from models.all_to_all.rounding import cancel_cycles
 from topologies.exact import INT64_MAX, FloatArray, Int32Array, Int64Array
 from topologies.graphs.shortest_paths import Adjacency, ShortestTree, shortest_tree
 from topologies.graphs.symmetry import Group, twin_permutation
+from topologies.kernels import kernel
 from topologies.topology import Topology
 
 MOST_ELEMENTS = 4096
@@ -213,7 +213,7 @@ def _over_twins(amounts: Int64Array, twins: Int32Array) -> Int64Array:
     return sums[:, twins]
 
 
-@njit(cache=True)
+@kernel
 def _tree_loads(
     graph: Adjacency,
     lengths: Int64Array,

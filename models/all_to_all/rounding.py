@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from models.all_to_all.certificate import SourceFlow
 from models.all_to_all.demand import Demand
 from topologies.exact import INT64_MAX, FloatArray, Int64Array, IntArray
 from topologies.graphs.shortest_paths import Adjacency, ShortestTree, shortest_tree
+from topologies.kernels import kernel
 
 FINE_LENGTH = 2**30
 """The largest length, where lengths are rounded to a grid."""
@@ -114,7 +114,7 @@ def exact_flow(demand: Demand, flows: FloatArray, parts: int = PARTS) -> SourceF
     return SourceFlow(demand, amounts, demand.denominator * factor)
 
 
-@njit(cache=True)
+@kernel
 def deliver(
     graph: Adjacency, sources: Int64Array, weights: Int64Array, needed: Int64Array, amounts: Int64Array
 ) -> None:
@@ -148,7 +148,7 @@ def deliver(
             cancel_cycles(graph, amounts[row], order)
 
 
-@njit(cache=True)
+@kernel
 def _split(graph: Adjacency, node: int, weights: Int64Array, needed: Int64Array, amounts: Int64Array) -> bool:
     """Hand a node's needs on to the tails of its in-links in proportion to the weights; False if all are 0.
 
@@ -180,7 +180,7 @@ class _DepthFirst(NamedTuple):
     state: npt.NDArray[np.int8]
 
 
-@njit(cache=True)
+@kernel
 def cancel_cycles(graph: Adjacency, flow: Int64Array, order: Int64Array) -> None:
     """Take flow off cycles until none is left; then links with flow lead to earlier nodes of `order` only.
 
@@ -214,7 +214,7 @@ def cancel_cycles(graph: Adjacency, flow: Int64Array, order: Int64Array) -> None
                 depth = _break_cycle(link, head[link], _DepthFirst(stack, via, state), depth, flow)
 
 
-@njit(cache=True)
+@kernel
 def _break_cycle(link: int, node: int, search: _DepthFirst, depth: int, flow: Int64Array) -> int:
     """Take the least flow off the cycle that the link back to `node` closes; return the stack's new depth."""
     stack, via, state = search

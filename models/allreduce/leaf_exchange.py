@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from models.allreduce.trees import HalfTrees
 from topologies.exact import Int32Array, Int64Array, offsets_of
+from topologies.kernels import kernel
 from topologies.trees.tree_local_search import UInt64Array, draw
 
 PRICE = 24
@@ -150,7 +150,7 @@ def levels(trees: ArcTrees, tails: Int32Array) -> Int64Array:
     return level
 
 
-@njit(cache=True)
+@kernel
 def _exchange(net: _Net, state: _State, dice: UInt64Array, limit: int, moves: int) -> None:
     """Let pairs of rows exchange their arcs into a rank; invariant: what arcs carry stays as it is."""
     rows, ranks = state.via.shape
@@ -176,7 +176,7 @@ def _exchange(net: _Net, state: _State, dice: UInt64Array, limit: int, moves: in
             _turn(net, state, s, v, b)
 
 
-@njit(cache=True)
+@kernel
 def _entered(net: _Net, state: _State, t: int, v: int, arc: int) -> int:
     """Return how deep `v` is if it is entered by an arc, -1 if that closes a circle."""
     u, depth = net.tail[arc], 1
@@ -186,7 +186,7 @@ def _entered(net: _Net, state: _State, t: int, v: int, arc: int) -> int:
     return -1 if u == v else depth
 
 
-@njit(cache=True)
+@kernel
 def _under(net: _Net, state: _State, t: int, v: int, stack: Int64Array) -> tuple[int, int]:
     """Return how many ranks are under `v`, itself too, and how deep they reach."""
     stack[0, 0], stack[1, 0] = v, 0
@@ -203,7 +203,7 @@ def _under(net: _Net, state: _State, t: int, v: int, stack: Int64Array) -> tuple
     return count, stack[1, count - 1]
 
 
-@njit(cache=True)
+@kernel
 def _turn(net: _Net, state: _State, t: int, v: int, arc: int) -> int:
     """Let `v` be entered by another arc; return the change of what arcs lack of leaves."""
     old, weight = state.via[t, v], state.weight[t]
@@ -221,7 +221,7 @@ def _turn(net: _Net, state: _State, t: int, v: int, arc: int) -> int:
     return change
 
 
-@njit(cache=True)
+@kernel
 def _count(net: _Net, state: _State, arc: int, more: int) -> int:
     """Change an arc's weight of leaves; return the change of what it lacks."""
     before = max(net.need[arc] - state.leaves[arc], 0)

@@ -29,7 +29,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numba import njit
 
 from models.allreduce.products import factors, is_even_path, product_forest, spine_forest
 from models.bounds.bottleneck_cut import bottleneck_cut
@@ -37,6 +36,7 @@ from topologies.errors import InputError, NoSchedule
 from topologies.exact import Int32Array, Int64Array, frozen
 from topologies.graphs.shortest_paths import Neighbours, hops_from_each
 from topologies.graphs.strength import Graph, connected, orient, strength, undirected
+from topologies.kernels import kernel
 from topologies.topology import Topology
 from topologies.trees.forest import Forest, LogicalNetwork, depths, mean_height
 from topologies.trees.packing import pack_counts, pair_capacities
@@ -299,7 +299,7 @@ def centred(forest: Forest) -> Forest:
     return Forest(root[first][order], weight[order], keys[order])
 
 
-@njit(cache=True)
+@kernel
 def _centre(parent: Int32Array) -> tuple[Int32Array, Int32Array]:
     """Turn each tree to be rooted at the middle of its longest path; return roots and heights."""
     trees = len(parent)
@@ -319,7 +319,7 @@ def _centre(parent: Int32Array) -> tuple[Int32Array, Int32Array]:
     return roots, heights
 
 
-@njit(cache=True)
+@kernel
 def _turn(parent: Int32Array, root: int) -> None:
     """Root a tree at another node: the parents on the way from there to the old root change places."""
     node, before = root, -1
@@ -370,7 +370,7 @@ def greedy_trees(graph: Graph, bound: Fraction, epsilon: Fraction) -> Forest:
     return Forest(frozen([0] * len(trees), np.int32), frozen([1] * len(trees), np.int64), np.stack(trees))
 
 
-@njit(cache=True)
+@kernel
 def _spanning(n: int, ends: Int32Array, order: Int64Array) -> Int64Array:
     """Return the edges of a spanning tree, taken in this order (Kruskal)."""
     above = np.arange(n)
@@ -393,7 +393,7 @@ def _spanning(n: int, ends: Int32Array, order: Int64Array) -> Int64Array:
     return chosen
 
 
-@njit(cache=True)
+@kernel
 def _hung(n: int, one: Int32Array, other: Int32Array) -> Int32Array:
     """Return the parents of the tree with these edges, rooted at node 0."""
     degree = np.zeros(n + 1, dtype=np.int64)

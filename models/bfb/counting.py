@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numba import njit
 
 from models.bfb.frontiers import Patterns, distinct_patterns, frontiers
 from models.bfb.sharing import share
 from topologies.errors import InputError
 from topologies.exact import BoolArray, Int32Array, Int64Array
+from topologies.kernels import kernel
 from topologies.topology import Topology
 
 SUBSET_LINKS = 10
@@ -107,7 +107,7 @@ def solve_patterns(patterns: Patterns, algorithm: str | None = None) -> tuple[Fr
     return tuple(Fraction(top, bottom) for top, bottom in kernels[name](patterns).tolist())
 
 
-@njit(cache=True)
+@kernel
 def _by_subsets(p: Patterns) -> Int64Array:
     """Return (numerator, denominator) of U, shape (patterns, 2)."""
     ratios = np.zeros((len(p.offsets) - 1, 2), np.int64)
@@ -123,7 +123,7 @@ def _by_subsets(p: Patterns) -> Int64Array:
     return ratios
 
 
-@njit(cache=True)
+@kernel
 def _densest(inside: Int64Array, num_links: int) -> tuple[int, int]:
     """Return the best (count, size) over subsets, given how many sources have exactly each mask.
 
@@ -143,7 +143,7 @@ def _densest(inside: Int64Array, num_links: int) -> tuple[int, int]:
     return top, bottom
 
 
-@njit(cache=True)
+@kernel
 def _popcount(mask: int) -> int:
     bits = 0
     while mask:
@@ -152,7 +152,7 @@ def _popcount(mask: int) -> int:
     return bits
 
 
-@njit(cache=True)
+@kernel
 def _by_newton(p: Patterns) -> Int64Array:
     """Return (numerator, denominator) of U, shape (patterns, 2).
 
@@ -169,7 +169,7 @@ def _by_newton(p: Patterns) -> Int64Array:
     return ratios
 
 
-@njit(cache=True)
+@kernel
 def _ratio(p: Patterns, begin: int, chosen: BoolArray) -> tuple[int, int]:
     """Return how many sources the chosen classes have, and how many links they may use."""
     sources = 0

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from topologies.errors import NoSchedule
 from topologies.exact import Int32Array, Int64Array, offsets_of
 from topologies.graphs.heaps import stable_pass
 from topologies.graphs.shortest_paths import hop_distances
+from topologies.kernels import kernel
 from topologies.topology import Topology
 
 UInt8Array = npt.NDArray[np.uint8]
@@ -138,7 +138,7 @@ def count_variables(work: Frontiers) -> int:
     return int(links @ np.diff(work.offsets)) + int(np.count_nonzero(np.diff(work.jobs)))
 
 
-@njit(cache=True)
+@kernel
 def _group(
     towards: Int32Array, in_offsets: Int64Array, in_sources: Int32Array, steps: int, width: int
 ) -> tuple[Any, Any, Any, Any, int]:
@@ -174,7 +174,7 @@ def _group(
     return sources, offsets, eligible, jobs, classes
 
 
-@njit(cache=True)
+@kernel
 def _mark(towards: Int32Array, u: int, neighbours: Int32Array, marks: UInt8Array) -> None:
     """Set bit i of v where the i-th in-link of u starts one hop nearer to v than u is."""
     marks[:] = 0
@@ -186,7 +186,7 @@ def _mark(towards: Int32Array, u: int, neighbours: Int32Array, marks: UInt8Array
                 row[v] |= bit
 
 
-@njit(cache=True)
+@kernel
 def _differ(marks: UInt8Array, v: int, w: int) -> bool:
     differ = False
     for byte in range(marks.shape[0]):

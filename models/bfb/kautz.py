@@ -19,10 +19,10 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-from numba import njit
 
 from topologies.errors import InputError
 from topologies.exact import Int32Array
+from topologies.kernels import kernel
 
 
 def has_intervals(degree: int, nodes: int) -> bool:
@@ -72,7 +72,7 @@ def _levels(degree: int, nodes: int) -> int:
     return levels
 
 
-@njit(cache=True)
+@kernel
 def _count(degree: int, nodes: int, levels: int) -> tuple[Int32Array, Int32Array]:
     """Return how many sources each node has, by where their eligible links stand.
 
@@ -95,7 +95,7 @@ def _count(degree: int, nodes: int, levels: int) -> tuple[Int32Array, Int32Array
     return alone, circle
 
 
-@njit(cache=True)
+@kernel
 def _mark(counts: Int32Array, seen: Int32Array, source: int, interval: tuple[int, int]) -> None:
     """Count a source at those nodes of an interval (first y, length) that it did not reach before."""
     low, width = interval
@@ -109,7 +109,7 @@ def _mark(counts: Int32Array, seen: Int32Array, source: int, interval: tuple[int
             node, link = 0, (link + 1) % counts.shape[1]
 
 
-@njit(cache=True)
+@kernel
 def _mark_last(counts: Int32Array, seen: Int32Array, source: int, interval: tuple[int, int]) -> None:
     """Count a source at all nodes that it did not reach before; the first few have a link more."""
     low, more = interval
@@ -122,7 +122,7 @@ def _mark_last(counts: Int32Array, seen: Int32Array, source: int, interval: tupl
             node, link = 0, (link + 1) % counts.shape[1]
 
 
-@njit(cache=True)
+@kernel
 def _busiest_arc(counts: Int32Array, links: int) -> tuple[int, int]:
     """Return the largest (sources, links) of an arc or circle, of sources with `links` links or one more.
 

@@ -14,7 +14,6 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from models.bfb.frontiers import Frontiers, Patterns
 from models.bfb.sharing import Shares, share_all
@@ -22,6 +21,7 @@ from schedules.collective import Collective
 from schedules.schedule import Chunks, Clock, Schedule, step_numbers
 from topologies.errors import NoSchedule
 from topologies.exact import INT64_MAX, Int32Array, Int64Array, offsets_of
+from topologies.kernels import kernel
 
 
 class Layout(NamedTuple):
@@ -149,7 +149,7 @@ def _lay_out(patterns: Patterns, shares: Shares, chunks: int | None) -> Layout:
     return Layout(rows, position, link, first, length, np.diff(cuts), scale)
 
 
-@njit(cache=True)
+@kernel
 def _cut(p: Patterns, units: Int64Array, flow: Int64Array) -> tuple[Any, Any, Any, Any, Any]:
     """Return the rows of each pattern: offsets, then position of the source, in-link, begin and end of each.
 
@@ -165,7 +165,7 @@ def _cut(p: Patterns, units: Int64Array, flow: Int64Array) -> tuple[Any, Any, An
     return offsets, rows[0].astype(np.int32), rows[1].astype(np.int32), rows[2], rows[3]
 
 
-@njit(cache=True)
+@kernel
 def _cut_pattern(p: Patterns, pattern: int, unit: int, flow: Int64Array, row: int, rows: Int64Array) -> int:
     """Lay each class on a line and cut it; write rows from `row` on if there is space, return the next.
 
@@ -182,7 +182,7 @@ def _cut_pattern(p: Patterns, pattern: int, unit: int, flow: Int64Array, row: in
     return row
 
 
-@njit(cache=True)
+@kernel
 def _cut_stretch(at: int, stop: int, unit: int, link: int, row: int, rows: Int64Array) -> int:
     """Give a link the stretch at..stop-1 of the line: a row for each source in it. Return the next row."""
     while at < stop:
@@ -196,7 +196,7 @@ def _cut_stretch(at: int, stop: int, unit: int, link: int, row: int, rows: Int64
     return row
 
 
-@njit(cache=True)
+@kernel
 def _emit(
     layout: Layout,
     of_job: Int32Array,

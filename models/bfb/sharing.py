@@ -11,11 +11,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from models.bfb.frontiers import Patterns
 from topologies.exact import BoolArray, Int32Array, Int64Array
 from topologies.graphs.heaps import stable_pass
+from topologies.kernels import kernel
 
 
 class Shares(NamedTuple):
@@ -63,7 +63,7 @@ class LinkUsers(NamedTuple):
     ends: Int64Array
 
 
-@njit(cache=True)
+@kernel
 def share(p: Patterns, pattern: int, unit: int, capacity: Int64Array, flow: Int64Array) -> Any:
     """Place one pattern's sources; `flow`, an entry of the whole table each, receives what goes where.
 
@@ -91,7 +91,7 @@ def share(p: Patterns, pattern: int, unit: int, capacity: Int64Array, flow: Int6
     return overfull
 
 
-@njit(cache=True)
+@kernel
 def _place_whole(s: Placement, unit: int) -> None:
     """Place whole sources, those with the fewest choices first, each where there is the most room."""
     choices = np.empty(len(s.left), np.int64)
@@ -108,7 +108,7 @@ def _place_whole(s: Placement, unit: int) -> None:
             _put(s, c, best, unit)
 
 
-@njit(cache=True)
+@kernel
 def _place_parts(s: Placement) -> None:
     """Place what is left wherever there is room at once."""
     for c in range(len(s.left)):
@@ -116,14 +116,14 @@ def _place_parts(s: Placement) -> None:
             _put(s, c, entry, min(s.left[c], s.room[s.link[entry]]))
 
 
-@njit(cache=True)
+@kernel
 def _put(s: Placement, c: int, entry: int, amount: int) -> None:
     s.flow[entry] += amount
     s.left[c] -= amount
     s.room[s.link[entry]] -= amount
 
 
-@njit(cache=True)
+@kernel
 def _augment_all(s: Placement, overfull: BoolArray) -> None:
     """Augment until no class can place more; what such a class reaches is overfull (a minimum cut)."""
     owner = np.empty(len(s.link), np.int64)
@@ -143,7 +143,7 @@ def _augment_all(s: Placement, overfull: BoolArray) -> None:
                 break
 
 
-@njit(cache=True)
+@kernel
 def _augment(s: Placement, users: LinkUsers, start: int, seen: BoolArray) -> bool:
     """Search breadth-first for a link with room and move flow along the path to it.
 
@@ -178,7 +178,7 @@ def _augment(s: Placement, users: LinkUsers, start: int, seen: BoolArray) -> boo
     return False
 
 
-@njit(cache=True)
+@kernel
 def _push(
     s: Placement, owner: Int64Array, start: int, into_link: Int64Array, into_class: Int64Array, final: int
 ) -> None:
@@ -200,7 +200,7 @@ def _push(
         s.flow[entry] += amount
 
 
-@njit(cache=True)
+@kernel
 def share_all(p: Patterns, unit: Int64Array, capacity: Int64Array) -> tuple[Any, int]:
     """Return the flow on every entry, and the first pattern that does not fit, or -1; its links are alike."""
     flow = np.zeros(len(p.link), np.int64)

@@ -32,13 +32,13 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from models.bfb.counting import solve_patterns
 from models.bfb.frontiers import Patterns
 from topologies.errors import InputError
 from topologies.exact import Int32Array, Int64Array, offsets_of
 from topologies.graphs.shortest_paths import hop_distances
+from topologies.kernels import kernel
 from topologies.topology import Topology
 from topologies.transforms import transpose
 
@@ -109,7 +109,7 @@ def balance(moves: Int32Array) -> Balance:
     return Balance(int(reached), int(steps), bool(optimal))
 
 
-@njit(cache=True)
+@kernel
 def commute(moves: Int32Array) -> bool:
     """Whether all rows are permutations, and any two of them commute."""
     degree, nodes = moves.shape
@@ -126,7 +126,7 @@ def commute(moves: Int32Array) -> bool:
     return True
 
 
-@njit(cache=True)
+@kernel
 def circulant_moves(nodes: int, offsets: Int64Array) -> Int32Array:
     """Return the steps +a and -a of a circulant network, for each of its offsets."""
     moves = np.empty((2 * len(offsets), nodes), np.int32)
@@ -167,7 +167,7 @@ def torus_moves(lengths: Sequence[int], twist: int | None = None) -> Int32Array:
     return np.array(moves, dtype=np.int32)
 
 
-@njit(cache=True)
+@kernel
 def _search(moves: Int32Array) -> tuple[int, int, bool]:
     """Return nodes reached, levels, and whether all of these are balanced.
 
@@ -197,7 +197,7 @@ def _search(moves: Int32Array) -> tuple[int, int, bool]:
     return last, steps, optimal
 
 
-@njit(cache=True)
+@kernel
 def _balanced(mask: Int32Array, nodes: Int32Array, inside: Int64Array, degree: int) -> bool:
     """Whether no set of steps is all that more than its part of the nodes can be reached by."""
     inside[:] = 0

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from schedules.cost import link_loads
 from schedules.schedule import Clock, Routes, Schedule
 from topologies.errors import InputError
 from topologies.exact import FloatArray, Int32Array, Int64Array, frozen
+from topologies.kernels import kernel
 
 _MOST_CUTS = 62
 """Switches of one route that can be cut at, those of more hops being merely passed: bits of a mask."""
@@ -121,7 +121,7 @@ def _stops(table: Routes, source: Int32Array, able: Int32Array) -> Int32Array:
     return frozen(stops, np.int32)
 
 
-@njit(cache=True)
+@kernel
 def _keep_last(offsets: Int64Array, stops: Int32Array) -> None:
     for route in range(len(offsets) - 1):
         begin, end = offsets[route], offsets[route + 1]
@@ -131,7 +131,7 @@ def _keep_last(offsets: Int64Array, stops: Int32Array) -> None:
                     stops[at] = _NONE
 
 
-@njit(cache=True)
+@kernel
 def _note_passing(
     chunk: Int32Array,
     count: Int32Array,
@@ -148,7 +148,7 @@ def _note_passing(
                     state[stops[at], cell] = _ONCE if state[stops[at], cell] == 0 else _OFTEN
 
 
-@njit(cache=True)
+@kernel
 def _cut(
     chunk: Int32Array,
     count: Int32Array,
@@ -186,7 +186,7 @@ def _cut(
     return number
 
 
-@njit(cache=True)
+@kernel
 def _start_and_cuts(begin: int, end: int, stops: Int32Array, state: Any, cell: int) -> tuple[int, int]:
     """Return from which link of its route a chunk is sent on, and a mask of the links it is cut before."""
     start, cuts = 0, 0

@@ -9,9 +9,9 @@ neither waits for the other, and no message then waits for more of them than the
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from topologies.exact import Int32Array, Int64Array
+from topologies.kernels import kernel
 
 _MOST_ENTRIES = 1 << 12
 """Trees of a root times ranks: larger items have runs of one depth only."""
@@ -19,7 +19,7 @@ _MOST_ENTRIES = 1 << 12
 _NONE = -1
 
 
-@njit(cache=True)
+@kernel
 def runs(parent: Int32Array, depth: Int64Array) -> Int64Array:
     """Return for each tree and rank the first tree of the run in which this edge is one message.
 
@@ -45,7 +45,7 @@ def runs(parent: Int32Array, depth: Int64Array) -> Int64Array:
     return first
 
 
-@njit(cache=True)
+@kernel
 def levels(parent: Int32Array, first: Int64Array) -> Int64Array:
     """Return for each message, at its first tree and rank, how many messages follow each other up to it.
 
@@ -76,7 +76,7 @@ def levels(parent: Int32Array, first: Int64Array) -> Int64Array:
     return level
 
 
-@njit(cache=True)
+@kernel
 def _join(parent: Int32Array, first: Int64Array, depth: Int64Array) -> None:
     """Merge runs of one edge that follow each other, as the module says."""
     mark = np.full(parent.shape, _NONE, np.int64)
@@ -101,7 +101,7 @@ def _join(parent: Int32Array, first: Int64Array, depth: Int64Array) -> None:
                         first[back, head] = tree
 
 
-@njit(cache=True)
+@kernel
 def _waits(
     parent: Int32Array,
     first: Int64Array,

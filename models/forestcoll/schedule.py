@@ -16,7 +16,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order
 
@@ -26,6 +25,7 @@ from schedules.schedule import Chunks, Clock, Routes, Schedule
 from topologies.errors import InputError, NoSchedule
 from topologies.exact import INT64_MAX, Int32Array, Int64Array, frozen
 from topologies.graphs.heaps import stable_pass
+from topologies.kernels import kernel
 from topologies.topology import Topology
 from topologies.trees.forest import Forest, LogicalNetwork
 
@@ -168,7 +168,7 @@ def _pairs(network: LogicalNetwork) -> _Pairs:
     return _Pairs(first, arc, network.capacity[arc].copy())
 
 
-@njit(cache=True)
+@kernel
 def _lay(trees: _Trees, units: Int64Array, pairs: _Pairs) -> tuple[Any, Any, Any, Any, Any, tuple[int, int]]:
     """Return the rows (chunk, count, arc), the chunks (item, size), and a pair without room or (-1, -1)."""
     ranks = trees.parent.shape[1]
@@ -207,7 +207,7 @@ def _lay(trees: _Trees, units: Int64Array, pairs: _Pairs) -> tuple[Any, Any, Any
     return chunk[:rows].copy(), count[:rows].copy(), arc[:rows].copy(), item[:chunks], size[:chunks], (-1, -1)
 
 
-@njit(cache=True)
+@kernel
 def _roomiest(pairs: _Pairs, pair: int) -> int:
     """Return the place of the arc of a pair with the most room, the first of several; -1 if there is none."""
     best = _FINE
@@ -217,7 +217,7 @@ def _roomiest(pairs: _Pairs, pair: int) -> int:
     return best
 
 
-@njit(cache=True)
+@kernel
 def _shapes(trees: _Trees, begin: int, end: int) -> tuple[Any, Any]:
     """Return for each tree of an item and each rank its depth and what is below it, as `_measure`."""
     depth = np.empty((end - begin, trees.parent.shape[1]), np.int64)
@@ -227,7 +227,7 @@ def _shapes(trees: _Trees, begin: int, end: int) -> tuple[Any, Any]:
     return depth, below
 
 
-@njit(cache=True)
+@kernel
 def _in_order(first: Int64Array, level: Int64Array, below: Int64Array, root: int) -> Int64Array:
     """Return the edges of an item's trees in the order of the table; edge t * n + v enters v in tree t.
 
@@ -249,7 +249,7 @@ def _in_order(first: Int64Array, level: Int64Array, below: Int64Array, root: int
     return stable_pass(edges, level.ravel(), level.max() + 1)
 
 
-@njit(cache=True)
+@kernel
 def _measure(parent: Int32Array, root: int, depth: Int64Array, below: Int64Array) -> None:
     """Set the hops of each rank from the root (0 outside the tree), and of the longest way down from it."""
     depth[:] = -1
@@ -277,7 +277,7 @@ def _measure(parent: Int32Array, root: int, depth: Int64Array, below: Int64Array
     depth[:] = np.maximum(depth, 0)
 
 
-@njit(cache=True)
+@kernel
 def _merge(
     units: int,
     starts: Int32Array,

@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from models.taccl.solving import NEVER, Deadline
 from models.taccl.transfers import Transfers
 from topologies.exact import FloatArray, Int64Array, offsets_of
+from topologies.kernels import kernel
 
 NOISE = (0.25, 1.0, 4.0)
 """Spread of disturbances, in lengths of a transfer; taken in turn."""
@@ -208,7 +208,7 @@ class TransferArrays(NamedTuple):
     waits: Int64Array
 
 
-@njit(cache=True)
+@kernel
 def _soonest(
     arrays: TransferArrays, ports: Int64Array, places: Int64Array, transfer: int, ready: int, backwards: bool
 ) -> int:
@@ -224,7 +224,7 @@ def _soonest(
     return now
 
 
-@njit(cache=True)
+@kernel
 def _take(
     arrays: TransferArrays, ports: Int64Array, places: Int64Array, transfer: int, now: int, backwards: bool
 ) -> int:
@@ -240,7 +240,7 @@ def _take(
     return now + arrival
 
 
-@njit(cache=True)
+@kernel
 def choose(
     arrays: TransferArrays, rank: Int64Array, num_ports: int, num_places: int, backwards: bool
 ) -> Int64Array:
@@ -279,7 +279,7 @@ def choose(
     return start
 
 
-@njit(cache=True)
+@kernel
 def earliest(
     arrays: TransferArrays, order: Int64Array, num_ports: int, num_places: int
 ) -> tuple[Int64Array, int]:

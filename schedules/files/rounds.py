@@ -23,7 +23,6 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from schedules.collective import Collective, Kind
 from schedules.cost import StepCost, link_loads, step_cost
@@ -31,6 +30,7 @@ from schedules.files.document import header_of, schedule_of
 from schedules.schedule import Chunks, Clock, Schedule, step_numbers
 from topologies.errors import InputError, Unsupported
 from topologies.exact import Int32Array, Int64Array, frozen
+from topologies.kernels import kernel
 from topologies.topology import Topology
 
 CELLS = 2**22
@@ -169,7 +169,7 @@ class RoundTable:
         )
 
 
-@njit(cache=True, nogil=True)
+@kernel(nogil=True)
 def _write_rows(
     cells: Cells,
     links: Int64Array,

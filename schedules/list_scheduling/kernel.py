@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from schedules.message_durations import Durations
 from topologies.exact import BoolArray, Int32Array, Int64Array
 from topologies.graphs.heaps import pop_event, push_event
+from topologies.kernels import kernel
 
 Amounts = npt.NDArray[Any]
 """int64 (ticks, units) or float64 (bytes, seconds), throughout one call."""
@@ -131,7 +131,7 @@ class Listed(NamedTuple):
     end: Any
 
 
-@njit(cache=True)
+@kernel
 def send(  # noqa: C901 (its parts as functions, called for each transfer, made it half as slow again)
     transfers: Transfers, routes: TimedRoutes, priority: Amounts, room: int = 0, limits: Limits | None = None
 ) -> Listed:
@@ -231,7 +231,7 @@ def send(  # noqa: C901 (its parts as functions, called for each transfer, made 
                             _touch(entrance[route_of[beyond]], look, touched)
 
 
-@njit(cache=True)
+@kernel
 def _queues(route_of: Int32Array, routes: int) -> tuple[Int32Array, Int64Array, Int64Array]:
     """Return room for a heap of ready transfers for each route, where each begins, and their sizes: 0."""
     base = np.zeros(routes + 1, np.int64)
@@ -242,7 +242,7 @@ def _queues(route_of: Int32Array, routes: int) -> tuple[Int32Array, Int64Array, 
     return np.empty(base[-1], np.int32), base, np.zeros(routes, np.int64)
 
 
-@njit(cache=True)
+@kernel
 def _enqueue(
     transfer: int, route: int, priority: Amounts, queue: Int32Array, base: Int64Array, size: Int64Array
 ) -> None:
@@ -251,7 +251,7 @@ def _enqueue(
     size[route] += 1
 
 
-@njit(cache=True)
+@kernel
 def _touch(link: int, look: Int32Array, touched: BoolArray) -> None:
     """Put a link on the stack of those to look at; the last entry of `look` is how many there are."""
     if not touched[link]:
@@ -260,7 +260,7 @@ def _touch(link: int, look: Int32Array, touched: BoolArray) -> None:
         look[-1] += 1
 
 
-@njit(cache=True)
+@kernel
 def _next_link(look: Int32Array, touched: BoolArray) -> int:
     """Take the last link off the stack."""
     look[-1] -= 1
@@ -269,7 +269,7 @@ def _next_link(look: Int32Array, touched: BoolArray) -> int:
     return int(link)
 
 
-@njit(cache=True)
+@kernel
 def _soonest(
     link: int,
     now: Any,
@@ -298,7 +298,7 @@ def _soonest(
     return int(best)
 
 
-@njit(cache=True)
+@kernel
 def _fill(
     heap: Int32Array,
     size: Int64Array,
@@ -320,7 +320,7 @@ def _fill(
     return load, last
 
 
-@njit(cache=True)
+@kernel
 def _fill_within(
     heap: Int32Array,
     size: Int64Array,
@@ -349,7 +349,7 @@ def _fill_within(
     return load, last
 
 
-@njit(cache=True)
+@kernel
 def _transposed(first: Int64Array, follower: Int32Array) -> tuple[Int32Array, Int64Array, Int32Array]:
     """Return for how many each waits, and who waits for each, if all arrows are turned round."""
     count = len(first) - 1
@@ -365,7 +365,7 @@ def _transposed(first: Int64Array, follower: Int32Array) -> tuple[Int32Array, In
     return np.diff(first).astype(np.int32), offsets, before
 
 
-@njit(cache=True)
+@kernel
 def earliest_starts(
     transfers: Transfers, sending: Sending, offsets: Int64Array, links: Int32Array, durations: Durations
 ) -> Int64Array:

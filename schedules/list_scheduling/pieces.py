@@ -9,13 +9,13 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from schedules.cost import congestion
 from schedules.list_scheduling.kernel import Sending, TimedRoutes, Transfers, earliest_starts
 from schedules.message_durations import Messages, transfer_ticks
 from schedules.schedule import Chunks, Clock, Schedule
 from topologies.exact import INT64_MAX, BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
+from topologies.kernels import kernel
 
 RESOLUTION = 10**12
 """Ticks in the whole schedule, at least: rounding messages up to ticks adds next to nothing."""
@@ -68,7 +68,7 @@ def edges_of(flow: Schedule) -> Edges:
     return Edges(row, chunk, need, after, follower, _hops(after, follower))
 
 
-@njit(cache=True)
+@kernel
 def _followers(
     source: Int64Array, target: Int64Array, cells: int
 ) -> tuple[Int64Array, Int64Array, Int64Array]:
@@ -97,7 +97,7 @@ def _followers(
     return need, after, follower
 
 
-@njit(cache=True)
+@kernel
 def _hops(after: Int64Array, follower: Int64Array) -> Int64Array:
     """Return the longest way on from each edge; those that follow it stand later."""
     hops = np.zeros(len(after) - 1, np.int64)
@@ -184,7 +184,7 @@ class Cut:
         return _table(empty, start[message], message, route[message], piece, reduce)
 
 
-@njit(cache=True)
+@kernel
 def _piece_by_piece(
     first: Int64Array, after: Int64Array, follower: Int64Array
 ) -> tuple[Int64Array, Int32Array]:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from schedules.list_scheduling.kernel import Amounts, Transfers
 from topologies.exact import Int32Array, Int64Array
+from topologies.kernels import kernel
 
 
 class TreePairs(NamedTuple):
@@ -79,7 +79,7 @@ def broadcast_transfers(parent: Int32Array, route: Int32Array) -> Transfers:
     return Transfers(route.reshape(-1), need, first, follower, np.ones(parent.size, np.int64))
 
 
-@njit(cache=True)
+@kernel
 def _tree_transfers(
     trees: TreePairs, pair: Int64Array, a_piece: int, a_half: int
 ) -> tuple[Int32Array, Int32Array, Int64Array, Int32Array]:
@@ -109,7 +109,7 @@ def _tree_transfers(
     return route, *_followers(before, after)
 
 
-@njit(cache=True)
+@kernel
 def _followers(before: Int32Array, after: Int32Array) -> tuple[Int32Array, Int64Array, Int32Array]:
     """Return needs and followers, given pairs of which the second waits for the first; -1: no pair."""
     need, first = np.zeros(len(before), np.int32), np.zeros(len(before) + 1, np.int64)

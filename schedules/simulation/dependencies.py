@@ -16,11 +16,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from schedules.message_durations import Messages, transfer_ticks
 from schedules.schedule import Clock, Schedule, TransferColumns
 from topologies.exact import Int32Array, Int64Array
+from topologies.kernels import kernel
 
 _NONE = -1
 _FIRST_EDGES = 1024
@@ -108,7 +108,7 @@ def _visibility(schedule: Schedule, grouped: Messages) -> tuple[Int64Array, Int6
     return done - 1, done
 
 
-@njit(cache=True)
+@kernel
 def _by_item(item: Int32Array, rows: Int32Array, num_items: int) -> tuple[Int64Array, Int32Array]:
     """Sort `rows` by item, stably: offsets (items + 1,) and the rows."""
     begin = np.zeros(num_items + 1, dtype=np.int64)
@@ -125,7 +125,7 @@ def _by_item(item: Int32Array, rows: Int32Array, num_items: int) -> tuple[Int64A
     return begin, result
 
 
-@njit(cache=True)
+@kernel
 def _note_writers(
     rows: TransferColumns,
     target: Int32Array,
@@ -143,7 +143,7 @@ def _note_writers(
     return True
 
 
-@njit(cache=True)
+@kernel
 def _connect_single(
     rows: TransferColumns,
     source: Int32Array,
@@ -170,7 +170,7 @@ def _connect_single(
     return Dependencies(pending, head, following[: used[0]], waiting[: used[0]])
 
 
-@njit(cache=True)
+@kernel
 def _connect(
     order: _ItemOrder,
     rows: TransferColumns,
@@ -225,14 +225,14 @@ def _connect(
     return Dependencies(pending[: used[1]], head[: used[1]], following[: used[0]], waiting[: used[0]])
 
 
-@njit(cache=True)
+@kernel
 def _doubled(array: Int32Array) -> Int32Array:
     longer = np.empty(2 * len(array), dtype=array.dtype)
     longer[: len(array)] = array
     return longer
 
 
-@njit(cache=True)
+@kernel
 def _wait(
     event: int,
     waiter: int,
@@ -248,7 +248,7 @@ def _wait(
     used[0] += 1
 
 
-@njit(cache=True)
+@kernel
 def _read(
     cells: Int32Array,
     reader: int,
@@ -263,7 +263,7 @@ def _read(
             previous = event
 
 
-@njit(cache=True)
+@kernel
 def _write(
     cells: Int32Array,
     writer: int,

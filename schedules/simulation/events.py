@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from schedules.schedule import Clock, Schedule, TransferColumns
 from topologies.exact import FloatArray, Int32Array, Int64Array
+from topologies.kernels import kernel
 
 Table = npt.NDArray[Any]
 
@@ -87,7 +87,7 @@ _CODES = 4
 _ENTRIES, _QUEUED, _JOINS = 0, 1, 2
 
 
-@njit(cache=True)
+@kernel
 def link_turns(
     link: Int32Array, key: Int64Array, sequence: Int64Array, num_links: int
 ) -> tuple[Int32Array, Int64Array, Int32Array]:
@@ -134,7 +134,7 @@ class Tables(NamedTuple):
     edges: Table
 
 
-@njit(cache=True)
+@kernel
 def run(
     tables: Tables,
     slices: int,
@@ -178,7 +178,7 @@ def run(
                 _complete(what, now, waiters, edges, hops, messages, links, turns, state, slices)
 
 
-@njit(cache=True)
+@kernel
 def _begin(
     now: float,
     waiters: Table,
@@ -194,13 +194,13 @@ def _begin(
             _wait_for_link(waiters[message].hop, now, hops, links, turns, state)
 
 
-@njit(cache=True)
+@kernel
 def _release(link: int, links: Table, state: Int64Array) -> None:
     links[link].held = False
     _enqueue(link, links, state)
 
 
-@njit(cache=True)
+@kernel
 def _next_to_enter(links: Table, turns: Table, state: Int64Array) -> int:
     """Return the hop that the next queued link admits, or `NONE`; the link is queued no longer."""
     on = state[_QUEUED]
@@ -209,7 +209,7 @@ def _next_to_enter(links: Table, turns: Table, state: Int64Array) -> int:
     return NONE if links[on].held else turns[links[on].turns + links[on].current].queue
 
 
-@njit(cache=True)
+@kernel
 def _take_turn(hop: int, hops: Table, links: Table, turns: Table) -> None:
     """Remove the first hop from its turn; the link goes on to the next turn with a turn's last."""
     on = hops[hop].link
@@ -220,7 +220,7 @@ def _take_turn(hop: int, hops: Table, links: Table, turns: Table) -> None:
         links[on].current += 1
 
 
-@njit(cache=True)
+@kernel
 def _enter(
     hop: int,
     now: float,
@@ -258,7 +258,7 @@ def _enter(
         _add_entry(free, on * _CODES + _FREE, agenda, state)
 
 
-@njit(cache=True)
+@kernel
 def _complete(
     message: int,
     now: float,
@@ -293,7 +293,7 @@ def _complete(
                 state[_JOINS] = waiter
 
 
-@njit(cache=True)
+@kernel
 def _wait_for_link(hop: int, now: float, hops: Table, links: Table, turns: Table, state: Int64Array) -> None:
     on = hops[hop].link
     turn = links[on].turns + hops[hop].turn
@@ -303,7 +303,7 @@ def _wait_for_link(hop: int, now: float, hops: Table, links: Table, turns: Table
         _enqueue(on, links, state)
 
 
-@njit(cache=True)
+@kernel
 def _enqueue(link: int, links: Table, state: Int64Array) -> None:
     """Put a link among those that something happened to at this moment."""
     if not links[link].queued:
@@ -312,7 +312,7 @@ def _enqueue(link: int, links: Table, state: Int64Array) -> None:
         state[_QUEUED] = link
 
 
-@njit(cache=True)
+@kernel
 def _merged(one: int, other: int, hops: Table) -> int:
     """Return the root of two heaps made one; either may be empty."""
     if one == NONE or other == NONE:
@@ -329,7 +329,7 @@ def _merged(one: int, other: int, hops: Table) -> int:
     return root
 
 
-@njit(cache=True)
+@kernel
 def _without_root(root: int, hops: Table) -> int:
     """Return the heap less its root: its children merged in pairs, then the pairs, last first."""
     node, pairs = hops[root].child, NONE
@@ -348,7 +348,7 @@ def _without_root(root: int, hops: Table) -> int:
     return heap
 
 
-@njit(cache=True)
+@kernel
 def _add_entry(time: float, code: int, agenda: Table, state: Int64Array) -> None:
     place = state[_ENTRIES]
     state[_ENTRIES] += 1
@@ -359,7 +359,7 @@ def _add_entry(time: float, code: int, agenda: Table, state: Int64Array) -> None
     agenda[place].time, agenda[place].code = time, code
 
 
-@njit(cache=True)
+@kernel
 def _next_entry(agenda: Table, state: Int64Array) -> int:
     """Remove the earliest entry and return its code."""
     earliest = agenda[0].code
@@ -435,7 +435,7 @@ def in_order(
     return times
 
 
-@njit(cache=True)
+@kernel
 def _share_a_moment(order: Int64Array, route: Int32Array, num_links: int) -> bool:
     """Whether a link has two rows of one order, `order` being non-decreasing."""
     latest = np.full(num_links, _NONE, dtype=np.int64)
@@ -447,7 +447,7 @@ def _share_a_moment(order: Int64Array, route: Int32Array, num_links: int) -> boo
     return False
 
 
-@njit(cache=True)
+@kernel
 def _run_in_order(
     rows: TransferColumns,
     source: Int32Array,

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from schedules.collective import EVERYONE
 from schedules.files.rounds import RoundTable
@@ -23,6 +22,7 @@ from schedules.schedule import Schedule
 from schedules.verify.table import VerificationError, chunk_name, wrong_transfer
 from schedules.verify.timing import Spans, unit_at, units_of
 from topologies.exact import BoolArray, Int32Array, Int64Array, frozen
+from topologies.kernels import kernel
 
 UInt64Array = npt.NDArray[np.uint64]
 ByteArray = npt.NDArray[np.uint8]
@@ -162,7 +162,7 @@ def _conditions(schedule: Schedule | RoundTable) -> _Conditions:
     return _Conditions(schedule.chunks.item, among(items.start), among(items.end), frozen(each, np.int32))
 
 
-@njit(cache=True)
+@kernel
 def _initial_bits(conditions: _Conditions, low: int, high: int, nodes: int) -> ByteArray:
     width = high - low
     held = np.zeros((nodes * width + 7) // 8, dtype=np.uint8)
@@ -172,7 +172,7 @@ def _initial_bits(conditions: _Conditions, low: int, high: int, nodes: int) -> B
     return held
 
 
-@njit(cache=True, nogil=True)
+@kernel(nogil=True)
 def _play_bits(
     turns: Spans, table: _Table, held: ByteArray, low: int, high: int
 ) -> tuple[int, int, int, int, int]:
@@ -195,7 +195,7 @@ def _play_bits(
     return 0, 0, 0, 0, NONE
 
 
-@njit(cache=True)
+@kernel
 def _run(table: _Table, row: int, low: int, high: int) -> tuple[int, int]:
     """Return which chunks of low..high-1 a row carries: the first, counted from low, and how many."""
     begin = table.chunk[row]
@@ -204,7 +204,7 @@ def _run(table: _Table, row: int, low: int, high: int) -> tuple[int, int]:
     return first - low, max(last - first, 0)
 
 
-@njit(cache=True)
+@kernel
 def _first_clear(bits: ByteArray, begin: int, length: int) -> int:
     """Return which of `length` bits is the first that is not set, or -1."""
     for place in range(length):
@@ -213,7 +213,7 @@ def _first_clear(bits: ByteArray, begin: int, length: int) -> int:
     return NONE
 
 
-@njit(cache=True)
+@kernel
 def _fill(bits: ByteArray, begin: int, length: int) -> int:
     """Set `length` bits; stop at one that is set and return which, else -1."""
     for place in range(length):
@@ -223,7 +223,7 @@ def _fill(bits: ByteArray, begin: int, length: int) -> int:
     return NONE
 
 
-@njit(cache=True)
+@kernel
 def _missing(
     held: ByteArray, conditions: _Conditions, low: int, high: int, after: tuple[int, int]
 ) -> tuple[int, int, int, int, int]:
@@ -235,17 +235,17 @@ def _missing(
     return 0, 0, 0, 0, NONE
 
 
-@njit(cache=True)
+@kernel
 def _get(bits: ByteArray, index: int) -> bool:
     return (bits[index >> 3] >> (index & 7)) & 1 == 1
 
 
-@njit(cache=True)
+@kernel
 def _set(bits: ByteArray, index: int) -> None:
     bits[index >> 3] |= 1 << (index & 7)
 
 
-@njit(cache=True, nogil=True)
+@kernel(nogil=True)
 def _play_words(
     turns: Spans, table: _Table, held: UInt64Array, low: int, high: int
 ) -> tuple[int, int, int, int, int]:
@@ -271,7 +271,7 @@ def _play_words(
     return 0, 0, 0, 0, NONE
 
 
-@njit(cache=True)
+@kernel
 def _read_singles(
     rows: tuple[int, int], table: _Table, held: UInt64Array, read: UInt64Array, low: int
 ) -> tuple[int, int]:
@@ -291,7 +291,7 @@ def _read_singles(
     return NONE, NONE
 
 
-@njit(cache=True)
+@kernel
 def _deliver_singles(
     rows: tuple[int, int], table: _Table, held: UInt64Array, read: UInt64Array, low: int
 ) -> tuple[int, int]:
@@ -311,7 +311,7 @@ def _deliver_singles(
     return NONE, NONE
 
 
-@njit(cache=True)
+@kernel
 def _play_runs(
     rows: tuple[int, int],
     does: tuple[bool, bool],
@@ -338,7 +338,7 @@ def _play_runs(
     return NONE, NONE
 
 
-@njit(cache=True)
+@kernel
 def _take(held: UInt64Array, read: UInt64Array, unit: int) -> int:
     """Read words into the ring `read` from `unit` on; stop at an empty one and return which, else -1."""
     for place in range(len(held)):
@@ -348,7 +348,7 @@ def _take(held: UInt64Array, read: UInt64Array, unit: int) -> int:
     return NONE
 
 
-@njit(cache=True)
+@kernel
 def _give(held: UInt64Array, read: UInt64Array, unit: int, reduces: bool) -> int:
     """Deliver words from the ring; stop at one that is held already and return which, else -1."""
     for place in range(len(held)):
@@ -362,7 +362,7 @@ def _give(held: UInt64Array, read: UInt64Array, unit: int, reduces: bool) -> int
     return NONE
 
 
-@njit(cache=True)
+@kernel
 def _initial_words(conditions: _Conditions, low: int, high: int, nodes: int) -> UInt64Array:
     held = np.full((nodes, high - low), _EMPTY, dtype=np.uint64)
     for chunk in range(low, high):
@@ -372,7 +372,7 @@ def _initial_words(conditions: _Conditions, low: int, high: int, nodes: int) -> 
     return held
 
 
-@njit(cache=True)
+@kernel
 def _uneven(
     held: UInt64Array, conditions: _Conditions, low: int, high: int, after: tuple[int, int]
 ) -> tuple[int, int, int, int, int]:
@@ -387,7 +387,7 @@ def _uneven(
     return 0, 0, 0, 0, NONE
 
 
-@njit(cache=True)
+@kernel
 def _sum(a: np.uint64, b: np.uint64) -> np.uint64:
     """Return the word of the union of two multisets, of which the second is not empty."""
     if a == _EMPTY:
@@ -396,14 +396,14 @@ def _sum(a: np.uint64, b: np.uint64) -> np.uint64:
     return total - _PRIME if total >= _PRIME else total
 
 
-@njit(cache=True)
+@kernel
 def _word(rank: int, chunk: int) -> np.uint64:
     """Return the random word of a rank's contribution to a chunk, always the same."""
     word = _mix(_mix(np.uint64(chunk)) + np.uint64(rank)) >> np.uint64(3)
     return word if word < _PRIME else np.uint64(0)
 
 
-@njit(cache=True)
+@kernel
 def _mix(x: np.uint64) -> np.uint64:
     """Return the next number of the generator splitmix64 from the state `x`.
 

@@ -6,12 +6,12 @@ And what the verifier says where one fails: one line that names the first wrong 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from schedules.files.rounds import RoundTable
 from schedules.schedule import Clock, Schedule, TransferColumns
 from topologies.errors import TuttiError
 from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, frozen
+from topologies.kernels import kernel
 
 MOST_ROWS = 2**31 - 1
 """Row numbers are int32."""
@@ -135,7 +135,7 @@ def _check_shares(schedule: Schedule) -> None:
         )
 
 
-@njit(cache=True)
+@kernel
 def _first_uneven_item(first: Int64Array, size: Int64Array, needed: Int64Array) -> int:
     """Return the first item whose sizes do not sum to what is needed, or -1."""
     for item in range(len(needed)):
@@ -210,7 +210,7 @@ def _end_kinds(schedule: Schedule) -> BoolArray:
     return kinds
 
 
-@njit(cache=True)
+@kernel
 def _first_bad_row(
     rows: TransferColumns,
     reduce: BoolArray,

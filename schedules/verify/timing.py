@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from schedules.message_durations import Messages, transfer_ticks
 from schedules.schedule import Clock, Schedule, TransferColumns
 from schedules.verify.table import VerificationError
 from topologies.errors import InputError
 from topologies.exact import INT64_MAX, Int32Array, Int64Array, offsets_of
+from topologies.kernels import kernel
 
 
 class Spans(NamedTuple):
@@ -66,7 +66,7 @@ def units_of(schedule: Schedule) -> Int64Array:
     return offsets_of(schedule.count)
 
 
-@njit(cache=True)
+@kernel
 def _most_under_way(order: Int64Array, units: Int64Array, longest: int) -> int:
     """Return the most chunks that start within `longest` ticks."""
     most, since = 0, 0
@@ -77,7 +77,7 @@ def _most_under_way(order: Int64Array, units: Int64Array, longest: int) -> int:
     return most
 
 
-@njit(cache=True, inline="always")
+@kernel(inline="always")
 def unit_at(units: Int64Array, row: int) -> int:
     """Return the number of the first chunk of a row, by `units_of`."""
     return row if len(units) == 0 else units[row]
@@ -151,7 +151,7 @@ def _largest(values: Int64Array) -> int:
     return int(values.max(initial=0))
 
 
-@njit(cache=True)
+@kernel
 def _kinds(
     order: Int64Array, rows: TransferColumns, offset: Int64Array, num_routes: int
 ) -> tuple[Int32Array, Int32Array, Int64Array]:
@@ -188,13 +188,13 @@ def _kinds(
     return of_row, known[:length, 0].astype(np.int32), known[:length, 1].copy()
 
 
-@njit(cache=True)
+@kernel
 def _add(total: int, load: int) -> int:
     """Return the sum of two loads, -1 where it or one of them is beyond 64 bits."""
     return _NONE if total < 0 or total + load < 0 else total + load
 
 
-@njit(cache=True)
+@kernel
 def _slot(known: Int64Array, slots: Int32Array, route: int, load: int) -> np.int64:
     """Return where a hash table has (route, load), or the free slot where it belongs."""
     mixed = np.uint64(load) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(route)
@@ -205,7 +205,7 @@ def _slot(known: Int64Array, slots: Int32Array, route: int, load: int) -> np.int
     return slot
 
 
-@njit(cache=True)
+@kernel
 def _with_room(known: Int64Array, slots: Int32Array, length: int) -> tuple[Int64Array, Int32Array]:
     """Return the hash table, twice as large where it is full."""
     if length < len(known):
@@ -241,7 +241,7 @@ def first_clash(schedule: Schedule, when: Timing) -> Clash | None:
     return None if row == _NONE else Clash(row, other, link)
 
 
-@njit(cache=True)
+@kernel
 def _first_clash(
     when: Timing,
     route: Int32Array,
@@ -283,7 +283,7 @@ def _first_clash(
     return _NONE, _NONE, _NONE
 
 
-@njit(cache=True)
+@kernel
 def _forget(uses: Int64Array, head: Int64Array, free: int, link: int, now: int) -> int:
     """Move the link's uses that end by `now` to the list of free ones; return its head."""
     before, use = _NONE, head[link]
@@ -302,7 +302,7 @@ def _forget(uses: Int64Array, head: Int64Array, free: int, link: int, now: int) 
     return free
 
 
-@njit(cache=True)
+@kernel
 def arrival_order(order: Int64Array, kind: Int32Array, arrival: Int64Array) -> tuple[Int32Array, Int32Array]:
     """Return the spans of rows that leave or arrive one after the other, in order of time.
 
@@ -339,7 +339,7 @@ def arrival_order(order: Int64Array, kind: Int32Array, arrival: Int64Array) -> t
     return first[:length], last[:length]
 
 
-@njit(cache=True)
+@kernel
 def _append(
     first: Int32Array, last: Int32Array, length: int, begin: int, end: int
 ) -> tuple[Int32Array, Int32Array, int]:
@@ -354,7 +354,7 @@ def _append(
     return first, last, length + 1
 
 
-@njit(cache=True)
+@kernel
 def _sift_up(heap: Int64Array, place: int, time: int, row: int) -> None:
     """Put (time, row) in the place after the heap's last."""
     while place > 0:
@@ -366,7 +366,7 @@ def _sift_up(heap: Int64Array, place: int, time: int, row: int) -> None:
     heap[place, 0], heap[place, 1] = time, row
 
 
-@njit(cache=True)
+@kernel
 def _sift_down(heap: Int64Array, size: int) -> None:
     """Overwrite the root with the entry at `size`, of a heap that now has that size."""
     time, row, place = heap[size, 0], heap[size, 1], 0

@@ -21,12 +21,12 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
-from numba import njit
 
 from topologies.assembly import Values, check_size
 from topologies.errors import InputError
 from topologies.exact import BoolArray, Int32Array, Int64Array
 from topologies.families.grids import circulant
+from topologies.kernels import kernel
 from topologies.topology import Topology
 
 _STEPS = 200_000_000
@@ -123,7 +123,7 @@ def _candidates(ranks: int, count: int) -> Iterator[tuple[int, ...]]:
         yield tuple(sorted((2 + rng.choice(largest - 1, count - 1, replace=False)).tolist()))
 
 
-@njit(cache=True)
+@kernel
 def _eccentricity(ranks: int, offsets: Int64Array, limit: int) -> int:
     """Return the largest distance from rank 0, or limit + 1 as soon as it is more than `limit`.
 
@@ -141,7 +141,7 @@ def _eccentricity(ranks: int, offsets: Int64Array, limit: int) -> int:
     return distance if last == ranks else limit + 1
 
 
-@njit(cache=True)
+@kernel
 def _next_ring(offsets: Int64Array, marked: BoolArray, queue: Int32Array, first: int, last: int) -> int:
     """Mark and queue the unmarked neighbours of ``queue[first:last]``; return the queue's new end."""
     ranks, found = len(marked), last

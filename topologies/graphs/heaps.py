@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from topologies.exact import Int32Array, Int64Array, IntArray
+from topologies.kernels import kernel
 
 
-@njit(cache=True)
+@kernel
 def sift_up(keys: npt.NDArray[Any], nodes: Int32Array, hole: int, key: Any, node: int) -> None:
     """Put an entry into the heap, whose first free place is `hole`."""
     while hole > 0 and keys[(hole - 1) // 2] > key:
@@ -24,7 +24,7 @@ def sift_up(keys: npt.NDArray[Any], nodes: Int32Array, hole: int, key: Any, node
     keys[hole], nodes[hole] = key, node
 
 
-@njit(cache=True)
+@kernel
 def sift_down(keys: npt.NDArray[Any], nodes: Int32Array, size: int) -> None:
     """Drop the first entry; the last one, at `size`, takes a place from the top down."""
     key, node, hole = keys[size], nodes[size], 0
@@ -39,7 +39,7 @@ def sift_down(keys: npt.NDArray[Any], nodes: Int32Array, size: int) -> None:
     keys[hole], nodes[hole] = key, node
 
 
-@njit(cache=True)
+@kernel
 def push_event(heap: Int64Array, key: npt.NDArray[Any], size: int, event: int) -> None:
     """Put an event into a binary heap by (key[event], event) of this size."""
     place = size
@@ -52,7 +52,7 @@ def push_event(heap: Int64Array, key: npt.NDArray[Any], size: int, event: int) -
     heap[place] = event
 
 
-@njit(cache=True)
+@kernel
 def pop_event(heap: Int64Array, key: npt.NDArray[Any], size: int) -> int:
     """Remove the first event of a heap of this size, and return it."""
     first, event, place, size = heap[0], heap[size - 1], 0, size - 1
@@ -70,7 +70,7 @@ def pop_event(heap: Int64Array, key: npt.NDArray[Any], size: int) -> int:
     return first
 
 
-@njit(cache=True)
+@kernel
 def stable_pass(order: Int64Array, keys: IntArray, buckets: int) -> Int64Array:
     """Return `order` sorted by keys in 0..buckets-1, equal keys as they stood."""
     place = np.zeros(buckets + 1, np.int64)

@@ -12,10 +12,10 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from topologies.errors import InputError
 from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, frozen
+from topologies.kernels import kernel
 
 
 class MaxFlow(Protocol):
@@ -212,7 +212,7 @@ def _check_total(capacities: Int64Array) -> None:
         raise InputError(f"flow capacities add up to {total}; their sum must fit 64 bits")
 
 
-@njit(cache=True)
+@kernel
 def arc_slots(tails, heads, num_nodes):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201
     """Lay arcs and their reverses out by tail: first slot of each node, other end, twin slot, arc's slot."""
     arcs = len(tails)
@@ -237,7 +237,7 @@ def arc_slots(tails, heads, num_nodes):  # type: ignore[no-untyped-def] # noqa: 
     return first, other, twin, forward
 
 
-@njit(cache=True)
+@kernel
 def _levels(first, other, twin, residual, sources, level, queue, sink):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
     """Label nodes by their distance to the sink, up to the nearest source; -1 if there is none."""
     level[:] = -1
@@ -260,7 +260,7 @@ def _levels(first, other, twin, residual, sources, level, queue, sink):  # type:
     return found
 
 
-@njit(cache=True)
+@kernel
 def _augment(twin, residual, path, limit):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
     """Push as much as fits, at most `limit`, along a path of slots walked from the sink to a source."""
     amount = limit
@@ -272,7 +272,7 @@ def _augment(twin, residual, path, limit):  # type: ignore[no-untyped-def] # noq
     return amount
 
 
-@njit(cache=True)
+@kernel
 def push_flow(first, other, twin, residual, sources, level, sink, limit):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201
     """Dinic's algorithm from the sink backwards; invariant: flow balances except at sources and sink."""
     queue = np.empty(len(level), dtype=np.int32)

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from topologies.errors import InputError, NoSchedule
 from topologies.exact import Int32Array, Int64Array, IntArray, offsets_of
 from topologies.graphs.heaps import sift_down, sift_up
+from topologies.kernels import kernel
 from topologies.topology import Incidence, Topology
 
 UNREACHABLE = -1
@@ -132,7 +132,7 @@ class Neighbours(NamedTuple):
         return cls(offsets, heads[np.argsort(tails, kind="stable")].astype(np.int32))
 
 
-@njit(cache=True)
+@kernel
 def hops_from_each(graph: Neighbours, sources: Int64Array) -> Int32Array:
     """Return the hops from each source to each node, (sources, nodes); -1 where there is no path."""
     num_nodes = len(graph.offsets) - 1
@@ -143,7 +143,7 @@ def hops_from_each(graph: Neighbours, sources: Int64Array) -> Int32Array:
     return hops
 
 
-@njit(cache=True)
+@kernel
 def breadth_first(graph: Neighbours, sources: Int64Array, hops: Int32Array, queue: Int32Array) -> None:
     """Set hops[v] to the distance from the nearest of the sources to node v, -1 where there is no path.
 
@@ -200,7 +200,7 @@ class ShortestTree(NamedTuple):
     order: Int32Array
 
 
-@njit(cache=True)
+@kernel
 def shortest_tree(graph: Adjacency, lengths: npt.NDArray[Any], source: int, tree: ShortestTree) -> int:
     """Dijkstra: set the distance, the last link and the order in which nodes are reached; return their count.
 
@@ -235,7 +235,7 @@ def shortest_tree(graph: Adjacency, lengths: npt.NDArray[Any], source: int, tree
     return reached
 
 
-@njit(cache=True)
+@kernel
 def _distances(graph: Adjacency, lengths: Int64Array, sources: Int64Array) -> Int64Array:
     num_nodes = len(graph.out_offsets) - 1
     distance = np.empty((len(sources), num_nodes), np.int64)
@@ -410,7 +410,7 @@ def _slowness(topology: Topology) -> Int64Array:
     return np.rint(np.minimum(bandwidth.max() / bandwidth, _UNIT) * _UNIT).astype(np.int64)
 
 
-@njit(cache=True)
+@kernel
 def _route_lengths(
     into: Neighbours, starts: Int64Array, ends: Int64Array, by_target: Int64Array
 ) -> Int64Array:
@@ -427,7 +427,7 @@ def _route_lengths(
     return lengths
 
 
-@njit(cache=True)
+@kernel
 def _route_links(
     into: Neighbours,
     leaving: Incidence,
@@ -459,7 +459,7 @@ def _route_links(
     return routes
 
 
-@njit(cache=True)
+@kernel
 def _cheapest_routes(
     source: int,
     hops: Int32Array,

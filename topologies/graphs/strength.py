@@ -38,11 +38,11 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from topologies.errors import InputError
 from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, frozen
 from topologies.graphs.max_flow import arc_slots, push_flow
+from topologies.kernels import kernel
 
 _MOST_CAPACITY = INT64_MAX >> 2
 """Of all scaled capacities and pebbles together."""
@@ -224,7 +224,7 @@ def _ratio(graph: Graph, part: Int32Array) -> Fraction:
     return Fraction(int(graph.capacity[between].sum()), int(part.max()))
 
 
-@njit(cache=True)
+@kernel
 def _play(
     n: int,
     later: Int32Array,
@@ -275,7 +275,7 @@ def _play(
     return paid, residual[slot[edges:]], tight
 
 
-@njit(cache=True)
+@kernel
 def _unite(tight: Int32Array, level: Int32Array, new: int) -> None:
     """Unite the tight sets of all nodes that have a level, and that of `new`."""
     n = len(tight)

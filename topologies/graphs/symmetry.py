@@ -35,11 +35,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from topologies.exact import Int32Array, Int64Array, IntArray, frozen
+from topologies.kernels import kernel
 from topologies.topology import Topology
 
 
@@ -171,7 +171,7 @@ _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
 
 
-@njit(cache=True)
+@kernel
 def mixed(value: np.uint64) -> np.uint64:
     """Scramble 64 bits (the finalizer of splitmix64; a bijection)."""
     value = (value ^ (value >> np.uint64(30))) * _FIRST
@@ -179,7 +179,7 @@ def mixed(value: np.uint64) -> np.uint64:
     return value ^ (value >> np.uint64(31))
 
 
-@njit(cache=True)
+@kernel
 def refine(
     colours: UInt64Array, source: Int32Array, target: Int32Array, classes: UInt64Array
 ) -> tuple[UInt64Array, int]:
@@ -200,7 +200,7 @@ def refine(
     return colours, rounds
 
 
-@njit(cache=True)
+@kernel
 def _round(colours: UInt64Array, source: Int32Array, target: Int32Array, classes: UInt64Array) -> UInt64Array:
     """Sum the hashes of what each node sees; a sum forgets the order, as a multiset does."""
     seen = np.zeros(len(colours), np.uint64)
@@ -213,7 +213,7 @@ def _round(colours: UInt64Array, source: Int32Array, target: Int32Array, classes
     return seen
 
 
-@njit(cache=True)
+@kernel
 def _distinct(colours: UInt64Array) -> int:
     ordered = np.sort(colours)
     count = 1

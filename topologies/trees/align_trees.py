@@ -10,9 +10,9 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-from numba import njit
 
 from topologies.exact import Int32Array, Int64Array
+from topologies.kernels import kernel
 from topologies.trees.forest import Forest
 
 _MOST_ENTRIES = 1 << 26
@@ -69,7 +69,7 @@ def _merged(root: Int32Array, parent: Int32Array) -> Forest:
     return Forest(root[first], np.diff(np.append(first, len(root))), parent[first])
 
 
-@njit(cache=True)
+@kernel
 def _aligned(parent: Int32Array, root: int) -> Int32Array:
     """Put one root's trees in an order of likeness, then sweep over its ranks until nothing gets better."""
     parent = parent[_by_likeness(parent)]
@@ -86,7 +86,7 @@ def _aligned(parent: Int32Array, root: int) -> Int32Array:
     return parent
 
 
-@njit(cache=True)
+@kernel
 def _by_likeness(parent: Int32Array) -> Int64Array:
     """Return an order of the trees in which each is followed by the one most like it, of those left."""
     order = np.arange(len(parent))
@@ -102,7 +102,7 @@ def _by_likeness(parent: Int32Array) -> Int64Array:
     return order
 
 
-@njit(cache=True)
+@kernel
 def _measure(parent: Int32Array, root: int, depth: Int32Array) -> None:
     """Set the hops of each rank from the root."""
     for rank in range(len(parent)):
@@ -112,7 +112,7 @@ def _measure(parent: Int32Array, root: int, depth: Int32Array) -> None:
         depth[rank] = hops
 
 
-@njit(cache=True)
+@kernel
 def _sweep(parent: Int32Array, depth: Int32Array, root: int, rank: int) -> int:
     """Exchange parents of a rank where that makes more neighbours agree; return how many more do."""
     gained = 0
@@ -141,7 +141,7 @@ def _sweep(parent: Int32Array, depth: Int32Array, root: int, rank: int) -> int:
     return gained
 
 
-@njit(cache=True)
+@kernel
 def _changes(parent: Int32Array, rank: int, one: int, two: int) -> int:
     """Return at how many of the places next to two trees the parent of a rank changes."""
     count = 0

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numba import njit
 
 from topologies.exact import Int32Array, Int64Array, frozen
+from topologies.kernels import kernel
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +101,7 @@ def mean_height(forest: Forest) -> Fraction:
     return Fraction(total, sum(weight))
 
 
-@njit(cache=True)
+@kernel
 def _heights(root: Int32Array, parent: Int32Array) -> Int32Array:
     """Climb from each rank to one of known depth, then back down the path."""
     rows, ranks = parent.shape
@@ -123,7 +123,7 @@ def _heights(root: Int32Array, parent: Int32Array) -> Int32Array:
     return result
 
 
-@njit(cache=True)
+@kernel
 def depths(parent: Int32Array) -> Int64Array:
     """Return the hops of each node from the root of its tree, int64 (nodes,); of one without parent, 0.
 

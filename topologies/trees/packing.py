@@ -30,11 +30,11 @@ from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from topologies.errors import InputError
 from topologies.exact import BoolArray, Int32Array, Int64Array
 from topologies.graphs.max_flow import arc_slots, push_flow
+from topologies.kernels import kernel
 from topologies.trees.forest import Forest, LogicalNetwork
 from topologies.trees.tree_counts import sustains, trees_by_root
 
@@ -182,7 +182,7 @@ class _Packing:
         )
 
 
-@njit(cache=True)
+@kernel
 def _take(tails, heads, capacity, weight, parent, height, arc):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
     """Let a row take an arc."""
     capacity[arc] -= weight
@@ -190,7 +190,7 @@ def _take(tails, heads, capacity, weight, parent, height, arc):  # type: ignore[
     height[heads[arc]] = height[tails[arc]] + 1
 
 
-@njit(cache=True)
+@kernel
 def _candidate(tails, heads, capacity, weight, height, dead):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
     """Return the arc to try next: the one that reaches lowest, then the one with most capacity left; or -1.
 
@@ -208,7 +208,7 @@ def _candidate(tails, heads, capacity, weight, height, dead):  # type: ignore[no
     return best
 
 
-@njit(cache=True)
+@kernel
 def _flow(slots, capacity, more, residual, sources, level, tail, head, limit):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
     """Return a max-flow into `head` from s and `tail`, at most `limit`."""
     first, other, twin, forward = slots
@@ -223,7 +223,7 @@ def _flow(slots, capacity, more, residual, sources, level, tail, head, limit):  
     return flow
 
 
-@njit(cache=True)
+@kernel
 def _extend(tails, heads, capacity, more_tails, more_heads, more, weight, parent, height, dead):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
     """Grow a row while it needn't split; return how many trees may take the next arc, and that arc.
 

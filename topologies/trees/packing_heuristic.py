@@ -23,11 +23,11 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from scipy import sparse
 
 from topologies.exact import Int32Array, Int64Array
 from topologies.graphs.shortest_paths import UNREACHABLE, Neighbours, hops_from_each
+from topologies.kernels import kernel
 from topologies.trees.forest import Forest, LogicalNetwork, heights
 from topologies.trees.packing import pair_capacities
 from topologies.trees.tree_counts import sustains, trees_by_root
@@ -141,7 +141,7 @@ def between(pairs: Pairs, label: Int64Array) -> Between:
     return Between(pairs.tails[order], pairs.heads[order], pairs.capacity[order].copy(), first)
 
 
-@njit(cache=True)
+@kernel
 def enter(
     pairs: Between, label: Int64Array, root: Int64Array, over: Int32Array, steps: Int64Array
 ) -> tuple[Int32Array, Int32Array]:
@@ -164,7 +164,7 @@ def enter(
     return entry, sender
 
 
-@njit(cache=True)
+@kernel
 def _enter_group(
     pairs: Between, over: Int32Array, entry: Int32Array, sender: Int32Array, group: int, own: bool
 ) -> None:
@@ -189,7 +189,7 @@ def _enter_group(
         entry[below], sender[below] = pairs.heads[best], pairs.tails[best]
 
 
-@njit(cache=True)
+@kernel
 def lay(
     parent: Int32Array,
     nodes: Int64Array,

@@ -28,13 +28,13 @@ from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from topologies.errors import InputError, NoSchedule
 from topologies.exact import INT64_MAX, Int32Array, Int64Array
 from topologies.graphs.max_flow import arc_slots, push_flow
+from topologies.kernels import kernel
 from topologies.topology import Topology
 from topologies.trees.forest import LogicalNetwork
 from topologies.trees.tree_counts import sustains, trees_by_root
@@ -328,7 +328,7 @@ def _parts(num_nodes: int, pairs: list[tuple[int, int]]) -> tuple[list[int], lis
     return part.tolist(), place
 
 
-@njit(cache=True)
+@kernel
 def _slack(first, other, twin, forward, residual, sources, ends, ranks, total, limit):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
     """Return the least of `limit` and c(A) - total, A having sources inside, ends and a rank outside."""
     sink = len(first) - 2
@@ -360,7 +360,7 @@ def _slack(first, other, twin, forward, residual, sources, ends, ranks, total, l
     return limit
 
 
-@njit(cache=True)
+@kernel
 def _gamma(tails, heads, capacity, ranks, nodes, total, tail, switch, head, most):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
     """Return γ of Theorem 28; node `nodes` is s, node ``nodes + 1`` the sink."""
     first, other, twin, forward = arc_slots(tails, heads, nodes + 2)

@@ -28,10 +28,10 @@ from fractions import Fraction
 from itertools import product
 
 import numpy as np
-from numba import njit
 
 from topologies.exact import Int32Array, Int64Array
 from topologies.graphs.shortest_paths import UNREACHABLE, Neighbours, breadth_first
+from topologies.kernels import kernel
 from topologies.topology import Topology
 from topologies.trees.forest import LogicalNetwork
 from topologies.trees.switch_shares import Bundles, Shares, Side, pair_up, shares
@@ -155,7 +155,7 @@ class JoinedArcs:
         )
 
 
-@njit(cache=True)
+@kernel
 def _routes(names: Int64Array, parts: Int64Array, target: Int32Array) -> tuple[Int64Array, Int64Array]:
     """Return each arc's links in CSR form, unfolding joined arcs (links + i is parts[:, i]).
 

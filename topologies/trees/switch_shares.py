@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from topologies.exact import Int64Array
+from topologies.kernels import kernel
 
 _SINKHORN_ROUNDS = 60
 """More than enough for even blocks; uneven ones need not be met exactly, as what is left is dealt out."""
@@ -44,7 +44,7 @@ class Bundles(NamedTuple):
     left: Int64Array
 
 
-@njit(cache=True)
+@kernel
 def _columns(table: list[_Share]) -> Shares:
     result = np.empty((3, len(table)), dtype=np.int64)
     for i, (row, column, units) in enumerate(table):
@@ -52,7 +52,7 @@ def _columns(table: list[_Share]) -> Shares:
     return Shares(result[0], result[1], result[2])
 
 
-@njit(cache=True)
+@kernel
 def _deal(rows: Int64Array, columns: Int64Array, apart: bool) -> Int64Array:
     """Return integers with these row and column sums (or less), as even as can be.
 
@@ -67,7 +67,7 @@ def _deal(rows: Int64Array, columns: Int64Array, apart: bool) -> Int64Array:
     return result
 
 
-@njit(cache=True)
+@kernel
 def _proportional(rows: Int64Array, columns: Int64Array, apart: bool) -> Int64Array:
     """Round down even shares: row x column over all; apart, x_ab = u_a·v_b off the diagonal (Sinkhorn)."""
     u, v = rows.astype(np.float64), columns.astype(np.float64)
@@ -91,7 +91,7 @@ def _proportional(rows: Int64Array, columns: Int64Array, apart: bool) -> Int64Ar
     return result
 
 
-@njit(cache=True)
+@kernel
 def _round(result: Int64Array, row: Int64Array, column: Int64Array, apart: bool, most: int) -> None:
     """Deal up to `most` to each pair in turn, the a-th row beginning at the a-th open column."""
     open_ = np.arange(len(column)) if apart else np.flatnonzero(column)
@@ -105,7 +105,7 @@ def _round(result: Int64Array, row: Int64Array, column: Int64Array, apart: bool,
                 column[b] -= share
 
 
-@njit(cache=True)
+@kernel
 def _mend(result: Int64Array, row: Int64Array, column: Int64Array) -> None:
     """Where only the diagonal is left, let another pair b, c give way: b to a and a to c."""
     for a in range(len(row)):
@@ -122,7 +122,7 @@ def _mend(result: Int64Array, row: Int64Array, column: Int64Array) -> None:
                     column[a] -= share
 
 
-@njit(cache=True)
+@kernel
 def shares(ins: Side, outs: Side, blocks: int, evenly: bool) -> Shares:
     """Spread a switch over its blocks: each gets an even share, and each node its even part of it.
 
@@ -143,7 +143,7 @@ def shares(ins: Side, outs: Side, blocks: int, evenly: bool) -> Shares:
     return _columns(table)
 
 
-@njit(cache=True)
+@kernel
 def _block_size(ins: Side, outs: Side, blocks: int) -> int:
     """Return how many nodes each block has, on both sides; 0 if not all have so many."""
     size = len(ins.block) // blocks
@@ -156,7 +156,7 @@ def _block_size(ins: Side, outs: Side, blocks: int) -> int:
     return size
 
 
-@njit(cache=True)
+@kernel
 def _by_block(table: list[_Share], ins: Side, outs: Side, blocks: int, evenly: bool) -> None:
     """Spread blocks over blocks, then each block's part over its nodes."""
     given, before = ins.units, ins.block
@@ -183,7 +183,7 @@ def _by_block(table: list[_Share], ins: Side, outs: Side, blocks: int, evenly: b
                 _match(table, mine, out[mine, b], theirs, into[theirs, a], evenly)
 
 
-@njit(cache=True)
+@kernel
 def _match(
     table: list[_Share], mine: Int64Array, out: Int64Array, theirs: Int64Array, into: Int64Array, evenly: bool
 ) -> None:
@@ -194,7 +194,7 @@ def _match(
             table.append((row, theirs[j], even[i, j]))  # noqa: PERF401 (numba appends faster than it extends)
 
 
-@njit(cache=True)
+@kernel
 def _in_order(rows: Int64Array, columns: Int64Array) -> Int64Array:
     """Return integers with these row and column sums (or less), the north-west corner first."""
     result = np.zeros((len(rows), len(columns)), dtype=np.int64)
@@ -212,7 +212,7 @@ def _in_order(rows: Int64Array, columns: Int64Array) -> Int64Array:
     return result
 
 
-@njit(cache=True)
+@kernel
 def pair_up(shares: Shares, ins: Bundles, outs: Bundles) -> Shares:
     """Lay units over arcs of the tail and of the head, in order; rows and columns become those arcs."""
     one, two = ins.first[:-1].copy(), outs.first[:-1].copy()

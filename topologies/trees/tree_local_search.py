@@ -19,9 +19,9 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from topologies.exact import FloatArray, Int32Array, Int64Array
+from topologies.kernels import kernel
 
 UInt64Array = npt.NDArray[np.uint64]
 
@@ -81,7 +81,7 @@ class GrowingTrees(NamedTuple):
     use: Int32Array
 
 
-@njit(cache=True)
+@kernel
 def grow_widest(arcs: Arcs, rows: GrowingTrees, state: UInt64Array, sharp: float) -> None:
     """Grow every tree anew in turn, by the arcs that it fills up least; lower ones first.
 
@@ -107,7 +107,7 @@ def grow_widest(arcs: Arcs, rows: GrowingTrees, state: UInt64Array, sharp: float
                 rows.use[rows.root[t], rows.via[v, t]] += 1
 
 
-@njit(cache=True)
+@kernel
 def draw(state: UInt64Array, below: int) -> int:
     """Return a random integer of 0..below-1 and step the generator (uint64, shape (1,), not 0)."""
     x = state[0]
@@ -118,7 +118,7 @@ def draw(state: UInt64Array, below: int) -> int:
     return int(np.int64((x >> np.uint64(11)) % np.uint64(below)))
 
 
-@njit(cache=True)
+@kernel
 def _clear(rows: GrowingTrees, t: int) -> None:
     for v in range(len(rows.depth)):
         rows.via[v, t] = -1
@@ -126,7 +126,7 @@ def _clear(rows: GrowingTrees, t: int) -> None:
     rows.depth[rows.root[t], t] = 0
 
 
-@njit(cache=True)
+@kernel
 def _grow_by_cost(arcs: Arcs, rows: GrowingTrees, t: int, cost: FloatArray, key: FloatArray) -> bool:
     """Grow a tree by the cheapest arc that leaves it, within its limit (Prim); False if a node is left."""
     nodes = len(key)
@@ -152,7 +152,7 @@ def _grow_by_cost(arcs: Arcs, rows: GrowingTrees, t: int, cost: FloatArray, key:
     return True
 
 
-@njit(cache=True)
+@kernel
 def _grow_by_depth(arcs: Arcs, rows: GrowingTrees, t: int, cost: FloatArray) -> None:
     """Breadth first, each node by its cheapest arc from the level before."""
     _clear(rows, t)
@@ -188,7 +188,7 @@ class Excess(NamedTuple):
     totals: Int64Array
 
 
-@njit(cache=True)
+@kernel
 def relieve(arcs: Arcs, rows: GrowingTrees, state: UInt64Array, moves: int, patience: int) -> tuple[int, int]:
     """Move weight off overloaded arcs, at most `moves` times; return the excess and the moves left.
 
@@ -218,7 +218,7 @@ def relieve(arcs: Arcs, rows: GrowingTrees, state: UInt64Array, moves: int, pati
     return excess.totals[1], moves - move
 
 
-@njit(cache=True)
+@kernel
 def _excess(arcs: Arcs, rows: GrowingTrees) -> Excess:
     size = len(arcs.tail)
     found = Excess(np.empty(size, np.int64), np.full(size, -1, np.int64), np.zeros(2, np.int64))
@@ -231,7 +231,7 @@ def _excess(arcs: Arcs, rows: GrowingTrees) -> Excess:
     return found
 
 
-@njit(cache=True)
+@kernel
 def _shift_load(arcs: Arcs, rows: GrowingTrees, excess: Excess, a: int, change: int) -> None:
     """Change an arc's load, and the list of overloaded arcs with it."""
     before = rows.load[a] - arcs.capacity[a]
@@ -250,7 +250,7 @@ def _shift_load(arcs: Arcs, rows: GrowingTrees, excess: Excess, a: int, change: 
         excess.place[a] = -1
 
 
-@njit(cache=True)
+@kernel
 def _user(arcs: Arcs, rows: GrowingTrees, arc: int, start: int, light: bool) -> int:
     """Return the first row from `start` on, around, that uses an overloaded arc (some row does).
 
@@ -268,7 +268,7 @@ def _user(arcs: Arcs, rows: GrowingTrees, arc: int, start: int, light: bool) -> 
     return first
 
 
-@njit(cache=True)
+@kernel
 def _subtree(
     arcs: Arcs, rows: GrowingTrees, t: int, top: int, without: int, stack: Int64Array
 ) -> tuple[int, int]:
@@ -287,7 +287,7 @@ def _subtree(
     return count, deepest - rows.depth[top, t]
 
 
-@njit(cache=True)
+@kernel
 def _under(arcs: Arcs, rows: GrowingTrees, t: int, node: int, top: int) -> bool:
     """Whether `node` is in the subtree of `top`."""
     level = rows.depth[top, t]
@@ -296,7 +296,7 @@ def _under(arcs: Arcs, rows: GrowingTrees, t: int, node: int, top: int) -> bool:
     return node == top
 
 
-@njit(cache=True)
+@kernel
 def _change(arcs: Arcs, rows: GrowingTrees, gain: int, loss: int, weight: int) -> int:
     """Return the change of excess when `weight` moves from arc `loss` to arc `gain`."""
     room = max(arcs.capacity[gain] - rows.load[gain], 0)
@@ -304,7 +304,7 @@ def _change(arcs: Arcs, rows: GrowingTrees, gain: int, loss: int, weight: int) -
     return max(weight - room, 0) - min(weight, over)
 
 
-@njit(cache=True)
+@kernel
 def _best_move(
     arcs: Arcs, rows: GrowingTrees, age: Int64Array, stacks: Int64Array, t: int, arc: int, fresh: int
 ) -> _Move:
@@ -329,7 +329,7 @@ def _best_move(
     return best
 
 
-@njit(cache=True)
+@kernel
 def _offer(
     arcs: Arcs,
     rows: GrowingTrees,
@@ -368,7 +368,7 @@ def _offer(
     return best
 
 
-@njit(cache=True)
+@kernel
 def _split(rows: GrowingTrees, t: int, weight: int) -> None:
     """Leave row t with `weight`, and give the rest to a new row, alike."""
     new = rows.used[0]
@@ -383,7 +383,7 @@ def _split(rows: GrowingTrees, t: int, weight: int) -> None:
     rows.depth[:, new] = rows.depth[:, t]
 
 
-@njit(cache=True)
+@kernel
 def _merge(rows: GrowingTrees, t: int) -> None:
     """Add row t to another that equals it, if there is one; the last row takes its place."""
     for other in range(rows.used[0]):
@@ -407,7 +407,7 @@ def _merge(rows: GrowingTrees, t: int) -> None:
             return
 
 
-@njit(cache=True)
+@kernel
 def _apply(
     arcs: Arcs, rows: GrowingTrees, excess: Excess, stacks: Int64Array, t: int, arc: int, best: _Move
 ) -> None:
@@ -436,7 +436,7 @@ def _apply(
     rows.via[v, t] = up
 
 
-@njit(cache=True)
+@kernel
 def _lower(rows: GrowingTrees, t: int, stack: Int64Array, count: int, hops: int) -> None:
     for i in range(count):
         rows.depth[stack[i], t] += hops

@@ -9,15 +9,15 @@ improved by moving one branch at a time to its best parent, with the best epochs
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from topologies.exact import BoolArray, FloatArray, Int64Array
+from topologies.kernels import kernel
 
 LEAST_GAIN = 1e-12
 """Of a move, relative to the branch's price: less is rounding."""
 
 
-@njit(cache=True)
+@kernel
 def new_trees(
     prices: FloatArray, root: int, count: int, spread: float, rng: np.random.Generator
 ) -> tuple[Int64Array, Int64Array, FloatArray]:
@@ -35,7 +35,7 @@ def new_trees(
     return parent, epoch, cost
 
 
-@njit(cache=True)
+@kernel
 def improve_all(
     prices: FloatArray, parent: Int64Array, epoch: Int64Array, rng: np.random.Generator
 ) -> FloatArray:
@@ -46,7 +46,7 @@ def improve_all(
     return cost
 
 
-@njit(cache=True)
+@kernel
 def improve(prices: FloatArray, parent: Int64Array, epoch: Int64Array, rng: np.random.Generator) -> float:
     """Move branches as long as one gets cheaper; return the tree's price.
 
@@ -72,7 +72,7 @@ def improve(prices: FloatArray, parent: Int64Array, epoch: Int64Array, rng: np.r
     return cost
 
 
-@njit(cache=True)
+@kernel
 def _branch(rank: int, parent: Int64Array, epoch: Int64Array, branch: Int64Array, inside: BoolArray) -> int:
     """Write down a rank and all below it, those who get the data first before others; return how many."""
     size = 0
@@ -91,7 +91,7 @@ def _branch(rank: int, parent: Int64Array, epoch: Int64Array, branch: Int64Array
     return size
 
 
-@njit(cache=True)
+@kernel
 def _price_branch(
     prices: FloatArray, parent: Int64Array, branch: Int64Array, below: FloatArray, choice: Int64Array
 ) -> None:
@@ -109,7 +109,7 @@ def _price_branch(
                 least, when = price, epoch
 
 
-@njit(cache=True)
+@kernel
 def _move(
     rank: int,
     prices: FloatArray,
@@ -133,7 +133,7 @@ def _move(
     return moved
 
 
-@njit(cache=True)
+@kernel
 def _inserted(prices: FloatArray, root: int, parent: Int64Array, epoch: Int64Array) -> bool:
     """Grow a tree by the nearest rank and all on the path to it; return whether it spans."""
     ranks = len(prices)
@@ -158,7 +158,7 @@ def _inserted(prices: FloatArray, root: int, parent: Int64Array, epoch: Int64Arr
     return True
 
 
-@njit(cache=True)
+@kernel
 def _distances(
     prices: FloatArray, parent: Int64Array, epoch: Int64Array, far: FloatArray, via: Int64Array
 ) -> None:

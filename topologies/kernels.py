@@ -1,0 +1,157 @@
+"""Kernels: functions that numba compiles when they are first called.
+
+Importing numba and wrapping three hundred functions takes longer than most commands run, so `kernel` only
+notes a function. Its first call compiles it, or loads what an earlier process compiled, and puts the compiled
+function in its place: a kernel that calls others finds compiled functions under their names.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any, TypeVar, overload
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass
+class Compilation:
+    """What compilation has taken in this process.
+
+    Parameters
+    ----------
+    kernels
+        How many were compiled; those found on disk do not count.
+    seconds
+        Spent on that, on loading others, and on importing numba.
+    watchers
+        Pairs of functions that are called before and after each such stretch.
+    """
+
+    kernels: int = 0
+    seconds: float = 0.0
+    watchers: list[tuple[Callable[[], None], Callable[[], None]]] = field(default_factory=list)
+    _began: list[float] = field(default_factory=list)
+
+    def start(self) -> None:
+        """Begin a stretch, perhaps within another."""
+        if not self._began:
+            for before, _ in self.watchers:
+                before()
+        self._began.append(time.perf_counter())
+
+    def end(self) -> None:
+        """End it."""
+        began = self._began.pop()
+        if not self._began:
+            self.seconds += time.perf_counter() - began
+            for _, after in self.watchers:
+                after()
+
+
+COMPILATION = Compilation()
+
+
+@functools.cache
+def _watched() -> None:
+    """Let numba tell `COMPILATION` what it does."""
+    COMPILATION.start()
+    from numba.core import event  # slow to import, as all of numba is
+
+    class Lock(event.Listener):
+        def on_start(self, event: Any) -> None:
+            COMPILATION.start()
+
+        def on_end(self, event: Any) -> None:
+            COMPILATION.end()
+
+    class Compiled(event.Listener):
+        def on_start(self, event: Any) -> None:
+            COMPILATION.kernels += 1
+
+        def on_end(self, event: Any) -> None:
+            pass
+
+    event.register("numba:compiler_lock", Lock())  # is held while kernels are compiled or loaded
+    event.register("numba:compile", Compiled())
+    COMPILATION.end()
+
+
+class Kernel:
+    """A function that is compiled when it is first called.
+
+    Parameters
+    ----------
+    function
+        What is to be compiled; it may call others, under the names that they have in its module.
+    decorate
+        Returns numba's decorator: of an intrinsic, or of a kernel.
+    """
+
+    def __init__(self, function: Callable[..., Any], decorate: Callable[[], Callable[..., Any]]) -> None:
+        self._function, self._decorate = function, decorate
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: Any) -> Any:
+        """Call the compiled function."""
+        return self.compiled(*args)
+
+    @functools.cached_property
+    def compiled(self) -> Any:
+        """The compiled function, which now stands in the place of this in its module."""
+        _watched()
+        names, own = self._function.__globals__, self._function.__name__
+        made = self.__dict__["compiled"] = self._decorate()(self._function)
+        if names.get(own) is self:
+            names[own] = made
+        for name in set(_names(self._function.__code__)):
+            if isinstance(names.get(name), Kernel):
+                names[name] = names[name].compiled
+        return made
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """Yield every global name that a function, or one inside it, may read."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+@overload
+def kernel(function: F, /) -> F: ...
+@overload
+def kernel(**options: Any) -> Callable[[F], F]: ...
+def kernel(function: Any = None, /, **options: Any) -> Any:
+    """Let numba compile a function when it is first called, and keep on disk what it made.
+
+    Parameters
+    ----------
+    function
+        It takes arrays, numbers and tuples of them.
+    options
+        Of ``numba.njit``, besides ``cache=True``.
+    """
+
+    def decorate() -> Callable[..., Any]:
+        from numba import njit
+
+        decorator: Callable[..., Any] = njit(cache=True, **options)
+        return decorator
+
+    return functools.partial(Kernel, decorate=decorate) if function is None else Kernel(function, decorate)
+
+
+def intrinsic(function: F) -> F:
+    """Let numba put machine code of our own into kernels, by `numba.extending.intrinsic`, when one is compiled."""
+
+    def decorate() -> Callable[..., Any]:
+        from numba.extending import intrinsic
+
+        decorator: Callable[..., Any] = intrinsic
+        return decorator
+
+    return Kernel(function, decorate)  # type: ignore[return-value]
