@@ -230,7 +230,8 @@ def compare(
 ) -> pd.DataFrame:
     """Return one row a case, with the columns of an experiment's ``results.csv``.
 
-    Besides, ``time`` and ``bound`` in seconds. Whatever a method refuses or fails at is a row too, its ``status`` says so.
+    Besides, ``time`` and ``bound`` in seconds. What a method refuses or fails at is a row too, whose
+    ``status`` says so.
 
     Parameters
     ----------

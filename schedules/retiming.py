@@ -12,11 +12,11 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
-from topologies.kernels import kernel
 
 from schedules.message_durations import Durations, messages, transfer_ticks
 from schedules.schedule import Schedule, TransferColumns
 from topologies.exact import Int32Array, Int64Array, offsets_of
+from topologies.kernels import kernel
 
 
 def retimed(schedule: Schedule, *, delayed: bool = False) -> Schedule:

@@ -146,7 +146,7 @@ def kernel(function: Any = None, /, **options: Any) -> Any:
 
 
 def intrinsic(function: F) -> F:
-    """Let numba put machine code of our own into kernels, by `numba.extending.intrinsic`, when one is compiled."""
+    """Let a function write machine code into the kernels that call it (`numba.extending.intrinsic`)."""
 
     def decorate() -> Callable[..., Any]:
         from numba.extending import intrinsic
