@@ -14,6 +14,7 @@ import numpy as np
 from topologies.assembly import check_size
 from topologies.errors import InputError
 from topologies.exact import BoolArray, Int64Array, frozen
+from topologies.graphs.components import components
 from topologies.topology import Topology
 
 _SHOWN = 5
@@ -255,13 +256,7 @@ def _has_link(topology: Topology, works: BoolArray) -> BoolArray:
 
 def _check_whole(topology: Topology, stays: BoolArray, works: BoolArray, name: str) -> None:
     """Refuse a network that fell apart; the ranks outside its largest part are those cut off."""
-    from scipy.sparse import coo_array  # slow to import
-    from scipy.sparse.csgraph import connected_components
-
-    source, target = topology.source[works], topology.target[works]
-    shape = (topology.num_nodes, topology.num_nodes)
-    matrix = coo_array((np.ones(len(source), dtype=np.int8), (source, target)), shape=shape).tocsr()
-    part = connected_components(matrix, directed=True, connection="strong")[1]
+    _, part = components(topology.num_nodes, topology.source[works], topology.target[works], strong=True)
     ranks = np.flatnonzero(stays[: topology.num_ranks])
     if len(ranks) < 2:
         raise InputError(f"topology {name} has {len(ranks)} rank(s) left; a collective needs at least 2")

@@ -19,8 +19,6 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from heuristics.tacos.bitsets import Words, random_below
 from heuristics.tacos.options import TUNING, TacosOptions, check_trees
@@ -33,6 +31,7 @@ from schedules.method import Problem
 from schedules.retiming import ends
 from schedules.schedule import Chunks, Schedule
 from topologies.exact import FloatArray, Int32Array, Int64Array, offsets_of
+from topologies.graphs.components import components
 from topologies.graphs.heaps import sift_down, sift_up
 from topologies.kernels import kernel
 from topologies.topology import Topology
@@ -214,8 +213,7 @@ def edges_of(topology: Topology) -> Edges:
 
 def joined(edges: Edges, ranks: int) -> bool:
     """Return whether edges join all ranks."""
-    graph = csr_array((np.ones(edges.ends.shape[1]), edges.ends), shape=(ranks, ranks))
-    return int(connected_components(graph, directed=False, return_labels=False)) == 1
+    return components(ranks, *edges.ends)[0] == 1
 
 
 @kernel(nogil=True)

@@ -22,7 +22,6 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from models.all_to_all.demand import Demand
 from topologies.errors import InputError, TuttiError
@@ -135,6 +134,8 @@ class SourceFlow:
     @cached_property
     def delivered(self) -> Int64Array:
         """int64, shape (sources, nodes): what stays at each node, in less out, over `denominator`."""
+        from scipy.sparse import csr_array
+
         topology = self.demand.topology
         links = np.arange(topology.num_links)
         ends = np.concatenate([topology.target, topology.source]).astype(np.int64)

@@ -31,10 +31,9 @@ import time
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.sparse import block_array, csc_array, csr_array
 
 from models.all_to_all.certificate import Interval, SourceFlow, upper_bound
 from models.all_to_all.columns import ColumnGeneration
@@ -46,6 +45,9 @@ from models.all_to_all.rounding import rounded_shares
 from models.solvers import CompiledModel, HighsOptions, solve
 from topologies.exact import FloatArray, Int32Array, Int64Array, frozen, offsets_of
 from topologies.graphs.symmetry import Group, automorphisms, orbits_of
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 MOST_ORBITS = 64
 """Link orbits up to which columns are generated; with more, the master takes longer than the other method."""
@@ -382,6 +384,8 @@ def _with_shares(paths: PathFlow, pair: Int64Array, parts: Int64Array, denominat
 
 def _basic_shares(images: Images, paths: PathFlow, pair: Int64Array, block: int) -> FloatArray:
     """Return shares, float64 (paths,), that are basic solutions block by block, the others as they are."""
+    from scipy.sparse import csc_array, csr_array
+
     loads = csc_array(_loads(images, paths))
     shares = paths.amounts / np.bincount(pair, weights=paths.amounts)[pair]
     starts = np.flatnonzero(np.diff(pair, prepend=-1))
@@ -399,6 +403,8 @@ def _basic_shares(images: Images, paths: PathFlow, pair: Int64Array, block: int)
 
 def _program(loads: csr_array, pair: Int64Array, others: FloatArray) -> CompiledModel:
     """Return the linear program above for some of the paths, beside what others load; θ is last."""
+    from scipy.sparse import block_array, csr_array
+
     orbits, count = loads.shape
     one_each = csr_array((np.ones(count), (pair, np.arange(count))), shape=(int(pair[-1]) + 1, count))
     matrix = csr_array(block_array([[loads, csr_array(-np.ones((orbits, 1)))], [one_each, None]]))
@@ -415,6 +421,8 @@ def _program(loads: csr_array, pair: Int64Array, others: FloatArray) -> Compiled
 
 def _loads(images: Images, paths: PathFlow) -> csr_array:
     """Return what each path, with all its pair's demand, loads on each orbit: 1 is what is proven."""
+    from scipy.sparse import csr_array
+
     problem, lengths = images.problem, np.diff(paths.offsets)
     moved = paths.demand.amounts[paths.source, paths.target] * problem.weights[images.row_of[paths.source]]
     time = float(images.congestion(paths) / problem.unit)

@@ -16,10 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array, vstack
 
 from models.allreduce.certificate import FINE, Optimum, Shares, halves_of, on_grid, shares_of
 from models.allreduce.cuts import Cuts, broken_cuts, master, whole_bandwidths
@@ -30,6 +29,9 @@ from models.solvers.compiled import CompiledModel
 from models.solvers.options import Feature
 from topologies.errors import InputError
 from topologies.exact import FloatArray
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 MOST_ROUNDS = 200
 """Programs after which no balanced optimum is found."""
@@ -109,6 +111,8 @@ class _Program:
 
 def _matrix(first: csr_array, ranks: int, ratio: FloatArray) -> csr_array:
     """Return the first program's rows, m - c <= 0 twice and r z - m <= 0 for each arc, and -Σx <= ...."""
+    from scipy.sparse import coo_array, csr_array, vstack
+
     count = len(ratio)
     columns = ranks + 3 * count + 1
     wide = csr_array((first.data, first.indices, first.indptr), shape=(first.shape[0], columns))

@@ -31,9 +31,9 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array
 
 from models.solvers.compiled import CompiledModel
 from models.solvers.outcome import Basis, Place
@@ -41,6 +41,9 @@ from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array
 from topologies.graphs.max_flow import DinicNetwork
 from topologies.graphs.shortest_paths import Length, Route, nearest_first
 from topologies.topology import Topology
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 ALIKE = 2**8
 """Bandwidths whose ratios are no larger are left to the solver as they are."""
@@ -333,6 +336,8 @@ def grown(basis: Basis, model: CompiledModel) -> Basis:
 
 
 def _matrix(arcs: Arcs, cuts: Cuts) -> csr_array:
+    from scipy.sparse import coo_array
+
     ranks, links = arcs.topology.num_ranks, arcs.topology.num_links
     lengths = np.array([len(route) for route in arcs.routes])
     link = np.array([link for route in arcs.routes for link in route])

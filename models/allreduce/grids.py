@@ -31,7 +31,6 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from models.allreduce.products import rooted_at
 from models.allreduce.spanning_trees import Packing, centred, load_ratio
@@ -242,6 +241,8 @@ def _tally(row: Int64Array, column: Int64Array, shape: tuple[int, int]) -> Int64
 
 def _most_leaves(kinds: _Kinds, orbits: _Orbits, share: Fraction) -> float | None:
     """Return the largest θ where trees may be taken in any parts; None if no mix loads all edges alike."""
+    from scipy.sparse import csr_array
+
     weights = np.concatenate([kinds.edges, kinds.leaves], axis=1).T / 1.0
     theta = np.concatenate([np.zeros(len(orbits.edges)), -float(share) * orbits.links / 1.0])
     matrix = np.concatenate([weights, theta[:, None]], axis=1)
@@ -268,6 +269,8 @@ def _times(kinds: _Kinds, orbits: _Orbits, share: tuple[Fraction, int], theta: f
     theta
         θ.
     """
+    from scipy.sparse import csr_array
+
     part, total = share
     edges = np.array([int(count) * part * total for count in orbits.edges.tolist()], dtype=np.int64)
     least = theta * float(part * total) * orbits.links

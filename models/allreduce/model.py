@@ -37,7 +37,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyomo.environ as pyo
-from scipy.sparse import csr_array
 
 from models.allreduce.certificate import PROGRAM, Effort, Optimum, proven_optimum, tightest, whole_solutions
 from models.allreduce.cuts import BROADCAST, REDUCE, Arcs, Cuts
@@ -265,6 +264,8 @@ def _exact_optimum(
     topology: Topology, read: _Reading, result: SolverResult, effort: Effort
 ) -> Optimum | None:
     """Return what the exact vertex proves; None without a basis, or if its rationals are too long."""
+    from scipy.sparse import csr_array
+
     model, basis = result.model, result.outcome.basis
     if model is None or basis is None:
         return None

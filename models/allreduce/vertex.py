@@ -11,13 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.sparse import csc_array, csr_array
-from scipy.sparse.linalg import splu
 
 from models.solvers.outcome import Basis, Place
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 _STEP = 30
 """Bits of each refinement; a factorization good to 2^-_STEP always makes progress."""
@@ -51,6 +52,8 @@ def basic_solution(
     tuple or None
         x and y over one denominator each; None if the basis is singular or its rationals too long.
     """
+    from scipy.sparse import csr_array
+
     columns = np.flatnonzero(np.asarray(basis.columns) == Place.BASIC).tolist()
     rows = np.flatnonzero(np.asarray(basis.rows) != Place.BASIC).tolist()
     if len(columns) != len(rows) or not len(rows):
@@ -78,6 +81,9 @@ def solve_exactly(square: csr_array, right: Sequence[int]) -> Ratios | None:
     >>> solve_exactly(csr_array(np.array([[2.0, 1.0], [0.0, 3.0]])), [1, 1])
     ([1, 1], 3)
     """
+    from scipy.sparse import csc_array
+    from scipy.sparse.linalg import splu
+
     try:
         factors = splu(csc_array(square))
     except RuntimeError:  # exactly singular

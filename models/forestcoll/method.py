@@ -22,8 +22,6 @@ from fractions import Fraction
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from models.bounds.bottleneck_cut import Cut, binary_search_cut, bottleneck_cut
 from models.forestcoll.fixed_k import fixed_k_capacities
@@ -37,6 +35,7 @@ from schedules.reversal import reverse
 from schedules.schedule import Schedule
 from topologies.errors import InputError, NoSchedule
 from topologies.exact import Int64Array, Rationals, frozen
+from topologies.graphs.components import components
 from topologies.graphs.shortest_paths import shortest_routes
 from topologies.ranges import Choice, Options, Whole
 from topologies.topology import Topology
@@ -111,16 +110,14 @@ class PackingDemand:
         """
         if self.weights is None or self.weights.numerators.all():
             return network
-        ends, ranks = (network.tails, network.heads), network.num_ranks
-        graph = csr_array((np.ones(len(network.tails)), ends), shape=(ranks, ranks))
-        count, component = connected_components(graph, connection="strong")
+        count, component = components(network.num_ranks, network.tails, network.heads, strong=True)
         if count == 1:
             return network
         _, first = np.unique(component, return_index=True)
         tails, heads = first, np.roll(first, -1)
         offsets, links = shortest_routes(self.topology, tails, heads)
         return LogicalNetwork(
-            num_ranks=ranks,
+            num_ranks=network.num_ranks,
             tails=np.concatenate([network.tails, tails]),
             heads=np.concatenate([network.heads, heads]),
             capacity=np.concatenate([network.capacity, np.zeros(count, dtype=np.int64)]),

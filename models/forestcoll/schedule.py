@@ -16,8 +16,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import breadth_first_order
 
 from models.forestcoll.runs import levels, runs
 from schedules.collective import Collective, Kind
@@ -144,6 +142,9 @@ def _trees(what: Collective, network: LogicalNetwork, forest: Forest, k: int) ->
 
 def _nearest_parents(network: LogicalNetwork, root: int) -> Int32Array:
     """Return a tree of fewest hops from the root, as parents."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import breadth_first_order
+
     ends = (network.tails, network.heads)
     graph = csr_array((np.ones(len(ends[0]), dtype=np.int32), ends), shape=(network.num_ranks,) * 2)
     _, parent = breadth_first_order(graph, root)

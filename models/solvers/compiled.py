@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
 
 from models.solvers.options import Feature
 from topologies.errors import InputError, Unsupported
@@ -17,6 +16,7 @@ from topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, froz
 
 if TYPE_CHECKING:
     import pyomo.environ as pyo
+    from scipy.sparse import csr_array
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +136,8 @@ class CompiledModel:
 
     def permuted(self, seed: int) -> CompiledModel:
         """Return the model with rows and columns in the `orders` of the seed: to compare solvers fairly."""
+        from scipy.sparse import csr_array
+
         if not seed:
             return self
         rows, columns = self.orders(seed)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from scipy.sparse import csr_matrix
 
 from models.solvers.backend import Backend
 from models.solvers.compiled import CompiledModel
@@ -136,6 +135,8 @@ class _Rows:
 
 
 def _pass_model(gurobipy: Any, native: Any, model: CompiledModel) -> tuple[Any, _Rows]:
+    from scipy.sparse import csr_matrix
+
     shape = (model.num_rows, model.num_columns)
     matrix = csr_matrix((model.value, model.index, model.starts), shape=shape)
     kinds = np.where(model.integer, gurobipy.GRB.INTEGER, gurobipy.GRB.CONTINUOUS)

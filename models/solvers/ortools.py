@@ -37,7 +37,6 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
 
 import numpy as np
-from scipy.sparse import csr_matrix
 
 from models.solvers.backend import Backend, printing_to
 from models.solvers.compiled import CompiledModel
@@ -140,6 +139,7 @@ def run_native(
         If it refuses the model or an option.
     """
     from ortools.linear_solver.python import model_builder_helper
+    from scipy.sparse import csr_matrix
 
     begin = time.perf_counter()
     helper: Any = model_builder_helper.ModelBuilderHelper()

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.sparse import csc_matrix, csr_matrix
 
 from models.solvers.backend import Backend, printing_to
 from models.solvers.compiled import CompiledModel
@@ -86,6 +85,8 @@ def run(model: CompiledModel, options: PdlpOptions, extras: Extras = NOTHING) ->
 
 def _program(pdlp: Any, model: CompiledModel) -> Any:
     """Return the minimization; of a maximum the costs change their sign."""
+    from scipy.sparse import csc_matrix, csr_matrix
+
     shape = (model.num_rows, model.num_columns)
     program = pdlp.QuadraticProgram()
     program.objective_vector = _sign(model) * model.cost

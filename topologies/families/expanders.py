@@ -8,13 +8,12 @@ switches that mix a regular graph.
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from topologies.assembly import Values, at_least, check_size
 from topologies.errors import InputError
 from topologies.exact import Int64Array
 from topologies.families.algebraic import undirected
+from topologies.graphs.components import components
 from topologies.topology import Topology
 
 _ROUNDS = 10
@@ -130,6 +129,4 @@ def _switched(edges: Int64Array, rng: np.random.Generator) -> Int64Array:
 
 
 def _connected(edges: Int64Array, ranks: int) -> bool:
-    ones = np.ones(len(edges), dtype=np.int8)
-    graph = coo_array((ones, (edges[:, 0], edges[:, 1])), shape=(ranks, ranks))
-    return int(connected_components(graph, directed=False)[0]) == 1
+    return components(ranks, edges[:, 0], edges[:, 1])[0] == 1

@@ -35,10 +35,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from topologies.exact import Int32Array, Int64Array, IntArray, frozen
+from topologies.graphs.components import components
 from topologies.kernels import kernel
 from topologies.topology import Topology
 
@@ -109,8 +108,7 @@ def orbits_of(maps: IntArray, size: int) -> Int32Array:
     [0, 0, 2, 2]
     """
     here, there = np.tile(np.arange(size), len(maps)), np.asarray(maps).reshape(-1)
-    joined = coo_array((np.ones(len(here), dtype=np.int8), (here, there)), shape=(size, size))
-    count, labels = connected_components(joined, directed=False)
+    count, labels = components(size, here, there)
     least = np.full(count, size, dtype=np.int32)
     np.minimum.at(least, labels, np.arange(size, dtype=np.int32))
     return least[labels]

@@ -23,9 +23,9 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from topologies.exact import Int32Array, Int64Array
+from topologies.graphs.components import components
 from topologies.graphs.shortest_paths import UNREACHABLE, Neighbours, hops_from_each
 from topologies.kernels import kernel
 from topologies.trees.forest import Forest, LogicalNetwork, heights
@@ -102,9 +102,7 @@ def groupings(pairs: Pairs) -> Iterator[Int64Array]:
         return
     for width in widths[np.unique(np.linspace(0, len(widths) - 1, _LEVELS).astype(np.int64))]:
         wide = pairs.capacity >= width
-        ones = np.ones(int(wide.sum()))
-        graph = sparse.coo_matrix((ones, (pairs.tails[wide], pairs.heads[wide])), shape=(pairs.nodes,) * 2)
-        groups, label = sparse.csgraph.connected_components(graph, directed=False)
+        groups, label = components(pairs.nodes, pairs.tails[wide], pairs.heads[wide])
         if 1 < groups <= pairs.nodes // 2 and label.tobytes() not in seen:
             seen.add(label.tobytes())
             yield label.astype(np.int64)

@@ -28,11 +28,10 @@ from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from topologies.errors import InputError, NoSchedule
 from topologies.exact import INT64_MAX, Int32Array, Int64Array
+from topologies.graphs.components import components
 from topologies.graphs.max_flow import arc_slots, push_flow
 from topologies.kernels import kernel
 from topologies.topology import Topology
@@ -318,8 +317,7 @@ def _shares(network: _Network, switch: int) -> dict[tuple[int, int], int]:
 def _parts(num_nodes: int, pairs: list[tuple[int, int]]) -> tuple[list[int], list[int]]:
     """Return the component of each node, numbered by lowest node, and the node's place within it."""
     ends = np.array(pairs, dtype=np.int64).reshape(-1, 2)
-    joins = coo_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(num_nodes, num_nodes))
-    _, part = connected_components(joins, directed=False)
+    _, part = components(num_nodes, ends[:, 0], ends[:, 1])
     members: Counter[int] = Counter()
     place = []
     for number in part.tolist():

@@ -25,10 +25,9 @@ import time
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array
 
 from models.forestcoll.epochs.epoch_links import EpochLinks
 from models.forestcoll.epochs.pricing import improve_all, new_trees
@@ -39,6 +38,9 @@ from models.solvers.outcome import Basis, Place
 from topologies.errors import NoSchedule, Unsupported
 from topologies.exact import FloatArray, Int64Array
 from topologies.topology import Topology
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 
 @dataclass(frozen=True)
@@ -222,6 +224,8 @@ class EpochProgram:
         return Start(basis=Basis(columns, self.solved.basis.rows))
 
     def _matrix(self) -> csr_array:
+        from scipy.sparse import coo_array
+
         used = self.used(self.trees)
         tree, rank = np.nonzero(used >= 0)
         count, epochs = len(self.bandwidth) * self.epochs, np.arange(self.epochs)
