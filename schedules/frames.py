@@ -30,12 +30,10 @@ def transfer_frame(schedule: Schedule) -> pd.DataFrame:
         " ".join(map(str, routes.links[routes.offsets[r] : routes.offsets[r + 1]]))
         for r in range(len(routes))
     ]
-    order = schedule.order
-    if order is not None and schedule.tick is not None:
-        order = order * float(schedule.tick)
+    order, unit = schedule.order, 1 if schedule.tick is None else float(schedule.tick)
     return pd.DataFrame(
         {
-            **({} if order is None else {"order": order}),
+            **({} if order is None else {"order": order * unit}),
             "source": schedule.source,
             "target": schedule.target,
             "links": np.array(names, dtype=object)[schedule.route],

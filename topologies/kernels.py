@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any, TypeVar, overload
 
-F = TypeVar("F", bound=Callable[..., Any])
+R = TypeVar("R")
 
 
 @dataclass
@@ -122,9 +122,9 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 @overload
-def kernel(function: F, /) -> F: ...
+def kernel(function: Callable[..., R], /) -> Callable[..., R]: ...
 @overload
-def kernel(**options: Any) -> Callable[[F], F]: ...
+def kernel(**options: Any) -> Callable[[Callable[..., R]], Callable[..., R]]: ...
 def kernel(function: Any = None, /, **options: Any) -> Any:
     """Let numba compile a function when it is first called, and keep on disk what it made.
 
@@ -145,7 +145,7 @@ def kernel(function: Any = None, /, **options: Any) -> Any:
     return functools.partial(Kernel, decorate=decorate) if function is None else Kernel(function, decorate)
 
 
-def intrinsic(function: F) -> F:
+def intrinsic(function: Callable[..., Any]) -> Any:
     """Let a function write machine code into the kernels that call it (`numba.extending.intrinsic`)."""
 
     def decorate() -> Callable[..., Any]:
@@ -154,4 +154,4 @@ def intrinsic(function: F) -> F:
         decorator: Callable[..., Any] = intrinsic
         return decorator
 
-    return Kernel(function, decorate)  # type: ignore[return-value]
+    return Kernel(function, decorate)

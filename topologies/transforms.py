@@ -12,9 +12,9 @@ from dataclasses import replace
 import numpy as np
 
 from topologies.assembly import check_size
+from topologies.components import components
 from topologies.errors import InputError
 from topologies.exact import BoolArray, Int64Array, frozen
-from topologies.graphs.components import components
 from topologies.topology import Topology
 
 _SHOWN = 5

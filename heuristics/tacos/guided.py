@@ -111,7 +111,7 @@ def synthesize(network: Network, goals: Goals, distance: Int64Array, seed: np.ui
     rule = WidestGap(goals, distance, gap, counts, _chunks_with_goals(goals))
     made = event_loop.synthesize(network, goals.start, rule, seed)
     needed = useful(network, goals, made)
-    return Transfers(*(column[needed] for column in made))
+    return Transfers(made.chunk[needed], made.link[needed], made.start[needed])
 
 
 @kernel

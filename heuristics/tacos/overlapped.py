@@ -30,8 +30,8 @@ from schedules.list_scheduling.trees import TreePairs, tree_transfers
 from schedules.method import Problem
 from schedules.retiming import ends
 from schedules.schedule import Chunks, Schedule
+from topologies.components import components
 from topologies.exact import FloatArray, Int32Array, Int64Array, offsets_of
-from topologies.graphs.components import components
 from topologies.graphs.heaps import sift_down, sift_up
 from topologies.kernels import kernel
 from topologies.topology import Topology

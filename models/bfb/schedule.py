@@ -157,8 +157,8 @@ def _cut(p: Patterns, units: Int64Array, flow: Int64Array) -> tuple[Any, Any, An
     """
     offsets = np.zeros(len(p.offsets), np.int64)
     for pattern in range(len(units)):
-        rows = _cut_pattern(p, pattern, units[pattern], flow, offsets[pattern], np.empty((4, 0), np.int64))
-        offsets[pattern + 1] = rows
+        nothing = np.empty((4, 0), np.int64)
+        offsets[pattern + 1] = _cut_pattern(p, pattern, units[pattern], flow, offsets[pattern], nothing)
     rows = np.empty((4, offsets[-1]), np.int64)
     for pattern in range(len(units)):
         _cut_pattern(p, pattern, units[pattern], flow, offsets[pattern], rows)

@@ -33,9 +33,9 @@ from schedules.compose import compose_allreduce
 from schedules.method import Method, Problem
 from schedules.reversal import reverse
 from schedules.schedule import Schedule
+from topologies.components import components
 from topologies.errors import InputError, NoSchedule
 from topologies.exact import Int64Array, Rationals, frozen
-from topologies.graphs.components import components
 from topologies.graphs.shortest_paths import shortest_routes
 from topologies.ranges import Choice, Options, Whole
 from topologies.topology import Topology

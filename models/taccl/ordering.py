@@ -16,7 +16,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -262,7 +262,7 @@ def choose(
     heapq.heapify(queue)
     while len(queue) > 0:
         moment, place, transfer = heapq.heappop(queue)
-        now = _soonest(arrays, ports, places, transfer, ready[transfer], backwards)
+        now: Any = _soonest(arrays, ports, places, transfer, ready[transfer], backwards)
         if (
             now > moment
         ):  # its ports were taken since: it waits with its new moment, which keeps the invariant

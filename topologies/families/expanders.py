@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from topologies.assembly import Values, at_least, check_size
+from topologies.components import components
 from topologies.errors import InputError
 from topologies.exact import Int64Array
 from topologies.families.algebraic import undirected
-from topologies.graphs.components import components
 from topologies.topology import Topology
 
 _ROUNDS = 10

@@ -36,8 +36,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from topologies.components import components
 from topologies.exact import Int32Array, Int64Array, IntArray, frozen
-from topologies.graphs.components import components
 from topologies.kernels import kernel
 from topologies.topology import Topology
 

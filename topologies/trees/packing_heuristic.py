@@ -24,8 +24,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from topologies.components import components
 from topologies.exact import Int32Array, Int64Array
-from topologies.graphs.components import components
 from topologies.graphs.shortest_paths import UNREACHABLE, Neighbours, hops_from_each
 from topologies.kernels import kernel
 from topologies.trees.forest import Forest, LogicalNetwork, heights

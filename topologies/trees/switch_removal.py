@@ -29,9 +29,9 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
+from topologies.components import components
 from topologies.errors import InputError, NoSchedule
 from topologies.exact import INT64_MAX, Int32Array, Int64Array
-from topologies.graphs.components import components
 from topologies.graphs.max_flow import arc_slots, push_flow
 from topologies.kernels import kernel
 from topologies.topology import Topology
