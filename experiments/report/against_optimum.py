@@ -1,8 +1,9 @@
 """Times against those of `optimum`, and allreduces against the "ideal" of TACOS.
 
-The time of `optimum` is that of the best schedule of given chunks: what one chunk a shard allows. It is no
-lower bound: schedules of more chunks may be faster, which the table then shows as a negative gap. Nor is it
-always proven best: then the part by which it may be too slow stands beside it.
+The time of `optimum` is that of the best schedule of given chunks, every message over one link. It is no
+lower bound: schedules of more chunks, or over routes that cut through ranks, may be faster, which the table
+then shows as a negative gap. Nor is it always proven best: then the part by which it may be too slow stands
+beside it.
 
 TACOS (MICRO 2024, section V-A) measures efficiency as ideal over time, where
 

@@ -1,4 +1,4 @@
-"""True optima of the α-β scheduling problem on tiny networks, by CP-SAT.
+"""The least time of given chunks on tiny networks, every message over one link, by CP-SAT.
 
 Read `instance` (an SCCL instance in ticks), then `program` (the constraint program), `search` (first
 schedules, and what CP-SAT is asked) and `method`. SCCL and TE-CCL, beside it, ask about steps and epochs.

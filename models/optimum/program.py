@@ -21,8 +21,8 @@ minimize last, subject to the families of constraints, by the names of their fun
     the_end_is_after_every_arrival         last = max A[c, n] over all n that must have c
 
 All times are whole ticks, the largest in which α and s/b are whole, so nothing is rounded. A link has as many
-messages as chunks could ever use it, so nothing is left out either, but that a message is not cut through a
-rank: ranks pass on what they hold.
+messages as chunks could ever use it, so nothing is left out either but routes of several links: ranks pass on
+what they hold, and no message cuts through one.
 
 What is added, and cuts off no time: the messages of a link that are used come first
 (`used_messages_come_first`); message k starts no sooner than k shortest messages after the first chunk can
@@ -160,7 +160,7 @@ class TickProgram:
 
     def the_end_is_after_every_arrival(self) -> None:
         """Add the objective: when the last chunk is where it must be."""
-        wanted = (self.instance.wanters & ~self.instance.holders)[self.instance.item]
+        wanted = self.instance.missing[self.instance.item]
         self.last = self.model.new_int_var(self.least, self.deadline, "last")
         self.model.add_max_equality(self.last, [self.at[int(c), int(n)] for c, n in np.argwhere(wanted)])
         self.model.minimize(self.last)

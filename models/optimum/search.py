@@ -123,7 +123,7 @@ def least_time(
     solver.parameters.relative_gap_limit = limits.gap
     status = solver.solve(program.model)
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        known = FirstSchedule(program.rows(solver), solver.value(program.last))
+        known = replayed(timed, sorted(program.rows(solver)))
     if known is None:
         raise NoSchedule(
             f"optimum on {name}: found none in {limits.seconds:g} s; give it a start or more time"
@@ -147,8 +147,8 @@ def best_known(
     return known
 
 
-def _columns(rows: list[TickRow]) -> Int64Array:
-    return np.array(sorted(rows), dtype=np.int64).reshape(-1, 3).T
+def _columns(rows: Iterable[TickRow]) -> Int64Array:
+    return np.array(list(rows), dtype=np.int64).reshape(-1, 3).T
 
 
 def best_greedy(timed: TimedInstance, seed: int = 0, tries: int = TRIES) -> FirstSchedule:
@@ -195,11 +195,13 @@ def _greedy(timed: TimedInstance, rng: np.random.Generator, *, whole: bool) -> F
         coming[chosen, b], held[chosen, b] = True, end
         rows += [TickRow(now, link, int(c)) for c in chosen]
         heapq.heappush(free, (end, float(rng.random()), link))
-    return FirstSchedule(rows, int(held[instance.wanters[items]].max()))
+    return replayed(timed, rows)
 
 
 def replayed(timed: TimedInstance, rows: Iterable[TickRow]) -> FirstSchedule:
-    """Return the schedule of rows, those of one link and start as a message, each as early as it can be.
+    """Return the schedule of the rows that are of use, each message as early as it can be.
+
+    Rows of one link and start are a message. The ticks are then those that the simulator takes.
 
     Parameters
     ----------
@@ -209,7 +211,7 @@ def replayed(timed: TimedInstance, rows: Iterable[TickRow]) -> FirstSchedule:
         In an order in which every chunk comes before it goes on; starts of any unit.
     """
     messages: dict[tuple[int, int], list[int]] = {}
-    for start, link, chunk in rows:
+    for start, link, chunk in timed.instance.useful(_columns(rows)).T.tolist():
         messages.setdefault((start, link), []).append(chunk)
     at = np.where(timed.instance.holders[timed.instance.item], 0, timed.horizon).astype(np.int64)
     free = [0] * len(timed.ends)
@@ -220,7 +222,7 @@ def replayed(timed: TimedInstance, rows: Iterable[TickRow]) -> FirstSchedule:
         free[link] = start + timed.alpha[link] + timed.move[link] * len(chunks)
         at[chunks, b] = free[link]
         found += [TickRow(start, link, c) for c in chunks]
-    return FirstSchedule(found, max(free))
+    return FirstSchedule(sorted(found), max(free))
 
 
 def _next_arrival(at_source: Int64Array, coming: BoolArray, now: int) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 
 from models.bounds import lower_bounds
 from schedules.collective import EVERYONE, Collective
+from schedules.pruning import useful_transfers
 from topologies.errors import Unsupported
 from topologies.exact import BoolArray, Int32Array, Int64Array
 from topologies.graphs.shortest_paths import hop_distances
@@ -78,6 +79,12 @@ class Instance:
         """Shape (items, nodes): who must have it after."""
         return self._ranks(self.collective.items.end)
 
+    @cached_property
+    def missing(self) -> BoolArray:
+        """Shape (items, nodes): who must have each item after and has it not before."""
+        missing: BoolArray = self.wanters & ~self.holders
+        return missing
+
     def _ranks(self, ends: Int32Array) -> BoolArray:
         table = np.zeros((len(ends), self.topology.num_nodes), dtype=np.bool_)
         for row, (end, group) in enumerate(
@@ -105,12 +112,24 @@ class Instance:
     @cached_property
     def hops_left(self) -> Int32Array:
         """int32, shape (items, ranks): links to the nearest rank that must have the item and does not yet."""
-        return self._nearest(hop_distances(self.topology).T, self.wanters & ~self.holders)
+        return self._nearest(hop_distances(self.topology).T, self.missing)
 
     def _nearest(self, distance: Int32Array, chosen: BoolArray) -> Int32Array:
         far = np.iinfo(np.int32).max
         rows = [distance[row].min(axis=0) if row.any() else np.full(len(row), far) for row in chosen]
         return np.stack(rows).astype(np.int32)
+
+    def useful(self, rows: Int64Array) -> Int64Array:
+        """Return the transfers without those that serve no postcondition.
+
+        Parameters
+        ----------
+        rows
+            int64, shape (3, transfers): step or start, link, chunk (in `item`), in order of step or start.
+        """
+        _, link, chunk = rows
+        source, target = self.topology.source[link], self.topology.target[link]
+        return rows[:, useful_transfers(chunk, source, target, self.missing[self.item])]
 
     @cached_property
     def least_steps(self) -> int:

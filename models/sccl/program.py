@@ -123,8 +123,8 @@ class _Program:
     def add_postcondition(self) -> None:
         """Add C2: after step S every rank has what it must."""
         m, instance = self.m, self.instance
-        missing = (instance.wanters & ~instance.holders)[instance.item]
-        m.WANTED = pyo.Set(dimen=2, initialize=[(int(n), int(c)) for c, n in np.argwhere(missing)])
+        missing = np.argwhere(instance.missing[instance.item])
+        m.WANTED = pyo.Set(dimen=2, initialize=[(int(n), int(c)) for c, n in missing])
 
         @m.Constraint(m.WANTED, doc="C2: has[n,c,S] = 1")
         def every_postcondition_is_met(m: Any, n: int, c: int) -> Any:

@@ -202,7 +202,8 @@ class _Search:
     def __init__(self, instance: Instance, steps: int, limits: StepLimits) -> None:
         begin = time.perf_counter()
         self.until = None if limits.seconds is None else begin + limits.seconds
-        self.model, self.limits = build(instance, steps), limits
+        self.instance, self.limits = instance, limits
+        self.model = build(instance, steps)
         self.stats: dict[str, Any] = {"build_s": time.perf_counter() - begin, "solve_s": 0.0}
 
     def fewest(self, proven: int, most: int | None) -> tuple[int, SolverResult | None]:
@@ -220,9 +221,9 @@ class _Search:
         return proven, result
 
     def rows(self, result: SolverResult) -> Int64Array:
-        """Return the transfers of an answer: step, link and chunk, in order of step."""
+        """Return the transfers of an answer that are of use: step, link and chunk, in order of step."""
         moved = [(s, e, c) for (e, c, s), x in self.model.x.items() if result.is_one(x)]
-        return np.array(sorted(moved), dtype=np.int64).reshape(-1, 3).T
+        return self.instance.useful(np.array(sorted(moved), dtype=np.int64).reshape(-1, 3).T)
 
     def exactly(self, rounds: int, share: int = 2) -> SolverResult:
         """Ask for any schedule of at most so many rounds, in 1/`share` of the time that is left."""

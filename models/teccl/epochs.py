@@ -36,6 +36,7 @@ import numpy as np
 
 from models.bounds import Bound, lower_bounds
 from models.sccl.instance import Instance
+from schedules.pruning import useful_transfers
 from topologies.errors import InputError, Unsupported
 from topologies.exact import Int64Array
 from topologies.topology import Topology
@@ -266,8 +267,7 @@ class Epochs:
     @cached_property
     def wanted(self) -> tuple[tuple[int, int], ...]:
         """(chunk, rank) of all that must be brought somewhere."""
-        table = (self.instance.wanters & ~self.instance.holders)[self.instance.item]
-        return tuple((int(c), int(n)) for c, n in np.argwhere(table))
+        return tuple((int(c), int(n)) for c, n in np.argwhere(self.instance.missing[self.instance.item]))
 
     @cached_property
     def farthest(self) -> int:
@@ -322,15 +322,12 @@ def finish_of(epochs: Epochs, transfers: Iterable[Transfer]) -> int:
 
 
 def needed(epochs: Epochs, transfers: Iterable[Transfer]) -> list[Transfer]:
-    """Return the transfers, by epoch, without those whose chunk no rank needs that gets it so."""
-    wanted = set(epochs.wanted)
-    kept = []
-    for transfer in sorted(transfers, key=by_epoch, reverse=True):
-        a, b = epochs.ends[transfer[0]]
-        if (transfer[1], b) in wanted:
-            wanted.add((transfer[1], a))
-            kept.append(transfer)
-    return sorted(kept, key=by_epoch)
+    """Return the transfers, by epoch, without those that serve no postcondition."""
+    ordered = sorted(transfers, key=by_epoch)
+    route, chunk, _ = np.array(ordered, dtype=np.int64).reshape(-1, 3).T
+    source, target = np.array(epochs.ends).T[:, route]
+    useful = useful_transfers(chunk, source, target, epochs.instance.missing[epochs.instance.item])
+    return [transfer for transfer, kept in zip(ordered, useful.tolist(), strict=True) if kept]
 
 
 def by_epoch(transfer: Transfer) -> tuple[int, int, int]:

@@ -5,8 +5,6 @@ from fractions import Fraction
 import numpy as np
 
 from experiments.registry import METHODS
-from models.optimum import TimedInstance
-from models.sccl import Instance
 from schedules import Problem, collective
 from schedules.simulation.simulate import simulate
 from schedules.verify import verify
@@ -35,44 +33,37 @@ def seconds(schedule, size):
 
 
 def exhaustive(task):
-    """Least ticks over all orders in which links send single chunks or bundles, for very few sends.
+    """Least seconds over all orders in which links send single chunks or bundles, for very few sends.
 
-    Every schedule is an order of sends (link, chunks), each as early as its link and its chunks allow.
+    Every schedule is an order of sends (link, chunks) by their starts, each as early as its link and its
+    chunks allow, to ranks that must have the chunks or may pass them on.
     """
-    timed = TimedInstance(Instance(task.topology, task.collective, 1), task.size)
-    instance = timed.instance
-    wanted = [
-        (c, n)
-        for c, item in enumerate(instance.item)
-        for n in range(task.topology.num_ranks)
-        if instance.wanters[item, n] and not instance.holders[item, n]
-    ]
-    best = [timed.horizon]
+    items, where = task.collective.items, task.topology
+    ends = list(zip(where.source.tolist(), where.target.tolist(), strict=True))
+    alpha = list(where.alpha)
+    takes = [task.size * items.share[0] / bandwidth for bandwidth in where.bandwidth]
+    held, left = {}, set()
+    for c, (start, end, group) in enumerate(zip(items.start, items.end, items.group, strict=True)):
+        held[c, int(start)] = Fraction(0)
+        left |= {(c, n) for n in (task.collective.members[group] if end < 0 else (int(end),))}
+    best = [Fraction(1)]
 
-    def extend(held, free, left, now):
+    def extend(held, free, left, since, now):
         if not left:
             best[0] = min(best[0], now)
             return
-        for link, (a, b) in enumerate(timed.ends):
-            able = [c for c in range(len(instance.item)) if (c, a) in held and (c, b) in left]
+        moving = sorted({c for c, _ in left})
+        for link, (a, b) in enumerate(ends):
+            able = [c for c in moving if (c, a) in held and (c, b) not in held]
             for mask in range(1, 1 << len(able)):
                 some = [c for i, c in enumerate(able) if mask >> i & 1]
                 start = max([free[link], *(held[c, a] for c in some)])
-                end = start + timed.alpha[link] + timed.move[link] * len(some)
-                if end < best[0]:
-                    places = {(c, b) for c in some}
-                    extend(
-                        {**held, **dict.fromkeys(places, end)},
-                        {**free, link: end},
-                        left - places,
-                        max(now, end),
-                    )
+                end = start + alpha[link] + takes[link] * len(some)
+                if start >= since and end < best[0]:
+                    places = {(c, b): end for c in some}
+                    until = max(now, end) if left & places.keys() else now
+                    extend(held | places, free | {link: end}, left - places.keys(), start, until)
 
-    held = {
-        (c, n): 0
-        for c, item in enumerate(instance.item)
-        for n in range(task.topology.num_ranks)
-        if instance.holders[item, n]
-    }
-    extend(held, dict.fromkeys(range(len(timed.ends)), 0), frozenset(wanted), 0)
-    return best[0] * timed.tick
+    none = Fraction(0)
+    extend(held, dict.fromkeys(range(len(ends)), none), left - held.keys(), none, none)
+    return best[0]

@@ -38,6 +38,17 @@ def test_optima_that_can_be_found_by_hand(text, kind, details, expected, size):
     assert seconds(schedule, size) == pytest.approx(expected(size), rel=1e-9)
 
 
+def test_a_row_says_that_messages_go_over_one_link():
+    """One chunk to all of a ring of 4: two links one after the other, or at once by cutting through a rank."""
+    size = 10**6
+    task = problem("ring:4?links=2", size, "broadcast", root=0)
+    schedule, direct = made(task), METHODS["direct"]
+    through = direct.synthesize(task, direct.options(), np.random.default_rng(0))
+    assert seconds(schedule, size) == pytest.approx(2 * (ALPHA + size / B), rel=1e-9)
+    assert seconds(through, size) == pytest.approx(2 * ALPHA + size / B, rel=1e-9)
+    assert schedule.stats["program"] == "constraint program of messages over one link each"
+
+
 def test_chunks_of_one_message_share_its_alpha():
     """Scatter of 3 shards along a path of 4, from an end, where α is everything.
 

@@ -8,6 +8,7 @@ from models.sccl.method import METHOD
 from schedules import Problem, collective
 from schedules.cost import step_cost
 from tests.models.sccl.cases import made
+from tests.schedules.useless import useless_transfers
 from tests.sweep import for_each
 from topologies import InputError, NoSchedule, Unsupported
 from topologies.text import parse_topology
@@ -60,8 +61,27 @@ def test_rooted_collectives_are_legal(kind):
     made("mesh:2x3", kind, chunks=2, details={"root": 4})
 
 
-def test_groups_are_legal():
-    made("mesh:2x3", "allgather", details={"groups": [[0, 1, 2], [3, 4, 5]]})
+@for_each("kind", ["allgather", "reduce-scatter", "allreduce", "reduce"])
+@for_each(
+    ("text", "groups"),
+    [
+        ("mesh:2x3", [[0, 1, 2], [3, 4, 5]]),
+        ("mesh:2x3", [[0, 2], [1, 3]]),
+        ("ring:4", [[0, 1, 2]]),
+    ],
+)
+def test_groups_are_legal(kind, text, groups):
+    """Backwards nothing is added that a rank outside the group never had."""
+    details = {"root": 0} if kind == "reduce" else {}
+    made(text, kind, details={"groups": groups, **details})
+
+
+@for_each("kind", ["allgather", "gather", "scatter", "all-to-all"])
+@for_each("groups", [None, [[0, 2], [1, 3]], [[0, 1, 2]]])
+@for_each("text", ["ring:4", "mesh:2x3"])
+def test_every_transfer_serves_a_rank_that_must_have_the_chunk(text, groups, kind):
+    details = {"root": 0} if kind in {"gather", "scatter"} else {}
+    assert not useless_transfers(made(text, kind, 2**20, details={"groups": groups, **details}))
 
 
 def test_the_size_chooses_between_steps_and_rounds():
