@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from models.taccl.demand import Demand
+from models.taccl.solving import NEVER, Deadline
 from topologies.exact import BoolArray, FloatArray
 from topologies.graphs.shortest_paths import nearest_first
 
@@ -37,9 +38,12 @@ class Costs:
     ----------
     demand
         What is routed.
+    deadline
+        For counting them.
     """
 
     demand: Demand
+    deadline: Deadline = NEVER
 
     @cached_property
     def unit(self) -> float:
@@ -144,6 +148,7 @@ class Costs:
         between = np.array([link.between for link in links])
         known: dict[tuple[int, bytes], dict[int, float]] = {}
         for c in range(len(demand)):
+            self.deadline.check(demand.logical.name)
             key = (int(demand.start[c]), demand.allowed[c].tobytes() + bytes(demand.ends[c]))
             if key not in known:
                 used = np.flatnonzero(between & demand.allowed[c]).tolist()
@@ -170,6 +175,7 @@ class Costs:
         known: dict[tuple[Any, ...], FloatArray] = {}
         rows = []
         for c in range(len(demand)):
+            self.deadline.check(demand.logical.name)
             origins = demand.ends[c] if backwards else (int(demand.start[c]),)
             key = (origins, demand.allowed[c].tobytes())
             if key not in known:

@@ -47,7 +47,8 @@ class TacclOptions(Options):
     solver
         What solves both mixed-integer programs: ``"highs"``, ``"scip"``, ``"cp-sat"`` or ``"gurobi"``.
     time_limit
-        Seconds of the whole synthesis; None for no limit. After it the best schedule so far is returned.
+        Seconds of the whole synthesis; None for no limit. After it the best schedule so far is returned;
+        there is none where each chunk could not be routed once.
     relative_gap
         At which a solve may stop.
 

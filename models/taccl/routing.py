@@ -72,14 +72,19 @@ def route(demand: Demand, limits: StageLimits) -> Routing:
     Raises
     ------
     NoSchedule
-        If the symmetry leaves no routing, or the solver stops without one.
+        If the symmetry leaves no routing, the solver stops without one, or the time is over before the first.
     """
+    limits.deadline.check(demand.logical.name)
     begin = time.perf_counter()
-    costs = Costs(demand)
+    costs = Costs(demand, limits.deadline)
     first = greedy_routing(costs, limits.deadline.share(GREEDY))
     if first is None:
         most = float(costs.lat.max()) * len(demand) * demand.logical.topology.num_ranks
-        return _solved(RoutingModel.of(costs, most), None, limits, begin)
+        unknown = RoutingModel.within(costs, most, limits.deadline)
+        if unknown is None:
+            why = "no time for its program, and no routing without; give it more"
+            raise NoSchedule(f"taccl: the routing stage of {demand.logical.name}: {why}")
+        return _solved(unknown, None, limits, begin)
     model = RoutingModel.within(costs, first.time + slack(limits), limits.deadline)
     if model is None:
         return _unproven(costs, first.sent, time.perf_counter() - begin)
@@ -205,6 +210,11 @@ def greedy_routing(costs: Costs, deadline: Deadline = NEVER) -> GreedyRouting | 
 
     A chunk may be its own image and its tree not; that is the contradiction. After the deadline no
     chunk is routed again.
+
+    Raises
+    ------
+    NoSchedule
+        If there is no time to route each chunk once.
     """
     demand = costs.demand
     count = len(demand.logical.links)
@@ -215,6 +225,7 @@ def greedy_routing(costs: Costs, deadline: Deadline = NEVER) -> GreedyRouting | 
         for copies in images:
             if turn and deadline.over:
                 break
+            deadline.check(demand.logical.name)
             if turn:
                 _count(costs, load, sent, copies, -1.0)
             tree = _tree(costs, load, copies[0].chunk)
@@ -235,12 +246,14 @@ def routed_time(costs: Costs, sent: BoolArray) -> float:
     """
     ends = enumerate(costs.demand.ends)
     latest = max(float(arrivals(costs, sent, c)[list(there)].max()) for c, there in ends)
-    return max(latest, *(_port_time(costs, sent, port) for port in costs.uses))
+    carried = np.ascontiguousarray(sent.T)
+    return max(latest, *(_port_time(costs, carried, port) for port in costs.uses))
 
 
-def _port_time(costs: Costs, sent: BoolArray, port: dict[int, PortCost]) -> float:
+def _port_time(costs: Costs, carried: BoolArray, port: dict[int, PortCost]) -> float:
+    """Return for how long a port is in use at least; `carried` is bool (links, chunks)."""
     links, time = costs.demand.logical.links, 0.0
-    transfers = [(c, k, use) for k, use in port.items() for c in np.flatnonzero(sent[:, k]).tolist()]
+    transfers = [(c, k, use) for k, use in port.items() for c in np.flatnonzero(carried[k]).tolist()]
     for free in (
         [(float(costs.head[c, links[k].source]) + use.enter, use.hold) for c, k, use in transfers],
         [(float(costs.beyond[c, k]) + use.lag, use.hold) for c, k, use in transfers],
@@ -271,11 +284,12 @@ def arrivals(costs: Costs, sent: BoolArray, c: int) -> FloatArray:
 def _images(costs: Costs) -> list[list[Image]]:
     """Return the orbits of the chunks, each from its first chunk on."""
     demand, seen = costs.demand, set[int]()
+    same = np.arange(len(demand.logical.links))
     found = []
     for c in range(len(demand)):
         if c in seen:
             continue
-        copies = [Image(c, np.arange(len(demand.logical.links)))]
+        copies = [Image(c, same)]
         seen.add(c)
         for chunk, links in copies:
             for on_chunks, on_links, _ in demand.symmetry:

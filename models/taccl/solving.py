@@ -12,6 +12,7 @@ from time import monotonic
 from typing import Any
 
 from models.solvers import Feature, SolverResult, find_backend
+from topologies.errors import NoSchedule
 
 SLACK = 1e-4
 """More than rounding, and less than solvers' gaps."""
@@ -19,6 +20,8 @@ GRID_STEPS = 100
 """Of a solver on a grid: roundings on the way up to a time, at most."""
 LEAST_SECONDS = 1e-9
 """Of a solver whose time is over: its limit must be positive."""
+GRACE = 2.0
+"""Seconds that a first routing gets where fewer are given."""
 UNSOLVED = "none: no time for a program"
 """Stands for the solver where the greedy routing and the heuristic order are the answer."""
 
@@ -31,14 +34,20 @@ class Deadline:
     ----------
     moment
         A moment of ``time.monotonic``; inf for never.
+    last
+        When there is no time even for what must be done, such as a first routing.
     """
 
     moment: float = math.inf
+    last: float = math.inf
 
     @classmethod
     def after(cls, seconds: float | None) -> Deadline:
         """Return the moment in so many seconds; None for never."""
-        return cls() if seconds is None else cls(monotonic() + seconds)
+        if seconds is None:
+            return cls()
+        now = monotonic()
+        return cls(now + seconds, now + max(seconds, GRACE))
 
     @property
     def left(self) -> float:
@@ -51,8 +60,19 @@ class Deadline:
         return self.left <= 0
 
     def share(self, part: float) -> Deadline:
-        """Return the moment when that part of the time left is over."""
-        return self if math.isinf(self.moment) else Deadline.after(self.left * part)
+        """Return the moment when that part of the time left is over; what must be done has all of it."""
+        return self if math.isinf(self.moment) else Deadline(monotonic() + self.left * part, self.last)
+
+    def check(self, network: str) -> None:
+        """Stop what must be done where it takes too long.
+
+        Raises
+        ------
+        NoSchedule
+            If its time is over.
+        """
+        if monotonic() > self.last:
+            raise NoSchedule(f"taccl: no routing on {network} in the time that is given; give it more")
 
 
 NEVER = Deadline()

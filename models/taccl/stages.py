@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -136,7 +137,8 @@ class Planner:
                 raise
             return self.planned(plain, deadline)
         if again and not deadline.over and not _receives_in_time(best):
-            best = min(best, self.planned(plain, deadline), key=lambda plan: plan.times.end)
+            with suppress(NoSchedule):  # there is no time for it
+                best = min(best, self.planned(plain, deadline), key=lambda plan: plan.times.end)
         return best
 
     def planned(self, demand: Demand, deadline: Deadline) -> TimedRouting:

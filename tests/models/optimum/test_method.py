@@ -39,7 +39,7 @@ def test_optima_that_can_be_found_by_hand(text, kind, details, expected, size):
 
 
 def test_a_row_says_that_messages_go_over_one_link():
-    """One chunk to all of a ring of 4: two links one after the other, or at once by cutting through a rank."""
+    """One chunk to all of a ring of 4: two links one after the other, or at once by cutting through."""
     size = 10**6
     task = problem("ring:4?links=2", size, "broadcast", root=0)
     schedule, direct = made(task), METHODS["direct"]

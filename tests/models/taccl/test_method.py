@@ -3,12 +3,13 @@
 import csv
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from experiments.runner.options import build_options
 from models.taccl import METHOD
 from models.taccl.options import TacclOptions
-from schedules import Problem, collective
+from schedules import Problem, collective, concurrent
 from schedules.simulation.simulate import simulate
 from tests.models.taccl.cases import MEGABYTE, QUICK, REFERENCE, SLOW, made, microseconds
 from tests.sweep import for_each
@@ -83,6 +84,19 @@ def test_uneven_shards_are_refused():
     what = collective("allgather", 3, shards=[1, 1, 2])
     with pytest.raises(Unsupported, match=r"^taccl needs shards of one size"):
         METHOD.supports(Problem(parse_topology("ring:3"), what, Fraction(100)), METHOD.options())
+
+
+def test_several_kinds_at_once_are_refused():
+    """What copies and what adds would be routed as one."""
+    what = concurrent(
+        [
+            collective("broadcast", 6, root=0, groups=[[0, 1, 2]]),
+            collective("reduce", 6, root=0, groups=[[3, 4, 5]]),
+        ]
+    )
+    problem = Problem(parse_topology("ring:6"), what, MEGABYTE)
+    with pytest.raises(Unsupported, match=r"^taccl does allgather, .*; not mixed$"):
+        METHOD.synthesize(problem, METHOD.options(), np.random.default_rng(0))
 
 
 def test_options_are_read_from_text():

@@ -38,6 +38,30 @@ def test_without_time_there_is_a_schedule_and_nothing_is_called_proven(kind):
     assert schedule.stats["solver_gap"] is None
 
 
+def test_a_first_routing_that_takes_too_long_is_given_up(clock, monkeypatch):
+    """Each chunk takes a second, and none is begun after the limit."""
+
+    def slow(costs, load, c, real=routing._tree):
+        clock[0] += 1
+        return real(costs, load, c)
+
+    monkeypatch.setattr(routing, "_tree", slow)
+    with pytest.raises(NoSchedule, match=r"^taccl: no routing on torus:4x4 in the time that is given"):
+        made("torus:4x4", "all-to-all", MEGABYTE, symmetry=False, time_limit=3)
+    assert clock[0] <= 4
+
+
+def test_a_program_that_takes_longer_to_write_than_is_left_is_not_begun(clock, monkeypatch):
+    """240 transfers at 0.4 ms; the clock stands still, so 0.05 s are left however long it takes."""
+
+    def begun(order, slack):
+        pytest.fail("the program is written")
+
+    monkeypatch.setattr(scheduling.SchedulingModel, "of", begun)
+    schedule = made("torus:4x4", "allgather", MEGABYTE, contiguity="all", time_limit=0.05)
+    assert schedule.stats["solver_gap"] is None
+
+
 def test_a_symmetry_that_leaves_no_routing_is_left_out(monkeypatch):
     tried = []
 
