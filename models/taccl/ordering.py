@@ -69,10 +69,11 @@ def ordered(
     rng
         Disturbs.
     deadline
-        After it no other order is tried.
+        After it no other order is tried, be it the one backwards.
     """
     search = _Search(transfers)
-    start, end = min((search.tried(backwards) for backwards in (False, True)), key=lambda found: found[1])
+    first = [search.tried(backwards) for backwards in (False, True) if not (backwards and deadline.over)]
+    start, end = min(first, key=lambda found: found[1])
     unit = max(transfers.message(link).arrival for link in set(transfers.link))
     for turn in range(tries):
         if end <= bound or deadline.over:
