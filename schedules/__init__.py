@@ -4,8 +4,8 @@ Read `collective` first (who holds what before and after), then `schedule` (the 
 three clocks) and `method` (a problem goes in, a schedule comes out; `capabilities` is what a method
 declares). `verify` replays a table, `cost` gives T_L, T_B and congestion as fractions, `simulation` seconds
 at a size, and `files` keeps schedules. `reversal` and `compose` make schedules of schedules, `retiming` gives
-messages new times. Methods that cut M into pieces share `intervals`, `message_durations` and
-`list_scheduling`.
+messages new times, `pruning` finds which transfers are of use. Methods that cut M into pieces share
+`intervals`, `message_durations` and `list_scheduling`.
 
 Below is `topologies`; nothing here knows of any method. `models` and `heuristics` build on it.
 """
