@@ -257,10 +257,12 @@ def exact_tick(seconds: Sequence[Fraction], horizon: Fraction) -> Fraction:
     >>> exact_tick([Fraction(1, 2), Fraction(1, 3)], Fraction(2**60)) > Fraction(1, 6)
     True
     """
-    tick = common_divisor(seconds)
-    if horizon / tick > REACH:
-        tick = max(min(seconds) / FINE_RESOLUTION, horizon / int(REACH))
-    return tick
+    tick, least = seconds[0], horizon / int(REACH)
+    for value in seconds[1:]:
+        if tick < least:
+            break
+        tick = common_divisor([tick, value])
+    return tick if tick >= least else max(min(seconds) / FINE_RESOLUTION, least)
 
 
 class LinkTicks(NamedTuple):

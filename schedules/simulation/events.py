@@ -5,6 +5,10 @@ complete, or (for speed) the last two at once. All that happens at one moment is
 which something happened admits the first of those that wait for it; then time goes on, to the same moment
 again if something took no time.
 
+Time is counted in ticks of which all durations are whole multiples. So it is exact, in floats as well, and
+what happens at one moment has one time, whatever that is the sum of. Where ticks are so short that their sums
+are rounded all the same, times apart by no more than that are one moment (`ROUNDING`).
+
 The agenda is a binary heap by time. Those who wait for a turn of a link form a pairing heap by (slice, ready
 time, hop), of which `child` and `sibling` are the pointers. The state is in tables of records, so that what
 is used together lies together.
@@ -54,7 +58,7 @@ MESSAGE = np.dtype(
 LINK = np.dtype(
     [
         ("alpha", np.float64),
-        ("seconds", np.float64),  # for a load of 1
+        ("sending", np.float64),  # of a load of 1
         ("busy", np.float64),
         ("turns", np.int64),  # where its turns begin in the table of turns
         ("current", np.int32),  # the turn that it is at
@@ -81,6 +85,8 @@ WAITER = np.dtype(
 EDGE = np.dtype([("next", np.int32), ("waiter", np.int32)])
 ENTRY = np.dtype([("time", np.float64), ("code", np.int64)])
 
+ROUNDING = 2.0**-45
+"""Of a time: 256 times what one addition rounds by, and less than half a tick below 2^44 ticks."""
 NONE = -1
 _FREE, _HEAD, _COMPLETE, _FREE_AND_COMPLETE = 0, 1, 2, 3
 _CODES = 4
@@ -143,6 +149,8 @@ def run(
 ) -> None:
     """Simulate; fills in the start and finish of each message (NaN: never) and the busy time of each link.
 
+    All times are in ticks.
+
     Parameters
     ----------
     tables
@@ -166,7 +174,8 @@ def run(
         if state[_ENTRIES] == 0:
             return
         now = agenda[0].time
-        while state[_ENTRIES] > 0 and agenda[0].time == now:
+        moment = now + max(0.5, now * ROUNDING)
+        while state[_ENTRIES] > 0 and agenda[0].time < moment:
             what, code = divmod(_next_entry(agenda, state), _CODES)
             if code == _HEAD:
                 _wait_for_link(what, now, hops, links, turns, state)
@@ -235,7 +244,7 @@ def _enter(
     """Admit a message to a link, as the docstring of `schedules.simulation.simulate` says."""
     on, number = hops[hop].link, hops[hop].message
     alpha = links[on].alpha
-    sending = messages[number].load * links[on].seconds
+    sending = messages[number].load * links[on].sending
     holding = sending if overlap_alpha else alpha + sending
     free, through = now + holding, now + (alpha + sending)
     hops[hop].ready = now
@@ -387,7 +396,7 @@ chunk comes to few nodes, the event loop needs less memory; a few in all never m
 
 
 class Pass(NamedTuple):
-    """When each row starts and is complete, seconds, shape (transfers,); how long each link is held."""
+    """When each row starts and is complete, in ticks, shape (transfers,); how long each link is held."""
 
     start: FloatArray
     finish: FloatArray
@@ -395,7 +404,7 @@ class Pass(NamedTuple):
 
 
 def in_order(
-    schedule: Schedule, alpha: FloatArray, seconds: FloatArray, *, overlap_alpha: bool = False
+    schedule: Schedule, alpha: FloatArray, sending: FloatArray, *, overlap_alpha: bool = False
 ) -> Pass | None:
     """Return the times of a schedule whose messages go in the table's order; None if it is not such a one.
 
@@ -403,8 +412,8 @@ def in_order(
     ----------
     schedule
         Legal.
-    alpha, seconds
-        Shape (links,): α of each, and what a load of 1 takes besides.
+    alpha, sending
+        Ticks, shape (links,): α of each, and what a load of 1 takes besides.
     overlap_alpha
         As of `schedules.simulation.simulate.SimulationOptions`.
     """
@@ -427,7 +436,7 @@ def in_order(
         topology.target,
         schedule.chunks.size,
         alpha,
-        seconds,
+        sending,
         np.full((topology.num_nodes, len(schedule.chunks)), _NONE, dtype=np.int32),
         times,
         overlap_alpha,
@@ -454,7 +463,7 @@ def _run_in_order(
     target: Int32Array,
     size: Int64Array,
     alpha: FloatArray,
-    seconds: FloatArray,
+    sending: FloatArray,
     bringer: Int32Array,
     times: Pass,
     overlap_alpha: bool,
@@ -470,10 +479,10 @@ def _run_in_order(
         begin, brought = free[link], bringer[source[link], chunk[row]]
         if brought != _NONE:
             begin = max(begin, times.finish[brought])
-        sending = size[chunk[row]] * seconds[link]
-        holding = sending if overlap_alpha else alpha[link] + sending
+        sent = size[chunk[row]] * sending[link]
+        holding = sent if overlap_alpha else alpha[link] + sent
         free[link] = begin + holding
         times.busy[link] += holding
         times.start[row] = begin
-        times.finish[row] = begin + (alpha[link] + sending)
+        times.finish[row] = begin + (alpha[link] + sent)
         bringer[target[link], chunk[row]] = row

@@ -19,17 +19,21 @@ It is ready when its data is there (`dependencies`), and then enters the links o
 There is no barrier between steps. Where every route is one link, a step schedule so takes at most
 T_L α + T_B M, and exactly that on symmetric networks; over longer routes each of several messages
 that share a link in one step pays its α.
+
+Times are exact, in ticks of which every α and every b / B is a whole multiple, and are made seconds at the
+end. So ties are ties, and without α all times are in proportion to the size.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
 from schedules.cost import link_loads
-from schedules.message_durations import Messages, messages, transfer_ticks
+from schedules.message_durations import Messages, exact_tick, messages, transfer_ticks
 from schedules.schedule import Clock, Schedule
 from schedules.simulation.dependencies import dependencies
 from schedules.simulation.events import (
@@ -135,7 +139,8 @@ def simulate(schedule: Schedule, size: Fraction | int, options: SimulationOption
         If the size is not positive, if slices are asked for in another clock than flow, if there are 2^31
         hops or more, or if messages wait for each other in a circle (which no legal schedule does).
     """
-    return _in_order(schedule, size, options) or _run(schedule, size, options)[0]
+    links = _links(schedule, size, options)
+    return _in_order(schedule, size, options, links) or _run(schedule, size, options, links)[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,23 +191,31 @@ def watch(
     schedule: Schedule, size: Fraction | int, options: SimulationOptions = _DEFAULT
 ) -> tuple[Simulation, Holding]:
     """Return what `simulate` returns, and when each message held each link."""
-    simulation, hops, sent, links = _run(schedule, size, options)
-    on, begin = hops["link"].copy(), hops["ready"].copy()
+    links, rate = timed = _links(schedule, size, options)
+    simulation, hops, sent = _run(schedule, size, options, timed)
+    on, begin = hops["link"].copy(), hops["ready"]
     message = hops["message"].astype(np.int64)
     load, unit = sent["load"][message], float(Fraction(size) / options.slices / schedule.chunks.denominator)
-    seconds = load * links["seconds"][on]
+    holding = load * links["sending"][on]
     if not options.overlap_alpha:
-        seconds += links["alpha"][on]
-    return simulation, Holding(on, begin, begin + seconds, len(links), message, load * unit)
+        holding += links["alpha"][on]
+    end = (begin + holding) / rate
+    return simulation, Holding(on, begin / rate, end, len(links), message, load * unit)
+
+
+class _Links(NamedTuple):
+    """The table of links, its times in ticks, and how many ticks a second has."""
+
+    table: Table
+    rate: float
 
 
 def _run(
-    schedule: Schedule, size: Fraction | int, options: SimulationOptions
-) -> tuple[Simulation, Table, Table, Table]:
-    """Return the simulation, and the tables of hops, messages and links as they then are."""
-    _check(schedule, size, options)
+    schedule: Schedule, size: Fraction | int, options: SimulationOptions, timed: _Links
+) -> tuple[Simulation, Table, Table]:
+    """Return the simulation, and the tables of hops and messages as they then are."""
+    links, rate = timed
     grouped = messages(schedule)
-    links = _links(schedule, Fraction(size) / options.slices)
     hops, sent, turns = _hops_and_messages(schedule, grouped, options.slices, links)
     waiters, edges = _waiters_and_edges(schedule, grouped, options.slices)
     waiters["hop"][: len(sent) - 1] = sent["hop"][:-1]
@@ -212,17 +225,17 @@ def _run(
         options.store_and_forward,
         options.overlap_alpha,
     )
-    finish = sent["finish"][:-1].copy()
+    finish = sent["finish"][:-1] / rate
     _check_complete(finish, grouped, options.slices)
     simulation = Simulation(
         time=float(finish.max(initial=0.0)),
-        start=sent["start"][:-1].copy(),
+        start=sent["start"][:-1] / rate,
         finish=finish,
         message=grouped.of_row * np.int32(options.slices),
-        busy=links["busy"].copy(),
+        busy=links["busy"] / rate,
         bytes=_bytes(schedule, size),
     )
-    return simulation, hops, sent, links
+    return simulation, hops, sent
 
 
 def _check(schedule: Schedule, size: Fraction | int, options: SimulationOptions) -> None:
@@ -234,15 +247,18 @@ def _check(schedule: Schedule, size: Fraction | int, options: SimulationOptions)
         )
 
 
-def _in_order(schedule: Schedule, size: Fraction | int, options: SimulationOptions) -> Simulation | None:
+def _in_order(
+    schedule: Schedule, size: Fraction | int, options: SimulationOptions, timed: _Links
+) -> Simulation | None:
     """Return the simulation of a schedule that needs no event loop (`in_order`), or None."""
-    _check(schedule, size, options)
-    links = _links(schedule, Fraction(size))
+    links, rate = timed
     times = in_order(
-        schedule, links["alpha"].copy(), links["seconds"].copy(), overlap_alpha=options.overlap_alpha
+        schedule, links["alpha"].copy(), links["sending"].copy(), overlap_alpha=options.overlap_alpha
     )
     if times is None:
         return None
+    for ticks in times:
+        ticks /= rate
     return Simulation(
         time=float(times.finish.max(initial=0.0)),
         start=times.start,
@@ -258,15 +274,23 @@ def _bytes(schedule: Schedule, size: Fraction | int) -> FloatArray:
     return np.multiply(link_loads(schedule), float(Fraction(size) / schedule.chunks.denominator))
 
 
-def _links(schedule: Schedule, size: Fraction) -> Table:
-    """Return the table of links for M = `size`; the seconds that a load of 1 takes are rounded once."""
-    bandwidth = schedule.topology.bandwidth
+def _links(schedule: Schedule, size: Fraction | int, options: SimulationOptions) -> _Links:
+    """Return the links for a slice of M = `size`; the tick divides every α and what a load of 1 takes."""
+    _check(schedule, size, options)
+    alpha, bandwidth = schedule.topology.alpha, schedule.topology.bandwidth
+    common = int(np.gcd.reduce(alpha.numerators))
     distinct, which = np.unique(bandwidth.numerators, return_inverse=True)
-    scale = size * bandwidth.denominator / schedule.chunks.denominator
+    scale = Fraction(size) * bandwidth.denominator / (schedule.chunks.denominator * options.slices)
+    seconds = [scale / numerator for numerator in distinct.tolist()]
+    if common:
+        seconds.append(Fraction(common, alpha.denominator))
+    rate = 1 / exact_tick(seconds, max(seconds))
+    ticks = [float(time * rate) for time in seconds]
     links = np.zeros(len(bandwidth), dtype=LINK)
-    links["alpha"] = schedule.topology.alpha.floats
-    links["seconds"] = np.array([float(scale / int(numerator)) for numerator in distinct])[which]
-    return links
+    links["sending"] = np.array(ticks)[which]
+    if common:
+        links["alpha"] = alpha.numerators // common * ticks[-1]
+    return _Links(links, float(rate))
 
 
 def _hops_and_messages(

@@ -211,6 +211,13 @@ def passes(schedule):
     return in_order(schedule, np.zeros(links), np.zeros(links)) is not None
 
 
+@pytest.mark.parametrize(("text", "kind"), [("hypercube:3", "allreduce"), ("mi250:1", "allgather")])
+def test_without_alpha_times_are_in_proportion_to_the_size(text, kind):
+    schedule = made(f"{text}?alpha=0us", "forestcoll", kind)
+    small, large = simulate(schedule, 1000), simulate(schedule, 10**6)
+    assert large.finish == pytest.approx(1000 * small.finish, rel=1e-15, abs=0)
+
+
 @for_each("overlap", [False, True])
 @for_each("size", [Fraction(1000), SIZE, Fraction(10**9, 7)])
 @for_each("case", CASES)

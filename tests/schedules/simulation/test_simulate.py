@@ -284,3 +284,28 @@ def test_slices_in_another_clock_than_flow_are_an_error():
 def test_no_slices_are_an_error():
     with pytest.raises(InputError, match="0 slices; at least 1 is needed"):
         SimulationOptions(slices=0)
+
+
+def two_chains(extra=()):
+    """Shard 0 reaches rank 3 over links of 10, 5 and 10/3 B/s, shard 4 over such in reverse; 3 -> 7 follows.
+
+    Nothing is sent over the links of `extra` bandwidths.
+    """
+    slow, fast = Fraction(10, 3), Fraction(10)
+    ends = [(0, 1, fast), (1, 2, Fraction(5)), (2, 3, slow), (4, 5, slow), (5, 6, Fraction(5)), (6, 3, fast)]
+    ends += [(3, 7, fast), (7, 0, fast), (7, 4, fast), *((7, 0, b) for b in extra)]
+    topology = Topology.from_links("chains", 8, [Link(u, w, b, Fraction(0)) for u, w, b in ends])
+    rows = [(0, 0), (0, 1), (0, 2), (4, 3), (4, 4), (4, 5), (4, 6), (0, 6)]
+    return schedule_of(topology, collective("allgather", 8), Clock.FLOW, rows)
+
+
+PRIMES = [Fraction(prime) for prime in (2147483647, 2147483629, 2147483587)]
+
+
+@pytest.mark.parametrize("extra", [(), PRIMES])
+@pytest.mark.parametrize("size", [8, 8 * 7, Fraction(8, 3), 8 * 10**6])
+def test_of_two_that_come_at_one_moment_the_first_in_the_table_goes(size, extra):
+    """1 B a shard: 0.1 + 0.2 + 0.3 s and 0.3 + 0.2 + 0.1 s, of which floats make two times."""
+    assert 0.1 + 0.2 + 0.3 != 0.3 + 0.2 + 0.1
+    result, shard = simulate(two_chains(extra), size), float(Fraction(size) / 8)
+    assert result.start[6:].tolist() == pytest.approx([0.6 * shard, 0.7 * shard], rel=1e-15, abs=0)
