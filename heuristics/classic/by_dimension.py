@@ -243,14 +243,16 @@ def line_bandwidths(topology: Topology, grid: Grid) -> list[Fraction]:
     """Return what rank 0 can send along each dimension, in bytes a second, exact.
 
     A link counts for the first dimension in which it reaches others, through switches, and for all if it is
-    the only way. An end of a path sends over one link, which is what bounds the whole path.
+    the only way; for none if it leads to nobody. An end of a path sends over one link, which is what bounds
+    the whole path.
     """
     offsets, links = topology.out_links
     total = [Fraction(0)] * len(grid.shape)
     for link in links[offsets[0] : offsets[1]].tolist():
         farthest = max(_ranks_behind(topology, int(topology.target[link])))
-        dimension = next(i for i, stride in enumerate(grid.strides) if farthest >= stride)
-        total[dimension] += topology.bandwidth[link]
+        reached = [i for i, stride in enumerate(grid.strides) if farthest >= stride]
+        if reached:
+            total[reached[0]] += topology.bandwidth[link]
     return [rate or sum(total, Fraction(0)) for rate in total]
 
 

@@ -24,6 +24,7 @@ GRIDS = (
     "switch2d:3x4",
     "dgx_a100:2",
     "dgx_a100:2?drop_nodes=0",
+    "dgx_h100:2?ranks=1+2",
 )
 
 
@@ -76,6 +77,7 @@ def test_schedules_are_legal_on_every_grid(made, name, text, kind):
         "switch2d:3x4",
         "dgx_a100:2",
         "dgx_a100:2?drop_nodes=0",
+        "dgx_h100:2?ranks=1+2",
     }:
         with pytest.raises(Unsupported, match="torus_rings needs a torus or mesh"):
             made(METHODS[name], text, kind)
@@ -134,6 +136,7 @@ def test_themis_weighs_dimensions_by_bandwidth():
         ("complete:5", [200]),
         ("dgx_a100:2", [25, 300]),  # InfiniBand between boxes, NVSwitch inside
         ("fat_tree:4,8,2,3?bandwidth=50GB/s", [50, 50]),  # the link to the leaf is the way to all
+        ("dgx_h100:2?ranks=1+2", [50]),  # rank 0 is alone in its machine: its NVSwitch leads to nobody
     ],
 )
 def test_a_rank_sends_along_a_dimension_what_its_links_there_have(text, expected):
