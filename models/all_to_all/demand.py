@@ -36,8 +36,8 @@ class Demand:
     Raises
     ------
     InputError
-        If the shape is wrong, an entry is negative (naming the pair), a rank has a demand on itself, nothing
-        is to be sent, or the total does not fit 64 bits.
+        If the shape is wrong, an entry is negative (naming the pair), a rank has a demand on itself, or the
+        total does not fit 64 bits.
     """
 
     topology: Topology
@@ -109,8 +109,6 @@ def _check(demand: Demand) -> None:
         raise InputError(f"demand of {pair} on {topology.name} is {value}; it must be a number, at least 0")
     for s in np.flatnonzero(np.diagonal(amounts))[:1].tolist():
         raise InputError(f"{where}: rank {topology.labels[s]} has a demand on itself; it must be 0")
-    if not amounts.any():
-        raise InputError(f"{where}: nothing is to be sent")
     if amounts.sum(dtype=np.float64) >= INT64_MAX / 2:
         raise InputError(f"{where}: their total over {demand.denominator} does not fit 64 bits")
 

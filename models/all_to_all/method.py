@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -27,7 +28,7 @@ from models.all_to_all.optimum import (
     uncapped_lengths,
 )
 from models.all_to_all.orbits import paths_by_orbits
-from models.all_to_all.paths import path_schedule
+from models.all_to_all.paths import PathFlow, path_schedule
 from models.solvers import Feature, find_backend, known_solvers
 from models.solvers.highs import METHODS
 from models.solvers.registry import refuse_too_large
@@ -161,6 +162,9 @@ def synthesize(problem: Problem, options: McfOptions, rng: np.random.Generator) 
         If the solver stops without a solution, or the table would be too large.
     """
     demand = Demand.of(problem.topology, problem.collective)
+    if not demand.amounts.any():  # (A.1) has no optimum then; what has no bytes goes by shortest routes
+        nothing = PathFlow(demand, np.zeros(0), demand.denominator, np.zeros(1), np.zeros(0))
+        return path_schedule(nothing, problem.collective).replace(claims={"congestion": Fraction(0)})
     optimum = _optimum(demand, options)
     schedule = path_schedule(optimum.paths, problem.collective)
     interval = optimum.interval

@@ -91,6 +91,22 @@ def test_the_model_and_the_orbits_agree():
     assert exact >= 30
 
 
+@pytest.mark.parametrize("by", ["auto", "model", "orbits"])
+@pytest.mark.parametrize(
+    ("text", "kind", "given"),
+    [
+        ("complete:2", "scatter", {"shards": [1, 0]}),
+        ("mesh:2x2", "gather", {"root": 2, "shards": [0, 0, 1, 0]}),
+        ("dgx_a100:1", "scatter", {"shards": [3, 0], "groups": [[1, 5], [2, 7]]}),
+    ],
+)
+def test_where_all_is_at_its_end_already_nothing_is_sent(text, kind, given, by):
+    schedule = synthesize(problem(text, kind, **given), by=by)
+    verify(schedule)
+    assert not schedule.load.any()
+    assert congestion(schedule) == schedule.claims["congestion"] == 0
+
+
 def test_small_networks_are_solved_by_the_model_and_say_so():
     small = synthesize(problem("torus:3x3")).stats
     assert small["program"] == "linear program (A.1)"
