@@ -19,13 +19,14 @@ combined
     With neither fixed, h may be the least α-distance from any rank inside to any outside, and all items that
     cross S count.
 partition
-    Allreduce only. Take disjoint parts of nodes that hold all ranks; k of them hold members of a group.
-    Contract each part to a point. For each byte the first member part whose knowledge is complete has
-    been reached by at least k - 1 transfers between parts, and after that each of the k - 1 others still
-    receives one: 2(k - 1) transfers (the least number of one-way calls in gossiping). Each leaves a part and
-    enters a part, so T ≥ M · sum over groups of 2(k - 1) / (sum over parts of the bandwidth out of, or into,
-    them). This counts one sender and one receiver a transfer: a switch outside all parts must neither
-    copy nor add. Switches inside parts may do both.
+    Allreduce, alone or beside others: an item counts if all of a group start and end with it. Take disjoint
+    parts of nodes that hold all ranks; k of them hold members of the group. Contract each part to a point.
+    For each byte of the item the first member part whose knowledge is complete has been reached by at least
+    k - 1 transfers between parts, and after that each of the k - 1 others still receives one: 2(k - 1)
+    transfers (the least number of one-way calls in gossiping). Each leaves a part and enters a part, so
+    T ≥ M · sum over items of share · 2(k - 1) / (sum over parts of the bandwidth out of, or into, them).
+    This counts one sender and one receiver a transfer: a switch outside all parts must neither copy nor
+    add. Switches inside parts may do both.
 mcf
     Only where each item goes from one rank to one rank. Give every link e a length l(e), none negative. Each
     byte of an item runs over links whose lengths add up to at least the distance from its start to its end,
@@ -63,6 +64,7 @@ growth
 from __future__ import annotations
 
 import heapq
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -189,9 +191,16 @@ def _distances(topology: Topology, inside: frozenset[int]) -> Iterator[list[int]
 
 def _partition(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
     parts = [frozenset(part) for part in certificate["parts"]]
-    _check_parts(parts, topology, collective)
-    groups = [frozenset(group) for group in collective.members]
-    transfers = sum(2 * (sum(not part.isdisjoint(group) for part in parts) - 1) for group in groups)
+    _check_parts(parts, topology)
+    shares: defaultdict[frozenset[int], Fraction] = defaultdict(Fraction)
+    for item in _items(collective):
+        if item.starts == item.ends and len(item.starts) > 1:
+            shares[item.starts] += item.share
+    if not shares:
+        raise InputError(f"partition bound: it holds for allreduce, not for {collective}")
+    transfers = Fraction(0)
+    for group, share in shares.items():
+        transfers += share * 2 * (sum(not part.isdisjoint(group) for part in parts) - 1)
     part_of = {node: index for index, part in enumerate(parts) for node in part}
     capacity = Fraction(0)
     for source, target, bandwidth in zip(
@@ -203,9 +212,7 @@ def _partition(certificate: Certificate, topology: Topology, collective: Collect
     return transfers / capacity
 
 
-def _check_parts(parts: Iterable[frozenset[int]], topology: Topology, collective: Collective) -> None:
-    if any(item.starts != item.ends or len(item.starts) == 1 for item in _items(collective)):
-        raise InputError(f"partition bound: it holds for allreduce, not for {collective}")
+def _check_parts(parts: Iterable[frozenset[int]], topology: Topology) -> None:
     nodes = [node for part in parts for node in part]
     left = set(range(topology.num_nodes)) - set(nodes)
     able = (topology.multicast | topology.aggregate) & left

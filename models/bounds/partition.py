@@ -31,7 +31,7 @@ def partition_bound(topology: Topology, traffic: Traffic) -> Bound | None:
     """Return the largest bound 2(k - 1) / capacity between k parts that is found, or None.
 
     ``maximum`` in the certificate says whether no partition gives more: of all ranks in one group, without
-    switches. None if the items are not everyone's to everyone, or a switch outside the parts can multicast or
+    switches. None if no item is everyone's to everyone, or a switch outside the parts can multicast or
     aggregate.
     """
     if not traffic.both.any():

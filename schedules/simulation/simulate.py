@@ -20,8 +20,8 @@ There is no barrier between steps. Where every route is one link, a step schedul
 T_L α + T_B M, and exactly that on symmetric networks; over longer routes each of several messages
 that share a link in one step pays its α.
 
-Times are exact, in ticks of which every α and every b / B is a whole multiple, and are made seconds at the
-end. So ties are ties, and without α all times are in proportion to the size.
+Times are counted in ticks of which every α and every b / B is a whole multiple, exactly up to 2^53 of them,
+and are made seconds at the end. So ties are ties, and without α all times are in proportion to the size.
 """
 
 from __future__ import annotations

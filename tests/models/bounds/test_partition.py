@@ -8,6 +8,7 @@ import pytest
 from models.bounds import lower_bounds
 from models.bounds import partition as module
 from schedules import collective
+from schedules.collective import concurrent
 from topologies import Link, Topology
 from topologies.text import parse_topology
 
@@ -105,6 +106,19 @@ def test_groups_count_their_transfers_together():
     bound.check(mesh, what)
     assert bound.value == Fraction(4, 8 * 50 * 10**9)  # 2 transfers a group over eight links
     assert bound.certificate["maximum"] is False
+
+
+@pytest.mark.parametrize(
+    "rest", [("broadcast", {}), ("all-to-all", {}), ("allreduce", {}), ("gather", {"shards": [1, 3]})]
+)
+def test_beside_other_collectives_allreduce_counts_alone(rest):
+    """Of six ranks: 2 * 5 transfers over the 56 links; an allreduce of the other two has 2 more."""
+    kind, given = rest
+    parts = [collective("allreduce", 8, groups=[range(6)]), collective(kind, 8, groups=[[6, 7]], **given)]
+    network, what = parse_topology("complete:8"), concurrent(parts)
+    bound = bound_of(network, what)
+    assert bound.value == Fraction(12 if kind == "allreduce" else 10, 56 * 50 * 10**9)
+    bound.check(network, what)
 
 
 def test_other_collectives_have_none():
