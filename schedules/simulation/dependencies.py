@@ -228,7 +228,8 @@ def _connect(
 @kernel
 def _doubled(array: Int32Array) -> Int32Array:
     longer = np.empty(2 * len(array), dtype=array.dtype)
-    longer[: len(array)] = array
+    for place in range(len(array)):
+        longer[place] = array[place]
     return longer
 
 

@@ -112,7 +112,8 @@ def link_turns(
             latest[on] = key[hop]
         turn[hop] = turns[on] - 1
     begin = np.zeros(num_links + 1, dtype=np.int64)
-    begin[1:] = np.cumsum(turns + 1)
+    for on in range(num_links):  # a loop: numba takes two seconds to compile a slice that is assigned to
+        begin[on + 1] = begin[on] + turns[on] + 1
     size = np.zeros(begin[-1], dtype=np.int32)
     for hop in range(len(link)):
         size[begin[link[hop]] + turn[hop]] += 1
