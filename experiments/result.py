@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from experiments.printable import printable
 from experiments.runner.judge import Cost, ProvenBound, notes, time_columns
 from experiments.runner.tasks import Synthesized
 from models.bounds import Bound, BoundError, best_bound, own_bounds
@@ -221,7 +222,7 @@ class Result:
             "synthesis": f"{self.seconds:.3g} s",
             "slower": _tried(document),
         }
-        return {name: str(line) for name, line in lines.items() if line is not None}
+        return {name: printable(str(line)) for name, line in lines.items() if line is not None}
 
     def save(self, path: Path | str) -> None:
         """Write the schedule: ``.json``, ``.json.gz`` or ``.npz``.
@@ -249,7 +250,7 @@ class Result:
     def __repr__(self) -> str:
         gap = "" if self.gap is None else f", {self.gap:.2%} over the bound"
         what = f"{self.schedule.collective} on {self.schedule.topology.name}"
-        return f"<Result {what}: {duration(self.time * MICRO)} by {self.method}{gap}>"
+        return f"<Result {printable(what)}: {duration(self.time * MICRO)} by {self.method}{gap}>"
 
     def _repr_html_(self) -> str:
         """Return the table, for a notebook."""

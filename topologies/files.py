@@ -1,4 +1,6 @@
-"""Networks as node-link JSON and as networkx graphs.
+"""The files of users, read within limits; networks as node-link JSON and as networkx graphs.
+
+`opened` and `read_text` read every file that a user may name, whatever stands in it.
 
 The JSON is networkx's ``node_link_data``, with the keys ``nodes`` and ``edges``::
 
@@ -22,22 +24,34 @@ are not.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from topologies.errors import InputError, suggestion
 from topologies.exact import Int32Array, Rationals
 from topologies.topology import DEFAULT_ALPHA, DEFAULT_BANDWIDTH, Topology
-from topologies.units import exact_number, format_bandwidth, format_time, parse_bandwidth, parse_time
+from topologies.units import (
+    exact_number,
+    format_bandwidth,
+    format_size,
+    format_time,
+    parse_bandwidth,
+    parse_time,
+)
 
 if TYPE_CHECKING:
     import networkx as nx
 
+MOST_TEXT = 2**30
+"""Bytes of text that are read: a network of ten million links has as many."""
 _KINDS = ("compute", "switch")
 _NODE_KEYS = ("id", "kind", "label", "host", "multicast", "aggregate")
 _EDGE_KEYS = ("source", "target", "key", "bandwidth", "alpha")
@@ -46,6 +60,69 @@ _MAX_HOST = 2**31 - 1
 _NUMBERS = (str, int, float, Fraction, Decimal)
 _MANY_DIGITS = 100
 """Python converts no fewer digits than this; longer integers are looked at first."""
+
+
+@contextmanager
+def opened(path: Path | str, most: float = MOST_TEXT) -> Iterator[BinaryIO]:
+    """Open a file to be read, in bytes; errors of the system within the ``with`` block name it.
+
+    A pipe may never send and a device never end, so only regular files are read.
+
+    Parameters
+    ----------
+    path
+        The file.
+    most
+        The bytes that it may have.
+
+    Raises
+    ------
+    InputError
+        If it can't be read, is no regular file, or has more bytes.
+    """
+    if "\0" in str(path):
+        raise InputError(f"{str(path)!r}: can't be read: no file has a null character in its name")
+    try:
+        with open(path, "rb", opener=_without_waiting) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise InputError(f"{path}: can't be read: not a regular file")
+            check_length(path, status.st_size, most)
+            yield file
+    except OSError as error:
+        raise InputError(f"{path}: can't be read: {error.strerror or error}") from None
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)  # else a pipe is opened when somebody writes to it
+
+
+def check_length(path: Path | str, length: int, most: float) -> None:
+    """Refuse a file whose content, as its head says it, is longer than what is read.
+
+    Raises
+    ------
+    InputError
+        If it has more than `most` bytes.
+    """
+    if length > most:
+        raise InputError(f"{path}: too long: {format_size(length)}; at most {format_size(int(most))}")
+
+
+def read_text(path: Path | str) -> str:
+    """Return the UTF-8 text in a file.
+
+    Raises
+    ------
+    InputError
+        As `opened`, or if it is no UTF-8.
+    """
+    with opened(path) as file:
+        data = file.read(os.fstat(file.fileno()).st_size)
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 text, at byte {error.start}") from None
 
 
 def to_node_link(topology: Topology) -> dict[str, Any]:
@@ -86,13 +163,7 @@ def read_topology(path: Path | str) -> Topology:
     InputError
         If the file can't be read, is not JSON (naming the line) or does not describe a network.
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path}: can't be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: not UTF-8 text") from None
-    return from_node_link(_loads(text, str(path)), str(path))
+    return from_node_link(_loads(read_text(path), str(path)), str(path))
 
 
 def write_topology(topology: Topology, path: Path | str) -> None:

@@ -39,6 +39,10 @@ LONGEST_WAIT = 3600.0
 """Seconds; what the system waits for is bounded, and a time limit is not."""
 SHUTDOWN_SECONDS = 2.0
 """How long a worker may take to leave by itself."""
+SERVERS = 5
+"""So many servers in a row may be killed before they have forked a worker."""
+UNKNOWN = 255
+"""What `multiprocessing` gives for the exit status of a process whose server, which knew it, is dead."""
 MEGABYTE = 10**6
 KIBIBYTE = 2**10
 PR_SET_PDEATHSIG = 1
@@ -118,7 +122,7 @@ class Worker:
     Parameters
     ----------
     process
-        A `multiprocessing.Process`, or what has its `pid`, `exitcode`, `kill` and `join`.
+        A `multiprocessing.Process`, or what has its `pid`, `exitcode` and `join`.
     pipe
         To it.
     watched
@@ -127,6 +131,7 @@ class Worker:
 
     def __init__(self, process: Any, pipe: Connection, *, watched: bool = False) -> None:
         self.process, self.pipe, self.watched = process, pipe, watched
+        self._system = _system_process(process.pid)
         self.ready = self.busy = False
         self._clock, self._memory, self._peak = _Clock(), float("inf"), 0.0
         self._notify: Callable[[Any], None] = _ignore
@@ -142,15 +147,25 @@ class Worker:
 
     @classmethod
     def forked(cls, entry: str, setting: Any, preload: Sequence[str]) -> Worker:
-        """Fork one that runs `entry` with a `Caller` and a setting, from a server that imported `preload`."""
+        """Fork one that runs `entry` with a `Caller` and a setting, from a server that imported `preload`.
+
+        Raises
+        ------
+        TuttiError
+            If one server after the other is killed.
+        """
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([*preload])
-        mine, theirs = context.Pipe()
-        process = context.Process(target=_run_forked, args=(entry, theirs, setting), daemon=True)
-        with inherited():
-            process.start()
-        theirs.close()
-        return cls(process, mine)
+        for _ in range(SERVERS):
+            mine, theirs = context.Pipe()
+            process = context.Process(target=_run_forked, args=(entry, theirs, setting), daemon=True)
+            with theirs, contextlib.suppress(ConnectionError, EOFError):  # the server died meanwhile
+                with inherited():
+                    process.start()
+                return cls(process, mine)
+            mine.close()
+            time.sleep(POLL_SECONDS)
+        raise TuttiError("the server that forks worker processes was killed again and again")
 
     def give(
         self,
@@ -203,7 +218,7 @@ class Worker:
             message = self.pipe.recv() if self.pipe.poll() else None
         except (EOFError, OSError):
             self.end(SHUTDOWN_SECONDS)
-            if not self.ready:
+            if not self.ready and 0 <= self.process.exitcode < UNKNOWN:
                 raise TuttiError("a worker process could not start; what it printed stands above") from None
             return self._ended(End.DEATH)
         ended = None if message is None else self._hear(*message)
@@ -224,8 +239,9 @@ class Worker:
         self.pipe.close()
         if patience:
             self.process.join(patience)
-        if self.process.exitcode is None:
-            self.process.kill()
+        if self._system is not None:  # whose server was killed: `process` takes it for dead, and it may live
+            with contextlib.suppress(psutil.NoSuchProcess):
+                self._system.kill()
         self.process.join()
 
     def _hear(self, what: int, value: Any) -> Ended | None:
@@ -247,6 +263,14 @@ class Worker:
         seconds = time.monotonic() - clock.began
         code = None if how is End.ANSWER else self.process.exitcode
         return Ended(how, answer, code, seconds, clock.stops, self._peak)
+
+
+def _system_process(pid: int) -> psutil.Process | None:
+    """Return the process of a number as the system knows it, which has no other later; None if it is gone."""
+    try:
+        return psutil.Process(pid)
+    except psutil.NoSuchProcess:
+        return None
 
 
 def _ignore(told: Any) -> None:
@@ -272,9 +296,6 @@ class _FreshPython:
     @property
     def exitcode(self) -> int | None:
         return self._popen.poll()
-
-    def kill(self) -> None:
-        self._popen.kill()
 
     def join(self, timeout: float | None = None) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -1,7 +1,7 @@
 """The command ``tutti``.
 
 Exit codes: 0 for yes; 1 for a schedule that fails verification, or a run with failed rows; 2 for bad input; 3
-where there is no schedule; 70 for a fault of tutti itself; 130 after Ctrl-C.
+where there is no schedule; 70 for a fault of tutti itself; 130 after Ctrl-C or SIGTERM.
 
 Read `parser` first, which has the arguments of every command. Each command is a module with a function
 `execute`: `run`, `synth` (with `synth_rounds` for what outgrows memory), `verify`, `simulate`, `bound`,
@@ -16,11 +16,13 @@ import contextlib
 import importlib
 import io
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.cli.parser import make_parser, with_negatives
+from experiments.printable import say
 
 __all__ = ["main"]
 
@@ -38,6 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         The command and its arguments; None: those of the process.
     """
     _open_closed_streams()
+    _stop_at_sigterm()
     try:
         code = _execute(make_parser().parse_args(with_negatives(sys.argv[1:] if argv is None else argv)))
         sys.stdout.flush()
@@ -78,6 +81,12 @@ def _open_closed_streams() -> None:
         sys.stdout.reconfigure(errors="replace")  # a terminal that knows ASCII only gets "?" for a rule
 
 
+def _stop_at_sigterm() -> None:
+    """Make SIGTERM, with which systems end what takes too long, stop a command as Ctrl-C does."""
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
 def _forget_output() -> None:
     """Let what is still buffered for standard output go nowhere: it must not raise again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -108,5 +117,5 @@ def _execute(arguments: argparse.Namespace) -> int:
 
 
 def _complain(text: str, code: int) -> int:
-    print(f"tutti: {' '.join(text.split())}", file=sys.stderr)
+    say(f"tutti: {' '.join(text.split())}", sys.stderr)
     return code

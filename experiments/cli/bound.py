@@ -15,6 +15,7 @@ import numpy as np
 
 from experiments.cli.output import print_json, print_table
 from experiments.cli.problem import parse_collective
+from experiments.printable import say
 from models.bounds import bound_document
 from models.bounds.bandwidth import exit_bandwidth
 from topologies.exact import json_number
@@ -183,7 +184,7 @@ def execute(arguments: argparse.Namespace) -> int:
         else:
             _print(document, topology)
     if not arguments.json:
-        print("s/GB: per 10^9 bytes of M; --json has the whole certificates")
+        say("s/GB: per 10^9 bytes of M; --json has the whole certificates")
     return 0
 
 

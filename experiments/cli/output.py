@@ -12,17 +12,27 @@ import numpy as np
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from experiments.printable import printable
 from topologies.units import short
 
 PLAIN_WIDTH = 160
 """Of output that is no terminal."""
 
 
+class _Screen(Console):
+    """A console that writes out what would steer the terminal, wherever it stands in a text."""
+
+    def render_str(self, text: str, **how: Any) -> Text:
+        """Return the text as it is shown."""
+        return super().render_str(printable(text), **how)
+
+
 def console(file: TextIO | None = None) -> Console:
     """Return a console on `file`, by default standard output."""
     stream = sys.stdout if file is None else file
-    return Console(
+    return _Screen(
         file=stream,
         width=None if stream.isatty() else PLAIN_WIDTH,
         highlight=False,

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from experiments.printable import printable
+
 
 def _version() -> str:
     try:
@@ -57,7 +59,13 @@ class OneLineParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print one line and exit with 2."""
-        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+        self.exit(2, printable(f"{self.prog}: {message}; see {self.prog} --help") + "\n")
+
+
+def _path(text: str) -> Path:
+    if "\0" in text:
+        raise argparse.ArgumentTypeError(f"no file has a null character in its name: {text!r}")
+    return Path(text)
 
 
 def with_negatives(words: Sequence[str]) -> list[str]:
@@ -124,8 +132,8 @@ def _collective(parser: argparse.ArgumentParser) -> None:
 
 def _run(commands: Any) -> None:
     parser = _command(commands, "run", "run", "run an experiment, or what is left of it")
-    parser.add_argument("config", type=Path, help="a TOML file")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="default: results/<name>")
+    parser.add_argument("config", type=_path, help="a TOML file")
+    parser.add_argument("--out", type=_path, metavar="DIR", help="default: results/<name>")
     parser.add_argument("--workers", type=int, metavar="N", help="processes; default: as in the config")
     parser.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster")
     parser.add_argument("--fresh", action="store_true", help="start over")
@@ -164,7 +172,7 @@ def _synth(commands: Any) -> None:
     parser.add_argument(
         "-o",
         "--output",
-        type=Path,
+        type=_path,
         metavar="FILE",
         help=".json, .json.gz or .npz; .rounds: written as it is made (tacos), resumed if it was interrupted",
     )
@@ -174,13 +182,13 @@ def _synth(commands: Any) -> None:
 
 def _verify(commands: Any) -> None:
     parser = _command(commands, "verify", "verify", "replay a schedule and name its first wrong transfer")
-    parser.add_argument("file", type=Path)
+    parser.add_argument("file", type=_path)
     _json(parser)
 
 
 def _simulate(commands: Any) -> None:
     parser = _command(commands, "simulate", "simulate", "time a schedule at a size")
-    parser.add_argument("file", type=Path)
+    parser.add_argument("file", type=_path)
     parser.add_argument("--size", required=True, help="M, such as 1MB")
     parser.add_argument("--slices", type=int, default=1, help="cut the rows of a flow schedule; default: 1")
     parser.add_argument("--store-and-forward", action="store_true", help="forward whole messages only")
@@ -222,7 +230,7 @@ def _find(commands: Any) -> None:
     parser.add_argument("--bandwidth", default="100Gb/s", help="of a node; default: %(default)s")
     parser.add_argument("--alpha", default="10us", help="of a step; default: %(default)s")
     parser.add_argument(
-        "-o", "--output", type=Path, metavar="DIR", help="of --up-to; continues what is there"
+        "-o", "--output", type=_path, metavar="DIR", help="of --up-to; continues what is there"
     )
     _json(parser)
 
@@ -236,7 +244,7 @@ def _model(commands: Any) -> None:
     )
     _topology(parser)
     parser.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", required=True, help="ends in .mps or .lp"
+        "-o", "--output", type=_path, metavar="FILE", required=True, help="ends in .mps or .lp"
     )
     parser.add_argument("--large", action="store_true", help="write it however large it is")
     _json(parser)

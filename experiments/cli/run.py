@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.cli.output import console, print_table
+from experiments.printable import say
 from experiments.runner.judge import INSTANCE, REFERENCE, gap_table
 from experiments.runner.run import RunOptions, Summary, run
 from experiments.solver_study import is_study, run_study
@@ -44,7 +45,7 @@ def execute(arguments: argparse.Namespace) -> int:
     else:
         summary = run(arguments.config, options, screen, _write_report)
     if summary.interrupted:
-        print(_stopped(summary), file=sys.stderr)
+        say(_stopped(summary), sys.stderr)
         return INTERRUPTED
     if not arguments.quiet:
         _print_study(summary) if study else _print_summary(summary)
@@ -73,7 +74,7 @@ def _print_summary(summary: Summary) -> None:
         title = "gap to the proven bound, at the largest size"
         heads = [name.replace("_", " ") if len(methods) > MOST_METHODS else name for name in columns]
         print_table(title, ["topology", "collective", "size", *heads], lines)
-        print("gap: time over the proven lower bound, less one, in %; -: no gap, results.csv says why")
+        say("gap: time over the proven lower bound, less one, in %; -: no gap, results.csv says why")
     _print_counts(summary)
 
 
@@ -96,7 +97,7 @@ def _print_counts(summary: Summary) -> None:
     left_out = " (results made by other code or another config are left out)" if summary.stale else ""
     missing = f"; {summary.missing} not run{left_out}" if summary.missing else ""
     where = f"report: {summary.report}" if summary.report else f"in {summary.directory}"
-    print(f"{len(summary.rows)} rows: {text}{missing}; {where}")
+    say(f"{len(summary.rows)} rows: {text}{missing}; {where}")
 
 
 def _largest(summary: Summary) -> list[dict[str, object]]:

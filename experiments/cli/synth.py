@@ -11,9 +11,16 @@ from typing import Any
 from experiments.cli import synth_rounds
 from experiments.cli.output import console, print_fields, print_json
 from experiments.cli.problem import parse_collective
+from experiments.printable import say
 from experiments.registry import find_method
 from experiments.result import Result
-from experiments.runner.options import build_options, options_text, parse_assignments, with_lists
+from experiments.runner.options import (
+    SEED_COUNT,
+    build_options,
+    options_text,
+    parse_assignments,
+    with_lists,
+)
 from experiments.runner.progress import waiting
 from experiments.runner.tasks import synthesize_best
 from schedules.files.schedule_file import check_target, is_round_file
@@ -54,7 +61,7 @@ def _say(arguments: argparse.Namespace, result: Result) -> None:
     with _waiting("bounds and simulation", arguments):
         document, fields = result.document, result.fields
     for note in result.notes:
-        print(f"tutti: note: {note}", file=sys.stderr)
+        say(f"tutti: note: {note}", sys.stderr)
     if arguments.json:
         print_json(document)
     else:
@@ -75,8 +82,8 @@ def _given(method: Method, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _seeds(method: Method, count: int | None) -> range:
-    if count is not None and count < 1:
-        raise InputError(f"--seeds {count}; at least 1 is needed")
+    if count is not None:
+        SEED_COUNT.check("", "--seeds", count)
     return range(count if count is not None and method.seeded else 1)
 
 

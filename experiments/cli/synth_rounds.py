@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from experiments.cli.output import print_fields, print_json
+from experiments.printable import say
 from experiments.runner.judge import GAP_DIGITS, GIGA, MICRO, ProvenBound
 from experiments.runner.tasks import Stopwatch
 from heuristics.tacos.on_disk import synthesize_to
@@ -65,7 +66,7 @@ def _teller() -> Callable[[int, float], None]:
 
 
 def _say(text: str) -> None:
-    print(f"tutti: {text}", file=sys.stderr, flush=True)
+    say(f"tutti: {text}", sys.stderr)
 
 
 def _document(table: RoundTable, problem: Problem) -> dict[str, Any]:

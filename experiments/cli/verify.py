@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from experiments.cli.output import print_json
+from experiments.printable import say
 from schedules.files.rounds import RoundTable, read_rounds
 from schedules.files.schedule_file import is_round_file, read_schedule
 from schedules.verify import VerificationError, verify
@@ -31,5 +32,5 @@ def execute(arguments: argparse.Namespace) -> int:
         print_json({**document, "verified": True})
     else:
         what = f"{document['collective']} on {document['topology']}, {document['clock']} clock"
-        print(f"legal: {document['transfers']} transfers, {what}")
+        say(f"legal: {document['transfers']} transfers, {what}")
     return 0

@@ -8,6 +8,7 @@ largest load. A table of its own has T_B of the generalized Kautz graphs of seve
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -26,6 +27,7 @@ from models.bfb.kautz import kautz_cost
 from topologies.errors import InputError, NoSchedule
 from topologies.exact import FloatArray, Int32Array
 from topologies.families.expressions import Base, Both, Degree, Expression, Line, Power, Product
+from topologies.files import read_text
 from topologies.graphs.shortest_paths import Neighbours, breadth_first
 from topologies.kernels import kernel
 from topologies.topology import Incidence, Topology
@@ -218,9 +220,8 @@ def read_frontiers(directory: Path) -> list[FrontierRow]:
     """
     path = directory / TABLE
     try:
-        with path.open(newline="") as file:
-            rows = list(_whole(csv.DictReader(file)))
-    except (OSError, ValueError, TypeError, KeyError) as error:
+        rows = list(_whole(csv.DictReader(io.StringIO(read_text(path), newline=""))))
+    except (ArithmeticError, ValueError, TypeError, KeyError) as error:
         raise InputError(f"{path}: not a table of frontiers: {error}") from error
     return sorted(rows, key=lambda row: (row.nodes, row.point))
 
@@ -295,7 +296,7 @@ def _claim(growth: Growth, directory: Path) -> None:
     path = directory / SETTINGS
     if path.exists():
         try:
-            known = json.loads(path.read_text(encoding="utf-8"))
+            known = json.loads(read_text(path))
         except ValueError as error:
             raise InputError(f"{path}: not readable: {error}") from error
         if known != growth.searched:
@@ -399,10 +400,9 @@ def read_kautz(directory: Path) -> list[KautzRow]:
     if not path.exists():
         return []
     try:
-        with path.open(newline="") as file:
-            lines = _kautz_lines(file)
+        lines = _kautz_lines(io.StringIO(read_text(path), newline=""))
         return sorted(KautzRow(int(d), int(n), int(tl), Fraction(tb)) for d, n, tl, tb in lines)
-    except (OSError, ValueError, ZeroDivisionError) as error:
+    except (ValueError, ZeroDivisionError) as error:
         raise InputError(f"{path}: not a table of generalized Kautz graphs: {error}") from error
 
 

@@ -23,6 +23,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from experiments.printable import say
 from experiments.report.overview import Spot, heat_map, nearest, ranking
 from experiments.report.results import OK, Results, read_results
 from experiments.report.tables import states
@@ -174,7 +175,7 @@ def main(arguments: Sequence[str]) -> int:
             with replacing(page) as draft:
                 draft.write_text(text, encoding="utf-8")
     except (TuttiError, OSError) as error:
-        sys.stderr.write(f"tutti: {error}\n")
+        say(f"tutti: {error}", sys.stderr)
         return BAD_INPUT
     return 0
 

@@ -14,7 +14,9 @@ from typing import Any
 import pandas as pd
 
 from experiments.report.series import Series, make_series, short_names
+from experiments.runner.results import read_csv
 from topologies.errors import InputError
+from topologies.files import opened, read_text
 
 OK = "ok"
 TIE = 1e-9
@@ -200,13 +202,13 @@ def _frame(directory: Path) -> pd.DataFrame:
     parquet, csv = directory / "results.parquet", directory / "results.csv"
     try:
         if parquet.exists():
-            return pd.read_parquet(parquet)
+            with opened(parquet) as file:
+                return pd.read_parquet(file)
         if csv.exists():
-            # A topology may be called NA; only an empty field is empty.
-            return pd.read_csv(csv, keep_default_na=False, na_values=[""], low_memory=False)
+            return read_csv(csv)
     except pd.errors.EmptyDataError:
         return pd.DataFrame()
-    except (OSError, ValueError) as error:
+    except (InputError, ValueError) as error:
         raise InputError(f"{directory}: can't read the results: {_one_line(error)}") from error
     raise InputError(f"{directory}: no results.parquet or results.csv; give the directory of a finished run")
 
@@ -215,8 +217,8 @@ def _manifest(path: Path) -> Mapping[str, Any]:
     if not path.exists():
         return {}
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        content = json.loads(read_text(path))
+    except (InputError, ValueError) as error:
         return {"manifest.json": f"not readable: {_one_line(error)}"}
     return content if isinstance(content, dict) else {"manifest.json": content}
 

@@ -7,6 +7,7 @@ set, and any other name fills its ``{key}`` placeholders in the table's text.
 from __future__ import annotations
 
 import itertools
+import math
 import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -19,11 +20,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from experiments.runner.options import TimeText
 from topologies.errors import InputError, suggestion
+from topologies.files import read_text
 
 KeepSchedules = Literal["all", "best", "none"]
 SIZE_EXAMPLE = '"1MB"'
 Values = dict[str, Any]
 """A table as TOML has it, not yet checked."""
+MOST_TABLES = 10**5
+"""More networks, collectives or methods than this are a slip of the hand."""
 PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
 """A name in braces; the papers' ``C(16,{3,4})`` is none."""
 
@@ -135,23 +139,6 @@ def read_config(path: Path | str) -> Config:
     return parse_config(read_text(path), str(path))
 
 
-def read_text(path: Path | str) -> str:
-    """Return what stands in a config file.
-
-    Raises
-    ------
-    InputError
-        If it can't be read, or is no UTF-8.
-    """
-    where = str(path)
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{where}: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{where}: not UTF-8 text, at byte {error.start}; TOML must be") from error
-
-
 def parse_config(text: str, path: str = "config") -> Config:
     """Return the config in a TOML text; `path` is what messages call it.
 
@@ -193,11 +180,15 @@ def read_tables(
     kind: type[T], tables: Sequence[Mapping[str, Any]], path: str, name: str
 ) -> tuple[Placed[T], ...]:
     """Return the tables of one name, swept, each with its place."""
-    result = []
-    for number, table in enumerate(tables, start=1):
-        for filled, where in expand(table, kind.model_fields, f"{path}: [[{name}]] {number}"):
-            result.append(Placed(where, read_table(kind, filled, where)))
-    return tuple(result)
+    places = [f"{path}: [[{name}]] {number}" for number in range(1, len(tables) + 1)]
+    count = sum(map(combinations, tables, places))
+    if count > MOST_TABLES:
+        raise InputError(f"{path}: [[{name}]] and its sweeps make {count} tables; at most {MOST_TABLES}")
+    return tuple(
+        Placed(place, read_table(kind, filled, place))
+        for table, where in zip(tables, places, strict=True)
+        for filled, place in expand(table, kind.model_fields, where)
+    )
 
 
 def read_table(kind: type[T], values: Mapping[str, Any], where: str) -> T:
@@ -268,10 +259,33 @@ def expand(table: Mapping[str, Any], keys: Collection[str], where: str) -> Itera
             yield _fill({**flat, **filled}, chosen, place), place
 
 
+def combinations(table: Mapping[str, Any], where: str) -> int:
+    """Return how many tables `expand` yields.
+
+    Raises
+    ------
+    InputError
+        If a sweep is no table of lists.
+
+    Examples
+    --------
+    >>> combinations({"sweep": {"n": [4, 8]}, "options": {"sweep": {"chunks": [1, 2, 3]}}}, "[[method]] 1")
+    6
+    """
+    inner = [_axes(table[key]["sweep"], f"{where}, {key}") for key in _swept(table)]
+    axes = [*inner, _axes(table.get("sweep", {}), where)]
+    return math.prod(len(values) for axis in axes for values in axis.values())
+
+
+def _swept(table: Mapping[str, Any]) -> list[str]:
+    """Return the keys of the tables in it that have a sweep of their own."""
+    nested = [key for key, value in table.items() if isinstance(value, dict) and "sweep" in value]
+    return [key for key in nested if key != "sweep"]
+
+
 def _expand_nested(table: Mapping[str, Any], where: str) -> Iterator[tuple[Values, list[str]]]:
     """Yield the table with each combination of the sweeps of the tables in it."""
-    nested = [key for key, value in table.items() if isinstance(value, dict) and "sweep" in value]
-    nested = [key for key in nested if key != "sweep"]
+    nested = _swept(table)
     grids = [list(_nested_grid(table[key], f"{where}, {key}")) for key in nested]
     for choice in itertools.product(*grids):
         replaced = {key: inner for key, (inner, _) in zip(nested, choice, strict=True)}

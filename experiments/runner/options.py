@@ -15,8 +15,11 @@ from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
 from schedules.method import Method
 from topologies.errors import InputError, suggestion
+from topologies.ranges import Whole
 from topologies.units import parse_time
 
+SEED_COUNT = Whole(1, 10**6)
+"""How many seeds may be tried for one row: more are a slip of the hand."""
 TIME_LIMIT = "time_limit"
 """The option that takes a number of seconds as well as a text with its unit, whatever its method holds."""
 

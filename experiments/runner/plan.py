@@ -14,7 +14,7 @@ import numpy as np
 
 from experiments.registry import find_method
 from experiments.runner.config import CollectiveTable, Config, MethodTable, PartTable, Placed
-from experiments.runner.options import build_options, options_text
+from experiments.runner.options import SEED_COUNT, build_options, options_text
 from experiments.runner.store import code_digest
 from experiments.runner.tasks import Task
 from schedules.collective import Collective, Kind, collective, concurrent
@@ -27,8 +27,8 @@ from topologies.units import exact_number, parse_size, parse_time
 
 TASK_FORMAT = "tutti.task/1"
 ONE_SEED = (0,)
-MOST_SEEDS = 10**6
-"""More syntheses than this for one row are a slip of the hand."""
+MOST_TASKS = 10**6
+"""More syntheses than this in a run are a slip of the hand."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,8 @@ def make_plan(config: Config, methods: Mapping[str, Method]) -> list[Task]:
             for approach in approaches:
                 if approach.is_for(text, str(what)):
                     tasks += _tasks(text, digest, problem, approach, sizes[asked.where])
+                    if len(tasks) > MOST_TASKS:
+                        raise InputError(f"{config.path}: more than {MOST_TASKS} tasks; make several configs")
     _refuse_idle(approaches, tasks)
     _refuse_duplicates(tasks, config.path)
     return tasks
@@ -197,10 +199,7 @@ def _seeds(method: Method, table: MethodTable) -> tuple[tuple[int, ...], ...]:
     if not method.seeded:
         raise InputError(f"method {method.name} has no randomness; leave out 'seeds'")
     if isinstance(table.seeds, int):
-        if table.seeds < 1:
-            raise InputError(f"seeds = {table.seeds}; at least 1 is needed")
-        if table.seeds > MOST_SEEDS:
-            raise InputError(f"seeds = {table.seeds}; at most {MOST_SEEDS} are tried for a row")
+        SEED_COUNT.check("", "seeds", table.seeds)
         return (tuple(range(table.seeds)),)
     if not table.seeds or min(table.seeds) < 0 or len(set(table.seeds)) < len(table.seeds):
         raise InputError(f"seeds = {table.seeds}; a list holds different seeds, none negative")

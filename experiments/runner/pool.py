@@ -20,6 +20,8 @@ from topologies.processes import SHUTDOWN_SECONDS, Caller, End, Ended, Worker, l
 
 PRELOADED = ("experiments.runner.tasks",)
 """Imported once, by a server that has run nothing and has no threads; workers are forked from it at once."""
+STILLBORN = 10
+"""So many workers in a row may die before they are ready."""
 KEPT = "what is done is kept, the same command continues"
 
 
@@ -139,8 +141,9 @@ class Pool:
         DiskError
             If a worker can't write a schedule.
         TuttiError
-            If a worker process can't start.
+            If a worker process can't start, or all are killed before they are ready.
         """
+        stillborn = 0
         waiting = list(reversed(tasks))
         while len(self._tasks) < min(self._size, len(tasks)):
             self._start()
@@ -151,8 +154,12 @@ class Pool:
                 if ended.how is End.ANSWER:
                     self._tasks[worker] = None
                 else:
+                    stillborn += not worker.ready
+                    if stillborn > STILLBORN:
+                        raise TuttiError(f"{_cause(ended)} before it was ready, as were all others; {KEPT}")
                     self._start()
                 if task is not None:
+                    stillborn = 0
                     running -= 1
                     outcome = self._outcome(task, ended)
                     bounds.update(outcome.bounds)

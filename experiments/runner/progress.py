@@ -18,6 +18,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from experiments.printable import printable
 from experiments.runner.tasks import Outcome, Task
 
 PLAIN_SECONDS = 10.0
@@ -85,7 +86,7 @@ class Reporter:
     def _show(self, text: str) -> None:
         counts = f"{self.done}/{self._total} rows, {self._running} running, {self._failed} failed"
         if self._bar is not None:
-            self._bar.update(self._line, completed=self.done, counts=counts, description=text)
+            self._bar.update(self._line, completed=self.done, counts=counts, description=printable(text))
         elif not self._quiet and time.monotonic() - self._spoke >= PLAIN_SECONDS:
             self._spoke = time.monotonic()
             self._console.print(f"{counts}, {self._left()} left", markup=False, highlight=False)
@@ -139,6 +140,7 @@ def waiting(console: Console, text: str, *, quiet: bool = False) -> Iterator[Non
         redirect_stdout=False,  # what a command prints is none of this line's business
         redirect_stderr=False,
     )
+    text = printable(text)
     line.add_task(text if len(text) <= room else f"{text[: room - 1]}…", total=None)
     begin = threading.Timer(SILENT_SECONDS, line.start)
     begin.daemon = True

@@ -19,7 +19,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from experiments.runner.judge import GAP_DIGITS, MICRO, TOO_FAST, ProvenBound
+from experiments.runner.results import to_table
 from experiments.runner.store import Store
 from experiments.runner.tasks import Outcome, Row, Task
 from topologies.text import parse_topology
@@ -27,6 +30,8 @@ from topologies.text import parse_topology
 TAKEN = frozenset({"ok", "timeout", "infeasible"})
 SAME = ("nodes", "switches", "links", "kind")
 """What else the rows must say as the task does; the text alone is that of the store's key."""
+NEEDED = ("size_bytes", "time_us", "bound_us", "bound_kind")
+"""What is read of the rows, where there is a time; elsewhere the first alone."""
 OWN = 1 + 1e-12
 """Times the bound that is common to all methods: above it, a row's bound is its method's own."""
 
@@ -118,7 +123,16 @@ def _newest(documents: Iterable[tuple[float, Document]]) -> dict[str, Document]:
 
 
 def _is_taken(document: Document) -> bool:
-    return document.get("status") in TAKEN and isinstance(document.get("task"), str)
+    """Whether it is of an outcome that is taken, and its values are what they should be."""
+    if document["status"] not in TAKEN or not isinstance(document.get("task"), str):
+        return False
+    needed = NEEDED if document["status"] == "ok" else NEEDED[:1]
+    try:
+        to_table(document["rows"])  # each value is of its column's type
+        _common([document])
+        return all(row[name] is not None for row in document["rows"] for name in needed)
+    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError, pa.ArrowException):
+        return False
 
 
 def _name(task: str, sizes: Iterable[int]) -> str:

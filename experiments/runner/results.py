@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from schedules.files.schedule_file import content_hash, write_schedule
+from schedules.files.schedule_file import content_hash, read_schedule, write_schedule
 from schedules.schedule import Schedule
+from topologies.errors import InputError
+from topologies.files import opened
 
 Row = Mapping[str, Any]
 COLUMNS: dict[str, Any] = {
@@ -81,6 +84,8 @@ Of flow schedules: ``slices`` that pipeline it at this size; ``trees`` a root (k
 ``height`` in hops between ranks, and the seconds to find the bottleneck, remove the switches and pack the
 trees. In units of M, what the busiest rank sends (``rank_egress``) and receives (``rank_ingress``) and what
 crosses all links, with in-network multicast and aggregation and (``_unicast``) without."""
+TEXTS = {name: str for name, kind in COLUMNS.items() if kind == pa.string()}
+"""The columns that are text even where each looks like a number."""
 MEASURED = frozenset(
     {
         *("synth_s", "build_s", "solve_s", "verify_s", "simulate_s", "peak_rss_mb"),
@@ -91,6 +96,8 @@ MEASURED = frozenset(
 PARQUET, CSV = "results.parquet", "results.csv"
 MANY_TRANSFERS = 10**6
 """Above this a schedule is kept as arrays (.npz), up to it as readable JSON."""
+FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
+"""How a cell begins that a spreadsheet takes for a formula; and the marks of those that are none."""
 NAME = re.compile(r"([0-9a-f]{16,128})\.(json\.gz|npz)")
 
 
@@ -134,14 +141,57 @@ def write_results(rows: Iterable[Row], directory: Path, columns: Mapping[str, An
 
 
 def write_csv(frame: pd.DataFrame, path: Path) -> None:
-    """Write a table as CSV in one go."""
-    with replacing(path) as draft:
-        frame.to_csv(draft, index=False, lineterminator="\n")
+    """Write a table as CSV in one go; a mark, ``'``, keeps spreadsheets from taking a text for a formula."""
+    marked = _changed(frame, _marked)
+    with replacing(path) as draft:  # texts in quotes, as one may have a line's end in it
+        marked.to_csv(draft, index=False, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+
+
+def read_csv(path: Path) -> pd.DataFrame:
+    """Return a table that `write_csv` wrote, or one like it: without the marks, empty where a cell is.
+
+    Raises
+    ------
+    InputError
+        If the file can't be read.
+    ValueError
+        If it is no table.
+    """
+    with opened(path) as file:  # a topology may be called NA; only an empty field is empty
+        frame = pd.read_csv(file, keep_default_na=False, na_values=[""], dtype=TEXTS, low_memory=False)
+    return _changed(frame, _unmarked)
+
+
+def _changed(frame: pd.DataFrame, change: Callable[[str], str]) -> pd.DataFrame:
+    """Return a table with its texts and the names of its columns changed, and nothing else."""
+
+    def texts(column: pd.Series[Any]) -> pd.Series[Any]:
+        if pd.api.types.is_numeric_dtype(column):
+            return column
+        cells = [change(cell) if isinstance(cell, str) else cell for cell in column]
+        return pd.Series(cells, column.index, dtype=object)  # else whole numbers beside None become floats
+
+    return pd.DataFrame({change(str(name)): texts(column) for name, column in frame.items()}, frame.index)
+
+
+def _marked(text: str) -> str:
+    return f"'{text}" if FORMULA.match(text) else text
+
+
+def _unmarked(text: str) -> str:
+    return text[1:] if text.startswith("'") and FORMULA.match(text) else text
 
 
 def read_results(directory: Path) -> pd.DataFrame:
-    """Return the results of a finished run, one row each."""
-    return pd.read_parquet(directory / PARQUET)
+    """Return the results of a finished run, one row each.
+
+    Raises
+    ------
+    InputError, ValueError
+        If they can't be read.
+    """
+    with opened(directory / PARQUET) as file:
+        return pd.read_parquet(file)
 
 
 def keep_schedule(schedule: Schedule, directory: Path) -> str:
@@ -165,6 +215,21 @@ def schedule_path(directory: Path, digest: str) -> Path | None:
     """Return the file of the schedule with that content hash, None if it was not kept."""
     paths = (directory / f"{digest}.{suffix}" for suffix in ("json.gz", "npz"))
     return next((path for path in paths if path.exists()), None)
+
+
+def drop_damaged(directory: Path, digest: str) -> Path | None:
+    """Remove the file of that content hash if it does not hold such a schedule; return the removed path."""
+    path = schedule_path(directory, digest)
+    if path is None:
+        return None
+    try:
+        whole = content_hash(read_schedule(path)) == digest
+    except InputError:
+        whole = False
+    if whole:
+        return None
+    path.unlink()
+    return path
 
 
 def drop_schedules(directory: Path, keep: Collection[str]) -> None:

@@ -128,7 +128,12 @@ def run(
         if options.rejudge:
             rejudge(store, chosen)
         session = {"started": now()}
-        todo = [task for task in chosen if not _settled(store, task, limit, config.run.keep_schedules)]
+        again = damaged(store, chosen, console)
+        todo = [
+            task
+            for task in chosen
+            if task.key in again or not _settled(store, task, limit, config.run.keep_schedules)
+        ]
         interrupted = not _perform(store, tasks, todo, _Terms(config, options, workers, limit), console)
         outcomes = {task.key: outcome for task in tasks if (outcome := store.load(task)) is not None}
         rows = in_config_order(tasks, outcomes)
@@ -175,6 +180,14 @@ def available_workers(given: int | None, configured: int | None, path: str, tabl
 def _refuse_scheduler(address: str | None) -> None:
     if address is not None:
         raise InputError(f"--scheduler {address}: not supported yet; leave it out to run on this machine")
+
+
+def damaged(store: Store, tasks: Sequence[Task], console: Console) -> set[str]:
+    """Return the keys of the tasks whose files are damaged, and say each file."""
+    again = list(store.damaged(tasks))
+    for path in dict.fromkeys(path for _, path in again):
+        console.print(f"{path}: damaged; made again", soft_wrap=True, markup=False, highlight=False)
+    return {task.key for task, _ in again}
 
 
 def _settled(store: Store, task: Task, limit: float | None, keep: str) -> bool:

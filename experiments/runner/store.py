@@ -20,9 +20,10 @@ from typing import Any, TextIO
 import psutil
 
 from experiments.runner.judge import GAPS, INSTANCE, ProvenBound, gap_table
-from experiments.runner.results import drop_schedules, replacing, write_csv, write_results
+from experiments.runner.results import drop_damaged, drop_schedules, replacing, write_csv, write_results
 from experiments.runner.tasks import Outcome, Row, Task
 from topologies.errors import InputError
+from topologies.files import read_text
 
 MANIFEST = "manifest.json"
 FORMAT = "tutti.run/1"
@@ -34,6 +35,8 @@ CODE = ("topologies", "schedules", "models", "heuristics", "expansions", "experi
 TASKS, SCHEDULES, LOCK = "tasks", "schedules", ".lock"
 SAVED = frozenset({"status", "time_limit", "rows", "bounds", "trace"})
 """The keys of a task's file that are read again."""
+CHECKSUM = "sha256"
+"""The key of the hash of all that a task's file says besides."""
 AGAIN = frozenset({"failed"})
 """Outcomes that are tried again when a run is continued."""
 
@@ -80,10 +83,11 @@ class Store:
             "bounds": {key: [str(bound.seconds), bound.kind] for key, bound in outcome.bounds.items()},
             "trace": outcome.trace,
         }
+        document[CHECKSUM] = _checksum(document)
         _replace(self._path(task), json.dumps(document, indent=1))
 
     def load(self, task: Task) -> Outcome | None:
-        """Return what became of a task earlier, None if nothing (readable) did."""
+        """Return what became of a task earlier, None if nothing did or its file is damaged."""
         document = self._document(task)
         if document is None:
             return None
@@ -91,10 +95,13 @@ class Store:
         return Outcome(document["status"], document["rows"], bounds, document["trace"])
 
     def documents(self) -> Iterator[tuple[float, dict[str, Any]]]:
-        """Yield the time and the content of every file of a task, of this code or of other, that is whole."""
+        """Yield the time and the content of every file of a task, of this code or of other, that is whole.
+
+        One that earlier code wrote has no checksum: who reads it must expect anything in its values.
+        """
         for path in (self.directory / TASKS).glob("*.json"):
             document = _read(path)
-            if document is not None:
+            if document is not None and document.get(CHECKSUM, _checksum(document)) == _checksum(document):
                 yield path.stat().st_mtime, document
 
     def settled(self, task: Task, limit: float | None) -> bool:
@@ -103,6 +110,25 @@ class Store:
         if document is None or document["status"] in AGAIN:
             return False
         return document["status"] != "timeout" or document["time_limit"] == limit
+
+    def damaged(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Path]]:
+        """Yield the tasks of which the file, or that of the schedule, is not as it was written.
+
+        Such schedules are removed: no other would be written over them.
+        """
+        known: dict[str, Path | None] = {}
+        for task in tasks:
+            path, outcome = self._path(task), self.load(task)
+            if outcome is None:
+                if path.exists():
+                    yield task, path
+                continue
+            for digest in {row["schedule"] for row in outcome.rows if row.get("schedule")}:
+                if digest not in known:
+                    known[digest] = drop_damaged(self.schedules, digest)
+                broken = known[digest]
+                if broken is not None:
+                    yield task, broken
 
     def forget(self, tasks: Iterable[Task]) -> None:
         """Remove what is known of these tasks."""
@@ -117,8 +143,8 @@ class Store:
     def sessions(self) -> list[Mapping[str, str]]:
         """Return when this run was begun and continued before."""
         try:
-            sessions = json.loads((self.directory / MANIFEST).read_text())["sessions"]
-        except (OSError, ValueError, KeyError, TypeError):
+            sessions = json.loads(read_text(self.directory / MANIFEST))["sessions"]
+        except (InputError, ValueError, KeyError, TypeError):
             return []
         return sessions if isinstance(sessions, list) else []
 
@@ -148,35 +174,28 @@ class Store:
 
     def _document(self, task: Task) -> dict[str, Any] | None:
         document = _read(self._path(task))
-        return document if document is not None and _is_of(document, task) else None
+        if document is None or document.get(CHECKSUM) != _checksum(document) or not _is_of(document, task):
+            return None
+        return document
 
 
 def _read(path: Path) -> dict[str, Any] | None:
+    """Return the content of a task's file; None if there is none, or not all that `Store.save` writes."""
     try:
-        document = json.loads(path.read_text())
-    except (FileNotFoundError, ValueError, RecursionError):
+        document = json.loads(read_text(path)) if path.exists() else None
+    except (InputError, ValueError, RecursionError):
         return None
-    return document if _is_whole(document) else None
+    return document if isinstance(document, dict) and document.keys() >= SAVED else None
+
+
+def _checksum(document: Mapping[str, Any]) -> str:
+    rest = {key: value for key, value in document.items() if key != CHECKSUM}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
 def _is_of(document: Mapping[str, Any], task: Task) -> bool:
     asked = [(row["topology"], row["method"], row["size_bytes"]) for row in document["rows"]]
     return asked == [(task.topology, task.method, size) for size in task.sizes]
-
-
-def _is_whole(document: Any) -> bool:
-    """Whether a task's file says all that `Store.save` writes: it may be damaged, or of another hand."""
-    if not isinstance(document, dict) or not document.keys() >= SAVED:
-        return False
-    rows, bounds = document["rows"], document["bounds"]
-    try:
-        for row in rows:
-            _ = row["topology"], row["method"], row["size_bytes"]
-        for seconds, _ in bounds.values():
-            Fraction(seconds)
-    except (AttributeError, KeyError, TypeError, ValueError):
-        return False
-    return True
 
 
 def in_config_order(tasks: Sequence[Task], outcomes: Mapping[str, Outcome]) -> list[Row]:

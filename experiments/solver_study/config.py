@@ -17,12 +17,13 @@ from typing import Any, Literal
 import pyarrow as pa
 from pydantic import Field
 
-from experiments.runner.config import Placed, Table, parse_toml, read_table, read_tables, read_text
+from experiments.runner.config import Placed, Table, parse_toml, read_table, read_tables
 from experiments.runner.options import TimeText
 from experiments.solver_study.models import is_mixed, model_text
 from models.solvers import SolverOptions
 from models.solvers.registry import BACKENDS
 from topologies.errors import InputError, suggestion
+from topologies.files import read_text
 from topologies.units import parse_size, parse_time
 
 COLUMNS: dict[str, Any] = {

@@ -56,6 +56,7 @@ from experiments.solver_study.statistics import (
 )
 from experiments.solver_study.tasks import MIXED_TOLERANCE
 from topologies.errors import InputError
+from topologies.files import read_text
 
 Row = Mapping[str, Any]
 
@@ -101,8 +102,8 @@ def write_study_report(directory: Path) -> Path:
     """
     try:
         rows = read_results(directory).to_dict("records")
-        manifest = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        manifest = json.loads(read_text(directory / MANIFEST))
+    except (InputError, ValueError) as error:
         raise InputError(f"{directory}: no readable results of a study: {error}") from error
     page = directory / REPORT
     text = render_study([{str(name): value for name, value in row.items()} for row in rows], manifest)

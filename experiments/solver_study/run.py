@@ -18,7 +18,7 @@ from experiments.runner.plan import topology_digest
 from experiments.runner.pool import KEPT, DiskError, Pool, Setting, one_line
 from experiments.runner.progress import Reporter
 from experiments.runner.results import write_results
-from experiments.runner.run import RunOptions, Summary, available_workers, written_report
+from experiments.runner.run import RunOptions, Summary, available_workers, damaged, written_report
 from experiments.runner.store import Store, code_digest, describe, now
 from experiments.runner.tasks import Row
 from experiments.solver_study.config import COLUMNS, Entrant, Program, StudyConfig, read_study
@@ -58,7 +58,8 @@ def run_study(config_path: Path | str, options: RunOptions, console: Console) ->
         if options.fresh:
             store.forget(chosen)
         started = now()
-        todo = [task for task in chosen if not store.settled(task, task.time_limit)]
+        again = damaged(store, chosen, console)
+        todo = [task for task in chosen if task.key in again or not store.settled(task, task.time_limit)]
         interrupted = not _perform(store, todo, options, workers, console)
         rows = _judged_rows(store, tasks)
         sessions = [*store.sessions(), {"started": started, "ended": now()}]

@@ -358,6 +358,8 @@ def check(problem: Problem, options: TacosOptions) -> None:
     if where.num_switches:
         check_degree(where, options.degree)
         check_unwinding(where)
+    elif options.degree is not None:
+        raise METHOD.unsupported(f"with a degree unwinds switches; {where.name} has none")
     if options.guide == TREES and not what.parts and not goes_to_all(what):
         raise METHOD.unsupported(f"with guide 'trees' does what goes to or comes from all ranks; not {what}")
     if what.kind is Kind.ALLREDUCE and options.allreduce == OVERLAPPED:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import os
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from schedules.collective import EVERYONE
 from schedules.method import Problem
-from topologies.errors import InputError, suggestion
+from topologies.errors import InputError
+from topologies.ranges import SECONDS, Choice, Options, Whole
 from topologies.topology import Topology
 from topologies.units import parse_size
 
@@ -74,7 +75,7 @@ TUNING = Tuning()
 
 
 @dataclass(frozen=True)
-class TacosOptions:
+class TacosOptions(Options):
     """The options of TACOS.
 
     Parameters
@@ -108,7 +109,7 @@ class TacosOptions:
         allreduce, so many for its reduce-scatter and so many for its allgather.
     degree
         To how many links a rank switches are unwound (section IV-G); None: several, and the schedule that
-        ends first is kept. Of no effect without switches.
+        ends first is kept. Of networks with switches only.
     guide
         What a chunk is guided by, if it goes to all ranks or comes from all.
 
@@ -136,38 +137,23 @@ class TacosOptions:
         If a value is not allowed.
     """
 
-    chunks: int = 1
-    pick: str = AUTO
+    OWNER: ClassVar[str] = "tacos"
+
+    chunks: Annotated[int, Whole(1)] = 1
+    pick: Annotated[str, Choice(PICKS)] = AUTO
     wait: bool = True
-    tries: int = 1
-    degree: int | None = None
-    guide: str = AUTO
-    allreduce: str = HALVES
-    time_limit: float | None = None
+    tries: Annotated[int, Whole(1)] = 1
+    degree: Annotated[int | None, Whole(1)] = None
+    guide: Annotated[str, Choice(GUIDES)] = AUTO
+    allreduce: Annotated[str, Choice(ALLREDUCES)] = HALVES
+    time_limit: Annotated[float | None, SECONDS] = None
     memory: str | None = None
 
     def __post_init__(self) -> None:
         """Check the values."""
-        for name in ("chunks", "tries", "degree"):
-            value = getattr(self, name)
-            if name == "degree" and value is None:
-                continue
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise InputError(f"tacos: {name} is {value!r}; allowed: an integer of at least 1")
-        if self.pick not in PICKS:
-            raise InputError(f"tacos: unknown pick '{self.pick}'{suggestion(str(self.pick), PICKS)}")
-        if self.guide not in GUIDES:
-            raise InputError(f"tacos: unknown guide '{self.guide}'{suggestion(str(self.guide), GUIDES)}")
-        if self.allreduce not in ALLREDUCES:
-            raise InputError(
-                f"tacos: unknown allreduce '{self.allreduce}'{suggestion(str(self.allreduce), ALLREDUCES)}"
-            )
-        if self.time_limit is not None and not 0 < self.time_limit < math.inf:
-            raise InputError(f"tacos: time_limit is {self.time_limit}; allowed: a positive number of seconds")
+        super().__post_init__()
         if self.memory is not None:
             parse_size(self.memory)
-        if not isinstance(self.wait, bool):
-            raise InputError(f"tacos: wait is {self.wait!r}; allowed: true, false")
 
     def shared(self, parts: int) -> TacosOptions:
         """Return these options for one of several parts, each with its share of the time."""

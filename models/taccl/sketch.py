@@ -37,6 +37,7 @@ from pathlib import Path
 from typing import Any
 
 from topologies.errors import InputError, suggestion
+from topologies.files import read_text
 from topologies.units import parse_size
 
 SHIPPED = Path(__file__).parent / "sketches"
@@ -135,11 +136,11 @@ def read_sketch(name: str) -> Sketch:
             known = suggestion(name, shipped_sketches())
             raise InputError(f"unknown sketch '{name}'{known} (or a file .toml or .json)")
         return _read(tomllib.loads((SHIPPED / f"{name}.toml").read_text("utf-8")), name)
+    text = read_text(name)
     try:
-        text = Path(name).read_text(encoding="utf-8")
         document = tomllib.loads(text) if name.endswith(".toml") else json.loads(text)
-    except OSError as error:
-        raise InputError(f"{name}: can't be read: {error.strerror}") from None
+    except RecursionError:
+        raise InputError(f"{name}: not a sketch: nested too deeply") from None
     except ValueError as error:
         raise InputError(f"{name}: {' '.join(str(error).split())}") from None
     return _read(document, name)
@@ -149,6 +150,8 @@ def _read(document: Any, name: str) -> Sketch:
     """Return the sketch in a document of plain values."""
     if not isinstance(document, dict):
         raise InputError(f"{name}: a sketch is a table with the keys {', '.join(FIELDS[''])}")
+    if not any(document.values()):
+        raise InputError(f"{name}: the sketch is empty; give at least one of {', '.join(FIELDS[''])}")
     tables = {key: document.get(key, {}) for key in FIELDS[""] if key != "symmetry_offsets"}
     _check_keys(name, "", document)
     for key, table in tables.items():

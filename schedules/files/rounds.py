@@ -13,6 +13,7 @@ clock. The rows are made in *blocks* of whole steps, so that the costs of blocks
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from schedules.files.document import header_of, schedule_of
 from schedules.schedule import Chunks, Clock, Schedule, step_numbers
 from topologies.errors import InputError, Unsupported
 from topologies.exact import Int32Array, Int64Array, frozen
+from topologies.files import MOST_TEXT, check_length, opened
 from topologies.kernels import kernel
 from topologies.topology import Topology
 
@@ -144,13 +146,14 @@ class RoundTable:
             if name == "reduce" and all(part is None for part in parts):
                 continue
             empty = [np.zeros(len(b), bool) if p is None else p for b, p in zip(blocks, parts, strict=True)]
-            columns[name] = np.concatenate(empty) if empty else np.zeros(0, np.int32)
+            columns[name] = np.concatenate(empty)
         columns["order"] = step_numbers(columns["order"])
         return Schedule(self.topology, self.collective, Clock.STEP, self.chunks, **columns)
 
     def _spans(self) -> list[tuple[int, int]]:
+        """Return the first and last rounds of the blocks; a table without rounds has one, which is empty."""
         high = max(1, CELLS // max(1, self.cells.shape[1]))
-        return [(begin, min(begin + high, self.rounds)) for begin in range(0, self.rounds, high)]
+        return [(begin, min(begin + high, self.rounds)) for begin in range(0, max(1, self.rounds), high)]
 
     def _block(self, part: Part, span: tuple[int, int], step: int) -> Schedule:
         cells = np.asarray(self.cells[span[0] : span[1]])
@@ -417,15 +420,14 @@ def read_head(path: Path) -> tuple[dict[str, Any], int]:
     InputError
         If it is no such file.
     """
-    try:
-        with path.open("rb") as file:
-            magic, length = file.read(len(MAGIC)), int.from_bytes(file.read(8), "little")
-            if magic != MAGIC or length > path.stat().st_size:
-                raise InputError(f"{path}: not a table of rounds")
+    with opened(path, math.inf) as file:
+        magic, length = file.read(len(MAGIC)), int.from_bytes(file.read(8), "little")
+        if magic != MAGIC or length > os.fstat(file.fileno()).st_size:
+            raise InputError(f"{path}: not a table of rounds")
+        check_length(path, length, MOST_TEXT)
+        try:
             header = json.loads(file.read(length))
-    except OSError as error:
-        raise InputError(f"{path}: can't be read: {error.strerror or error}") from None
-    except ValueError as error:
-        raise InputError(f"{path}: damaged: {error}") from None
+        except ValueError as error:
+            raise InputError(f"{path}: damaged: {error}") from None
     used = len(MAGIC) + 8 + length
     return header, used + -used % ALIGNMENT

@@ -38,6 +38,7 @@ from schedules.files.document import (
 from schedules.files.rounds import SUFFIX
 from schedules.schedule import Schedule
 from topologies.errors import InputError
+from topologies.files import MOST_TEXT, check_length, opened
 from topologies.units import exact_number
 
 _VERSION = "tutti.content/1"
@@ -124,8 +125,12 @@ __all__ = [
 ]
 
 _HEADER = "header"
-_DAMAGED = (ValueError, KeyError, RuntimeError, MemoryError, zipfile.BadZipFile, struct.error)
-"""What numpy and zipfile raise for bytes that they can't make sense of."""
+_UNPACKED = (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile)
+"""What unpacking raises for bytes that it can't make sense of."""
+_DAMAGED = (*_UNPACKED, ValueError, KeyError, RuntimeError, MemoryError, struct.error)
+"""The same of numpy."""
+MOST_ARRAYS = 2**34
+"""Bytes of arrays that are read: several hundred million rows."""
 _FAST = 1
 """zlib's level for npz files: columns are regular, and a hundred million rows should not take minutes."""
 
@@ -179,12 +184,7 @@ def read_schedule(path: Path | str) -> Schedule:
         If the file can't be read or is no schedule file.
     """
     read = {".json": _read_json, ".json.gz": _read_gzip, ".npz": _read_npz}[_form(path)]
-    try:
-        return read(Path(path))
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(f"{path}: damaged: {error}") from None
-    except OSError as error:
-        raise InputError(f"{path}: can't be read: {error.strerror or error}") from None
+    return read(Path(path))
 
 
 def is_round_file(path: Path | str) -> bool:
@@ -236,20 +236,28 @@ def _write_npz(schedule: Schedule, file: IO[bytes]) -> None:
 
 
 def _read_json(path: Path) -> Schedule:
-    return _parse(path.read_bytes(), str(path), from_document)
+    with opened(path) as file:
+        return _parse(file.read(), str(path), from_document)
 
 
 def _read_gzip(path: Path) -> Schedule:
-    return _parse(gzip.decompress(path.read_bytes()), str(path), from_document)
+    with opened(path) as file:
+        try:
+            text = gzip.GzipFile(fileobj=file).read(MOST_TEXT + 1)
+        except _UNPACKED as error:
+            raise InputError(f"{path}: damaged: {error}") from None
+    check_length(path, len(text), MOST_TEXT)
+    return _parse(text, str(path), from_document)
 
 
 def _read_npz(path: Path) -> Schedule:
     where = str(path)
     try:
-        with path.open("rb") as file:
+        with opened(path, MOST_ARRAYS) as file:
             archive = np.load(file, allow_pickle=False)
-            if not isinstance(archive, np.lib.npyio.NpzFile):
+            if not isinstance(archive, np.lib.npyio.NpzFile) or archive.zip is None:
                 raise InputError(f"{where}: not an npz archive")
+            check_length(path, sum(entry.file_size for entry in archive.zip.infolist()), MOST_ARRAYS)
             columns: Columns = {name: np.asarray(archive[name]) for name in archive.files}
     except _DAMAGED as error:
         text = "it holds Python objects" if "pickle" in str(error) else " ".join(str(error).split())

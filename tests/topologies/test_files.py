@@ -1,6 +1,7 @@
 """Node-link JSON and networkx graphs: exact round trips, and one line for what is wrong."""
 
 import json
+import os
 from decimal import Decimal
 from fractions import Fraction
 
@@ -282,5 +283,25 @@ def test_paths_that_can_not_be_read_or_written_are_named(tmp_path):
     with pytest.raises(InputError, match=r"can't be written: No such file or directory$"):
         write_topology(mesh(2, 2), tmp_path / "none" / "net.json")
     (tmp_path / "latin.json").write_bytes(b"\xff\xfe")
-    with pytest.raises(InputError, match=r"latin\.json: not UTF-8 text$"):
+    with pytest.raises(InputError, match=r"latin\.json: not UTF-8 text, at byte 0$"):
         read_topology(tmp_path / "latin.json")
+
+
+@pytest.mark.parametrize("target", ["pipe", "/dev/zero", "/dev/null"])
+def test_what_may_never_end_is_not_read(target, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "net.json").symlink_to(tmp_path / target)
+    with pytest.raises(InputError, match=r"net\.json: can't be read: not a regular file$"):
+        read_topology(tmp_path / "net.json")
+
+
+def test_a_file_too_long_is_not_read(tmp_path):
+    with (tmp_path / "net.json").open("wb") as file:
+        file.truncate(2**40)  # without blocks on the disk
+    with pytest.raises(InputError, match=r"net\.json: too long: 1TiB; at most 1GiB$"):
+        read_topology(tmp_path / "net.json")
+
+
+def test_a_name_that_no_file_can_have_is_refused():
+    with pytest.raises(InputError, match=r"^'a.x00\.json': can't be read: no file has a null character"):
+        read_topology("a\0.json")

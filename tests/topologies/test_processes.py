@@ -1,7 +1,10 @@
 """Worker processes: limits hold, clocks pause, deaths and errors are told, and nobody outlives the parent."""
 
+import os
+import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -16,6 +19,9 @@ import os, signal, time
 from functools import partial
 import numpy as np
 from topologies.errors import InputError
+
+def hesitate(caller, setting=None):
+    time.sleep(30)
 
 def work(caller, setting=None):
     caller.serve(partial(perform, caller))
@@ -175,3 +181,42 @@ def test_ctrl_c_while_workers_start_is_quiet():
     root = Path(__file__).parents[2]
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
     assert done.stdout == "True\n"
+
+
+@pytest.mark.usefixtures("place")
+@pytest.mark.parametrize("start", [Worker.fresh, lambda entry: Worker.forked(entry, None, ["numpy"])])
+def test_a_worker_killed_before_it_is_ready_is_a_death(start):
+    worker = start("work_of_tests:hesitate")
+    os.kill(worker.process.pid, signal.SIGKILL)
+    ended = worker.finish()
+    assert (ended.how, ended.cause, worker.ready) == (End.DEATH, "SIGKILL", False)
+
+
+def server() -> int:
+    """Return the process that forks workers."""
+    (found,) = (
+        child.pid for child in psutil.Process().children() if "forkserver" in " ".join(child.cmdline())
+    )
+    return found
+
+
+@pytest.mark.usefixtures("place")
+def test_a_server_killed_while_it_forks_is_replaced():
+    Worker.forked("work_of_tests:work", None, ["numpy"]).end()
+    old = server()
+    os.kill(old, signal.SIGSTOP)
+    threading.Timer(0.3, os.kill, (old, signal.SIGKILL)).start()
+    worker = Worker.forked("work_of_tests:work", None, ["numpy"])
+    assert perform(worker, "add", 1, 2).answer == 3
+    assert server() != old
+    worker.end()
+
+
+@pytest.mark.usefixtures("place")
+def test_a_worker_whose_server_was_killed_works_on_and_its_limits_hold():
+    worker = Worker.forked("work_of_tests:work", None, ["numpy"])
+    process = psutil.Process(worker.process.pid)
+    os.kill(server(), signal.SIGKILL)
+    assert perform(worker, "add", 1, 2).answer == 3
+    assert perform(worker, "sleep", 30, seconds=0.2).how is End.TIME
+    process.wait(timeout=5)

@@ -1,8 +1,10 @@
 """The commands: their exit codes, and one line for whatever is wrong."""
 
+import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -33,7 +35,18 @@ BAD = [
     ([*SYNTH, "--option", "chunks"], 2, r"option 'chunks': write it as NAME=VALUE"),
     ([*SYNTH, "--option", "chnks=2"], 2, r"no option 'chnks'; did you mean 'chunks'\?"),
     ([*SYNTH, "--option", "chunks=two"], 2, r"option 'chunks': input should be .*, not \"two\""),
-    ([*SYNTH, "--seeds", "0"], 2, r"--seeds 0; at least 1 is needed"),
+    ([*SYNTH, "--seeds", "0"], 2, r"option --seeds is 0; it must be a whole number, 1 to 1000000"),
+    ([*TACOS, "--seeds", "123456789012345678901"], 2, r"option --seeds is 123456789012345678901; it must"),
+    (
+        [*SYNTH, "-o", "a\0.json"],
+        2,
+        r"argument -o/--output: no file has a null character in its name: 'a.x00",
+    ),
+    (["verify", "a\0.json"], 2, r"no file has a null character"),
+    (["bound", "a\0.json"], 2, r"no file has a null character"),
+    (["bound", "\x1b[31mred"], 2, r"x1b\[31mred' is not understood"),
+    (["\x1b[31mrun"], 2, r"invalid choice: '.?.x1b\[31mrun'"),
+    ([*TACOS, "--option", "degree=999999999"], 3, r"tacos with a degree unwinds switches; ring:4 has none"),
     ([*SYNTH, "--root", "1"], 2, r"allgather takes no root"),
     ([*SYNTH, "--shards", "1,x"], 2, r"--shards '1,x': 'x' is not a number"),
     ([*SYNTH, "-o", "/nowhere/x.json"], 2, r"/nowhere/x\.json"),
@@ -66,7 +79,7 @@ BAD = [
     (["verify", "none.json"], 2, r"none\.json"),
     (["simulate", "none.json", "--size", "1MB"], 2, r"none\.json"),
     (["list", "nothing"], 2, r"invalid choice: 'nothing'"),
-    (["run", "none.toml"], 2, r"none\.toml: No such file or directory"),
+    (["run", "none.toml"], 2, r"none\.toml: can't be read: No such file or directory"),
 ]
 
 
@@ -119,3 +132,37 @@ def test_a_fault_of_tutti_is_one_line_that_says_where(tutti, monkeypatch):
     code, out, err = tutti(*SYNTH)
     assert (code, out) == (70, "")
     assert re.fullmatch(r"tutti: a fault in tutti: KeyError: .*\(test_cli\.py:\d+\).*\n", err), err
+
+
+READERS = {
+    "x.toml": ["run"],
+    "x.json": ["verify"],
+    "x.json.gz": ["verify"],
+    "x.npz": ["verify"],
+    "x.rounds": ["verify"],
+    "sketch.toml": ["synth", "dgx1", "--method", "taccl", "--size", "1MB", "--option"],
+    "net.json": ["bound"],
+}
+
+
+@pytest.mark.parametrize(("name", "command"), READERS.items())
+def test_a_pipe_is_not_waited_for_and_a_device_is_not_read(tutti, name, command, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for target in (tmp_path / "pipe", Path("/dev/zero")):
+        path = tmp_path / name
+        path.unlink(missing_ok=True)
+        path.symlink_to(target)
+        code, out, err = tutti(*command, f"sketch={path}" if "--option" in command else path)
+        assert (code, out) == (2, "")
+        assert err.startswith("tutti: ")
+        assert err.endswith(f"{name}: can't be read: not a regular file\n")
+
+
+def test_sigterm_stops_as_ctrl_c_does():
+    script = "import signal, sys\nfrom experiments.cli import main\nimport experiments.cli.bound as bound\n"
+    script += "bound.parse_topology = lambda text: signal.raise_signal(signal.SIGTERM)\n"
+    script += "sys.exit(main(['bound', 'ring:4']))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "tutti: stopped\n")

@@ -1,12 +1,15 @@
 """Output that is closed, full, or knows ASCII only."""
 
+import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from tests.experiments.cli.commands import ROOT
+from topologies import ring, write_topology
 
 
 def test_a_reader_that_leaves_is_no_traceback():
@@ -40,3 +43,34 @@ def test_output_that_knows_ascii_only_gets_a_table():
     )
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"torus:AxBx..." in done.stdout
+
+
+STEERING = "\x1b[31mred\a\x9b2J\u202e.json"
+
+
+def test_what_steers_a_terminal_is_written_out_wherever_it_stands(tutti, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_topology(ring(4), STEERING)
+    Path("x.toml").write_text(
+        f'name = "x"\n[[topology]]\nspec = {json.dumps(STEERING)}\n'
+        '[[collective]]\nkind = "allgather"\nsizes = ["1MB"]\n'
+        '[[method]]\nname = "direct"\n[[method]]\nname = "rhd"\n[run]\nworkers = 1\n'
+    )
+    synth = ["synth", STEERING, "--method", "direct", "--size", "1MB"]
+    said = []
+    for command in (
+        ["bound", STEERING],
+        [*synth, "-o", "x.json"],
+        [*synth, "--collective", STEERING],
+        ["simulate", "x.json", "--size", "1MB"],
+        ["verify", "x.json"],
+        ["verify", STEERING],
+        ["model", "all-to-all", STEERING, "-o", f"{STEERING}.lp"],
+        ["run", "x.toml"],
+        ["run", "x.toml", "--only", STEERING + "x"],
+        [STEERING],
+    ):
+        _, out, err = tutti(*command)
+        said.append(out + err)
+        assert all(c == "\n" or c.isprintable() for c in out + err), command
+    assert sum(r"\x1b[31mred\x07\x9b2J\u202e.json" in text for text in said) == len(said)

@@ -36,6 +36,9 @@ def plan(text: str, methods=None):
     return make_plan(parse_config(text, "x.toml"), methods or zoo.METHODS)
 
 
+MANY = [*range(1, 401)]
+
+
 def tables(
     topology='spec = "ring:4"', collective='kind = "allgather"\nsizes = ["1KB"]', method='name = "good"'
 ):
@@ -176,7 +179,9 @@ WRONG = {
     # methods
     tables(method='name = "goood"'): r"\[\[method\]\] 1: unknown method 'goood'; did you mean 'good'\?",
     tables(method='name = "good"\nseeds = [1, 2]'): r"\[\[method\]\] 1: method good has no randomness",
-    tables(method='name = "lucky"\nseeds = 0'): r"\[\[method\]\] 1: seeds = 0; at least 1 is needed",
+    tables(
+        method='name = "lucky"\nseeds = 0'
+    ): r"\[\[method\]\] 1: option seeds is 0; it must be a whole number, 1 to",
     tables(
         method='name = "lucky"\nseeds = [1, 1]'
     ): r"\[\[method\]\] 1: seeds = \[1, 1\]; a list holds different",
@@ -231,10 +236,19 @@ WRONG = {
     tables(collective='kind = "allgather"\nsizes = ["1KB"]\ngroups = []'): (
         r"\[\[collective\]\] 1 on ring:4: allgather: groups is empty"
     ),
-    tables(method='name = "lucky"\nseeds = 1000000000000'): r"at most 1000000 are tried for a row",
+    tables(
+        method='name = "lucky"\nseeds = 1000000000000'
+    ): r"option seeds is 10{12}; it must be a whole number, 1 to 1000000",
     tables(method='name = "lucky"\nseeds = [99999999999999999999]'): r"a seed must be below 2\^63",
     tables(method='name = "slow"\noptions = {chunks = 2020-01-01}'): (
         r"option 'chunks': input should be a valid integer, not \"2020-01-01\""
+    ),
+    # more than there can be
+    tables(topology=f'spec = "ring:4"\nsweep = {{spec = {[*map(str, range(400))]}, x = {[0] * 400}}}'): (
+        r"\[\[topology\]\] and its sweeps make 160000 tables; at most 100000"
+    ),
+    tables(method=f'name = "slow"\noptions = {{sweep = {{chunks = {MANY}, seconds = {MANY}}}}}'): (
+        r"\[\[method\]\] and its sweeps make 160000 tables"
     ),
     # run
     tables() + '[run]\nkeep_schedules = "some"': r"\[run\]: 'keep_schedules' must be 'all', 'best' or 'none'",
@@ -249,6 +263,13 @@ def test_a_wrong_config_is_one_line_with_its_place(text, message):
     assert str(error.value).startswith("x.toml")
 
 
+def test_more_tasks_than_a_run_can_have_are_refused(monkeypatch):
+    monkeypatch.setattr("experiments.runner.plan.MOST_TASKS", 1)
+    assert len(plan(GOOD)) == 1
+    with pytest.raises(InputError, match=r"x\.toml: more than 1 tasks; make several configs"):
+        plan(GOOD.replace("good", "by_size"))
+
+
 def test_a_wrong_time_limit_is_one_line():
     with pytest.raises(InputError, match=r"\[run\]: time_limit: time '60' has no unit"):
         time_limit(parse_config(GOOD + '[run]\ntime_limit = "60"'))
@@ -257,7 +278,7 @@ def test_a_wrong_time_limit_is_one_line():
 
 
 def test_a_file_that_is_not_there_or_no_text_is_one_line(tmp_path):
-    with pytest.raises(InputError, match=r"none\.toml: No such file or directory"):
+    with pytest.raises(InputError, match=r"none\.toml: can't be read: No such file or directory"):
         read_config(tmp_path / "none.toml")
     (tmp_path / "bytes.toml").write_bytes(b"name = '\xff'")
     with pytest.raises(InputError, match=r"bytes\.toml: not UTF-8 text, at byte 8"):

@@ -38,6 +38,7 @@ def change(out, how):
     for path in (out / "tasks").glob("*.json"):
         document = json.loads(path.read_text())
         how(document)
+        document.pop("sha256", None)  # as earlier code wrote them
         path.write_text(json.dumps(document))
 
 
@@ -105,10 +106,27 @@ def test_results_of_other_numbers_of_seeds_are_not_taken(old, tmp_path):
     assert all(row["seeds"] == 3 and row["synth_s"] < MARK for row in summary.rows)
 
 
-def test_a_damaged_file_is_passed_over(old):
+def test_values_that_are_none_of_a_result_are_passed_over(old):
+    config, out = old
+    spoilt = iter(["abc", "1/0", None, 5])
+
+    def spoil(document):
+        if document["status"] == "ok":
+            document["rows"][0]["time_us"] = next(spoilt)
+        else:
+            document["bounds"] = {"x": ["1/0", "cut"]}
+
+    change(out, spoil)
+    summary, _ = go(config, out, rejudge=True)
+    assert [row["status"] for row in summary.rows] == ["ok", "infeasible"] * 2
+    assert all(row["synth_s"] < MARK for row in rows_of(summary, "good"))
+
+
+@pytest.mark.parametrize("text", ["{", "{}"])
+def test_a_damaged_file_is_passed_over(text, old):
     config, out = old
     path = next(path for path in (out / "tasks").glob("*.json") if "hopeless" in path.read_text())
-    path.write_text("{")
+    path.write_text(text)
     summary, _ = go(config, out, rejudge=True)
     assert [row["status"] for row in summary.rows] == ["ok", "infeasible"] * 2
     assert [row["synth_s"] for row in rows_of(summary, "good")] == [MARK] * 2

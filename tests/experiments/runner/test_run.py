@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import errno
+import gzip
 import io
 import json
 import multiprocessing
@@ -10,19 +11,23 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import psutil
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from rich.console import Console
 
 from experiments.report import write_report
 from experiments.runner.pool import DiskError
-from experiments.runner.results import COLUMNS, MEASURED, read_results, replacing
+from experiments.runner.results import COLUMNS, MEASURED, read_csv, read_results, replacing, write_csv
 from experiments.runner.run import RunOptions, run
-from topologies import InputError
+from topologies import InputError, TuttiError
 
 DESIGNED = """
     topology nodes switches links collective size_bytes method kind options seed status message synth_s
@@ -362,3 +367,92 @@ def test_a_file_that_does_not_fit_is_named_and_leaves_the_old_one(tmp_path):
     with pytest.raises(OSError, match=r"No space left on device: '.*/x\.json'"):
         _write_half(path)
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("x.json", "old")]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [('"time_us": ', '"time_us": "abc", "was": '), ('"ring:4', '"ring:5'), ("", "{")]
+)
+def test_a_task_file_that_is_not_as_it_was_written_is_named_and_made_again(old, new, tmp_path):
+    config = write_config(tmp_path, 'name = "good"', head=HEAD.replace("[4, 5]", "[4]"))
+    go(config, tmp_path / "out")
+    before = comparable(tmp_path / "out")
+    (path,) = (tmp_path / "out" / "tasks").glob("*.json")
+    whole = json.loads(path.read_text())
+    path.write_text(path.read_text().replace(old, new) if old else new)
+    summary, text = go(config, tmp_path / "out")
+    assert f"{path}: damaged; made again\n" in text.replace("\n" * 2, "\n")
+    assert (summary.missing, summary.failed) == (0, 0)
+    assert comparable(tmp_path / "out") == before
+    assert json.loads(path.read_text())["bounds"] == whole["bounds"]
+    assert go(config, tmp_path / "out")[1] == ""
+
+
+def test_a_bound_that_is_no_number_does_not_stop_a_run(tmp_path):
+    config = write_config(tmp_path, 'name = "good"', head=HEAD.replace("[4, 5]", "[4]"))
+    go(config, tmp_path / "out")
+    (path,) = (tmp_path / "out" / "tasks").glob("*.json")
+    document = json.loads(path.read_text())
+    document["bounds"] = {key: ["1/0", kind] for key, (_, kind) in document["bounds"].items()}
+    path.write_text(json.dumps(document))
+    assert go(config, tmp_path / "out")[0].failed == 0
+
+
+@pytest.mark.parametrize("keep", ["all", "best"])
+def test_a_damaged_schedule_is_named_and_made_again(keep, tmp_path):
+    head = HEAD.replace("[4, 5]", "[4]")
+    config = write_config(tmp_path, 'name = "good"', run_table=f'keep_schedules = "{keep}"', head=head)
+    go(config, tmp_path / "out")
+    (path,) = (tmp_path / "out" / "schedules").iterdir()
+    whole, other = path.read_bytes(), gzip.compress(b"{}")
+    for damaged in (whole[:-20], b"", other):
+        path.write_bytes(damaged)
+        summary, text = go(config, tmp_path / "out")
+        assert f"{path}: damaged; made again\n" in text
+        assert (summary.failed, path.read_bytes()) == (0, whole)
+    assert go(config, tmp_path / "out")[1] == ""
+
+
+DYING = """
+import multiprocessing, os, signal
+from pathlib import Path
+mark = Path({mark!r})
+if multiprocessing.parent_process() is not None and mark.read_text() != "":
+    mark.write_text(mark.read_text()[1:])
+    os.kill(os.getpid(), signal.SIGKILL)
+from zoo import METHODS
+"""
+
+
+def test_workers_killed_before_they_are_ready_are_replaced(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "dying_zoo.py").write_text(DYING.format(mark=str(tmp_path / "mark")))
+    config = write_config(tmp_path, 'name = "good"', head=HEAD.replace("[4, 5]", "[4]"))
+    options = RunOptions(out=tmp_path / "out", registry="dying_zoo:METHODS", workers=1)
+    (tmp_path / "mark").write_text("xx")
+    summary = run(config, options, Console(file=io.StringIO()))
+    assert [row["status"] for row in summary.rows] == ["ok", "ok"]
+    (tmp_path / "mark").write_text("x" * 100)
+    with pytest.raises(TuttiError, match=r"killed by SIGKILL.* before it was ready, as were all others"):
+        run(config, replace(options, fresh=True), Console(file=io.StringIO()))
+
+
+TEXTS = st.text(st.sampled_from("'=+-@\t\r\n 01\",") | st.characters(codec="utf-8"), max_size=6)
+ROWS = st.lists(st.tuples(TEXTS, st.floats(allow_nan=False), st.none() | st.integers(-99, 99)), min_size=1)
+
+
+@given(ROWS)
+@settings(max_examples=50)
+def test_a_table_comes_back_and_no_text_in_it_is_a_formula(rows):
+    frame = pd.DataFrame(rows, columns=["topology", "-x", "n"], dtype=object)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.csv"
+        write_csv(frame, path)
+        with path.open(newline="") as file:
+            head, *lines = csv.reader(file)
+        back = read_csv(path)
+    assert head == ["topology", "'-x", "n"]
+    assert not any(line[0].startswith(tuple("=+-@\t\r\n")) for line in lines)
+    numbers = [(float(line[1]), line[2]) for line in lines]
+    assert numbers == [(x, "" if n is None else str(n)) for _, x, n in rows]
+    assert list(back.columns) == ["topology", "-x", "n"]
+    assert list(back["topology"].fillna("")) == [name for name, _, _ in rows]

@@ -101,3 +101,11 @@ def test_switches_that_are_no_list_are_refused(tmp_path, switches):
         InputError, match=r"intranode_sketch.switches is .*; it must be a list with the ranks"
     ):
         read_sketch(str(path))
+
+
+@pytest.mark.parametrize("text", ["", "symmetry_offsets = []", "[intranode_sketch]\n[hyperparameters]"])
+def test_an_empty_sketch_is_refused(text, tmp_path):
+    path = tmp_path / "x.toml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=r"x\.toml: the sketch is empty; give at least one of intranode_sk"):
+        read_sketch(str(path))

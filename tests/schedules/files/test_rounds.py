@@ -236,3 +236,13 @@ def test_wide_tables_hold_more_chunks():
     assert isinstance(table.load(), Schedule)
     verify(table)
     assert round_cost(table).steps.tb == Fraction(4, 5) * topology.num_links / 5
+
+
+@pytest.mark.parametrize("kind", ["allgather", "reduce-scatter", "allreduce"])
+def test_a_table_without_rounds_lacks_what_it_should_bring(kind, tmp_path):
+    path = tmp_path / "x.rounds"
+    write(path, ring(4, kind), rounds=0)
+    table = read_rounds(path)
+    assert (table.rounds, table.transfers, len(table.load())) == (0, 0, 0)
+    with pytest.raises(VerificationError, match="is missing at"):
+        verify(table)

@@ -428,3 +428,16 @@ def test_gzip_carries_no_date_and_no_name(schedule, tmp_path):
     write_schedule(schedule, path)
     assert path.read_bytes()[3:8] == bytes(5)  # flags and time of the gzip header
     assert json.loads(gzip.decompress(path.read_bytes())) == to_document(schedule)
+
+
+@pytest.mark.parametrize(("suffix", "limit"), [(".json.gz", "MOST_TEXT"), (".npz", "MOST_ARRAYS")])
+def test_what_unpacks_to_more_than_is_read_is_refused(suffix, limit, tmp_path, monkeypatch):
+    path = tmp_path / f"x{suffix}"
+    if suffix == ".npz":
+        np.savez_compressed(path, header=np.zeros(10**6, np.uint8))
+    else:
+        path.write_bytes(gzip.compress(bytes(10**6)))
+    assert path.stat().st_size < 10**5
+    monkeypatch.setattr(f"schedules.files.schedule_file.{limit}", 10**5)
+    with pytest.raises(InputError, match=rf"x{suffix}: too long: .*B; at most 100KB$"):
+        read_schedule(path)
