@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.registry import METHODS, find_method
 from experiments.result import MICRO, LowerBound, Result
-from experiments.runner.options import build_options, options_text
+from experiments.runner.options import build_options, first_seeds, options_text
 from experiments.runner.plan import tasks_of
 from experiments.runner.results import to_table
 from experiments.runner.tasks import Workplace, perform, synthesize_best
@@ -156,7 +156,7 @@ def synthesize(
     problem = Problem(where, what)
     if how.size_dependent(problem, chosen):
         problem = replace(problem, size=count)
-    made = synthesize_best(how, problem, chosen, range(seeds if how.seeded else 1), count)
+    made = synthesize_best(how, problem, chosen, first_seeds(how, seeds), count)
     return Result.of(made, count, method, options_text(given))
 
 

@@ -164,7 +164,7 @@ def _synth(commands: Any) -> None:
         help="chunks a shard; default: the method's, see tutti list methods",
     )
     parser.add_argument(
-        "--seeds", type=int, metavar="S", help="try seeds 0 to S-1 and keep the best; default: 1"
+        "--seeds", type=int, default=1, metavar="S", help="try seeds 0 to S-1 and keep the best; default: 1"
     )
     parser.add_argument(
         "--option", action="append", default=[], metavar="K=V", help="of the method; see tutti list methods"

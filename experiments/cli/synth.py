@@ -15,8 +15,8 @@ from experiments.printable import say
 from experiments.registry import find_method
 from experiments.result import Result
 from experiments.runner.options import (
-    SEED_COUNT,
     build_options,
+    first_seeds,
     options_text,
     parse_assignments,
     with_lists,
@@ -35,6 +35,7 @@ def execute(arguments: argparse.Namespace) -> int:
     method = find_method(arguments.method)
     given = _given(method, arguments)
     options = build_options(method, given)
+    seeds = first_seeds(method, arguments.seeds, "--seeds")
     size = parse_size(arguments.size)
     topology = parse_topology(arguments.topology)
     what = parse_collective(arguments, topology)
@@ -46,7 +47,7 @@ def execute(arguments: argparse.Namespace) -> int:
         if is_round_file(arguments.output):
             return synth_rounds.execute(arguments, method, Problem(topology, what, size), options)
     with _waiting(f"{method.name} on {topology.name}", arguments):
-        made = synthesize_best(method, problem, options, _seeds(method, arguments.seeds), size)
+        made = synthesize_best(method, problem, options, seeds, size)
     said = _seeds_note(method, arguments.seeds)
     result = Result.of(made, size, method.name, options_text(given), said)
     try:
@@ -81,13 +82,7 @@ def _given(method: Method, arguments: argparse.Namespace) -> dict[str, Any]:
     return given
 
 
-def _seeds(method: Method, count: int | None) -> range:
-    if count is not None:
-        SEED_COUNT.check("", "--seeds", count)
-    return range(count if count is not None and method.seeded else 1)
-
-
-def _seeds_note(method: Method, count: int | None) -> tuple[str, ...]:
-    if method.seeded or count in (None, 1):
+def _seeds_note(method: Method, count: int) -> tuple[str, ...]:
+    if method.seeded or count == 1:
         return ()
     return (f"{method.name} has no randomness, so --seeds {count} is one try",)

@@ -33,7 +33,7 @@ def execute(arguments: argparse.Namespace, method: Method, problem: Problem, opt
     write = WRITERS.get(method.name)
     if write is None:
         raise method.unsupported("writes no table of rounds; allowed: .json, .json.gz, .npz")
-    if arguments.seeds not in (None, 1):
+    if arguments.seeds != 1:
         raise InputError(f"--seeds {arguments.seeds}: a table of rounds is of one seed")
     method.supports(problem, options)
     with Stopwatch() as watch:

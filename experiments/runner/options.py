@@ -47,6 +47,18 @@ def build_options(method: Method, given: Mapping[str, Any]) -> Any:
         raise InputError(f"method {method.name}: {error}") from error
 
 
+def first_seeds(method: Method, count: int, name: str = "seeds") -> range:
+    """Return so many seeds from 0; of a method without randomness one.
+
+    Raises
+    ------
+    InputError
+        If there can't be so many, with what the user calls their number.
+    """
+    SEED_COUNT.check("", name, count)
+    return range(count if method.seeded else 1)
+
+
 def describe_options(method: Method) -> dict[str, str]:
     """Return each option of the method with its default, as text."""
     return {

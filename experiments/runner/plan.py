@@ -14,7 +14,7 @@ import numpy as np
 
 from experiments.registry import find_method
 from experiments.runner.config import CollectiveTable, Config, MethodTable, PartTable, Placed
-from experiments.runner.options import SEED_COUNT, build_options, options_text
+from experiments.runner.options import build_options, first_seeds, options_text
 from experiments.runner.store import code_digest
 from experiments.runner.tasks import Task
 from schedules.collective import Collective, Kind, collective, concurrent
@@ -96,9 +96,9 @@ def tasks_of(
     Raises
     ------
     InputError
-        If an option is wrong.
+        If an option, or the number of seeds, is wrong.
     """
-    tried = tuple(range(seeds if method.seeded else 1))
+    tried = tuple(first_seeds(method, seeds))
     approach = Approach(method.name, method, given, build_options(method, given), (tried,))
     return list(_tasks(problem.topology.name, topology_digest(problem.topology), problem, approach, sizes))
 
@@ -199,8 +199,7 @@ def _seeds(method: Method, table: MethodTable) -> tuple[tuple[int, ...], ...]:
     if not method.seeded:
         raise InputError(f"method {method.name} has no randomness; leave out 'seeds'")
     if isinstance(table.seeds, int):
-        SEED_COUNT.check("", "seeds", table.seeds)
-        return (tuple(range(table.seeds)),)
+        return (tuple(first_seeds(method, table.seeds)),)
     if not table.seeds or min(table.seeds) < 0 or len(set(table.seeds)) < len(table.seeds):
         raise InputError(f"seeds = {table.seeds}; a list holds different seeds, none negative")
     if max(table.seeds) > INT64_MAX:
