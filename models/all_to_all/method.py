@@ -163,7 +163,8 @@ def synthesize(problem: Problem, options: McfOptions, rng: np.random.Generator) 
     """
     demand = Demand.of(problem.topology, problem.collective)
     if not demand.amounts.any():  # (A.1) has no optimum then; what has no bytes goes by shortest routes
-        nothing = PathFlow(demand, np.zeros(0), demand.denominator, np.zeros(1), np.zeros(0))
+        none, offsets = np.zeros(0, np.int64), np.zeros(1, np.int64)
+        nothing = PathFlow(demand, none, demand.denominator, offsets, none.astype(np.int32))
         return path_schedule(nothing, problem.collective).replace(claims={"congestion": Fraction(0)})
     optimum = _optimum(demand, options)
     schedule = path_schedule(optimum.paths, problem.collective)
