@@ -19,10 +19,10 @@ COMPILED  := $(VENV)/.compiled
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-6s %s\n", $$1, $$2}'
 
-setup: $(COMPILED) ## create .venv from the locked requirements, compile the kernels
+setup: $(INSTALLED) ## create .venv from the locked requirements
 	@:
 
-run: $(COMPILED) ## run the experiment CONFIG=configs/torus.toml (more options in ARGS)
+run: $(INSTALLED) ## run the experiment CONFIG=configs/torus.toml (more options in ARGS)
 	@$(BIN)/python experiments/run.py $(CONFIG) $(ARGS)
 
 test: $(COMPILED) ## run the tests and the examples in docstrings
@@ -64,6 +64,6 @@ $(INSTALLED): requirements.txt pyproject.toml
 	@touch $@
 
 $(COMPILED): $(INSTALLED)
-	@echo "compiling the kernels (about three minutes, once)"
+	@echo "compiling all kernels, once"
 	@$(BIN)/python -m experiments.compile_kernels
 	@touch $@

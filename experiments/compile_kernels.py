@@ -1,13 +1,16 @@
 """Compile the kernels: ``python -m experiments.compile_kernels`` runs everything once on tiny networks.
 
-Numba keeps what it compiles on disk, so that the first run of a user, and every worker, starts at speed.
+A kernel is compiled when it is first called, and kept on disk. The tests and benchmarks use nearly all of
+them, so for these they are compiled before, on all cores.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from fractions import Fraction
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -47,27 +50,48 @@ NETWORKS = (
 )
 """Even and uneven links, switches, those that can multicast and aggregate, machines alike, planes."""
 SIZE = Fraction(10**6)
+QUICK = ("ring", "direct", "mcf")
+"""Methods whose schedules are of all three clocks, on most networks."""
 WITHOUT_KERNELS = ("best", "listed", "optimum", "sccl", "teccl")
 """Not run: the portfolio and `listed` run the others again, and solvers have nothing to compile."""
 
 
 def compile_kernels() -> None:
-    """Run every method, the verifier, the simulator and the bounds once."""
+    """Run every method, the verifier, the simulator and the bounds once, on all cores."""
+    _compile_common(NETWORKS[0])  # what all need: not twice
+    texts, several = NETWORKS[1:], multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(mp_context=several) as pool:
+        jobs = [pool.submit(_compile_tacos), pool.submit(_compile_methods), pool.submit(_compile_others)]
+        jobs += [pool.submit(_compile_flows), *(pool.submit(_compile_common, text) for text in texts)]
+        for job in jobs:
+            job.result()
+
+
+def _compile_common(text: str) -> None:
+    """Bound, verify and simulate on one network, with a few quick methods."""
+    topology = parse_topology(text)
+    for schedule in _schedules(topology, QUICK):
+        _use(schedule)
+    for kind in KINDS:
+        lower_bounds(topology, collective(kind, topology.num_ranks), SIZE)
+
+
+def _compile_methods() -> None:
+    """Run every method."""
+    for text in NETWORKS:
+        for schedule in _schedules(parse_topology(text), [name for name in METHODS if name not in QUICK]):
+            _use(schedule)
+
+
+def _compile_others() -> None:
+    """Run what methods do on large networks, or when asked to."""
     parse_topology("least_circulant:6,16")  # searches its offsets
     balance(circulant_moves(7, np.array([1, 2])))
     kautz_cost(2, 5)
     workloads(parse_topology("ring:4"))  # by counting: as a method BFB solves a model on small networks
-    for text in NETWORKS:
-        topology = parse_topology(text)
-        for schedule in _schedules(topology):
-            _use(schedule)
-        for kind in KINDS:
-            lower_bounds(topology, collective(kind, topology.num_ranks), SIZE)
     network = tree_network(parse_topology("ring:4"))
     if network is not None:
         pack(network.graph, Fraction(1, 2), products=False)  # greedy trees, of large networks only
-    _compile_flows()
-    _compile_tacos()
     ring = parse_topology("ring:4")
     planned_schedule(Problem(ring, collective(Kind.ALLGATHER, 4), SIZE), 0.1, np.random.default_rng(0))
 
@@ -98,11 +122,12 @@ def _compile_tacos() -> None:
             verify(synthesize_to(path, Problem(ring, collective(kind, 4)), TacosOptions(), rng))
 
 
-def _schedules(topology: Topology) -> Iterator[Schedule]:
+def _schedules(topology: Topology, names: Iterable[str]) -> Iterator[Schedule]:
     for kind in (*BY_ALLGATHER, Kind.ALL_TO_ALL):
         problem = Problem(topology, collective(kind, topology.num_ranks), SIZE)
-        for method in METHODS.values():
-            if method.name in WITHOUT_KERNELS:
+        for name in names:
+            method = METHODS[name]
+            if name in WITHOUT_KERNELS:
                 continue
             options = method.options()
             try:

@@ -158,7 +158,8 @@ class Result:
     @property
     def notes(self) -> tuple[str, ...]:
         """What one should know of it, a sentence each."""
-        return (*self.said, *notes(self.schedule, self.size))
+        note = notes(self.schedule, self.size)
+        return (*self.said, note) if note else self.said
 
     @cached_property
     def _timed(self) -> dict[str, Any]:

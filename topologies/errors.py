@@ -25,7 +25,8 @@ class NoSchedule(TuttiError):
 def suggestion(word: str, allowed: Iterable[str]) -> str:
     """Return ``"; did you mean 'x'?"`` or the list of what is allowed."""
     choices = sorted(allowed)
-    close = difflib.get_close_matches(word, choices, n=1)
+    spelt = {choice.lower().replace("-", "_"): choice for choice in choices}  # whatever the case
+    close = [spelt[found] for found in difflib.get_close_matches(word.lower().replace("-", "_"), spelt, n=1)]
     if close:
         return f"; did you mean '{close[0]}'?"
     return f"; allowed: {', '.join(choices)}"

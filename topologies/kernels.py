@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any, TypeVar, overload
 
+from topologies.progress import tell
+
 R = TypeVar("R")
 
 
@@ -55,6 +57,11 @@ class Compilation:
 COMPILATION = Compilation()
 
 
+def now() -> float:
+    """Return the seconds of a clock that stands still while kernels are compiled: for time limits."""
+    return time.monotonic() - COMPILATION.seconds
+
+
 @functools.cache
 def _watched() -> None:
     """Let numba tell `COMPILATION` what it does."""
@@ -71,6 +78,7 @@ def _watched() -> None:
     class Compiled(event.Listener):
         def on_start(self, event: Any) -> None:
             COMPILATION.kernels += 1
+            tell(f"compiling kernels, once: {COMPILATION.kernels}")
 
         def on_end(self, event: Any) -> None:
             pass

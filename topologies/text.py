@@ -226,16 +226,17 @@ def parse_topology(text: str) -> Topology:
 
 def _base(text: str, head: str, keys: Mapping[str, str]) -> Topology:
     """Return the network before keys remove or add anything."""
-    match = _FAMILY_TEXT.fullmatch(head)
+    match, start = _FAMILY_TEXT.fullmatch(head), head.partition(":")[0]
     if match and match[1] in FAMILIES:
         return _build(text, FAMILIES[match[1]], match[2], keys)
     if head.endswith(".json") or _is_file(head):
         _refuse_numbers(text, keys)
         return read_topology(head)
-    if looks_like_notation(head):
+    misspelt = start.lower().replace("-", "_") in FAMILIES
+    if looks_like_notation(head) and not misspelt:
         return _from_notation(text, head, keys)
-    if match:
-        raise InputError(f"{_shown(text)}: unknown family '{match[1]}'{suggestion(match[1], FAMILIES)}")
+    if match or misspelt:
+        raise InputError(f"{_shown(text)}: unknown family '{start}'{suggestion(start, FAMILIES)}")
     raise InputError(
         f"{_shown(text)} is not understood; write family:args, e.g. torus:4x4, the papers' notation, "
         "e.g. L(K_{4,4}), or the path of a .json file"

@@ -6,9 +6,11 @@ Certificates are told as sentences, for people; ``--json`` has them whole.
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,9 +18,13 @@ import numpy as np
 from experiments.cli.output import print_json, print_table
 from experiments.cli.problem import parse_collective
 from experiments.printable import say
-from models.bounds import bound_document
+from models.bounds import Bound, BoundError, bound_document
 from models.bounds.bandwidth import exit_bandwidth
+from models.bounds.bound import SECONDS_PER_BYTE
+from schedules.files.document import read_collective
+from topologies.errors import InputError
 from topologies.exact import json_number
+from topologies.files import read_text
 from topologies.text import parse_topology
 from topologies.topology import Topology
 from topologies.units import duration, format_size, format_time, parse_size, short, throughput
@@ -174,6 +180,10 @@ def _rate(bandwidth: str | int) -> str:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Print the bounds of each topology."""
+    if arguments.check is not None:
+        return _check(arguments.check, arguments.topology)
+    if not arguments.topology:
+        raise InputError("tutti bound needs a topology, such as torus:4x4, or --check FILE")
     size = None if arguments.size is None else parse_size(arguments.size)
     for text in arguments.topology:
         topology = parse_topology(text)
@@ -186,6 +196,38 @@ def execute(arguments: argparse.Namespace) -> int:
     if not arguments.json:
         say("s/GB: per 10^9 bytes of M; --json has the whole certificates")
     return 0
+
+
+def _check(path: Path, given: Sequence[str]) -> int:
+    """Recompute every certificate in a file of ``--json`` lines; 1 if one does not prove its bound."""
+    held = True
+    for number, line in enumerate(read_text(path).splitlines(), start=1):
+        where = f"{path}, line {number}"
+        try:
+            document = json.loads(line)
+            text = str(document["topology"])
+            bounds = [(str(entry["kind"]), _bound(entry)) for entry in document["bounds"]]
+            problem = document["problem"]
+        except (ValueError, KeyError, TypeError) as error:
+            what = f"{type(error).__name__} {error}"
+            raise InputError(f"{where}: no line of tutti bound --json: {what}") from None
+        topology = parse_topology(given[0] if given else text)
+        what = read_collective(problem, topology, where)
+        for kind, bound in bounds:
+            try:
+                bound.check(topology, what)
+            except (BoundError, InputError) as error:
+                held = False
+                say(f"no: {text}, {what}: {error}")
+            else:
+                say(f"proven: {text}, {what}: {kind} {bound.value} {bound.unit}")
+    return 0 if held else 1
+
+
+def _bound(entry: Mapping[str, Any]) -> Bound:
+    exact, per_gigabyte = Fraction(entry["exact"]), entry["unit"] == "s/GB"
+    value, unit = (exact / GIGA, SECONDS_PER_BYTE) if per_gigabyte else (exact, str(entry["unit"]))
+    return Bound(str(entry["kind"]), value, unit, entry["certificate"])
 
 
 def _print(document: Mapping[str, Any], topology: Topology) -> None:

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Print what there is of it."""
+    """Print what there is of it; without a word, the words."""
+    if arguments.what is None:
+        arguments.parser.print_help()
+        return 0
     documents = list({"methods": _methods, "topologies": _topologies, "solvers": _solvers}[arguments.what]())
     if arguments.json:
         for document in documents:

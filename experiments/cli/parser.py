@@ -22,7 +22,7 @@ def _version() -> str:
 VERSION = _version()
 
 
-DEFAULT_COLLECTIVE = "allgather"
+DEFAULT_COLLECTIVE, DEFAULT_SIZE, DEFAULT_METHOD = "allgather", "1MB", "best"
 COLLECTIVES = (
     "allgather",
     "reduce-scatter",
@@ -51,6 +51,13 @@ examples:
   tutti find --nodes 1024 --degree 4 --build
   tutti find --nodes 128 --degree 4 --mix 0.3
   tutti find --up-to 2000 --degree 4 --size 1MiB,100MiB -o results/degree4
+"""
+
+
+COMPLETION_EXAMPLES = """\
+examples:
+  eval "$(tutti completion bash)"                    # in ~/.bashrc
+  tutti completion zsh > "${fpath[1]}/_tutti"        # once
 """
 
 
@@ -97,8 +104,9 @@ def make_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"tutti {VERSION}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=OneLineParser)
-    for add in (_run, _synth, _verify, _simulate, _bound, _find, _list, _model):
+    parser.set_defaults(module="help", command=None, parser=parser, commands={})
+    commands = parser.add_subparsers(metavar="COMMAND", parser_class=OneLineParser)
+    for add in (_run, _synth, _verify, _simulate, _bound, _find, _list, _model, _completion, _help):
         add(commands)
     return parser
 
@@ -154,9 +162,13 @@ def _synth(commands: Any) -> None:
     parser = _command(commands, "synth", "synth", "make, verify and time one schedule")
     parser.epilog, parser.formatter_class = SYNTH_EXAMPLES, argparse.RawDescriptionHelpFormatter
     _topology(parser)
-    parser.add_argument("--method", required=True, metavar="NAME", help="see tutti list methods")
+    parser.add_argument(
+        "--method",
+        metavar="NAME",
+        help="see tutti list methods; default: best of all that are sensible, in ten seconds",
+    )
     _collective(parser)
-    parser.add_argument("--size", required=True, help="M, such as 1MB")
+    parser.add_argument("--size", default=DEFAULT_SIZE, help="M, such as 64MB; default: %(default)s")
     parser.add_argument(
         "--chunks",
         type=int,
@@ -198,10 +210,13 @@ def _simulate(commands: Any) -> None:
 
 def _bound(commands: Any) -> None:
     parser = _command(commands, "bound", "bound", "prove what no schedule can beat")
-    _topology(parser, nargs="+")
+    _topology(parser, nargs="*")
     _collective(parser)
     parser.add_argument("--size", help="M, such as 1MB; without it, bandwidth bounds only")
     parser.add_argument("--lp", action="store_true", help="allreduce, all-to-all: the LP, however large")
+    parser.add_argument(
+        "--check", type=Path, metavar="FILE", help="recompute the certificates in a file of --json lines"
+    )
     _json(parser)
 
 
@@ -253,5 +268,19 @@ def _model(commands: Any) -> None:
 def _list(commands: Any) -> None:
     parser = _command(commands, "list", "listing", "list what there is")
     choices = ["methods", "topologies", "solvers"]
-    parser.add_argument("what", choices=choices, metavar="|".join(choices), help="what to list")
+    parser.add_argument("what", nargs="?", choices=choices, metavar="|".join(choices), help="what to list")
+    parser.set_defaults(parser=parser)
     _json(parser)
+
+
+def _completion(commands: Any) -> None:
+    summary = "print what lets a shell complete tutti's words"
+    parser = _command(commands, "completion", "completion", summary)
+    parser.epilog, parser.formatter_class = COMPLETION_EXAMPLES, argparse.RawDescriptionHelpFormatter
+    parser.add_argument("shell", choices=["bash", "zsh"], metavar="bash|zsh", help="which shell")
+
+
+def _help(commands: Any) -> None:
+    parser = _command(commands, "help", "help", "say what a command does")
+    parser.add_argument("command", nargs="?", metavar="COMMAND", help="default: all of them")
+    parser.set_defaults(commands=commands.choices)

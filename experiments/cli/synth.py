@@ -10,6 +10,7 @@ from typing import Any
 
 from experiments.cli import synth_rounds
 from experiments.cli.output import console, print_fields, print_json
+from experiments.cli.parser import DEFAULT_METHOD
 from experiments.cli.problem import parse_collective
 from experiments.printable import say
 from experiments.registry import find_method
@@ -32,7 +33,7 @@ from topologies.units import parse_size
 
 def execute(arguments: argparse.Namespace) -> int:
     """Make the schedule, print what it is, and write it if asked to."""
-    method = find_method(arguments.method)
+    method = find_method(arguments.method or DEFAULT_METHOD)
     given = _given(method, arguments)
     options = build_options(method, given)
     seeds = first_seeds(method, arguments.seeds, "--seeds")
@@ -48,7 +49,7 @@ def execute(arguments: argparse.Namespace) -> int:
             return synth_rounds.execute(arguments, method, Problem(topology, what, size), options)
     with _waiting(f"{method.name} on {topology.name}", arguments):
         made = synthesize_best(method, problem, options, seeds, size)
-    said = _seeds_note(method, arguments.seeds)
+    said = (*_default_note(method, arguments), *_seeds_note(method, arguments.seeds))
     result = Result.of(made, size, method.name, options_text(given), said)
     try:
         if arguments.output is not None:
@@ -74,7 +75,8 @@ def _waiting(text: str, arguments: argparse.Namespace) -> AbstractContextManager
 
 
 def _given(method: Method, arguments: argparse.Namespace) -> dict[str, Any]:
-    given = with_lists(method, parse_assignments(arguments.option))
+    quick = {} if arguments.method else method.quick
+    given = {**quick, **with_lists(method, parse_assignments(arguments.option))}
     if arguments.chunks is not None:
         if "chunks" in given:
             raise InputError("--chunks and --option chunks=... say the same; give one of them")
@@ -82,7 +84,14 @@ def _given(method: Method, arguments: argparse.Namespace) -> dict[str, Any]:
     return given
 
 
+def _default_note(method: Method, arguments: argparse.Namespace) -> tuple[str, ...]:
+    if arguments.method:
+        return ()
+    limit = method.quick["time_limit"]
+    return (f"Without --method it is {method.name}, with {limit}; --option time_limit=1min gives it more.",)
+
+
 def _seeds_note(method: Method, count: int) -> tuple[str, ...]:
     if method.seeded or count == 1:
         return ()
-    return (f"{method.name} has no randomness, so --seeds {count} is one try",)
+    return (f"{method.name} has no randomness, so --seeds {count} is one try.",)

@@ -9,7 +9,6 @@ is near to what its links carry, trees are made together with their times (`mode
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -27,6 +26,7 @@ from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from schedules.simulation.simulate import simulate
 from topologies.errors import InputError, NoSchedule, Unsupported, suggestion
+from topologies.kernels import now
 from topologies.ranges import Duration, Names, Options
 from topologies.units import parse_time
 
@@ -127,14 +127,14 @@ def _shortest(
     NoSchedule
         If no method made a flow that can be listed.
     """
-    size, began = problem.size or Fraction(1), time.monotonic()
+    size, began = problem.size or Fraction(1), now()
     until = began + budget
     lists = list(_lists(problem, methods, began + LISTS_PART * budget, rng))
     found = [(seconds, schedule) for seconds, schedule, _ in lists]
     first = min(lists, key=lambda each: each[0], default=None)
     if first is None or NEAR < first[0] / _needed(problem, lists) < FAR:
-        found += _in_epochs(problem, until - time.monotonic(), rng)
-        left = until - time.monotonic()
+        found += _in_epochs(problem, until - now(), rng)
+        left = until - now()
         if first is not None and left > LISTS_PART * budget:  # there are none: the nearest list has the time
             found.append(_listed(first[2], size, left))
     if not found:
@@ -147,7 +147,7 @@ def _lists(
 ) -> Iterator[tuple[float, Schedule, tuple[Schedule, ...]]]:
     """Yield simulated times and list schedules of flows, and these; none is begun when the time is over."""
     for number, flows in enumerate(_flows(problem, methods, rng)):
-        left = until - time.monotonic()
+        left = until - now()
         if number and left <= 0:
             return
         yield *_listed(flows, problem.size or Fraction(1), max(left, 0) / 2), flows

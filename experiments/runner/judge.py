@@ -168,8 +168,8 @@ def rounding_note(schedule: Schedule, size: Fraction) -> str:
     broken = next((int(s) for s in sizes if (int(s) * size) % denominator), None)
     if broken is None:
         return ""
-    chunk = Fraction(broken) * size / denominator
-    return f"{format_size(size)} does not divide into the chunks (one has {chunk} B): not rounded"
+    chunks = f"{len(schedule.chunks)} chunks of whole bytes"
+    return f"{format_size(size)} does not divide into {chunks}; times are for fractional chunks"
 
 
 def method_label(row: Row) -> str:

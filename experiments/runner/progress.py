@@ -20,6 +20,7 @@ from rich.progress import (
 
 from experiments.printable import printable
 from experiments.runner.tasks import Outcome, Task
+from topologies.progress import listening
 
 PLAIN_SECONDS = 10.0
 """Between two lines where there is no terminal."""
@@ -113,21 +114,40 @@ def _bar(console: Console) -> Progress:
     return Progress(*columns, console=console, transient=True)
 
 
+class _Lines:
+    """Writes what is told as plain lines, the latest every `PLAIN_SECONDS`."""
+
+    def __init__(self, console: Console, text: str) -> None:
+        self._console, self._text, self._spoke = console, text, time.monotonic()
+
+    def tell(self, more: str) -> None:
+        """Write a line, unless one was written just now."""
+        if time.monotonic() - self._spoke >= PLAIN_SECONDS:
+            self._spoke = time.monotonic()
+            self._console.print(f"{self._text}: {more}", markup=False, highlight=False, soft_wrap=True)
+
+
 @contextmanager
 def waiting(console: Console, text: str, *, quiet: bool = False) -> Iterator[None]:
-    """Show that something goes on and for how long, while it lasts; nothing before `SILENT_SECONDS`.
+    """Show that something goes on, for how long, and what it tells of itself, while it lasts.
+
+    A line that is erased, not before `SILENT_SECONDS`; where there is no terminal, a line now and then.
 
     Parameters
     ----------
     console
-        Where to write, if it is a terminal that can erase a line.
+        Where to write.
     text
         What goes on; cut where a line has no room for it.
     quiet
         Write nothing.
     """
-    if quiet or not console.is_interactive:
+    if quiet:
         yield
+        return
+    if not console.is_interactive:
+        with listening(_Lines(console, text).tell):
+            yield
         return
     room = console.width - BESIDE
     line = Progress(
@@ -140,13 +160,18 @@ def waiting(console: Console, text: str, *, quiet: bool = False) -> Iterator[Non
         redirect_stdout=False,  # what a command prints is none of this line's business
         redirect_stderr=False,
     )
-    text = printable(text)
-    line.add_task(text if len(text) <= room else f"{text[: room - 1]}…", total=None)
+
+    def shown(more: str = "") -> str:
+        words = printable(f"{text}: {more}" if more else text)
+        return words if len(words) <= room else f"{words[: room - 1]}…"
+
+    task = line.add_task(shown(), total=None)
     begin = threading.Timer(SILENT_SECONDS, line.start)
     begin.daemon = True
     begin.start()
     try:
-        yield
+        with listening(lambda more: line.update(task, description=shown(more))):
+            yield
     finally:
         begin.cancel()
         begin.join()

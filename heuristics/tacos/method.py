@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import math
 import os
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -63,6 +62,7 @@ from schedules.reversal import reverse
 from schedules.schedule import Chunks, Clock, Routes, Schedule
 from topologies.errors import InputError
 from topologies.exact import Int64Array
+from topologies.kernels import now
 from topologies.topology import Topology
 from topologies.transforms import transpose
 
@@ -216,14 +216,14 @@ def _first_to_end(
 
     And how many there were: `tries`, and more while the time lasts if it is limited.
     """
-    until = None if options.time_limit is None else time.monotonic() + options.time_limit
+    until = None if options.time_limit is None else now() + options.time_limit
     cores = os.cpu_count() or 1
     workers = min(options.tries, cores) if until is None else cores
     tried = options.tries
     with ThreadPoolExecutor(workers) as pool:
         seeds = rng.integers(2**64, size=options.tries, dtype=np.uint64)
         best = min(pool.map(make, seeds), key=lambda each: each.end)
-        while until is not None and time.monotonic() < until:
+        while until is not None and now() < until:
             seeds = rng.integers(2**64, size=workers, dtype=np.uint64)
             best = min([best, *pool.map(make, seeds)], key=lambda each: each.end)
             tried += workers

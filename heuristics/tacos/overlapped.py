@@ -14,7 +14,6 @@ the least there is (Thorup, Combinatorica 2007); the distance keeps them low.
 
 from __future__ import annotations
 
-import time
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -33,7 +32,7 @@ from schedules.schedule import Chunks, Schedule
 from topologies.components import components
 from topologies.exact import FloatArray, Int32Array, Int64Array, offsets_of
 from topologies.graphs.heaps import sift_down, sift_up
-from topologies.kernels import kernel
+from topologies.kernels import kernel, now
 from topologies.topology import Topology
 
 FINE = 2**20
@@ -81,9 +80,9 @@ def overlapped(problem: Problem, size: Fraction, options: TacosOptions, rng: np.
     edges, ticks = edges_of(problem.topology), held_routes(blank).hold  # its routes are the links
     cost = ticks[edges.links].max(axis=0) / ticks.max()
     chunks, ranks = len(blank.chunks), problem.topology.num_ranks
-    until = time.monotonic() + (options.time_limit or 0)
+    until = now() + (options.time_limit or 0)
     made: list[Schedule] = []
-    while len(made) < options.tries or time.monotonic() < until:
+    while len(made) < options.tries or now() < until:
         root = rng.permutation(np.arange(chunks) % ranks).astype(np.int32)
         random = rng.integers(2**64, size=1, dtype=np.uint64)
         trees = both_ways(edges, grown(edges, cost, root, TUNING.hop, TUNING.sweeps, random))

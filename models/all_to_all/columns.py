@@ -15,7 +15,6 @@ Source: dissertation LP (A.1); Dantzig and Wolfe, Decomposition principle for li
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -27,6 +26,7 @@ from models.all_to_all.reduction import ReducedProblem
 from models.all_to_all.rounding import rational_lengths, rounded_shares
 from topologies.errors import NoSchedule, TuttiError
 from topologies.exact import FloatArray, Int64Array
+from topologies.kernels import now
 
 SMOOTHING = 0.5
 """How much of the best lengths so far stays in the next ones (Wentges), which then jump about less."""
@@ -62,7 +62,7 @@ class ColumnGeneration:
         self._shares: list[int] = []
         self._denominator = 1
         self._known: set[tuple[int, bytes]] = set()
-        self._end = time.monotonic() + (self.time_limit if self.time_limit is not None else np.inf)
+        self._end = now() + (self.time_limit if self.time_limit is not None else np.inf)
         start = np.bincount(self.problem.orbit) / self.problem.capacity
         self.lengths = self.problem.integer_lengths(start)
         loads, _ = self.problem.shortest_loads(self.lengths)
@@ -96,9 +96,9 @@ class ColumnGeneration:
 
     def _done(self) -> bool:
         if self.upper is None:
-            return time.monotonic() > self._end
+            return now() > self._end
         close = self.upper <= self.lower * (1 + Fraction(self.tolerance))
-        return close or time.monotonic() > self._end
+        return close or now() > self._end
 
     def _price(self, lengths: FloatArray) -> int:
         """Add the shortest trees for these lengths, and say how many were new; the bound may rise."""

@@ -19,7 +19,6 @@ programming, 2024 (restarts and primal weight as there).
 
 from __future__ import annotations
 
-import time
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -31,7 +30,7 @@ from models.all_to_all.rounding import exact_flow
 from topologies.errors import NoSchedule
 from topologies.exact import FloatArray, Int32Array, Int64Array
 from topologies.graphs.shortest_paths import Adjacency, ShortestTree, shortest_tree
-from topologies.kernels import kernel
+from topologies.kernels import kernel, now
 from topologies.topology import Topology
 
 FIRST_CHECK = 200
@@ -123,9 +122,9 @@ class PrimalDual:
         NoSchedule
             If the time is over before the first iteration.
         """
-        end = time.monotonic() + (np.inf if time_limit is None else time_limit)
+        end = now() + (np.inf if time_limit is None else time_limit)
         check = FIRST_CHECK
-        while time.monotonic() < end:
+        while now() < end:
             self._iterate()
             if self.iterations >= check:
                 check += check // 4

@@ -78,6 +78,7 @@ def solve_exactly(square: csr_array, right: Sequence[int]) -> Ratios | None:
 
     Examples
     --------
+    >>> from scipy.sparse import csr_array
     >>> solve_exactly(csr_array(np.array([[2.0, 1.0], [0.0, 3.0]])), [1, 1])
     ([1, 1], 3)
     """

@@ -74,7 +74,11 @@ class Bound:
         BoundError
             If the certificate does not prove the value.
         """
-        value = proven(self.kind, self.certificate, topology, collective)
+        try:
+            value = proven(self.kind, self.certificate, topology, collective)
+        except (KeyError, TypeError, ValueError, LookupError, ArithmeticError) as error:
+            what = f"{type(error).__name__} {error}"
+            raise BoundError(f"{self.kind} bound: no certificate for {topology.name}: {what}") from error
         if value != self.value:
             raise BoundError(
                 f"{self.kind} bound: the certificate proves {value} {self.unit}, not {self.value}"

@@ -21,6 +21,7 @@ from models.bounds.latency import AlphaDistances, combined_bound, distance_bound
 from models.bounds.partition import partition_bound
 from models.bounds.traffic import Traffic
 from schedules.collective import Collective
+from schedules.files.document import collective_document
 from topologies.errors import InputError
 from topologies.exact import json_number
 from topologies.topology import Topology
@@ -134,6 +135,7 @@ def bound_document(
     return {
         "topology": topology.name,
         "collective": str(collective),
+        "problem": collective_document(collective),
         "size_bytes": None if size is None else json_number(Fraction(size)),
         "bounds": [_entry(bound, size) for bound in [*found, *([trees] if trees else [])]],
         "best": {"kind": best.kind, "time_us": _time_us(best, size)},

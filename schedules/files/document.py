@@ -116,7 +116,7 @@ def header_of(schedule: Schedule) -> dict[str, Any]:
     header: dict[str, Any] = {
         "format": FORMAT,
         "topology": to_node_link(schedule.topology),
-        "collective": _collective_document(schedule.collective),
+        "collective": collective_document(schedule.collective),
         "clock": str(schedule.clock),
         "denominator": schedule.chunks.denominator,
     }
@@ -203,7 +203,7 @@ def schedule_of(header: Any, columns: Columns, where: str) -> Schedule:
         if key not in header:
             raise InputError(f"{where}: no key '{key}'")
     topology = within(f"{where}: topology", lambda: from_node_link(header["topology"]))
-    what = _collective(header["collective"], topology, f"{where}: collective")
+    what = read_collective(header["collective"], topology, f"{where}: collective")
     clock = _clock(header["clock"], where)
     reader = _Columns(where, columns)
     reader.check_names()
@@ -388,10 +388,11 @@ def _check_format(header: Mapping[str, Any], where: str) -> None:
         raise InputError(f"{where}: unknown format {shown(header['format'])}; allowed: '{FORMAT}'")
 
 
-def _collective_document(what: Collective) -> dict[str, Any]:
+def collective_document(what: Collective) -> dict[str, Any]:
+    """Return a collective as plain JSON values, which `read_collective` reads."""
     document: dict[str, Any] = {"kind": str(what.kind), "num_ranks": what.num_ranks}
     if what.parts:
-        return document | {"parts": [_collective_document(part) for part in what.parts]}
+        return document | {"parts": [collective_document(part) for part in what.parts]}
     if what.root is not None:
         document["root"] = what.root
     if what.shards is not None:
@@ -401,7 +402,14 @@ def _collective_document(what: Collective) -> dict[str, Any]:
     return document
 
 
-def _collective(value: Any, topology: Topology, where: str) -> Collective:
+def read_collective(value: Any, topology: Topology, where: str) -> Collective:
+    """Return the collective that a document describes, on a network.
+
+    Raises
+    ------
+    InputError
+        If it describes none, or one for another number of ranks.
+    """
     document = mapping(value, where)
     check_keys(document, _COLLECTIVE, where)
     for key in ("kind", "num_ranks"):
@@ -431,7 +439,7 @@ def _parts(document: Mapping[str, Any], topology: Topology, where: str) -> list[
     if document["kind"] != Kind.MIXED or not isinstance(document["parts"], list):
         raise InputError(f"{where}: parts must be a list, of the kind '{Kind.MIXED}'")
     return [
-        _collective(part, topology, f"{where}: parts[{place}]")
+        read_collective(part, topology, f"{where}: parts[{place}]")
         for place, part in enumerate(document["parts"])
     ]
 

@@ -12,7 +12,6 @@ IEEE Trans. Computers 1987). What must be sent on many times is cut smaller than
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -29,6 +28,7 @@ from schedules.reversal import reverse
 from schedules.schedule import Clock, Routes, Schedule
 from topologies.errors import Unsupported
 from topologies.exact import FloatArray
+from topologies.kernels import now
 
 MOST_CELLS = 2**24
 """Nodes times chunks, and edges."""
@@ -139,7 +139,7 @@ def list_schedule(
     kind = flow.collective.kind
     if kind.is_combining and kind is not Kind.ALLREDUCE:
         return reverse(list_schedule(reverse(flow), size, rules, seconds), flow.topology)
-    context, until = _Context(flow, size), time.monotonic() + seconds
+    context, until = _Context(flow, size), now() + seconds
     if rules is not None:
         return context.schedule(rules)
     rules = _searched(context, until)
@@ -209,7 +209,7 @@ class _Context:
         """Yield the feasible rules that differ a little, until the time is over."""
         for other in rules.neighbours():
             if self.feasible(other):
-                if time.monotonic() > until:
+                if now() > until:
                     return
                 yield other
 
@@ -230,7 +230,7 @@ def _nudged(context: _Context, rules: Rules, until: float) -> FloatArray:
     edges, transfers = len(context.edges.row), int(context.cut(rules.pieces).first[-1])
     best, least, rng = np.zeros(edges), context.tried(rules).seconds, np.random.default_rng(0)
     for _ in range(min(MOST_NUDGES, MOST_WORK // transfers)):
-        if time.monotonic() > until or least <= CLOSE * context.bound:
+        if now() > until or least <= CLOSE * context.bound:
             break
         chosen = rng.random(edges) < NUDGED
         nudge = best + np.where(chosen, rng.normal(size=edges), 0.0)

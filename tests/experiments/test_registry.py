@@ -25,9 +25,9 @@ def test_an_unknown_method_is_answered_with_one_alike():
         find_method("rings")
 
 
-def test_the_declarations_of_all_methods_import_no_solver():
+def test_the_declarations_of_all_methods_import_no_solver_and_no_compiler():
     """`tutti list` and each worker read the registry first; Pyomo alone would take longer than the rest."""
-    heavy = ["pyomo", "highspy", "ortools", "gurobipy"]
+    heavy = ["pyomo", "highspy", "ortools", "gurobipy", "numba", "scipy", "pandas", "networkx"]
     code = f"import sys, experiments.registry; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

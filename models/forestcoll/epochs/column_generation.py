@@ -21,7 +21,6 @@ as many epochs are too few for a tree, all are there at once.
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
@@ -37,6 +36,7 @@ from models.solvers.highs import HighsOptions
 from models.solvers.outcome import Basis, Place
 from topologies.errors import NoSchedule, Unsupported
 from topologies.exact import FloatArray, Int64Array
+from topologies.kernels import now
 from topologies.topology import Topology
 
 if TYPE_CHECKING:
@@ -279,7 +279,7 @@ def planned(topology: Topology, size: Fraction, seconds: float, rng: np.random.G
     NoSchedule
         If no tree is found.
     """
-    lines, begin = EpochLinks.of(topology), time.monotonic()
+    lines, begin = EpochLinks.of(topology), now()
     search = _ColumnGeneration(lines, float(size) / topology.num_ranks, rng)
     try:
         search.begin(search.epochs // 2)
@@ -356,7 +356,7 @@ class _ColumnGeneration:
     def run(self, until: float) -> None:
         """Add trees round by round."""
         smooth, least, stale = self._solved.price, self._solved.time, 0
-        while time.monotonic() < until and stale < TUNING.stale_rounds:
+        while now() < until and stale < TUNING.stale_rounds:
             smooth = TUNING.smoothing * smooth + (1 - TUNING.smoothing) * self._solved.price
             if not self._round(smooth):
                 smooth = self._solved.price

@@ -59,3 +59,18 @@ def test_rooted_collectives_and_groups_can_be_asked_for(tutti):
     assert json.loads(out)["collective"] == "broadcast(root=2)"
     out = tutti("bound", "ring:4", "--groups", "0,1|2,3", "--shards", "1,2", "--json")[1]
     assert json.loads(out)["collective"] == "allgather(shards=1,2; groups=0,1|2,3)"
+
+
+def test_a_saved_certificate_is_recomputed_and_one_for_another_network_proves_nothing(tutti, tmp_path):
+    path = tmp_path / "bounds.json"
+    path.write_text(tutti("bound", "ring:4", "--collective", "allreduce", "--size", "1MB", "--json")[1])
+    code, out, _ = tutti("bound", "--check", path)
+    assert code == 0
+    assert "proven: ring:4, allreduce: partition 3/200000000000 s/B" in out
+    assert tutti("bound", "ring:4?links=2", "--check", path)[0] == 1
+    code, _, err = tutti("bound", "torus:3x3", "--check", path)
+    assert (code, err.count("\n")) == (2, 1)
+    path.write_text(path.read_text().replace('"ranks"', '"rank"'))
+    assert "no certificate for ring:4" in tutti("bound", "--check", path)[1]
+    path.write_text("{}")
+    assert "line 1: no line of tutti bound --json" in tutti("bound", "--check", path)[2]

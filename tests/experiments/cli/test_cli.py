@@ -16,7 +16,6 @@ LIMITED = ["synth", "ring:4", "--method", "best", "--size", "1MB"]
 
 BAD = [
     (["frobnicate"], 2, r"invalid choice: 'frobnicate'"),
-    (["synth", "ring:4"], 2, r"the following arguments are required: --method, --size"),
     (["synth", "rng:4", "--method", "bfb", "--size", "1MB"], 2, r"unknown family 'rng'; did you mean"),
     (
         ["synth", "ring:4", "--method", "bbf", "--size", "1MB"],
@@ -65,6 +64,11 @@ BAD = [
     (["synth", "dgx_a100:2", "--method", "bfb", "--size", "1MB"], 3, r"bfb needs a switch-free topology"),
     (["synth", "ring:5", "--method", "rhd", "--size", "1MB"], 3, r"rhd needs a power of two ranks"),
     (["bound", "ring:1"], 2, r"ring"),
+    (["bound"], 2, r"needs a topology, such as torus:4x4, or --check FILE"),
+    (["bound", "--check", "none.json"], 2, r"none\.json"),
+    (["help", "sinth"], 2, r"no command 'sinth'; did you mean 'synth'"),
+    (["synth", "DGX_H100:2"], 2, r"unknown family 'DGX_H100'; did you mean 'dgx_h100'"),
+    (["synth", "dgx-h100:2"], 2, r"unknown family 'dgx-h100'; did you mean 'dgx_h100'"),
     (["bound", "ring:4?bandwidth=-5GB/s"], 2, r"negative"),
     (["bound", "ring:4", "--size", "0B"], 2, r"zero"),
     (["bound", "ring:4", "--size", "-1MB"], 2, r"size '-1MB' is negative; it must be positive"),

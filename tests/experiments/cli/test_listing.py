@@ -60,4 +60,6 @@ def test_which_data_a_method_moves_is_listed(tutti):
 
 
 def test_a_list_of_nothing_says_the_choices(tutti):
-    assert "methods|topologies|solvers" in tutti("list")[2]
+    code, out, _ = tutti("list")
+    assert code == 0
+    assert "methods|topologies|solvers" in out

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import pytest
 
+from experiments import result
 from experiments.cli import main, synth
 from tests.experiments.cli.commands import SYNTH
 from topologies import InputError
@@ -164,14 +165,13 @@ def test_the_best_of_several_seeds_is_no_worse_than_the_first(tutti):
 
 def test_a_size_that_does_not_divide_is_said_and_not_rounded(tutti):
     _, out, err = tutti("synth", "ring:3", "--method", "bfb", "--size", "1000B", "--json")
-    assert "1KB does not divide into the chunks" in err
-    assert "not rounded" in err
+    assert "1KB does not divide into 3 chunks of whole bytes; times are for fractional chunks" in err
     assert json.loads(out)["size_bytes"] == 1000
 
 
 def test_seeds_of_a_method_without_randomness_are_a_note(tutti):
     code, _, err = tutti(*SYNTH, "--seeds", 4)
-    assert (code, err) == (0, "tutti: note: bfb has no randomness, so --seeds 4 is one try\n")
+    assert (code, err) == (0, "tutti: note: bfb has no randomness, so --seeds 4 is one try.\n")
     assert tutti(*SYNTH, "--seeds", 1)[2] == ""
 
 
@@ -179,7 +179,7 @@ def test_a_schedule_that_cannot_be_written_does_not_take_its_numbers_along(tutti
     def full(schedule, path):
         raise InputError(f"{path}: can't be written: No space left on device")
 
-    monkeypatch.setattr(synth, "write_schedule", full)
+    monkeypatch.setattr(result, "write_schedule", full)
     code, out, err = tutti(*SYNTH, "-o", tmp_path / "x.json", "--json")
     assert code == 2
     assert json.loads(out)["verified"] is True

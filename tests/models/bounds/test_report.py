@@ -420,7 +420,7 @@ def test_the_printed_line_has_the_units_it_says():
     assert line["best"] == {"kind": "combined", "time_us": combined["time_us"]}
     assert line["algbw_gbps"] == pytest.approx(1e9 / (combined["time_us"] * 1e-6) / 1e9)
     assert json.loads(json.dumps(line))["size_bytes"] == 10**9
-    assert list(line) == ["topology", "collective", "size_bytes", "bounds", "best", "algbw_gbps"]
+    assert list(line) == ["topology", "collective", "problem", "size_bytes", "bounds", "best", "algbw_gbps"]
 
 
 def test_the_line_without_a_size_gives_the_limit():

@@ -59,7 +59,8 @@ def test_slices_are_messages_of_their_own():
 def test_the_share_busy_is_what_intervals_add_up_to():
     rng = np.random.default_rng(3)
     begin = rng.uniform(0, 9, 40)
-    holding = Holding(rng.integers(0, 7, 40).astype(np.int32), begin, begin + rng.uniform(0, 3, 40), 7)
+    link, end = rng.integers(0, 7, 40).astype(np.int32), begin + rng.uniform(0, 3, 40)
+    holding = Holding(link, begin, end, 7, np.arange(40), np.ones(40))
     edges = np.sort(rng.uniform(0, 12, 9))
     found = holding.share_busy(edges)
     for low, high, share in zip(edges[:-1], edges[1:], found, strict=True):

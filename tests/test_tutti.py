@@ -1,0 +1,104 @@
+"""The way in from Python: what a user types first."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from pathlib import Path
+
+import networkx as nx
+import pytest
+
+import tutti
+from schedules.verify import VerificationError
+from topologies import InputError
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_a_result_has_its_time_bound_and_gap():
+    """15/16 of 64 MB over two dimensions' 200 GB/s is 300 us, and α four times 0.5 us."""
+    result = tutti.synthesize("torus:4x4", "allgather", size="64MB", method="bfb")
+    assert result.time == pytest.approx(302e-6)
+    assert result.bound.check()
+    assert result.gap == pytest.approx(result.time / result.bound.seconds - 1)
+    assert result.algbw == pytest.approx(64e6 / 302e-6)
+    assert result.busbw == pytest.approx(15 / 16 * 64e6 / 302e-6)  # nccl-tests: (N - 1)/N
+    assert "T_B" in str(result)
+    assert "<table>" in result._repr_html_()
+
+
+def test_a_certificate_that_proves_something_else_does_not_hold():
+    bound = tutti.bound("ring:4", "allreduce", "1GB")
+    other = tutti.LowerBound(bound.proof, tutti.topology("ring:4?links=2"), bound.collective, bound.size)
+    assert bound.check()
+    assert not other.check()
+
+
+def test_a_schedule_is_saved_and_verified_and_simulated(tmp_path):
+    result = tutti.synthesize("ring:4", "allreduce", size=10**6, method="ring")
+    path = tmp_path / "ring.json"
+    result.save(path)
+    assert len(tutti.verify(path)) == len(result.schedule)
+    assert tutti.simulate(path, "1MB").time == result.time
+    broken = result.schedule.replace(chunk=0 * result.schedule.chunk)
+    with pytest.raises(VerificationError):
+        tutti.verify(broken)
+
+
+def test_transfers_and_messages_are_tables():
+    """Ring of 4, allreduce of 1 MB: each link carries 3/4 of it in six messages of an eighth."""
+    result = tutti.synthesize("ring:4", "allreduce", size="1MB", method="ring")
+    transfers, messages = result.schedule.transfers(), result.schedule.messages("1MB")
+    assert transfers["share"].sum() == pytest.approx(8 * 0.75)
+    assert set(messages.columns) >= {"link", "start", "end", "bytes"}
+    assert messages.groupby("link")["bytes"].sum().tolist() == pytest.approx([750_000] * 8)
+    assert messages["end"].max() == pytest.approx(result.time)
+
+
+def test_a_flow_is_a_table_of_slices():
+    result = tutti.synthesize("dgx_a100:1", "allgather", size="64MB", method="forestcoll")
+    assert result.messages()["end"].max() == pytest.approx(result.time)
+
+
+def test_networkx_graphs_and_topologies_are_networks():
+    graph = nx.cycle_graph(4)
+    of_graph = tutti.synthesize(graph, "allgather", "1MB", method="bfb")
+    of_text = tutti.synthesize(tutti.topology("ring:4"), "allgather", "1MB", method="bfb")
+    assert of_graph.time == of_text.time
+
+
+def test_compare_has_a_row_a_case_refusals_too():
+    methods = ["ring", ("tacos", {"chunks": 2}), "rhd"]
+    frame = tutti.compare(["ring:6", "torus:2x2"], ["allgather", "allreduce"], ["1KB", "1MB"], methods)
+    assert len(frame) == 2 * 2 * 2 * 3
+    assert set(frame["status"]) == {"ok", "unsupported"}
+    done = frame[frame["status"] == "ok"]
+    assert (done["time"] >= done["bound"]).all()
+    assert done["time"].tolist() == pytest.approx((done["time_us"] / 1e6).tolist())
+
+
+def test_best_is_what_is_taken_where_nothing_is_said():
+    result = tutti.synthesize("complete:3", "allgather", "3MB", methods=("ring", "direct"))
+    assert result.method == "best"
+    assert "time_limit=10s" in result.options
+
+
+def test_what_there_is_can_be_listed_and_found():
+    assert {"ring", "best", "taccl"} <= set(tutti.methods()["name"])
+    found = tutti.find(16, 4)
+    assert found["tb_factor"].min() == Fraction(15, 16)  # what no network is below: (N - 1)/N
+
+
+@pytest.mark.parametrize("size", ["0MB", "-1", 0, "much"])
+def test_a_size_that_is_none_is_refused(size):
+    with pytest.raises(InputError):
+        tutti.synthesize("ring:4", size=size, method="ring")
+
+
+def test_no_package_imports_the_module_at_the_top():
+    folders = ("topologies", "schedules", "models", "heuristics", "expansions", "experiments")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    importing = re.compile(r"^\s*(import tutti|from tutti)\b", re.M)
+    assert len(files) > 200
+    assert not [path for path in files if importing.search(path.read_text())]
