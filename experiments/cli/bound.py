@@ -205,7 +205,7 @@ def _check(path: Path, given: Sequence[str]) -> int:
         where = f"{path}, line {number}"
         try:
             document = json.loads(line)
-            text = str(document["topology"])
+            wrong = f"{type(error).__name__} {error}"
             bounds = [(str(entry["kind"]), _bound(entry)) for entry in document["bounds"]]
             problem = document["problem"]
         except (ValueError, KeyError, TypeError) as error:
