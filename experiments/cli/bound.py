@@ -205,12 +205,12 @@ def _check(path: Path, given: Sequence[str]) -> int:
         where = f"{path}, line {number}"
         try:
             document = json.loads(line)
-            wrong = f"{type(error).__name__} {error}"
+            text = str(document["topology"])
             bounds = [(str(entry["kind"]), _bound(entry)) for entry in document["bounds"]]
             problem = document["problem"]
         except (ValueError, KeyError, TypeError) as error:
-            what = f"{type(error).__name__} {error}"
-            raise InputError(f"{where}: no line of tutti bound --json: {what}") from None
+            wrong = f"{type(error).__name__} {error}"
+            raise InputError(f"{where}: no line of tutti bound --json: {wrong}") from None
         topology = parse_topology(given[0] if given else text)
         what = read_collective(problem, topology, where)
         for kind, bound in bounds:
