@@ -249,7 +249,7 @@ def line_bandwidths(topology: Topology, grid: Grid) -> list[Fraction]:
     offsets, links = topology.out_links
     total = [Fraction(0)] * len(grid.shape)
     for link in links[offsets[0] : offsets[1]].tolist():
-        farthest = max(_ranks_behind(topology, int(topology.target[link])))
+        farthest = max(_ranks_behind(topology, int(topology.target[link])), default=0)
         reached = [i for i, stride in enumerate(grid.strides) if farthest >= stride]
         if reached:
             total[reached[0]] += topology.bandwidth[link]

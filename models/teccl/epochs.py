@@ -25,6 +25,7 @@ waiting, as the time clock has it (`schedules.message_durations`).
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -285,9 +286,10 @@ class Epochs:
         """Epochs below which no schedule can end, by the bounds, the longest route and the links' room."""
         proven = max(math.ceil(Fraction(bound.time(self.size)) / self.epoch) for bound in self.bounds)
         least = max(proven, self.farthest)
-        while not self._room(least):
-            least += 1
-        return least
+        most = max(least, 1)
+        while not self._room(most):
+            most *= 2
+        return least + bisect_left(range(least, most), True, key=self._room)  # more epochs have more room
 
     def _room(self, epochs: int) -> bool:
         """Whether every rank's links can bring it what it must have in so many epochs.

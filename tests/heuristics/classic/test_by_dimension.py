@@ -136,6 +136,7 @@ def test_themis_weighs_dimensions_by_bandwidth():
         ("complete:5", [200]),
         ("dgx_a100:2", [25, 300]),  # InfiniBand between boxes, NVSwitch inside
         ("fat_tree:4,8,2,3?bandwidth=50GB/s", [50, 50]),  # the link to the leaf is the way to all
+        ("dgx_a100:3?ranks=1+1+1&drop_links=nvswitch0>0", [25]),  # and a switch that leads nowhere
         ("dgx_h100:2?ranks=1+2", [50]),  # rank 0 is alone in its machine: its NVSwitch leads to nobody
     ],
 )

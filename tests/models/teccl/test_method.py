@@ -1,10 +1,13 @@
 """The method `teccl`: every collective and epoch length verified; what is refused and said."""
 
+from fractions import Fraction
+
 import pytest
 
+from schedules import Problem, collective
 from tests.models.teccl.cases import METHOD, SIZE, UNEVEN, made, made_on, network, problem
 from tests.sweep import for_each
-from topologies import InputError, NoSchedule, Unsupported
+from topologies import InputError, Link, NoSchedule, Topology, Unsupported
 from topologies.text import parse_topology
 
 
@@ -154,3 +157,12 @@ def test_halves_of_an_allreduce_have_epochs_of_one_length_where_there_are_switch
     ends = [(0, 3, 1, 3), (3, 0, 2, 1), (1, 3, 3, 2), (3, 1, 1, 1), (2, 3, 1, 0), (3, 2, 3, 2)]
     for epoch in ("fastest", "slowest", "best"):
         made_on(network(3, ends, num_switches=1, multicast=[3]), "allreduce", size=3000, epoch=epoch)
+
+
+def test_many_short_epochs_are_counted_at_once():
+    """A chunk of 0.2 B takes 0.5 ps, the epoch; four messages of 1 us and an epoch each reach rank 4."""
+    fast, slow = (Fraction(400 * 10**9), Fraction(0)), (Fraction(400 * 10**9), Fraction(1, 10**6))
+    links = [*(Link(i, (i + 1) % 4, *fast) for i in range(4)), Link(3, 4, *slow), Link(4, 0, *slow)]
+    task = Problem(Topology.from_links("one far away", 5, links), collective("allgather", 5), Fraction(1))
+    with pytest.raises(NoSchedule, match="in 8000004 epochs"):
+        made(task)
