@@ -4,11 +4,15 @@ The names of columns are those of the JSON, with a point: ``chunks.owner``, ``tr
 two columns in CSR form, ``routes.offsets`` and ``routes.links``. A reader checks every value and every column
 before it is used as an index: each is what it should be, or an `InputError`, whose line `where` opens.
 Whether the schedule is right is for `schedules.verify` to say.
+
+What a program writes is complete; people may leave out what follows from the rest
+(docs/schedule_format.md): the network and the collective may be texts, the chunks their number a datum, and
+routes of one link are named by their ends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -18,10 +22,11 @@ import numpy as np
 import numpy.typing as npt
 
 from schedules.collective import Collective, Kind, collective, concurrent
-from schedules.schedule import Chunks, Clock, Routes, Schedule
+from schedules.schedule import MOST_CHUNKS, Chunks, Clock, Routes, Schedule
 from topologies.errors import InputError, suggestion
 from topologies.exact import INT64_MAX, Int32Array, json_number
 from topologies.files import from_node_link, to_node_link
+from topologies.text import parse_topology
 from topologies.topology import Topology
 from topologies.units import exact_number, parse_time
 
@@ -100,11 +105,25 @@ FORMAT = "tutti.schedule/1"
 Column = npt.NDArray[Any]
 Columns = dict[str, Column]
 
-_NEEDED = ("format", "topology", "collective", "clock", "denominator")
+KEYS = (
+    "format",
+    "topology",
+    "collective",
+    "clock",
+    "denominator",
+    "tick",
+    "size_bytes",
+    "claims",
+    "chunks",
+    "routes",
+)
+"""All keys of a file but the table ``transfers``."""
+TRANSFER_COLUMNS = ("chunk", "count", "src", "dst", "route", "order", "reduce")
+_NEEDED = ("format", "topology", "collective", "clock")
 _OPTIONAL = ("tick", "size_bytes", "claims")
 _TABLES = {
     "chunks": {"owner", "for", "group", "size"},
-    "transfers": {"chunk", "count", "src", "dst", "route", "order", "reduce"},
+    "transfers": set(TRANSFER_COLUMNS),
 }
 _ROUTES = {"offsets", "links"}
 _COLLECTIVE = {"kind", "num_ranks", "root", "shards", "groups", "parts"}
@@ -156,7 +175,7 @@ def to_document(schedule: Schedule) -> dict[str, Any]:
     return document
 
 
-def from_document(document: Any, where: str = "the schedule") -> Schedule:
+def from_document(document: Any, where: str = "the schedule", lines: Sequence[int] | None = None) -> Schedule:
     """Return the schedule that JSON values describe.
 
     Parameters
@@ -165,6 +184,8 @@ def from_document(document: Any, where: str = "the schedule") -> Schedule:
         As `to_document` returns it; a number that is no integer is a Fraction, not a float.
     where
         Opens every error.
+    lines
+        In which line of the file each transfer stands, where each has its own.
 
     Raises
     ------
@@ -173,23 +194,25 @@ def from_document(document: Any, where: str = "the schedule") -> Schedule:
     """
     document = mapping(document, where)
     _check_format(document, where)
-    header = {key: value for key, value in document.items() if key not in (*_TABLES, "routes")}
+    counted = type(document.get("chunks")) is int
+    tables = [table for table in _TABLES if not (counted and table == "chunks")]
+    header = {key: value for key, value in document.items() if key not in (*tables, "routes")}
     columns: Columns = {}
-    for table in _TABLES:
+    for table in tables:
         if table not in document:
             raise InputError(f"{where}: no key '{table}'")
         for key, values in mapping(document[table], f"{where}: {table}").items():
-            columns[f"{table}.{key}"] = _column(f"{table}.{key}", values, where)
+            columns[f"{table}.{key}"] = _column(f"{table}.{key}", values, where, lines)
     if "routes" in document:
         lists = lists_in(document["routes"], f"{where}: routes")
         flat = [link for links in lists for link in links]
         columns["routes.offsets"] = np.cumsum([0, *map(len, lists)])
         columns["routes.links"] = _column("routes", flat, where)
-    return schedule_of(header, columns, where)
+    return schedule_of(header, columns, where, lines)
 
 
-def schedule_of(header: Any, columns: Columns, where: str) -> Schedule:
-    """Return the schedule of a header and columns, neither of them trusted.
+def schedule_of(header: Any, columns: Columns, where: str, lines: Sequence[int] | None = None) -> Schedule:
+    """Return the schedule of a header and columns, neither of them trusted; `lines` as of `from_document`.
 
     Raises
     ------
@@ -198,17 +221,22 @@ def schedule_of(header: Any, columns: Columns, where: str) -> Schedule:
     """
     header = mapping(header, where)
     _check_format(header, where)
-    check_keys(header, {*_NEEDED, *_OPTIONAL}, where)
-    for key in _NEEDED:
+    needed = (*_NEEDED, "chunks" if "chunks" in header else "denominator")
+    check_keys(header, {*needed, *_OPTIONAL}, where)
+    for key in needed:
         if key not in header:
             raise InputError(f"{where}: no key '{key}'")
-    topology = within(f"{where}: topology", lambda: from_node_link(header["topology"]))
+    topology = _topology(header["topology"], where)
     what = read_collective(header["collective"], topology, f"{where}: collective")
     clock = _clock(header["clock"], where)
-    reader = _Columns(where, columns)
+    reader = _Columns(where, columns, lines)
     reader.check_names()
-    denominator = integer(header["denominator"], 1, INT64_MAX, f"{where}: denominator")
-    chunks = Chunks(reader.items(what), reader.integers("chunks.size"), denominator)
+    if "chunks" in header:
+        count = integer(header["chunks"], 1, MOST_CHUNKS, f"{where}: chunks")
+        chunks = within(where, lambda: Chunks.even(what, count))
+    else:
+        denominator = integer(header["denominator"], 1, INT64_MAX, f"{where}: denominator")
+        chunks = Chunks(reader.items(what), reader.integers("chunks.size"), denominator)
     return reader.schedule(topology, what, clock, chunks, _quantities(header, where))
 
 
@@ -227,10 +255,14 @@ def _quantities(header: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Columns:
-    """Reads the tables; `where` opens every error."""
+    """Reads the tables; `where` opens every error, and `lines` are those of the transfers in the file."""
 
     where: str
     columns: Columns
+    lines: Sequence[int] | None = None
+
+    def cell(self, name: str, row: int) -> str:
+        return _cell(name, row, self.where, self.lines)
 
     def check_names(self) -> None:
         for name in self.columns:
@@ -256,7 +288,7 @@ class _Columns:
             bad = np.flatnonzero(column > high)
         if len(bad):
             allowed = f"at least {low}" if high is None else f"{low}..{high}" if high >= 0 else "none"
-            raise InputError(f"{self.where}: {name}[{bad[0]}] is {column[bad[0]]}; allowed: {allowed}")
+            raise InputError(f"{self.cell(name, bad[0])} is {column[bad[0]]}; allowed: {allowed}")
         return column
 
     def items(self, what: Collective) -> Int32Array:
@@ -290,7 +322,7 @@ class _Columns:
         if len(bad):
             row = int(bad[0])
             found, because = self.columns[name][row], reason.format(expected[row])
-            raise InputError(f"{self.where}: {name}[{row}] is {found}, but {because}")
+            raise InputError(f"{self.cell(name, row)} is {found}, but {because}")
 
     def routes(self, topology: Topology) -> Routes | None:
         if "routes.links" not in self.columns:
@@ -303,6 +335,24 @@ class _Columns:
         if len(empty):
             raise InputError(f"{self.where}: routes[{empty[0]}] has no link; it needs at least one")
         return Routes(offsets, links)
+
+    def links(self, topology: Topology) -> Column:
+        """Return the one link of each transfer, from its source to its destination."""
+        nodes = np.int64(topology.num_nodes)
+        source, target = (
+            self.integers(f"transfers.{end}", 0, topology.num_nodes - 1) for end in ("src", "dst")
+        )
+        pair, ends = source * nodes + target, topology.source * nodes + topology.target
+        order = np.argsort(ends, kind="stable")
+        first, beyond = (np.searchsorted(ends[order], pair, side) for side in ("left", "right"))
+        bad = np.flatnonzero(beyond - first != 1)
+        if len(bad):
+            row, many = int(bad[0]), int(beyond[bad[0]] - first[bad[0]])
+            why = f"{many} links lead" if many else "no link leads"
+            need = "name one as its 'route'" if many else "over several links it needs a 'route'"
+            place = self.cell("transfers.src", row)
+            raise InputError(f"{place} is {source[row]}: {why} from there to {target[row]}; {need}")
+        return order[first]
 
     def order(self, clock: Clock) -> Column | None:
         if clock is Clock.FLOW:
@@ -319,14 +369,18 @@ class _Columns:
         self, topology: Topology, what: Collective, clock: Clock, chunks: Chunks, quantities: dict[str, Any]
     ) -> Schedule:
         routes, order = self.routes(topology), self.order(clock)
-        num_routes = topology.num_links if routes is None else len(routes)
+        if routes is None and "transfers.route" not in self.columns:
+            route = self.links(topology)
+        else:
+            num_routes = topology.num_links if routes is None else len(routes)
+            route = self.integers("transfers.route", 0, num_routes - 1)
         schedule = Schedule(
             topology,
             what,
             clock,
             chunks,
             chunk=self.integers("transfers.chunk", 0, len(chunks) - 1),
-            route=self.integers("transfers.route", 0, num_routes - 1),
+            route=route,
             order=order,
             count=self.count(len(chunks)),
             reduce=self.columns.get(_BOOLEAN),
@@ -345,7 +399,7 @@ class _Columns:
         bad = np.flatnonzero(last > num_chunks)
         if len(bad):
             raise InputError(
-                f"{self.where}: transfers.count[{bad[0]}] is {count[bad[0]]}, "
+                f"{self.cell('transfers.count', bad[0])} is {count[bad[0]]}, "
                 f"which runs beyond the last chunk, {num_chunks - 1}"
             )
         return count
@@ -367,18 +421,26 @@ def check_column(name: str, column: Column, where: str) -> Column:
     return column if len(column) else column.astype(np.bool_ if name == _BOOLEAN else np.int64)
 
 
-def _column(name: str, values: Any, where: str) -> Column:
+def _cell(name: str, row: int, where: str, lines: Sequence[int] | None) -> str:
+    """Return how an error on a value begins: with its column and row, or its line in the file."""
+    table, _, key = name.partition(".")
+    if lines is None or table != "transfers":
+        return f"{where}: {name}[{row}]"
+    return f"{where}, line {lines[row]}: {key}"
+
+
+def _column(name: str, values: Any, where: str, lines: Sequence[int] | None = None) -> Column:
     if not isinstance(values, list):
         raise InputError(f"{where}: {name} must be a list")
     wanted, what = (bool, "true or false") if name == _BOOLEAN else (int, "an integer")
     if set(map(type, values)) - {wanted}:
         place = next(i for i, value in enumerate(values) if type(value) is not wanted)
-        raise InputError(f"{where}: {name}[{place}] is {shown(values[place])}; it must be {what}")
+        raise InputError(f"{_cell(name, place, where, lines)} is {shown(values[place])}; it must be {what}")
     try:
         return np.array(values, dtype=np.bool_ if wanted is bool else np.int64)
     except OverflowError:
         place = next(i for i, value in enumerate(values) if abs(value) > INT64_MAX)
-        raise InputError(f"{where}: {name}[{place}] does not fit 64 bits") from None
+        raise InputError(f"{_cell(name, place, where, lines)} does not fit 64 bits") from None
 
 
 def _check_format(header: Mapping[str, Any], where: str) -> None:
@@ -402,20 +464,25 @@ def collective_document(what: Collective) -> dict[str, Any]:
     return document
 
 
+def _topology(value: Any, where: str) -> Topology:
+    if isinstance(value, str):
+        return within(where, lambda: parse_topology(value))
+    return within(f"{where}: topology", lambda: from_node_link(value))
+
+
 def read_collective(value: Any, topology: Topology, where: str) -> Collective:
-    """Return the collective that a document describes, on a network.
+    """Return the collective that a document describes, on a network; a text is its kind, for all ranks.
 
     Raises
     ------
     InputError
         If it describes none, or one for another number of ranks.
     """
-    document = mapping(value, where)
+    document = {"kind": value} if isinstance(value, str) else mapping(value, where)
     check_keys(document, _COLLECTIVE, where)
-    for key in ("kind", "num_ranks"):
-        if key not in document:
-            raise InputError(f"{where}: no key '{key}'")
-    num_ranks = integer(document["num_ranks"], 2, INT64_MAX, f"{where}: num_ranks")
+    if "kind" not in document:
+        raise InputError(f"{where}: no key 'kind'")
+    num_ranks = integer(document.get("num_ranks", topology.num_ranks), 2, INT64_MAX, f"{where}: num_ranks")
     if num_ranks != topology.num_ranks:
         raise InputError(f"{where}: num_ranks is {num_ranks}; the topology has {topology.num_ranks}")
     if "parts" in document:

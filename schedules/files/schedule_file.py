@@ -1,4 +1,4 @@
-"""Schedule files: ``.json``, ``.json.gz`` and, for the large, ``.npz`` with the same names.
+"""Schedule files: ``.json``, ``.json.gz`` and, for the large, ``.npz`` with the same names; ``.csv`` to read.
 
 The JSON is ``{"format": "tutti.schedule/1", "topology": node-link, "collective": {...}, "clock": ...,
 "denominator": D, "tick", "size_bytes", "chunks": {"owner", "for", "group", "size"}, "routes": [[links], ...],
@@ -18,14 +18,15 @@ import os
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, Any, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from schedules.files.csv_file import read_csv
 from schedules.files.document import (
     Columns,
     check_column,
@@ -41,6 +42,7 @@ from topologies.errors import InputError
 from topologies.files import MOST_TEXT, check_length, opened
 from topologies.units import exact_number
 
+_T = TypeVar("_T")
 _VERSION = "tutti.content/1"
 _BLOCK = 2**20
 """Rows hashed at a time: columns of any width are hashed as 64-bit integers, without a copy of the whole."""
@@ -143,7 +145,7 @@ def write_schedule(schedule: Schedule, path: Path | str) -> None:
     InputError
         If the name ends otherwise, or the file can't be written.
     """
-    write = {".json": _write_json, ".json.gz": _write_gzip, ".npz": _write_npz}[_form(path)]
+    write = _of_form(_WRITERS, path)
     path = Path(path)
     draft = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -165,7 +167,7 @@ def check_target(path: Path | str) -> None:
         As `write_schedule`.
     """
     if not is_round_file(path):
-        _form(path)
+        _of_form(_WRITERS, path)
     path = Path(path)
     if path.is_dir():
         raise InputError(f"{path}: can't be written: Is a directory")
@@ -183,8 +185,7 @@ def read_schedule(path: Path | str) -> Schedule:
     InputError
         If the file can't be read or is no schedule file.
     """
-    read = {".json": _read_json, ".json.gz": _read_gzip, ".npz": _read_npz}[_form(path)]
-    return read(Path(path))
+    return _of_form(_READERS, path)(Path(path))
 
 
 def is_round_file(path: Path | str) -> bool:
@@ -192,15 +193,17 @@ def is_round_file(path: Path | str) -> bool:
     return str(path).endswith(SUFFIX)
 
 
-def _form(path: Path | str) -> str:
-    for form in (".json", ".json.gz", ".npz"):
+def _of_form(forms: Mapping[str, Callable[..., _T]], path: Path | str) -> Callable[..., _T]:
+    """Return what reads or writes files of this name."""
+    for form, action in forms.items():
         if str(path).endswith(form):
-            return form
+            return action
     if is_round_file(path):
         raise InputError(
             f"{path}: a table of rounds is made by tutti synth and read by tutti verify, no more"
         )
-    raise InputError(f"{path}: a schedule file's name ends in .json, .json.gz or .npz")
+    *most, last = forms
+    raise InputError(f"{path}: a schedule file's name ends in {', '.join(most)} or {last}")
 
 
 def _remove(draft: Path) -> None:
@@ -294,3 +297,7 @@ def _parse(data: bytes, where: str, make: Callable[[Any, str], Schedule]) -> Sch
     except ValueError as error:  # an integer of thousands of digits
         raise InputError(f"{where}: {error}") from None
     return make(value, where)
+
+
+_WRITERS = {".json": _write_json, ".json.gz": _write_gzip, ".npz": _write_npz}
+_READERS = {".json": _read_json, ".json.gz": _read_gzip, ".npz": _read_npz, ".csv": read_csv}

@@ -95,6 +95,46 @@ def test_routes_that_are_the_links_may_be_left_out(schedule):
     assert content_hash(from_document(document)) == content_hash(schedule)
 
 
+class TestByHand:
+    """What follows from the rest may be left out."""
+
+    def test_the_network_and_the_collective_may_be_texts(self, document):
+        texts = {"topology": "uniring:3?bandwidth=50GB/s&alpha=0.5us", "collective": "allgather"}
+        read = from_document(document | texts)
+        verify(read)
+        assert (read.topology.num_links, read.collective) == (3, collective("allgather", 3))
+
+    def test_of_chunks_their_number_a_datum_will_do(self, document):
+        del document["denominator"]
+        read = from_document(document | {"chunks": 2})
+        assert (read.chunks.item.tolist(), read.chunks.size.tolist()) == ([0, 0, 1, 1, 2, 2], [1] * 6)
+        assert read.chunks.denominator == 6
+        with pytest.raises(InputError, match=r"chunks is 0; it must be an integer in 1\.\."):
+            from_document(document | {"chunks": 0})
+
+    def test_a_route_of_one_link_is_named_by_its_ends(self, schedule, document):
+        del document["routes"], document["transfers"]["route"]
+        assert content_hash(from_document(document)) == content_hash(schedule)
+
+    def test_a_route_of_several_links_is_needed(self, document):
+        del document["routes"], document["transfers"]["route"]
+        document["transfers"]["dst"][4] = 1
+        expected = (
+            r"transfers.src\[4\] is 2: no link leads from there to 1; over several links it needs a 'route'"
+        )
+        with pytest.raises(InputError, match=expected):
+            from_document(document)
+
+    def test_of_parallel_links_one_must_be_chosen(self, document):
+        del document["routes"], document["transfers"]["route"]
+        document["topology"]["edges"].append(document["topology"]["edges"][1] | {"key": 3})
+        expected = r"transfers.src\[1\] is 1: 2 links lead from there to 2; name one as its 'route'"
+        with pytest.raises(InputError, match=expected):
+            from_document(document)
+        document["transfers"]["route"] = [0, 3, 2, 1, 2, 0]
+        assert from_document(document).route.tolist() == [0, 3, 2, 1, 2, 0]
+
+
 def test_optional_keys_are_there_where_they_say_something():
     gathered = to_document(in_clock(plans()["gather over routes"], Clock.TIME))
     assert gathered["routes"] == [[3], [2, 3], [1, 2, 3], [0, 1, 2, 3], [5, 0, 1, 2, 3]]
@@ -218,8 +258,10 @@ REFUSED = [
     ("format", 1, "unknown format 1"),
     ("topology", None, "no key 'topology'"),
     ("topology", [], "topology: .*expected an object"),
+    ("topology", "rnig:3", "topology 'rnig:3': unknown family 'rnig'; did you mean 'ring'"),
     ("topology.edges", [], "topology: .*not strongly connected"),
-    ("collective", "allgather", "collective must be an object, not 'allgather'"),
+    ("collective", 1, "collective must be an object, not 1"),
+    ("collective", "allgahter", "collective: unknown collective 'allgahter'; did you mean 'allgather'"),
     ("collective.kind", "allgahter", "collective: unknown collective 'allgahter'; did you mean 'allgather'"),
     ("collective.kind", ["allgather"], "collective: unknown collective"),
     ("collective.kind", None, "collective: no key 'kind'"),
@@ -247,6 +289,8 @@ REFUSED = [
     ("ordr", 1, "unknown key 'ordr'"),
     ("chunks", None, "no key 'chunks'"),
     ("chunks", [], "chunks must be an object, not a list"),
+    ("chunks", True, "chunks must be an object, not true"),
+    ("chunks", 1, "unknown key 'denominator'"),
     ("chunks.size", None, "no key 'chunks.size'"),
     ("chunks.size", [1, 1.5, 1], r"chunks.size\[1\] is 3/2; it must be an integer"),
     ("chunks.size", [1, 1], "one length: chunks.owner has 3, chunks.size has 2"),
@@ -272,6 +316,7 @@ REFUSED = [
     ),
     ("transfers.count", [1, 0, 1, 1, 1, 1], r"transfers.count\[1\] is 0; allowed: 1\.\.3"),
     ("transfers.route", [0, 1, 3, 1, 2, 0], r"transfers.route\[2\] is 3; allowed: 0\.\.2"),
+    ("transfers.route", None, "no key 'transfers.route'"),
     ("transfers.src", None, "no key 'transfers.src'"),
     ("transfers.src", [0, 0, 2, 1, 2, 0], r"transfers.src\[1\] is 0, but its route starts at 1"),
     ("transfers.dst", [1, 2, 0, 2, 0, 2], r"transfers.dst\[5\] is 2, but its route ends at 1"),

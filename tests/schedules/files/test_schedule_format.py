@@ -1,0 +1,55 @@
+"""The page on the format of schedule files: its examples are read from it and run."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+import tutti
+from experiments.cli import main
+from topologies import InputError
+
+PAGE = (Path(__file__).parents[3] / "docs" / "schedule_format.md").read_text(encoding="utf-8")
+
+
+def blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(autouse=True)
+def examples(tmp_path, monkeypatch):
+    """The files that the page has one save."""
+    monkeypatch.chdir(tmp_path)
+    for language in ("json", "csv"):
+        (text,) = blocks(language)
+        (name,) = re.findall(rf"Save\s+it\s+as\s+`(\w+\.{language})`", PAGE)
+        Path(name).write_text(text)
+
+
+def test_the_json_has_ten_lines():
+    assert len(blocks("json")[0].splitlines()) == 10
+
+
+def test_every_command_prints_what_the_page_says(capsys):
+    transcript = [part for block in blocks("console") for part in block.split("$ ") if part]
+    assert len(transcript) == 4
+    for command, *expected in map(str.splitlines, transcript):
+        assert main(shlex.split(command)[1:]) == 0
+        assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == expected
+
+
+def test_the_python_runs(capsys):
+    (example,) = blocks("python")
+    exec(compile(example, "schedule_format.md", "exec"), {})
+    time, bound = capsys.readouterr().out.splitlines()
+    assert float(time) == pytest.approx(2 * (0.5e-6 + 1e6 / 50e9))  # two hops of the whole
+    assert bound == "11 us (combined)"  # to rank 2: over a hop, and then in by both links, 100 GB/s
+
+
+def test_the_error_is_as_the_page_says():
+    text = Path("broadcast.csv").read_text().replace("0,1,2,2", "0,1,7,2")
+    Path("broadcast.csv").write_text(text)
+    (message,) = re.findall(r"`(broadcast\.csv, line .*?)`", PAGE)
+    with pytest.raises(InputError, match=re.escape(message)):
+        tutti.verify("broadcast.csv")
