@@ -20,7 +20,7 @@ from experiments.cli.problem import parse_collective
 from experiments.printable import say
 from models.bounds import Bound, BoundError, bound_document
 from models.bounds.bandwidth import exit_bandwidth
-from models.bounds.bound import SECONDS_PER_BYTE
+from models.bounds.bound import ANY_SCHEDULE, SECONDS_PER_BYTE
 from schedules.files.document import read_collective
 from topologies.errors import InputError
 from topologies.exact import json_number
@@ -145,16 +145,16 @@ def _lengths(certificate: Certificate, topology: Topology) -> str:
 
 
 def _weights(certificate: Certificate, topology: Topology) -> str:
-    """Return what the bound of the allreduce LP is a bound on, and what proves it."""
+    """Return what proves the bound of the allreduce LP."""
     cuts = certificate["cuts"]
     unit = max(cut["weight"] for cut in cuts)
     crossed = short(float(Fraction(certificate["crossed"]) / unit))
     rate = _rate(str(Fraction(certificate["capacity"]) / unit))
     attained = "attained" if certificate["attained"] else "not known to be attained"
-    everyone = " (any schedule: the partition bound is as large)" if "partition" in certificate else ""
+    everyone = "; the partition bound is as large" if "partition" in certificate else ""
     return (
-        f"tree schedules{everyone}: of {len(cuts)} weighted cuts all data crosses {crossed} M, "
-        f"and the links across carry {rate}; {attained}"
+        f"of {len(cuts)} weighted cuts all data crosses {crossed} M, and the links across carry {rate}; "
+        f"{attained}{everyone}"
     )
 
 
@@ -241,8 +241,12 @@ def _print(document: Mapping[str, Any], topology: Topology) -> None:
             bound["kind"],
             f"{Fraction(bound['exact'])} {bound['unit']}",
             *([] if size is None else [duration(bound["time_us"])]),
+            bound["holds_for"],
             sentence(bound["kind"], bound["certificate"], topology),
         ]
         for bound in document["bounds"]
     ]
-    print_table(title, ["bound", "exact", *([] if size is None else ["time"]), "proof"], rows)
+    print_table(title, ["bound", "exact", *([] if size is None else ["time"]), "holds for", "proof"], rows)
+    narrow = [bound["kind"] for bound in document["bounds"] if bound["holds_for"] != ANY_SCHEDULE]
+    for kind in narrow:
+        say(f"{kind}: other schedules may be faster; gaps are to {best}, the largest bound on any schedule")

@@ -80,7 +80,7 @@ def _chart(results: Results, key: tuple[int, int, str], places: list[Place], tit
     x = _steps([steps, *(int(tl) for tl, _ in spots)], frame)
     y = _heights([factor, *(tb for _, tb in spots)], frame)
     at = [(x.place(tl), y.place(tb)) for tl, tb in spots]
-    parts = [frame.axes(x, y, "T_L (steps)", "T_B (M/B)"), *_bounds(steps, factor, x, y, frame)]
+    parts = [frame.axes(x, y, "T_L (α)", "T_B (M/B)"), *_bounds(steps, factor, x, y, frame)]
     line = [at[spots.index(best)] for best in _frontier(spots)]
     parts += [polyline(_stairs(line), class_="frontier")] if len(line) > 1 else []
     parts += [_mark(results, place, point) for place, point in zip(places, at, strict=True)]
@@ -123,7 +123,7 @@ def _bounds(steps: int, factor: float, x: Scale, y: Scale, frame: Frame) -> Iter
     foot, head = frame.up
     left, right = frame.across
     moore, height = x.place(steps), y.place(factor)
-    tip = f"Moore bound: T_L is at least {steps} steps on any network of this N and degree"
+    tip = f"Moore bound: T_L is at least {steps} α on any network of this N and degree"
     yield polyline([(moore, foot), (moore, head)], class_="bound", data_tip=tip)
     tip = f"T_B is at least {number(factor)} M/B on any network of this N"
     yield polyline([(left, height), (right, height)], class_="bound", data_tip=tip)
@@ -131,7 +131,7 @@ def _bounds(steps: int, factor: float, x: Scale, y: Scale, frame: Frame) -> Iter
 
 def _mark(results: Results, place: Place, at: Point) -> Markup:
     series, row = results.series[place.series], place.row
-    tip = f"{_name(place.topology, 200)}, {series.label}\nT_L {row.tl_steps:g} steps, T_B {row.tb_text} M/B"
+    tip = f"{_name(place.topology, 200)}, {series.label}\nT_L {row.tl_steps:g} α, T_B {row.tb_text} M/B"
     where = f"translate({at[0]:.1f} {at[1]:.1f})"
     path = tag("path", class_="mark", d=series.marker, transform=where, data_tip=tip)
     return group([path], class_=series_class(series))

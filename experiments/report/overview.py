@@ -196,8 +196,8 @@ def _best_spot(results: Results, cells: Mapping[int, Row]) -> Spot:
 
 
 def _whose(series: Series, row: Row) -> str:
-    """Return the method's label; of the portfolio, whose schedule it chose."""
-    return row.algorithm or series.label
+    """Return the method's label, and which of its algorithms, or of the portfolio's methods, it chose."""
+    return f"{series.label} ({row.algorithm})" if row.algorithm else series.label
 
 
 def _spot(series: Series, cells: Mapping[int, Row]) -> Spot:

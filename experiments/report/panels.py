@@ -218,7 +218,7 @@ def _pareto_chart(
     y = from_zero([tb for _, tb in points] + ([float(least)] if least else []), frame.up)
     spots = {point: (x.place(point[0]), y.place(point[1])) for point in points}
     frontier = [spots[point] for point in _frontier(list(points))]
-    parts = [frame.axes(x, y, "T_L (steps)", "T_B (M/B)")]
+    parts = [frame.axes(x, y, "T_L (α)", "T_B (M/B)")]
     lines = []
     if least:
         at = y.place(float(least))

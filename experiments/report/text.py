@@ -86,9 +86,7 @@ def describe(label: str, row: Row) -> str:
         proof = f" over the {row.bound_kind or 'lower'} bound {microseconds(row.bound_us)}"
         lines.append(f"gap {number(100 * row.gap, 6)}%{proof}{', optimal' if is_optimal(row) else ''}")
     if row.tl_steps is not None:
-        lines.append(
-            f"T_L {number(row.tl_steps)} steps" + (f", T_B {row.tb_text} M/B" if row.tb_text else "")
-        )
+        lines.append(f"T_L {number(row.tl_steps)} α" + (f", T_B {row.tb_text} M/B" if row.tb_text else ""))
     if row.synth_s is not None:
         lines.append(f"synthesis {seconds(row.synth_s)}")
     if row.seed:

@@ -1,5 +1,8 @@
 """Direct: every rank sends straight to where data must be, in one step (TACOS, Fig. 5 and section V-A).
 
+Rank i sends to i + 1, i + 2, ... in turn, modulo N (in a group, to those after it there): through one switch
+that takes N - 1 rounds, in each of which every rank receives from another, and nobody waits.
+
 An allreduce is a direct reduce-scatter and then a direct allgather; all other collectives are one step.
 """
 
@@ -58,6 +61,12 @@ def _transfers(what: Collective) -> int:
 
 def _one_step(topology: Topology, what: Collective) -> Schedule:
     item, source, target = _deliveries(what)
+    place = np.zeros(topology.num_ranks, dtype=np.int64)
+    size = np.ones_like(place)
+    for members in what.members:
+        place[list(members)], size[list(members)] = np.arange(len(members)), len(members)
+    turn = np.argsort((place[target] - place[source]) % size[source], kind="stable")
+    item, source, target = item[turn], source[turn], target[turn]
     return step_schedule(topology, what, Chunks.even(what), StepTransfers.of(1, source, target, item))
 
 

@@ -1,8 +1,9 @@
 """The ring: every shard goes round in rank order, half of it each way (TACOS, Fig. 5 and section V-A).
 
 In step t of N - 1, rank i sends clockwise (to i + 1) the first half of shard i - t + 1, and counterclockwise
-the second half of shard i + t - 1, all modulo N. With `one_way` whole shards go clockwise. Where consecutive
-ranks are not neighbours, a transfer takes a shortest route.
+the second half of shard i + t - 1, all modulo N. Where consecutive ranks are not neighbours, a transfer takes
+a shortest route. Where one way alone is faster, as in a ring of one-way links, on which the other way round
+takes N - 1 hops a step, whole shards go that way; with `one_way` they go clockwise.
 
 Shifted rings are a circulant network taken as rings of all ranks, each of which moves an equal part of the
 data. Offset a of a circulant network of N ranks makes one ring 0, a, 2a, ... of all ranks if gcd(a, N) = 1;
@@ -14,12 +15,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
-from heuristics.classic.steps import StepTransfers, check_allgathers, step_schedule
+from heuristics.classic.steps import StepTransfers, check_allgathers, routes_between, step_schedule
 from schedules.capabilities import Capabilities, Groups, Shape
 from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.method import Method, NoOptions, Problem
@@ -50,7 +52,7 @@ class RingOptions(Options):
 
 
 def synthesize(problem: Problem, options: RingOptions, rng: np.random.Generator) -> Schedule:
-    """Return the bidirectional ring, in the step clock; two ranks, both ways being one, send whole shards.
+    """Return the ring, in the step clock; two ranks, both ways being one, send whole shards.
 
     Raises
     ------
@@ -62,9 +64,22 @@ def synthesize(problem: Problem, options: RingOptions, rng: np.random.Generator)
 
 
 def _allgather(problem: Problem, one_way: bool) -> Schedule:
-    n = problem.topology.num_ranks
-    directions = 1 if one_way or n == 2 else 2
-    return rings_allgather(problem, np.stack([np.arange(n), np.arange(n)[::-1]])[:directions])
+    topology = problem.topology
+    forward = np.arange(topology.num_ranks)
+    ways = np.stack([forward, forward[::-1]])
+    if one_way or topology.num_ranks == 2:
+        return rings_allgather(problem, ways[:1])
+    return rings_allgather(
+        problem, min((ways, ways[:1], ways[1:]), key=lambda one: _step_time(topology, one))
+    )
+
+
+def _step_time(topology: Topology, rings: Int64Array) -> Fraction:
+    """Return the largest load of a link over its bandwidth when each rank sends one datum, in equal parts."""
+    routes = routes_between(topology, rings.ravel(), np.roll(rings, -1, axis=1).ravel())
+    passing = np.bincount(routes.links, minlength=topology.num_links)
+    loads = np.unique(np.stack([passing, topology.bandwidth.numerators]), axis=1)
+    return max(Fraction(load, bandwidth) for load, bandwidth in loads.T.tolist()) / len(rings)
 
 
 def rings_allgather(problem: Problem, rings: Int64Array) -> Schedule:
@@ -97,7 +112,7 @@ RING = Method(
     options=RingOptions,
     capabilities=Capabilities(BY_ALLGATHER, Groups.NONE),
     check=check,
-    summary="ring in rank order, both ways or one, over shortest routes",
+    summary="ring in rank order, both ways or the faster one, over shortest routes",
 )
 
 

@@ -47,9 +47,14 @@ class Bound:
     certificate: Mapping[str, Any]
 
     @property
+    def scope(self) -> str:
+        """What it holds for: any schedule, or those over trees."""
+        return str(self.certificate.get("scope", ANY_SCHEDULE))
+
+    @property
     def binds_all(self) -> bool:
-        """Whether it holds for any schedule, and not for schedules over trees only."""
-        return self.certificate.get("scope", ANY_SCHEDULE) == ANY_SCHEDULE
+        """Whether it holds for any schedule."""
+        return self.scope == ANY_SCHEDULE
 
     def time(self, size: Fraction | int) -> Fraction:
         """Return the bound in seconds when M is `size` bytes.

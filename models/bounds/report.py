@@ -159,5 +159,6 @@ def _entry(bound: Bound, size: Fraction | int | None) -> dict[str, Any]:
         "time_us": _time_us(bound, size),
         "exact": f"{exact.numerator}/{exact.denominator}",
         "unit": "s/GB" if per_byte else bound.unit,
+        "holds_for": bound.scope,
         "certificate": dict(bound.certificate),
     }

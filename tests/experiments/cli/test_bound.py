@@ -46,6 +46,17 @@ def test_bounds_for_people_are_sentences_about_the_smaller_side(tutti):
     assert " us " in out
 
 
+def test_which_bounds_hold_for_any_schedule_is_said_plainly(tutti):
+    """The allreduce LP's is above the largest of these, and only of schedules over trees."""
+    out = tutti("bound", "dgx_h100:1", "--collective", "allreduce", "--size", "1MB")[1]
+    scopes = {line.split()[0]: line for line in out.splitlines() if line.strip()}
+    assert all("any schedule" in scopes[kind] for kind in ("cut", "degree", "distance", "combined"))
+    assert "tree schedules" in scopes["lp"]
+    assert "any schedule" not in scopes["lp"]
+    assert scopes["lp:"].endswith("gaps are to combined, the largest bound on any schedule")
+    assert "lp:" not in tutti("bound", "ring:4", "--collective", "allreduce")[1]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_certificate_has_a_sentence_with_units(kind):
     for text in ("mesh:3x3?drop_nodes=4", "dgx_a100:2"):

@@ -139,7 +139,7 @@ def test_networks_of_one_size_and_degree_share_a_chart_with_their_bounds(tmp_pat
     assert names == {"L(K_{4,4})", "DistReg(4,32)", "Pi_{4,32}"}
     tips = [bound["attrs"]["data-tip"] for bound in page.all("path", "bound", chart)]
     assert len(tips) == 2
-    assert "at least 3 steps" in tips[0]
+    assert "at least 3 α" in tips[0]
     assert "at least 0.9688 M/B" in tips[1]
     marks = page.all("path", "mark", chart)
     assert len(marks) == 3

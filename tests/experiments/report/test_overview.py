@@ -55,10 +55,14 @@ def test_each_case_names_its_fastest_method(results):
     assert told == {0: [("0", "b"), ("0", "a")], 1: [("100", "a"), ("100", "a")]}
 
 
-def test_the_portfolio_is_named_by_whose_schedule_it_chose(tmp_path):
-    rows = [row(topology, "best", LARGE, 2.0, 1.0, algorithm="swing") for topology in ("ring:4", "ring:5")]
+def test_who_chooses_is_named_before_what_it_chose(tmp_path):
+    """Only methods of the config are named alone: `dbt` here is an algorithm of another."""
+    rows = [
+        row("ring:4", "best", LARGE, 2.0, 1.0, algorithm="swing"),
+        row("ring:5", "nccl_like", LARGE, 2.0, 1.0, algorithm="dbt"),
+    ]
     table = nearest(Results(tmp_path, tuple(rows), {}), "allgather")
-    assert [spot.name for _, (spot,) in table.lines] == ["swing", "swing"]
+    assert [spot.name for _, (spot,) in table.lines] == ["best (swing)", "nccl_like (dbt)"]
 
 
 def test_a_map_has_a_sign_where_there_is_no_time_and_leaves_out_who_has_none(results):

@@ -219,7 +219,7 @@ def test_a_tooltip_has_the_exact_numbers(tmp_path):
         "time 8.26 us",
         "algbw 100 GB/s",
         "gap 3.21% over the cut bound 8 us",
-        "T_L 2 steps, T_B 2/3 M/B",
+        "T_L 2 α, T_B 2/3 M/B",
         "synthesis 10 ms",
         "seed 17",
     ]
@@ -499,6 +499,17 @@ def test_the_page_says_what_each_method_and_each_bound_is(tmp_path):
     assert {"ring", "bfb", "bounds", "chunk", "clock", "α, β", "T_B optimal"} <= set(terms)
     text = page.all("details", "read")[0]["text"]
     assert all(f"{kind}:" in text or f"{kind} (" in text for kind in BOUNDS)
+
+
+def test_t_l_is_told_as_how_often_alpha_is_paid_and_never_as_a_number_of_steps(tmp_path):
+    """Two steps over routes of four links have T_L 8, as `schedules.cost` counts."""
+    page = report(tmp_path, [row(tl_steps=8)])
+    terms = [e["text"] for e in page.elements if e["tag"] in ("dt", "dd")]
+    assert "the longest route" in terms[terms.index("T_L") + 1]
+    tips = [e["attrs"]["data-tip"] for e in page.elements if "T_L" in (e["attrs"].get("data-tip") or "")]
+    assert tips
+    assert all("T_L 8 α" in tip for tip in tips)
+    assert any(e["text"] == "T_L (α)" for e in page.all("text"))
 
 
 def test_a_run_of_required_columns_only_gets_a_page(tmp_path):

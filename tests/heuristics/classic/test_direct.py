@@ -8,6 +8,7 @@ import pytest
 from heuristics.classic.direct import METHOD
 from schedules import KINDS, NoOptions, Problem, collective, concurrent
 from schedules.cost import step_cost
+from schedules.simulation.simulate import simulate
 from schedules.verify import verify
 from tests.sweep import for_each
 from topologies import NoSchedule, Unsupported
@@ -32,6 +33,17 @@ def test_on_a_complete_network_one_step_sends_a_shard_over_every_link(n, kind):
 def test_on_an_odd_ring_links_carry_one_shard_for_each_distance_that_they_are_from_its_end(n):
     """A link carries 1 + 2 + ... + (n - 1)/2 shards of M/n, over half of B: (n^2 - 1)/(4n) M/B."""
     assert step_cost(direct(f"ring:{n}", "allgather")).tb == Fraction(n * n - 1, 4 * n)
+
+
+@for_each("groups", [None, [[0, 4, 6, 7], [5, 1, 3, 2]]])
+@pytest.mark.parametrize("kind", ["allgather", "reduce-scatter", "all-to-all"])
+def test_through_one_switch_every_rank_receives_from_another_in_each_round(kind, groups):
+    """A rank sends n - 1 times without waiting; a message enters the second link after α, which nobody holds."""
+    n = 8 if groups is None else 4
+    alpha, bandwidth, size = Fraction(1, 2 * 10**6), 50 * 10**9, 10**6
+    schedule = direct("fat_tree:1,8?bandwidth=50GB/s&alpha=0.5us", kind, groups=groups)
+    expected = (n - 1) * (alpha + Fraction(size, n * bandwidth)) + alpha
+    assert simulate(schedule, Fraction(size)).time == pytest.approx(float(expected), rel=1e-12)
 
 
 def test_an_allreduce_takes_two_steps():

@@ -11,8 +11,9 @@ from schedules import Problem, collective
 from schedules.cost import step_cost
 from schedules.verify import verify
 from tests.sweep import for_each
-from topologies import Unsupported
+from topologies import Link, Topology, Unsupported
 from topologies.text import parse_topology
+from topologies.transforms import transpose
 
 KINDS = ("allgather", "reduce-scatter", "allreduce")
 
@@ -34,6 +35,28 @@ def test_on_a_ring_every_link_carries_half_a_shard_in_each_of_n_minus_1_steps(n,
 def test_an_allreduce_is_a_reduce_scatter_and_then_an_allgather():
     cost = step_cost(ring("ring:6", "allreduce"))
     assert (cost.tl_steps, cost.tb) == (10, Fraction(10, 6))
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@for_each("n", [3, 4, 8])
+@pytest.mark.parametrize("kind", ["allgather", "reduce-scatter"])
+def test_on_one_way_links_whole_shards_go_the_short_way_round(n, kind, turned):
+    """The other way takes n - 1 links a step, and every link then carries what n - 1 ranks send."""
+    topology = parse_topology(f"uniring:{n}")
+    topology = transpose(topology) if turned else topology
+    problem = Problem(topology, collective(kind, n))
+    cost = step_cost(RING.synthesize(problem, RING.options(), np.random.default_rng(0)))
+    assert (cost.tl_steps, cost.tb) == (n - 1, Fraction(n - 1, n))
+
+
+def test_a_slow_way_back_is_not_taken():
+    """Clockwise at 3 B and back at B: halves take 1/2 over B a step, whole shards clockwise 1/3."""
+    ring = [(u, (u + 1) % 4, 3 * 10**9) for u in range(4)] + [((u + 1) % 4, u, 10**9) for u in range(4)]
+    topology = Topology.from_links("unlike", 4, [Link(*link, Fraction(0)) for link in ring])
+    schedule = RING.synthesize(
+        Problem(topology, collective("allgather", 4)), RING.options(), np.random.default_rng(0)
+    )
+    assert step_cost(schedule).bandwidth_time == 3 * Fraction(1, 4) / (3 * 10**9)
 
 
 def test_two_ranks_swap_whole_shards_in_one_step():

@@ -158,8 +158,14 @@ def test_the_certificate_is_for_allreduce():
         bound(topology).check(topology, collective("allgather", 4))
 
 
-def test_the_sentence_says_what_it_bounds(beyond):
-    assert sentence("lp", bound(beyond).certificate, beyond).startswith("tree schedules: ")
-    ring = parse_topology("ring:4")
-    words = "tree schedules (any schedule: the partition bound is as large): "
-    assert sentence("lp", bound(ring).certificate, ring).startswith(words)
+def test_what_it_holds_for_is_said(beyond):
+    """A ring's partition bound is as large as the LP's, so that this holds for any schedule."""
+    for topology, scope in ((beyond, TREES), (parse_topology("ring:4"), ANY)):
+        entries = bound_document(topology, allreduce(topology), 10**9)["bounds"]
+        told = {entry["kind"]: entry["holds_for"] for entry in entries}
+        assert told.pop("lp") == scope
+        assert set(told.values()) == {ANY}
+        also = sentence("lp", bound(topology).certificate, topology).endswith(
+            "the partition bound is as large"
+        )
+        assert also == (scope == ANY)
