@@ -33,13 +33,17 @@ MOST_TASKS = 10**6
 
 @dataclass(frozen=True)
 class Approach:
-    """A method with its options, the seeds of each of its tasks, and what it is for (None: everything)."""
+    """A method with its options, the seeds of each of its tasks, and what it is for (None: everything).
+
+    `note` is said beside its rows.
+    """
 
     where: str
     method: Method
     given: Mapping[str, Any]
     options: Any
     seeds: tuple[tuple[int, ...], ...]
+    note: str = ""
     topologies: list[str] | None = None
     collectives: list[str] | None = None
 
@@ -99,7 +103,8 @@ def tasks_of(
         If an option, or the number of seeds, is wrong.
     """
     tried = tuple(first_seeds(method, seeds))
-    approach = Approach(method.name, method, given, build_options(method, given), (tried,))
+    options, note = build_options(method, given), _seeds_note(method, seeds)
+    approach = Approach(method.name, method, given, options, (tried,), note)
     return list(_tasks(problem.topology.name, topology_digest(problem.topology), problem, approach, sizes))
 
 
@@ -160,8 +165,9 @@ def _approach(placed: Placed[MethodTable], methods: Mapping[str, Method]) -> App
     table = placed.table
     method = _at(placed.where, find_method, table.name, methods)
     options = _at(placed.where, build_options, method, table.options)
-    seeds = _at(placed.where, _seeds, method, table)
-    return Approach(placed.where, method, table.options, options, seeds, table.topologies, table.collectives)
+    seeds, note = _at(placed.where, _seeds, method, table), _seeds_note(method, table.seeds)
+    wanted = (table.topologies, table.collectives)
+    return Approach(placed.where, method, table.options, options, seeds, note, *wanted)
 
 
 def _matches(text: str, patterns: Sequence[str] | None) -> bool:
@@ -193,18 +199,26 @@ def _refuse_merging(approaches: Iterable[Approach]) -> None:
 
 
 def _seeds(method: Method, table: MethodTable) -> tuple[tuple[int, ...], ...]:
-    """Return one tuple for each task: n seeds make one task, a list of them one each."""
+    """Return one tuple for each task: n seeds make one task, a list of them one each.
+
+    Of a method without randomness there is one task, whatever is asked.
+    """
     if table.seeds is None:
         return (ONE_SEED,)
-    if not method.seeded:
-        raise InputError(f"method {method.name} has no randomness; leave out 'seeds'")
     if isinstance(table.seeds, int):
         return (tuple(first_seeds(method, table.seeds)),)
     if not table.seeds or min(table.seeds) < 0 or len(set(table.seeds)) < len(table.seeds):
         raise InputError(f"seeds = {table.seeds}; a list holds different seeds, none negative")
     if max(table.seeds) > INT64_MAX:
         raise InputError(f"seeds = {table.seeds}; a seed must be below 2^63")
-    return tuple((seed,) for seed in table.seeds)
+    return tuple((seed,) for seed in table.seeds) if method.seeded else (ONE_SEED,)
+
+
+def _seeds_note(method: Method, seeds: int | Sequence[int] | None) -> str:
+    """Return what is said where several seeds are asked of a method without randomness."""
+    if method.seeded or seeds is None or seeds == 1:
+        return ""
+    return f"{method.name} has no randomness, so seeds = {seeds} is one try"
 
 
 def _sizes(placed: Placed[CollectiveTable]) -> tuple[int, ...]:
@@ -255,7 +269,8 @@ def _tasks(
     dependent = method.size_dependent(problem, approach.options)
     for group in [(size,) for size in sizes] if dependent else [sizes]:
         for seeds in approach.seeds:
-            parts = [digest, text, str(problem.collective), method.name, approach.given, seeds, group]
+            what = (digest, text, str(problem.collective))
+            parts = [*what, method.name, approach.given, seeds, group, approach.note]
             yield Task(
                 topology=text,
                 nodes=topology.num_nodes,
@@ -270,6 +285,7 @@ def _tasks(
                 sizes=group,
                 size_dependent=dependent,
                 key=_key(parts),
+                note=approach.note,
             )
 
 

@@ -176,6 +176,8 @@ class Task:
         Whether the method is told the size.
     key
         A hash of all that determines the result.
+    note
+        What is said beside its rows, besides what the schedule says.
     """
 
     topology: str
@@ -191,6 +193,7 @@ class Task:
     sizes: tuple[int, ...]
     size_dependent: bool
     key: str
+    note: str = field(default="", kw_only=True)
 
     def __str__(self) -> str:
         options = options_text(self.options)
@@ -218,6 +221,7 @@ class Task:
                 "seed": self.seed,
                 "status": status,
                 "message": message,
+                "note": self.note,
             }
             for size in self.sizes
         ]
@@ -326,7 +330,7 @@ def _judge(task: Task, result: Synthesized, bounds: Bounds) -> list[Row]:
         bound = _bound(task, result.schedule, row["size_bytes"], bounds).or_better(own, size)
         with Stopwatch() as watch:
             measured = time_columns(result.schedule, size, bound)
-        note = notes(result.schedule, size)
+        note = "; ".join(filter(None, [task.note, notes(result.schedule, size)]))
         rows.append({**row, **constant, **measured, "simulate_s": watch.seconds, "note": note})
     return [{**row, "peak_rss_mb": peak_memory()} for row in rows]
 

@@ -95,6 +95,15 @@ def test_a_number_of_seeds_is_one_task_and_a_list_one_each():
     assert [t.seeds for t in plan(tables(method='name = "lucky"\nseeds = [5, 7]'))] == [(5,), (7,)]
 
 
+@pytest.mark.parametrize(("seeds", "said"), [("5", "5"), ("[3, 4]", r"[3, 4]"), ("1", None)])
+def test_seeds_of_a_method_without_randomness_are_one_task_and_a_note(seeds, said):
+    (task,) = plan(tables(method=f'name = "good"\nseeds = {seeds}'))
+    note = f"good has no randomness, so seeds = {said} is one try" if said else ""
+    assert (task.seeds, task.seed, task.note) == ((0,), None, note)
+    (failed,) = {row["note"] for row in task.rows("timeout")}
+    assert failed == note
+
+
 def test_uneven_shards_are_taken_by_their_decimal_text():
     (task,) = plan(tables(collective='kind = "allgather"\nsizes = ["1KB"]\nshards = [0.1, 0.2, 0.3, 4e-1]'))
     assert task.collective.shards == (Fraction(1, 10), Fraction(1, 5), Fraction(3, 10), Fraction(2, 5))
@@ -178,7 +187,7 @@ WRONG = {
     ),
     # methods
     tables(method='name = "goood"'): r"\[\[method\]\] 1: unknown method 'goood'; did you mean 'good'\?",
-    tables(method='name = "good"\nseeds = [1, 2]'): r"\[\[method\]\] 1: method good has no randomness",
+    tables(method='name = "good"\nseeds = [1, 1]'): r"\[\[method\]\] 1: seeds = \[1, 1\]; a list holds",
     tables(
         method='name = "lucky"\nseeds = 0'
     ): r"\[\[method\]\] 1: option seeds is 0; it must be a whole number, 1 to",

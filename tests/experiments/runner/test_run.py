@@ -175,7 +175,7 @@ def test_no_worker_is_left_behind(mixed):
 def plain(tmp_path_factory):
     """A run without faults, with one worker."""
     folder = tmp_path_factory.mktemp("plain")
-    config = write_config(folder, 'name = "good"', 'name = "lucky"\nseeds = [2, 1]')
+    config = write_config(folder, 'name = "good"\nseeds = 3', 'name = "lucky"\nseeds = [2, 1]')
     go(config, folder / "out", workers=1)
     return config, folder / "out"
 
@@ -198,6 +198,14 @@ def test_a_finished_run_runs_nothing_again(plain):
 def test_several_seeds_are_several_rows(plain):
     frame = read_results(plain[1])
     assert list(frame.loc[frame["method"] == "lucky", "seed"]) == [2, 1] * 4
+
+
+def test_seeds_of_a_method_without_randomness_are_one_row_with_a_note(plain):
+    frame = read_results(plain[1])
+    good = frame.loc[frame["method"] == "good"]
+    assert len(good) == 4
+    assert (good["seeds"] == 1).all()
+    assert good["note"].str.startswith("good has no randomness, so seeds = 3 is one try").all()
 
 
 def test_a_pattern_runs_a_part_and_a_second_run_the_rest(plain, tmp_path):

@@ -38,7 +38,7 @@ def test_on_an_odd_ring_links_carry_one_shard_for_each_distance_that_they_are_fr
 @for_each("groups", [None, [[0, 4, 6, 7], [5, 1, 3, 2]]])
 @pytest.mark.parametrize("kind", ["allgather", "reduce-scatter", "all-to-all"])
 def test_through_one_switch_every_rank_receives_from_another_in_each_round(kind, groups):
-    """A rank sends n - 1 times without waiting; a message enters the second link after α, which nobody holds."""
+    """A rank sends n - 1 times without waiting; a message enters the second link after α, and it is free."""
     n = 8 if groups is None else 4
     alpha, bandwidth, size = Fraction(1, 2 * 10**6), 50 * 10**9, 10**6
     schedule = direct("fat_tree:1,8?bandwidth=50GB/s&alpha=0.5us", kind, groups=groups)
