@@ -19,6 +19,7 @@ import csv
 import json
 import re
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ def _header(lines: Iterable[str], where: str) -> dict[str, Any]:
             raise InputError(f"{place}: unknown key '{key}'{suggestion(key, KEYS)}")
         if key in header:
             raise InputError(f"{place}: '{key}' occurs twice")
-        header[key] = within(place, lambda text=text: _json_or_text(text))
+        header[key] = within(place, partial(_json_or_text, text))
     return header
 
 
