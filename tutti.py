@@ -20,6 +20,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments import plugins
 from experiments.registry import METHODS, find_method
 from experiments.result import MICRO, LowerBound, Result
 from experiments.runner.options import build_options, first_seeds, options_text
@@ -54,6 +55,7 @@ __all__ = [
     "compare",
     "find",
     "methods",
+    "register",
     "simulate",
     "synthesize",
     "topology",
@@ -76,6 +78,7 @@ def topology(network: Topology | str | Path | nx.Graph) -> Topology:
     InputError
         If it is none of these, or no network.
     """
+    plugins.load_installed()
     if isinstance(network, Topology):
         return network
     if isinstance(network, str | Path):
@@ -302,6 +305,7 @@ def methods() -> pd.DataFrame:
     """Return the methods: name, kind, summary, collectives, and options with their defaults."""
     import pandas as pd
 
+    plugins.load_installed()
     return pd.DataFrame(
         {
             "name": method.name,
@@ -313,6 +317,29 @@ def methods() -> pd.DataFrame:
         }
         for method in METHODS.values()
     )
+
+
+def register(plugin: Any, *, replace: bool = False) -> None:
+    """Make a method, family of networks, bound or solver of one's own known by its name (docs/plugins.md).
+
+    Parameters
+    ----------
+    plugin
+        A `schedules.Method`, `topologies.Family`, `models.bounds.BoundKind` or `models.solvers.Backend`, or
+        the path of a Python file with some of these.
+    replace
+        Whether it may take the place of what was registered under its name before, as when a cell of a
+        notebook is run again or the file was edited; tutti's own names are never given away.
+
+    Raises
+    ------
+    InputError
+        If it is none of these, is not whole, or its name is taken; naming the line of a fault in the file.
+    """
+    if isinstance(plugin, str | Path):
+        plugins.load(plugin, replace=replace)
+    else:
+        plugins.register(plugin, replace=replace)
 
 
 def _schedule(given: Result | Schedule | str | Path) -> Schedule:

@@ -1,4 +1,4 @@
-"""Every method by name. A new one is one import and one line here."""
+"""Every method by name. A new one is one import and one line here, or a plug-in (`experiments.plugins`)."""
 
 from __future__ import annotations
 
@@ -88,6 +88,12 @@ _SINGLE = by_name(
 _MADE = by_name([*_SINGLE.values(), listed(_SINGLE)])
 METHODS = by_name([*_MADE.values(), portfolio(_MADE)])
 """The methods of this project, by the name used in configs and on the command line."""
+
+
+def add_method(method: Method) -> None:
+    """Add a method from outside, which `best` and `listed` may be told to call."""
+    for methods in (_SINGLE, _MADE, METHODS):
+        methods[method.name] = method
 
 
 def find_method(name: str, methods: Mapping[str, Method] | None = None) -> Method:

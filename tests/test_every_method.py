@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from experiments.registry import METHODS
+from experiments import registry
 from models.bounds import lower_bounds
 from schedules import Problem, Schedule, collective
 from schedules.capabilities import Capabilities, Groups, Shape, Switches
@@ -20,9 +20,12 @@ from schedules.files.schedule_file import content_hash, read_schedule, write_sch
 from schedules.reversal import normal_order, reverse
 from schedules.simulation.simulate import simulate
 from schedules.verify import verify
+from tests import plugged
 from topologies import Link, Topology, Unsupported
 from topologies.text import parse_topology
 
+METHODS = {**registry.METHODS, "hub": plugged.names("hub_method.py")["METHOD"]}
+"""All, and a plug-in's."""
 SIZE = Fraction(2**20)
 GB = 10**9
 LATE = 1e-9
@@ -68,10 +71,12 @@ NETWORKS = [
     Network("dgx1", frozenset({Shape.GRID, Shape.DGX1})),
     Network("mesh:3x4", frozenset({*TORUS, Shape.MESH}), power_of_two=False),
     Network("star", frozenset({Shape.GRID}), Switches.ANY, power_of_two=False),
+    Network("wheel:5", power_of_two=False),
 ]
 FEW = 2
 """Networks for each method and collective."""
 OPTIONS = {
+    "bfb": {"by": "model", "solver": "scipy"},
     "best": {"methods": ["direct"]},
     "teccl": {"start": "multitree", "gap": 0.25},
     "sccl": {"frontier": False},
@@ -84,6 +89,13 @@ LISTED_OF_FLOWS = {"of": ["mcf"]}
 POINT_TO_POINT = {Kind.ALL_TO_ALL, Kind.GATHER, Kind.SCATTER}
 BESIDES = {("taccl", "switch2d:2x2"), ("taccl", "star"), ("listed", "star")}
 """Refused for what the method says further: no sketch; no trees on a network that is not Eulerian."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def plug_ins(tmp_path_factory):
+    """Those of docs/plugins.md: the family ``wheel``, a bound on every allgather, and what solves for BFB."""
+    with plugged.registered(tmp_path_factory.mktemp("plug_ins")):
+        yield
 
 
 def takes(able: Capabilities, network: Network) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import traceback
+from collections.abc import Collection, Iterable
+from pathlib import Path
 
 
 class TuttiError(Exception):
@@ -20,6 +22,22 @@ class Unsupported(TuttiError):
 
 class NoSchedule(TuttiError):
     """A method found no schedule: infeasible, or stopped by a limit."""
+
+
+def raised(error: BaseException, within: Collection[str] = ()) -> str:
+    """Return what was raised, and where: ``"ValueError: text (file.py:12)"``, the text cut to its first line.
+
+    Parameters
+    ----------
+    error
+        As it was caught.
+    within
+        Files: the place is the last line of these that was running, if there is one, else the last of all.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    frames = [frame for frame in frames if frame.filename in within] or list(frames)
+    where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}{where}"
 
 
 def suggestion(word: str, allowed: Iterable[str]) -> str:

@@ -363,6 +363,12 @@ class Caller:
                 call = self.pipe.recv()
             except (EOFError, ConnectionError):
                 return
+            except (
+                AttributeError,
+                ImportError,
+            ) as error:  # of a script or a notebook, which nobody can import
+                self.pipe.send((RAISE, TuttiError(f"another process lacks what it was sent: {error}")))
+                continue
             try:
                 self.pipe.send((DONE, perform(call)))
             except BrokenPipeError:

@@ -26,6 +26,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 from topologies.errors import InputError, suggestion
 from topologies.exact import Rationals
@@ -88,7 +89,7 @@ def _product_of_rings(*lengths: int) -> str | None:
 
 # Adding a family: a function that returns a Topology, and one line here.
 # fmt: off
-FAMILIES: Mapping[str, Family] = {family.name: family for family in (
+FAMILIES: dict[str, Family] = {family.name: family for family in (
     Family("ring", "n", "ring:8", "bidirectional ring", grids.ring),
     Family("uniring", "n", "uniring:8", "unidirectional ring", grids.uniring),
     Family(
@@ -186,8 +187,8 @@ FAMILIES: Mapping[str, Family] = {family.name: family for family in (
 )}
 # fmt: on
 
-_FAMILY_KEYS = ("rails", "twist")
-_KEYS = ("bandwidth", "alpha", "drop_nodes", "drop_links", "ranks", "links", *_FAMILY_KEYS)
+_KEYS = ("bandwidth", "alpha", "drop_nodes", "drop_links", "ranks", "links")
+"""Of every family; besides, each may have `Family.keys`."""
 _FAMILY_TEXT = re.compile(r"([a-z][a-z0-9_]*)(?::(.*))?", re.DOTALL)
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,9}")
 _SHOWN = 120
@@ -255,8 +256,13 @@ def _is_file(name: str) -> bool:
         return False
 
 
+def _family_keys() -> list[str]:
+    """Return the keys that are some family's own."""
+    return sorted({key for family in FAMILIES.values() for key in family.keys})
+
+
 def _refuse_numbers(text: str, keys: Mapping[str, str]) -> None:
-    for key in ("bandwidth", "alpha", *_FAMILY_KEYS):
+    for key in ("bandwidth", "alpha", *_family_keys()):
         if key in keys:
             raise InputError(f"{_shown(text)}: {key}= is for families; a file says it link by link")
 
@@ -271,11 +277,13 @@ def _build(text: str, family: Family, args: str | None, keys: Mapping[str, str])
         raise InputError(f"{_shown(text)}: {len(words)} arguments; {_expected(family)}")
     own = _own_keys(text, family.name, family.keys, keys)
     bandwidth, alpha = _rates(text, keys)
-    topology = family.build(*map(int, words), **own, bandwidth=bandwidth, alpha=alpha)
-    if family.notation is None or topology.node_bandwidth is None:
-        return topology
+    built: Any = family.build(*map(int, words), **own, bandwidth=bandwidth, alpha=alpha)
+    if not isinstance(built, Topology):
+        raise InputError(f"{_shown(text)}: {family.name} returned {type(built).__name__}, not a Topology")
+    if family.notation is None or built.node_bandwidth is None:
+        return built
     notation = family.notation(*map(int, words))
-    return topology if notation is None else replace(topology, expression=parse_notation(notation))
+    return built if notation is None else replace(built, expression=parse_notation(notation))
 
 
 def _from_notation(text: str, head: str, keys: Mapping[str, str]) -> Topology:
@@ -311,7 +319,7 @@ def _check_exact(text: str, key: str, values: list[Fraction]) -> None:
 
 def _own_keys(text: str, name: str, own: tuple[str, ...], keys: Mapping[str, str]) -> dict[str, int]:
     """Return the keys that are this family's own, as numbers."""
-    for key in _FAMILY_KEYS:
+    for key in _family_keys():
         if key in keys and key not in own:
             able = ", ".join(name for name, other in FAMILIES.items() if key in other.keys)
             raise InputError(f"{_shown(text)}: {name} has no {key}; families that do: {able}")
@@ -339,8 +347,9 @@ def _parse_keys(text: str, query: str) -> dict[str, str]:
     keys: dict[str, str] = {}
     for part in query.split("&"):
         key, equals, value = (piece.strip() for piece in part.partition("="))
-        if key not in _KEYS:
-            raise InputError(f"{_shown(text)}: unknown key '{key}'{suggestion(key, _KEYS)}")
+        known = (*_KEYS, *_family_keys())
+        if key not in known:
+            raise InputError(f"{_shown(text)}: unknown key '{key}'{suggestion(key, known)}")
         if not equals or not value:
             raise InputError(f"{_shown(text)}: key '{key}' has no value; write {key}=...")
         if key in keys:

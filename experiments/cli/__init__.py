@@ -19,10 +19,11 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
+from experiments import plugins
 from experiments.cli.parser import make_parser, with_negatives
 from experiments.printable import say
+from topologies.errors import NoSchedule, TuttiError, Unsupported, raised
 
 __all__ = ["main"]
 
@@ -67,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if sys.flags.dev_mode:
             raise
-        return _complain(f"a fault in tutti: {_fault(error)}; python -X dev shows where", FAULT)
+        return _complain(f"a fault in tutti: {raised(error)}; python -X dev shows where", FAULT)
     return code
 
 
@@ -92,21 +93,13 @@ def _forget_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _fault(error: Exception) -> str:
-    """Return an error with the line that raised it."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    where = f" ({Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno})" if trace else ""
-    return f"{type(error).__name__}: {error}{where}"
-
-
 def _execute(arguments: argparse.Namespace) -> int:
     """Run the chosen command; its module, with kernels and solvers, takes a second or two to import."""
-    from topologies.errors import NoSchedule, TuttiError, Unsupported
-
-    command = importlib.import_module(f"experiments.cli.{arguments.module}")
     try:
+        plugins.load_installed()
+        for file in arguments.plugin:
+            plugins.load(file)
+        command = importlib.import_module(f"experiments.cli.{arguments.module}")
         return int(command.execute(arguments))
     except (Unsupported, NoSchedule) as error:
         return _complain(str(error), NO_SCHEDULE)
@@ -114,6 +107,13 @@ def _execute(arguments: argparse.Namespace) -> int:
         from schedules.verify import VerificationError
 
         return _complain(str(error), NO if isinstance(error, VerificationError) else BAD_INPUT)
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        theirs = plugins.blame(error)
+        if theirs is None or sys.flags.dev_mode:
+            raise
+        return _complain(f"a fault in {theirs}; python -X dev shows where", BAD_INPUT)
 
 
 def _complain(text: str, code: int) -> int:

@@ -21,6 +21,7 @@ from experiments.printable import say
 from models.bounds import Bound, BoundError, bound_document
 from models.bounds.bandwidth import exit_bandwidth
 from models.bounds.bound import ANY_SCHEDULE, SECONDS_PER_BYTE
+from models.bounds.report import FURTHER
 from schedules.files.document import read_collective
 from topologies.errors import InputError
 from topologies.exact import json_number
@@ -32,6 +33,8 @@ from topologies.units import duration, format_size, format_time, parse_size, sho
 GIGA = 10**9
 MOST = 8
 """Ranges of a set, or nodes of a path, that are printed."""
+WIDE = 40
+"""Characters of a value in a certificate of a kind from outside that are printed."""
 
 Certificate = Mapping[str, Any]
 
@@ -56,6 +59,8 @@ def sentence(kind: str, certificate: Certificate, topology: Topology) -> str:
         return _lengths(certificate, topology)
     if kind == "lp":
         return _weights(certificate, topology)
+    if kind in FURTHER:
+        return _plain(certificate)
     crossing = _crossing(certificate, topology)
     return crossing if kind != "combined" else f"{crossing}{_far(certificate)}"
 
@@ -156,6 +161,12 @@ def _weights(certificate: Certificate, topology: Topology) -> str:
         f"of {len(cuts)} weighted cuts all data crosses {crossed} M, and the links across carry {rate}; "
         f"{attained}{everyone}"
     )
+
+
+def _plain(certificate: Certificate) -> str:
+    """Return the certificate of a kind from outside: its keys and values, long ones cut."""
+    pairs = ((name, str(value)) for name, value in certificate.items())
+    return ", ".join(f"{name} {text if len(text) <= WIDE else f'{text[:WIDE]}...'}" for name, text in pairs)
 
 
 def _nodes(nodes: Sequence[int], topology: Topology) -> str:

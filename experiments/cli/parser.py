@@ -114,6 +114,13 @@ def make_parser() -> argparse.ArgumentParser:
 def _command(commands: Any, name: str, module: str, summary: str) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=summary)
     parser.set_defaults(module=module)
+    parser.add_argument(
+        "--plugin",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a Python file with a method, family, bound or solver of your own (docs/plugins.md)",
+    )
     return parser
 
 

@@ -99,8 +99,8 @@ def bottleneck(topology: Topology, what: Collective) -> Bottleneck:
 
 
 def bounds(topology: Topology, what: Collective) -> list[Bound]:
-    """Return the bandwidth bounds, and the allreduce LP's where it is quick."""
-    found = lower_bounds(topology, what)
+    """Return the bandwidth bounds that can be drawn, and the allreduce LP's where it is quick."""
+    found = [bound for bound in lower_bounds(topology, what) if bound.kind in _READERS]
     partition = next((bound for bound in found if bound.kind == "partition"), None)
     trees = lp_bound(topology, what, partition)
     return [*found, *([trees] if trees else [])]

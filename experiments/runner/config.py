@@ -18,6 +18,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from experiments import plugins
 from experiments.runner.options import TimeText
 from topologies.errors import InputError, suggestion
 from topologies.files import read_text
@@ -86,6 +87,7 @@ class Document(Table):
     """The whole file, its tables not yet read."""
 
     name: str
+    plugins: list[str] = Field(default_factory=list)
     topology: list[dict[str, Any]] = Field(min_length=1)
     collective: list[dict[str, Any]] = Field(min_length=1)
     method: list[dict[str, Any]] = Field(min_length=1)
@@ -140,7 +142,14 @@ def read_config(path: Path | str) -> Config:
 
 
 def parse_config(text: str, path: str = "config") -> Config:
-    """Return the config in a TOML text; `path` is what messages call it.
+    """Return the config in a TOML text, its plug-ins loaded.
+
+    Parameters
+    ----------
+    text
+        Of the file.
+    path
+        What messages call it; the files of its plug-ins are named from its folder.
 
     Raises
     ------
@@ -148,6 +157,7 @@ def parse_config(text: str, path: str = "config") -> Config:
         As `read_config`.
     """
     document = read_table(Document, parse_toml(text, path), path)
+    load_plugins(document.plugins, path)
     if not re.fullmatch(r"\w[\w.-]*", document.name):
         raise InputError(f"{path}: name '{document.name}' must be letters, digits, '_', '.' and '-'")
     return Config(
@@ -159,6 +169,15 @@ def parse_config(text: str, path: str = "config") -> Config:
         methods=read_tables(MethodTable, document.method, path, "method"),
         run=read_table(RunTable, document.run, f"{path}: [run]"),
     )
+
+
+def load_plugins(files: Sequence[str], path: str) -> None:
+    """Load the plug-ins that a config names, from its folder."""
+    for file in files:
+        try:
+            plugins.load(Path(path).parent / file)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
 
 
 def parse_toml(text: str, path: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments import plugins
 from experiments.registry import find_method
 from experiments.runner.config import CollectiveTable, Config, MethodTable, PartTable, Placed
 from experiments.runner.options import build_options, first_seeds, options_text
@@ -291,7 +292,8 @@ def _tasks(
 
 def _key(parts: list[Any]) -> str:
     """Return a hash of everything that determines a result, the code that makes it included."""
-    text = json.dumps([TASK_FORMAT, code_digest(), *parts], sort_keys=True, default=str)
+    code = [code_digest(), *plugins.digests(*parts)]
+    text = json.dumps([TASK_FORMAT, *code, *parts], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

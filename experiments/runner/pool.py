@@ -7,11 +7,13 @@ only its task is lost.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from experiments import plugins
+from experiments.plugins import Loaded
 from experiments.runner.tasks import SYNTHESIZE, Outcome, Task, Workplace, failure
 from schedules.method import Method
 from topologies.errors import TuttiError
@@ -41,11 +43,14 @@ class Setting:
         The directory that schedules go to; None keeps none.
     perform
         ``"module:NAME"`` of the function that performs a task.
+    plugins
+        The plug-ins that are loaded here, and so there.
     """
 
     registry: str = "experiments.registry:METHODS"
     schedules: Path | None = None
     perform: str = "experiments.runner.tasks:perform"
+    plugins: Loaded = field(default_factory=plugins.loaded)
 
 
 def load_methods(registry: str) -> Mapping[str, Method]:
@@ -60,7 +65,7 @@ def work(caller: Caller, setting: Setting) -> None:
     COMPILATION.watchers.append((caller.pause_clock, caller.resume_clock))
     notify = partial(_set_clock, caller)
     place = Workplace(load_methods(setting.registry), setting.schedules, {}, notify)
-    caller.serve(partial(_perform, perform, place))
+    caller.serve(partial(_perform, perform, place, setting.plugins))
 
 
 def _set_clock(caller: Caller, stage: str) -> None:
@@ -78,9 +83,12 @@ class _Call(NamedTuple):
     bounds: Mapping[str, Any]
 
 
-def _perform(perform: Callable[[Task, Workplace], Outcome], place: Workplace, call: _Call) -> Outcome:
+def _perform(
+    perform: Callable[[Task, Workplace], Outcome], place: Workplace, theirs: Loaded, call: _Call
+) -> Outcome:
     place.bounds.update(call.bounds)
     try:
+        plugins.load_same(theirs)
         return perform(call.task, place)
     except BrokenPipeError:
         raise

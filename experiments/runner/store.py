@@ -19,6 +19,7 @@ from typing import Any, TextIO
 
 import psutil
 
+from experiments import plugins
 from experiments.runner.judge import GAPS, INSTANCE, ProvenBound, gap_table
 from experiments.runner.results import drop_damaged, drop_schedules, replacing, write_csv, write_results
 from experiments.runner.tasks import Outcome, Row, Task
@@ -316,5 +317,6 @@ def describe(
         "rows": dict(sorted(Counter(statuses).items())),
         "sessions": list(sessions),
         "versions": versions(),
+        "plugins": plugins.manifest(),
         "machine": machine(),
     }

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments import plugins
 from experiments.registry import find_method
 from experiments.runner.judge import Cost, ProvenBound, notes, time_columns
 from experiments.runner.options import build_options, options_text
@@ -23,8 +24,8 @@ from schedules.collective import Collective
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from schedules.simulation.simulate import simulate
-from schedules.verify import VerificationError, verify
-from topologies.errors import NoSchedule, TuttiError, Unsupported
+from schedules.verify import VerificationError, verify_answer
+from topologies.errors import NoSchedule, TuttiError, Unsupported, raised
 from topologies.kernels import COMPILATION
 from topologies.processes import peak_memory, reset_peak_memory
 from topologies.text import parse_topology
@@ -120,7 +121,7 @@ def synthesize_best(
         synth_s += seconds
         notify(JUDGE)
         with Stopwatch() as verification:
-            _check(method, problem, schedule)
+            verify_answer(schedule, problem, method.name)
         verify_s += verification.seconds
         time = simulate(schedule, size).time if len(seeds) > 1 else 0.0
         if best is None or time < best[0]:
@@ -146,12 +147,6 @@ def _synthesize_once(
         if attempt == "again" or not watch.compiling or watch.seconds > SHORT_SECONDS:
             break
     return schedule, watch.seconds
-
-
-def _check(method: Method, problem: Problem, schedule: Schedule) -> None:
-    if schedule.collective != problem.collective or schedule.topology != problem.topology:
-        raise TuttiError(f"{method.name} answered another problem: {schedule.collective} on another network")
-    verify(schedule)
 
 
 @dataclass(frozen=True)
@@ -343,11 +338,9 @@ def _bound(task: Task, schedule: Schedule, size: int, bounds: Bounds) -> ProvenB
 
 
 def _one_line(error: Exception) -> str:
-    """Return an error as one line: tutti's own as they are, any other with the place that raised it."""
+    """Return an error as one line: tutti's own as they are, any other with its place, and whose it is."""
     if isinstance(error, VerificationError):
         return f"illegal schedule: {error}"
     if isinstance(error, TuttiError):
         return str(error)
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    text = str(error).partition("\n")[0]
-    return f"{type(error).__name__}: {text} ({Path(frame.filename).name}:{frame.lineno})"
+    return plugins.blame(error) or raised(error)

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import pyarrow as pa
 from pydantic import Field
 
-from experiments.runner.config import Placed, Table, parse_toml, read_table, read_tables
+from experiments.runner.config import Placed, Table, load_plugins, parse_toml, read_table, read_tables
 from experiments.runner.options import TimeText
 from experiments.solver_study.models import is_mixed, model_text
 from models.solvers import SolverOptions
@@ -124,6 +124,7 @@ class StudyDocument(Table):
     """The whole file, its tables not yet read."""
 
     name: str
+    plugins: list[str] = Field(default_factory=list)
     instance: list[dict[str, Any]] = Field(min_length=1)
     solver: list[dict[str, Any]] = Field(min_length=1)
     study: dict[str, Any]
@@ -233,6 +234,7 @@ def read_study(path: Path | str) -> StudyConfig:
     """
     where, text = str(path), read_text(path)
     document = read_table(StudyDocument, parse_toml(text, where), where)
+    load_plugins(document.plugins, where)
     if not re.fullmatch(r"\w[\w.-]*", document.name):
         raise InputError(f"{where}: name '{document.name}' must be letters, digits, '_', '.' and '-'")
     table = read_table(StudyTable, document.study, f"{where}: [study]")

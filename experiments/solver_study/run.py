@@ -13,6 +13,7 @@ from typing import Any
 
 from rich.console import Console
 
+from experiments import plugins
 from experiments.runner.options import options_text
 from experiments.runner.plan import topology_digest
 from experiments.runner.pool import KEPT, DiskError, Pool, Setting, one_line
@@ -145,7 +146,8 @@ def _key(program: Program, topology: Topology, entrant: Entrant, more: tuple[Any
     """Return a hash of everything that determines a row, the code that makes it included."""
     what = [topology_digest(topology), program.topology, program.model]
     who = [entrant.label, entrant.solver, dict(entrant.given)]
-    text = json.dumps([TASK_FORMAT, code_digest(), *what, *who, *more], sort_keys=True, default=str)
+    code = [code_digest(), *plugins.digests(*what, *who)]
+    text = json.dumps([TASK_FORMAT, *code, *what, *who, *more], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

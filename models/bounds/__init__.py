@@ -17,10 +17,10 @@ Read `check` first: it states and proves each, and recomputes a bound from its c
 own (`reachability` counts for ``growth``). `traffic` sorts what a collective moves; `bandwidth` (by the
 `bottleneck_cut`), `partition`, `latency` and `growth` find the bounds; `report` gathers them. The methods
 `models.all_to_all` and `models.allreduce` find ``mcf`` and ``lp``; ForestColl builds on the bottleneck
-cut.
+cut. A `BoundKind` from outside brings a proof of its own.
 """
 
-from models.bounds.bound import Bound, BoundError, own_bounds
+from models.bounds.bound import Bound, BoundError, BoundKind, own_bounds
 from models.bounds.report import best_bound, bound_document, lower_bounds
 
-__all__ = ["Bound", "BoundError", "best_bound", "bound_document", "lower_bounds", "own_bounds"]
+__all__ = ["Bound", "BoundError", "BoundKind", "best_bound", "bound_document", "lower_bounds", "own_bounds"]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from models.bounds.check import proven
+from models.bounds.check import Proof, proven
 from schedules.collective import Collective
 from schedules.schedule import Schedule
 from topologies.errors import InputError, TuttiError
@@ -30,8 +30,8 @@ class Bound:
     Parameters
     ----------
     kind
-        ``cut``, ``degree``, ``partition``, ``mcf``, ``lp`` (bandwidth), ``distance``, ``combined`` or
-        ``growth``.
+        ``cut``, ``degree``, ``partition``, ``mcf``, ``lp`` (bandwidth), ``distance``, ``combined``,
+        ``growth``, or the name of a `BoundKind`.
     value
         Exact, in `unit`.
     unit
@@ -88,6 +88,47 @@ class Bound:
             raise BoundError(
                 f"{self.kind} bound: the certificate proves {value} {self.unit}, not {self.value}"
             )
+
+
+@dataclass(frozen=True)
+class BoundKind:
+    """A kind of bounds from outside: who finds one, and what its certificate proves.
+
+    Parameters
+    ----------
+    name
+        The `Bound.kind` of what is found.
+    find
+        ``(topology, collective, size) -> Bound | None``, on any schedule; `size` is M in bytes, or None where
+        only a bound in s/B is asked for. None where it does not apply.
+    prove
+        ``(certificate, topology, collective) -> Fraction``: the value, recomputed from the certificate by
+        code that `find` does not call, as `models.bounds.check` does. It checks every bound found at once.
+    """
+
+    name: str
+    find: Callable[[Topology, Collective, Fraction | None], Bound | None]
+    prove: Proof
+
+    def bound(self, topology: Topology, collective: Collective, size: Fraction | None) -> Bound | None:
+        """Return what is found, checked; None where it does not apply to the problem or the size.
+
+        Raises
+        ------
+        BoundError
+            If it is no bound of this kind with an exact value, or its certificate does not prove it.
+        """
+        found = self.find(topology, collective, size)
+        if found is None:
+            return None
+        if not (isinstance(found, Bound) and found.kind == self.name and isinstance(found.value, Fraction)):
+            raise BoundError(
+                f"{self.name} bound: find returned {found!r}; it must return None, or a Bound of kind "
+                f"'{self.name}' whose value is a Fraction"
+            )
+        found.check(topology, collective)
+        timed = found.unit == SECONDS
+        return found if found.binds_all and not (timed and size is None) else None
 
 
 def own_bounds(schedule: Schedule) -> list[Bound]:

@@ -94,9 +94,9 @@ def proven(kind: str, certificate: Certificate, topology: Topology, collective: 
     InputError
         If there is no such kind, or the certificate is no certificate for this problem.
     """
-    if kind not in _PROOFS:
-        raise InputError(f"unknown kind of bound '{kind}'; allowed: {', '.join(_PROOFS)}")
-    return _PROOFS[kind](certificate, topology, collective)
+    if kind not in PROOFS:
+        raise InputError(f"unknown kind of bound '{kind}'; allowed: {', '.join(PROOFS)}")
+    return PROOFS[kind](certificate, topology, collective)
 
 
 def shortest_path(topology: Topology, origin: int, goal: int) -> tuple[Fraction, list[int]]:
@@ -329,7 +329,10 @@ def _dijkstra(
     return distance, before
 
 
-_PROOFS: dict[str, Callable[[Certificate, Topology, Collective], Fraction]] = {
+Proof = Callable[[Certificate, Topology, Collective], Fraction]
+"""Recomputes a bound from its certificate alone."""
+
+PROOFS: dict[str, Proof] = {
     "cut": _cut,
     "degree": _cut,
     "partition": _partition,
@@ -339,3 +342,4 @@ _PROOFS: dict[str, Callable[[Certificate, Topology, Collective], Fraction]] = {
     "combined": _combined,
     "growth": _growth,
 }
+"""By kind; `models.bounds.report.add_kind` adds those from outside."""

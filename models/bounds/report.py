@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from models.bounds.bandwidth import cut_bound, degree_bound
-from models.bounds.bound import SECONDS_PER_BYTE, Bound
+from models.bounds.bound import SECONDS_PER_BYTE, Bound, BoundKind
+from models.bounds.check import PROOFS
 from models.bounds.growth import growth_bound
 from models.bounds.latency import AlphaDistances, combined_bound, distance_bound
 from models.bounds.partition import partition_bound
@@ -35,6 +36,15 @@ ELSEWHERE = {
 }
 """Kinds of bounds that are found by a method's own folder: the module, and the function in it that returns
 the bound or None. A new one is a line here, its proof in `models.bounds.check`."""
+
+FURTHER: dict[str, BoundKind] = {}
+"""Kinds of bounds from outside, by name."""
+
+
+def add_kind(kind: BoundKind) -> None:
+    """Make a kind of bounds one of those that `lower_bounds` returns and that are checked."""
+    FURTHER[kind.name] = kind
+    PROOFS[kind.name] = kind.prove
 
 
 @cache
@@ -63,12 +73,14 @@ def lower_bounds(
     -------
     list of Bound
         ``cut``, ``degree``, for allreduce ``partition``, for all-to-all ``mcf``, and with a size
-        ``distance``, ``combined`` and, where switches only forward, ``growth``.
+        ``distance``, ``combined`` and, where switches only forward, ``growth``; and those of `FURTHER`.
 
     Raises
     ------
     InputError
         If the collective is for another number of ranks, or the size is not positive.
+    BoundError
+        If one from outside is not proven by its certificate.
     """
     if collective.num_ranks != topology.num_ranks:
         raise InputError(
@@ -81,7 +93,10 @@ def lower_bounds(
     traffic = Traffic.of(collective)
     cut, partition = cut_bound(topology, traffic), partition_bound(topology, traffic)
     flow = _finder("mcf")(topology, collective, asked=lp)
-    bounds = [cut, degree_bound(topology, traffic), *(bound for bound in (partition, flow) if bound)]
+    exact = None if size is None else Fraction(size)
+    further = (kind.bound(topology, collective, exact) for kind in FURTHER.values())
+    found = (partition, flow, *further)
+    bounds = [cut, degree_bound(topology, traffic), *(bound for bound in found if bound)]
     if size is None:
         return bounds
     inside = np.zeros(topology.num_nodes, dtype=bool)

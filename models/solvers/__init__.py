@@ -6,6 +6,7 @@ come out), `backend` (what a solver is to this project), a back-end such as `pdl
 which is the way in. A new solver is a module like `pdlp` and its place in `registry`.
 """
 
+from models.solvers.backend import Backend
 from models.solvers.compiled import CompiledModel, compile_model
 from models.solvers.gurobi import GurobiOptions
 from models.solvers.highs import HighsOptions, write_model
@@ -17,6 +18,7 @@ from models.solvers.registry import SolverInfo, find_backend, known_solvers
 from models.solvers.solving import solve
 
 __all__ = [
+    "Backend",
     "Basis",
     "CompiledModel",
     "CpsatOptions",

@@ -9,6 +9,7 @@ solver is an outcome, too.
 from __future__ import annotations
 
 import atexit
+import inspect
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -18,8 +19,8 @@ from models.solvers.backend import Backend
 from models.solvers.compiled import CompiledModel, compile_model, required_features
 from models.solvers.options import Feature, SolverOptions
 from models.solvers.outcome import Extras, Outcome, SolutionStatus, SolverResult, Start, Termination, Trace
-from models.solvers.registry import BACKENDS, find_backend
-from topologies.errors import InputError, TuttiError
+from models.solvers.registry import find_backend
+from topologies.errors import InputError, TuttiError, raised
 from topologies.processes import MEGABYTE, Caller, End, Ended, Worker, peak_memory, reset_peak_memory
 
 if TYPE_CHECKING:
@@ -118,8 +119,20 @@ def _run(
         return measured.outcome, measured.seconds, measured.peak_rss_mb, measured.cpu_s
     backend.load()
     begin, cpu = time.perf_counter(), time.process_time()
-    outcome = backend.run(model, options, extras)
+    outcome = _outcome(backend, model, options, extras)
     return outcome, time.perf_counter() - begin, None, time.process_time() - cpu
+
+
+def _own_file(backend: Backend) -> tuple[str, ...]:
+    code = getattr(inspect.unwrap(backend.run), "__code__", None)
+    return () if code is None else (code.co_filename,)
+
+
+def _outcome(backend: Backend, model: CompiledModel, options: SolverOptions, extras: Extras) -> Outcome:
+    found: Any = backend.run(model, options, extras)
+    if not isinstance(found, Outcome):
+        raise TuttiError(f"solver {backend.name} returned {type(found).__name__}; it must return an Outcome")
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +189,7 @@ def _solve_apart(model: CompiledModel, backend: Backend, options: SolverOptions,
     limit, helper = options.time_limit, _helper()
     seconds = None if limit is None else limit + max(GRACE_SECONDS, GRACE_SHARE * limit)
     plain = replace(model, variables=(), constraints=())
-    call = _Solve(backend.name, plain, options, extras.start, traced=extras.trace is not None)
+    call = _Solve(backend, plain, options, extras.start, traced=extras.trace is not None)
     try:
         helper.give(call, seconds, options.memory_limit, extras.trace)
         ended = helper.finish()
@@ -210,9 +223,9 @@ def _measured(ended: Ended, options: SolverOptions) -> _Measured:
 
 @dataclass(frozen=True, eq=False)
 class _Solve:
-    """What the helper is asked for: a back-end's name, what it is given, and whether it tells progress."""
+    """What the helper is asked for: a back-end, what it is given, and whether it tells progress."""
 
-    solver: str
+    backend: Backend
     model: CompiledModel
     options: SolverOptions
     start: Start | None
@@ -225,18 +238,18 @@ def help_solving(caller: Caller) -> None:
 
 
 def _solve_here(call: _Solve, caller: Caller) -> _Measured:
-    backend, extras = BACKENDS[call.solver], Extras(call.start, caller.tell if call.traced else None)
+    backend, extras = call.backend, Extras(call.start, caller.tell if call.traced else None)
     try:
         backend.load()
         reset_peak_memory()
         caller.start_clock()
         begin, cpu = time.perf_counter(), time.process_time()
-        outcome = backend.run(call.model, call.options, extras)
+        outcome = _outcome(backend, call.model, call.options, extras)
     except TuttiError:
         raise
     except MemoryError:
         outcome = Outcome(Termination.MEMORY_LIMIT, SolutionStatus.NONE, stopped="out of memory")
     except Exception as error:
-        raise TuttiError(f"solver {backend.name}: {type(error).__name__}: {error}") from error
+        raise TuttiError(f"solver {backend.name}: {raised(error, _own_file(backend))}") from error
     seconds, cpu_s = time.perf_counter() - begin, time.process_time() - cpu
     return _Measured(outcome, seconds, peak_memory(), cpu_s)

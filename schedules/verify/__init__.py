@@ -26,11 +26,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from itertools import islice
+from typing import Any
 
 import numpy as np
 
 from schedules.cost import congestion, step_cost
 from schedules.files.rounds import RoundTable
+from schedules.method import Problem
 from schedules.schedule import Clock, Schedule
 from schedules.verify.replay import (
     MISSING,
@@ -45,10 +47,10 @@ from schedules.verify.replay import (
 )
 from schedules.verify.table import VerificationError, check_table, chunk_name, wrong_transfer
 from schedules.verify.timing import Clash, Spans, first_clash, spans, timing
-from topologies.errors import suggestion
+from topologies.errors import TuttiError, suggestion
 from topologies.exact import Int64Array
 
-__all__ = ["VerificationError", "verify"]
+__all__ = ["VerificationError", "verify", "verify_answer"]
 
 THREADS = 2
 """Replays of parts of a state at once, each of which takes its room in memory."""
@@ -79,6 +81,25 @@ def verify(schedule: Schedule | RoundTable) -> None:
     if fault is not None:
         raise _fault_error(schedule, turns, fault)
     check_claims(schedule)
+
+
+def verify_answer(answer: Any, problem: Problem, who: str) -> Schedule:
+    """Verify what a method of that name made of a problem, and return it.
+
+    Raises
+    ------
+    TuttiError
+        If it is no schedule, or one of another problem.
+    VerificationError
+        As `verify`.
+    """
+    if not isinstance(answer, Schedule):
+        raise TuttiError(f"{who} returned {type(answer).__name__}; it must return a Schedule")
+    if (answer.topology, answer.collective) != (problem.topology, problem.collective):
+        asked, made = (f"{one.collective} on {one.topology.name}" for one in (problem, answer))
+        raise TuttiError(f"{who} answered another problem: {made}; asked was {asked}")
+    verify(answer)
+    return answer
 
 
 def _overlap(schedule: Schedule, clash: Clash) -> VerificationError:

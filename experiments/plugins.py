@@ -1,0 +1,393 @@
+"""Plug-ins: methods, families of networks, bounds and solvers from outside (docs/plugins.md).
+
+A plug-in is a module that has, under public names, one or more of `Method`, `Family`, `BoundKind` and
+`Backend`. It comes as a file (``--plugin FILE``, ``plugins = [...]`` in a config, `tutti.register`) or in an
+installed package, by an entry point of a `Group`. A file is an ordinary module named like the file,
+whose folder is the last on ``sys.path``: so worker processes, which inherit that path, find what they are
+sent. Nothing is looked up, and none of the registries imported, before a command or a function asks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.metadata
+import importlib.util
+import inspect
+import json
+import re
+import sys
+import traceback
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, is_dataclass
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any, get_args, get_type_hints
+
+from topologies.errors import InputError, raised
+
+WANTED = "a Method, Family, BoundKind or Backend"
+Loaded = tuple[tuple[str, str], ...]
+"""The path and the digest of each file that is loaded."""
+
+
+Entries = tuple[tuple["Group", str], ...]
+"""Groups and names."""
+Offers = Sequence[tuple[str, Any]]
+"""Objects to register, each with what messages call its origin."""
+
+
+class Group(StrEnum):
+    """A registry that plug-ins add to, as the group of its entry points."""
+
+    METHODS = "tutti.methods"
+    FAMILIES = "tutti.topologies"
+    BOUNDS = "tutti.bounds"
+    SOLVERS = "tutti.solvers"
+
+
+@dataclass(frozen=True)
+class Registry:
+    """One of the registries that plug-ins add to.
+
+    Parameters
+    ----------
+    word
+        What messages call one entry.
+    kind
+        Its type, which has a ``name``.
+    known
+        All entries by name.
+    add
+        Adds one.
+    names
+        A pattern that a name must match.
+    functions
+        The attributes that are called, each with how many arguments it is given.
+    """
+
+    word: str
+    kind: type
+    known: Mapping[str, Any]
+    add: Callable[[Any], None]
+    names: str
+    functions: Mapping[str, int]
+
+
+@cache
+def registries() -> dict[Group, Registry]:
+    """Return the registries by group; imports all methods."""
+    from experiments import registry
+    from models.bounds import BoundKind, report
+    from models.bounds.check import PROOFS
+    from models.solvers import Backend
+    from models.solvers.registry import BACKENDS
+    from schedules.method import Method
+    from topologies.text import FAMILIES, Family
+
+    def add_family(family: Family) -> None:
+        FAMILIES[family.name] = family
+
+    def add_solver(backend: Backend) -> None:
+        BACKENDS[backend.name] = backend
+
+    word, calls = r"[A-Za-z][\w-]*", {"synthesize": 3, "check": 2, "size_dependent": 2}
+    return {
+        Group.METHODS: Registry("method", Method, registry.METHODS, registry.add_method, word, calls),
+        Group.FAMILIES: Registry("family", Family, FAMILIES, add_family, "[a-z][a-z0-9_]*", {}),
+        Group.BOUNDS: Registry("bound", BoundKind, PROOFS, report.add_kind, word, {"find": 3, "prove": 3}),
+        Group.SOLVERS: Registry("solver", Backend, BACKENDS, add_solver, word, {"run": 3}),
+    }
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """One that is loaded.
+
+    Parameters
+    ----------
+    name
+        Of its file, or its distribution.
+    path
+        Its file; None of an installed one.
+    sources
+        Its files: those of the package; of a file, itself and the modules beside it that it imports.
+    digest
+        Of what stands in them.
+    entries
+        What it added, the groups and names.
+    """
+
+    name: str
+    path: Path | None
+    sources: frozenset[str]
+    digest: str
+    entries: Entries
+
+    def matters(self, said: str) -> bool:
+        """Whether a row depends on it, of which all this is said: one of its names is, or it has a bound."""
+        named = (rf"\b{re.escape(name)}\b" for _, name in self.entries)
+        has_bound = any(group is Group.BOUNDS for group, _ in self.entries)
+        return has_bound or any(re.search(pattern, said) for pattern in named)
+
+
+_plugins: dict[str, Plugin] = {}
+"""By path, or by distribution."""
+_added: dict[tuple[Group, str], Any] = {}
+"""What came from outside, by group and name."""
+
+
+def load(file: Path | str, *, replace: bool = False) -> Plugin:
+    """Load the plug-in in a Python file, unless it is loaded already; with `replace`, again.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, it is no Python, raises, has nothing to register, or what it has is not
+        whole or has a name that is taken.
+    """
+    path, who = Path(file).resolve(), f"plug-in {file}"
+    if replace and _plugins.pop(str(path), None):
+        sys.modules.pop(path.stem)
+    if str(path) not in _plugins:
+        before = set(sys.modules)
+        module = _imported(path, who)
+        try:
+            entries = _add(_offered(module, who), replace=replace)
+        except InputError:
+            del sys.modules[path.stem]  # so that it is read anew once it is mended
+            raise
+        new = [module, *(sys.modules[name] for name in sys.modules.keys() - before)]
+        sources = {
+            found for one in new if (found := _file(one)) and Path(found).resolve().parent == path.parent
+        }
+        _plugins[str(path)] = Plugin(path.name, path, frozenset(sources), _digest(sources), entries)
+    return _plugins[str(path)]
+
+
+@cache
+def load_installed() -> None:
+    """Load the plug-ins of installed packages.
+
+    Raises
+    ------
+    InputError
+        As `load`.
+    """
+    for package, points in _installed().items():
+        offers: list[tuple[str, Any]] = []
+        sources: set[str] = set()
+        for point in points:
+            who = f"plug-in {package}, {point.group} {point.name} = {point.value}"
+            offers += _of_point(point, who)
+            sources |= _package_files(point.module)
+        _plugins[package] = Plugin(package, None, frozenset(sources), _digest(sources), _add(offers))
+
+
+def register(thing: Any, *, replace: bool = False) -> None:
+    """Register one object; with `replace` in the place of one of that name that is not tutti's own.
+
+    Raises
+    ------
+    InputError
+        If it is none that can be, is not whole, or its name is taken.
+    """
+    _add([("register", thing)], replace=replace)
+
+
+def loaded() -> Loaded:
+    """Return what another process needs to load the same files."""
+    return tuple((str(plugin.path), plugin.digest) for plugin in _plugins.values() if plugin.path)
+
+
+def load_same(files: Loaded) -> None:
+    """Load what is loaded in another process.
+
+    Raises
+    ------
+    InputError
+        As `load`, or if a file is another by now.
+    """
+    load_installed()
+    for path, digest in files:
+        if load(path).digest != digest:
+            raise InputError(f"plug-in {path} was changed after the run began")
+
+
+def digests(*said: Any) -> list[str]:
+    """Return the digests of the plug-ins that a row depends on, of which this is said."""
+    text = json.dumps(said, default=str)
+    return sorted(plugin.digest for plugin in _plugins.values() if plugin.matters(text))
+
+
+def manifest() -> dict[str, str]:
+    """Return the plug-ins' names with their digests."""
+    return {plugin.name: plugin.digest for plugin in _plugins.values()}
+
+
+def blame(error: BaseException) -> str | None:
+    """Return whose fault it is, what and where; None if no plug-in was running.
+
+    Examples
+    --------
+    >>> blame(ValueError("of nobody")) is None
+    True
+    """
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        for plugin in _plugins.values():
+            if frame.filename in plugin.sources:
+                return f"plug-in {plugin.name}: {raised(error, plugin.sources)}"
+    return None
+
+
+def _imported(path: Path, who: str) -> ModuleType:
+    """Return the module in a file."""
+    if path.suffix != ".py" or not path.stem.isidentifier():
+        raise InputError(f"{who}: it must be a Python file with the name of a module, such as my_method.py")
+    if not path.is_file():
+        raise InputError(f"{who}: there is no such file")
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
+    importlib.invalidate_caches()
+    with suppress(ValueError):  # a module without a spec, such as __main__
+        spec = importlib.util.find_spec(path.stem)
+        if spec and spec.origin and Path(spec.origin).resolve() == path:
+            with _faults(who, {spec.origin}):
+                return importlib.import_module(path.stem)
+    raise InputError(f"{who}: there is another module '{path.stem}'; rename the file")
+
+
+@contextmanager
+def _faults(who: str, files: Collection[str] = ()) -> Iterator[None]:
+    """Make what a plug-in raises while it is imported an `InputError`."""
+    try:
+        yield
+    except SyntaxError as error:
+        place = f" ({Path(error.filename).name}:{error.lineno})" if error.filename else ""
+        raise InputError(f"{who}: {error.msg}{place}") from error
+    except (Exception, SystemExit) as error:
+        raise InputError(f"{who}: {raised(error, files)}") from error
+
+
+def _file(module: ModuleType) -> str | None:
+    """Return the source of a module, if it has one."""
+    path = getattr(module, "__file__", None)
+    return path if path and path.endswith(".py") else None
+
+
+def _installed() -> dict[str, list[importlib.metadata.EntryPoint]]:
+    """Return the entry points of our groups, by distribution."""
+    found: dict[str, list[importlib.metadata.EntryPoint]] = {}
+    points = importlib.metadata.entry_points()
+    for group in Group:
+        for point in points.select(group=group):
+            found.setdefault(point.dist.name if point.dist else point.module, []).append(point)
+    return dict(sorted(found.items()))
+
+
+def _of_point(point: importlib.metadata.EntryPoint, who: str) -> Offers:
+    """Return what an entry point names: an object for its group's registry, or all of a module."""
+    with _faults(who):
+        thing = point.load()
+    if isinstance(thing, ModuleType):
+        return _offered(thing, who)
+    wanted = registries()[Group(point.group)].kind
+    if not isinstance(thing, wanted):
+        raise InputError(f"{who}: it is a {type(thing).__name__}, not a {wanted.__name__}")
+    return [(who, thing)]
+
+
+def _package_files(module: str) -> set[str]:
+    """Return the sources of the top package of a module that is imported, or its own."""
+    top = sys.modules[module.partition(".")[0]]
+    folders = [Path(folder) for folder in getattr(top, "__path__", ())]
+    inside = {str(path) for folder in folders for path in folder.rglob("*.py")}
+    return inside | ({found} if (found := _file(top)) else set())
+
+
+def _digest(sources: Collection[str]) -> str:
+    """Return a hash of what stands in files."""
+    digest = hashlib.sha256()
+    for path in sorted(map(Path, sources)):
+        digest.update(f"{path.name}\0".encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def _offered(module: ModuleType, who: str) -> Offers:
+    """Return what a module has to register: objects under public names that are in no registry yet."""
+    kinds = tuple(registry.kind for registry in registries().values())
+    known = {id(thing) for registry in registries().values() for thing in registry.known.values()}
+    known |= {id(thing) for thing in _added.values()}  # of a bound, the registry holds the proof
+    named = [thing for name, thing in vars(module).items() if not name.startswith("_")]
+    found = {id(thing): thing for thing in named if isinstance(thing, kinds) and id(thing) not in known}
+    if not found:
+        raise InputError(f"{who}: it has nothing to register: {WANTED}, such as METHOD = Method(...)")
+    return [(who, thing) for thing in found.values()]
+
+
+def _add(offers: Offers, *, replace: bool = False) -> Entries:
+    """Register objects once all of them are found whole and their names free; return groups and names."""
+    entries: list[tuple[Group, str]] = []
+    for who, thing in offers:
+        group = _check(who, thing)
+        entry, registry = (group, thing.name), registries()[group]
+        taken = thing.name in registry.known and not (replace and entry in _added)
+        if taken or entry in entries:
+            raise InputError(
+                f"{who}: there is a {registry.word} '{thing.name}' already; give it another name"
+            )
+        entries.append(entry)
+    for entry, (_, thing) in zip(entries, offers, strict=True):
+        _added[entry] = thing
+        registries()[entry[0]].add(thing)
+    return tuple(entries)
+
+
+def _check(who: str, thing: Any) -> Group:
+    """Return the group of an object; refuse one that is not whole."""
+    group = next((group for group, one in registries().items() if isinstance(thing, one.kind)), None)
+    if group is None:
+        raise InputError(f"{who}: a {type(thing).__name__} can't be registered; it must be {WANTED}")
+    registry = registries()[group]
+    if not (isinstance(thing.name, str) and re.fullmatch(registry.names, thing.name)):
+        raise InputError(
+            f"{who}: a {registry.word} has the name {thing.name!r}; it must match {registry.names}"
+        )
+    fault = next(_faults_of(group, thing), None)
+    if fault is not None:
+        raise InputError(f"{who}: {registry.word} '{thing.name}': {fault}")
+    return group
+
+
+def _faults_of(group: Group, thing: Any) -> Iterator[str]:
+    """Yield what is wrong with an object."""
+    for name, count in registries()[group].functions.items():
+        yield from _refusals(name, getattr(thing, name), count)
+    if group is Group.FAMILIES:
+        if not (isinstance(thing.arguments, tuple) and len(thing.arguments) == 2):
+            yield f"arguments is {thing.arguments!r}; it must be the least and the greatest number of them"
+        yield from _refusals("build", thing.build, thing.arguments[0], ("bandwidth", "alpha", *thing.keys))
+    has_options = group in (Group.METHODS, Group.SOLVERS)
+    if has_options and not (isinstance(thing.options, type) and is_dataclass(thing.options)):
+        yield f"options is {thing.options!r}; it must be a dataclass"
+    if group is Group.METHODS:
+        kinds = get_args(get_type_hints(type(thing))["kind"])
+        if thing.kind not in kinds:
+            yield f"kind is {thing.kind!r}; it must be one of {', '.join(kinds)}"
+
+
+def _refusals(name: str, function: Any, count: int, keys: Collection[str] = ()) -> Iterator[str]:
+    """Yield why an attribute can't be called with so many arguments and these keys."""
+    if not callable(function):
+        yield f"{name} is {function!r}; it must be a function"
+        return
+    try:
+        inspect.signature(function).bind(*[None] * count, **dict.fromkeys(keys))
+    except TypeError as error:
+        given = " and ".join(filter(None, [f"{count} arguments", ", ".join(f"{key}=" for key in keys)]))
+        yield f"{name} can't be called with {given}: {error}"
+    except ValueError:  # a builtin, which does not say
+        return
