@@ -83,7 +83,7 @@ def registries() -> dict[Group, Registry]:
     from experiments import registry
     from models.bounds import BoundKind, report
     from models.bounds.check import PROOFS
-    from models.solvers import Backend
+    from models.solvers import Backend, solving
     from models.solvers.registry import BACKENDS
     from schedules.method import Method
     from topologies.text import FAMILIES, Family
@@ -93,6 +93,7 @@ def registries() -> dict[Group, Registry]:
 
     def add_solver(backend: Backend) -> None:
         BACKENDS[backend.name] = backend
+        solving.end_idle()
 
     word, calls = r"[A-Za-z][\w-]*", {"synthesize": 3, "check": 2, "size_dependent": 2}
     return {
@@ -150,8 +151,9 @@ def load(file: Path | str, *, replace: bool = False) -> Plugin:
         whole or has a name that is taken.
     """
     path, who = Path(file).resolve(), f"plug-in {file}"
-    if replace and _plugins.pop(str(path), None):
-        sys.modules.pop(path.stem)
+    if replace and str(path) in _plugins:
+        del _plugins[str(path)]
+        sys.modules.pop(path.stem, None)
     if str(path) not in _plugins:
         before = set(sys.modules)
         module = _imported(path, who)

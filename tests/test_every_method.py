@@ -15,6 +15,7 @@ from models.bounds import lower_bounds
 from schedules import Problem, Schedule, collective
 from schedules.capabilities import Capabilities, Groups, Shape, Switches
 from schedules.collective import KINDS, Collective, Kind, concurrent
+from schedules.compose import BY_ALLGATHER
 from schedules.cost import congestion
 from schedules.files.schedule_file import content_hash, read_schedule, write_schedule
 from schedules.reversal import normal_order, reverse
@@ -57,6 +58,8 @@ def star() -> Topology:
 parsed = cache(parse_topology)
 
 TORUS = {Shape.GRID, Shape.TORUS}
+WHEEL = Network("wheel:5", power_of_two=False)
+"""Of a plug-in."""
 NETWORKS = [
     Network("BiRing(2,4)", frozenset({*TORUS, Shape.EVEN_TORUS, Shape.CIRCULANT, Shape.NOTATION})),
     Network("gen_kautz:2,6", one_way=True, power_of_two=False),
@@ -71,7 +74,7 @@ NETWORKS = [
     Network("dgx1", frozenset({Shape.GRID, Shape.DGX1})),
     Network("mesh:3x4", frozenset({*TORUS, Shape.MESH}), power_of_two=False),
     Network("star", frozenset({Shape.GRID}), Switches.ANY, power_of_two=False),
-    Network("wheel:5", power_of_two=False),
+    WHEEL,
 ]
 FEW = 2
 """Networks for each method and collective."""
@@ -159,7 +162,10 @@ def test_every_method_is_exercised():
     assert exercised == set(METHODS)
 
 
-@pytest.mark.parametrize(("name", "network", "kind"), declared(FEW))
+HUBS = [pytest.param("hub", WHEEL, kind, id=f"hub-{kind}-wheel") for kind in BY_ALLGATHER]
+
+
+@pytest.mark.parametrize(("name", "network", "kind"), [*declared(FEW), *HUBS])
 def test_a_schedule_is_legal_and_no_faster_than_any_bound(name, network, kind):
     schedule = schedule_of(name, network, kind)
     assert schedule.topology == network.topology

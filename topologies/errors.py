@@ -35,8 +35,8 @@ def raised(error: BaseException, within: Collection[str] = ()) -> str:
         Files: the place is the last line of these that was running, if there is one, else the last of all.
     """
     frames = traceback.extract_tb(error.__traceback__)
-    frames = [frame for frame in frames if frame.filename in within] or list(frames)
-    where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    shown = [frame for frame in frames if frame.filename in within] or list(frames)
+    where = f" ({Path(shown[-1].filename).name}:{shown[-1].lineno})" if shown else ""
     return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}{where}"
 
 

@@ -159,12 +159,13 @@ _idle: list[Worker] = []
 """The helper that is idle, if any."""
 
 
-def _end_idle() -> None:
+def end_idle() -> None:
+    """End the idle helper: the next one finds what can be imported by now."""
     while _idle:
         _idle.pop().end()
 
 
-atexit.register(_end_idle)
+atexit.register(end_idle)
 
 
 def _helper() -> Worker:

@@ -27,7 +27,7 @@ from experiments.solver_study import read_study
 from models.bounds import BoundError, lower_bounds
 from models.solvers import CompiledModel, Termination, solve
 from models.solvers.registry import find_backend
-from schedules import Method, collective
+from schedules import collective
 from tests import plugged
 from topologies import InputError, TuttiError, parse_topology
 
@@ -86,9 +86,12 @@ def test_every_command_of_the_page_runs(line, folder, capsys):
 def test_the_hub_does_what_the_page_says(folder):
     tutti.register("hub_method.py")
     table = tutti.synthesize("complete:5", "allgather", method="hub", rank=2).schedule.transfers()
-    assert (table["step"] == 1).sum() == 4  # everyone but the hub sends its shard
-    assert (table["step"] == 2).sum() == 4 * 4  # everyone but the hub lacks all but its own
-    assert set(table[table["step"] == 1]["dst"]) == set(table[table["step"] == 2]["src"]) == {2}
+    gathers, spreads = table[table["target"] == 2], table[table["source"] == 2]
+    assert set(gathers["order"]) == {1}
+    assert len(gathers) == 4  # everyone but the hub sends its shard
+    assert set(spreads["order"]) == {2}
+    assert len(spreads) == 4 * 4  # everyone but the hub lacks all but its own
+    assert len(table) == 20
 
 
 def test_a_wheel_has_spokes_and_a_rim(folder):
@@ -325,7 +328,7 @@ def lines(*rest: str) -> str:
 
 
 BAD = {
-    "nothing": ("x = 1\n", r"it has nothing to register: it|nothing to register: a Method, Family, .*"),
+    "nothing": ("x = 1\n", r"it has nothing to register: a Method, Family, .*"),
     "raises": (lines("import nowhere_at_all"), r"ModuleNotFoundError: .* \(mine.py:2\)"),
     "divides": (lines("", "half = 1 / 0"), r"ZeroDivisionError: division by zero \(mine.py:3\)"),
     "exits": (lines("raise SystemExit(3)"), r"SystemExit: 3 \(mine.py:2\)"),
@@ -352,7 +355,10 @@ BAD = {
         lines('A = Method("mine", "exact", min)', 'B = Method("mine", "exact", max)'),
         "there is a method 'mine' already; .*",
     ),
-    "name": (lines('M = Method("my method", "exact", min)'), "the name of a method is 'my method'; .*"),
+    "name": (
+        lines('M = Method("my method", "exact", min)'),
+        "a method has the name 'my method'; it must match .*",
+    ),
     "build": (
         'from topologies import Family, mesh\nF = Family("mine", "n", "mine:3", "", lambda n: mesh(n))\n',
         "family 'mine': build can't be called with 1 arguments and bandwidth=, alpha=: .*'bandwidth'",
@@ -518,7 +524,7 @@ def bound(find: str, prove: str = "return Fraction(1)") -> str:
         (bound("return Bound('yours', Fraction(1), 's', {})"), "mine bound: find returned .*"),
         (
             bound("return Bound('mine', Fraction(2), 's', {})"),
-            "mine bound: the certificate proves 1 s, not 2 s",
+            "mine bound: the certificate proves 1 s, not 2",
         ),
         (
             bound("return Bound('mine', Fraction(1), 's', {})", "return certificate['x']"),
@@ -564,7 +570,7 @@ SMALL = CompiledModel.of_matrix("one", csr_array(np.ones((1, 1))), [1.0], 1.0, 2
     [
         (
             "return 1 / 0",
-            r"ZeroDivisionError|solver scipy: ZeroDivisionError: division by zero \(mine.py:\d+\)",
+            r"^solver scipy: ZeroDivisionError: division by zero \(mine.py:\d+\)$",
         ),
         ("return 7", "solver scipy returned int; it must return an Outcome"),
     ],
@@ -585,8 +591,3 @@ def test_a_solver_of_a_notebook_can_not_be_put_apart(monkeypatch):
     with pytest.raises(TuttiError, match=r"^another process lacks what it was sent: .*notebook_without_file"):
         solve(SMALL, "scipy", find_backend("scipy").options(own_process=True))
     assert solve(SMALL, "scipy").objective == 1
-
-
-def test_a_method_is_a_method():
-    """What the page names stands where it says."""
-    assert isinstance(plugged.names("hub_method.py")["METHOD"], Method)

@@ -302,10 +302,10 @@ def odd_solver(monkeypatch):
         record = replace(find_backend("highs"), name="odd", run=run, modules=(), extras=())
         monkeypatch.setitem(registry.BACKENDS, "odd", record)
         monkeypatch.setattr(Worker, "fresh", lambda entry: forked_helper())
-        solving._end_idle()
+        solving.end_idle()
 
     yield register
-    solving._end_idle()
+    solving.end_idle()
 
 
 def test_a_solver_that_forgets_its_time_limit_is_killed(odd_solver):
