@@ -104,7 +104,7 @@ def make_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"tutti {VERSION}")
-    parser.set_defaults(module="help", command=None, parser=parser, commands={})
+    parser.set_defaults(module="help", command=None, parser=parser, commands={}, plugin=[])
     commands = parser.add_subparsers(metavar="COMMAND", parser_class=OneLineParser)
     for add in (_run, _synth, _verify, _simulate, _bound, _find, _list, _model, _completion, _help):
         add(commands)

@@ -84,10 +84,14 @@ class Bound:
         except (KeyError, TypeError, ValueError, LookupError, ArithmeticError) as error:
             what = f"{type(error).__name__} {error}"
             raise BoundError(f"{self.kind} bound: no certificate for {topology.name}: {what}") from error
-        if value != self.value:
-            raise BoundError(
-                f"{self.kind} bound: the certificate proves {value} {self.unit}, not {self.value}"
-            )
+        _hold_to(self, value)
+
+
+def _hold_to(bound: Bound, value: Fraction) -> None:
+    if value != bound.value:
+        raise BoundError(
+            f"{bound.kind} bound: the certificate proves {value} {bound.unit}, not {bound.value}"
+        )
 
 
 @dataclass(frozen=True)
@@ -126,7 +130,7 @@ class BoundKind:
                 f"{self.name} bound: find returned {found!r}; it must return None, or a Bound of kind "
                 f"'{self.name}' whose value is a Fraction"
             )
-        found.check(topology, collective)
+        _hold_to(found, self.prove(found.certificate, topology, collective))
         timed = found.unit == SECONDS
         return found if found.binds_all and not (timed and size is None) else None
 

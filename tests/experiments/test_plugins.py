@@ -83,6 +83,11 @@ def test_every_command_of_the_page_runs(line, folder, capsys):
     assert capsys.readouterr().out
 
 
+def test_without_a_command_there_is_no_plug_in(capsys):
+    assert main([]) == 0
+    assert "usage: tutti" in capsys.readouterr().out
+
+
 def test_the_hub_does_what_the_page_says(folder):
     tutti.register("hub_method.py")
     table = tutti.synthesize("complete:5", "allgather", method="hub", rank=2).schedule.transfers()
