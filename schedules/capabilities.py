@@ -173,7 +173,7 @@ class Capabilities:
         if self.shape is Shape.NOTATION and topology.expression is None:
             yield f"needs {self.shape}; {topology.name} is not"
         if self.shape in _FITS:
-            grid = grid_of(topology)
+            grid = grid_of(topology, infer=True)  # whether to infer hosts is the method's option
             if grid is None or not _FITS[self.shape](grid):
                 yield f"needs {self.shape}; {topology.name} is {'none' if grid is None else grid}"
         ranks = topology.num_ranks

@@ -41,13 +41,14 @@ from typing import Annotated
 import numpy as np
 
 from heuristics.classic.steps import StepTransfers, check_allgathers, step_schedule
+from heuristics.hosts import HostOptions, with_note_on_hosts
 from schedules.capabilities import Capabilities, Groups, Shape
 from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.method import Method, NoOptions, Problem
 from schedules.schedule import Chunks, Schedule
 from topologies.exact import Int64Array
-from topologies.graphs.grid_structure import Grid, LineKind, grid_of, machines_of
-from topologies.ranges import Options, Whole
+from topologies.graphs.grid_structure import Grid, LineKind, grid_of
+from topologies.ranges import Whole
 from topologies.topology import Topology
 
 LineTransfers = StepTransfers
@@ -170,18 +171,20 @@ def chunked_spread(problem: Problem, grid: Grid, travel: Sequence[Sequence[Part]
 
 
 @dataclass(frozen=True)
-class ByDimensionOptions(Options):
+class ByDimensionOptions(HostOptions):
     """Options of the algorithms that send chunks through dimensions.
 
     Parameters
     ----------
     chunks
         Into how many equal chunks each shard is cut that follow each other.
+    infer_hosts
+        As in `HostOptions`; of networks whose lines do not make two dimensions.
 
     Raises
     ------
     InputError
-        If it is no positive integer.
+        If `chunks` is no positive integer or `infer_hosts` neither true nor false.
     """
 
     chunks: Annotated[int, Whole(1, words="it must be an integer of at least 1")] = 4
@@ -201,16 +204,18 @@ def by_dimension(
     """
 
     def check(problem: Problem, options: ByDimensionOptions) -> None:
-        grid = grid_for(method, problem)
+        grid = grid_for(method, problem, infer=options.infer_hosts)
         check_allgathers(method, problem, options.chunks * len(both_directions(grid, [()])))
 
     def synthesize(problem: Problem, options: ByDimensionOptions, rng: np.random.Generator) -> Schedule:
         method.supports(problem, options)
-        return from_allgather(problem, partial(allgather, chunks=options.chunks))
+        made = from_allgather(problem, partial(allgather, options=options))
+        by_hosts = grid_for(method, problem, infer=options.infer_hosts).hosts is not None
+        return with_note_on_hosts(made, options) if by_hosts else made
 
-    def allgather(problem: Problem, chunks: int) -> Schedule:
-        grid = grid_for(method, problem)
-        reduced = orders(problem.topology, grid, chunks)
+    def allgather(problem: Problem, options: ByDimensionOptions) -> Schedule:
+        grid = grid_for(method, problem, infer=options.infer_hosts)
+        reduced = orders(problem.topology, grid, options.chunks)
         return chunked_spread(problem, grid, [both_directions(grid, [order[::-1]]) for order in reduced])
 
     method = Method(
@@ -225,18 +230,18 @@ def by_dimension(
     return method
 
 
-def innermost_first(topology: Topology, grid: Grid) -> tuple[int, ...]:
-    """Return the dimensions in their order; of machines the inside before the outside.
+def innermost_first(grid: Grid) -> tuple[int, ...]:
+    """Return the dimensions in their order; of hosts the inside before the outside.
 
     Examples
     --------
     >>> from topologies.text import parse_topology
     >>> boxes, torus = parse_topology("dgx_a100:2"), parse_topology("torus:3x4x5")
-    >>> innermost_first(boxes, grid_of(boxes)), innermost_first(torus, grid_of(torus))
+    >>> innermost_first(grid_of(boxes)), innermost_first(grid_of(torus))
     ((1, 0), (0, 1, 2))
     """
     order = tuple(range(len(grid.shape)))
-    return order if machines_of(topology) is None else order[::-1]
+    return order if grid.hosts is None else order[::-1]
 
 
 def line_bandwidths(topology: Topology, grid: Grid) -> list[Fraction]:
@@ -248,10 +253,12 @@ def line_bandwidths(topology: Topology, grid: Grid) -> list[Fraction]:
     """
     offsets, links = topology.out_links
     total = [Fraction(0)] * len(grid.shape)
+    place = np.argsort(grid.ranks, axis=None)
     for link in links[offsets[0] : offsets[1]].tolist():
-        farthest = max(_ranks_behind(topology, int(topology.target[link])), default=0)
-        reached = [i for i, stride in enumerate(grid.strides) if farthest >= stride]
-        if reached:
+        behind = _ranks_behind(topology, int(topology.target[link]))
+        farthest = max((place[rank] for rank in behind), default=0)
+        reached = np.flatnonzero(np.unravel_index(farthest, grid.shape))
+        if len(reached):
             total[reached[0]] += topology.bandwidth[link]
     return [rate or sum(total, Fraction(0)) for rate in total]
 
@@ -268,20 +275,22 @@ def _ranks_behind(topology: Topology, node: int) -> set[int]:
     return {one for one in found if one < topology.num_ranks}
 
 
-def grid_for(method: Method, problem: Problem) -> Grid:
+def grid_for(method: Method, problem: Problem, *, infer: bool = False) -> Grid:
     """Return the dimensions of the network.
 
     Parameters
     ----------
     method, problem
         Who asks for them, and of what.
+    infer
+        Whether hosts may be inferred.
 
     Raises
     ------
     Unsupported
         If it is no grid.
     """
-    grid = grid_of(problem.topology)
+    grid = grid_of(problem.topology, infer=infer)
     if grid is None:
         raise method.unsupported(f"needs {method.capabilities.shape}; {problem.topology.name} is none")
     return grid
@@ -323,7 +332,7 @@ TORUS_RINGS = Method(
 
 def reduction_orders(topology: Topology, grid: Grid, chunks: int) -> list[tuple[int, ...]]:
     """Return the same order for every chunk: the innermost dimension first."""
-    return [innermost_first(topology, grid)] * chunks
+    return [innermost_first(grid)] * chunks
 
 
 BLUECONNECT = by_dimension(
@@ -332,7 +341,7 @@ BLUECONNECT = by_dimension(
 
 
 def _orders(topology: Topology, grid: Grid, chunks: int) -> list[tuple[int, ...]]:
-    return balanced_orders(grid, line_bandwidths(topology, grid), chunks, innermost_first(topology, grid))
+    return balanced_orders(grid, line_bandwidths(topology, grid), chunks, innermost_first(grid))
 
 
 def balanced_orders(

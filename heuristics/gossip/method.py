@@ -29,7 +29,7 @@ from schedules.method import Method, Problem
 from schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
 from schedules.simulation.simulate import simulate
 from topologies.exact import BoolArray, Int32Array, Int64Array, offsets_of
-from topologies.graphs.grid_structure import grid_of, machines_of
+from topologies.graphs.grid_structure import grid_of
 from topologies.graphs.shortest_paths import Route, nearest_first
 from topologies.graphs.symmetry import link_permutation
 from topologies.ranges import Options, Whole
@@ -145,15 +145,13 @@ def _disjoint(routes: list[Route]) -> bool:
 def translations(topology: Topology) -> list[Int32Array]:
     """Return steps along each dimension of the ranks that are automorphisms, as permutations of the links.
 
-    The dimensions are those of a grid, or machines and the ranks in each, or all ranks in one line.
+    The dimensions are those of a grid, or all ranks in one line.
     """
     grid = grid_of(topology)
-    shapes = [grid.shape if grid else None, machines_of(topology), (topology.num_ranks,)]
-    for shape in shapes:
-        if shape is None:
-            continue
-        ranks = np.arange(topology.num_ranks).reshape(shape)
-        rolled = (np.roll(ranks, -1, axis).reshape(-1) for axis in range(len(shape)))
+    line = np.arange(topology.num_ranks)
+    for ranks in (line,) if grid is None else (grid.ranks, line):
+        place = np.argsort(ranks, axis=None)
+        rolled = (np.roll(ranks, -1, axis).reshape(-1)[place] for axis in range(ranks.ndim))
         on_links = [link_permutation(topology, _with_switches(topology, one)) for one in rolled]
         found = [links for links in on_links if links is not None]
         if found:

@@ -26,6 +26,7 @@ import numpy as np
 from schedules.method import Problem
 from schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
 from topologies.exact import FloatArray, Int64Array, offsets_of
+from topologies.graphs.grid_structure import Hosts, hosts_of
 from topologies.kernels import kernel
 from topologies.topology import Topology
 
@@ -51,34 +52,28 @@ class Machines:
 
 def machines(topology: Topology) -> Machines | str:
     """Return the machines of a network, or why it is not made of such: a clause that begins with a verb."""
-    ranks, hosts = topology.num_ranks, topology.hosts
-    if hosts is None or (hosts[:ranks] < 0).any():
-        return "tells no machine of every rank"
-    size = np.unique(hosts[:ranks], return_counts=True)[1]
-    if len(size) < 2 or size[0] < 2 or (size != size[0]).any():
-        return "has no two or more machines of equally many ranks, at least two"
-    links = _links(topology)
+    hosts = hosts_of(topology)
+    if isinstance(hosts, str):
+        return hosts
+    links = _links(topology, hosts)
     if links is None:
         return (
             "has ranks without one link each way to a switch inside their machine and one to a switch outside"
         )
-    rank = np.argsort(hosts[:ranks], kind="stable").reshape(len(size), -1)
-    found = Machines(rank, *links)
+    found = Machines(hosts.ranks, *links)
     return _unlike(topology, found) or found
 
 
-def _links(topology: Topology) -> tuple[Int64Array, Int64Array] | None:
+def _links(topology: Topology, hosts: Hosts) -> tuple[Int64Array, Int64Array] | None:
     """Return each rank's link to and from its machine's switch, and to and from the one outside."""
-    ranks, hosts = topology.num_ranks, topology.hosts
-    if hosts is None:
-        return None
+    ranks = topology.num_ranks
     inner: list[Int64Array] = []
     outer: list[Int64Array] = []
     for near, far in ((topology.source, topology.target), (topology.target, topology.source)):
         own = np.flatnonzero(near < ranks)
         if (far[own] < ranks).any():
             return None
-        inside = hosts[near[own]] == hosts[far[own]]
+        inside = hosts.of[near[own]] == hosts.of[far[own]]
         for chosen, found in ((own[inside], inner), (own[~inside], outer)):
             chosen = chosen[np.argsort(near[chosen], kind="stable")]
             if not np.array_equal(near[chosen], np.arange(ranks)):

@@ -12,25 +12,30 @@ where ports and adapters are done together.
 Where ranks have links or other networks inside, and to those of their place in other *planes* a switch or
 links (`heuristics.rails.planes`), the rails are all that counts: `heuristics.rails.plane_schedule`. An
 allreduce on machines whose switches add and multicast is made at once, too: `heuristics.rails.aggregated`.
+
+Machines are the hosts that the network tells or, where it tells none, those that its links make plain.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 
 from heuristics.classic.steps import check_allgathers
+from heuristics.hosts import HostOptions, with_note_on_hosts
 from heuristics.rails.aggregated import allreduce, can_aggregate
 from heuristics.rails.machines import Line, Load, Machines, Rule, machines, play, schedule_of
 from heuristics.rails.plane_schedule import fastest_plan, planes_in_reach, schedule_of_planes
 from schedules.capabilities import Capabilities, Groups, Shape
 from schedules.collective import Kind
 from schedules.compose import BY_ALLGATHER, from_allgather
-from schedules.method import Method, NoOptions, Problem
+from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from schedules.simulation.simulate import simulate
+from topologies.graphs.grid_structure import placed
 from topologies.topology import Topology
 
 DEFAULT_SIZE = Fraction(10**9)
@@ -42,7 +47,7 @@ SHARES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 1.0)
 """What is tried: the units that an adapter sends in so many α, and shares of what is left."""
 
 
-def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -> Schedule:
+def synthesize(problem: Problem, options: HostOptions, rng: np.random.Generator) -> Schedule:
     """Return the fastest schedule found, in the step clock.
 
     Raises
@@ -51,6 +56,12 @@ def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -
         As `METHOD.supports`.
     """
     METHOD.supports(problem, options)
+    on_hosts = replace(problem, topology=placed(problem.topology, infer=options.infer_hosts))
+    made = _fastest(on_hosts).replace(topology=problem.topology)
+    return with_note_on_hosts(made, options)
+
+
+def _fastest(problem: Problem) -> Schedule:
     composed = from_allgather(problem, _allgather)
     found, size = machines(problem.topology), problem.size or DEFAULT_SIZE
     if problem.collective.kind is not Kind.ALLREDUCE or isinstance(found, str):
@@ -138,16 +149,17 @@ def _check(topology: Topology) -> None:
         raise METHOD.unsupported(f"needs {Shape.PLANES}; {topology.name} has no such planes and {found}")
 
 
-def check(problem: Problem, options: NoOptions) -> None:
+def check(problem: Problem, options: HostOptions) -> None:
     """Raise `Unsupported` for networks that are neither machines nor planes, and for too many transfers."""
     check_allgathers(METHOD, problem)
-    _check(problem.topology)
+    _check(placed(problem.topology, infer=options.infer_hosts))
 
 
 METHOD = Method(
     name="rails",
     kind="heuristic",
     synthesize=synthesize,
+    options=HostOptions,
     capabilities=Capabilities(BY_ALLGATHER, Groups.NONE, uneven_shards=False, shape=Shape.PLANES),
     check=check,
     size_dependent=lambda problem, options: True,

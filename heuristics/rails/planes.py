@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from topologies.exact import FloatArray, Int32Array, Int64Array
-from topologies.graphs.grid_structure import grid_of
+from topologies.graphs.grid_structure import Hosts, grid_of, hosts_of
 from topologies.graphs.shortest_paths import UNREACHABLE, Neighbours, hops_from_each
 from topologies.kernels import kernel
 from topologies.topology import Topology
@@ -88,17 +88,14 @@ def _ranks(topology: Topology) -> Iterator[Int64Array]:
 
 
 def _candidates(topology: Topology) -> Iterator[Int64Array]:
-    ranks = topology.num_ranks
-    if topology.hosts is not None and (topology.hosts[:ranks] >= 0).all():
-        size = np.unique(topology.hosts[:ranks], return_counts=True)[1]
-        if (size == size[0]).all():
-            yield np.argsort(topology.hosts[:ranks], kind="stable").reshape(len(size), -1).astype(np.int64)
+    hosts = hosts_of(topology)
+    if isinstance(hosts, Hosts):
+        yield hosts.ranks
     grid = grid_of(topology)
     if grid is None:
         return
-    cells = np.arange(ranks, dtype=np.int64).reshape(grid.shape)
     for dimension, length in enumerate(grid.shape):
-        yield np.ascontiguousarray(np.moveaxis(cells, dimension, 0)).reshape(length, -1)
+        yield np.ascontiguousarray(np.moveaxis(grid.ranks, dimension, 0)).reshape(length, -1)
 
 
 def _planes(topology: Topology, rank: Int64Array) -> Planes | None:

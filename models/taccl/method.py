@@ -16,6 +16,7 @@ from schedules.collective import KINDS, Kind
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from topologies.errors import InputError
+from topologies.graphs.grid_structure import note_on_hosts, placed
 
 DEFAULT_SIZE = Fraction(2**20)
 """M where none is given and none matters: between like links a transfer is a transfer."""
@@ -36,8 +37,10 @@ def synthesize(problem: Problem, options: TacclOptions, rng: np.random.Generator
     from models.taccl.stages import synthesized  # Pyomo is slow to import
 
     METHOD.supports(problem, options)
-    sized = Problem(problem.topology, problem.collective, _size(problem, options))
-    return synthesized(sized, options, rng)
+    where, infer = problem.topology, options.infer_hosts
+    sized = Problem(placed(where, infer=infer), problem.collective, _size(problem, options))
+    made, note = synthesized(sized, options, rng).replace(topology=where), note_on_hosts(where, infer=infer)
+    return made.replace(stats={**made.stats, "note": note}) if note else made
 
 
 def _size(problem: Problem, options: TacclOptions) -> Fraction:

@@ -51,6 +51,8 @@ class TacclOptions(Options):
         there is none where each chunk could not be routed once.
     relative_gap
         At which a solve may stop.
+    infer_hosts
+        Whether hosts that the network does not tell are inferred where its links make them plain.
 
     Raises
     ------
@@ -74,6 +76,7 @@ class TacclOptions(Options):
     solver: str = "highs"
     time_limit: Annotated[float | None, Number(above=0)] = 60.0
     relative_gap: Annotated[float, Number(above=0)] = 1e-4
+    infer_hosts: bool = True
 
     def __post_init__(self) -> None:
         """Check the values, and that the sketch can be read and the solver be had."""

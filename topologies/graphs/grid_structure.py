@@ -4,20 +4,35 @@ Two ranks are joined by a link, or by a switch that both are linked to. The rank
 only are a *line* of it; the network is a grid if all lines of a dimension are joined alike, so that it is the
 Cartesian product of its lines: a torus, a mesh, fully connected groups with switches between them.
 
-Machines of equally many ranks are two dimensions, the machine and the place in it, however they are wired.
+Hosts of equally many ranks are two dimensions, the host and the place in it, however they are wired. A
+network tells the hosts of its nodes (`Topology.hosts`), in any numbering of the ranks. Where it tells none
+they are *inferred* if they are plain: take away all links of at most some bandwidth t, and the switches that
+no rank then reaches; the ranks that are still joined are a host if links of 2t or more alone join them too.
+Hosts are plain if they are of one size, two ranks or more but not all, if no other t makes others, and if the
+network is no grid of links, whose dimensions may well differ in bandwidth. What is inferred is for who asks,
+and is never stored in a network.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
 
-from topologies.exact import Int64Array
+from topologies.components import components
+from topologies.errors import InputError
+from topologies.exact import BoolArray, Int32Array, Int64Array, frozen
 from topologies.topology import Topology
+
+NONE = -1
+"""In `Topology.hosts`: in no host."""
+MOST_BANDWIDTHS = 16
+"""A network with more different bandwidths has no plain hosts; clusters have some five."""
+SHOWN = 4
+"""How many hosts, and runs of ranks of one, a text lists."""
 
 
 class LineKind(StrEnum):
@@ -46,6 +61,8 @@ class Grid:
         How many ranks a line of each dimension has; their product is N.
     lines
         How these are joined.
+    hosts
+        Whose two dimensions these are, if they are the host and the place in it.
 
     Examples
     --------
@@ -57,28 +74,74 @@ class Grid:
 
     shape: tuple[int, ...]
     lines: tuple[LineKind, ...]
+    hosts: Hosts | None = field(default=None, repr=False, compare=False)
 
     @property
-    def strides(self) -> tuple[int, ...]:
-        """By how much a rank's number grows from one to the next in each dimension."""
-        return tuple(math.prod(self.shape[i + 1 :]) for i in range(len(self.shape)))
+    def ranks(self) -> Int64Array:
+        """The rank at each place, int64, of the grid's shape; in order, unless those of hosts are not."""
+        if self.hosts is not None:
+            return self.hosts.ranks
+        return np.arange(math.prod(self.shape)).reshape(self.shape)
 
     def rank_at(self, coordinates: Sequence[Int64Array]) -> Int64Array:
         """Return the ranks at coordinates given dimension by dimension, as arrays that broadcast."""
-        parts = [np.asarray(x) * stride for x, stride in zip(coordinates, self.strides, strict=True)]
-        return np.asarray(sum(parts, start=np.int64(0)), dtype=np.int64)
+        found: Int64Array = self.ranks[tuple(coordinates)]
+        return found
 
     def __str__(self) -> str:
         return " x ".join(f"{line} of {size}" for size, line in zip(self.shape, self.lines, strict=True))
 
 
-def grid_of(topology: Topology) -> Grid | None:
+@dataclass(frozen=True, eq=False)
+class Hosts:
+    """Hosts of equally many ranks: two or more, of two ranks or more.
+
+    Parameters
+    ----------
+    ranks
+        int64, shape (hosts, ranks of each), in order; hosts are in the order of their first ranks.
+    of
+        int32, shape (nodes,): which of them each node is in, -1 for none. A switch whose network tells it no
+        host is in that of all the ranks that are linked to it, if these are in one.
+    inferred
+        Whether the links say so, and not the network.
+    """
+
+    ranks: Int64Array
+    of: Int32Array
+    inferred: bool
+
+    def __str__(self) -> str:
+        count, size = self.ranks.shape
+        each = "; ".join(map(runs, self.ranks[:SHOWN].tolist()))
+        return f"{count} hosts of {size} ranks each ({each}{'; ...' if count > SHOWN else ''})"
+
+
+def runs(ranks: Sequence[int]) -> str:
+    """Return increasing numbers, consecutive ones as a range.
+
+    Examples
+    --------
+    >>> runs([0, 1, 2, 5, 7, 8])
+    '0-2, 5, 7-8'
+    """
+    starts = [i for i, rank in enumerate(ranks) if i == 0 or rank > ranks[i - 1] + 1]
+    pairs = [(ranks[a], ranks[b - 1]) for a, b in zip(starts, [*starts[1:], len(ranks)], strict=True)]
+    words = [str(first) if first == last else f"{first}-{last}" for first, last in pairs]
+    return ", ".join(words[:SHOWN]) + ", ..." * (len(words) > SHOWN)
+
+
+def grid_of(topology: Topology, *, infer: bool = False) -> Grid | None:
     """Return the dimensions of a network, the most there are; None if it is no grid.
+
+    Hosts whose ranks follow one another come first, then lines of two dimensions or more, then other hosts.
 
     Parameters
     ----------
     topology
         Any network. Only which ranks are joined counts, not how well.
+    infer
+        Whether hosts may be inferred where the network tells none.
 
     Examples
     --------
@@ -86,9 +149,23 @@ def grid_of(topology: Topology) -> Grid | None:
     >>> grid_of(torus(4, 3)).lines == (LineKind.RING, LineKind.RING), grid_of(mesh(2, 2, 2)).shape
     (True, (2, 2, 2))
     """
-    machines = machines_of(topology)
-    if machines is not None:
-        return Grid(machines, (LineKind.SWITCH, LineKind.SWITCH))
+    told = hosts_of(topology)
+    if isinstance(told, Hosts) and (np.diff(told.ranks.reshape(-1)) == 1).all():
+        return _grid_of_hosts(told)
+    grid = _grid_of_lines(topology)
+    if grid is not None and len(grid.shape) > 1:
+        return grid
+    hosts = hosts_of(topology, infer=infer)
+    return _grid_of_hosts(hosts) if isinstance(hosts, Hosts) else grid
+
+
+def _grid_of_hosts(hosts: Hosts) -> Grid:
+    count, size = hosts.ranks.shape
+    return Grid((count, size), (LineKind.SWITCH, LineKind.SWITCH), hosts)
+
+
+def _grid_of_lines(topology: Topology) -> Grid | None:
+    """Return the dimensions that the lines show."""
     joined = _joined(topology)
     if joined is None:
         return None
@@ -107,23 +184,175 @@ def grid_of(topology: Topology) -> Grid | None:
     return Grid(tuple(shape), tuple(lines))
 
 
-def machines_of(topology: Topology) -> tuple[int, int] | None:
-    """Return how many machines there are and how many ranks each has; None if these differ.
+def hosts_of(topology: Topology, *, infer: bool = False) -> Hosts | str:
+    """Return the hosts of a network, or why it has none: a clause that begins with a verb.
 
-    None also if there is one machine, or one rank in each, or the ranks of one do not follow one another.
+    Parameters
+    ----------
+    topology
+        Any network.
+    infer
+        Whether they may be inferred where the network tells no rank's.
 
     Examples
     --------
     >>> from topologies.text import parse_topology
-    >>> machines_of(parse_topology("dgx_a100:2"))
-    (2, 8)
+    >>> print(hosts_of(parse_topology("switch2d:4x2")))
+    2 hosts of 4 ranks each (0, 2, 4, 6; 1, 3, 5, 7)
+    """
+    told = topology.hosts if topology.hosts is not None else np.full(topology.num_nodes, NONE, dtype=np.int32)
+    ranks = told[: topology.num_ranks]
+    if infer and (ranks == NONE).all():
+        plain = _plain_hosts(topology)
+        if plain is not None:
+            return _equal_hosts(plain, topology.num_ranks, inferred=True)
+    if (ranks == NONE).any():
+        return f"tells no machine of every rank; {HOW_TO_TELL}"
+    if not _are_equal(ranks):
+        return "has no two or more machines of equally many ranks, at least two"
+    return _equal_hosts(_with_switches(topology, told), topology.num_ranks, inferred=False)
+
+
+HOW_TO_TELL = 'a file tells it by the key "host" of its nodes'
+
+
+def placed(topology: Topology, *, infer: bool) -> Topology:
+    """Return the network with the host of every rank, and of every switch inside one, for a method's own use.
+
+    The same network where there are no hosts of equally many ranks; `Hosts` says which switches are inside.
+    """
+    hosts = hosts_of(topology, infer=infer)
+    return replace(topology, hosts=hosts.of) if isinstance(hosts, Hosts) else topology
+
+
+def note_on_hosts(topology: Topology, *, infer: bool) -> str:
+    """Return what who needs hosts says beside its result: what was inferred, or how to tell them; or nothing.
+
+    Nothing is said where hosts are told, where links are all alike or make a grid, and of what may not be
+    inferred.
+    """
+    hosts = hosts_of(topology, infer=infer)
+    if isinstance(hosts, Hosts):
+        return f"hosts inferred from the links: {hosts}; infer_hosts = false leaves them out" * hosts.inferred
+    told = topology.hosts is not None and (topology.hosts[: topology.num_ranks] != NONE).all()
+    if told or not infer or topology.bandwidth.uniform or _is_grid_of_links(topology):
+        return ""
+    return f"which ranks share a host is unknown, and the links do not say it plainly; {HOW_TO_TELL}"
+
+
+def check_hosts(topology: Topology) -> None:
+    """Refuse hosts that contradict the links.
+
+    A switch in a host is linked to no rank, or to one of its host. Where links make hosts plain, as for
+    `hosts_of`, a host is one of these, several, or a part of one, unless links inside it join all its ranks.
+
+    Raises
+    ------
+    InputError
+        Naming a node that is elsewhere.
     """
     if topology.hosts is None:
-        return None
+        return
+    switch, rank = _links_to_switches(topology)
+    home = np.zeros(topology.num_nodes, dtype=np.bool_)
+    home[switch[topology.hosts[switch] == topology.hosts[rank]]] = True
+    away = switch[(topology.hosts[switch] != NONE) & ~home[switch]]
+    if len(away):
+        where = f"topology {topology.name}: switch {topology.labels[away[0]]}"
+        raise InputError(f"{where} has links to ranks, but to none of its host")
+    plain, hosts = _plain_hosts(topology), topology.hosts[: topology.num_ranks]
+    for host in [] if plain is None else np.unique(hosts[hosts != NONE]):
+        _check_host(topology, host, plain[: topology.num_ranks])
+
+
+def _check_host(topology: Topology, host: int, plain: Int32Array) -> None:
+    """Refuse a host that has parts of several plain ones, if no link inside it joins them."""
     hosts = topology.hosts[: topology.num_ranks]
-    sizes = np.diff(np.flatnonzero(np.diff(hosts, prepend=-2, append=-2)))
-    alike = len(np.unique(hosts)) == len(sizes) > 1 and (sizes == sizes[0]).all()
-    return (len(sizes), int(sizes[0])) if alike and sizes[0] > 1 and hosts.min() >= 0 else None
+    members = np.flatnonzero(hosts == host)
+    elsewhere = members[plain[members] != plain[members[0]]]
+    split = np.flatnonzero(np.isin(plain, plain[members]) & (hosts != host))
+    if len(elsewhere) and len(split) and not _joined_inside(topology, host):
+        near = split[0]
+        one = members[plain[members] == plain[near]][0]
+        other = members[plain[members] != plain[near]][0]
+        one, other, near = (topology.labels[rank] for rank in (one, other, near))
+        raise InputError(
+            f"topology {topology.name}: {one} and {other} have one host, "
+            f"but the fast links of {one} join it to {near} of another"
+        )
+
+
+def _joined_inside(topology: Topology, host: int) -> bool:
+    """Whether links between nodes of a host join all its ranks."""
+    inside = topology.hosts == host
+    joined = _components(topology, inside[topology.source] & inside[topology.target])
+    return len(np.unique(joined[: topology.num_ranks][inside[: topology.num_ranks]])) == 1
+
+
+def _links_to_switches(topology: Topology) -> tuple[Int32Array, Int32Array]:
+    """Return the switch and the rank of each link between the two."""
+    ends = np.stack([topology.source, topology.target])
+    low, high = ends.min(axis=0), ends.max(axis=0)
+    mixed = (low < topology.num_ranks) & (high >= topology.num_ranks)
+    return high[mixed], low[mixed]
+
+
+def _with_switches(topology: Topology, told: Int32Array) -> Int32Array:
+    """Return the host of each node, a switch without one being where its ranks are, if these are in one."""
+    switch, rank = _links_to_switches(topology)
+    least = np.full(topology.num_nodes, np.iinfo(np.int32).max, dtype=np.int32)
+    most = np.full(topology.num_nodes, NONE, dtype=np.int32)
+    np.minimum.at(least, switch, told[rank])
+    np.maximum.at(most, switch, told[rank])
+    of: Int32Array = np.where((told == NONE) & (least == most), least, told)
+    return of
+
+
+def _equal_hosts(of: Int32Array, ranks: int, *, inferred: bool) -> Hosts:
+    """Return hosts of one size, numbered by their first ranks."""
+    names, first = np.unique(of[:ranks], return_index=True)
+    number = np.argsort(np.argsort(first))
+    at = np.searchsorted(names, of) % len(names)
+    numbered = np.where(names[at] == of, number[at], NONE)
+    table = np.argsort(numbered[:ranks], kind="stable").reshape(len(names), -1)
+    return Hosts(table, frozen(numbered, np.int32), inferred)
+
+
+def _are_equal(hosts: Int32Array) -> bool:
+    """Whether there are two hosts or more, of one size, two ranks or more."""
+    sizes = np.unique(hosts, return_counts=True)[1]
+    return bool(len(sizes) > 1 and sizes[0] > 1 and (sizes == sizes[0]).all())
+
+
+def _plain_hosts(topology: Topology) -> Int32Array | None:
+    """Return the host of each node that the links make plain, by its least rank, -1 for none; None if not."""
+    speed = topology.bandwidth.numerators
+    tiers = np.unique(speed)
+    if not 1 < len(tiers) <= MOST_BANDWIDTHS:
+        return None
+    found = {}
+    for slow in tiers[:-1]:
+        near, nearer = (_components(topology, kept) for kept in (speed > slow, speed >= 2 * slow))
+        ranks = near[: topology.num_ranks]
+        if np.array_equal(ranks, nearer[: topology.num_ranks]) and _are_equal(ranks):
+            found.setdefault(ranks.tobytes(), near)
+    if len(found) != 1 or _is_grid_of_links(topology):
+        return None
+    return next(iter(found.values()))
+
+
+def _components(topology: Topology, kept: BoolArray) -> Int32Array:
+    """Return the least rank that each node is joined to over the links that are kept, -1 if it is to none."""
+    count, label = components(topology.num_nodes, topology.source[kept], topology.target[kept])
+    least = np.full(count, topology.num_nodes, dtype=np.int32)
+    np.minimum.at(least, label[: topology.num_ranks], np.arange(topology.num_ranks, dtype=np.int32))
+    return np.where(least < topology.num_ranks, least, NONE)[label].astype(np.int32)
+
+
+def _is_grid_of_links(topology: Topology) -> bool:
+    """Whether it has dimensions, none of whose lines has a switch."""
+    grid = _grid_of_lines(topology)
+    return grid is not None and LineKind.SWITCH not in grid.lines
 
 
 def _joined(topology: Topology) -> Int64Array | None:

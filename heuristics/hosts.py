@@ -1,0 +1,33 @@
+"""What methods share that go by the hosts of ranks: an option and a note."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from schedules.schedule import Schedule
+from topologies.graphs.grid_structure import note_on_hosts
+from topologies.ranges import Options
+
+
+@dataclass(frozen=True)
+class HostOptions(Options):
+    """Options of a method that goes by hosts.
+
+    Parameters
+    ----------
+    infer_hosts
+        Whether hosts that the network does not tell are inferred where its links make them plain.
+
+    Raises
+    ------
+    InputError
+        If it is neither true nor false.
+    """
+
+    infer_hosts: bool = True
+
+
+def with_note_on_hosts(schedule: Schedule, options: HostOptions) -> Schedule:
+    """Return the schedule with a note that says which hosts were inferred, or how to tell them."""
+    note = note_on_hosts(schedule.topology, infer=options.infer_hosts)
+    return schedule.replace(stats={**schedule.stats, "note": note}) if note else schedule
