@@ -37,6 +37,7 @@ from schedules.simulation.simulate import simulate as simulated
 from schedules.verify import verify as replay
 from topologies.errors import InputError
 from topologies.files import from_networkx
+from topologies.graphs.grid_structure import check_hosts
 from topologies.text import parse_topology
 from topologies.topology import Topology
 from topologies.units import parse_size
@@ -83,7 +84,9 @@ def topology(network: Topology | str | Path | nx.Graph) -> Topology:
         return network
     if isinstance(network, str | Path):
         return parse_topology(str(network))
-    return from_networkx(network)
+    topology = from_networkx(network)
+    check_hosts(topology)
+    return topology
 
 
 def collective(

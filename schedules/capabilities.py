@@ -12,7 +12,7 @@ from enum import Enum, StrEnum
 import numpy as np
 
 from schedules.collective import KINDS, Collective, Kind
-from topologies.graphs.grid_structure import Grid, LineKind, grid_of
+from topologies.graphs.grid_structure import Grid, LineKind, grid_of, hosts_of
 from topologies.topology import Topology
 from topologies.units import format_bandwidth
 
@@ -173,7 +173,7 @@ class Capabilities:
         if self.shape is Shape.NOTATION and topology.expression is None:
             yield f"needs {self.shape}; {topology.name} is not"
         if self.shape in _FITS:
-            grid = grid_of(topology, infer=True)  # whether to infer hosts is the method's option
+            grid = grid_of(topology, hosts_of(topology, infer=True))  # inferred ones: the method's option
             if grid is None or not _FITS[self.shape](grid):
                 yield f"needs {self.shape}; {topology.name} is {'none' if grid is None else grid}"
         ranks = topology.num_ranks

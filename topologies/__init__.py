@@ -31,6 +31,7 @@ _NAMES = {
         "circulant complete complete_bipartite gen_kautz hamming hypercube mesh ring torus uniring"
     ),
     "topologies.families.machines": "dgx1 dgx2 dgx_a100 dgx_h100 mi250 ndv2",
+    "topologies.families.platforms": "dgx_b200 dgx_h200 gb200_nvl72 mi300x tpu_v4 tpu_v5p trn2",
     "topologies.families.products": "cartesian_power cartesian_product degree_expansion line_graph",
     "topologies.files": "from_networkx from_node_link read_topology to_networkx to_node_link write_topology",
     "topologies.graphs.shortest_paths": "alpha_distances diameter hop_distances shortest_routes",

@@ -12,13 +12,13 @@ The JSON is networkx's ``node_link_data``, with the keys ``nodes`` and ``edges``
         "edges": [{"source": 0, "target": 2, "key": 0, "bandwidth": "50GB/s", "alpha": "0.5us"}, ...],
     }
 
-Nodes may carry ``label`` (otherwise the id), ``host``, ``multicast`` and ``aggregate``; the graph
-``nominal_degree``. Other keys of nodes and edges are refused: one misspelt would be lost. Ranks
-(``compute``) are numbered in file order, then switches in file order; links in file order, or by key where
-the keys are 0..L-1 (networkx lists edges by node, the key brings back our order). An undirected file means
-each edge both ways. Bandwidths and α are text with units, or numbers in bytes/s and seconds taken by their
-decimal text. We write text with units, as it is exact for any fraction (``1/3us``), and JSON numbers
-are not.
+Nodes may carry ``label`` (otherwise the id), ``host`` (which machine they are in: any text or number, -1 for
+none), ``multicast`` and ``aggregate``; the graph ``nominal_degree``. Other keys of nodes and edges are
+refused: one misspelt would be lost. Ranks (``compute``) are numbered in file order, then switches in file
+order; links in file order, or by key where the keys are 0..L-1 (networkx lists edges by node, the key brings
+back our order). An undirected file means each edge both ways. Bandwidths and α are text with units, or
+numbers in bytes/s and seconds taken by their decimal text. We write text with units, as it is exact for any
+fraction (``1/3us``), and JSON numbers are not.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from decimal import Decimal
 from fractions import Fraction
+from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -365,11 +366,18 @@ def _able(nodes: list[Mapping[str, Any]], what: str) -> frozenset[int]:
 
 
 def _hosts(nodes: list[Mapping[str, Any]]) -> Int32Array | None:
+    """Return the hosts, numbered as they come unless numbers are their names; None if no node tells its."""
     hosts = [node.get("host", _NO_HOST) for node in nodes]
     for node, host in zip(nodes, hosts, strict=True):
-        if type(host) is not int or not _NO_HOST <= host <= _MAX_HOST:
-            raise InputError(f"host {host!r} of node {node['id']!r} is not 0, 1, ... (or -1 for none)")
-    return np.array(hosts, dtype=np.int32) if any("host" in node for node in nodes) else None
+        if isinstance(host, bool) or not isinstance(host, (str, Number)):
+            raise InputError(f"host {host!r} of node {node['id']!r} is neither text nor a number")
+    if not any("host" in node for node in nodes):
+        return None
+    if all(type(host) is int and _NO_HOST <= host <= _MAX_HOST for host in hosts):
+        return np.array(hosts, dtype=np.int32)
+    names = [str(host) for host in hosts]
+    number = {name: place for place, name in enumerate(dict.fromkeys(names))} | {str(_NO_HOST): _NO_HOST}
+    return np.array([number[name] for name in names], dtype=np.int32)
 
 
 def _links(edges: list[Mapping[str, Any]], numbers: dict[Any, int], directed: bool) -> dict[str, Any]:

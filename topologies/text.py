@@ -5,8 +5,13 @@ Keys, in any order, each at most once:
 ==============  ========================================================================================
 ``bandwidth``   ``50GB/s``: one for all dimensions (or kinds of link), or one each, comma separated
 ``alpha``       ``0.5us``: likewise
-``drop_nodes``  ``7,9``: nodes that failed, by label (a rank's label is its number)
+``drop_nodes``  ``7,9``: nodes that failed, by label (a rank's label is its number) or, on grids, coordinates
+                such as ``(0,3)``
 ``drop_links``  ``0-1,2-3``: links that failed, both directions and parallel ones; ``0>1`` one direction
+``degrade``     ``0-1:0.5``: links, as of ``drop_links``, with their bandwidth times a factor, exactly
+``fail_nodes``  ``2``: so many nodes, ranks or switches, that failed at random
+``fail_links``  ``3``: so many links, both directions and parallel ones, that failed at random
+``seed``        ``7``: of what fails at random; 0 unless given
 ``ranks``       ``8+8``: how many ranks of each box remain, the first ones; the others are removed
 ``links``       ``2``: so many parallel links for each
 ``rails``       ``2``: InfiniBand switches, of the families that have rails
@@ -28,14 +33,25 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from topologies.errors import InputError, suggestion
 from topologies.exact import Rationals
-from topologies.families import algebraic, circulants, clusters, direct, expanders, grids, machines
+from topologies.families import algebraic, circulants, clusters, direct, expanders, grids, machines, platforms
 from topologies.families.expressions import check_growth, looks_like_notation, parse_notation
 from topologies.files import read_topology
+from topologies.graphs.grid_structure import check_hosts, grid_of
 from topologies.topology import Topology
-from topologies.transforms import links_between, parallel_links, ranks_beyond, without
-from topologies.units import parse_bandwidth, parse_time
+from topologies.transforms import (
+    degraded,
+    links_between,
+    parallel_links,
+    random_links,
+    random_nodes,
+    ranks_beyond,
+    without,
+)
+from topologies.units import exact_number, parse_bandwidth, parse_time
 
 
 @dataclass(frozen=True)
@@ -167,6 +183,34 @@ FAMILIES: dict[str, Family] = {family.name: family for family in (
         "dgx_h100", "boxes", "dgx_h100:2", "8 H100 GPUs a box, NVSwitch with SHARP, InfiniBand",
         machines.dgx_h100, keys=("rails",),
     ),
+    Family(
+        "dgx_h200", "boxes", "dgx_h200:2", "8 H200 GPUs a box, the network of dgx_h100",
+        platforms.dgx_h200, keys=("rails",),
+    ),
+    Family(
+        "dgx_b200", "boxes", "dgx_b200:2", "8 B200 GPUs a box, NVSwitch with SHARP, InfiniBand",
+        platforms.dgx_b200, keys=("rails",),
+    ),
+    Family(
+        "gb200_nvl72", "racks", "gb200_nvl72:2", "72 B200 GPUs a rack, NVLink switches, InfiniBand",
+        platforms.gb200_nvl72, keys=("rails",),
+    ),
+    Family(
+        "mi300x", "boxes", "mi300x:2", "8 MI300X GPUs a box, all joined by Infinity Fabric, InfiniBand",
+        platforms.mi300x, keys=("rails",),
+    ),
+    Family(
+        "tpu_v4", "AxBxC", "tpu_v4:4x4x4", "slice of a TPU v4 pod, a 3D torus", platforms.tpu_v4, (3, 3),
+        notation=_product_of_rings,
+    ),
+    Family(
+        "tpu_v5p", "AxBxC", "tpu_v5p:4x4x4", "slice of a TPU v5p pod, a 3D torus", platforms.tpu_v5p, (3, 3),
+        notation=_product_of_rings,
+    ),
+    Family(
+        "trn2", "", "trn2", "16 Trainium2 chips of a Trn2 instance, a 4x4 torus", platforms.trn2, (0, 0),
+        notation=lambda: _product_of_rings(4, 4),
+    ),
     Family("mi250", "boxes", "mi250:2", "16 MI250 GPUs a box, Infinity Fabric, InfiniBand", machines.mi250),
     Family(
         "fat_tree", "leaves,ports[,spines[,factor]]", "fat_tree:4,8,2,3",
@@ -187,8 +231,13 @@ FAMILIES: dict[str, Family] = {family.name: family for family in (
 )}
 # fmt: on
 
-_KEYS = ("bandwidth", "alpha", "drop_nodes", "drop_links", "ranks", "links")
+_RANDOM_KEYS = ("fail_nodes", "fail_links")
+_KEYS = (
+    *("bandwidth", "alpha", "drop_nodes", "drop_links", "degrade", *_RANDOM_KEYS, "seed", "ranks", "links"),
+)
 """Of every family; besides, each may have `Family.keys`."""
+_COORDINATES = re.compile(r"\(\s*[0-9]{1,9}\s*(?:,\s*[0-9]{1,9}\s*)*\)")
+_OUTSIDE_COORDINATES = re.compile(r",(?![^(]*\))")
 _FAMILY_TEXT = re.compile(r"([a-z][a-z0-9_]*)(?::(.*))?", re.DOTALL)
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,9}")
 _SHOWN = 120
@@ -219,7 +268,7 @@ def parse_topology(text: str) -> Topology:
     """
     name = text.strip()
     if _is_file(name):
-        return read_topology(name)
+        return _from_file(name)
     head, mark, query = name.partition("?")
     keys = _parse_keys(name, query) if mark else {}
     return replace(_with_changes(_base(name, head, keys), name, keys), name=name)
@@ -232,7 +281,7 @@ def _base(text: str, head: str, keys: Mapping[str, str]) -> Topology:
         return _build(text, FAMILIES[match[1]], match[2], keys)
     if head.endswith(".json") or _is_file(head):
         _refuse_numbers(text, keys)
-        return read_topology(head)
+        return _from_file(head)
     misspelt = start.lower().replace("-", "_") in FAMILIES
     if looks_like_notation(head) and not misspelt:
         return _from_notation(text, head, keys)
@@ -242,6 +291,13 @@ def _base(text: str, head: str, keys: Mapping[str, str]) -> Topology:
         f"{_shown(text)} is not understood; write family:args, e.g. torus:4x4, the papers' notation, "
         "e.g. L(K_{4,4}), or the path of a .json file"
     )
+
+
+def _from_file(path: str) -> Topology:
+    """Return the network in a file, whose hosts, if it tells any, must be possible."""
+    topology = read_topology(path)
+    check_hosts(topology)
+    return topology
 
 
 def _shown(text: str) -> str:
@@ -363,15 +419,51 @@ def _with_changes(base: Topology, text: str, keys: Mapping[str, str]) -> Topolog
     nodes: list[int] = []
     links: list[int] = []
     if "drop_nodes" in keys:
-        nodes += [_node(base, text, label) for label in keys["drop_nodes"].split(",")]
+        nodes += [_node(base, text, label) for label in _listed(keys["drop_nodes"])]
     if "ranks" in keys:
         nodes += ranks_beyond(base, _whole_numbers(text, "ranks", keys["ranks"].split("+")))
     if "drop_links" in keys:
-        links = [link for pair in keys["drop_links"].split(",") for link in _failed_links(base, text, pair)]
-    changed = without(base, nodes=nodes, links=links, name=text) if nodes or links else base
+        pairs = _listed(keys["drop_links"])
+        links = [link for pair in pairs for link in _links_of(base, text, "drop_links", pair)]
+    seed = _seed(text, keys)
+    if "fail_nodes" in keys:
+        count = _whole_numbers(text, "fail_nodes", [keys["fail_nodes"]])[0]
+        nodes += random_nodes(base, count, seed, failed=nodes)
+    if "fail_links" in keys:
+        count = _whole_numbers(text, "fail_links", [keys["fail_links"]])[0]
+        links += random_links(base, count, seed, nodes=nodes, links=links)
+    changed = _degraded(base, text, keys)
+    if nodes or links:
+        changed = without(changed, nodes=nodes, links=links, name=text)
     if "links" in keys:
         changed = parallel_links(changed, _whole_numbers(text, "links", [keys["links"]])[0])
     return changed
+
+
+def _listed(value: str) -> list[str]:
+    """Return what commas separate, but for those of coordinates."""
+    return _OUTSIDE_COORDINATES.split(value)
+
+
+def _seed(text: str, keys: Mapping[str, str]) -> int:
+    """Return the seed of what fails at random."""
+    if "seed" in keys and not any(key in keys for key in _RANDOM_KEYS):
+        raise InputError(f"{_shown(text)}: seed= is for {' and '.join(f'{key}=' for key in _RANDOM_KEYS)}")
+    return _whole_numbers(text, "seed", [keys.get("seed", "0")])[0]
+
+
+def _degraded(base: Topology, text: str, keys: Mapping[str, str]) -> Topology:
+    """Return the network with slower links."""
+    for word in _listed(keys["degrade"]) if "degrade" in keys else []:
+        pair, colon, factor = word.rpartition(":")
+        if not colon:
+            raise InputError(f"{_shown(text)}: degrade: '{word}' has no factor; write e.g. 0-1:0.5")
+        try:
+            exact = exact_number(factor.strip())
+        except InputError as error:
+            raise InputError(f"{_shown(text)}: degrade: {error}") from None
+        base = degraded(base, _links_of(base, text, "degrade", pair), exact)
+    return base
 
 
 def _whole_numbers(text: str, key: str, words: list[str]) -> list[int]:
@@ -384,26 +476,43 @@ def _whole_numbers(text: str, key: str, words: list[str]) -> list[int]:
 
 
 def _node(base: Topology, text: str, label: str) -> int:
-    if label.strip() not in base.labels:
-        last = base.labels[base.num_ranks - 1]
-        switches = "".join(f", {name}" for name in base.labels[base.num_ranks :][:4])
-        raise InputError(
-            f"{_shown(text)}: no node '{label.strip()}'; nodes are {base.labels[0]}..{last}{switches}"
-        )
-    return base.labels.index(label.strip())
+    """Return the node of a label, or of coordinates."""
+    label = label.strip()
+    if label in base.labels:
+        return base.labels.index(label)
+    if _COORDINATES.fullmatch(label):
+        return _rank_at(base, text, label)
+    last = base.labels[base.num_ranks - 1]
+    switches = "".join(f", {name}" for name in base.labels[base.num_ranks :][:4])
+    raise InputError(f"{_shown(text)}: no node '{label}'; nodes are {base.labels[0]}..{last}{switches}")
 
 
-def _failed_links(base: Topology, text: str, pair: str) -> list[int]:
+def _rank_at(base: Topology, text: str, coordinates: str) -> int:
+    """Return the rank at coordinates, by the lengths in the text or those of the grid that the network is."""
+    at = tuple(int(number) for number in re.findall("[0-9]+", coordinates))
+    match = _FAMILY_TEXT.fullmatch(text.partition("?")[0])
+    if match and match[1] in FAMILIES and FAMILIES[match[1]].separator == "x":
+        ranks = np.arange(base.num_ranks).reshape([int(length) for length in match[2].split("x")])
+    elif (grid := grid_of(base)) is not None:
+        ranks = grid.ranks
+    else:
+        raise InputError(f"{_shown(text)}: {coordinates}: the network is no grid; name nodes by their labels")
+    if len(at) != ranks.ndim or any(place >= length for place, length in zip(at, ranks.shape, strict=True)):
+        last = ",".join(str(length - 1) for length in ranks.shape)
+        first = ",".join("0" * ranks.ndim)
+        raise InputError(f"{_shown(text)}: no rank at {coordinates}; ranks are at ({first}) to ({last})")
+    return int(ranks[at])
+
+
+def _links_of(base: Topology, text: str, key: str, pair: str) -> list[int]:
     """Return the links that ``a-b`` (both directions) or ``a>b`` means; labels may hold these signs."""
     for sign in re.finditer("[->]", pair):
         ends = [pair[: sign.start()].strip(), pair[sign.end() :].strip()]
-        if all(end in base.labels for end in ends):
-            one, other = (base.labels.index(end) for end in ends)
+        if all(end in base.labels or _COORDINATES.fullmatch(end) for end in ends):
+            one, other = (_node(base, text, end) for end in ends)
             return links_between(base, one, other, both=sign[0] == "-")
     words = re.split("[->]", pair)
     if len(words) == 2:
         for word in words:
             _node(base, text, word)
-    raise InputError(
-        f"{_shown(text)}: drop_links: '{pair}' is no link; write e.g. 0-1 (both directions) or 0>1"
-    )
+    raise InputError(f"{_shown(text)}: {key}: '{pair}' is no link; write e.g. 0-1 (both directions) or 0>1")

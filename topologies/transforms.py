@@ -1,4 +1,4 @@
-"""Networks made from networks: transposed, with failures, with parallel links, made bidirectional.
+"""Networks made from networks: transposed, with failures or slow links, with parallel links, bidirectional.
 
 Every transform returns a new `Topology`, drops `Topology.expression`, keeps labels and hosts, and drops the
 nominal degree where it changes degrees unevenly.
@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 
 from topologies.assembly import check_size
 from topologies.components import components
 from topologies.errors import InputError
-from topologies.exact import BoolArray, Int64Array, frozen
+from topologies.exact import INT64_MAX, BoolArray, Int64Array, Rationals, frozen
 from topologies.topology import Topology
 
 _SHOWN = 5
@@ -214,6 +215,94 @@ def links_between(topology: Topology, a: int, b: int, *, both: bool = True) -> l
             f"{topology.labels[a]} has links to {_listed(near)}"
         )
     return [int(link) for link in np.flatnonzero(found)]
+
+
+def random_nodes(topology: Topology, count: int, seed: int, *, failed: Iterable[int] = ()) -> list[int]:
+    """Return nodes, ranks and switches alike, that fail at random besides those that have.
+
+    The same seed gives the same nodes, and a larger count those of a smaller one and more.
+
+    Parameters
+    ----------
+    topology
+        The network.
+    count, seed
+        How many fail; of numpy's generator.
+    failed
+        Nodes that have failed.
+
+    Raises
+    ------
+    InputError
+        If there are not so many.
+    """
+    left = np.setdiff1d(np.arange(topology.num_nodes), list(failed))
+    return [int(node) for node in _drawn(topology, "nodes", left, count, [seed, 0])]
+
+
+def random_links(
+    topology: Topology, count: int, seed: int, *, nodes: Iterable[int] = (), links: Iterable[int] = ()
+) -> list[int]:
+    """Return the links between pairs of nodes that fail at random: both directions, parallel ones included.
+
+    The same seed gives the same links, and a larger count those of a smaller one and more.
+
+    Parameters
+    ----------
+    topology
+        The network.
+    count, seed
+        How many pairs; of numpy's generator.
+    nodes, links
+        That have failed: other links are drawn.
+
+    Raises
+    ------
+    InputError
+        If there are not so many pairs.
+    """
+    ends = np.stack([topology.source, topology.target]).astype(np.int64)
+    pair = ends.min(axis=0) * topology.num_nodes + ends.max(axis=0)
+    works = ~np.isin(ends, list(nodes)).any(axis=0)
+    works &= ~np.isin(pair, pair[list(links)])
+    chosen = _drawn(topology, "pairs of linked nodes", np.unique(pair[works]), count, [seed, 1])
+    return [int(link) for link in np.flatnonzero(np.isin(pair, chosen))]
+
+
+def _drawn(topology: Topology, what: str, left: Int64Array, count: int, seed: list[int]) -> Int64Array:
+    """Return `count` of what is left."""
+    if count > len(left):
+        raise InputError(f"topology {topology.name}: {count} {what} can't fail; it has {len(left)} to fail")
+    return np.random.default_rng(seed).permutation(left)[:count]
+
+
+def degraded(topology: Topology, links: Iterable[int], factor: Fraction) -> Topology:
+    """Return the network with the bandwidth of these links times a factor, exactly.
+
+    Parameters
+    ----------
+    topology
+        The network.
+    links
+        Their numbers.
+    factor
+        Above 0, at most 1.
+
+    Raises
+    ------
+    InputError
+        If the factor is out of range, or bandwidths do not fit 64 bits over their common denominator.
+    """
+    if not 0 < factor <= 1:
+        raise InputError(f"topology {topology.name}: the factor {factor} must be above 0 and at most 1")
+    speed = topology.bandwidth
+    if int(speed.numerators.max()) * factor.denominator > INT64_MAX:
+        raise InputError(f"topology {topology.name}: bandwidths times {factor} do not fit 64 bits")
+    numerators = speed.numerators * factor.denominator
+    slow = list(links)
+    numerators[slow] = speed.numerators[slow] * factor.numerator
+    slower = Rationals(frozen(numerators, np.int64), speed.denominator * factor.denominator).reduced
+    return replace(topology, bandwidth=slower, expression=None)
 
 
 def without(

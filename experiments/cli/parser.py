@@ -106,7 +106,10 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"tutti {VERSION}")
     parser.set_defaults(module="help", command=None, parser=parser, commands={}, plugin=[])
     commands = parser.add_subparsers(metavar="COMMAND", parser_class=OneLineParser)
-    for add in (_run, _synth, _verify, _simulate, _bound, _find, _list, _model, _completion, _help):
+    for add in (
+        *(_run, _synth, _verify, _simulate, _bound, _topology_command, _find),
+        *(_list, _model, _completion, _help),
+    ):
         add(commands)
     return parser
 
@@ -224,6 +227,14 @@ def _bound(commands: Any) -> None:
     parser.add_argument(
         "--check", type=Path, metavar="FILE", help="recompute the certificates in a file of --json lines"
     )
+    _json(parser)
+
+
+def _topology_command(commands: Any) -> None:
+    summary = "say what a network is: hosts, tiers, what ranks have, symmetries, bounds"
+    parser = _command(commands, "topology", "topology", summary)
+    _topology(parser)
+    parser.add_argument("--sizes", default="1KB,1MB,1GB", help="of the bounds; default: %(default)s")
     _json(parser)
 
 

@@ -47,7 +47,7 @@ from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.method import Method, NoOptions, Problem
 from schedules.schedule import Chunks, Schedule
 from topologies.exact import Int64Array
-from topologies.graphs.grid_structure import Grid, LineKind, grid_of
+from topologies.graphs.grid_structure import Grid, LineKind, grid_of, hosts_of
 from topologies.ranges import Whole
 from topologies.topology import Topology
 
@@ -290,7 +290,7 @@ def grid_for(method: Method, problem: Problem, *, infer: bool = False) -> Grid:
     Unsupported
         If it is no grid.
     """
-    grid = grid_of(problem.topology, infer=infer)
+    grid = grid_of(problem.topology, hosts_of(problem.topology, infer=infer))
     if grid is None:
         raise method.unsupported(f"needs {method.capabilities.shape}; {problem.topology.name} is none")
     return grid

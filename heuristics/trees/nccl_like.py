@@ -71,7 +71,7 @@ def _rings(problem: Problem, hosts: Hosts | None, rng: np.random.Generator) -> l
     """Return the schedules over one ring of all ranks, and over those of the channels."""
     every = [RING.synthesize(problem, RING.options(), rng)]
     if hosts is not None:
-        rings = channel_rings(hosts.ranks)
+        rings = hosts.ranks.reshape(-1)[channel_rings(*hosts.ranks.shape)]
         every.insert(0, from_allgather(problem, lambda one: rings_allgather(one, rings)))
     return every
 
@@ -79,48 +79,42 @@ def _rings(problem: Problem, hosts: Hosts | None, rng: np.random.Generator) -> l
 def _trees(topology: Topology, hosts: Hosts | None) -> list[Int32Array]:
     """Return the parents of the trees of all ranks, and of those of the channels."""
     every = double_binary_trees(topology.num_ranks)
-    return every if hosts is None else [channel_trees(hosts.ranks), *every]
+    if hosts is None:
+        return every
+    rank, trees = hosts.ranks.reshape(-1), channel_trees(*hosts.ranks.shape)
+    parents = np.empty_like(trees)
+    parents[:, rank] = np.where(trees < 0, trees, rank[trees])
+    return [parents, *every]
 
 
-def channel_rings(ranks: Int64Array) -> Int64Array:
-    """Return the ranks in the order of each channel's ring, shape (g, N).
-
-    Parameters
-    ----------
-    ranks
-        Shape (hosts, g): those of each host.
+def channel_rings(hosts: int, ranks: int) -> Int64Array:
+    """Return the ranks in the order of each channel's ring, shape (ranks, hosts x ranks).
 
     Examples
     --------
-    >>> channel_rings(np.array([[0, 1, 2], [3, 4, 5]])).tolist()
+    >>> channel_rings(2, 3).tolist()
     [[0, 1, 2, 3, 4, 5], [1, 2, 0, 4, 5, 3], [2, 0, 1, 5, 3, 4]]
     """
-    place = np.arange(ranks.shape[1])
-    inside = ranks[:, (place[:, None] + place) % len(place)]
-    return inside.swapaxes(0, 1).reshape(len(place), ranks.size)
+    place = np.arange(ranks)
+    inside = (place[:, None] + place) % ranks
+    return (inside[:, None, :] + ranks * np.arange(hosts)[:, None]).reshape(ranks, hosts * ranks)
 
 
-def channel_trees(ranks: Int64Array) -> Int32Array:
-    """Return the parents in both trees of each channel, -1 at roots, shape (2 g, N).
-
-    Parameters
-    ----------
-    ranks
-        Shape (hosts, g): those of each host.
+def channel_trees(hosts: int, ranks: int) -> Int32Array:
+    """Return the parents in both trees of each channel, -1 at roots, shape (2 x ranks, hosts x ranks).
 
     Examples
     --------
-    >>> channel_trees(np.array([[0, 1], [2, 3]])).tolist()
+    >>> channel_trees(2, 2).tolist()
     [[2, 0, -1, 2], [1, 3, 3, -1], [-1, 0, 0, 2], [1, -1, 3, 1]]
     """
-    hosts, size = ranks.shape
-    channel = np.arange(size)
-    trees = np.empty((2, size, ranks.size), dtype=np.int32)
-    for both, parent in zip(trees, double_binary_trees(hosts)[0], strict=True):
-        both[:, ranks] = np.roll(ranks, 1, axis=1)  # the chain: each rank's parent is the one before it
-        for host in range(hosts):
-            both[channel, ranks[host]] = -1 if parent[host] < 0 else ranks[parent[host]]
-    return trees.reshape(-1, ranks.size)
+    channel, place = np.arange(ranks)[:, None, None], np.arange(ranks)
+    chain = np.arange(hosts)[:, None] * ranks + (place - 1) % ranks
+    trees = []
+    for parent in double_binary_trees(hosts)[0][:, :, None]:
+        head = np.where(parent < 0, -1, parent * ranks + channel)
+        trees.append(np.where(place == channel, head, chain).reshape(ranks, -1))
+    return np.concatenate(trees).astype(np.int32)
 
 
 def check(problem: Problem, options: HostOptions) -> None:

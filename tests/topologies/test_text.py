@@ -144,7 +144,10 @@ def test_a_file_needs_no_suffix_but_is_never_taken_for_a_family(tmp_path, monkey
             "L(K_{4,4)",
             r"^topology 'L\(K_\{4,4\)': expected '\}' at character 9: 'L\(K_\{4,4' <- here -> '\)'$",
         ),
-        ("K_3?rails=2", r"the papers' notation has no rails; families that do: dgx_a100, dgx_h100$"),
+        (
+            "K_3?rails=2",
+            r"the papers' notation has no rails; families that do: dgx_a100, dgx_h100, dgx_h200, dgx_b200, gb200_nvl72, mi300x$",
+        ),
         ("K_3?bandwidth=1GB/s,2GB/s", r"complete:3: bandwidth has 2 values; give 1$"),
         ("torus:4x4?twist=1", r"torus has no twist; families that do: twisted_torus$"),
         ("", r"^topology '' is not understood; write family:args"),
@@ -159,7 +162,7 @@ def test_a_file_needs_no_suffix_but_is_never_taken_for_a_family(tmp_path, monkey
         ("dgx1:2", r"^topology 'dgx1:2': 1 arguments; expected dgx1 alone$"),
         (
             "mi250:2?rails=2",
-            r"^topology 'mi250:2\?rails=2': mi250 has no rails; families that do: dgx_a100, dgx_h100$",
+            r"^topology 'mi250:2\?rails=2': mi250 has no rails; families that do: dgx_a100, dgx_h100, dgx_h200, dgx_b200, gb200_nvl72, mi300x$",
         ),
         ("dgx_a100:2?rails=x", r"rails: 'x' is not a whole number below 10\^9; write e\.g\. rails=2$"),
         ("dgx_a100:2?rails=3", r"dgx_a100:2: 3 rails; allowed: 1, 2, 4, 8, which divide the GPUs of a box$"),
@@ -171,7 +174,8 @@ def test_a_file_needs_no_suffix_but_is_never_taken_for_a_family(tmp_path, monkey
         ("torus:4x4?bandwith=5GB/s", r"unknown key 'bandwith'; did you mean 'bandwidth'\?$"),
         (
             "torus:4x4?",
-            r"unknown key ''; allowed: alpha, bandwidth, drop_links, drop_nodes, links, rails, ranks, twist$",
+            r"unknown key ''; allowed: alpha, bandwidth, degrade, drop_links, drop_nodes, fail_links, fail_nodes, links, "
+            r"rails, ranks, seed, twist$",
         ),
         ("torus:4x4?alpha", r"key 'alpha' has no value; write alpha=\.\.\.$"),
         ("torus:4x4?alpha=", r"key 'alpha' has no value"),

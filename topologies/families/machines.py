@@ -35,10 +35,11 @@ NO_HOST = -1
 """In `Topology.hosts`: in no box."""
 
 _DGX_GPUS = 8
+_NVSWITCH_LABEL = "nvswitch"
 _A100_BANDWIDTH = (Fraction(300 * _GB), Fraction(25 * _GB))
 """A GPU's NVLinks together, and its InfiniBand adapter."""
 
-_H100_BANDWIDTH = (Fraction(450 * _GB), Fraction(50 * _GB))
+H100_BANDWIDTH = (Fraction(450 * _GB), Fraction(50 * _GB))
 """The same of an H100."""
 
 _MI250_GPUS = 16
@@ -80,7 +81,7 @@ def dgx_a100(boxes: int, *, rails: int = 1, bandwidth: Values = None, alpha: Val
     InputError
         If there is no box, or the number of rails or of values is wrong.
     """
-    return _dgx("dgx_a100", boxes, rails, _A100_BANDWIDTH, bandwidth, alpha)
+    return switched_boxes("dgx_a100", boxes, _DGX_GPUS, rails, _A100_BANDWIDTH, bandwidth, alpha)
 
 
 def dgx_h100(boxes: int, *, rails: int = 1, bandwidth: Values = None, alpha: Values = None) -> Topology:
@@ -99,9 +100,7 @@ def dgx_h100(boxes: int, *, rails: int = 1, bandwidth: Values = None, alpha: Val
     InputError
         If there is no box, or the number of rails or of values is wrong.
     """
-    machine = _dgx("dgx_h100", boxes, rails, _H100_BANDWIDTH, bandwidth, alpha)
-    nvswitches = frozenset(range(machine.num_ranks, machine.num_ranks + boxes))
-    return replace(machine, multicast=nvswitches, aggregate=nvswitches)
+    return with_sharp(switched_boxes("dgx_h100", boxes, _DGX_GPUS, rails, H100_BANDWIDTH, bandwidth, alpha))
 
 
 def mi250(boxes: int, *, bandwidth: Values = None, alpha: Values = None) -> Topology:
@@ -126,7 +125,7 @@ def mi250(boxes: int, *, bandwidth: Values = None, alpha: Values = None) -> Topo
     name = checked_name("mi250", boxes, _MI250_GPUS)
     fabric = fabric_of_boxes(_MI250_FABRIC, boxes, _MI250_GPUS)
     box = np.repeat(np.arange(boxes), _MI250_GPUS)
-    return _platform(name, box, fabric, [], 1, _MI250_BANDWIDTH, bandwidth, alpha)
+    return platform(name, box, fabric, [], 1, _MI250_BANDWIDTH, bandwidth, alpha)
 
 
 def checked_name(family: str, boxes: int, gpus: int) -> str:
@@ -158,26 +157,37 @@ def two_way(one: IntArray, other: IntArray) -> Arcs:
     return np.concatenate([one, other]), np.concatenate([other, one])
 
 
-def _dgx(
+def with_sharp(machine: Topology) -> Topology:
+    """Return boxes whose own switches multicast and aggregate; the others only forward."""
+    switches = range(machine.num_ranks, machine.num_nodes)
+    inside = frozenset(node for node in switches if machine.labels[node].startswith(_NVSWITCH_LABEL))
+    return replace(machine, multicast=inside, aggregate=inside)
+
+
+def switched_boxes(
     family: str,
     boxes: int,
+    gpus: int,
     rails: int,
     defaults: tuple[Fraction, Fraction],
     bandwidth: Values,
     alpha: Values,
 ) -> Topology:
-    name = checked_name(family, boxes, _DGX_GPUS)
-    if rails < 1 or _DGX_GPUS % rails:
-        raise InputError(
-            f"topology {name}: {rails} rails; allowed: 1, 2, 4, 8, which divide the GPUs of a box"
-        )
-    ranks = boxes * _DGX_GPUS
-    gpu, box = np.arange(ranks), np.repeat(np.arange(boxes), _DGX_GPUS)
-    nvswitches = [f"nvswitch{i}" for i in range(boxes)]
-    return _platform(name, box, two_way(gpu, ranks + box), nvswitches, rails, defaults, bandwidth, alpha)
+    """Return boxes of so many GPUs on a switch each, `platform` outside.
+
+    Raises
+    ------
+    InputError
+        If there is no box, or the number of rails or of values is wrong.
+    """
+    name = checked_name(family, boxes, gpus)
+    ranks = boxes * gpus
+    gpu, box = np.arange(ranks), np.repeat(np.arange(boxes), gpus)
+    nvswitches = [f"{_NVSWITCH_LABEL}{i}" for i in range(boxes)]
+    return platform(name, box, two_way(gpu, ranks + box), nvswitches, rails, defaults, bandwidth, alpha)
 
 
-def _platform(
+def platform(
     name: str,
     box: IntArray,
     inside: Arcs,
@@ -187,8 +197,31 @@ def _platform(
     bandwidth: Values,
     alpha: Values,
 ) -> Topology:
-    """Return the boxes, joined by an InfiniBand switch a rail if there are several."""
+    """Return the boxes, joined by an InfiniBand switch a rail if there are several.
+
+    Parameters
+    ----------
+    name, box
+        Of the network; the box of each GPU.
+    inside, box_switches
+        The links inside boxes, and the labels of their switches, one a box or none.
+    rails
+        GPU i of each box is on switch i modulo `rails`.
+    defaults, bandwidth, alpha
+        The bandwidths inside and outside where none are given; what is given.
+
+    Raises
+    ------
+    InputError
+        If the number of rails or of values is wrong.
+    """
     ranks, boxes = len(box), int(box[-1]) + 1
+    gpus = ranks // boxes
+    if rails < 1 or gpus % rails:
+        allowed = ", ".join(str(count) for count in range(1, gpus + 1) if gpus % count == 0)
+        raise InputError(
+            f"topology {name}: {rails} rails; allowed: {allowed}, which divide the GPUs of a box"
+        )
     rails = rails if boxes > 1 else 0
     infiniband = ["ib"] if rails == 1 else [f"ib{i}" for i in range(rails)]
     adapters = np.arange(ranks if rails else 0)

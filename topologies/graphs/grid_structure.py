@@ -111,6 +111,11 @@ class Hosts:
     of: Int32Array
     inferred: bool
 
+    @property
+    def in_order(self) -> bool:
+        """Whether the ranks of each follow one another."""
+        return bool((np.diff(self.ranks.reshape(-1)) == 1).all())
+
     def __str__(self) -> str:
         count, size = self.ranks.shape
         each = "; ".join(map(runs, self.ranks[:SHOWN].tolist()))
@@ -131,17 +136,18 @@ def runs(ranks: Sequence[int]) -> str:
     return ", ".join(words[:SHOWN]) + ", ..." * (len(words) > SHOWN)
 
 
-def grid_of(topology: Topology, *, infer: bool = False) -> Grid | None:
+def grid_of(topology: Topology, hosts: Hosts | str = "") -> Grid | None:
     """Return the dimensions of a network, the most there are; None if it is no grid.
 
-    Hosts whose ranks follow one another come first, then lines of two dimensions or more, then other hosts.
+    Hosts that the network tells and whose ranks follow one another come before lines.
 
     Parameters
     ----------
     topology
         Any network. Only which ranks are joined counts, not how well.
-    infer
-        Whether hosts may be inferred where the network tells none.
+    hosts
+        As `hosts_of` returns them: the dimensions where lines make no two. Hosts whose ranks do not follow
+        one another need a line of all ranks, so that groups such as those of a dragonfly make no grid.
 
     Examples
     --------
@@ -150,13 +156,12 @@ def grid_of(topology: Topology, *, infer: bool = False) -> Grid | None:
     (True, (2, 2, 2))
     """
     told = hosts_of(topology)
-    if isinstance(told, Hosts) and (np.diff(told.ranks.reshape(-1)) == 1).all():
+    if isinstance(told, Hosts) and told.in_order:
         return _grid_of_hosts(told)
     grid = _grid_of_lines(topology)
-    if grid is not None and len(grid.shape) > 1:
+    if isinstance(hosts, str) or (grid is not None and len(grid.shape) > 1):
         return grid
-    hosts = hosts_of(topology, infer=infer)
-    return _grid_of_hosts(hosts) if isinstance(hosts, Hosts) else grid
+    return _grid_of_hosts(hosts) if hosts.in_order or grid is not None else None
 
 
 def _grid_of_hosts(hosts: Hosts) -> Grid:

@@ -114,7 +114,7 @@ def orbits_of(maps: IntArray, size: int) -> Int32Array:
     return least[labels]
 
 
-_GRID = re.compile(r"(?:torus|mesh):([0-9]+(?:x[0-9]+)*)(?:\?.*)?")
+_GRID = re.compile(r"(?:torus|mesh|tpu_v4|tpu_v5p):([0-9]+(?:x[0-9]+)*)(?:\?.*)?")
 _POWER = re.compile(r"(hypercube|hamming):([0-9]+)(?:,([0-9]+))?(?:\?.*)?")
 
 

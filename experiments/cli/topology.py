@@ -1,0 +1,214 @@
+"""``tutti topology``: what a network is, before anything is asked of it.
+
+Its hosts, told or inferred (`topologies.graphs.grid_structure`); its *tiers*, the links of one bandwidth and
+α; what each rank has; which ranks are alike; and the proven bounds at a few sizes.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from experiments.cli.output import print_fields, print_json, print_table
+from models.bounds import best_bound
+from schedules.collective import Kind, collective
+from topologies.exact import Int64Array, json_number
+from topologies.graphs.grid_structure import Hosts, grid_of, hosts_of, runs
+from topologies.graphs.symmetry import automorphisms
+from topologies.text import parse_topology
+from topologies.topology import Topology
+from topologies.units import duration, format_bandwidth, format_size, format_time, parse_size, throughput
+
+COLLECTIVES = (Kind.ALLGATHER, Kind.ALLREDUCE, Kind.ALL_TO_ALL)
+MOST = 8
+"""Classes of ranks that are listed for people."""
+GIGA, MICRO = 10**9, 10**6
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Print what there is to say of a network."""
+    sizes = [parse_size(word.strip()) for word in arguments.sizes.split(",")]
+    document = topology_document(parse_topology(arguments.topology), sizes)
+    if arguments.json:
+        print_json(document)
+    else:
+        _print(document)
+    return 0
+
+
+def topology_document(topology: Topology, sizes: list[Fraction]) -> dict[str, Any]:
+    """Return the content of ``tutti topology --json``: bandwidths in bytes/s and α in seconds, exact."""
+    hosts = hosts_of(topology, infer=True)
+    grid = grid_of(topology, hosts)
+    tier, tiers = _tiers(topology, hosts)
+    orbits = automorphisms(topology).node_orbits[: topology.num_ranks]
+    return {
+        "topology": topology.name,
+        "ranks": topology.num_ranks,
+        "switches": topology.num_switches,
+        "links": topology.num_links,
+        "multicast": sorted(topology.multicast),
+        "aggregate": sorted(topology.aggregate),
+        "dimensions": None if grid is None or grid.hosts is not None else str(grid),
+        "notation": None if topology.expression is None else str(topology.expression),
+        "hosts": hosts.ranks.tolist() if isinstance(hosts, Hosts) else None,
+        "hosts_inferred": isinstance(hosts, Hosts) and hosts.inferred,
+        "no_hosts": hosts if isinstance(hosts, str) else None,
+        "tiers": tiers,
+        "ranks_by_links": _by_links(topology, tier),
+        "orbits": [np.flatnonzero(orbits == least).tolist() for least in np.unique(orbits)],
+        "bounds": [_bound(topology, kind, size) for kind in COLLECTIVES for size in sizes],
+    }
+
+
+def _tiers(topology: Topology, hosts: Hosts | str) -> tuple[Int64Array, list[dict[str, Any]]]:
+    """Return which tier each link is in, and the tiers, the fastest first."""
+    values = np.stack([-topology.bandwidth.numerators, topology.alpha.numerators])
+    _, first, tier = np.unique(values, axis=1, return_index=True, return_inverse=True)
+    tier = tier.reshape(-1)
+    home = hosts.of if isinstance(hosts, Hosts) else np.full(topology.num_nodes, -1)
+    inside = (home[topology.source] == home[topology.target]) & (home[topology.source] >= 0)
+    switched = np.maximum(topology.source, topology.target) >= topology.num_ranks
+    return tier, [
+        {
+            "bandwidth": json_number(topology.bandwidth[link]),
+            "alpha": json_number(topology.alpha[link]),
+            "links": int((tier == number).sum()),
+            "between_ranks": int(((tier == number) & ~switched).sum()),
+            "inside_hosts": int(((tier == number) & inside).sum()),
+        }
+        for number, link in enumerate(first)
+    ]
+
+
+def _by_links(topology: Topology, tier: Int64Array) -> list[dict[str, Any]]:
+    """Return the classes of ranks with as many links of each tier, to ranks and to switches, each way."""
+    ranks, count = topology.num_ranks, int(tier.max()) + 1
+    table = np.zeros((ranks, 2, 2, count), dtype=np.int64)  # rank; out, in; to a rank, to a switch; tier
+    for way, (own, far) in enumerate(
+        ((topology.source, topology.target), (topology.target, topology.source))
+    ):
+        links = np.flatnonzero(own < ranks)
+        np.add.at(table, (own[links], way, (far[links] >= ranks).astype(np.int64), tier[links]), 1)
+    _, first, which = np.unique(table.reshape(ranks, -1), axis=0, return_index=True, return_inverse=True)
+    return [
+        {
+            "ranks": np.flatnonzero(which.reshape(-1) == kind).tolist(),
+            "out": _links(table[first[kind], 0]),
+            "in": _links(table[first[kind], 1]),
+            "egress": json_number(topology.egress[first[kind]]),
+            "ingress": json_number(topology.ingress[first[kind]]),
+        }
+        for kind in np.argsort(first)
+    ]
+
+
+def _links(table: Int64Array) -> list[dict[str, Any]]:
+    """Return how many links of which tier lead to what, of a table (to a rank, to a switch; tier)."""
+    return [
+        {"tier": int(tier), "to": ("rank", "switch")[where], "links": int(table[where, tier])}
+        for tier, where in np.argwhere(table.T)
+    ]
+
+
+def _bound(topology: Topology, kind: Kind, size: Fraction) -> dict[str, Any]:
+    bound = best_bound(topology, collective(kind, topology.num_ranks), size)
+    return {
+        "collective": str(kind),
+        "size_bytes": json_number(size),
+        "time_s": float(bound.time(size)),
+        "kind": bound.kind,
+    }
+
+
+def _print(document: Mapping[str, Any]) -> None:
+    tiers = document["tiers"]
+    print_fields(
+        {
+            "network": document["topology"],
+            "nodes": _nodes(document),
+            "links": f"{document['links']}, one way each",
+            "dimensions": document["dimensions"],
+            "notation": document["notation"],
+            "hosts": _hosts(document),
+            "alike": _orbits(document),
+        }
+    )
+    print_table(
+        "",
+        ["tier", "bandwidth", "alpha", "links", "between ranks", "inside hosts"],
+        [
+            [
+                number,
+                format_bandwidth(Fraction(tier["bandwidth"])),
+                format_time(Fraction(tier["alpha"])),
+                tier["links"],
+                tier["between_ranks"],
+                tier["inside_hosts"] if document["hosts"] else None,
+            ]
+            for number, tier in enumerate(tiers, start=1)
+        ],
+    )
+    classes = document["ranks_by_links"]
+    rows = [[runs(one["ranks"]), _has(one, "out", tiers), _has(one, "in", tiers)] for one in classes[:MOST]]
+    more = [[f"{len(classes) - MOST} more kinds of ranks", None, None]] * (len(classes) > MOST)
+    print_table("", ["rank", "links out", "links in"], rows + more)
+    print_table("", ["at least", *_sizes(document)], _bounds(document))
+
+
+def _nodes(document: Mapping[str, Any]) -> str:
+    """Return how many ranks and switches there are, and what the switches can do."""
+    ranks, switches = document["ranks"], document["switches"]
+    text = f"{ranks} ranks" + (f", {switches} switch{'es' * (switches > 1)}" if switches else "")
+    able = {word: len(document[word]) for word in ("multicast", "aggregate") if document[word]}
+    return text + "".join(f", {count} that can {word}" for word, count in able.items())
+
+
+def _hosts(document: Mapping[str, Any]) -> str:
+    hosts = document["hosts"]
+    if hosts is None:
+        return f"none: the network {document['no_hosts']}"
+    inferred = "; inferred from the links" if document["hosts_inferred"] else ""
+    each = "; ".join(map(runs, hosts[:MOST])) + "; ..." * (len(hosts) > MOST)
+    return f"{len(hosts)} of {len(hosts[0])} ranks each ({each}){inferred}"
+
+
+def _orbits(document: Mapping[str, Any]) -> str:
+    """Return which ranks automorphisms take to each other."""
+    orbits = document["orbits"]
+    if len(orbits) == 1:
+        return "all ranks: an automorphism takes each to each"
+    if len(orbits) == document["ranks"]:
+        return "no two ranks"
+    each = "; ".join(map(runs, orbits[:MOST])) + "; ..." * (len(orbits) > MOST)
+    return f"the ranks of each of {len(orbits)} orbits: {each}"
+
+
+def _has(kind: Mapping[str, Any], way: str, tiers: list[Mapping[str, Any]]) -> str:
+    """Return the links of a class of ranks one way, and their bandwidth together."""
+    if way == "in" and kind["in"] == kind["out"]:
+        return "the same"
+    words = [
+        f"{one['links']} x {format_bandwidth(Fraction(tiers[one['tier']]['bandwidth']))} "
+        f"{'to' if way == 'out' else 'from'} {one['to']}{'es' if one['to'] == 'switch' else 's'}"
+        for one in kind[way]
+    ]
+    total = Fraction(kind["egress" if way == "out" else "ingress"])
+    return f"{', '.join(words)}: {throughput(float(total / GIGA))}"
+
+
+def _sizes(document: Mapping[str, Any]) -> list[str]:
+    return list(dict.fromkeys(format_size(Fraction(bound["size_bytes"])) for bound in document["bounds"]))
+
+
+def _bounds(document: Mapping[str, Any]) -> list[list[str]]:
+    """Return a row a collective: the bounds at each size, and what proves them."""
+    rows: dict[str, list[str]] = {}
+    for bound in document["bounds"]:
+        cell = f"{duration(bound['time_s'] * MICRO)} ({bound['kind']})"
+        rows.setdefault(bound["collective"], []).append(cell)
+    return [[name, *cells] for name, cells in rows.items()]
