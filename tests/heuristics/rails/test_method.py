@@ -1,6 +1,7 @@
 """Rails: legal on machines of any size, when its timeline says, and near the bound where its sums say so."""
 
 import functools
+import json
 import math
 from fractions import Fraction
 
@@ -16,6 +17,7 @@ from schedules.message_durations import messages
 from schedules.simulation.simulate import simulate
 from schedules.verify import verify
 from tests.sweep import for_each
+from tests.topologies.networks import ACROSS, IN_ORDER, cluster_document
 from topologies import Unsupported
 from topologies.text import parse_topology
 
@@ -180,3 +182,26 @@ def test_other_networks_are_unsupported(text, reason):
 def test_other_collectives_are_unsupported(kind, details, reason):
     with pytest.raises(Unsupported, match=reason):
         asked("dgx_a100:2", kind, **details)
+
+
+@for_each(("host_of", "tell"), [(IN_ORDER, False), (ACROSS, False), (ACROSS, True)])
+def test_a_users_cluster_has_machines_however_its_ranks_are_numbered(tmp_path, host_of, tell):
+    """7/8 M over ports and adapters of 325 GB/s, half of M between machines of 100: 5 ms at 1 GB."""
+    path = tmp_path / "net.json"
+    path.write_text(json.dumps(cluster_document(host_of, tell=tell)))
+    schedule = asked(str(path))
+    verify(schedule)
+    assert simulate(schedule, GIGABYTE).time <= 5e-3 * 1.01
+    assert ("note" in schedule.stats) is not tell
+    assert (schedule.topology.hosts is None) is not tell
+
+
+def test_a_refusal_says_how_to_tell_hosts(tmp_path):
+    path = tmp_path / "net.json"
+    path.write_text(json.dumps(cluster_document(IN_ORDER)))
+    topology = parse_topology(str(path))
+    problem = Problem(topology, collective("allgather", 8), Fraction(GIGABYTE))
+    with pytest.raises(
+        Unsupported, match='tells no machine of every rank; a file tells it by the key "host"'
+    ):
+        METHOD.supports(problem, METHOD.options(infer_hosts=False))

@@ -1,5 +1,6 @@
 """NCCL's choice: rings and trees over channels, and the faster of both."""
 
+import json
 from fractions import Fraction
 
 import numpy as np
@@ -10,6 +11,7 @@ from heuristics.trees.nccl_like import channel_rings, channel_trees
 from schedules.cost import congestion, link_loads
 from tests.heuristics.trees.spanning import reaches_all
 from tests.sweep import for_each
+from tests.topologies.networks import ACROSS, IN_ORDER, cluster_document
 
 
 def test_nccl_takes_trees_for_little_data_and_rings_for_much(made, seconds):
@@ -57,3 +59,39 @@ def test_nccls_choice_is_legal_and_no_slower_than_either(made, seconds, text, ki
     chosen = made(METHODS["nccl_like"], text, kind, size)
     names = ("ring", "dbt") if kind == "allreduce" else ("ring",)
     assert seconds(chosen, size) <= min(seconds(made(METHODS[n], text, kind, size), size) for n in names)
+
+
+@pytest.mark.parametrize(("kind", "most"), [("allgather", 0.76), ("allreduce", 0.02)])
+@for_each(("host_of", "tell"), [(IN_ORDER, True), (IN_ORDER, False), (ACROSS, True), (ACROSS, False)])
+def test_a_users_cluster_gets_channels_however_its_ranks_are_numbered(
+    made, seconds, tmp_path, kind, most, host_of, tell
+):
+    """7/8 M in and out of a rank, an eighth over each adapter: a ring takes 7/8 / (4 · 25 GB/s) at 1 GB.
+
+    The bound has ports and adapters together, 7/8 / 325 GB/s and 1/2 / 100 GB/s across: 5 ms, and twice that
+    for an allreduce.
+    """
+    path, size = tmp_path / "net.json", 10**9
+    path.write_text(json.dumps(cluster_document(host_of, tell=tell)))
+    schedule = made(METHODS["nccl_like"], str(path), kind, size)
+    bound = 5e-3 * (2 if kind == "allreduce" else 1)
+    assert seconds(schedule, size) <= bound * (1 + most)
+    note = schedule.stats.get("note", "")
+    assert note.startswith("hosts inferred from the links: 2 hosts of 4 ranks each (0") is not tell
+    assert schedule.topology.hosts is None or tell
+
+
+def test_hosts_are_not_inferred_where_that_is_turned_off(made, seconds, tmp_path):
+    """One ring in rank order: 7/8 M through one adapter of a host, 35 ms across hosts at every step."""
+    path, size = tmp_path / "net.json", 10**9
+    path.write_text(json.dumps(cluster_document(ACROSS)))
+    schedule = made(METHODS["nccl_like"], str(path), "allgather", size, {"infer_hosts": False})
+    assert seconds(schedule, size) > 0.034
+    assert "note" not in schedule.stats
+
+
+def test_a_note_says_how_to_tell_hosts(made, tmp_path):
+    path = tmp_path / "net.json"
+    path.write_text(json.dumps(cluster_document(IN_ORDER, outside="200GB/s")))
+    note = made(METHODS["nccl_like"], str(path), size=10**6).stats["note"]
+    assert note.endswith('a file tells it by the key "host" of its nodes')

@@ -1,10 +1,24 @@
 """Dimensions of networks: families whose dimensions are known, and networks that have none."""
 
+import json
+from dataclasses import replace
+from itertools import combinations
+
 import numpy as np
 import pytest
 
 from tests.sweep import for_each
-from topologies.graphs.grid_structure import Grid, LineKind, grid_of
+from tests.topologies.networks import ACROSS, IN_ORDER, cluster_document
+from topologies import FAMILIES, InputError, Topology, from_node_link, write_topology
+from topologies.graphs.grid_structure import (
+    Grid,
+    Hosts,
+    LineKind,
+    grid_of,
+    hosts_of,
+    note_on_hosts,
+    placed,
+)
 from topologies.text import parse_topology
 
 R, P, C, S = LineKind.RING, LineKind.PATH, LineKind.COMPLETE, LineKind.SWITCH
@@ -78,3 +92,161 @@ def test_ranks_are_joined_along_one_dimension_only(text):
         for start in ends:
             if b < topology.num_ranks and start != b:
                 assert (place[:, start] != place[:, b]).sum() == 1
+
+
+def partition(host_of):
+    """Which ranks are together, whatever their hosts are called."""
+    return {frozenset(np.flatnonzero(np.equal(host_of, host)).tolist()) for host in set(host_of)}
+
+
+@for_each("host_of", [IN_ORDER, ACROSS, (1, 0, 0, 1, 2, 2), (0, 0, 0, 1, 1, 1, 2, 2, 2)])
+def test_hosts_are_inferred_in_any_numbering_of_ranks(host_of):
+    network = from_node_link(cluster_document(host_of))
+    found = hosts_of(network, infer=True)
+    assert isinstance(found, Hosts)
+    assert found.inferred
+    assert {frozenset(ranks) for ranks in found.ranks.tolist()} == partition(host_of)
+    # Each host's switch is in it, and the one outside in none.
+    switches = found.of[len(host_of) :].tolist()
+    assert switches[-1] == -1
+    assert [set(np.flatnonzero(found.of[: len(host_of)] == at)) for at in switches[:-1]] == [
+        set(np.flatnonzero(np.equal(host_of, host))) for host in range(max(host_of) + 1)
+    ]
+    assert network.hosts is None  # never stored
+    assert placed(network, infer=True).hosts.tolist() == found.of.tolist()
+    assert placed(network, infer=False) is network
+
+
+@pytest.mark.parametrize(
+    ("host_of", "rates"),
+    [
+        (IN_ORDER, ("300GB/s", "151GB/s")),  # outside more than half of the bandwidth inside
+        ((0, 0, 0, 1, 1), ("300GB/s", "25GB/s")),  # not of one size
+        ((0, 1, 2, 3), ("300GB/s", "25GB/s")),  # of one rank each
+        ((0, 0, 0, 0), ("300GB/s", "25GB/s")),  # of all
+    ],
+)
+def test_hosts_that_are_not_plain_are_not_inferred(host_of, rates):
+    network = from_node_link(cluster_document(host_of, inside=rates[0], outside=rates[1]))
+    assert isinstance(hosts_of(network, infer=True), str)
+    assert 'the key "host" of its nodes' in note_on_hosts(network, infer=True)
+    assert note_on_hosts(network, infer=False) == ""
+
+
+def test_half_the_bandwidth_is_little_enough():
+    network = from_node_link(cluster_document(IN_ORDER, inside="300GB/s", outside="150GB/s"))
+    assert isinstance(hosts_of(network, infer=True), Hosts)
+    assert isinstance(hosts_of(network), str)
+
+
+@for_each(
+    "text",
+    [
+        "torus:4x4?bandwidth=100GB/s,10GB/s",
+        "ring:8?degrade=0-1:0.5,4-5:0.5",
+        "hamming:2,4?bandwidth=9GB/s,1GB/s",
+    ],
+)
+def test_a_grid_of_links_has_no_hosts_to_infer_and_nothing_to_note(text):
+    network = parse_topology(text)
+    assert isinstance(hosts_of(network, infer=True), str)
+    assert note_on_hosts(network, infer=True) == ""
+
+
+CLUSTERS = (
+    *("ndv2", "dgx2", "dgx_", "gb200", "mi250"),
+    *("rail_", "dragonfly", "switch2d", "torus_of_boxes"),
+)
+"""Not mi300x, whose adapters are nearly as fast as its links, nor fat_tree, whose leaves hold no hosts."""
+
+
+@for_each("text", [family.example for family in FAMILIES.values()] + ["ndv2:3", "rail_spine:40,8", "mi250:3"])
+def test_what_is_inferred_of_a_family_is_what_it_tells(text):
+    """Of ndv2 that needs the adapters taken away, of rail_spine spines that are faster than ports."""
+    network = parse_topology(text)
+    found = hosts_of(replace(network, hosts=None), infer=True)
+    if isinstance(found, Hosts):
+        assert network.hosts is not None
+        told = network.hosts[: network.num_ranks].tolist()
+        assert {frozenset(ranks) for ranks in found.ranks.tolist()} == partition(told)
+    assert isinstance(found, Hosts) == text.startswith(CLUSTERS)
+
+
+def test_two_tiers_that_could_be_hosts_are_not_plain():
+    """Pairs at 400 GB/s in boxes at 100, with 10 outside: boxes or pairs?"""
+    ends = {
+        (a, b): 400 if a // 2 == b // 2 else 100 if a // 4 == b // 4 else 10
+        for a, b in combinations(range(8), 2)
+    }
+    document = {
+        "directed": False,
+        "nodes": [{"id": i, "kind": "compute"} for i in range(8)],
+        "edges": [
+            {"source": a, "target": b, "bandwidth": f"{rate}GB/s", "alpha": "0us"}
+            for (a, b), rate in ends.items()
+            if rate > 10 or (a, b) in {(0, 4), (1, 6)}
+        ],
+    }
+    assert isinstance(hosts_of(from_node_link(document), infer=True), str)
+
+
+def test_hosts_that_are_told_count_in_any_numbering_and_switches_follow_their_ranks():
+    document = cluster_document(ACROSS, tell=True)
+    for node in document["nodes"]:
+        if node["kind"] == "switch":
+            node.pop("host", None)
+    found = hosts_of(from_node_link(document))
+    assert isinstance(found, Hosts)
+    assert not found.inferred
+    assert found.ranks.tolist() == [[0, 2, 4, 6], [1, 3, 5, 7]]
+    assert found.of.tolist() == [0, 1] * 4 + [0, 1, -1]
+    assert str(found) == "2 hosts of 4 ranks each (0, 2, 4, 6; 1, 3, 5, 7)"
+
+
+def test_dimensions_of_hosts_have_the_ranks_of_their_places():
+    network = from_node_link(cluster_document(ACROSS))
+    assert grid_of(network) == Grid((8,), (S,))
+    grid = grid_of(network, hosts_of(network, infer=True))
+    assert grid == Grid((2, 4), (S, S))
+    assert grid.rank_at([np.array([1, 0]), np.array([0, 3])]).tolist() == [1, 6]
+
+
+def told(host_of, hosts):
+    """The cluster with these hosts told of its GPUs and no others."""
+    document = cluster_document(host_of)
+    for node, host in zip(document["nodes"], hosts, strict=False):
+        node["host"] = host
+    return document
+
+
+def test_hosts_that_contradict_the_links_are_refused_in_one_line(tmp_path):
+    path = tmp_path / "net.json"
+    path.write_text(json.dumps(told(ACROSS, "aaaabbbb")))
+    with pytest.raises(
+        InputError,
+        match=r"gpu0 and gpu1 have one host, but the fast links of gpu0 join it to gpu4 of another$",
+    ):
+        parse_topology(str(path))
+    wrong = cluster_document(IN_ORDER, tell=True)
+    wrong["nodes"][8]["host"] = "node-1"
+    path.write_text(json.dumps(wrong))
+    with pytest.raises(InputError, match=r"switch nvswitch0 has links to ranks, but to none of its host$"):
+        parse_topology(str(path))
+
+
+@for_each(
+    "hosts",
+    ["aaaabbbb", "aabbccdd", "aaaaaaaa", (0, 0, 0, 0, 1.5, 1.5, 1.5, 1.5), (7, 7, 7, 7, -1, -1, -1, -1)],
+)
+def test_hosts_may_be_larger_or_smaller_than_what_is_plain(hosts, tmp_path):
+    path = tmp_path / "net.json"
+    path.write_text(json.dumps(told(IN_ORDER, hosts)))
+    network = parse_topology(str(path))
+    assert partition(network.hosts[:8].tolist()) == partition(list(hosts))
+
+
+def test_hosts_of_a_family_stand_whatever_its_bandwidths(tmp_path):
+    """Rails faster than boxes: the box switches still say who is in a box."""
+    network = parse_topology("rail_only:2,4?bandwidth=10GB/s,100GB/s")
+    write_topology(network, tmp_path / "rails.json")
+    assert isinstance(parse_topology(str(tmp_path / "rails.json")), Topology)
