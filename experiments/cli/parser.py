@@ -204,13 +204,13 @@ def _synth(commands: Any) -> None:
 
 def _verify(commands: Any) -> None:
     parser = _command(commands, "verify", "verify", "replay a schedule and name its first wrong transfer")
-    parser.add_argument("file", type=_path)
+    parser.add_argument("file", type=_path, help="a schedule: .json, .json.gz, .npz, .csv or .rounds")
     _json(parser)
 
 
 def _simulate(commands: Any) -> None:
     parser = _command(commands, "simulate", "simulate", "time a schedule at a size")
-    parser.add_argument("file", type=_path)
+    parser.add_argument("file", type=_path, help="a schedule: .json, .json.gz, .npz or .csv")
     parser.add_argument("--size", required=True, help="M, such as 1MB")
     parser.add_argument("--slices", type=int, default=1, help="cut the rows of a flow schedule; default: 1")
     parser.add_argument("--store-and-forward", action="store_true", help="forward whole messages only")
