@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -283,8 +284,9 @@ def _base(text: str, head: str, keys: Mapping[str, str]) -> Topology:
         _refuse_numbers(text, keys)
         return _from_file(head)
     misspelt = start.lower().replace("-", "_") in FAMILIES
-    if looks_like_notation(head) and not misspelt:
-        return _from_notation(text, head, keys)
+    if looks_like_notation(head):
+        with suppress(InputError) if misspelt else nullcontext():
+            return _from_notation(text, head, keys)
     if match or misspelt:
         raise InputError(f"{_shown(text)}: unknown family '{start}'{suggestion(start, FAMILIES)}")
     raise InputError(
