@@ -88,12 +88,11 @@ def _tiers(topology: Topology, hosts: Hosts | str) -> tuple[Int64Array, list[dic
 def _by_links(topology: Topology, tier: Int64Array) -> list[dict[str, Any]]:
     """Return the classes of ranks with as many links of each tier, to ranks and to switches, each way."""
     ranks, count = topology.num_ranks, int(tier.max()) + 1
-    table = np.zeros((ranks, 2, 2, count), dtype=np.int64)  # rank; out, in; to a rank, to a switch; tier
-    for way, (own, far) in enumerate(
-        ((topology.source, topology.target), (topology.target, topology.source))
-    ):
-        links = np.flatnonzero(own < ranks)
-        np.add.at(table, (own[links], way, (far[links] >= ranks).astype(np.int64), tier[links]), 1)
+    ways = []
+    for own, far in ((topology.source, topology.target), (topology.target, topology.source)):
+        kind = (own.astype(np.int64) * 2 + (far >= ranks)) * count + tier
+        ways.append(np.bincount(kind[own < ranks], minlength=ranks * 2 * count).reshape(ranks, 2, count))
+    table = np.stack(ways, axis=1)  # rank; out, in; to a rank, to a switch; tier
     _, first, which = np.unique(table.reshape(ranks, -1), axis=0, return_index=True, return_inverse=True)
     return [
         {
@@ -155,8 +154,9 @@ def _print(document: Mapping[str, Any]) -> None:
     )
     classes = document["ranks_by_links"]
     rows = [[runs(one["ranks"]), _has(one, "out", tiers), _has(one, "in", tiers)] for one in classes[:MOST]]
-    more = [[f"{len(classes) - MOST} more kinds of ranks", None, None]] * (len(classes) > MOST)
-    print_table("", ["rank", "links out", "links in"], rows + more)
+    if len(classes) > MOST:
+        rows.append([f"{len(classes) - MOST} kinds more", "--json has them", ""])
+    print_table("", ["rank", "links out", "links in"], rows)
     print_table("", ["at least", *_sizes(document)], _bounds(document))
 
 

@@ -256,27 +256,28 @@ def check_hosts(topology: Topology) -> None:
     InputError
         Naming a node that is elsewhere.
     """
-    if topology.hosts is None:
+    told = topology.hosts
+    if told is None:
         return
     switch, rank = _links_to_switches(topology)
     home = np.zeros(topology.num_nodes, dtype=np.bool_)
-    home[switch[topology.hosts[switch] == topology.hosts[rank]]] = True
-    away = switch[(topology.hosts[switch] != NONE) & ~home[switch]]
+    home[switch[told[switch] == told[rank]]] = True
+    away = switch[(told[switch] != NONE) & ~home[switch]]
     if len(away):
         where = f"topology {topology.name}: switch {topology.labels[away[0]]}"
         raise InputError(f"{where} has links to ranks, but to none of its host")
-    plain, hosts = _plain_hosts(topology), topology.hosts[: topology.num_ranks]
-    for host in [] if plain is None else np.unique(hosts[hosts != NONE]):
-        _check_host(topology, host, plain[: topology.num_ranks])
+    plain = _plain_hosts(topology)
+    if plain is not None:
+        for host in np.setdiff1d(told[: topology.num_ranks], NONE):
+            _check_host(topology, told == host, plain[: topology.num_ranks])
 
 
-def _check_host(topology: Topology, host: int, plain: Int32Array) -> None:
-    """Refuse a host that has parts of several plain ones, if no link inside it joins them."""
-    hosts = topology.hosts[: topology.num_ranks]
-    members = np.flatnonzero(hosts == host)
-    elsewhere = members[plain[members] != plain[members[0]]]
-    split = np.flatnonzero(np.isin(plain, plain[members]) & (hosts != host))
-    if len(elsewhere) and len(split) and not _joined_inside(topology, host):
+def _check_host(topology: Topology, inside: BoolArray, plain: Int32Array) -> None:
+    """Refuse a host, by its nodes, that has parts of several plain ones, if no link inside it joins them."""
+    mine = inside[: topology.num_ranks]
+    members, split = np.flatnonzero(mine), np.flatnonzero(~mine & np.isin(plain, plain[mine]))
+    joined = _components(topology, inside[topology.source] & inside[topology.target])
+    if len(split) and len(np.unique(plain[mine])) > 1 and len(np.unique(joined[members])) > 1:
         near = split[0]
         one = members[plain[members] == plain[near]][0]
         other = members[plain[members] != plain[near]][0]
@@ -285,13 +286,6 @@ def _check_host(topology: Topology, host: int, plain: Int32Array) -> None:
             f"topology {topology.name}: {one} and {other} have one host, "
             f"but the fast links of {one} join it to {near} of another"
         )
-
-
-def _joined_inside(topology: Topology, host: int) -> bool:
-    """Whether links between nodes of a host join all its ranks."""
-    inside = topology.hosts == host
-    joined = _components(topology, inside[topology.source] & inside[topology.target])
-    return len(np.unique(joined[: topology.num_ranks][inside[: topology.num_ranks]])) == 1
 
 
 def _links_to_switches(topology: Topology) -> tuple[Int32Array, Int32Array]:
@@ -335,7 +329,7 @@ def _plain_hosts(topology: Topology) -> Int32Array | None:
     tiers = np.unique(speed)
     if not 1 < len(tiers) <= MOST_BANDWIDTHS:
         return None
-    found = {}
+    found: dict[bytes, Int32Array] = {}
     for slow in tiers[:-1]:
         near, nearer = (_components(topology, kept) for kept in (speed > slow, speed >= 2 * slow))
         ranks = near[: topology.num_ranks]

@@ -1,5 +1,6 @@
 """Algorithms by dimension: lines against what they must do, loads of Themis by hand, and what is refused."""
 
+import json
 from fractions import Fraction
 
 import numpy as np
@@ -9,6 +10,7 @@ from experiments.registry import METHODS
 from heuristics.classic.by_dimension import Part, balanced_orders, line_bandwidths, line_transfers, spread
 from schedules.cost import congestion, link_loads, step_cost
 from tests.sweep import for_each
+from tests.topologies.networks import ACROSS, IN_ORDER, cluster_document
 from topologies import InputError, Unsupported
 from topologies.graphs.grid_structure import Grid, LineKind, grid_of
 from topologies.text import parse_topology
@@ -174,3 +176,37 @@ def test_a_refusal_names_networks_that_the_method_takes(made, name, need, text):
 @pytest.mark.parametrize("name", ["blueconnect", "themis"])
 def test_what_the_refusal_names_is_taken(made, name, text):
     made(METHODS[name], text)
+
+
+@for_each(("name", "most"), [("blueconnect", 1 / 8), ("themis", 1 / 4)])
+@for_each("host_of", [IN_ORDER, ACROSS])
+def test_hosts_are_dimensions_however_ranks_are_numbered(made, tmp_path, name, most, host_of):
+    """Every shard of M/8 crosses once, while it is alone, over 25 GB/s; Themis has some cross later."""
+    path = tmp_path / "net.json"
+    path.write_text(json.dumps(cluster_document(host_of)))
+    schedule = made(METHODS[name], str(path))
+    speed = schedule.topology.bandwidth.numerators
+    loads = link_loads(schedule)[speed == speed.min()] / schedule.chunks.denominator
+    assert loads.max() <= most
+    assert "hosts inferred from the links" in schedule.stats["note"]
+    assert "note" not in made(METHODS[name], str(path), options={"infer_hosts": False}).stats
+
+
+def test_hosts_that_make_a_network_of_no_line_a_grid_may_be_inferred(made, tmp_path):
+    """Two boxes of three GPUs joined by links, and a switch outside: dimensions only by hosts."""
+    document = {
+        "directed": False,
+        "nodes": [*({"id": i, "kind": "compute"} for i in range(6)), {"id": "ib", "kind": "switch"}],
+        "edges": [
+            *({"source": a, "target": b, "bandwidth": "64GB/s", "alpha": "0us"} for a, b in PAIRS_OF_BOXES),
+            *({"source": a, "target": "ib", "bandwidth": "25GB/s", "alpha": "0us"} for a in range(6)),
+        ],
+    }
+    path = tmp_path / "net.json"
+    path.write_text(json.dumps(document))
+    assert "2 hosts of 3 ranks each (0-2; 3-5)" in made(METHODS["blueconnect"], str(path)).stats["note"]
+    with pytest.raises(Unsupported, match="blueconnect needs a network in dimensions"):
+        made(METHODS["blueconnect"], str(path), options={"infer_hosts": False})
+
+
+PAIRS_OF_BOXES = ((0, 1), (1, 2), (0, 2), (3, 4), (4, 5), (3, 5))

@@ -11,10 +11,12 @@ from models.taccl import METHOD
 from models.taccl.options import TacclOptions
 from schedules import Problem, collective, concurrent
 from schedules.simulation.simulate import simulate
+from schedules.verify import verify
 from tests.models.taccl.cases import MEGABYTE, QUICK, REFERENCE, SLOW, made, microseconds
 from tests.sweep import for_each
 from topologies.errors import InputError, Unsupported
 from topologies.text import parse_topology
+from topologies.topology import Link, Topology
 
 
 def test_allgathers_lose_nothing_to_sccl():
@@ -155,3 +157,22 @@ def test_every_case_of_table_3_6_meets_the_bound_of_its_chunks(family, ranks, te
 def test_a_wrong_input_size_is_refused(value, message):
     with pytest.raises(InputError, match=message):
         METHOD.options(input_size=value)
+
+
+def test_hosts_that_are_plain_are_inferred_and_not_stored():
+    """Two triangles at 64 GB/s with two slow links between."""
+    near = [(0, 1), (1, 2), (0, 2), (3, 4), (4, 5), (3, 5)]
+    links = [
+        Link(*ends, bandwidth=Fraction(rate * 10**9))
+        for rate, pairs in ((64, near), (25, [(0, 3), (1, 5)]))
+        for a, b in pairs
+        for ends in ((a, b), (b, a))
+    ]
+    topology = Topology.from_links("triangles", 6, links)
+    problem = Problem(topology, collective("allgather", 6), Fraction(10**6))
+    for infer in (True, False):
+        options = METHOD.options(infer_hosts=infer, time_limit=5.0)
+        schedule = METHOD.synthesize(problem, options, np.random.default_rng(0))
+        verify(schedule)
+        assert schedule.topology.hosts is None
+        assert ("2 hosts of 3 ranks each (0-2; 3-5)" in schedule.stats.get("note", "")) is infer
