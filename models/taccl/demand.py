@@ -187,8 +187,8 @@ def _allowed(logical: LogicalTopology, start: int, ends: tuple[int, ...], rules:
         mapped &= ~np.array(leaves) | np.array([link.source == relay for link in links])
     if len(ends) == 1:
         mapped &= logical.sources != ends[0]
-    if rules.paths == Paths.ALL:
-        return mapped
+    if rules.paths == Paths.ALL:  # but of no rank that the chunk can't come to
+        return mapped & (logical.hops_from(start, mapped) < logical.topology.num_ranks)[logical.sources]
     if relay is None or rules.paths == Paths.LOGICAL:
         passed = _between(logical, start, ends)
     else:

@@ -176,3 +176,9 @@ def test_hosts_that_are_plain_are_inferred_and_not_stored():
         verify(schedule)
         assert schedule.topology.hosts is None
         assert ("2 hosts of 3 ranks each (0-2; 3-5)" in schedule.stats.get("note", "")) is infer
+
+
+@pytest.mark.parametrize("kind", ["gather", "all-to-all"])
+def test_with_all_paths_no_chunk_passes_ranks_beyond_its_only_end(kind):
+    """On a ring one way nothing comes past the end of a chunk with one end: nobody there can send it on."""
+    made("uniring:5", kind, paths="all")
