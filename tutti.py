@@ -25,7 +25,6 @@ from experiments.registry import METHODS, find_method
 from experiments.result import MICRO, LowerBound, Result
 from experiments.runner.options import build_options, first_seeds, options_text
 from experiments.runner.plan import tasks_of
-from experiments.runner.results import to_table
 from experiments.runner.tasks import Workplace, perform, synthesize_best
 from schedules.collective import Collective
 from schedules.collective import collective as make_collective
@@ -270,6 +269,8 @@ def compare(
         )
     ]
     workplace = Workplace(METHODS, None, {}, topology=known.__getitem__)
+    from experiments.runner.results import to_table  # slow to import
+
     rows = [row for task in tasks for row in perform(task, workplace).rows]
     frame: pd.DataFrame = to_table(rows).to_pandas()
     return frame.assign(time=frame["time_us"] / MICRO, bound=frame["bound_us"] / MICRO)

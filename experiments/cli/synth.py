@@ -8,7 +8,6 @@ import sys
 from contextlib import AbstractContextManager
 from typing import Any
 
-from experiments.cli import synth_rounds
 from experiments.cli.output import console, print_fields, print_json
 from experiments.cli.parser import DEFAULT_METHOD
 from experiments.cli.problem import parse_collective
@@ -46,6 +45,8 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.output is not None:
         check_target(arguments.output)  # before hours of synthesis rather than after
         if is_round_file(arguments.output):
+            from experiments.cli import synth_rounds  # and its kernels
+
             return synth_rounds.execute(arguments, method, Problem(topology, what, size), options)
     with _waiting(f"{method.name} on {topology.name}", arguments):
         made = synthesize_best(method, problem, options, seeds, size)

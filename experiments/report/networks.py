@@ -19,7 +19,7 @@ from markupsafe import Markup
 from experiments.report.panels import Panel
 from experiments.report.results import Results
 from experiments.report.svg import Frame, Point, group, place_labels, tag
-from experiments.runner.results import schedule_path
+from experiments.runner.kept_schedules import schedule_path
 from schedules.collective import Kind
 from schedules.files.schedule_file import read_schedule
 from schedules.schedule import Clock, Schedule

@@ -22,7 +22,7 @@ from experiments.report.results import Results, Row
 from experiments.report.series import Series
 from experiments.report.svg import Frame, Point, Scale, group, linear, polyline, series_class, tag
 from experiments.report.text import number, seconds, size
-from experiments.runner.results import schedule_path
+from experiments.runner.kept_schedules import schedule_path
 from models.bounds import best_bound
 from schedules.collective import Collective
 from schedules.files.schedule_file import read_schedule

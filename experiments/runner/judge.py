@@ -10,10 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from models.bounds import Bound, best_bound
 from schedules.collective import Collective
@@ -23,6 +22,9 @@ from schedules.simulation.pipelining import best_slices
 from topologies.errors import TuttiError
 from topologies.topology import Topology
 from topologies.units import format_size
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 GIGA = 10**9
 MICRO = 10**6
@@ -191,6 +193,8 @@ def gap_table(rows: Iterable[Row]) -> pd.DataFrame:
     for row in table:
         instances.setdefault(tuple(row[name] for name in INSTANCE), []).append(row)
     lines = [_line(instance, group, labels) for instance, group in instances.items()]
+    import pandas as pd  # slow to import, and few commands need it
+
     return pd.DataFrame(lines, columns=[*INSTANCE, *REFERENCE, *labels])
 
 

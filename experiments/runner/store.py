@@ -21,7 +21,8 @@ import psutil
 
 from experiments import plugins
 from experiments.runner.judge import GAPS, INSTANCE, ProvenBound, gap_table
-from experiments.runner.results import drop_damaged, drop_schedules, replacing, write_csv, write_results
+from experiments.runner.kept_schedules import drop_damaged, drop_schedules
+from experiments.runner.results import replacing, write_csv, write_results
 from experiments.runner.tasks import Outcome, Row, Task
 from topologies.errors import InputError
 from topologies.files import read_text

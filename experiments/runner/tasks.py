@@ -17,8 +17,8 @@ import numpy as np
 from experiments import plugins
 from experiments.registry import find_method
 from experiments.runner.judge import Cost, ProvenBound, notes, time_columns
+from experiments.runner.kept_schedules import keep_schedule
 from experiments.runner.options import build_options, options_text
-from experiments.runner.results import keep_schedule
 from models.bounds import own_bounds
 from schedules.collective import Collective
 from schedules.method import Method, Problem

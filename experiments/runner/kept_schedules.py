@@ -1,0 +1,61 @@
+"""The schedules that a run keeps, each under its content hash."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from pathlib import Path
+
+from schedules.files.schedule_file import content_hash, read_schedule, write_schedule
+from schedules.schedule import Schedule
+from topologies.errors import InputError
+
+MANY_TRANSFERS = 10**6
+"""Above this a schedule is kept as arrays (.npz), up to it as readable JSON."""
+NAME = re.compile(r"([0-9a-f]{16,128})\.(json\.gz|npz)")
+
+
+def keep_schedule(schedule: Schedule, directory: Path) -> str:
+    """Write a schedule into `directory`, unless it is there, and return its content hash.
+
+    Raises
+    ------
+    InputError, OSError
+        If it can't be written; no half file is left behind.
+    """
+    digest = content_hash(schedule)
+    suffix = "npz" if len(schedule) > MANY_TRANSFERS else "json.gz"
+    path = directory / f"{digest}.{suffix}"
+    if not path.exists():
+        directory.mkdir(parents=True, exist_ok=True)
+        write_schedule(schedule, path)
+    return digest
+
+
+def schedule_path(directory: Path, digest: str) -> Path | None:
+    """Return the file of the schedule with that content hash, None if it was not kept."""
+    paths = (directory / f"{digest}.{suffix}" for suffix in ("json.gz", "npz"))
+    return next((path for path in paths if path.exists()), None)
+
+
+def drop_damaged(directory: Path, digest: str) -> Path | None:
+    """Remove the file of that content hash if it does not hold such a schedule; return the removed path."""
+    path = schedule_path(directory, digest)
+    if path is None:
+        return None
+    try:
+        whole = content_hash(read_schedule(path)) == digest
+    except InputError:
+        whole = False
+    if whole:
+        return None
+    path.unlink()
+    return path
+
+
+def drop_schedules(directory: Path, keep: Collection[str]) -> None:
+    """Remove the schedules whose content hash is not in `keep`; other files stay."""
+    for path in directory.glob("*") if directory.is_dir() else ():
+        name = NAME.fullmatch(path.name)
+        if name and name[1] not in keep:
+            path.unlink()
