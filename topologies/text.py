@@ -193,7 +193,7 @@ FAMILIES: dict[str, Family] = {family.name: family for family in (
         platforms.dgx_b200, keys=("rails",),
     ),
     Family(
-        "gb200_nvl72", "racks", "gb200_nvl72:2", "72 B200 GPUs a rack, NVLink switches, InfiniBand",
+        "gb200_nvl72", "racks", "gb200_nvl72:2?ranks=8+8", "72 B200 GPUs a rack, NVLink switches, InfiniBand",
         platforms.gb200_nvl72, keys=("rails",),
     ),
     Family(
