@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     import networkx as nx
     import pandas as pd
 
+FIRST = ("topology", "collective", "size_bytes", "method", "options", "status", "time", "bound", "gap")
+"""Columns of `compare` that stand before the others."""
+
 __all__ = [
     "LowerBound",
     "Result",
@@ -273,7 +276,8 @@ def compare(
 
     rows = [row for task in tasks for row in perform(task, workplace).rows]
     frame: pd.DataFrame = to_table(rows).to_pandas()
-    return frame.assign(time=frame["time_us"] / MICRO, bound=frame["bound_us"] / MICRO)
+    frame = frame.assign(time=frame["time_us"] / MICRO, bound=frame["bound_us"] / MICRO)
+    return frame[[*FIRST, *(name for name in frame.columns if name not in FIRST)]]
 
 
 def find(nodes: int, degree: int, *, bidirectional: bool = False) -> pd.DataFrame:

@@ -211,8 +211,10 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _check(path: Path, given: Sequence[str]) -> int:
     """Recompute every certificate in a file of ``--json`` lines; 1 if one does not prove its bound."""
-    held = True
-    for number, line in enumerate(read_text(path).splitlines(), start=1):
+    held, lines = True, read_text(path).splitlines()
+    if not lines:
+        raise InputError(f"{path} is empty; tutti bound --json writes a line for each topology")
+    for number, line in enumerate(lines, start=1):
         where = f"{path}, line {number}"
         try:
             document = json.loads(line)
@@ -220,7 +222,7 @@ def _check(path: Path, given: Sequence[str]) -> int:
             bounds = [(str(entry["kind"]), _bound(entry)) for entry in document["bounds"]]
             problem = document["problem"]
         except (ValueError, KeyError, TypeError) as error:
-            wrong = f"{type(error).__name__} {error}"
+            wrong = f"it has no {error}" if isinstance(error, KeyError) else "it can't be read"
             raise InputError(f"{where}: no line of tutti bound --json: {wrong}") from None
         topology = parse_topology(given[0] if given else text)
         what = read_collective(problem, topology, where)

@@ -4,13 +4,30 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable, Iterable, Mapping
 
 import shtab
 
-from experiments.cli.parser import make_parser
+from experiments.cli.parser import COLLECTIVES, make_parser
+from experiments.registry import METHODS
+from topologies.text import FAMILIES
+
+WORDS: Mapping[str, Callable[[], Iterable[str]]] = {
+    "method": lambda: METHODS,
+    "collective": lambda: COLLECTIVES,
+    "topology": lambda: [family.example for family in FAMILIES.values()],
+}
+"""What may stand for an argument, by its name, where the parser itself does not say."""
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Print the script that a shell reads."""
-    sys.stdout.write(f"{shtab.complete(make_parser(), arguments.shell)}\n")
+    parser = make_parser()
+    commands = parser.parse_args(["help"]).commands
+    words = {**WORDS, "command": commands.keys}
+    for command in commands.values():
+        for action in command._actions:  # noqa: SLF001 (argparse has no public way to its arguments)
+            if action.dest in words:
+                action.choices = list(words[action.dest]())
+    sys.stdout.write(f"{shtab.complete(parser, arguments.shell)}\n")
     return 0

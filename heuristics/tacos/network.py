@@ -25,6 +25,7 @@ from schedules.message_durations import exact_tick
 from schedules.schedule import Chunks, Routes
 from topologies.errors import InputError, Unsupported
 from topologies.exact import Int64Array
+from topologies.graphs.grid_structure import placed
 from topologies.graphs.shortest_paths import shortest_routes
 from topologies.topology import Link, Topology
 
@@ -199,12 +200,13 @@ def _ranks_on(topology: Topology, switches: list[int]) -> list[int]:
     inside = np.isin(np.arange(topology.num_nodes), switches)
     up = set(topology.source[inside[topology.target]].tolist())
     ranks = sorted(up & set(topology.target[inside[topology.source]].tolist()) - set(switches))
-    if topology.hosts is None:
+    hosts = placed(topology, infer=True).hosts
+    if hosts is None:
         return ranks
     seen: defaultdict[int, int] = defaultdict(int)
     turn = []
     for rank in ranks:
-        host = int(topology.hosts[rank])
+        host = int(hosts[rank])
         turn.append((seen[host], rank))
         seen[host] += 1
     return [rank for _, rank in sorted(turn)]

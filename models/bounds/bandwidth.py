@@ -12,6 +12,7 @@ from models.bounds.bound import SECONDS_PER_BYTE, Bound
 from models.bounds.traffic import Traffic
 from topologies.errors import InputError
 from topologies.exact import BoolArray, Int64Array, json_number
+from topologies.graphs.grid_structure import placed
 from topologies.graphs.shortest_paths import hop_distances
 from topologies.topology import Topology
 from topologies.transforms import transpose
@@ -150,9 +151,11 @@ def candidate_cuts(topology: Topology, traffic: Traffic) -> list[BoolArray]:
 
 
 def _hosts(topology: Topology) -> Iterator[BoolArray]:
-    hosts = topology.hosts if topology.hosts is not None else np.full(topology.num_nodes, -1)
-    for host in np.unique(hosts[hosts >= 0]):
-        yield hosts == host
+    """Yield the hosts as told, and, told or plain from the links, each with the switches inside it."""
+    for hosts in (topology.hosts, placed(topology, infer=True).hosts):
+        if hosts is not None:
+            for host in np.unique(hosts[hosts >= 0]):
+                yield hosts == host
 
 
 def _link_sides(topology: Topology) -> Iterator[BoolArray]:

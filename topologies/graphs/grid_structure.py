@@ -246,7 +246,7 @@ def note_on_hosts(topology: Topology, *, infer: bool) -> str:
 
 
 def check_hosts(topology: Topology) -> None:
-    """Refuse hosts that contradict the links.
+    """Refuse hosts that contradict the links, or that only some ranks have.
 
     A switch in a host is linked to no rank, or to one of its host. Where links make hosts plain, as for
     `hosts_of`, a host is one of these, several, or a part of one, unless links inside it join all its ranks.
@@ -259,6 +259,12 @@ def check_hosts(topology: Topology) -> None:
     told = topology.hosts
     if told is None:
         return
+    lost = np.flatnonzero(told[: topology.num_ranks] == NONE)
+    if 0 < len(lost) < topology.num_ranks:
+        without = topology.labels[lost[0]]
+        raise InputError(
+            f"topology {topology.name}: rank {without} has no host, others have; tell all or none"
+        )
     switch, rank = _links_to_switches(topology)
     home = np.zeros(topology.num_nodes, dtype=np.bool_)
     home[switch[told[switch] == told[rank]]] = True

@@ -83,5 +83,7 @@ def test_a_saved_certificate_is_recomputed_and_one_for_another_network_proves_no
     assert (code, err.count("\n")) == (2, 1)
     path.write_text(path.read_text().replace('"ranks"', '"rank"'))
     assert "no certificate for ring:4" in tutti("bound", "--check", path)[1]
+    path.write_text("")
+    assert "is empty; tutti bound --json writes a line" in tutti("bound", "--check", path)[2]
     path.write_text("{}")
-    assert "line 1: no line of tutti bound --json" in tutti("bound", "--check", path)[2]
+    assert "line 1: no line of tutti bound --json: it has no 'topology'" in tutti("bound", "--check", path)[2]

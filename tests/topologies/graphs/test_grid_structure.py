@@ -236,13 +236,20 @@ def test_hosts_that_contradict_the_links_are_refused_in_one_line(tmp_path):
 
 @for_each(
     "hosts",
-    ["aaaabbbb", "aabbccdd", "aaaaaaaa", (0, 0, 0, 0, 1.5, 1.5, 1.5, 1.5), (7, 7, 7, 7, -1, -1, -1, -1)],
+    ["aaaabbbb", "aabbccdd", "aaaaaaaa", (0, 0, 0, 0, 1.5, 1.5, 1.5, 1.5), ],
 )
 def test_hosts_may_be_larger_or_smaller_than_what_is_plain(hosts, tmp_path):
     path = tmp_path / "net.json"
     path.write_text(json.dumps(told(IN_ORDER, hosts)))
     network = parse_topology(str(path))
     assert partition(network.hosts[:8].tolist()) == partition(list(hosts))
+
+
+def test_hosts_of_some_ranks_alone_are_refused(tmp_path):
+    path = tmp_path / "net.json"
+    path.write_text(json.dumps(told(IN_ORDER, (7, 7, 7, 7, 8, 8, 8, -1))))
+    with pytest.raises(InputError, match=r"rank gpu7 has no host, others have; tell all or none"):
+        parse_topology(str(path))
 
 
 def test_hosts_of_a_family_stand_whatever_its_bandwidths(tmp_path):
