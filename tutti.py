@@ -14,11 +14,14 @@ public parts, of which anyone can make another; nothing of the packages imports 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from experiments import plugins
 from experiments.registry import METHODS, find_method
@@ -39,12 +42,14 @@ from topologies.files import from_networkx
 from topologies.graphs.grid_structure import check_hosts
 from topologies.text import parse_topology
 from topologies.topology import Topology
-from topologies.units import parse_size
+from topologies.units import exact_number, parse_size
 
 if TYPE_CHECKING:
     import networkx as nx
     import pandas as pd
 
+MOST_BYTES = 10**18
+"""Of a size; more is a slip of the hand."""
 FIRST = ("topology", "collective", "size_bytes", "method", "options", "status", "time", "bound", "gap")
 """Columns of `compare` that stand before the others."""
 
@@ -86,6 +91,9 @@ def topology(network: Topology | str | Path | nx.Graph) -> Topology:
         return network
     if isinstance(network, str | Path):
         return parse_topology(str(network))
+    if not hasattr(network, "is_multigraph"):
+        what = type(network).__name__
+        raise InputError(f"{what} is no network; give a text, a path, a networkx graph or a Topology")
     topology = from_networkx(network)
     check_hosts(topology)
     return topology
@@ -116,10 +124,18 @@ def collective(
     InputError
         If they do not fit each other.
     """
+    ranks = topology(network).num_ranks
     if isinstance(kind, Collective):
+        if (root, shards, groups) != (None, None, None):
+            raise InputError("a Collective has its root, shards and groups already")
         return kind
-    weights = None if shards is None else [Fraction(str(share)) for share in shards]
-    return make_collective(kind, topology(network).num_ranks, root=root, shards=weights, groups=groups)
+    try:
+        weights = None if shards is None else [exact_number(str(share)) for share in shards]
+        members = None if groups is None else [[operator.index(rank) for rank in group] for group in groups]
+        head = None if root is None else operator.index(root)
+    except TypeError as error:
+        raise InputError(f"root, shards or groups of {kind}: {error}") from None
+    return make_collective(str(kind), ranks, root=head, shards=weights, groups=members)
 
 
 def synthesize(
@@ -260,15 +276,26 @@ def compare(
     several = networks if isinstance(networks, list | tuple) else [networks]
     places = [topology(network) for network in several]
     known = {place.name: place for place in places}
+    twice = next((place.name for place in places if known[place.name] != place), None)
+    if twice is not None:
+        raise InputError(f"two networks are named '{twice}'; give each a name of its own")
     every = [kinds] if isinstance(kinds, str | Collective) else list(kinds)
-    counts = tuple(int(_size(size)) for size in ([sizes] if isinstance(sizes, str) else sizes))
+    bytes_of = [_size(size) for size in ([sizes] if isinstance(sizes, str | int | float) else sizes)]
+    broken = next((size for size in bytes_of if size.denominator != 1), None)
+    if broken is not None:
+        raise InputError(f"size {broken} B; compare takes whole numbers of bytes")
+    counts = tuple(map(int, bytes_of))
     tasks = [
         task
         for place in places
         for kind in every
         for name, given in asked
         for task in tasks_of(
-            Problem(place, collective(kind, place)), find_method(name), dict(given), counts, seeds
+            Problem(place, collective(kind, place)),
+            find_method(name),
+            {**find_method(name).quick, **given},
+            counts,
+            seeds,
         )
     ]
     workplace = Workplace(METHODS, None, {}, topology=known.__getitem__)
@@ -356,8 +383,13 @@ def _schedule(given: Result | Schedule | str | Path) -> Schedule:
     return given if isinstance(given, Schedule) else read_schedule(Path(given))
 
 
-def _size(given: str | float | Fraction) -> Fraction:
-    size = parse_size(given) if isinstance(given, str) else Fraction(given)
-    if size <= 0:
-        raise InputError(f"size {given}; it must be positive")
+def _size(given: Any) -> Fraction:
+    try:
+        size = parse_size(given) if isinstance(given, str) else Fraction(operator.index(given))
+    except TypeError:
+        if not isinstance(given, float | Fraction | np.floating):
+            raise InputError(f"size {given!r}; it is a text such as '1MB', or a number of bytes") from None
+        size = given if isinstance(given, Fraction) else exact_number(repr(float(given)))
+    if not 0 < size <= MOST_BYTES:
+        raise InputError(f"size {given}; it must be positive and at most 10^18 bytes")
     return size

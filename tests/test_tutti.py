@@ -7,6 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import networkx as nx
+import numpy as np
 import pytest
 
 import tutti
@@ -102,3 +103,36 @@ def test_no_package_imports_the_module_at_the_top():
     importing = re.compile(r"^\s*(import tutti|from tutti)\b", re.M)
     assert len(files) > 200
     assert not [path for path in files if importing.search(path.read_text())]
+
+
+@pytest.mark.parametrize("size", [float("nan"), float("inf"), None, [], b"1MB", 10**400])
+def test_what_is_no_size_is_refused_in_words(size):
+    with pytest.raises(InputError):
+        tutti.bound("ring:4", size=size)
+
+
+def test_sizes_may_be_of_numpy():
+    exact = tutti.synthesize("ring:4", "allgather", 10**6, method="ring").time
+    for size in (np.int64(10**6), np.float32(10**6), Fraction(10**6), "1MB"):
+        assert tutti.synthesize("ring:4", "allgather", size, method="ring").time == exact
+
+
+@pytest.mark.parametrize("network", [None, 5, [], b"ring:4"])
+def test_what_is_no_network_is_refused_in_words(network):
+    with pytest.raises(InputError, match="is no network"):
+        tutti.topology(network)
+
+
+@pytest.mark.parametrize("what", [{"shards": ["1e99999999", 1, 1, 1]}, {"groups": 5}, {"groups": [["a"]]}])
+def test_collectives_that_are_none_are_refused_in_words(what):
+    with pytest.raises(InputError):
+        tutti.synthesize("ring:4", "allgather", "1MB", "ring", **what)
+
+
+def test_two_networks_of_one_name_are_not_taken_for_one():
+    slow, fast = nx.cycle_graph(4), nx.cycle_graph(4)
+    nx.set_edge_attributes(slow, "1GB/s", "bandwidth")
+    with pytest.raises(InputError, match="two networks are named"):
+        tutti.compare([slow, fast], "allgather", "1MB", "ring")
+    with pytest.raises(InputError, match="whole numbers of bytes"):
+        tutti.compare("ring:4", "allgather", "1.5B", "ring")

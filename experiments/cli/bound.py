@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
@@ -28,9 +29,9 @@ from topologies.exact import json_number
 from topologies.files import read_text
 from topologies.text import parse_topology
 from topologies.topology import Topology
-from topologies.units import duration, format_size, format_time, parse_size, short, throughput
+from topologies.units import duration, exact_number, format_size, format_time, parse_size, short, throughput
 
-GIGA = 10**9
+GIGA, MICRO = 10**9, 10**6
 MOST = 8
 """Ranges of a set, or nodes of a path, that are printed."""
 WIDE = 40
@@ -192,6 +193,8 @@ def _rate(bandwidth: str | int) -> str:
 def execute(arguments: argparse.Namespace) -> int:
     """Print the bounds of each topology."""
     if arguments.check is not None:
+        if len(arguments.topology) > 1:
+            raise InputError("--check takes one topology at most, in place of the one that the file names")
         return _check(arguments.check, arguments.topology)
     if not arguments.topology:
         raise InputError("tutti bound needs a topology, such as torus:4x4, or --check FILE")
@@ -219,26 +222,40 @@ def _check(path: Path, given: Sequence[str]) -> int:
         try:
             document = json.loads(line)
             text = str(document["topology"])
-            bounds = [(str(entry["kind"]), _bound(entry)) for entry in document["bounds"]]
+            bounds = [_bound(entry) for entry in document["bounds"]]
+            stated = [entry["time_us"] for entry in document["bounds"]]
+            size = None if document["size_bytes"] is None else exact_number(str(document["size_bytes"]))
             problem = document["problem"]
         except (ValueError, KeyError, TypeError) as error:
             wrong = f"it has no {error}" if isinstance(error, KeyError) else "it can't be read"
             raise InputError(f"{where}: no line of tutti bound --json: {wrong}") from None
+        if not bounds:
+            raise InputError(f"{where}: no bounds to check")
         topology = parse_topology(given[0] if given else text)
         what = read_collective(problem, topology, where)
-        for kind, bound in bounds:
+        for bound, microseconds in zip(bounds, stated, strict=True):
             try:
                 bound.check(topology, what)
-            except (BoundError, InputError) as error:
+                time = None if size is None else float(bound.time(size) * MICRO)
+                if time is not None and not math.isclose(time, float(microseconds), rel_tol=1e-9):
+                    raise BoundError(
+                        f"{bound.kind} bound: it proves {duration(time)}, not time_us {microseconds}"
+                    )
+            except (BoundError, InputError, TypeError, ValueError) as error:
                 held = False
                 say(f"no: {text}, {what}: {error}")
             else:
-                say(f"proven: {text}, {what}: {kind} {bound.value} {bound.unit}")
+                at = (
+                    ""
+                    if time is None
+                    else f", {duration(time)} at {format_size(Fraction(document['size_bytes']))}"
+                )
+                say(f"proven: {text}, {what}: {bound.kind} {bound.value} {bound.unit}{at}")
     return 0 if held else 1
 
 
 def _bound(entry: Mapping[str, Any]) -> Bound:
-    exact, per_gigabyte = Fraction(entry["exact"]), entry["unit"] == "s/GB"
+    exact, per_gigabyte = exact_number(str(entry["exact"])), entry["unit"] == "s/GB"
     value, unit = (exact / GIGA, SECONDS_PER_BYTE) if per_gigabyte else (exact, str(entry["unit"]))
     return Bound(str(entry["kind"]), value, unit, entry["certificate"])
 

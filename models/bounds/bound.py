@@ -15,6 +15,11 @@ from topologies.topology import Topology
 
 SECONDS = "s"
 SECONDS_PER_BYTE = "s/B"
+UNITS = {
+    **dict.fromkeys(("cut", "degree", "partition", "mcf", "lp"), (SECONDS_PER_BYTE,)),
+    **dict.fromkeys(("distance", "combined", "growth"), (SECONDS,)),
+}
+"""Of each kind's value; kinds from outside may have either."""
 ANY_SCHEDULE = "any schedule"
 """The ``scope`` of a certificate that has one, where the bound holds for all schedules."""
 
@@ -88,6 +93,9 @@ class Bound:
 
 
 def _hold_to(bound: Bound, value: Fraction) -> None:
+    units = UNITS.get(bound.kind, (SECONDS_PER_BYTE, SECONDS))
+    if bound.unit not in units:
+        raise BoundError(f"{bound.kind} bound: its unit is {' or '.join(units)}, not {bound.unit}")
     if value != bound.value:
         raise BoundError(
             f"{bound.kind} bound: the certificate proves {value} {bound.unit}, not {bound.value}"

@@ -78,10 +78,13 @@ from schedules.collective import EVERYONE, Collective
 from topologies.errors import InputError
 from topologies.exact import INT64_MAX, IntArray
 from topologies.topology import Topology
+from topologies.units import exact_number
 
 Certificate = Mapping[str, Any]
 """Keys by kind; see the functions below."""
 
+_MOST_TICKS = 10**4
+"""Of a certificate; more would take minutes to count."""
 _STARTS_AT_ONCE = 64
 """Rows of distances held at a time."""
 
@@ -158,12 +161,12 @@ def _distance(certificate: Certificate, topology: Topology, collective: Collecti
 
 
 def _combined(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
-    inside, h = _inside(certificate, topology), Fraction(certificate["h"])
+    inside, h = _inside(certificate, topology), exact_number(str(certificate["h"]))
     counts = _counted(certificate, topology, inside, h * topology.alpha.denominator)
     share = sum((item.share for item in _items(collective) if counts(item)), Fraction(0))
     if not share:
         raise InputError(f"combined bound: no item of {collective} crosses at a distance of {h} s or more")
-    return h + Fraction(certificate["size_bytes"]) * share / _exit_bandwidth(topology, inside)
+    return h + exact_number(str(certificate["size_bytes"])) * share / _exit_bandwidth(topology, inside)
 
 
 def _counted(
@@ -285,9 +288,11 @@ def _lp(certificate: Certificate, topology: Topology, collective: Collective) ->
 
 def _growth(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
     node, outward, ticks = certificate["node"], certificate["direction"] == "out", int(certificate["ticks"])
-    tick = Fraction(certificate["tick"])
-    if tick <= 0:
-        raise InputError(f"growth bound: a tick of {tick} s; it must be positive")
+    tick = exact_number(str(certificate["tick"]))
+    if tick <= 0 or ticks > _MOST_TICKS:
+        raise InputError(f"growth bound: {ticks} ticks of {tick} s; at most {_MOST_TICKS} positive ones")
+    if type(node) is not int or not 0 <= node < topology.num_ranks:
+        raise InputError(f"growth bound: node {node} is not a rank")
     counted = {node}
     for item in _items(collective):
         near, far = (item.starts, item.ends) if outward else (item.ends, item.starts)
@@ -295,7 +300,8 @@ def _growth(certificate: Certificate, topology: Topology, collective: Collective
             counted |= far
     distances = [_dijkstra(topology, v, backwards=not outward)[0] for v in range(topology.num_nodes)]
     reachable = Reachability.of(topology, distances, counted, tick, outward)
-    if ticks > 0 and reachable.until(ticks)[node] >= len(counted):
+    # X never falls: it is too large at the end if it is so anywhere before
+    if any(reachable.until(before)[node] >= len(counted) for before in range(1, ticks + 1)):
         raise InputError(f"growth bound: all {len(counted)} may be reached before {ticks} ticks of {tick} s")
     return ticks * tick
 

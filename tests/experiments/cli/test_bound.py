@@ -87,3 +87,41 @@ def test_a_saved_certificate_is_recomputed_and_one_for_another_network_proves_no
     assert "is empty; tutti bound --json writes a line" in tutti("bound", "--check", path)[2]
     path.write_text("{}")
     assert "line 1: no line of tutti bound --json: it has no 'topology'" in tutti("bound", "--check", path)[2]
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [
+        ("growth", {"certificate": {"node": -1, "ticks": 1000}, "exact": "1/2000", "time_us": 500.0}),
+        ("growth", {"certificate": {"node": 16, "ticks": 1000}, "exact": "1/2000", "time_us": 500.0}),
+        ("growth", {"certificate": {"ticks": 10**12}, "exact": "500000", "time_us": 5e11}),
+        ("distance", {"unit": "s/B"}),
+        ("cut", {"unit": "s"}),
+        ("cut", {"unit": "hours"}),
+        ("combined", {"certificate": {"size_bytes": 10**6}}),
+        ("combined", {"certificate": {"h": "1e99999999"}}),
+        ("cut", {"time_us": 1000.0}),
+    ],
+)
+def test_no_forged_certificate_proves_a_bound(tutti, tmp_path, kind, changes):
+    """Each claims more than holds: of 16 GPUs nobody waits half a millisecond for 1 KB."""
+    path = tmp_path / "bounds.json"
+    line = json.loads(tutti("bound", "dgx_a100:2", "--size", "1KB", "--json")[1])
+    (entry,) = [entry for entry in line["bounds"] if entry["kind"] == kind]
+    entry["certificate"] |= changes.get("certificate", {})
+    entry |= {name: value for name, value in changes.items() if name != "certificate"}
+    path.write_text(json.dumps(line))
+    code, out, _ = tutti("bound", "--check", path)
+    assert code == 1
+    assert out.count("no: ") == 1
+
+
+@pytest.mark.parametrize("exact", ["1/0", "1e99999999", float("inf"), "x"])
+def test_numbers_that_are_none_are_bad_input(tutti, tmp_path, exact):
+    path = tmp_path / "bounds.json"
+    line = json.loads(tutti("bound", "ring:4", "--size", "1KB", "--json")[1])
+    line["bounds"][0]["exact"] = exact
+    path.write_text(json.dumps(line))
+    code, _, err = tutti("bound", "--check", path)
+    assert (code, err.count("\n")) == (2, 1)
+    assert tutti("bound", "ring:4", "ring:5", "--check", path)[0] == 2

@@ -236,7 +236,12 @@ def test_hosts_that_contradict_the_links_are_refused_in_one_line(tmp_path):
 
 @for_each(
     "hosts",
-    ["aaaabbbb", "aabbccdd", "aaaaaaaa", (0, 0, 0, 0, 1.5, 1.5, 1.5, 1.5), ],
+    [
+        "aaaabbbb",
+        "aabbccdd",
+        "aaaaaaaa",
+        (0, 0, 0, 0, 1.5, 1.5, 1.5, 1.5),
+    ],
 )
 def test_hosts_may_be_larger_or_smaller_than_what_is_plain(hosts, tmp_path):
     path = tmp_path / "net.json"
