@@ -65,8 +65,9 @@ def _one_step(topology: Topology, what: Collective) -> Schedule:
     size = np.ones_like(place)
     for members in what.members:
         place[list(members)], size[list(members)] = np.arange(len(members)), len(members)
-    turn = np.argsort((place[target] - place[source]) % size[source], kind="stable")
-    item, source, target = item[turn], source[turn], target[turn]
+    turn = (place[target] - place[source]) % size[source]
+    order = np.lexsort((turn, what.items.group[item]))  # group by group, as several collectives at once
+    item, source, target = item[order], source[order], target[order]
     return step_schedule(topology, what, Chunks.even(what), StepTransfers.of(1, source, target, item))
 
 

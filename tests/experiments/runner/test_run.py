@@ -221,7 +221,7 @@ def test_a_pattern_runs_a_part_and_a_second_run_the_rest(plain, tmp_path):
     assert part not in summary.report.read_text()
 
 
-SLOW = 'name = "slow"\noptions = {sweep = {chunks = [1, 2, 3, 4]}, seconds = 0.2}'
+SLOW = 'name = "slow"\noptions = {sweep = {chunks = [1, 2, 3, 4]}, seconds = 0.5}'
 COMMAND = """
 import sys
 if __name__ == "__main__":
