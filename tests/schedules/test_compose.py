@@ -371,12 +371,18 @@ def test_direct_does_any_two_kinds_at_once(one, other):
 
 
 def test_two_of_one_kind_are_two_groups():
-    """The same items, bounds and time as one collective over both groups."""
+    """The same items, bounds and messages as one collective over both groups, each by a shortest route.
+
+    Which one it is depends on what else was routed with it, so that times may differ.
+    """
     mixed, plain = two("allgather", "allgather"), collective("allgather", 6, groups=[LEFT, RIGHT])
     where = parse_topology("mesh:2x3")
     values = [[(b.kind, b.value) for b in lower_bounds(where, what, MEGABYTE)] for what in (mixed, plain)]
     assert values[0] == values[1]
-    assert simulate(direct(mixed), MEGABYTE).time == simulate(direct(plain), MEGABYTE).time
+    one, other = direct(mixed), direct(plain)
+    for column in ("source", "target", "chunk", "order"):
+        assert np.array_equal(getattr(one, column), getattr(other, column))
+    assert mixed.items.share.numerators.tolist() == plain.items.share.numerators.tolist()
 
 
 def test_links_that_both_parts_use_in_a_step_carry_the_sum():
