@@ -221,9 +221,11 @@ def test_a_pattern_runs_a_part_and_a_second_run_the_rest(plain, tmp_path):
     assert part not in summary.report.read_text()
 
 
-SLOW = 'name = "slow"\noptions = {sweep = {chunks = [1, 2, 3, 4]}, seconds = 0.5}'
+SLOW = 'name = "slow"\noptions = {sweep = {chunks = [1, 2, 3, 4]}, seconds = 0.2}'
 COMMAND = """
+import signal
 import sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # else a background shell has it ignored
 if __name__ == "__main__":
     sys.path[:0] = [{root!r}, {here!r}]
     from pathlib import Path
