@@ -1,0 +1,396 @@
+"""The program: per rank, thread blocks of instructions on three buffers.
+
+A rank has an input, an output and a scratch buffer, counted in *units* of M/C (C is `Program.units`). Its
+thread blocks run at the same time, each its instructions one after the other. An instruction starts when
+those that it `waits` for, all of its own rank, are done. Between ranks there is one FIFO for each (source,
+destination, channel): a send puts a message into it, which the next receive takes out. Either side of a copy
+or reduction may also stand in another rank's memory (as in MSCCL++): then signals say when.
+
+======================  ==================================================================================
+nop                     nothing; it only waits
+copy                    target = source
+reduce                  target = target + source
+send                    source into the FIFO to `to`
+recv                    target = message m of the FIFO from `origin`
+recv_copy_send          target = m, and m into the FIFO to `to`
+recv_reduce_send        m + source into the FIFO to `to`; not stored
+recv_reduce_copy        target = m + source
+recv_reduce_copy_send   target = m + source, and this into the FIFO to `to`
+signal                  one more signal to `to`
+wait                    take one signal of `origin`
+======================  ==================================================================================
+
+Of a copy or reduction, `to` (`origin`) is the rank whose buffer the target (source) is; -1: its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from schedules.collective import Collective
+from topologies.errors import InputError
+from topologies.exact import BoolArray, Int32Array, Int64Array, frozen, offsets_of
+
+NONE = -1
+"""No rank, no buffer, no offset."""
+
+
+class Op(IntEnum):
+    """What an instruction does."""
+
+    NOP = 0
+    COPY = 1
+    REDUCE = 2
+    SEND = 3
+    RECV = 4
+    RECV_COPY_SEND = 5
+    RECV_REDUCE_SEND = 6
+    RECV_REDUCE_COPY = 7
+    RECV_REDUCE_COPY_SEND = 8
+    SIGNAL = 9
+    WAIT = 10
+
+    @property
+    def receives(self) -> bool:
+        """Whether it takes a message out of a FIFO."""
+        return Op.RECV <= self <= Op.RECV_REDUCE_COPY_SEND
+
+    @property
+    def sends(self) -> bool:
+        """Whether it puts a message into a FIFO."""
+        return self in (Op.SEND, Op.RECV_COPY_SEND, Op.RECV_REDUCE_SEND, Op.RECV_REDUCE_COPY_SEND)
+
+    @property
+    def reads(self) -> bool:
+        """Whether it reads a source."""
+        return self in (
+            Op.COPY, Op.REDUCE, Op.SEND, Op.RECV_REDUCE_SEND, Op.RECV_REDUCE_COPY, Op.RECV_REDUCE_COPY_SEND,
+        )  # fmt: skip
+
+    @property
+    def writes(self) -> bool:
+        """Whether it writes a target."""
+        return self in (
+            Op.COPY, Op.REDUCE, Op.RECV, Op.RECV_COPY_SEND, Op.RECV_REDUCE_COPY, Op.RECV_REDUCE_COPY_SEND,
+        )  # fmt: skip
+
+
+def table_of(prop: str) -> BoolArray:
+    """Return a property of `Op` (``"sends"``) as an array to be indexed by op."""
+    return np.array([getattr(op, prop) for op in Op])
+
+
+class Buffer(IntEnum):
+    """The buffers of a rank."""
+
+    INPUT = 0
+    OUTPUT = 1
+    SCRATCH = 2
+
+
+class Address(NamedTuple):
+    """A place in a rank's memory: a buffer, and a unit in it."""
+
+    buffer: int = NONE
+    offset: int = NONE
+
+
+NOWHERE = Address()
+
+
+class Instruction(NamedTuple):
+    """One instruction, for those who write programs by hand or read them from a file.
+
+    Parameters
+    ----------
+    op
+        What it does.
+    source, target
+        Where it reads and writes; `NOWHERE` if it doesn't.
+    length
+        Units that it moves.
+    to, origin
+        The rank that it sends to (or writes into), and receives from (or reads of); -1 for none.
+    channel
+        Of the FIFOs, or signals.
+    waits
+        What it waits for, as (block, step) of the same rank.
+    """
+
+    op: Op
+    source: Address = NOWHERE
+    target: Address = NOWHERE
+    length: int = 1
+    to: int = NONE
+    origin: int = NONE
+    channel: int = 0
+    waits: tuple[tuple[int, int], ...] = ()
+
+
+class Code(NamedTuple):
+    """The instructions of all blocks, one after the other: arrays of one length, see `Instruction`."""
+
+    op: npt.NDArray[np.int8]
+    source_buffer: npt.NDArray[np.int8]
+    source_offset: Int32Array
+    target_buffer: npt.NDArray[np.int8]
+    target_offset: Int32Array
+    length: Int32Array
+    to: Int32Array
+    origin: Int32Array
+    channel: Int32Array
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """What each rank does.
+
+    Parameters
+    ----------
+    collective
+        What it is for; `layout.Layout` says where its items stand.
+    units
+        C: M is so many units, of which every item is a whole number.
+    in_place
+        Whether input and output are one memory (`layout.Layout.cells`).
+    scratch
+        int32, shape (ranks,): units of scratch of each rank.
+    rank
+        int32, shape (blocks,): the rank of each thread block, ascending.
+    begin
+        int64, shape (blocks + 1,): the instructions of block b are begin[b]..begin[b + 1] - 1.
+    code
+        The instructions.
+    wait_begin, waits
+        CSR: instruction i waits for those numbered waits[wait_begin[i] : wait_begin[i + 1]], of its rank.
+    name
+        For people, and for the file.
+
+    Raises
+    ------
+    InputError
+        If an instruction leaves a buffer, names a rank that isn't there, or waits for one of another rank.
+    """
+
+    collective: Collective
+    units: int
+    in_place: bool
+    scratch: Int32Array
+    rank: Int32Array
+    begin: Int64Array
+    code: Code
+    wait_begin: Int64Array
+    waits: Int32Array
+    name: str = "program"
+
+    def __post_init__(self) -> None:
+        """Freeze the arrays."""
+        for name in ("scratch", "rank", "waits"):
+            object.__setattr__(self, name, frozen(getattr(self, name), np.int32))
+        for name in ("begin", "wait_begin"):
+            object.__setattr__(self, name, frozen(getattr(self, name), np.int64))
+        columns: list[Any] = [
+            frozen(np.asarray(column), dtype) for column, dtype in zip(self.code, _DTYPES, strict=True)
+        ]
+        object.__setattr__(self, "code", Code(*columns))
+
+    def __len__(self) -> int:
+        """How many instructions there are."""
+        return len(self.code.op)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both do the same by the same instructions; the name doesn't count."""
+        if not isinstance(other, Program):
+            return NotImplemented
+        mine, others = self._arrays(), other._arrays()
+        head = (self.collective, self.units, self.in_place)
+        same = map(np.array_equal, mine, others)
+        return head == (other.collective, other.units, other.in_place) and all(same)
+
+    def __hash__(self) -> int:
+        """Agree with equality."""
+        return hash(
+            (self.collective, self.units, self.in_place, self.waits.tobytes(), self.code.op.tobytes())
+        )
+
+    def _arrays(self) -> list[npt.NDArray[Any]]:
+        columns = [np.asarray(column) for column in self.code]
+        return [self.scratch, self.rank, self.begin, self.wait_begin, self.waits, *columns]
+
+    @property
+    def num_ranks(self) -> int:
+        """N."""
+        return self.collective.num_ranks
+
+    @property
+    def num_blocks(self) -> int:
+        """Thread blocks of all ranks."""
+        return len(self.rank)
+
+    @cached_property
+    def block_of(self) -> Int32Array:
+        """int32 (instructions,): the block of each."""
+        return np.repeat(np.arange(self.num_blocks, dtype=np.int32), np.diff(self.begin))
+
+    @cached_property
+    def first_block(self) -> Int64Array:
+        """int64 (ranks + 1,): the blocks of rank r are first_block[r]..first_block[r + 1] - 1."""
+        return np.searchsorted(self.rank, np.arange(self.num_ranks + 1)).astype(np.int64)
+
+    def place(self, instruction: int) -> str:
+        """Return the name of an instruction for people: "rank 3, block 1, step 12"."""
+        block = int(self.block_of[instruction])
+        rank = int(self.rank[block])
+        return f"rank {rank}, block {block - self.first_block[rank]}, step {instruction - self.begin[block]}"
+
+    def instruction(self, number: int) -> Instruction:
+        """Return one instruction."""
+        row = [int(column[number]) for column in self.code]
+        first = int(self.first_block[self.rank[self.block_of[number]]])
+        waits = self.waits[self.wait_begin[number] : self.wait_begin[number + 1]]
+        blocks = self.block_of[waits]
+        steps = [(int(b) - first, int(w - self.begin[b])) for b, w in zip(blocks, waits, strict=True)]
+        source, target = Address(row[1], row[2]), Address(row[3], row[4])
+        return Instruction(Op(row[0]), source, target, row[5], row[6], row[7], row[8], tuple(steps))
+
+    def replace(self, **changes: Any) -> Program:
+        """Return a copy with these fields changed."""
+        return replace(self, **changes)
+
+    @classmethod
+    def of(
+        cls,
+        collective: Collective,
+        units: int,
+        ranks: Sequence[Sequence[Iterable[Instruction]]],
+        *,
+        in_place: bool = False,
+        scratch: Sequence[int] | None = None,
+        name: str = "program",
+    ) -> Program:
+        """Return the program in which rank r has the blocks ranks[r]; no scratch given: as much as is used.
+
+        Raises
+        ------
+        InputError
+            As `check`; and for a wait for a step that isn't there.
+        """
+        blocks = [list(block) for rank in ranks for block in rank]
+        flat = [instruction for block in blocks for instruction in block]
+        rank = np.repeat(np.arange(len(ranks)), [len(of_rank) for of_rank in ranks])
+        begin = offsets_of([len(block) for block in blocks])
+        first = offsets_of([len(of_rank) for of_rank in ranks])
+        waits = [
+            [_number(begin, int(first[rank[b]]), int(first[rank[b] + 1]), b, *wait) for wait in one.waits]
+            for b, block in enumerate(blocks)
+            for one in block
+        ]
+        rows = [(i.op, *i.source, *i.target, i.length, i.to, i.origin, i.channel) for i in flat]
+        if any(not -(2**31) <= number < 2**31 for row in rows for number in row):
+            raise InputError(f"{name}: a number of an instruction doesn't fit 32 bits")
+        table = np.array(rows, dtype=np.int64).reshape(len(rows), len(Code._fields))
+        code = Code(*table.T)
+        sizes = (
+            _scratch_used(code, np.repeat(rank, np.diff(begin)), len(ranks)) if scratch is None else scratch
+        )
+        program = cls(
+            collective,
+            units,
+            in_place,
+            frozen(sizes, np.int32),
+            frozen(rank, np.int32),
+            begin,
+            code,
+            offsets_of([len(one) for one in waits]),
+            frozen([wait for one in waits for wait in one], np.int32),
+            name,
+        )
+        program.check()
+        return program
+
+    def check(self) -> None:
+        """Check that every instruction stays inside its buffers, and names ranks and steps that are there.
+
+        Raises
+        ------
+        InputError
+            Naming the first that doesn't.
+        """
+        from schedules.programs.layout import Layout
+
+        sizes = Layout.of(self).sizes
+        op, code = self.code.op, self.code
+        own = self.rank[self.block_of]
+        self._first((op < 0) | (op >= len(Op)), "unknown instruction type")
+        ranks = [np.where(side == NONE, own, side) for side in (code.origin, code.to)]
+        for side, what in zip((code.to, code.origin), ("to", "from"), strict=True):
+            self._first(
+                (side < NONE) | (side >= self.num_ranks),
+                f"goes {what} a rank outside 0..{self.num_ranks - 1}",
+            )
+        self._first((table_of("sends")[op] | (op == Op.SIGNAL)) & (code.to == NONE), "sends to nobody")
+        self._first(
+            (table_of("receives")[op] | (op == Op.WAIT)) & (code.origin == NONE), "receives from nobody"
+        )
+        between = table_of("sends")[op] | table_of("receives")[op] | (op == Op.SIGNAL) | (op == Op.WAIT)
+        self._first(between & ((code.to == own) | (code.origin == own)), "is connected to its own rank")
+        self._first(code.channel < 0, "has a negative channel")
+        self._first(
+            (code.length < 1) & (table_of("reads")[op] | table_of("writes")[op]), "moves less than a unit"
+        )
+        local = np.where(between, own, 0)
+        for prop, buffer, offset, whose in (
+            ("reads", code.source_buffer, code.source_offset, ranks[0]),
+            ("writes", code.target_buffer, code.target_offset, ranks[1]),
+        ):
+            used = table_of(prop)[op]
+            self._first(used & ((buffer < 0) | (buffer >= len(Buffer))), f"{prop} no buffer")
+            where = np.where(between, local, whose)
+            room = sizes[where, np.where(used, buffer, 0)]
+            outside = (offset < 0) | (offset.astype(np.int64) + code.length > room)
+            self._first(used & outside, f"{prop} outside its buffer", room)
+        counts = np.diff(self.wait_begin)
+        waiting = np.repeat(np.arange(len(self)), counts)
+        strange = (self.waits < 0) | (self.waits >= len(self))
+        strange |= own[np.where(strange, 0, self.waits)] != own[waiting] if len(self) else False
+        if strange.any():
+            waiter = self.place(int(waiting[np.argmax(strange)]))
+            raise InputError(f"{self.name}: {waiter} waits for a step that isn't there")
+
+    def _first(self, wrong: BoolArray, what: str, room: Int64Array | None = None) -> None:
+        if wrong.any():
+            number = int(np.argmax(wrong))
+            size = "" if room is None else f" of {room[number]} units"
+            raise InputError(f"{self.name}: {self.place(number)} {what}{size}")
+
+
+_DTYPES = (np.int8, np.int8, np.int32, np.int8, np.int32, np.int32, np.int32, np.int32, np.int32)
+
+
+def _number(begin: Int64Array, first: int, last: int, waiter: int, block: int, step: int) -> int:
+    """Return the number of an instruction that is given as block and step of a rank."""
+    inside = 0 <= block < last - first and 0 <= step < begin[first + block + 1] - begin[first + block]
+    if not inside:
+        raise InputError(f"block {waiter - first} waits for step {step} of block {block}, which isn't there")
+    return int(begin[first + block]) + step
+
+
+def _scratch_used(code: Code, own: Int64Array, num_ranks: int) -> Int64Array:
+    """Return how many units of scratch the instructions use, by rank."""
+    used = np.zeros(num_ranks, dtype=np.int64)
+    for buffer, offset, side in (
+        (code.source_buffer, code.source_offset, code.origin),
+        (code.target_buffer, code.target_offset, code.to),
+    ):
+        remote = np.isin(code.op, (Op.COPY, Op.REDUCE)) & (side != NONE)
+        mine = np.where(remote & (side >= 0) & (side < num_ranks), side, own)
+        scratch = buffer == Buffer.SCRATCH
+        np.maximum.at(used, mine[scratch], (offset + code.length)[scratch])
+    return used
