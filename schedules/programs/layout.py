@@ -68,8 +68,18 @@ class Layout:
     @classmethod
     def of(cls, program: Program) -> Layout:
         """Return the layout of a program's buffers."""
-        length = item_units(program.collective, program.units)
-        return cls(program.collective, length, program.scratch, program.in_place)
+        return cls.build(program.collective, program.units, program.scratch, in_place=program.in_place)
+
+    @classmethod
+    def build(cls, collective: Collective, units: int, scratch: Int32Array, *, in_place: bool) -> Layout:
+        """Return the layout of buffers in which M is so many units.
+
+        Raises
+        ------
+        InputError
+            As `item_units`.
+        """
+        return cls(collective, item_units(collective, units), scratch, in_place)
 
     @cached_property
     def input(self) -> Placement:

@@ -36,7 +36,7 @@ import numpy.typing as npt
 
 from schedules.collective import Collective
 from topologies.errors import InputError
-from topologies.exact import BoolArray, Int32Array, Int64Array, frozen, offsets_of
+from topologies.exact import BoolArray, Int32Array, Int64Array, IntArray, frozen, offsets_of
 
 NONE = -1
 """No rank, no buffer, no offset."""
@@ -137,15 +137,15 @@ class Instruction(NamedTuple):
 class Code(NamedTuple):
     """The instructions of all blocks, one after the other: arrays of one length, see `Instruction`."""
 
-    op: npt.NDArray[np.int8]
-    source_buffer: npt.NDArray[np.int8]
-    source_offset: Int32Array
-    target_buffer: npt.NDArray[np.int8]
-    target_offset: Int32Array
-    length: Int32Array
-    to: Int32Array
-    origin: Int32Array
-    channel: Int32Array
+    op: IntArray
+    source_buffer: IntArray
+    source_offset: IntArray
+    target_buffer: IntArray
+    target_offset: IntArray
+    length: IntArray
+    to: IntArray
+    origin: IntArray
+    channel: IntArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,366 @@
+"""Lowering: a schedule becomes the program that its ranks run.
+
+`moves` says what goes from which address to which, `ordering` what waits for what. Here sendings and
+receivings are put into thread blocks: one for each end of a FIFO, as msccl-tools has it (a block for each peer,
+channel and direction), but one for both ends where what comes over a FIFO mostly goes on over another one. There
+instructions are fused (receive-copy-send, receive-reduce-send). Blocks are fewer where a limit asks for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from schedules.programs.moves import MOST_UNITS, Moves, moves_of
+from schedules.programs.ordering import Flow, Listing, Waits, in_order, needed, waits
+from schedules.programs.program import NONE, Buffer, Code, Op, Program
+from schedules.programs.rounding import GRAIN, rounded
+from schedules.schedule import Schedule
+from topologies.errors import TuttiError
+from topologies.exact import BoolArray, Int64Array, frozen, offsets_of
+
+DEPTHS = (2, 8, MOST_UNITS)
+"""Messages that a FIFO holds: programs are made for the least of these that one is found for."""
+
+ROUNDS = 5
+"""Of making programs with more channels, until no block has too many steps."""
+
+SIZE = 64 * 10**6
+"""Bytes of M at which what is independent is put in order, unless a size is given."""
+
+MOST_ENTRIES = 2**26
+"""Steps times blocks of a rank up to which waits are reduced by what is known of all its blocks."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a format allows.
+
+    Parameters
+    ----------
+    blocks
+        Of a rank.
+    steps
+        Of a block.
+    length
+        Units of an instruction.
+    """
+
+    blocks: int = MOST_UNITS
+    steps: int = MOST_UNITS
+    length: int = MOST_UNITS
+
+
+def lower(
+    schedule: Schedule,
+    *,
+    in_place: bool = False,
+    instances: int = 1,
+    limits: Limits = Limits(),
+    grain: int = GRAIN,
+    size: Fraction | int = SIZE,
+    name: str | None = None,
+) -> Program:
+    """Return the program that does what a legal schedule does.
+
+    Parameters
+    ----------
+    schedule
+        Verified.
+    in_place
+        Whether input and output are one memory.
+    instances
+        Each chunk is cut in so many, which go side by side over channels of their own.
+    limits
+        Blocks are joined, and messages cut, to keep them where that is possible; the format refuses the rest.
+    grain
+        Units of an item at most; chunks that are none are rounded (`rounding`).
+    size
+        M in bytes, at which the order of what is independent is found.
+    name
+        Of the program; by default the collective and the network.
+
+    Raises
+    ------
+    Unsupported
+        If a switch multicasts or adds.
+    InputError
+        If M would have more than 2^31 - 1 units.
+    """
+    moves = moves_of(
+        rounded(schedule, grain), size, in_place=in_place, instances=instances, longest=limits.length
+    )
+    waiting = waits(moves)
+    spread = np.ones(0, dtype=np.int64)
+    for _ in range(ROUNDS):
+        fifos = _Fifos.of_moves(moves, spread)
+        program, spread = _program(moves, waiting, fifos, limits, name or _name(schedule))
+        if len(spread) == 0:
+            break
+    return program
+
+
+def _name(schedule: Schedule) -> str:
+    return f"{schedule.collective} on {schedule.topology.name}"
+
+
+class _Fifos(NamedTuple):
+    """The FIFOs, and which of them each move takes.
+
+    Parameters
+    ----------
+    of
+        int64, shape (moves,): -1 for copies.
+    source, target, channel
+        int64, shape (fifos,).
+    path
+        int64, shape (moves,): the (source, target, path) of each, of which a FIFO takes all or a part.
+    """
+
+    of: Int64Array
+    source: Int64Array
+    target: Int64Array
+    channel: Int64Array
+    path: Int64Array
+
+    @classmethod
+    def of_moves(cls, moves: Moves, spread: Int64Array) -> _Fifos:
+        """Number the FIFOs; `spread` is over how many channels each path goes, empty for one each."""
+        ranks = moves.collective.num_ranks
+        sent = np.flatnonzero(moves.source != moves.target)
+        width = int(moves.path.max(initial=0)) + 1
+        pair = (moves.source[sent] * ranks + moves.target[sent]) * width + moves.path[sent]
+        path = np.unique(pair, return_inverse=True)[1]
+        most = int(spread.max(initial=1))
+        part = moves.datum[sent] % spread[path] if len(spread) else 0 * path
+        channel = moves.path[sent] * most + part
+        _, first, which = np.unique(path * most + part, return_index=True, return_inverse=True)
+        of, paths = (np.full(len(moves), NONE, dtype=np.int64) for _ in range(2))
+        of[sent], paths[sent] = which, path
+        ends = moves.source[sent][first], moves.target[sent][first]
+        return cls(of, *ends, channel[first], paths)
+
+
+def _program(
+    moves: Moves, waiting: Waits, fifos: _Fifos, limits: Limits, name: str
+) -> tuple[Program, Int64Array]:
+    """Return the program, and over how many channels each path should go instead; empty if all is well."""
+    into, onto, fused = _joined(moves, waiting, fifos)
+    nodes = np.arange(2 * len(moves))
+    times = np.stack([moves.begin, moves.end], axis=1).ravel()
+    turns = np.stack([moves.reading, moves.writing], axis=1).ravel().astype(np.float64)
+    joined = np.where(fused == NONE, nodes, fused)
+    tries = [
+        *((joined, times, depth) for depth in DEPTHS),
+        *((nodes, when, MOST_UNITS) for when in (times, turns)),
+    ]
+    for same, when, depth in tries:  # the last, the replay's own order, is always one
+        flow = _flow(moves, fifos, same)
+        order = in_order(waiting, flow, when, depth)
+        if order is not None:
+            break
+    else:
+        raise TuttiError(f"{name}: messages of one FIFO wait for each other in a circle")
+    blocks = _blocks(moves, fifos, (into, onto), limits.blocks)
+    return _assemble(moves, waiting, fifos, flow, order, blocks, name), np.ones(0, dtype=np.int64)
+
+
+def _joined(moves: Moves, waiting: Waits, fifos: _Fifos) -> tuple[Int64Array, Int64Array, Int64Array]:
+    """Choose which FIFOs share a block where one ends and the other begins, and what is fused there.
+
+    A sending can be fused with a receiving if it sends what that stored and waits for nothing else: then no
+    circle can come of it.
+
+    Returns
+    -------
+    into, onto
+        int64, shape (fifos,): of a FIFO the one that it goes on into (comes from), -1 for none.
+    fused
+        int64, shape (nodes,): of a sending the receiving that it is fused with, -1 for none.
+    """
+    number = len(fifos.source)
+    into, onto = np.full(number, NONE, dtype=np.int64), np.full(number, NONE, dtype=np.int64)
+    fused = np.full(2 * len(moves), NONE, dtype=np.int64)
+    only = np.flatnonzero((np.diff(waiting.begin)[::2] == 1) & (fifos.of != NONE))
+    received = waiting.node[waiting.begin[2 * only]]
+    before = received // 2
+    whole = (received % 2 == 1) & (moves.length[only] == moves.length[before])
+    for mine, theirs in zip(moves.read, moves.write, strict=True):
+        whole &= mine[only] == theirs[before]
+    whole &= fifos.channel[fifos.of[only]] == fifos.channel[fifos.of[before]]
+    after, before = only[whole], before[whole]
+    key, which, count = np.unique(
+        fifos.of[before] * number + fifos.of[after], return_inverse=True, return_counts=True
+    )
+    total = np.bincount(fifos.of[fifos.of != NONE], minlength=number)
+    chosen = np.zeros(len(key), dtype=np.bool_)
+    for pair in np.lexsort((key, -count)):
+        one, other = divmod(int(key[pair]), number)
+        enough = 2 * count[pair] >= max(total[one], total[other])
+        if enough and into[one] == NONE and onto[other] == NONE:
+            into[one], onto[other], chosen[pair] = other, one, True
+    after, before = after[chosen[which]], before[chosen[which]]
+    _, first = np.unique(before, return_index=True)
+    fused[2 * after[first]] = 2 * before[first] + 1
+    return into, onto, fused
+
+
+def _flow(moves: Moves, fifos: _Fifos, same: Int64Array) -> Flow:
+    """Return how instructions hang together: a fused sending is done by its receiving."""
+    nodes = 2 * len(moves)
+    sends, fifo = (np.full(nodes, NONE, dtype=np.int64) for _ in range(2))
+    sent = np.flatnonzero(fifos.of != NONE)
+    sends[same[2 * sent]] = 2 * sent + 1
+    fifo[2 * sent + 1] = fifos.of[sent]
+    # Copies have no second node.
+    same = same.copy()
+    copies = np.flatnonzero(fifos.of == NONE)
+    same[2 * copies + 1] = 2 * copies
+    return Flow(same, sends, fifo)
+
+
+class _Blocks(NamedTuple):
+    """The rank of each thread block; the block of each FIFO's two ends, and of each rank's copies."""
+
+    rank: Int64Array
+    sending: Int64Array
+    receiving: Int64Array
+    copying: Int64Array
+
+
+def _blocks(moves: Moves, fifos: _Fifos, joined: tuple[Int64Array, Int64Array], most: int) -> _Blocks:
+    """Give each end of a FIFO a block, one for both ends of those that go on into each other.
+
+    Where a rank would have more than `most`, other ends of one channel are joined as well.
+    """
+    into, onto = joined
+    ranks, number = moves.collective.num_ranks, len(fifos.source)
+    copies = np.zeros(ranks, dtype=np.bool_)
+    copies[moves.source[fifos.of == NONE]] = True
+    alone_in, alone_out = np.flatnonzero(into == NONE), np.flatnonzero(onto == NONE)
+    count = np.bincount(fifos.source, minlength=ranks) + np.bincount(fifos.target[alone_in], minlength=ranks)
+    for rank in np.flatnonzero(count + copies > most):
+        free: dict[int, list[int]] = {}
+        for one in alone_out[fifos.source[alone_out] == rank]:
+            free.setdefault(int(fifos.channel[one]), []).append(int(one))
+        excess = int(count[rank] + copies[rank] - most)
+        for one in alone_in[fifos.target[alone_in] == rank]:
+            if excess > 0 and free.get(int(fifos.channel[one])):
+                into[one] = free[int(fifos.channel[one])].pop(0)
+                excess -= 1
+    nobody = np.full(number, NONE, dtype=np.int64)
+    # Rows (rank, to, from, channel), sorted as msccl-tools sorts them: one for each sending end, each
+    # receiving end that shares no block, and each rank's copies.
+    onward = into[into != NONE]
+    comes = nobody.copy()
+    comes[onward] = fifos.source[np.flatnonzero(into != NONE)]
+    alone = np.flatnonzero(into == NONE)
+    copiers = np.flatnonzero(copies)
+    rows = np.concatenate(
+        [
+            np.stack([fifos.source, fifos.target, comes, fifos.channel]),
+            np.stack([fifos.target[alone], nobody[alone], fifos.source[alone], fifos.channel[alone]]),
+            np.stack([copiers, *[np.full(len(copiers), NONE)] * 2, 0 * copiers]),
+        ],
+        axis=1,
+    )
+    order = np.lexsort(rows[::-1])
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    receiving = np.where(into == NONE, NONE, place[np.maximum(into, 0)])
+    receiving[alone] = place[number : number + len(alone)]
+    copying = np.full(ranks, NONE, dtype=np.int64)
+    copying[copiers] = place[number + len(alone) :]
+    return _Blocks(rows[0][order], place[:number], receiving, copying)
+
+
+def _assemble(
+    moves: Moves, waiting: Waits, fifos: _Fifos, flow: Flow, order: Int64Array, blocks: _Blocks, name: str
+) -> Program:
+    """Write the instructions down, block by block in this order."""
+    move = order // 2
+    receives = order % 2 == 1
+    onward = flow.sends[order]
+    sends = onward != NONE
+    after = np.where(sends, onward // 2, 0)
+    copies = fifos.of[move] == NONE
+    sums = receives & (moves.add.buffer[move] != NONE)
+    passed = sums & sends & (moves.write.buffer[move] == Buffer.SCRATCH) & (waiting.readers[order] == 1)
+    op = np.select(
+        [copies, ~receives, passed, sums & sends, sums, sends],
+        [
+            Op.COPY,
+            Op.SEND,
+            Op.RECV_REDUCE_SEND,
+            Op.RECV_REDUCE_COPY_SEND,
+            Op.RECV_REDUCE_COPY,
+            Op.RECV_COPY_SEND,
+        ],
+        Op.RECV,
+    )
+    block = np.select(
+        [copies, receives],
+        [blocks.copying[moves.source[move]], blocks.receiving[fifos.of[move]]],
+        blocks.sending[fifos.of[move]],
+    )
+    placed = np.argsort(block, kind="stable")
+    number = np.full(2 * len(moves), NONE, dtype=np.int64)
+    number[order[placed]] = np.arange(len(order))
+    number = number[flow.same]
+
+    def column(own: Int64Array, added: Int64Array, used: BoolArray) -> Int64Array:
+        return np.where(used, np.where(receives, added[move], own[move]), NONE)[placed]
+
+    reading = ~receives | sums
+    writing = copies | (receives & ~passed)
+    code = Code(
+        op[placed],
+        column(moves.read.buffer, moves.add.buffer, reading),
+        column(moves.read.offset, moves.add.offset, reading),
+        column(moves.write.buffer, moves.write.buffer, writing),
+        column(moves.write.offset, moves.write.offset, writing),
+        moves.length[move][placed],
+        np.where(sends, moves.target[after], NONE)[placed],
+        np.where(receives, moves.source[move], NONE)[placed],
+        np.where(copies, 0, fifos.channel[fifos.of[move]])[placed],
+    )
+    begin = offsets_of(np.bincount(block, minlength=len(blocks.rank)))
+    rank = blocks.rank[block]
+    by_rank = np.argsort(rank, kind="stable")
+    nodes = order[placed]
+    many = np.diff(waiting.begin)[nodes]
+    which = np.repeat(waiting.begin[nodes] - offsets_of(many)[:-1], many) + np.arange(int(many.sum()))
+    wait_begin, waits_for = needed(
+        Listing(begin, np.searchsorted(blocks.rank, np.arange(moves.collective.num_ranks + 1))),
+        number[order[by_rank]],
+        offsets_of(many),
+        number[waiting.node[which]],
+        MOST_ENTRIES,
+    )
+    used, scratch = _packed(code, blocks.rank[block[placed]], moves.scratch)
+    rank32, scratch32, waits32 = (frozen(column, np.int32) for column in (blocks.rank, scratch, waits_for))
+    head = (moves.collective, moves.units, moves.in_place, scratch32)
+    return Program(*head, rank32, begin, used, wait_begin, waits32, name)
+
+
+def _packed(code: Code, rank: Int64Array, scratch: Int64Array) -> tuple[Code, Int64Array]:
+    """Leave out the units of scratch that no instruction names."""
+    begin = offsets_of(scratch)
+    marks = np.zeros(begin[-1] + 1, dtype=np.int64)
+    sides = [
+        (code.source_buffer == Buffer.SCRATCH, code.source_offset),
+        (code.target_buffer == Buffer.SCRATCH, code.target_offset),
+    ]
+    for inside, offset in sides:
+        first = begin[rank[inside]] + offset[inside]
+        np.add.at(marks, first, 1)
+        np.add.at(marks, first + code.length[inside], -1)
+    place = offsets_of(np.cumsum(marks[:-1]) > 0)
+    source, target = (
+        np.where(inside, place[np.minimum(begin[rank] + offset, begin[-1])] - place[begin[rank]], offset)
+        for inside, offset in sides
+    )
+    return code._replace(source_offset=source, target_offset=target), np.diff(place[begin])

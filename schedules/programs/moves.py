@@ -1,0 +1,499 @@
+"""What a schedule's rows are to the ranks: messages from one rank's memory into another's, and local copies.
+
+Switches only forward, so a message goes past them; a rank inside a route receives into scratch of its own and
+sends from there. Where a datum stands in a rank: at first in the input; once it has arrived, or something was
+added to it, in the output if it must end there, else in scratch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from schedules.collective import Collective
+from schedules.programs.layout import Layout, Placement
+from schedules.programs.program import NONE, Buffer
+from schedules.schedule import Clock, Schedule
+from schedules.simulation.simulate import simulate
+from schedules.verify.timing import timing
+from topologies.errors import InputError, Unsupported
+from topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
+from topologies.kernels import kernel
+
+MOST_UNITS = 2**31 - 1
+
+
+class Places(NamedTuple):
+    """Addresses, arrays of one length: a buffer, and a unit in it; -1 for none."""
+
+    buffer: Int64Array
+    offset: Int64Array
+
+    @classmethod
+    def nowhere(cls, number: int) -> Places:
+        """Return so many of none."""
+        return cls(np.full(number, NONE, dtype=np.int64), np.full(number, NONE, dtype=np.int64))
+
+    def take(self, which: Int64Array) -> Places:
+        """Return some of them."""
+        return Places(self.buffer[which], self.offset[which])
+
+    def put(self, where: Int64Array, buffer: int | Int64Array, offset: Int64Array) -> None:
+        """Set some of them."""
+        self.buffer[where], self.offset[where] = buffer, offset
+
+
+@dataclass(frozen=True, eq=False)
+class Moves:
+    """Messages, and copies within a rank, as arrays of one length.
+
+    Parameters
+    ----------
+    collective, units, in_place
+        As `Program` has them.
+    scratch
+        int64, shape (ranks,): units.
+    source, target
+        The ranks; equal for a copy.
+    path
+        Which way from source to target, where there are several.
+    datum
+        The first chunk that is moved; -1 for a copy.
+    read, write
+        Where the source reads and the target stores.
+    add
+        What the target adds to what comes before it stores.
+    length
+        Units.
+    reading, writing
+        int64: when that happens in the replay; all different.
+    begin, end
+        Seconds in a simulation, by which what is independent is put in order.
+    """
+
+    collective: Collective
+    units: int
+    in_place: bool
+    scratch: Int64Array
+    source: Int64Array
+    target: Int64Array
+    path: Int64Array
+    datum: Int64Array
+    read: Places
+    write: Places
+    add: Places
+    length: Int64Array
+    reading: Int64Array
+    writing: Int64Array
+    begin: FloatArray
+    end: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    @property
+    def layout(self) -> Layout:
+        """Of the buffers."""
+        scratch = self.scratch.astype(np.int32)
+        return Layout.build(self.collective, self.units, scratch, in_place=self.in_place)
+
+
+class _Cells(NamedTuple):
+    """The chunk table in whole units: the item of each chunk, its units, and where in its item it begins."""
+
+    item: Int64Array
+    units: Int64Array
+    offset: Int64Array
+
+
+class _Rows(NamedTuple):
+    """The transfer table over these cells: `many` from `first` on go over `route`, as so many-th instance.
+
+    `read` and `arrive` are turns, `begin` and `end` seconds.
+    """
+
+    first: Int64Array
+    many: Int64Array
+    route: Int64Array
+    instance: Int64Array
+    reduce: BoolArray
+    read: Int64Array
+    arrive: Int64Array
+    begin: FloatArray
+    end: FloatArray
+
+    def repeated(self, times: int) -> _Rows:
+        """Return each row so many times."""
+        columns: list[Any] = [np.repeat(column, times) for column in self]
+        return _Rows(*columns)
+
+
+class _Hops(NamedTuple):
+    """The parts of rows from rank to rank: of which row, the how many-th, and whether the last."""
+
+    row: Int64Array
+    source: Int64Array
+    target: Int64Array
+    path: Int64Array
+    number: Int64Array
+    last: BoolArray
+
+
+class _Pieces(NamedTuple):
+    """What hops carry, a line each cell."""
+
+    hop: Int64Array
+    cell: Int64Array
+
+
+def moves_of(
+    schedule: Schedule,
+    size: Fraction | int,
+    *,
+    in_place: bool = False,
+    instances: int = 1,
+    longest: int = MOST_UNITS,
+) -> Moves:
+    """Return what the ranks do in a legal schedule.
+
+    Parameters
+    ----------
+    schedule
+        Verified.
+    size
+        M in bytes, at which the order of what is independent is found.
+    in_place
+        Whether input and output are one memory.
+    instances
+        Each chunk is cut in so many, which go side by side.
+    longest
+        No message and no copy has more units.
+
+    Raises
+    ------
+    Unsupported
+        If a switch multicasts or adds.
+    InputError
+        If M would have more than 2^31 - 1 units.
+    """
+    cells, units, rows = _in_units(schedule, Fraction(size), instances, longest)
+    hops = _hops(schedule, rows)
+    count = rows.many[hops.row]
+    hop = np.repeat(np.arange(len(count)), count)
+    cell = np.repeat(rows.first[hops.row] - offsets_of(count)[:-1], count) + np.arange(len(hop))
+    kept = cells.units[cell] > 0
+    pieces = _Pieces(hop[kept], cell[kept])
+    # An all-to-all in place would overwrite what is still to be sent: it sends from a copy.
+    staged = in_place and bool((schedule.collective.items.dest != NONE).any())
+    nothing = np.zeros(schedule.collective.num_ranks, dtype=np.int32)
+    layout = Layout.build(schedule.collective, units, nothing, in_place=in_place)
+    (read, write, add), scratch = _stand(layout, cells, rows, hops, pieces, staged=staged)
+    first = _first_pieces(pieces.hop, (read, write, add), cells.units[pieces.cell], longest)
+    messages = _Messages(
+        pieces.hop[first],
+        pieces.cell[first],
+        read.take(first),
+        write.take(first),
+        add.take(first),
+        np.add.reduceat(cells.units[pieces.cell], first) if len(first) else first,
+    )
+    return _joined(layout, units, scratch, _copies(layout, longest, staged=staged), messages, rows, hops)
+
+
+class _Messages(NamedTuple):
+    """Runs of pieces of one hop that stand one after the other on either side."""
+
+    hop: Int64Array
+    cell: Int64Array
+    read: Places
+    write: Places
+    add: Places
+    length: Int64Array
+
+
+class _Copies(NamedTuple):
+    """Copies within a rank, before anything else."""
+
+    rank: Int64Array
+    read: Places
+    write: Places
+    length: Int64Array
+
+
+def _in_units(schedule: Schedule, size: Fraction, instances: int, longest: int) -> tuple[_Cells, int, _Rows]:
+    """Cut the chunks into cells of at most `longest` whole units of M; return these, C and the rows."""
+    chunks = schedule.chunks
+    unit = int(np.gcd.reduce(chunks.size, initial=0)) or 1
+    units = chunks.denominator // unit * instances
+    if units > MOST_UNITS or chunks.denominator % unit:
+        raise InputError(f"the chunks are {units} units of M; a program has at most {MOST_UNITS}")
+    whole = chunks.size // unit
+    parts = np.maximum(-(-whole // longest), 1)
+    item = np.repeat(chunks.item.astype(np.int64), parts)
+    within = np.arange(len(item)) - np.repeat(offsets_of(parts)[:-1], parts)
+    amount = np.minimum(np.repeat(whole, parts) - within * longest, longest)
+    position = offsets_of(parts)
+    count = np.ones(len(schedule), np.int64) if schedule.count is None else schedule.count.astype(np.int64)
+    first, last = position[schedule.chunk], position[schedule.chunk + count]
+    read, arrive = _turns(schedule)
+    simulated = simulate(schedule, size)
+    rows = _Rows(
+        first,
+        last - first,
+        schedule.route.astype(np.int64),
+        np.zeros(len(schedule), np.int64),
+        np.zeros(len(schedule), np.bool_) if schedule.reduce is None else schedule.reduce,
+        read,
+        arrive,
+        simulated.start[simulated.message],
+        simulated.finish[simulated.message],
+    )
+    if instances > 1:
+        item, amount, rows = _side_by_side(item, amount, rows, instances)
+    total = offsets_of(amount)
+    begin = np.searchsorted(item, np.arange(len(schedule.collective.items) + 1))
+    return _Cells(item, amount, total[:-1] - total[begin[item]]), units, rows
+
+
+def _side_by_side(
+    item: Int64Array, amount: Int64Array, rows: _Rows, instances: int
+) -> tuple[Int64Array, Int64Array, _Rows]:
+    """Let each item have its cells so many times over, and each row go once for each time."""
+    begin = np.searchsorted(item, np.arange(item.max(initial=-1) + 2))
+    many = np.diff(begin)
+    order = np.concatenate([np.tile(np.arange(one, after), instances) for one, after in pairwise(begin)])
+    instance = np.tile(np.arange(instances), len(rows.first))
+    again = rows.repeated(instances)
+    of_item = item[again.first]
+    first = again.first + begin[of_item] * (instances - 1) + instance * many[of_item]
+    return item[order], amount[order], again._replace(first=first, instance=instance)
+
+
+def _turns(schedule: Schedule) -> tuple[Int64Array, Int64Array]:
+    """Return when in the replay each row reads, and when it arrives (`schedules.verify`)."""
+    rows = np.arange(len(schedule), dtype=np.int64)
+    if schedule.clock is Clock.TIME:
+        when = timing(schedule)
+        kind = np.where(when.kind < 0, ~when.kind, when.kind)
+        arrive = when.order + when.arrival[kind]
+        _, rank = np.unique(np.concatenate([when.order, arrive]), return_inverse=True)
+        read = 2 * rank[: len(rows)] + 1
+        return read, np.maximum(2 * rank[len(rows) :], read)
+    order = rows if schedule.order is None else schedule.order.astype(np.int64)
+    return 2 * order, 2 * order + 1
+
+
+def _hops(schedule: Schedule, rows: _Rows) -> _Hops:
+    """Cut every row's route at the ranks in it."""
+    topology, table = schedule.topology, schedule.route_table
+    ranks = topology.num_ranks
+    used = np.unique(rows.route)
+    if (schedule.route_source[used] >= ranks).any() or (schedule.route_target[used] >= ranks).any():
+        raise Unsupported("a switch multicasts or adds in this schedule; a program is what ranks do")
+    ends = topology.target[table.links] < ranks
+    close = np.flatnonzero(ends)
+    opened = np.concatenate([[0], close[:-1] + 1])
+    source, target = topology.source[table.links[opened]], topology.target[table.links[close]]
+    first = np.searchsorted(close, table.offsets[:-1])
+    several = np.diff(np.append(first, len(close)))
+    many = several[rows.route]
+    row = np.repeat(np.arange(len(rows.route)), many)
+    number = np.arange(len(row)) - np.repeat(offsets_of(many)[:-1], many)
+    which = first[rows.route[row]] + number
+    path = _paths(table.links, opened, close, source.astype(np.int64) * topology.num_nodes + target)
+    return _Hops(
+        row,
+        source[which].astype(np.int64),
+        target[which].astype(np.int64),
+        path[which],
+        number,
+        number == many[row] - 1,
+    )
+
+
+def _paths(links: Int32Array, opened: Int64Array, close: Int64Array, pair: Int64Array) -> Int64Array:
+    """Number the different ways between the same two ranks."""
+    path = np.zeros(len(pair), dtype=np.int64)
+    _, which, count = np.unique(pair, return_inverse=True, return_counts=True)
+    ways: dict[int, dict[bytes, int]] = {}
+    for one in np.flatnonzero(count[which] > 1):
+        known = ways.setdefault(int(pair[one]), {})
+        path[one] = known.setdefault(links[opened[one] : close[one] + 1].tobytes(), len(known))
+    return path
+
+
+def _stand(
+    layout: Layout, cells: _Cells, rows: _Rows, hops: _Hops, pieces: _Pieces, *, staged: bool
+) -> tuple[tuple[Places, Places, Places], Int64Array]:
+    """Return where each piece is read, written and added to, and the scratch of each rank."""
+    number, num_cells, ranks = len(pieces.hop), len(cells.item), layout.collective.num_ranks
+    row = hops.row[pieces.hop]
+    units = cells.units[pieces.cell]
+    first, last = hops.number[pieces.hop] == 0, hops.last[pieces.hop]
+    # A cell of memory for every datum that comes to a rank to stay, and one for each that passes through.
+    here, there = hops.source[pieces.hop], hops.target[pieces.hop]
+    stays = np.flatnonzero(last)
+    arrival = (stays, hops.number[pieces.hop[stays]], rows.arrive[row[stays]])
+    order = stays[np.lexsort((*arrival, there[stays] * num_cells + pieces.cell[stays]))]
+    key, earliest, datum = np.unique(
+        there[order] * num_cells + pieces.cell[order], return_index=True, return_inverse=True
+    )
+    earliest = order[earliest]
+    again = np.ones(number, dtype=np.bool_)
+    again[earliest] = False
+    home = _places(layout.output, Buffer.OUTPUT, ranks, key // num_cells, key % num_cells, cells)
+    passing = np.flatnonzero(~last)
+    homeless = np.flatnonzero(home.buffer == NONE)
+    owner = np.concatenate([key[homeless] // num_cells, there[passing]])
+    needed = np.concatenate([cells.units[key[homeless] % num_cells], units[passing]])
+    offset, scratch = _allocate(owner, needed, layout.sizes[:, 0] if staged else np.zeros(ranks, np.int64))
+    home.put(homeless, Buffer.SCRATCH, offset[: len(homeless)])
+
+    write, add = Places.nowhere(number), Places.nowhere(number)
+    write.put(order, home.buffer[datum], home.offset[datum])
+    write.put(passing, Buffer.SCRATCH, offset[len(homeless) :])
+    start = Buffer.SCRATCH if staged else Buffer.INPUT
+    sums = np.flatnonzero(last & rows.reduce[row])
+    fresh = sums[~again[sums]]
+    held = _places(layout.input, start, ranks, there[fresh], pieces.cell[fresh], cells)
+    add.put(sums, write.buffer[sums], write.offset[sums])
+    add.put(fresh, held.buffer, held.offset)
+
+    read = Places.nowhere(number)
+    begins = np.flatnonzero(first)
+    sought = here[begins] * num_cells + pieces.cell[begins]
+    at = np.minimum(np.searchsorted(key, sought), max(len(key) - 1, 0))
+    came = np.zeros(len(begins), dtype=np.bool_)
+    if len(key):
+        came = (key[at] == sought) & (rows.arrive[row[earliest[at]]] < rows.read[row[begins]])
+    mine = _places(layout.input, start, ranks, here[begins], pieces.cell[begins], cells)
+    read.put(begins, mine.buffer, mine.offset)
+    read.put(begins[came], home.buffer[at[came]], home.offset[at[came]])
+    middle = np.flatnonzero(~first)
+    before = middle - np.bincount(pieces.hop, minlength=len(hops.row))[pieces.hop[middle]]
+    read.put(middle, write.buffer[before], write.offset[before])
+    return (read, write, add), scratch
+
+
+def _places(
+    placement: Placement, buffer: int, ranks: int, rank: Int64Array, cell: Int64Array, cells: _Cells
+) -> Places:
+    """Return where cells stand in a buffer of these ranks; nowhere if they don't."""
+    items = int(cells.item.max(initial=0)) + 1
+    keys = np.repeat(np.arange(ranks), np.diff(placement.begin)) * items + placement.item
+    sought = rank * items + cells.item[cell]
+    places = Places.nowhere(len(cell))
+    at = np.minimum(np.searchsorted(keys, sought), len(keys) - 1)
+    found = np.flatnonzero(keys[at] == sought)
+    places.put(found, buffer, placement.offset[at[found]] + cells.offset[cell[found]])
+    return places
+
+
+def _allocate(owner: Int64Array, needed: Int64Array, base: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Return the offsets of pieces of scratch, in each rank behind `base`, and what each rank needs."""
+    order = np.argsort(owner, kind="stable")
+    total = offsets_of(needed[order])
+    begin = np.searchsorted(owner[order], np.arange(len(base) + 1))
+    offset = np.empty(len(owner), dtype=np.int64)
+    offset[order] = total[:-1] + (base - total[begin[:-1]])[owner[order]]
+    return offset, base + total[begin[1:]] - total[begin[:-1]]
+
+
+def _first_pieces(hop: Int64Array, places: tuple[Places, ...], units: Int64Array, longest: int) -> Int64Array:
+    """Return which pieces begin a message: those that don't follow the one before them on either side."""
+    begins = np.ones(len(hop), dtype=np.bool_)
+    begins[1:] = hop[1:] != hop[:-1]
+    for place in places:
+        begins[1:] |= place.buffer[1:] != place.buffer[:-1]
+        begins[1:] |= (place.buffer[1:] != NONE) & (place.offset[1:] != place.offset[:-1] + units[:-1])
+    _keep_short(begins, units, longest)
+    return np.flatnonzero(begins)
+
+
+@kernel
+def _keep_short(begins: BoolArray, units: Int64Array, longest: int) -> None:
+    """Begin another message wherever one would have more units than `longest`."""
+    length = 0
+    for piece in range(len(begins)):
+        if begins[piece] or length + units[piece] > longest:
+            begins[piece] = True
+            length = 0
+        length += units[piece]
+
+
+def _copies(layout: Layout, longest: int, *, staged: bool) -> _Copies:
+    """Return what ranks copy at first: their own data to the output, or, staged, all input to scratch."""
+    ranks = np.arange(layout.collective.num_ranks)
+    placed, ended = layout.input, layout.output
+    rank = np.repeat(ranks, np.diff(placed.begin))
+    item, offset = placed.item.astype(np.int64), placed.offset
+    target, buffer = offset, Buffer.SCRATCH
+    if not staged:
+        items = len(layout.length)
+        keys = np.repeat(ranks, np.diff(ended.begin)) * items + ended.item
+        sought = rank * items + item
+        at = np.minimum(np.searchsorted(keys, sought), len(keys) - 1)
+        stays = (keys[at] == sought) & ~layout.collective.items.combines[item] & (not layout.in_place)
+        rank, item, offset, target = rank[stays], item[stays], offset[stays], ended.offset[at[stays]]
+        buffer = Buffer.OUTPUT
+    length = layout.length[item]
+    parts = -(-length // longest)
+    within = (np.arange(int(parts.sum())) - np.repeat(offsets_of(parts)[:-1], parts)) * longest
+    rank, offset, target, length = (np.repeat(column, parts) for column in (rank, offset, target, length))
+    read, write = Places.nowhere(len(rank)), Places.nowhere(len(rank))
+    everything = np.arange(len(rank))
+    read.put(everything, Buffer.INPUT, offset + within)
+    write.put(everything, buffer, target + within)
+    return _Copies(rank, read, write, np.minimum(length - within, longest))
+
+
+def _joined(
+    layout: Layout,
+    units: int,
+    scratch: Int64Array,
+    copies: _Copies,
+    messages: _Messages,
+    rows: _Rows,
+    hops: _Hops,
+) -> Moves:
+    """Return copies and messages as one table, and give each the turns at which it reads and writes."""
+    hop = messages.hop
+    row, number, last = hops.row[hop], hops.number[hop], hops.last[hop]
+    parts = np.bincount(hops.row, minlength=len(rows.first))[row]
+    # What passes through a rank is nobody else's: its turns are the row's, the last one at its arrival.
+    read = np.where((parts > 1) & last, rows.arrive[row], rows.read[row])
+    write = np.where(last, rows.arrive[row], rows.read[row])
+    instances = int(rows.instance.max(initial=0)) + 1
+    spent = (rows.end[row] - rows.begin[row]) / parts
+    few = len(copies.rank)
+    before = np.full(few, -1, dtype=np.int64)
+    turn = np.concatenate([before, read, before, write])
+    within = np.concatenate([before, 2 * number, before, 2 * number + 1])
+    place = np.empty(len(turn), dtype=np.int64)
+    place[np.lexsort((np.arange(len(turn)), within, turn))] = np.arange(len(turn))
+
+    def together(first: Places, second: Places) -> Places:
+        return Places(*(np.concatenate(pair) for pair in zip(first, second, strict=True)))
+
+    return Moves(
+        collective=layout.collective,
+        units=units,
+        in_place=layout.in_place,
+        scratch=scratch,
+        source=np.concatenate([copies.rank, hops.source[hop]]),
+        target=np.concatenate([copies.rank, hops.target[hop]]),
+        path=np.concatenate([0 * before, hops.path[hop] * instances + rows.instance[row]]),
+        datum=np.concatenate([before, messages.cell]),
+        read=together(copies.read, messages.read),
+        write=together(copies.write, messages.write),
+        add=together(Places.nowhere(few), messages.add),
+        length=np.concatenate([copies.length, messages.length]),
+        reading=place[: few + len(hop)],
+        writing=place[few + len(hop) :],
+        begin=np.concatenate([0.0 * before - 1, rows.begin[row] + spent * number]),
+        end=np.concatenate([0.0 * before - 1, rows.begin[row] + spent * (number + 1)]),
+    )

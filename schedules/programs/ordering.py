@@ -1,0 +1,334 @@
+"""Which instruction waits for which, and one order of all of them in which nobody waits for ever.
+
+An instruction waits for what wrote what it reads, and for whatever read or wrote what it overwrites, as the
+replay has it. Node 2m is the sending of move m (or the whole of a copy), node 2m + 1 its receiving.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from schedules.programs.moves import Moves, Places
+from schedules.programs.program import NONE
+from topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
+from topologies.graphs.heaps import pop_event, push_event
+from topologies.kernels import kernel
+
+
+class Waits(NamedTuple):
+    """Which node waits for which, in CSR form, and how many nodes read what each wrote.
+
+    Parameters
+    ----------
+    begin
+        int64, shape (nodes + 1,).
+    node
+        int64: node n waits for node[begin[n]] .. node[begin[n + 1] - 1].
+    readers
+        int32, shape (nodes,).
+    """
+
+    begin: Int64Array
+    node: Int64Array
+    readers: Int32Array
+
+
+class _Accesses(NamedTuple):
+    """Of each move, the first units of memory that it reads, writes and adds, -1 for none; and how many."""
+
+    read: Int64Array
+    write: Int64Array
+    add: Int64Array
+    length: Int64Array
+
+
+def waits(moves: Moves) -> Waits:
+    """Return what each node waits for on its rank, in the replay's order."""
+    layout = moves.layout
+
+    def units(rank: Int64Array, places: Places) -> Int64Array:
+        base = layout.base[rank, np.maximum(places.buffer, 0)]
+        return np.where(places.buffer == NONE, NONE, base + places.offset)
+
+    accesses = _Accesses(
+        units(moves.source, moves.read),
+        units(moves.target, moves.write),
+        units(moves.target, moves.add),
+        moves.length,
+    )
+    number = np.arange(len(moves))
+    sent = moves.source != moves.target
+    # A copy reads and writes at once: its one event stands for both.
+    node = np.concatenate([2 * number, 2 * number[sent] + 1])
+    rank = np.concatenate([moves.source, moves.target[sent]])
+    turn = np.concatenate([moves.reading, moves.writing[sent]])
+    order = np.lexsort((turn, rank))
+    begin = np.searchsorted(rank[order], np.arange(moves.collective.num_ranks + 1))
+    memory = int(layout.memory.max(initial=0))
+    who, whom, readers = _waits(node[order], begin, accesses, sent, memory)
+    order = np.argsort(who, kind="stable")
+    return Waits(offsets_of(np.bincount(who, minlength=2 * len(moves))), whom[order], readers)
+
+
+class _Memory(NamedTuple):
+    """Of each unit of a rank's memory the last node that wrote it, and the last reader since (in `pool`)."""
+
+    writer: Int64Array
+    reader: Int64Array
+
+
+@kernel
+def _waits(
+    events: Int64Array, begin: Int64Array, accesses: _Accesses, sent: BoolArray, memory: int
+) -> tuple[Int64Array, Int64Array, Int32Array]:
+    """Return pairs (who waits, for whom), and how many nodes read what each wrote."""
+    read, write, add, length = accesses
+    state = _Memory(np.empty(memory, dtype=np.int64), np.empty(memory, dtype=np.int64))
+    pool = np.empty((1024, 2), dtype=np.int64)  # a node that reads, and the entry before it
+    met = np.full(2 * len(length), NONE, dtype=np.int64)
+    readers = np.zeros(2 * len(length), dtype=np.int32)
+    pairs = np.empty((1024, 2), dtype=np.int64)
+    used = 0
+    for rank in range(len(begin) - 1):
+        for unit in range(memory):
+            state.writer[unit], state.reader[unit] = NONE, NONE
+        entries = 0
+        for event in range(begin[rank], begin[rank + 1]):
+            node = events[event]
+            move = node // 2
+            source = read[move] if node % 2 == 0 else add[move]
+            if source != NONE:
+                for unit in range(source, source + length[move]):
+                    other = state.writer[unit]
+                    if other not in (NONE, node) and met[other] != node:
+                        met[other] = node
+                        readers[other] += 1
+                        pairs, used = _append(pairs, used, node, other)
+                    pool, entries = _append(pool, entries, node, state.reader[unit])
+                    state.reader[unit] = entries - 1
+            if node % 2 == 1 or not sent[move]:
+                for unit in range(write[move], write[move] + length[move]):
+                    pairs, used = _overwrite(state, unit, node, pool, met, pairs, used)
+    return pairs[:used, 0].copy(), pairs[:used, 1].copy(), readers
+
+
+@kernel
+def _overwrite(
+    state: _Memory, unit: int, node: int, pool: Int64Array, met: Int64Array, pairs: Int64Array, used: int
+) -> tuple[Int64Array, int]:
+    """Let a node that overwrites a unit wait for those that read it, or else for the one that wrote it."""
+    entry, other = state.reader[unit], state.writer[unit]
+    if entry == NONE and other not in (NONE, node) and met[other] != node:
+        met[other] = node
+        pairs, used = _append(pairs, used, node, other)
+    while entry != NONE:
+        other = pool[entry, 0]
+        if other != node and met[other] != node:
+            met[other] = node
+            pairs, used = _append(pairs, used, node, other)
+        entry = pool[entry, 1]
+    state.writer[unit], state.reader[unit] = node, NONE
+    return pairs, used
+
+
+@kernel
+def _append(table: Int64Array, used: int, first: int, second: int) -> tuple[Int64Array, int]:
+    """Append a pair to a table, which becomes twice as long where it is full."""
+    if used == len(table):
+        longer = np.empty((2 * used, 2), dtype=np.int64)
+        for row in range(used):
+            longer[row, 0], longer[row, 1] = table[row, 0], table[row, 1]
+        table = longer
+    table[used, 0], table[used, 1] = first, second
+    return table, used + 1
+
+
+class Flow(NamedTuple):
+    """How nodes hang together, arrays over nodes.
+
+    Parameters
+    ----------
+    same
+        The node that does this one as well: the receiving that a sending is fused with, else itself.
+    sends
+        The receiving at the other end of what the node (as an instruction) sends, -1 for none.
+    fifo
+        The FIFO that the node receives from, -1 for none.
+    """
+
+    same: Int64Array
+    sends: Int64Array
+    fifo: Int64Array
+
+
+def in_order(waits: Waits, flow: Flow, when: FloatArray, depth: int) -> Int64Array | None:
+    """Return the nodes that are instructions in an order that respects all waits, earliest first.
+
+    Each receiving comes after its sending, those of one FIFO come in the order of their sendings, and no FIFO
+    ever holds more than `depth` messages: blocks that follow it never wait for each other in a circle. None:
+    no such order was found.
+    """
+    nodes = len(flow.same)
+    who = flow.same[np.repeat(np.arange(nodes), np.diff(waits.begin))]
+    whom = flow.same[waits.node]
+    other = who != whom
+    who, whom = who[other], whom[other]
+    pending = np.bincount(who, minlength=nodes) + 2 * (flow.fifo != NONE)
+    order = np.argsort(whom, kind="stable")
+    begin = offsets_of(np.bincount(whom, minlength=nodes))
+    alone = flow.same == np.arange(nodes)
+    pending[~alone] = 1  # never ready by itself
+    done = _in_order(pending, begin, who[order], flow, when, depth)
+    return done if len(done) == int(alone.sum()) else None
+
+
+@kernel
+def _in_order(
+    pending: Int64Array, begin: Int64Array, waiting: Int64Array, flow: Flow, when: FloatArray, depth: int
+) -> Int64Array:
+    """Pop what waits for nothing more, earliest first; incomplete where the rest waits in a circle."""
+    _, sends, fifo = flow
+    heap = np.empty(len(pending), dtype=np.int64)
+    done = np.empty(len(pending), dtype=np.int64)
+    following = np.full(len(pending), NONE, dtype=np.int64)  # the message behind it in its FIFO
+    fifos = fifo.max() + 1 if len(fifo) else 0
+    tail, held = np.full(fifos, NONE, dtype=np.int64), np.full(fifos, NONE, dtype=np.int64)
+    inside = np.zeros(fifos, dtype=np.int64)
+    held_next = np.full(len(pending), NONE, dtype=np.int64)
+    size = length = 0
+    for node in range(len(pending)):
+        size = _push_if_ready(heap, when, size, node, pending, 0)
+    while size > 0:
+        node = pop_event(heap, when, size)
+        size -= 1
+        other = sends[node]
+        if other != NONE and inside[fifo[other]] >= depth:
+            held_next[node], held[fifo[other]] = held[fifo[other]], node
+            continue
+        done[length] = node
+        length += 1
+        for edge in range(begin[node], begin[node + 1]):
+            size = _push_if_ready(heap, when, size, waiting[edge], pending, 1)
+        if other != NONE:  # the message is under way, and at the head of its FIFO if that is empty
+            before = tail[fifo[other]]
+            if before != NONE:
+                following[before] = other
+            tail[fifo[other]] = other
+            inside[fifo[other]] += 1
+            size = _push_if_ready(heap, when, size, other, pending, 2 if before == NONE else 1)
+        if fifo[node] != NONE:
+            after, mine = following[node], fifo[node]
+            inside[mine] -= 1
+            if after == NONE:
+                tail[mine] = NONE
+            else:
+                size = _push_if_ready(heap, when, size, after, pending, 1)
+            while held[mine] != NONE:  # there is room again
+                node, held[mine] = held[mine], held_next[held[mine]]
+                size = _push_if_ready(heap, when, size, node, pending, 0)
+    return done[:length].copy()
+
+
+@kernel
+def _push_if_ready(
+    heap: Int64Array, when: FloatArray, size: int, node: int, pending: Int64Array, less: int
+) -> int:
+    """Let a node wait for so much less, push it if that is nothing, and return the size of the heap."""
+    pending[node] -= less
+    if pending[node] != 0:
+        return size
+    push_event(heap, when, size, node)
+    return size + 1
+
+
+class Listing(NamedTuple):
+    """Where the instructions of each block begin, and the blocks of each rank."""
+
+    begin: Int64Array
+    first_block: Int64Array
+
+
+def needed(
+    listing: Listing, order: Int64Array, begin: Int64Array, whom: Int64Array, most: int
+) -> tuple[Int64Array, Int64Array]:
+    """Leave out the waits that others imply: those of earlier steps of its block, and of what it waits for.
+
+    Parameters
+    ----------
+    listing
+        The blocks.
+    order
+        int64, shape (instructions,): their numbers, rank by rank, in an order that respects waits.
+    begin, whom
+        int64: instruction i waits for whom[begin[i]] .. whom[begin[i + 1] - 1].
+    most
+        A rank with more steps times blocks is only looked at wait by wait.
+    """
+    block = np.repeat(np.arange(len(listing.begin) - 1), np.diff(listing.begin))
+    kept = np.ones(len(whom), dtype=np.bool_)
+    _needed(listing, order, block, begin, whom, most, kept)
+    who = np.repeat(np.arange(len(begin) - 1), np.diff(begin))[kept]
+    whom = whom[kept]
+    sort = np.lexsort((whom, who))
+    return offsets_of(np.bincount(who, minlength=len(begin) - 1)), whom[sort]
+
+
+@kernel
+def _needed(
+    listing: Listing,
+    order: Int64Array,
+    block: Int64Array,
+    begin: Int64Array,
+    whom: Int64Array,
+    most: int,
+    kept: BoolArray,
+) -> None:
+    first, first_block = listing
+    for rank in range(len(first_block) - 1):
+        low, blocks = first_block[rank], first_block[rank + 1] - first_block[rank]
+        lowest, highest = first[low], first[low + blocks]
+        width = blocks if (highest - lowest) * blocks <= most else 0
+        # What is done once an instruction is: of every block of the rank the number behind the last one.
+        done = np.full((highest - lowest, width), NONE, dtype=np.int64)
+        for place in range(lowest, highest):
+            one = order[place]
+            mine = block[one] - low
+            for other in range(width if one > first[block[one]] else 0):
+                done[one - lowest, other] = done[one - 1 - lowest, other]
+            for wait in range(begin[one], begin[one + 1]):
+                kept[wait] = _is_needed(wait, one, begin, whom, block, done, lowest, low)
+            for wait in range(begin[one], begin[one + 1]):
+                for other in range(width):
+                    known = done[whom[wait] - lowest, other]
+                    done[one - lowest, other] = max(done[one - lowest, other], known)
+            if width > 0:
+                done[one - lowest, mine] = one
+
+
+@kernel
+def _is_needed(
+    wait: int,
+    one: int,
+    begin: Int64Array,
+    whom: Int64Array,
+    block: Int64Array,
+    done: Int64Array,
+    lowest: int,
+    low: int,
+) -> bool:
+    """Return whether a wait is implied neither by the order of its block nor by another wait."""
+    other = whom[wait]
+    if block[other] == block[one]:
+        return False
+    if done.shape[1] > 0 and done[one - lowest, block[other] - low] >= other:
+        return False
+    for second in range(begin[one], begin[one + 1]):
+        if second == wait:
+            continue
+        if block[whom[second]] == block[other] and whom[second] > other:
+            return False
+        if done.shape[1] > 0 and done[whom[second] - lowest, block[other] - low] >= other:
+            return False
+    return True

@@ -1,0 +1,39 @@
+"""Chunks in whole units: buffers have no thirds of an element, and files no billion chunks."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import gcd
+
+import numpy as np
+
+from schedules.schedule import Chunks, Schedule
+from topologies.exact import offsets_of
+
+GRAIN = 1024
+"""Units of the largest item, at most, unless another number is asked for."""
+
+
+def rounded(schedule: Schedule, grain: int = GRAIN) -> Schedule:
+    """Return the schedule with chunks that are whole units, of which no item has more than `grain`.
+
+    Where the chunks are that already, the schedule itself. Else the places at which the items are cut are
+    rounded, each by half a unit at most; a chunk may become empty.
+    """
+    chunks, share = schedule.chunks, schedule.collective.items.share.reduced
+    unit = int(np.gcd.reduce(chunks.size, initial=0)) or 1
+    step = gcd(*share.numerators.tolist()) or 1
+    weight = share.numerators // step
+    largest = int(weight.max(initial=1))
+    exact = Fraction(chunks.denominator, unit) * Fraction(step, share.denominator) * largest
+    if exact.denominator == 1 and exact <= max(grain, largest):
+        return schedule
+    length = weight * max(1, grain // largest)
+    whole = np.add.reduceat(chunks.size, chunks.first[:-1]) if len(chunks) else chunks.size
+    end = offsets_of(chunks.size)[1:] - chunks.offset[chunks.first[chunks.item]]
+    part = end / np.maximum(whole, 1)[chunks.item]
+    cut = np.rint(part * length[chunks.item]).astype(np.int64)
+    before = np.where(np.arange(len(cut)) == chunks.first[chunks.item], 0, np.roll(cut, 1))
+    units = max(1, grain // largest) * Fraction(share.denominator, step)
+    sizes = (cut - before) * units.denominator
+    return schedule.replace(chunks=Chunks(chunks.item, sizes, units.numerator), claims={})
