@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -20,10 +20,27 @@ from schedules.collective import EVERYONE, Collective
 from topologies.errors import InputError
 from topologies.exact import Int32Array, Int64Array, offsets_of
 
-if TYPE_CHECKING:
-    from schedules.programs.program import Program
-
 NUM_BUFFERS = 3
+
+
+class HasBuffers(Protocol):
+    """What a layout is made of: a `program.Program`."""
+
+    @property
+    def collective(self) -> Collective:
+        """What it is for."""
+
+    @property
+    def units(self) -> int:
+        """Units of M."""
+
+    @property
+    def in_place(self) -> bool:
+        """Whether input and output are one memory."""
+
+    @property
+    def scratch(self) -> Int32Array:
+        """Units of scratch, by rank."""
 
 
 class Placement(NamedTuple):
@@ -66,7 +83,7 @@ class Layout:
     in_place: bool
 
     @classmethod
-    def of(cls, program: Program) -> Layout:
+    def of(cls, program: HasBuffers) -> Layout:
         """Return the layout of a program's buffers."""
         return cls.build(program.collective, program.units, program.scratch, in_place=program.in_place)
 

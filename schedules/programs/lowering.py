@@ -1,9 +1,10 @@
 """Lowering: a schedule becomes the program that its ranks run.
 
 `moves` says what goes from which address to which, `ordering` what waits for what. Here sendings and
-receivings are put into thread blocks: one for each end of a FIFO, as msccl-tools has it (a block for each peer,
-channel and direction), but one for both ends where what comes over a FIFO mostly goes on over another one. There
-instructions are fused (receive-copy-send, receive-reduce-send). Blocks are fewer where a limit asks for it.
+receivings are put into thread blocks: one for each end of a FIFO, as msccl-tools has it (a block for each
+peer, channel and direction), but one for both ends where what comes over a FIFO mostly goes on over another
+one. There instructions are fused (receive-copy-send, receive-reduce-send). Blocks are fewer where a limit asks
+for it.
 """
 
 from __future__ import annotations

@@ -35,6 +35,7 @@ import numpy as np
 import numpy.typing as npt
 
 from schedules.collective import Collective
+from schedules.programs.layout import Layout
 from topologies.errors import InputError
 from topologies.exact import BoolArray, Int32Array, Int64Array, IntArray, frozen, offsets_of
 
@@ -323,8 +324,6 @@ class Program:
         InputError
             Naming the first that doesn't.
         """
-        from schedules.programs.layout import Layout
-
         sizes = Layout.of(self).sizes
         op, code = self.code.op, self.code
         own = self.rank[self.block_of]
