@@ -1,5 +1,5 @@
 """Programs: what each rank does, instruction by instruction, as runtimes load it.
 
-Read `program` (the one form, which every format is printed from and read into) and `layout` (which datum stands
-where in the buffers); then how a schedule becomes one: `rounding`, `moves`, `ordering`, `lowering`.
+Read `program` (the one form, which every format is printed from and read into) and `layout` (which datum
+stands where in the buffers); then how a schedule becomes one: `rounding`, `moves`, `ordering`, `lowering`.
 """

@@ -3,8 +3,8 @@
 `moves` says what goes from which address to which, `ordering` what waits for what. Here sendings and
 receivings are put into thread blocks: one for each end of a FIFO, as msccl-tools has it (a block for each
 peer, channel and direction), but one for both ends where what comes over a FIFO mostly goes on over another
-one. There instructions are fused (receive-copy-send, receive-reduce-send). Blocks are fewer where a limit asks
-for it.
+one. There instructions are fused (receive-copy-send, receive-reduce-send). Where a limit asks for it blocks
+are fewer, or a FIFO's messages are spread over several.
 """
 
 from __future__ import annotations
@@ -98,10 +98,19 @@ def lower(
     spread = np.ones(0, dtype=np.int64)
     for _ in range(ROUNDS):
         fifos = _Fifos.of_moves(moves, spread)
-        program, spread = _program(moves, waiting, fifos, limits, name or _name(schedule))
-        if len(spread) == 0:
+        program, blocks = _program(moves, waiting, fifos, limits, name or _name(schedule))
+        long = np.flatnonzero(steps_of(program) > limits.steps)
+        held = np.isin(blocks.sending, long) | np.isin(blocks.receiving, long)
+        if not held.any():
             break
+        spread = _spread_more(fifos, held, spread)
     return program
+
+
+def steps_of(program: Program) -> Int64Array:
+    """int64 (blocks,): steps of each block where each holds one wait, as in MSCCL's files."""
+    steps = np.maximum(np.diff(program.wait_begin), 1)
+    return np.diff(offsets_of(steps)[program.begin])
 
 
 def _name(schedule: Schedule) -> str:
@@ -147,8 +156,8 @@ class _Fifos(NamedTuple):
 
 def _program(
     moves: Moves, waiting: Waits, fifos: _Fifos, limits: Limits, name: str
-) -> tuple[Program, Int64Array]:
-    """Return the program, and over how many channels each path should go instead; empty if all is well."""
+) -> tuple[Program, _Blocks]:
+    """Return the program, and which block does what."""
     into, onto, fused = _joined(moves, waiting, fifos)
     nodes = np.arange(2 * len(moves))
     times = np.stack([moves.begin, moves.end], axis=1).ravel()
@@ -166,7 +175,16 @@ def _program(
     else:
         raise TuttiError(f"{name}: messages of one FIFO wait for each other in a circle")
     blocks = _blocks(moves, fifos, (into, onto), limits.blocks)
-    return _assemble(moves, waiting, fifos, flow, order, blocks, name), np.ones(0, dtype=np.int64)
+    return _assemble(moves, waiting, fifos, flow, order, blocks, name), blocks
+
+
+def _spread_more(fifos: _Fifos, held: BoolArray, spread: Int64Array) -> Int64Array:
+    """Return over how many channels each path goes: twice as many where a FIFO's block is too long."""
+    inside = fifos.of != NONE
+    paths = int(fifos.path.max()) + 1
+    more = np.ones(paths, dtype=np.int64) if len(spread) == 0 else spread.copy()
+    more[np.unique(fifos.path[inside][held[fifos.of[inside]]])] *= 2
+    return more
 
 
 def _joined(moves: Moves, waiting: Waits, fifos: _Fifos) -> tuple[Int64Array, Int64Array, Int64Array]:

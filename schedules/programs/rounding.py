@@ -18,7 +18,7 @@ def rounded(schedule: Schedule, grain: int = GRAIN) -> Schedule:
     """Return the schedule with chunks that are whole units, of which no item has more than `grain`.
 
     Where the chunks are that already, the schedule itself. Else the places at which the items are cut are
-    rounded, each by half a unit at most; a chunk may become empty.
+    rounded, each by half a unit at most, and chunks that become empty are left out.
     """
     chunks, share = schedule.chunks, schedule.collective.items.share.reduced
     unit = int(np.gcd.reduce(chunks.size, initial=0)) or 1
@@ -36,4 +36,16 @@ def rounded(schedule: Schedule, grain: int = GRAIN) -> Schedule:
     before = np.where(np.arange(len(cut)) == chunks.first[chunks.item], 0, np.roll(cut, 1))
     units = max(1, grain // largest) * Fraction(share.denominator, step)
     sizes = (cut - before) * units.denominator
-    return schedule.replace(chunks=Chunks(chunks.item, sizes, units.numerator), claims={})
+    kept = (sizes > 0) | (length[chunks.item] == 0)
+    place = offsets_of(kept)
+    many = np.ones(len(schedule), np.int64) if schedule.count is None else schedule.count.astype(np.int64)
+    first, last = place[schedule.chunk], place[schedule.chunk + many]
+    rows = last > first
+    columns = {name: getattr(schedule, name) for name in ("route", "order", "reduce")}
+    return schedule.replace(
+        chunks=Chunks(chunks.item[kept], sizes[kept], units.numerator),
+        chunk=first[rows],
+        count=(last - first)[rows],
+        **{name: column if column is None else column[rows] for name, column in columns.items()},
+        claims={},
+    )

@@ -1,0 +1,127 @@
+"""Lowered schedules, run in plain Python and compared with what the collective asks for."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import tutti
+from schedules.collective import KINDS
+from schedules.cost import congestion
+from schedules.programs.lowering import Limits, lower, steps_of
+from schedules.programs.program import Op
+from schedules.programs.rounding import rounded
+from schedules.verify import verify
+from tests.schedules.programs.runs import outcome
+from topologies.errors import NoSchedule, Unsupported
+
+NETWORKS = ("torus:3x3", "dgx1", "mi250:1", "hypercube:3")
+METHODS = ("ring", "bfb", "forestcoll", "tacos", "direct", "mcf", "bruck")
+
+
+def schedule(network, kind, method, **options):
+    return tutti.synthesize(network, str(kind), "1MB", method=method, **options).schedule
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("network", NETWORKS)
+def test_every_clock_and_collective_is_done_right(network, kind):
+    done = 0
+    for method in METHODS:
+        try:
+            made = schedule(network, kind, method)
+        except (Unsupported, NoSchedule):
+            continue
+        for in_place in (False, True):
+            program = lower(made, in_place=in_place, grain=8)
+            program.check()
+            assert outcome(program, seed=done) == "right", (method, in_place)
+            done += 1
+    assert done >= 4
+
+
+def test_a_ring_is_one_block_of_fused_instructions():
+    # By hand: N - 1 hops each way round; a rank sends its own once, passes N - 2 on, and keeps the last.
+    program = lower(schedule("uniring:5", "allgather", "ring"), in_place=True)
+    assert program.num_blocks == 5
+    assert len(program.waits) == 0
+    ops = [Op(op) for op in program.code.op[: program.begin[1]]]
+    assert ops == [Op.SEND] + [Op.RECV_COPY_SEND] * 3 + [Op.RECV]
+
+
+def test_a_ring_reduce_scatter_stores_only_at_the_end():
+    program = lower(schedule("uniring:5", "reduce-scatter", "ring"))
+    ops = [Op(op) for op in program.code.op[: program.begin[1]]]
+    assert ops == [Op.SEND] + [Op.RECV_REDUCE_SEND] * 3 + [Op.RECV_REDUCE_COPY]
+    assert not program.scratch.any()
+
+
+def test_a_rank_inside_a_route_passes_on_what_it_receives():
+    # On a ring of 4 an all-to-all's opposite ranks are two hops apart: somebody forwards.
+    program = lower(schedule("uniring:4", "all-to-all", "mcf"))
+    assert outcome(program) == "right"
+    after = {(rank, (rank + 1) % 4) for rank in range(4)}
+    sends = program.code.to != -1
+    pairs = zip(program.rank[program.block_of[sends]], program.code.to[sends], strict=True)
+    assert {(int(source), int(target)) for source, target in pairs} <= after
+
+
+def test_instances_cut_every_chunk_and_take_channels_of_their_own():
+    made = schedule("torus:3x3", "allreduce", "bfb")
+    one, three = lower(made), lower(made, instances=3)
+    assert three.units == 3 * one.units
+    assert three.code.channel.max() == 2
+    assert len(three) == 3 * len(one)
+    assert outcome(three) == "right"
+
+
+@pytest.mark.parametrize("limits", [Limits(blocks=6), Limits(blocks=8, steps=20), Limits(length=2)])
+def test_limits_are_kept_where_that_is_possible(limits):
+    made = schedule("torus:3x3", "allreduce", "tacos", chunks=4)
+    program = lower(made, limits=limits)
+    assert np.bincount(program.rank).max() <= limits.blocks
+    assert steps_of(program).max() <= limits.steps
+    assert program.code.length.max() <= limits.length
+    assert outcome(program) == "right"
+
+
+def test_messages_of_a_block_that_is_too_long_are_spread_over_channels():
+    made = schedule("uniring:6", "allgather", "tacos", chunks=8)
+    free, short = lower(made), lower(made, limits=Limits(steps=12))
+    assert steps_of(free).max() > 12
+    assert steps_of(short).max() <= 12
+    assert short.code.channel.max() > free.code.channel.max()
+    assert outcome(short) == "right"
+
+
+def test_what_is_no_whole_unit_is_rounded_and_stays_legal():
+    made = schedule("mi250:1", "all-to-all", "mcf")
+    coarse = rounded(made, 8)
+    verify(coarse)
+    assert rounded(coarse, 8) is coarse
+    assert coarse.chunks.denominator == 8 * 16
+    assert congestion(coarse) >= congestion(made)
+    assert outcome(lower(made, grain=8)) == "right"
+    exact = schedule("torus:3x3", "allgather", "bfb")
+    assert rounded(exact, 1024) is exact
+
+
+def test_uneven_shards_and_groups_are_done_right():
+    uneven = tutti.synthesize("ring:4", "allgather", "1MB", method="tacos", shards=[1, 2, 3, 4]).schedule
+    assert outcome(lower(uneven)) == "right"
+    groups = tutti.synthesize(
+        "torus:3x3", "allreduce", "1MB", method="ring", groups=[[0, 1, 2], [3, 4, 5, 6]]
+    )
+    assert outcome(lower(groups.schedule)) == "right"
+
+
+def test_switches_that_add_or_multicast_are_refused():
+    made = schedule("dgx_h100:1", "allgather", "forestcoll")
+    assert (made.source >= 8).any()
+    with pytest.raises(Unsupported, match="a switch multicasts or adds"):
+        lower(made)
+
+
+def test_the_same_schedule_gives_the_same_program():
+    made = schedule("dgx1", "allreduce", "forestcoll")
+    assert lower(made) == lower(made, size=Fraction(64 * 10**6))
