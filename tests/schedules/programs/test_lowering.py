@@ -107,7 +107,7 @@ def test_what_is_no_whole_unit_is_rounded_and_stays_legal():
 
 
 def test_uneven_shards_and_groups_are_done_right():
-    uneven = tutti.synthesize("ring:4", "allgather", "1MB", method="tacos", shards=[1, 2, 3, 4]).schedule
+    uneven = tutti.synthesize("ring:4", "allgather", "1MB", method="forestcoll", shards=[1, 2, 3, 4]).schedule
     assert outcome(lower(uneven)) == "right"
     groups = tutti.synthesize(
         "torus:3x3", "allreduce", "1MB", method="ring", groups=[[0, 1, 2], [3, 4, 5, 6]]
