@@ -1,9 +1,7 @@
 """The replay: who holds what after each transfer, from the table alone.
 
 The state of (node, chunk) is the multiset of contributions that its value is made of. Where nothing is
-reduced that is a bit. Where something is, it is a fingerprint: each contribution a random word modulo the
-prime 2^61 - 1, the value of a multiset the sum of its words, so that two different multisets look alike with
-a probability of 2^-61.
+reduced that is a bit. Where something is, it is a fingerprint (`schedules.fingerprints`).
 
 Which transfer spoilt a reduction is found by a replay of one chunk with sets of contributors.
 """
@@ -18,22 +16,19 @@ import numpy.typing as npt
 
 from schedules.collective import EVERYONE
 from schedules.files.rounds import RoundTable
+from schedules.fingerprints import EMPTY, UInt64Array, plus, word_of
 from schedules.schedule import Schedule
 from schedules.verify.table import VerificationError, chunk_name, wrong_transfer
 from schedules.verify.timing import Spans, unit_at, units_of
 from topologies.exact import BoolArray, Int32Array, Int64Array, frozen
 from topologies.kernels import kernel
 
-UInt64Array = npt.NDArray[np.uint64]
 ByteArray = npt.NDArray[np.uint8]
 
 STATE_BYTES = 2**30
 """The state of more chunks than fit is replayed a block of chunks at a time."""
 
 NONE, NOT_HELD, TWICE, MISSING, UNEVEN = range(-1, 4)
-_PRIME = np.uint64(2**61 - 1)
-_EMPTY = np.uint64(2**64 - 1)
-"""The word of the empty multiset: no sum, so that a sum of 0 is not mistaken for it."""
 
 
 class Fault(NamedTuple):
@@ -265,7 +260,7 @@ def _play_words(
         else:
             row, chunk = _read_singles(rows, table, held, read, low)
         if row >= 0:
-            reads = not delivers and held[table.source[table.route[row]], chunk - low] == _EMPTY
+            reads = not delivers and held[table.source[table.route[row]], chunk - low] == EMPTY
             nodes, reason = (table.source, NOT_HELD) if reads else (table.target, TWICE)
             return span, row, chunk, nodes[table.route[row]], reason
     return 0, 0, 0, 0, NONE
@@ -285,7 +280,7 @@ def _read_singles(
         chunk = chunks[place] - low
         if 0 <= chunk < held.shape[1]:
             word = held[table.source[routes[place]], chunk]
-            if word == _EMPTY:
+            if word == EMPTY:
                 return rows[0] + place, low + chunk
             read[(rows[0] + place) & mask] = word
     return NONE, NONE
@@ -304,7 +299,7 @@ def _deliver_singles(
             node = table.target[routes[place]]
             word, before = read[(rows[0] + place) & mask], held[node, chunk]
             if len(reduce) > 0 and reduce[place]:
-                word = _sum(before, word)
+                word = plus(before, word)
             elif word == before:
                 return rows[0] + place, low + chunk
             held[node, chunk] = word
@@ -342,7 +337,7 @@ def _play_runs(
 def _take(held: UInt64Array, read: UInt64Array, unit: int) -> int:
     """Read words into the ring `read` from `unit` on; stop at an empty one and return which, else -1."""
     for place in range(len(held)):
-        if held[place] == _EMPTY:
+        if held[place] == EMPTY:
             return place
         read[(unit + place) & (len(read) - 1)] = held[place]
     return NONE
@@ -354,7 +349,7 @@ def _give(held: UInt64Array, read: UInt64Array, unit: int, reduces: bool) -> int
     for place in range(len(held)):
         word = read[(unit + place) & (len(read) - 1)]
         if reduces:
-            held[place] = _sum(held[place], word)
+            held[place] = plus(held[place], word)
         elif held[place] == word:
             return place
         else:
@@ -364,11 +359,11 @@ def _give(held: UInt64Array, read: UInt64Array, unit: int, reduces: bool) -> int
 
 @kernel
 def _initial_words(conditions: _Conditions, low: int, high: int, nodes: int) -> UInt64Array:
-    held = np.full((nodes, high - low), _EMPTY, dtype=np.uint64)
+    held = np.full((nodes, high - low), EMPTY, dtype=np.uint64)
     for chunk in range(low, high):
         begin, end = conditions.starts[conditions.item[chunk]]
         for rank in conditions.nodes[begin:end]:
-            held[rank, chunk - low] = _word(rank, chunk)
+            held[rank, chunk - low] = word_of(rank, chunk)
     return held
 
 
@@ -378,41 +373,13 @@ def _uneven(
 ) -> tuple[int, int, int, int, int]:
     for chunk in range(low, high):
         starts, ends = conditions.starts[conditions.item[chunk]], conditions.ends[conditions.item[chunk]]
-        total = _EMPTY
+        total = EMPTY
         for rank in conditions.nodes[starts[0] : starts[1]]:
-            total = _sum(total, _word(rank, chunk))
+            total = plus(total, word_of(rank, chunk))
         for node in conditions.nodes[ends[0] : ends[1]]:
             if held[node, chunk - low] != total:
                 return after[0], after[1] + chunk, chunk, node, UNEVEN
     return 0, 0, 0, 0, NONE
-
-
-@kernel
-def _sum(a: np.uint64, b: np.uint64) -> np.uint64:
-    """Return the word of the union of two multisets, of which the second is not empty."""
-    if a == _EMPTY:
-        return b
-    total = a + b
-    return total - _PRIME if total >= _PRIME else total
-
-
-@kernel
-def _word(rank: int, chunk: int) -> np.uint64:
-    """Return the random word of a rank's contribution to a chunk, always the same."""
-    word = _mix(_mix(np.uint64(chunk)) + np.uint64(rank)) >> np.uint64(3)
-    return word if word < _PRIME else np.uint64(0)
-
-
-@kernel
-def _mix(x: np.uint64) -> np.uint64:
-    """Return the next number of the generator splitmix64 from the state `x`.
-
-    Steele, Lea and Flood, Fast splittable pseudorandom number generators, OOPSLA 2014.
-    """
-    x += np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
 
 
 _MANY = 2

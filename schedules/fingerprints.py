@@ -1,0 +1,46 @@
+"""Fingerprints: the multiset of contributions that a value is made of, as one word.
+
+Each contribution is a random word modulo the prime 2^61 - 1, and a multiset the sum of its words, so that two
+different multisets look alike with a probability of 2^-61.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from topologies.kernels import kernel
+
+UInt64Array = npt.NDArray[np.uint64]
+
+PRIME = np.uint64(2**61 - 1)
+EMPTY = np.uint64(2**64 - 1)
+"""The word of the empty multiset: no sum, so that a sum of 0 is not mistaken for it."""
+
+
+@kernel
+def plus(a: np.uint64, b: np.uint64) -> np.uint64:
+    """Return the word of the union of two multisets, of which the second is not empty."""
+    if a == EMPTY:
+        return b
+    total = a + b
+    return total - PRIME if total >= PRIME else total
+
+
+@kernel
+def word_of(rank: int, chunk: int) -> np.uint64:
+    """Return the random word of a rank's contribution to a chunk, always the same."""
+    word = mix(mix(np.uint64(chunk)) + np.uint64(rank)) >> np.uint64(3)
+    return word if word < PRIME else np.uint64(0)
+
+
+@kernel
+def mix(x: np.uint64) -> np.uint64:
+    """Return the next number of the generator splitmix64 from the state `x`.
+
+    Steele, Lea and Flood, Fast splittable pseudorandom number generators, OOPSLA 2014.
+    """
+    x += np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
