@@ -1,0 +1,224 @@
+"""The judge of programs: whether one does its collective, whichever block is the faster.
+
+A program whose accesses are all ordered (`races`) ends alike in every interleaving of its blocks, and whether
+FIFOs of some depth are enough doesn't depend on the interleaving either (Kahn, The semantics of a simple
+language for parallel programming, 1974): one run proves it right. Those at random are for programs too large
+to look for races in; tiny ones can be run in all the interleavings that there are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from schedules.programs import faults
+from schedules.programs.faults import ProgramError
+from schedules.programs.machine import (
+    ALWAYS,
+    DEADLOCK,
+    FINE,
+    Ending,
+    Machine,
+    Memory,
+    State,
+    awaited,
+    execute,
+    machine_of,
+    matches,
+    rooms,
+    run,
+    state_of,
+)
+from schedules.programs.program import Program
+from schedules.programs.races import first_race
+from topologies.errors import InputError
+from topologies.exact import Int32Array
+
+MOST_CLOCKS = 2 * 10**10
+"""Races are looked for where instructions times blocks are at most so many, unless one asks for it."""
+
+MOST_STATES = 100_000
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What was found of a program that is right.
+
+    Parameters
+    ----------
+    least_depth
+        How many messages every FIFO must hold at least so that nothing is stuck; 0 if nothing is sent.
+    interleavings
+        In how many the program was run.
+    races_checked
+        Whether it is proven that there is no race.
+    """
+
+    least_depth: int
+    interleavings: int
+    races_checked: bool
+
+
+def judge(
+    program: Program,
+    *,
+    depth: int | None = None,
+    interleavings: int = 20,
+    seed: int = 0,
+    races: bool | None = None,
+    full: bool = False,
+) -> Judgement:
+    """Judge a program.
+
+    Parameters
+    ----------
+    program
+        What each rank does.
+    depth
+        How many messages a FIFO holds; None for any number.
+    interleavings
+        How many to run: one in which each block runs as far as it can, the others at random.
+    seed
+        Of the others.
+    races
+        Whether to look for races; None: unless the program is very large (`MOST_CLOCKS`).
+    full
+        Whether the program may rely on a FIFO to hold no more than `depth`: a send then comes after the
+        receive that made room for it.
+
+    Raises
+    ------
+    ProgramError
+        Naming the first fault: a deadlock, a race, a read of what was never written, a message received in
+        another length or not at all, a wrong output.
+    InputError
+        As `Program.check`; and if a parameter is out of range.
+    """
+    if interleavings < 1 or (depth is not None and depth < 1) or seed < 0:
+        raise InputError("interleavings and the depth of FIFOs are at least 1, the seed at least 0")
+    trial = _Trial(program, depth)
+    state, order = trial.run()
+    size = len(program) * program.num_blocks
+    if races is None:
+        races = size <= MOST_CLOCKS
+    if races:
+        trial.race(state, order, full=full)
+    for number in range(interleavings - 1):
+        trial.run(seed + number)
+    return Judgement(_least_depth(trial.machine) or 0, interleavings, races)
+
+
+def run_once(program: Program, *, depth: int | None = None, seed: int | None = None) -> None:
+    """Run a program in one interleaving: each block as far as it can, or, with a seed, at random.
+
+    Raises
+    ------
+    ProgramError, InputError
+        As `judge`.
+    """
+    _Trial(program, depth).run(seed)
+
+
+def all_interleavings(
+    program: Program, *, depth: int | None = None, most_states: int = MOST_STATES
+) -> frozenset[str]:
+    """Return every fault, other than races, that some interleaving of a tiny program ends with.
+
+    Raises
+    ------
+    InputError
+        As `Program.check`; and if there are more than `most_states` states.
+    """
+    trial = _Trial(program, depth)
+    start = state_of(trial.machine, trial.memory.initial())
+    found: set[str] = set()
+    seen, unvisited = {_key(start)}, [(start, np.empty(0, dtype=np.int32))]
+    while unvisited:
+        state, order = unvisited.pop()
+        after = trial.next_states(state)
+        if not after:
+            ending = Ending(FINE if len(order) == len(program) else DEADLOCK, -1, 0)
+            found |= {str(error) for error in (trial.fault(state, ending, order),) if error}
+        for ending, later in after:
+            if ending.reason != FINE:
+                found.add(str(trial.fault(later, ending, order)))
+            elif _key(later) not in seen:
+                seen.add(_key(later))
+                unvisited.append((later, np.append(order, np.int32(ending.instruction))))
+        if len(seen) > most_states:
+            raise InputError(f"{program.name}: more than {most_states} states, too many to try them all")
+    return frozenset(found)
+
+
+class _Trial:
+    """A program on the machine, with FIFOs of some depth."""
+
+    def __init__(self, program: Program, depth: int | None) -> None:
+        program.check()
+        self.program, self.depth = program, ALWAYS if depth is None else depth
+        self.memory = Memory(program)
+        self.machine = machine_of(program, self.memory)
+        if error := faults.overlap(program, self.machine):
+            raise error
+
+    def run(self, seed: int | None = None) -> tuple[State, Int32Array]:
+        """Run the program; return how it ended, and the order in which its instructions ran."""
+        state = state_of(self.machine, self.memory.initial())
+        ending, order = run(self.machine, state, depth=self.depth, seed=seed)
+        if error := self.fault(state, ending, order):
+            raise error
+        return state, order
+
+    def fault(self, state: State, ending: Ending, order: Int32Array) -> ProgramError | None:
+        """Return what is wrong with a run that ended."""
+        if ending.reason == DEADLOCK:
+            enough = None if self.depth == ALWAYS else _least_depth(self.machine)
+            return faults.deadlock(self.program, self.machine, state, self.depth, enough)
+        if ending.reason != FINE:
+            return faults.stopped(self.program, self.machine, state, ending)
+        if wrong := self.memory.wrong(state.memory):
+            return faults.wrong_output(self.program, self.memory, self.machine, state, order, wrong)
+        return faults.left_over(self.program, self.machine, state)
+
+    def race(self, state: State, order: Int32Array, *, full: bool) -> None:
+        """Raise the error for the first race of a run."""
+        partners = [matches(self.machine, state)]
+        if full and self.depth != ALWAYS:
+            partners.append(rooms(self.machine, state, self.depth))
+        if pair := first_race(self.machine, state, order, np.stack(partners)):
+            raise faults.race(self.program, self.machine, *pair)
+
+    def next_states(self, state: State) -> list[tuple[Ending, State]]:
+        """Return every instruction that can run now, with how that goes, and the state after it."""
+        states = []
+        for instruction in state.next[state.next < self.machine.begin[1:]]:
+            if awaited(self.machine, state, self.depth, instruction) < 0:
+                after = State(*(column.copy() for column in state))
+                reason, unit = execute(self.machine, after, instruction)
+                states.append((Ending(reason, int(instruction), unit), after))
+        return states
+
+
+def _key(state: State) -> bytes:
+    return b"".join(column.tobytes() for column in state)
+
+
+def _least_depth(machine: Machine) -> int | None:
+    """Return the least depth of FIFOs without a deadlock, 0 if nothing is sent; None if each has one."""
+
+    def ends(depth: int) -> bool:
+        return run(machine, state_of(machine), depth=depth)[0].reason == FINE
+
+    fifos = ~machine.signals
+    longest = int(np.diff(machine.send_begin)[fifos].max(initial=0))
+    if not longest or not ends(longest):
+        return None if longest or not ends(ALWAYS) else 0
+    high = 1
+    while high < longest and not ends(high):
+        high *= 2
+    low, high = high // 2, min(high, longest)
+    while high - low > 1:  # low is too little, high enough
+        middle = (low + high) // 2
+        low, high = (low, middle) if ends(middle) else (middle, high)
+    return high

@@ -1,0 +1,474 @@
+"""The machine that programs run on: simulated thread blocks, FIFOs, and memories of fingerprints.
+
+One instruction runs at a time, whole: it starts when those that it waits for are done, its message is there
+and its FIFO has room. Whatever it is, it takes a message of one connection, adds a source and an addend (the
+target of a reduction), writes the sum into a target, and sends it over another connection; each of these or
+none. A signal is a message of no units, over a connection of its own that always has room.
+
+Memories hold fingerprints (`schedules.fingerprints`), one word a unit.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from schedules.fingerprints import EMPTY, UInt64Array, mix, plus, word_of
+from schedules.programs.layout import Layout, Placement
+from schedules.programs.program import Code, Op, Program, table_of
+from topologies.errors import InputError
+from topologies.exact import BoolArray, Int32Array, Int64Array, offsets_of
+from topologies.kernels import kernel
+
+NOWHERE = -1
+
+FINE, UNSET, UNEQUAL, DEADLOCK = range(4)
+"""How a run ends: well, at a read of what was never written, at a message of another length, or stuck."""
+
+_NOTHING = -1
+"""What an instruction awaits that can start."""
+
+MOST_UNITS = 2**29
+"""Of all memories, and of all messages: 4 GiB of fingerprints."""
+
+ALWAYS = 2**31 - 1
+"""The depth of FIFOs that are never full."""
+
+
+class Machine(NamedTuple):
+    """A program, as the machine takes it; the cells of all ranks' memories are numbered through.
+
+    Parameters
+    ----------
+    begin
+        int64 (blocks + 1,): the instructions of each block.
+    block
+        int32 (instructions,): the block of each instruction; the next six are as long.
+    source, addend, target
+        int64: the first cell of each, or -1.
+    length
+        int32: units.
+    take, send
+        int32: the connection that it takes a message of, and that it sends one over, or -1.
+    payload
+        int64 (instructions + 1,): where its message stands.
+    wait_begin, waits
+        As those of the program.
+    take_begin, send_begin
+        int64 (connections + 1,): how many instructions take messages of each (and send), summed up.
+    signals
+        bool (connections,): whether it is one of signals.
+    """
+
+    begin: Int64Array
+    block: Int32Array
+    source: Int64Array
+    addend: Int64Array
+    target: Int64Array
+    length: Int32Array
+    take: Int32Array
+    send: Int32Array
+    payload: Int64Array
+    wait_begin: Int64Array
+    waits: Int32Array
+    take_begin: Int64Array
+    send_begin: Int64Array
+    signals: BoolArray
+
+
+class State(NamedTuple):
+    """Where a run stands.
+
+    Parameters
+    ----------
+    memory
+        uint64 (cells,), or empty: then nothing is computed, only who waits for what.
+    payload
+        uint64: the units of all messages.
+    next
+        int64 (blocks,): the next instruction of each.
+    sent, taken
+        int32: which instructions sent over each connection, and took, in order, at `Machine.send_begin`
+        (`take_begin`).
+    num_sent, num_taken
+        int32 (connections,): how many did.
+    """
+
+    memory: UInt64Array
+    payload: UInt64Array
+    next: Int64Array
+    sent: Int32Array
+    taken: Int32Array
+    num_sent: Int32Array
+    num_taken: Int32Array
+
+
+class Ending(NamedTuple):
+    """How a run ended: a reason, and the instruction and its unit where there is one to blame."""
+
+    reason: int
+    instruction: int
+    unit: int
+
+
+class Memory:
+    """The memories of all ranks, one after the other, and what must stand in them.
+
+    Parameters
+    ----------
+    program
+        Whose they are.
+
+    Raises
+    ------
+    InputError
+        If they are more units than `MOST_UNITS`.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.layout = layout = Layout.of(program)
+        self.start = offsets_of(layout.memory)
+        """int64 (ranks + 1,): the first cell of each rank."""
+        self.item_begin = offsets_of(layout.length)
+        """int64 (items + 1,): the units of all items, numbered through."""
+        _refuse_more(program, "memories", self.start[-1] + self.item_begin[-1])
+
+    def cell(self, rank: Int32Array, buffer: npt.NDArray[np.int8], offset: Int32Array) -> Int64Array:
+        """Return the cells at these offsets of these buffers."""
+        return self.start[rank] + self.layout.base[rank, buffer] + offset
+
+    def placed(self, buffer: int) -> tuple[Placement, Int32Array, Int64Array]:
+        """Return what stands in inputs (0) or must in outputs (1), and the rank and first cell of each."""
+        placement = self.layout.output if buffer else self.layout.input
+        rank = np.repeat(np.arange(len(self.start) - 1, dtype=np.int32), np.diff(placement.begin))
+        return placement, rank, self.start[rank] + self.layout.base[rank, buffer] + placement.offset
+
+    def initial(self) -> UInt64Array:
+        """Return what the cells hold at the start."""
+        words = np.full(self.start[-1], EMPTY, dtype=np.uint64)
+        placement, rank, cell = self.placed(0)
+        _fill(words, cell, rank, placement.item, self.item_begin)
+        return words
+
+    def wrong(self, words: UInt64Array) -> tuple[int, int] | None:
+        """Return the first entry of the outputs that doesn't hold what it should, and its unit."""
+        placement, rank, _ = self.placed(0)
+        required = np.full(self.item_begin[-1], EMPTY, dtype=np.uint64)
+        _require(required, rank, placement.item, self.item_begin)
+        placement, rank, cell = self.placed(1)
+        entry, unit = _first_wrong(words, cell, placement.item, self.item_begin, required)
+        return None if entry < 0 else (entry, unit)
+
+
+def _refuse_more(program: Program, what: str, units: int) -> None:
+    if units > MOST_UNITS:
+        raise InputError(f"{program.name}: {what} of {units} units in all; at most {MOST_UNITS} fit")
+
+
+def machine_of(program: Program, memory: Memory) -> Machine:
+    """Return a program as the machine takes it.
+
+    Raises
+    ------
+    InputError
+        If its messages are more units than `MOST_UNITS`.
+    """
+    code, op = program.code, program.code.op
+    own = program.rank[program.block_of]
+    local = np.isin(op, (Op.COPY, Op.REDUCE))
+    reads, writes = table_of("reads")[op], table_of("writes")[op]
+    sends = table_of("sends")[op] | (op == Op.SIGNAL)
+    takes = table_of("receives")[op] | (op == Op.WAIT)
+    source, target = np.full((2, len(program)), NOWHERE, dtype=np.int64)
+    for cells, used, side, buffer, offset in (
+        (source, reads, code.origin, code.source_buffer, code.source_offset),
+        (target, writes, code.to, code.target_buffer, code.target_offset),
+    ):
+        rank = np.where(local & (side >= 0), side, own)
+        cells[used] = memory.cell(rank[used], buffer[used], offset[used])
+    length = np.where(reads | writes, code.length, 0).astype(np.int32)
+    payload = offsets_of(np.where(sends, length, 0))
+    _refuse_more(program, "messages", payload[-1])
+    connection, signals = _connections(code, own, sends, takes, program.num_ranks)
+    send, take = (
+        np.where(used, side, NOWHERE) for used, side in zip((sends, takes), connection, strict=True)
+    )
+    return Machine(
+        program.begin,
+        program.block_of,
+        source,
+        np.where(op == Op.REDUCE, target, NOWHERE),
+        target,
+        length,
+        take,
+        send,
+        payload,
+        program.wait_begin,
+        program.waits,
+        *(offsets_of(np.bincount(side[side >= 0], minlength=len(signals))) for side in (take, send)),
+        signals,
+    )
+
+
+def _connections(
+    code: Code, own: Int32Array, sends: BoolArray, takes: BoolArray, num_ranks: int
+) -> tuple[list[Int32Array], BoolArray]:
+    """Return the connection that each instruction sends over and takes of, and which are of signals."""
+    channels, channel = np.unique(code.channel, return_inverse=True)
+    is_signal = np.isin(code.op, (Op.SIGNAL, Op.WAIT)).astype(np.int64)
+    keys = [
+        ((is_signal * num_ranks + source) * num_ranks + target) * max(len(channels), 1) + channel
+        for source, target in ((own, code.to), (code.origin, own))
+    ]
+    used, number = np.unique(np.concatenate([keys[0][sends], keys[1][takes]]), return_inverse=True)
+    connection = [np.zeros(len(own), dtype=np.int32) for _ in keys]
+    connection[0][sends], connection[1][takes] = np.split(number, [int(sends.sum())])
+    return connection, used >= num_ranks * num_ranks * max(len(channels), 1)
+
+
+def state_of(machine: Machine, words: UInt64Array | None = None) -> State:
+    """Return the state at the start; with no words of the memory, nothing is computed."""
+    connections = len(machine.signals)
+    empty = np.empty(0, dtype=np.uint64)
+    return State(
+        empty if words is None else words,
+        empty if words is None else np.empty(machine.payload[-1], dtype=np.uint64),
+        machine.begin[:-1].copy(),
+        np.zeros(machine.send_begin[-1], dtype=np.int32),
+        np.zeros(machine.take_begin[-1], dtype=np.int32),
+        np.zeros(connections, dtype=np.int32),
+        np.zeros(connections, dtype=np.int32),
+    )
+
+
+def run(
+    machine: Machine, state: State, *, depth: int | None = None, seed: int | None = None
+) -> tuple[Ending, Int32Array]:
+    """Run a program until it ends; return how, and the instructions in the order in which they ran.
+
+    Parameters
+    ----------
+    machine, state
+        The program, and where it stands, which is changed.
+    depth
+        Messages that a FIFO holds; None for any number.
+    seed
+        Of the choice of the block that runs an instruction next; None: one runs as far as it can.
+    """
+    ending, order = _run(machine, state, ALWAYS if depth is None else depth, -1 if seed is None else seed)
+    return Ending(*ending), order
+
+
+@kernel
+def _run(machine: Machine, state: State, depth: int, seed: int) -> tuple[tuple[int, int, int], Int32Array]:
+    """Run all blocks: those that may be able to go on are listed, others under what they await (`awaited`).
+
+    What can be awaited is numbered: the end of instruction i is i, then for each connection a message in it,
+    then for each room in it.
+    """
+    count, blocks, connections = len(machine.block), len(machine.begin) - 1, len(machine.signals)
+    order = np.empty(count, dtype=np.int32)
+    ready, num_ready = np.arange(blocks - 1, -1, -1, dtype=np.int32), blocks
+    waiting = np.full(count + 2 * connections, -1, dtype=np.int32)
+    behind = np.empty(blocks, dtype=np.int32)
+    done = 0
+    while num_ready > 0:
+        if seed >= 0:  # any of them, for one instruction
+            chosen = np.int64(mix(mix(np.uint64(seed)) + np.uint64(done)) % np.uint64(num_ready))
+            ready[chosen], ready[num_ready - 1] = ready[num_ready - 1], ready[chosen]
+        num_ready -= 1
+        block = ready[num_ready]
+        while state.next[block] < machine.begin[block + 1]:
+            instruction = state.next[block]
+            event = awaited(machine, state, depth, instruction)
+            if event >= 0:
+                behind[block], waiting[event] = waiting[event], block
+                break
+            reason, unit = execute(machine, state, instruction)
+            if reason != FINE:
+                return (reason, instruction, unit), order[:done]
+            order[done] = instruction
+            done += 1
+            for happened in _events(machine, instruction):
+                while happened >= 0 and waiting[happened] >= 0:
+                    ready[num_ready] = waiting[happened]
+                    num_ready += 1
+                    waiting[happened] = behind[waiting[happened]]
+            if seed >= 0:
+                ready[num_ready] = block
+                num_ready += 1
+                break
+    return (FINE if done == count else DEADLOCK, -1, 0), order[:done]
+
+
+@kernel
+def awaited(machine: Machine, state: State, depth: int, instruction: int) -> int:
+    """Return what an instruction awaits, numbered as in `_run`, or -1 if it can start."""
+    for wait in machine.waits[machine.wait_begin[instruction] : machine.wait_begin[instruction + 1]]:
+        if state.next[machine.block[wait]] <= wait:
+            return wait
+    count, connections = len(machine.block), len(machine.signals)
+    take, send = machine.take[instruction], machine.send[instruction]
+    if take >= 0 and state.num_sent[take] == state.num_taken[take]:
+        return count + take
+    if send >= 0 and not machine.signals[send] and state.num_sent[send] - state.num_taken[send] >= depth:
+        return count + connections + send
+    return _NOTHING
+
+
+@kernel
+def _events(machine: Machine, instruction: int) -> tuple[int, int, int]:
+    """Return what happens when an instruction is done, numbered as in `_run`; -1: nothing."""
+    count, connections = len(machine.block), len(machine.signals)
+    take, send = machine.take[instruction], machine.send[instruction]
+    return (
+        instruction,
+        count + send if send >= 0 else -1,
+        count + connections + take if take >= 0 else -1,
+    )
+
+
+@kernel
+def execute(machine: Machine, state: State, instruction: int) -> tuple[int, int]:
+    """Execute an instruction that can start; return `FINE`, or what is wrong and at which unit."""
+    take, send = machine.take[instruction], machine.send[instruction]
+    message = -1
+    if take >= 0:
+        sender = state.sent[machine.send_begin[take] + state.num_taken[take]]
+        if machine.length[sender] != machine.length[instruction]:
+            return UNEQUAL, sender
+        message = machine.payload[sender]
+        state.taken[machine.take_begin[take] + state.num_taken[take]] = instruction
+        state.num_taken[take] += 1
+    if len(state.memory) > 0:
+        unit = _move(machine, state, instruction, message)
+        if unit >= 0:
+            return UNSET, unit
+    if send >= 0:
+        state.sent[machine.send_begin[send] + state.num_sent[send]] = instruction
+        state.num_sent[send] += 1
+    state.next[machine.block[instruction]] = instruction + 1
+    return FINE, 0
+
+
+@kernel
+def _move(machine: Machine, state: State, instruction: int, message: int) -> int:
+    """Compute what an instruction writes and sends; stop at a unit that reads an unset cell, else -1."""
+    source, addend = machine.source[instruction], machine.addend[instruction]
+    target, payload = machine.target[instruction], machine.payload[instruction]
+    sends = machine.send[instruction] >= 0
+    for unit in range(machine.length[instruction]):
+        word = EMPTY
+        if message >= 0:
+            word = state.payload[message + unit]
+        for cell in (source, addend):
+            if cell >= 0:
+                if state.memory[cell + unit] == EMPTY:
+                    return unit
+                word = plus(word, state.memory[cell + unit])
+        if target >= 0:
+            state.memory[target + unit] = word
+        if sends:
+            state.payload[payload + unit] = word
+    return -1
+
+
+@kernel
+def _fill(
+    words: UInt64Array, cell: Int64Array, rank: Int32Array, item: Int32Array, item_begin: Int64Array
+) -> None:
+    for entry in range(len(item)):
+        begin = item_begin[item[entry]]
+        for unit in range(item_begin[item[entry] + 1] - begin):
+            words[cell[entry] + unit] = word_of(rank[entry], begin + unit)
+
+
+@kernel
+def _require(required: UInt64Array, rank: Int32Array, item: Int32Array, item_begin: Int64Array) -> None:
+    for entry in range(len(item)):
+        for unit in range(item_begin[item[entry]], item_begin[item[entry] + 1]):
+            required[unit] = plus(required[unit], word_of(rank[entry], unit))
+
+
+@kernel
+def _first_wrong(
+    words: UInt64Array, cell: Int64Array, item: Int32Array, item_begin: Int64Array, required: UInt64Array
+) -> tuple[int, int]:
+    for entry in range(len(item)):
+        begin = item_begin[item[entry]]
+        for unit in range(item_begin[item[entry] + 1] - begin):
+            if words[cell[entry] + unit] != required[begin + unit]:
+                return entry, unit
+    return -1, 0
+
+
+@kernel
+def origins(
+    machine: Machine, order: Int32Array, match: Int32Array, cell: int, cells: int
+) -> npt.NDArray[np.uint8]:
+    """Return how often what each cell held at the start is in what one holds at the end (3: or more).
+
+    A run is linear: its transpose is run, from the last instruction back.
+
+    Parameters
+    ----------
+    machine
+        The program.
+    order
+        Its instructions as they ran.
+    match
+        int32 (instructions,): which sent the message that each took.
+    cell, cells
+        Which, and how many there are.
+    """
+    often = np.zeros(cells, dtype=np.uint8)
+    message = np.zeros(machine.payload[-1], dtype=np.uint8)
+    often[cell] = 1
+    for instruction in order[::-1]:
+        target, payload = machine.target[instruction], machine.payload[instruction]
+        for unit in range(machine.length[instruction]):
+            times = np.uint8(0)
+            if target >= 0:
+                times += often[target + unit]
+                often[target + unit] = 0
+            if machine.send[instruction] >= 0:
+                times += message[payload + unit]
+            if times == 0:
+                continue
+            for read in (machine.source[instruction], machine.addend[instruction]):
+                if read >= 0:
+                    often[read + unit] = min(3, often[read + unit] + times)
+            if machine.take[instruction] >= 0:
+                place = machine.payload[match[instruction]] + unit
+                message[place] = min(3, message[place] + times)
+    return often
+
+
+def matches(machine: Machine, state: State) -> Int32Array:
+    """Return which instruction sent the message that each took, int32 (instructions,), -1 for none."""
+    return _shifted(state.taken, machine.take_begin, state.sent, machine.send_begin, state.num_taken, machine)
+
+
+def rooms(machine: Machine, state: State, depth: int) -> Int32Array:
+    """Return which instruction made room in a FIFO of some depth for the message that each sent, or -1."""
+    late = np.where(machine.signals, 0, np.maximum(state.num_sent - depth, 0)).astype(np.int32)
+    return _shifted(state.sent, machine.send_begin + depth, state.taken, machine.take_begin, late, machine)
+
+
+@kernel
+def _shifted(
+    later: Int32Array,
+    later_begin: Int64Array,
+    earlier: Int32Array,
+    earlier_begin: Int64Array,
+    count: Int32Array,
+    machine: Machine,
+) -> Int32Array:
+    """Return of the k-th later instruction of each connection the k-th earlier one."""
+    partner = np.full(len(machine.block), -1, dtype=np.int32)
+    for connection in range(len(count)):
+        for place in range(count[connection]):
+            partner[later[later_begin[connection] + place]] = earlier[earlier_begin[connection] + place]
+    return partner

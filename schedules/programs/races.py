@@ -1,0 +1,164 @@
+"""Races: two accesses of one memory cell, one of them a write, that nothing puts in order.
+
+Happens before: an instruction before the next of its block, before those that wait for it, and one that sends
+before the one that takes its message. The accesses of a cell in a race-free program are in this order in
+every interleaving; so it suffices to look at one run, at each access and those of the same cell just before
+it (the last write, and the reads since). Whether one is really before the other is asked of vector clocks:
+the clock of an instruction has, for each block, the last instruction of it that happens before.
+
+The ends of a connection are like cells: two unordered sends (or receives) could swap their messages.
+
+Mattern, Virtual time and global states of distributed systems, 1989; Flanagan and Freund, FastTrack:
+efficient and precise dynamic race detection, PLDI 2009.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from schedules.programs.machine import Machine, State
+from topologies.exact import BoolArray, Int32Array, Int64Array
+from topologies.kernels import kernel
+
+CLOCK_BYTES = 2**28
+"""The clocks are computed for as many blocks at a time as fit."""
+
+
+def work(machine: Machine) -> int:
+    """Return how many entries the clocks of all instructions have."""
+    return len(machine.block) * (len(machine.begin) - 1)
+
+
+def first_race(
+    machine: Machine, state: State, order: Int32Array, partners: Int32Array
+) -> tuple[int, int] | None:
+    """Return two instructions that race, or None; the second of them is the first such of the run.
+
+    Parameters
+    ----------
+    machine
+        The program.
+    state, order
+        How a run of all its instructions ended, and their order.
+    partners
+        int32 (any, instructions): more instructions that happen before each, or -1.
+    """
+    neighbours = [
+        np.stack([used[:-1], used[1:]], axis=1)[_same_connection(begin, len(used))]
+        for used, begin in ((state.sent, machine.send_begin), (state.taken, machine.take_begin))
+        if len(used)
+    ]
+    pairs = np.concatenate([_conflicts(machine, order, len(state.memory)), *neighbours])
+    pairs = pairs[machine.block[pairs[:, 0]] != machine.block[pairs[:, 1]]]
+    pairs = pairs[~_ordered(machine, order, partners, pairs)]
+    if not len(pairs):
+        return None
+    place = np.empty(len(order), dtype=np.int32)
+    place[order] = np.arange(len(order))
+    earlier, later = pairs[np.argmin(place[pairs[:, 1]])]
+    return int(earlier), int(later)
+
+
+def _same_connection(begin: Int64Array, count: int) -> BoolArray:
+    """Return of each use of an end but the last whether the next is of the same connection."""
+    follows = np.ones(count + 1, dtype=np.bool_)
+    follows[begin] = False
+    return follows[1:-1]
+
+
+def _ordered(machine: Machine, order: Int32Array, partners: Int32Array, pairs: Int32Array) -> BoolArray:
+    """Return of pairs of instructions whether the first happens before the second."""
+    ordered = np.zeros(len(pairs), dtype=np.bool_)
+    block = machine.block[pairs[:, 0]]
+    needed = np.unique(block)
+    width = min(max(CLOCK_BYTES // 4 // max(len(order), 1), 1), len(needed))
+    clocks = np.empty((len(order), width), dtype=np.int32)
+    for first in range(0, len(needed), max(width, 1)):
+        column = np.full(len(machine.begin) - 1, -1, dtype=np.int32)
+        column[needed[first : first + width]] = np.arange(len(needed[first : first + width]))
+        _set_clocks(machine, order, partners, column, clocks)
+        asked = np.flatnonzero(column[block] >= 0)
+        earlier, later = pairs[asked].T
+        ordered[asked] = clocks[later, column[block[asked]]] >= earlier
+    return ordered
+
+
+@kernel
+def _set_clocks(
+    machine: Machine,
+    order: Int32Array,
+    partners: Int32Array,
+    column: Int32Array,
+    clocks: Int32Array,
+) -> None:
+    """Compute the clocks, shape (instructions, columns), of the blocks that have a column."""
+    for instruction in order:
+        block, clock = machine.block[instruction], clocks[instruction]
+        if instruction > machine.begin[block]:
+            clock[:] = clocks[instruction - 1]
+        else:
+            clock[:] = -1
+        for wait in machine.waits[machine.wait_begin[instruction] : machine.wait_begin[instruction + 1]]:
+            _join(clock, clocks[wait])
+        for partner in partners[:, instruction]:
+            if partner >= 0:
+                _join(clock, clocks[partner])
+        if column[block] >= 0:
+            clock[column[block]] = instruction
+
+
+@kernel
+def _join(clock: Int32Array, other: Int32Array) -> None:
+    for place in range(len(clock)):
+        clock[place] = max(clock[place], other[place])
+
+
+@kernel
+def _conflicts(machine: Machine, order: Int32Array, cells: int) -> Int32Array:
+    """Return the pairs of accesses that must be ordered, less those that clearly are; shape (pairs, 2).
+
+    The reads of a cell since its last write are a linked list.
+    """
+    reads = 0
+    for instruction in order:
+        both = (machine.source[instruction] >= 0) + (machine.addend[instruction] >= 0)
+        reads += both * machine.length[instruction]
+    reader, behind = np.empty(reads, dtype=np.int32), np.empty(reads, dtype=np.int64)
+    last_read, last_write = np.full(cells, -1, dtype=np.int64), np.full(cells, -1, dtype=np.int32)
+    pairs, num_pairs, num_reads = np.empty((1024, 2), dtype=np.int32), 0, 0
+    for instruction in order:
+        for unit in range(machine.length[instruction]):
+            for read in (machine.source[instruction], machine.addend[instruction]):
+                if read >= 0:
+                    pairs, num_pairs = _note(machine, pairs, num_pairs, last_write[read + unit], instruction)
+                    reader[num_reads], behind[num_reads] = instruction, last_read[read + unit]
+                    last_read[read + unit] = num_reads
+                    num_reads += 1
+            if machine.target[instruction] >= 0:
+                cell = machine.target[instruction] + unit
+                pairs, num_pairs = _note(machine, pairs, num_pairs, last_write[cell], instruction)
+                while last_read[cell] >= 0:
+                    pairs, num_pairs = _note(machine, pairs, num_pairs, reader[last_read[cell]], instruction)
+                    last_read[cell] = behind[last_read[cell]]
+                last_write[cell] = instruction
+    return pairs[:num_pairs]
+
+
+@kernel
+def _note(
+    machine: Machine, pairs: Int32Array, count: int, earlier: int, later: int
+) -> tuple[Int32Array, int]:
+    """Append a pair, unless its order is plain or it was the last one noted."""
+    if earlier < 0 or machine.block[earlier] == machine.block[later]:
+        return pairs, count
+    if count > 0 and pairs[count - 1, 0] == earlier and pairs[count - 1, 1] == later:
+        return pairs, count
+    for wait in machine.waits[machine.wait_begin[later] : machine.wait_begin[later + 1]]:
+        if machine.block[wait] == machine.block[earlier] and wait >= earlier:
+            return pairs, count
+    if count == len(pairs):
+        longer = np.empty((2 * count, 2), dtype=np.int32)
+        longer[:count] = pairs
+        pairs = longer
+    pairs[count, 0], pairs[count, 1] = earlier, later
+    return pairs, count + 1
