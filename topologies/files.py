@@ -110,15 +110,15 @@ def check_length(path: Path | str, length: int, most: float) -> None:
         raise InputError(f"{path}: too long: {format_size(length)}; at most {format_size(int(most))}")
 
 
-def read_text(path: Path | str) -> str:
-    """Return the UTF-8 text in a file.
+def read_text(path: Path | str, most: float = MOST_TEXT) -> str:
+    """Return the UTF-8 text in a file of at most so many bytes.
 
     Raises
     ------
     InputError
         As `opened`, or if it is no UTF-8.
     """
-    with opened(path) as file:
+    with opened(path, most) as file:
         data = file.read(os.fstat(file.fileno()).st_size)
     try:
         return data.decode()

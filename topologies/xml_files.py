@@ -1,0 +1,159 @@
+"""XML files of others, read within limits.
+
+A tree of elements with their attributes and lines is all that the files here are: text between elements is
+passed over. What a document type could bring, entities that grow or that fetch other files, is refused with
+it, unread.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.parsers import expat
+
+from topologies.errors import InputError
+from topologies.files import read_text
+
+MOST_ELEMENTS = 2**16
+"""As NCCL reads of a graph (of a system it reads 256)."""
+MOST_DEPTH = 64
+MOST_XML = 2**28
+"""Bytes of XML that are read."""
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
+_SHOWN = 40
+
+
+@dataclass(frozen=True, eq=False)
+class Element:
+    """One element of an XML file.
+
+    Parameters
+    ----------
+    tag
+        Its name.
+    attributes
+        As text, in the order of the file.
+    path, line
+        Where it begins, for errors.
+    children
+        The elements in it, in the order of the file.
+    """
+
+    tag: str
+    attributes: dict[str, str]
+    path: str
+    line: int
+    children: list[Element] = field(default_factory=list, repr=False)
+
+    def each(self, *tags: str) -> Iterator[Element]:
+        """Yield the children with one of these tags."""
+        return (child for child in self.children if child.tag in tags)
+
+    def error(self, text: str) -> InputError:
+        """Return the error that this element is at fault."""
+        return InputError(f"{self.path}, line {self.line}: <{self.tag}> {text}")
+
+    def text(self, name: str) -> str:
+        """Return an attribute.
+
+        Raises
+        ------
+        InputError
+            If it is missing.
+        """
+        if name not in self.attributes:
+            raise self.error(f"has no attribute '{name}'")
+        return self.attributes[name]
+
+    def integer(self, name: str, least: int, most: int, default: int | None = None) -> int:
+        """Return an attribute that is a whole number of a range; `default` where it is missing.
+
+        Raises
+        ------
+        InputError
+            If it is another, or missing without a default.
+        """
+        if default is not None and name not in self.attributes:
+            return default
+        text = self.text(name)
+        if not _WHOLE_NUMBER.fullmatch(text) or not least <= int(text) <= most:
+            shown = f"{text[:_SHOWN]}{'...' * (len(text) > _SHOWN)}"
+            raise self.error(f"has {name}={shown!r}; a whole number from {least} to {most} is expected")
+        return int(text)
+
+
+def read_xml(
+    path: Path | str, *, most_elements: int = MOST_ELEMENTS, most_depth: int = MOST_DEPTH
+) -> Element:
+    """Return the root element of an XML file.
+
+    Parameters
+    ----------
+    path
+        The file, in UTF-8 whatever it declares.
+    most_elements, most_depth
+        How many elements it may have, and how deep they may be nested.
+
+    Raises
+    ------
+    InputError
+        If it can't be read, is no well-formed XML (naming the line), has a document type, or is too large.
+    """
+    return parse_xml(read_text(path, MOST_XML), str(path), most_elements=most_elements, most_depth=most_depth)
+
+
+def parse_xml(
+    text: str, where: str, *, most_elements: int = MOST_ELEMENTS, most_depth: int = MOST_DEPTH
+) -> Element:
+    """Return the root element of XML text; `where` names it in errors.
+
+    Raises
+    ------
+    InputError
+        As `read_xml`.
+
+    Examples
+    --------
+    >>> system = parse_xml('<system version="1"><cpu numaid="0"/></system>', "text")
+    >>> system.integer("version", 1, 2), [child.tag for child in system.children]
+    (1, ['cpu'])
+    """
+    parser = expat.ParserCreate("utf-8")
+    document = Element("", {}, where, 0)
+    open_elements = [document]
+    count = 0
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        nonlocal count
+        count += 1
+        line = parser.CurrentLineNumber
+        if count > most_elements:
+            raise InputError(f"{where}, line {line}: too many elements; at most {most_elements} are read")
+        if len(open_elements) > most_depth:
+            raise InputError(f"{where}, line {line}: nested too deeply; at most {most_depth} levels are read")
+        element = Element(tag, attributes, where, line)
+        open_elements[-1].children.append(element)
+        open_elements.append(element)
+
+    def end(_tag: str) -> None:
+        open_elements.pop()
+
+    def refuse(*_declaration: object) -> None:
+        line = parser.CurrentLineNumber
+        raise InputError(f"{where}, line {line}: a document type (<!DOCTYPE ...>) is not read; remove it")
+
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+    parser.StartDoctypeDeclHandler = refuse
+    try:
+        parser.Parse(text.encode(), True)  # in one piece: in several, a long token is read again each time
+    except expat.ExpatError as error:
+        reason = expat.ErrorString(error.code)
+        unclosed = f" (is the file cut off? <{open_elements[-1].tag}> is not closed)"
+        cut = unclosed * (len(open_elements) > 1 and error.code == _ENDED)
+        raise InputError(f"{where}, line {error.lineno}: not XML: {reason}{cut}") from None
+    return document.children[0]
+
+
+_ENDED = expat.errors.codes[expat.errors.XML_ERROR_NO_ELEMENTS]
