@@ -1,0 +1,153 @@
+"""What the two runtimes that load MSCCL XML take: names and limits.
+
+Sources: microsoft/msccl ``src/include/msccl.h``, ``src/graph/{topo,xml}.cc``; RCCL
+``src/include/msccl/msccl_struct.h``, ``src/misc/msccl/msccl_parser.cc``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from schedules.collective import Kind
+from schedules.programs.program import Buffer, Op
+from topologies.errors import InputError, suggestion
+
+TYPES: Mapping[str, Op] = {
+    "nop": Op.NOP,
+    "cpy": Op.COPY,
+    "re": Op.REDUCE,
+    "s": Op.SEND,
+    "r": Op.RECV,
+    "rcs": Op.RECV_COPY_SEND,
+    "rrs": Op.RECV_REDUCE_SEND,
+    "rrc": Op.RECV_REDUCE_COPY,
+    "rrcs": Op.RECV_REDUCE_COPY_SEND,
+}
+"""Types of steps that both interpret (`ra` is parsed by one of them, and does nothing)."""
+BUFFERS: Mapping[str, Buffer] = {"i": Buffer.INPUT, "o": Buffer.OUTPUT, "s": Buffer.SCRATCH}
+PROTOCOLS = ("Simple", "LL", "LL128")
+MOST_COUNT = 71
+"""Chunks of one step."""
+MOST_CHANNELS = 32
+MOST_PEERS = 32
+"""Blocks of a rank that send (receive) on one channel."""
+MOST_ELEMENTS = 4095
+"""Counted as the parsers do: ``algo``, all ``gpu``, and the ``tb`` and ``step`` of the own rank."""
+MOST_CHILDREN = 1024
+"""Elements in one element."""
+MOST_ATTRIBUTES = 16
+MOST_CHARACTERS = 255
+"""Of a value."""
+MOST_FUSED = 16
+"""Consecutive reductions into one place, which the runtimes make one."""
+WARP = 32
+
+_COMMON: Mapping[Kind, str] = {
+    Kind.ALLREDUCE: "allreduce",
+    Kind.ALLGATHER: "allgather",
+    Kind.REDUCE: "reduce",
+    Kind.BROADCAST: "broadcast",
+    Kind.ALL_TO_ALL: "alltoall",
+}
+
+
+@dataclass(frozen=True)
+class Flavour:
+    """What a runtime takes.
+
+    Parameters
+    ----------
+    name
+        Of the flavour, for people.
+    collectives
+        The names of collectives.
+    required
+        The attributes that ``algo`` must have.
+    steps, blocks
+        At most so many in a block, and blocks in a rank.
+    characters
+        Of the algorithm's name.
+    threads
+        At most, of a block.
+    whole_buffers
+        Whether the sizes of input and output, where they aren't 0, must be those of the collective.
+    """
+
+    name: str
+    collectives: Mapping[Kind, str]
+    required: tuple[str, ...]
+    steps: int
+    blocks: int
+    characters: int
+    threads: int
+    whole_buffers: bool
+
+    def collective(self, kind: Kind) -> str:
+        """Return the name of a collective.
+
+        Raises
+        ------
+        InputError
+            If it has none here, naming the flavours where it has one.
+        """
+        if kind in self.collectives:
+            return self.collectives[kind]
+        others = [f"{f.name} ('{f.collectives[kind]}')" for f in (MSCCL, RCCL) if kind in f.collectives]
+        where = f"; choose the flavour {' or '.join(others)}" if others else ""
+        raise InputError(f"MSCCL XML of flavour '{self.name}' has no {kind}{where}")
+
+
+_REQUIRED = ("name", "ngpus", "nchannels", "nchunksperloop", "proto", "coll", "inplace")
+
+MSCCL = Flavour(
+    name="msccl",
+    collectives={**_COMMON, Kind.REDUCE_SCATTER: "reduce_scatter"},
+    required=_REQUIRED,
+    steps=256,
+    blocks=216,
+    characters=63,
+    threads=640,
+    whole_buffers=True,
+)
+RCCL = Flavour(
+    name="rccl",
+    collectives={
+        **_COMMON,
+        Kind.REDUCE_SCATTER: "reducescatter",
+        Kind.GATHER: "gather",
+        Kind.SCATTER: "scatter",
+    },
+    required=(*_REQUIRED, "outofplace", "minBytes", "maxBytes"),
+    steps=64,
+    blocks=64,
+    characters=255,
+    threads=256,
+    whole_buffers=False,
+)
+BOTH = Flavour(
+    name="both",
+    collectives=_COMMON,
+    required=RCCL.required,
+    steps=min(MSCCL.steps, RCCL.steps),
+    blocks=min(MSCCL.blocks, RCCL.blocks),
+    characters=min(MSCCL.characters, RCCL.characters),
+    threads=min(MSCCL.threads, RCCL.threads),
+    whole_buffers=True,
+)
+FLAVOURS = {flavour.name: flavour for flavour in (BOTH, MSCCL, RCCL)}
+KINDS = {name: kind for flavour in (MSCCL, RCCL) for kind, name in flavour.collectives.items()}
+"""The collective of each name in a file."""
+
+
+def find_flavour(name: str) -> Flavour:
+    """Return the flavour of that name.
+
+    Raises
+    ------
+    InputError
+        If there is none; the message suggests one.
+    """
+    if name not in FLAVOURS:
+        raise InputError(f"unknown flavour of MSCCL XML '{name}'{suggestion(name, FLAVOURS)}")
+    return FLAVOURS[name]

@@ -1,0 +1,344 @@
+"""The rules of the runtimes that load MSCCL XML, for anybody's files.
+
+Their parsers are written by hand and know less than XML (`_text_rules`); what they make of the elements has
+limits (`_Rules`), some of which end in a refusal, some in wrong data or a hang.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from schedules.programs.msccl.flavours import (
+    BUFFERS,
+    MOST_ATTRIBUTES,
+    MOST_CHANNELS,
+    MOST_CHARACTERS,
+    MOST_CHILDREN,
+    MOST_COUNT,
+    MOST_ELEMENTS,
+    MOST_PEERS,
+    PROTOCOLS,
+    TYPES,
+    WARP,
+    Flavour,
+)
+from schedules.programs.msccl.reader import MOST_STEPS, parse_algo, program_of
+from schedules.programs.program import NONE, Op
+from schedules.programs.serial import serial_order
+from topologies.errors import InputError
+from topologies.xml_files import Element
+
+MOST_FINDINGS = 50
+"""That are told one by one."""
+_INT32, _INT64 = 2**31 - 1, 2**63 - 1
+
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_TAG = re.compile(r'<(?:/[^\s<>/]+>|[^\s<>/=!?]+(?: [^\s<>"=/]{1,255}="[^"<]*")* ?/?>)')
+_LOOSE = re.compile(r"<[^<>]{0,100000}>")
+_BLANK = " \n\r"
+
+
+class Finding(NamedTuple):
+    """What a runtime would not take, or do wrong; in which line, from 1."""
+
+    line: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.text}"
+
+
+def lint(text: str, flavour: Flavour, most: int = MOST_FINDINGS) -> list[Finding]:
+    """Return what is wrong with an MSCCL XML file for a runtime, by line; nothing if it takes it.
+
+    Parameters
+    ----------
+    text
+        Of the file.
+    flavour
+        The runtime.
+    most
+        Findings that are returned; one more says how many there are besides.
+    """
+    findings = list(_text_rules(text))
+    try:
+        rules = _Rules(flavour)
+        algo = parse_algo(text, "")
+        rules.algo(algo)
+        findings += rules.findings
+        if not rules.findings:
+            serial_order(program_of(algo, root=0))
+    except InputError as error:
+        findings.append(_finding(error))
+    findings.sort(key=lambda finding: finding.line)
+    if len(findings) > most > 1:
+        more = Finding(findings[most].line, f"and {len(findings) - most} more")
+        return [*findings[:most], more]
+    return findings[:most]
+
+
+def _finding(error: InputError) -> Finding:
+    """Return an error of a reader, which names the line, as a finding."""
+    match = re.fullmatch(r"(?:, line (\d+): |: )(.*)", str(error), re.DOTALL)
+    return Finding(int(match[1] or 1), match[2]) if match else Finding(1, str(error))
+
+
+def _text_rules(text: str) -> Iterator[Finding]:
+    """Yield what the runtimes' own XML parsers stumble over.
+
+    One space before each attribute, double quotes, nothing but blanks and line ends between elements, no
+    declaration.
+    """
+    plain = _COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), text)
+    position = line = 0
+    line = 1
+    while position < len(plain):
+        tag = _TAG.match(plain, position) if plain[position] == "<" else None
+        if tag is not None:
+            position, line = tag.end(), line + tag[0].count("\n")
+        elif plain[position] in _BLANK:
+            line += plain[position] == "\n"
+            position += 1
+        else:
+            loose = _LOOSE.match(plain, position)
+            following = plain.find("<", position + 1)
+            end = loose.end() if loose else (len(plain) if following < 0 else following)
+            yield Finding(line, _reason(plain[position:end]))
+            line += plain.count("\n", position, end)
+            position = end
+
+
+def _reason(text: str) -> str:
+    if text.startswith("<?"):
+        return "an XML declaration, which the runtimes refuse"
+    if text.startswith("<"):
+        return 'the runtimes read attributes only as one space and name="value", all in one line'
+    what = "a tab" if text.startswith("\t") else "text"
+    return f"{what} between elements, which the runtimes refuse"
+
+
+class _Rules:
+    """The rules on elements; what they find goes to `findings`."""
+
+    def __init__(self, flavour: Flavour) -> None:
+        self.flavour = flavour
+        self.findings: list[Finding] = []
+        self.ranks = self.units = self.channels = 0
+        # Of each FIFO, by (source, target, channel): the steps at its two ends.
+        self.sent: dict[tuple[int, int, int], list[Element]] = {}
+        self.received: dict[tuple[int, int, int], list[Element]] = {}
+
+    def add(self, element: Element, text: str) -> None:
+        """Note a finding."""
+        self.findings.append(Finding(element.line, text))
+
+    def limit(self, element: Element, number: int, most: int, what: str) -> None:
+        """Note what there is too much of."""
+        if number > most:
+            self.add(element, f"{number} {what}, at most {most} ({self.flavour.name})")
+
+    def number(
+        self, element: Element, name: str, least: int, most: int, default: int | None = None
+    ) -> int | None:
+        """Return an attribute; None where it isn't what it must be, which is noted."""
+        try:
+            return element.integer(name, least, most, default)
+        except InputError as error:
+            self.findings.append(_finding(error))
+            return None
+
+    def algo(self, algo: Element) -> None:
+        """Check the root and all in it."""
+        flavour, given = self.flavour, algo.attributes
+        missing = [name for name in flavour.required if name not in given]
+        if missing:
+            self.add(algo, f"<algo> has no {', '.join(missing)}, which the runtime asks for ({flavour.name})")
+        self.units = self.number(algo, "nchunksperloop", 1, _INT32, 1) or 0
+        self.ranks = self.number(algo, "ngpus", 2, MOST_CHILDREN, 2) or 0
+        self.channels = self.number(algo, "nchannels", 1, MOST_CHANNELS, 1) or MOST_CHANNELS
+        self._choice(algo, "proto", PROTOCOLS)
+        self._choice(algo, "coll", tuple(flavour.collectives.values()))
+        self._head(algo)
+        gpus = list(algo.each("gpu"))
+        for element in (algo, *gpus):
+            self._attributes(element)
+        if sorted(gpu.attributes.get("id", "") for gpu in gpus) != sorted(map(str, range(self.ranks))):
+            self.add(algo, f"the ids of <gpu> must be 0 to {self.ranks - 1}, each once")
+            return
+        for gpu in gpus:
+            self._gpu(gpu, int(gpu.attributes["id"]), given.get("coll", ""), 1 + len(gpus))
+        self._fifos()
+
+    def _head(self, algo: Element) -> None:
+        flavour = self.flavour
+        self.limit(algo, len(algo.attributes.get("name", "").encode()), flavour.characters, "bytes of name")
+        for name in ("inplace", "outofplace"):
+            self.number(algo, name, 0, 1, 0)
+        low = self.number(algo, "minBytes", 0, _INT64, 0)
+        high = self.number(algo, "maxBytes", 0, _INT64, _INT64)
+        endless = high == 0 and flavour.name == "rccl"
+        if low is not None and high is not None and low >= high and not endless:
+            self.add(algo, f"maxBytes='{high}' is not above minBytes='{low}': it would never be chosen")
+        threads = self.number(algo, "nthreads", 0, flavour.threads, 0)
+        if threads is not None and threads % WARP:
+            self.add(algo, f"nthreads='{threads}' is no multiple of {WARP}")
+
+    def _choice(self, element: Element, name: str, allowed: tuple[str, ...]) -> None:
+        value = element.attributes.get(name)
+        if value is not None and value not in allowed:
+            known = ", ".join(allowed)
+            self.add(element, f"{name}='{value[:40]}'; {self.flavour.name} has {known}")
+
+    def _attributes(self, element: Element) -> None:
+        self.limit(element, len(element.attributes), MOST_ATTRIBUTES, f"attributes of <{element.tag}>")
+        for name, value in element.attributes.items():
+            self.limit(element, len(value.encode()), MOST_CHARACTERS, f"bytes in the value of {name}")
+
+    def _gpu(self, gpu: Element, rank: int, collective: str, others: int) -> None:
+        """Check a rank; `others` is how many elements outside it its parser counts."""
+        sizes = [self.number(gpu, f"{letter}_chunks", 0, _INT32) or 0 for letter in BUFFERS]
+        self._sizes(gpu, sizes, collective)
+        blocks = list(gpu.each("tb"))
+        steps = [list(block.each("step")) for block in blocks]
+        self.limit(gpu, len(blocks), self.flavour.blocks, f"blocks in rank {rank}")
+        count = others + len(blocks) + sum(map(len, steps))
+        self.limit(gpu, count, MOST_ELEMENTS, f"elements for the parser of rank {rank}")
+        ids = [block.attributes.get("id", "") for block in blocks]
+        if sorted(ids) != sorted(map(str, range(len(blocks)))):
+            self.add(gpu, f"the ids of <tb> in rank {rank} must be 0 to {len(blocks) - 1}, each once")
+            return
+        by_id = dict(zip(map(int, ids), steps, strict=True))
+        peers: Counter[tuple[str, int]] = Counter()
+        for block, of_block in zip(blocks, steps, strict=True):
+            peers.update(self._block(block, rank, of_block, sizes))
+        for (side, channel), number in peers.items():
+            self.limit(gpu, number, MOST_PEERS, f"blocks of rank {rank} that {side} on channel {channel}")
+        self._waits(by_id)
+
+    def _sizes(self, gpu: Element, sizes: list[int], collective: str) -> None:
+        """Check the sizes of input and output where the runtime does: 0, or what the collective has."""
+        if not self.flavour.whole_buffers:
+            return
+        parts = {"allgather": (self.ranks, 1), "reduce_scatter": (1, self.ranks)}.get(collective, (1, 1))
+        for letter, size, part in zip(BUFFERS, sizes, parts, strict=False):
+            if size and size * part != self.units:
+                expected = self.units // part
+                self.add(gpu, f"{letter}_chunks='{size}'; {collective} has {expected}, or 0 if it isn't used")
+
+    def _block(
+        self, block: Element, rank: int, steps: list[Element], sizes: list[int]
+    ) -> list[tuple[str, int]]:
+        """Check a block; return on which channels it sends and receives."""
+        self._attributes(block)
+        send, recv = (self.number(block, side, NONE, self.ranks - 1) for side in ("send", "recv"))
+        channel = self.number(block, "chan", 0, self.channels - 1)
+        name = f"block {block.attributes['id']} of rank {rank}"
+        self.limit(block, len(steps), self.flavour.steps, f"steps in {name}")
+        if rank in (send, recv):
+            self.add(block, f"{name} is connected to its own rank")
+        ends: list[tuple[str, int]] = []
+        for side, peer in (("send", send), ("receive", recv)):
+            if peer is not None and peer != NONE and channel is not None:
+                ends.append((side, channel))
+                fifo = (rank, peer, channel) if side == "send" else (peer, rank, channel)
+                known = self.sent if side == "send" else self.received
+                if fifo in known:
+                    self.add(block, f"{name} shares its connection with another block")
+                known.setdefault(fifo, [])
+        for number, step in enumerate(steps):
+            op = self._step(step, number, sizes)
+            if op is None:
+                continue
+            for does, known, fifo in (
+                (op.sends, self.sent, (rank, send, channel)),
+                (op.receives, self.received, (recv, rank, channel)),
+            ):
+                if does and fifo in known:
+                    known[fifo].append(step)  # type: ignore[index]
+                elif does:
+                    self.add(step, f"type='{step.attributes['type']}' in a block without that peer")
+        self._nops(steps)
+        return ends
+
+    def _step(self, step: Element, number: int, sizes: list[int]) -> Op | None:
+        """Check a step by itself; return what it does."""
+        self._attributes(step)
+        name = step.attributes.get("type", "")
+        if name not in TYPES:
+            self.add(step, f"type='{name[:40]}' is not interpreted")
+            return None
+        op = TYPES[name]
+        if self.number(step, "s", 0, MOST_STEPS) not in (None, number):
+            self.add(
+                step, f"s='{step.attributes['s']}' is step {number} of its block, and deps refer to that"
+            )
+        count = self.number(step, "cnt", 0 if op is Op.NOP else 1, MOST_COUNT)
+        for side, used in (("src", op.reads), ("dst", op.writes)):
+            letter = step.attributes.get(f"{side}buf", "")
+            if letter not in BUFFERS:
+                self.add(step, f"{side}buf='{letter[:40]}'; it is i, o or s")
+                continue
+            offset = self.number(step, f"{side}off", 0 if used else NONE, _INT32)
+            size = sizes[BUFFERS[letter]]
+            if used and offset is not None and count is not None and offset + count > size:
+                self.add(step, f"{side}off='{offset}', cnt='{count}': outside {letter}_chunks='{size}'")
+        self.number(step, "hasdep", 0, 1)
+        return op
+
+    def _nops(self, steps: list[Element]) -> None:
+        """Check that each ``nop`` waits, and that the step behind it does so too.
+
+        Both count a step for each wait of an instruction: others would put off the numbers that ``deps``
+        refer to. What stands behind ``nop`` and waits for nothing is refused, or, a reduction, fused.
+        """
+        before = None
+        for step in steps:
+            waits = step.attributes.get("depid", "-1") != "-1"
+            if step.attributes.get("type") == "nop":
+                if not waits:
+                    self.add(step, "a nop that waits for nothing: the runtime doesn't count it as a step")
+                before = step
+            else:
+                if before is not None and not waits:
+                    self.add(
+                        step, "stands behind a nop and waits for nothing itself, which the runtimes refuse"
+                    )
+                before = None
+        if before is not None:
+            self.add(before, "a nop at the end of its block, which the runtimes drop")
+
+    def _waits(self, blocks: dict[int, list[Element]]) -> None:
+        """Check that what is waited for is there, raises a flag, and is no ``nop``."""
+        for steps in blocks.values():
+            for step in steps:
+                block = self.number(step, "depid", NONE, max(blocks))
+                number = self.number(step, "deps", NONE, MOST_STEPS)
+                if block is None or number is None or block == NONE:
+                    continue
+                where = f"step {number} of block {block}"
+                if not 0 <= number < len(blocks[block]):
+                    self.add(step, f"waits for {where}, which isn't there")
+                elif blocks[block][number].attributes.get("type") == "nop":
+                    self.add(step, f"waits for {where}, a nop, which raises no flag")
+                elif blocks[block][number].attributes.get("hasdep") != "1":
+                    self.add(step, f"waits for {where}, which raises no flag (hasdep='0')")
+
+    def _fifos(self) -> None:
+        """Check that both ends of each connection have the same messages, of the same lengths."""
+        for fifo in sorted({*self.sent, *self.received}):
+            source, target, channel = fifo
+            out, into = self.sent.get(fifo, []), self.received.get(fifo, [])
+            where = f"from rank {source} to {target} on channel {channel}"
+            for number, (one, other) in enumerate(zip(out, into, strict=False)):
+                counts = [step.attributes.get("cnt") for step in (one, other)]
+                if counts[0] != counts[1]:
+                    self.add(
+                        other,
+                        f"message {number} {where} is sent as {counts[0]} chunks, received as {counts[1]}",
+                    )
+            if len(out) != len(into):
+                extra = (out if len(out) > len(into) else into)[min(len(out), len(into))]
+                self.add(extra, f"{len(out)} messages {where} are sent, {len(into)} received")

@@ -1,0 +1,272 @@
+"""A program as MSCCL XML.
+
+A step waits for one other; where an instruction waits for several, steps of type ``nop`` before it wait for
+all but the last. Consecutive reductions into one place that wait for nothing become one in the runtime, which
+keeps one count and has room for `MOST_FUSED`: a flag (``hasdep``) on the one before ends that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Annotated, ClassVar, NamedTuple
+
+from schedules.programs.layout import Layout
+from schedules.programs.msccl.flavours import (
+    BUFFERS,
+    FLAVOURS,
+    MOST_FUSED,
+    PROTOCOLS,
+    TYPES,
+    WARP,
+    Flavour,
+    find_flavour,
+)
+from schedules.programs.msccl.lint import lint
+from schedules.programs.program import NONE, Address, Buffer, Instruction, Op, Program
+from topologies.errors import InputError
+from topologies.ranges import Choice, Options, Whole
+from topologies.units import parse_size
+
+_NAME_OF = {op: name for name, op in TYPES.items()}
+_LETTER = {buffer: letter for letter, buffer in BUFFERS.items()}
+
+
+@dataclass(frozen=True)
+class XmlOptions(Options):
+    """How a program is written.
+
+    Parameters
+    ----------
+    flavour
+        The runtime: ``msccl``, ``rccl``, or what both of them take.
+    proto
+        The runtime's protocol.
+    min_bytes, max_bytes
+        The sizes that the file is for, as texts; from nothing if not given.
+    threads
+        Of each block, a multiple of 32; the runtime's choice if not given.
+    """
+
+    OWNER: ClassVar[str] = "msccl"
+    flavour: Annotated[str, Choice(tuple(FLAVOURS))] = "both"
+    proto: Annotated[str, Choice(PROTOCOLS)] = "Simple"
+    min_bytes: str | None = None
+    max_bytes: str = "1TiB"
+    threads: Annotated[int | None, Whole(WARP)] = None
+
+
+_Place = tuple[int, int]
+"""A block of a rank, and a step in it."""
+
+
+class _Block(NamedTuple):
+    """A thread block: its peers and channel, and its instructions, none of them a nop."""
+
+    send: int
+    recv: int
+    chan: int
+    instructions: list[Instruction]
+
+
+def to_xml(program: Program, options: XmlOptions | None = None) -> str:
+    """Return a program as MSCCL XML.
+
+    Raises
+    ------
+    InputError
+        If the format, or the runtime within its limits, can't have it.
+    """
+    options = options or XmlOptions()
+    flavour = find_flavour(options.flavour)
+    text = "\n".join(_lines(program, options, flavour)) + "\n"
+    findings = lint(text, flavour, most=1)
+    if findings:
+        raise InputError(f"{program.name} does not fit: {findings[0].text}")
+    return text
+
+
+def _lines(program: Program, options: XmlOptions, flavour: Flavour) -> Iterator[str]:
+    what = program.collective
+    if what.groups is not None or what.shards is not None:
+        raise InputError(f"MSCCL XML has no groups and no uneven shards; {program.name} is for {what}")
+    blocks = [_blocks(program, rank) for rank in range(program.num_ranks)]
+    sizes = Layout.of(program).sizes
+    yield _element(
+        "algo",
+        name=re.sub(r"[^\w.:+-]", "_", program.name, flags=re.ASCII)[: flavour.characters],
+        proto=options.proto,
+        nchannels=max((block.chan for of_rank in blocks for block in of_rank), default=0) + 1,
+        nchunksperloop=program.units,
+        ngpus=program.num_ranks,
+        coll=flavour.collective(what.kind),
+        inplace=int(program.in_place),
+        outofplace=int(not program.in_place),
+        minBytes=0 if options.min_bytes is None else _whole_bytes(options.min_bytes),
+        maxBytes=_whole_bytes(options.max_bytes),
+        **({} if options.threads is None else {"nthreads": options.threads}),
+    )
+    for rank, of_rank in enumerate(blocks):
+        chunks = zip(BUFFERS, _chunks(program, sizes[rank].tolist(), of_rank), strict=True)
+        yield _element("gpu", 2, id=rank, **{f"{letter}_chunks": size for letter, size in chunks})
+        yield from _rank_lines(of_rank)
+        yield "  </gpu>"
+    yield "</algo>"
+
+
+def _rank_lines(blocks: list[_Block]) -> Iterator[str]:
+    """Yield the lines of a rank's blocks."""
+    place: dict[_Place, _Place] = {}  # where an instruction stands behind the nops that wait for it
+    for number, block in enumerate(blocks):
+        line = -1
+        for at, instruction in enumerate(block.instructions):
+            line += max(len(instruction.waits), 1)
+            place[number, at] = (number, line)
+    flagged = {wait for block in blocks for instruction in block.instructions for wait in instruction.waits}
+    for number, block in enumerate(blocks):
+        flagged |= {(number, at) for at in _fusions_ended(block.instructions)}
+        yield _element("tb", 4, id=number, send=block.send, recv=block.recv, chan=block.chan)
+        line = 0
+        for at, instruction in enumerate(block.instructions):
+            waits = [place[wait] for wait in instruction.waits] or [(NONE, NONE)]
+            for wait in waits[:-1]:
+                yield _step(line, Instruction(Op.NOP, length=0), wait, flag=False)
+                line += 1
+            yield _step(line, instruction, waits[-1], flag=(number, at) in flagged)
+            line += 1
+        yield "    </tb>"
+
+
+def _step(number: int, instruction: Instruction, wait: _Place, *, flag: bool) -> str:
+    source = instruction.source if instruction.op.reads else Address(Buffer.INPUT)
+    target = instruction.target if instruction.op.writes else Address(Buffer.OUTPUT)
+    return _element(
+        "step",
+        6,
+        "/>",
+        s=number,
+        type=_NAME_OF[instruction.op],
+        srcbuf=_LETTER[Buffer(source.buffer)],
+        srcoff=source.offset,
+        dstbuf=_LETTER[Buffer(target.buffer)],
+        dstoff=target.offset,
+        cnt=instruction.length,
+        depid=wait[0],
+        deps=wait[1],
+        hasdep=int(flag),
+    )
+
+
+def _element(tag: str, indent: int = 0, end: str = ">", **attributes: int | str) -> str:
+    listed = " ".join(f'{name}="{value}"' for name, value in attributes.items())
+    return f"{' ' * indent}<{tag} {listed}{end}"
+
+
+def _blocks(program: Program, rank: int) -> list[_Block]:
+    """Return the blocks of a rank, without what waits for its own block's past."""
+    first, last = int(program.first_block[rank]), int(program.first_block[rank + 1])
+    begin = program.begin
+    plain = _without_nops(
+        [
+            [program.instruction(number) for number in range(int(begin[b]), int(begin[b + 1]))]
+            for b in range(first, last)
+        ]
+    )
+    blocks = []
+    for number, instructions in enumerate(plain):
+        name = f"{program.name}: rank {rank}, block {number}"
+        remote = [
+            i for i in instructions if i.op in (Op.COPY, Op.REDUCE) and (i.to, i.origin) != (NONE, NONE)
+        ]
+        if remote or any(i.op in (Op.SIGNAL, Op.WAIT) for i in instructions):
+            raise InputError(f"{name} reads or writes another rank's memory, which MSCCL XML can't have")
+        sends, receives = ([i for i in instructions if getattr(i.op, end)] for end in ("sends", "receives"))
+        send = _only({i.to for i in sends}, f"{name} sends to ranks", NONE)
+        recv = _only({i.origin for i in receives}, f"{name} receives from ranks", NONE)
+        chan = _only({i.channel for i in (*sends, *receives)}, f"{name} is on channels", 0)
+        kept = [
+            i._replace(waits=tuple(wait for wait in i.waits if not (wait[0] == number and wait[1] < at)))
+            for at, i in enumerate(instructions)
+        ]
+        blocks.append(_Block(send, recv, chan, kept))
+    return blocks
+
+
+def _only(values: set[int], what: str, default: int) -> int:
+    if len(values) > 1:
+        listed = " and ".join(map(str, sorted(values)[:3]))
+        raise InputError(f"{what} {listed}; a block of MSCCL XML has one")
+    return next(iter(values), default)
+
+
+def _without_nops(blocks: list[list[Instruction]]) -> list[list[Instruction]]:
+    """Let what follows a nop wait for what it waits for, and whoever waits for it, for the same."""
+    if not any(i.op is Op.NOP for block in blocks for i in block):
+        return blocks
+    plain = []
+    for block in blocks:
+        kept: list[Instruction] = []
+        carried: tuple[_Place, ...] = ()
+        for instruction in block:
+            carried += instruction.waits
+            if instruction.op is not Op.NOP:
+                kept.append(instruction._replace(waits=_real_waits(blocks, carried)))
+                carried = ()
+        plain.append(kept)
+    return plain
+
+
+def _real_waits(blocks: list[list[Instruction]], waits: tuple[_Place, ...]) -> tuple[_Place, ...]:
+    """Return instructions to wait for that are no nops, numbered without these."""
+    found: dict[_Place, None] = {}
+    left, seen = list(reversed(waits)), set()
+    while left:
+        wait = left.pop()
+        if wait in seen:
+            continue
+        seen.add(wait)
+        block, at = wait
+        before = blocks[block][:at]
+        if blocks[block][at].op is not Op.NOP:
+            found[block, sum(i.op is not Op.NOP for i in before)] = None
+        else:  # its own waits, and all that stands before it
+            left += [(block, at - 1)] * bool(before)
+            left += reversed(blocks[block][at].waits)
+    return tuple(found)
+
+
+def _fusions_ended(instructions: list[Instruction]) -> Iterator[int]:
+    """Yield the reductions that the runtime must not make one with the next."""
+    fused = 1
+    for at, (one, other) in enumerate(pairwise(instructions)):
+        same = one.op is other.op is Op.REDUCE and one.target == other.target and not other.waits
+        if not same or one.source.buffer != other.source.buffer:
+            fused = 1
+        elif one.length != other.length or fused == MOST_FUSED:
+            fused = 1
+            yield at
+        else:
+            fused += 1
+
+
+def _chunks(program: Program, sizes: list[int], blocks: list[_Block]) -> list[int]:
+    """Return the chunks of each buffer; in place, 0 of what no instruction names (but of a rooted one)."""
+    if not program.in_place or program.collective.kind.rooted:
+        return sizes
+    used = {
+        address.buffer
+        for block in blocks
+        for i in block.instructions
+        for address, counts in ((i.source, i.op.reads), (i.target, i.op.writes))
+        if counts
+    }
+    return [size if buffer in used or buffer == Buffer.SCRATCH else 0 for buffer, size in enumerate(sizes)]
+
+
+def _whole_bytes(text: str) -> int:
+    size = parse_size(text)
+    if size.denominator != 1:
+        raise InputError(f"size {text}: a whole number of bytes is needed")
+    return int(size)

@@ -1,0 +1,226 @@
+"""MSCCL XML as a program, whoever wrote it.
+
+Missing attributes take their usual values, and sizes of input and output follow from the collective. Steps of
+type ``nop`` that only wait for what the next step of their block must wait for become part of it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from schedules.collective import Collective, Kind
+from schedules.programs.msccl.flavours import BUFFERS, KINDS, MOST_CHILDREN, TYPES
+from schedules.programs.program import NONE, NOWHERE, Address, Instruction, Op, Program
+from topologies.errors import InputError, suggestion
+from topologies.files import read_text
+from topologies.xml_files import MOST_XML, Element, parse_xml
+
+MOST_STEPS = 2**19
+"""Elements of a file: of 128 ranks, each as many as the runtimes read."""
+MOST_UNITS = 2**20
+"""Of a buffer."""
+_DEPTH = 4
+
+_Waits = tuple[tuple[int, int], ...]
+
+
+def read_msccl(path: Path | str, *, root: int | None = None, in_place: bool | None = None) -> Program:
+    """Return the program in a file.
+
+    Parameters
+    ----------
+    path
+        The file.
+    root
+        Of a rooted collective, which the format doesn't name; if not given, as the program shows it.
+    in_place
+        Of a file that is for both, which of them; out of place if not given.
+
+    Raises
+    ------
+    InputError
+        If it holds none, naming the line.
+    """
+    return from_xml(read_text(path, MOST_XML), str(path), root=root, in_place=in_place)
+
+
+def from_xml(text: str, where: str, *, root: int | None = None, in_place: bool | None = None) -> Program:
+    """Return the program in a text; `where` names it in errors.
+
+    Raises
+    ------
+    InputError
+        As `read_msccl`.
+    """
+    return program_of(parse_algo(text, where), root=root, in_place=in_place)
+
+
+def program_of(algo: Element, *, root: int | None = None, in_place: bool | None = None) -> Program:
+    """Return the program that an element ``algo`` describes.
+
+    Raises
+    ------
+    InputError
+        As `read_msccl`.
+    """
+    units = algo.integer("nchunksperloop", 1, MOST_UNITS)
+    ranks = algo.integer("ngpus", 2, MOST_CHILDREN)
+    gpus = in_order(algo, "gpu")
+    if len(gpus) != ranks:
+        raise algo.error(f"has ngpus='{ranks}' and {len(gpus)} <gpu>; there must be one each")
+    blocks = [_blocks_of(gpu, ranks) for gpu in gpus]
+    kind = _kind(algo)
+    if kind.rooted and root is None:
+        root = _root(algo, gpus, kind, blocks)
+    what = Collective(kind, ranks, root if kind.rooted else None)
+    scratch = [gpu.integer("s_chunks", 0, MOST_UNITS, 0) for gpu in gpus]
+    both = places(algo)
+    name = algo.attributes.get("name", "") or kind
+    try:
+        return Program.of(
+            what,
+            units,
+            blocks,
+            in_place=both[0] if in_place is None else in_place,
+            scratch=scratch,
+            name=name,
+        )
+    except InputError as error:
+        raise InputError(f"{algo.path}: {error}") from None
+
+
+def parse_algo(text: str, where: str) -> Element:
+    """Return the element ``algo`` of a text.
+
+    Raises
+    ------
+    InputError
+        If it is no XML, or something else.
+    """
+    algo = parse_xml(text, where, most_elements=MOST_STEPS, most_depth=_DEPTH)
+    if algo.tag != "algo":
+        raise algo.error("is no MSCCL program, which is an <algo>")
+    return algo
+
+
+def places(algo: Element) -> tuple[bool, ...]:
+    """Return which values of `Program.in_place` the program is for; out of place first."""
+    inside = bool(algo.integer("inplace", 0, 1, 0))
+    outside = bool(algo.integer("outofplace", 0, 1, 1 - inside))
+    return tuple(place for place, given in ((False, outside), (True, inside)) if given) or (False,)
+
+
+def in_order(parent: Element, tag: str) -> list[Element]:
+    """Return the children of a tag by their ids, which must be 0, 1, ...
+
+    Raises
+    ------
+    InputError
+        If they are others.
+    """
+    children = list(parent.each(tag))
+    by_id: dict[int, Element] = {}
+    for child in children:
+        number = child.integer("id", 0, len(children) - 1)
+        if number in by_id:
+            raise child.error(f"has id='{number}', as that of line {by_id[number].line}")
+        by_id[number] = child
+    return [by_id[number] for number in range(len(children))]
+
+
+def _kind(algo: Element) -> Kind:
+    name = algo.text("coll")
+    if name not in KINDS:
+        raise algo.error(f"has coll='{name[:40]}', which isn't read{suggestion(name, KINDS)}")
+    return KINDS[name]
+
+
+def _root(algo: Element, gpus: list[Element], kind: Kind, blocks: list[list[list[Instruction]]]) -> int:
+    """Return the only rank with an input (output), or else the only one that receives (sends) nothing."""
+    from_root = kind in (Kind.BROADCAST, Kind.SCATTER)
+    size = "i_chunks" if from_root else "o_chunks"
+    having = [rank for rank, gpu in enumerate(gpus) if gpu.integer(size, 0, MOST_UNITS, 0) > 0]
+    if len(having) != 1:
+        having = [
+            rank
+            for rank, of_rank in enumerate(blocks)
+            if not any((i.op.receives if from_root else i.op.sends) for block in of_rank for i in block)
+        ]
+    if len(having) != 1:
+        raise algo.error(f"doesn't show which rank is the root of the {kind}; give it (--root)")
+    return having[0]
+
+
+def _blocks_of(gpu: Element, ranks: int) -> list[list[Instruction]]:
+    """Return the instructions of a rank's blocks, each ``nop`` that nobody waits for in the step after it."""
+    blocks = in_order(gpu, "tb")
+    lines = [list(block.each("step")) for block in blocks]
+    steps = [
+        [_step(step, number, block, ranks) for number, step in enumerate(of_block)]
+        for block, of_block in zip(blocks, lines, strict=True)
+    ]
+    waits = [[_wait(step, lines) for step in of_block] for of_block in lines]
+    awaited = {wait for of_block in waits for given in of_block for wait in given}
+    place: dict[tuple[int, int], int] = {}
+    kept: list[list[tuple[Instruction, _Waits]]] = []
+    for block, of_block in enumerate(steps):
+        merged: list[tuple[Instruction, _Waits]] = []
+        carried: _Waits = ()
+        for number, (step, given) in enumerate(zip(of_block, waits[block], strict=True)):
+            ends = number == len(of_block) - 1
+            if step.op is Op.NOP and given and (block, number) not in awaited and not ends:
+                carried += given
+                continue
+            place[block, number] = len(merged)
+            merged.append((step, carried + given))
+            carried = ()
+        kept.append(merged)
+    return [
+        [step._replace(waits=tuple((b, place[b, s]) for b, s in given)) for step, given in merged]
+        for merged in kept
+    ]
+
+
+def _step(step: Element, number: int, block: Element, ranks: int) -> Instruction:
+    name = step.text("type")
+    if name not in TYPES:
+        raise step.error(f"has type='{name[:40]}', which isn't read{suggestion(name, TYPES)}")
+    if step.integer("s", 0, MOST_STEPS, number) != number:
+        raise step.error(f"has s='{step.text('s')}' and is step {number} of its block")
+    op = TYPES[name]
+    if op is Op.NOP:
+        return Instruction(op)
+    return Instruction(
+        op,
+        _address(step, "src") if op.reads else NOWHERE,
+        _address(step, "dst") if op.writes else NOWHERE,
+        step.integer("cnt", 1, MOST_UNITS),
+        _peer(step, block, "send", ranks) if op.sends else NONE,
+        _peer(step, block, "recv", ranks) if op.receives else NONE,
+        block.integer("chan", 0, MOST_UNITS, 0) if op.sends or op.receives else 0,
+    )
+
+
+def _address(step: Element, side: str) -> Address:
+    letter = step.text(f"{side}buf")
+    if letter not in BUFFERS:
+        raise step.error(f"has {side}buf='{letter[:40]}'; it is i, o or s")
+    return Address(BUFFERS[letter], step.integer(f"{side}off", 0, MOST_UNITS))
+
+
+def _peer(step: Element, block: Element, side: str, ranks: int) -> int:
+    peer = block.integer(side, NONE, ranks - 1, NONE)
+    if peer == NONE:
+        raise step.error(f"is of type {step.text('type')} in a <tb> without {side}")
+    return peer
+
+
+def _wait(step: Element, lines: list[list[Element]]) -> _Waits:
+    """Return what a step waits for, as block and step of the file: one, or nothing."""
+    block = step.integer("depid", NONE, MOST_STEPS, NONE)
+    if block == NONE:
+        return ()
+    number = step.integer("deps", NONE, MOST_STEPS, NONE)
+    if block >= len(lines) or not 0 <= number < len(lines[block]):
+        raise step.error(f"waits for step {number} of block {block}, which isn't there")
+    return ((block, number),)

@@ -1,0 +1,92 @@
+"""Which send each receive takes its message from, and one order in which all instructions can run."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+
+from schedules.programs.program import NONE, Program, table_of
+from topologies.errors import InputError
+from topologies.exact import Int64Array, offsets_of
+
+
+def senders(program: Program) -> Int64Array:
+    """Return for each instruction the one that sends what it receives; -1 for those that receive nothing.
+
+    Raises
+    ------
+    InputError
+        If two blocks share an end of a FIFO, so that chance decides what comes first, or if one end has more
+        messages than the other, or longer ones.
+    """
+    code, own = program.code, program.rank[program.block_of]
+    sends, receives = (np.flatnonzero(table_of(end)[code.op]) for end in ("sends", "receives"))
+    ranks, channels = program.num_ranks, int(code.channel.max(initial=0)) + 1
+
+    def ordered(numbers: Int64Array, source: Int64Array, target: Int64Array) -> tuple[Int64Array, Int64Array]:
+        fifo = (source.astype(np.int64) * ranks + target) * channels + code.channel[numbers]
+        order = np.argsort(fifo, kind="stable")
+        fifo, numbers = fifo[order], numbers[order]
+        shared = (fifo[1:] == fifo[:-1]) & (program.block_of[numbers[1:]] != program.block_of[numbers[:-1]])
+        if shared.any():
+            second = int(numbers[1:][np.argmax(shared)])
+            raise InputError(f"{program.name}: {program.place(second)} shares its FIFO with another block")
+        return fifo, numbers
+
+    out, sends = ordered(sends, own[sends], code.to[sends])
+    into, receives = ordered(receives, code.origin[receives], own[receives])
+    if not np.array_equal(out, into):
+        few = min(len(out), len(into))
+        differ = np.flatnonzero(out[:few] != into[:few])
+        at = int(differ[0]) if len(differ) else few
+        lonely = at < len(out) and (at == len(into) or out[at] < into[at])
+        number, what = (sends[at], "receives") if lonely else (receives[at], "sends")
+        raise InputError(f"{program.name}: {program.place(int(number))}: nobody {what} this message")
+    unequal = np.flatnonzero(code.length[sends] != code.length[receives])
+    if len(unequal):
+        sent, got = (int(numbers[unequal[0]]) for numbers in (sends, receives))
+        raise InputError(
+            f"{program.name}: {program.place(got)} receives {code.length[got]} units where "
+            f"{program.place(sent)} sends {code.length[sent]}"
+        )
+    result = np.full(len(program), NONE, dtype=np.int64)
+    result[receives] = sends
+    return result
+
+
+def serial_order(program: Program) -> Int64Array:
+    """Return the instructions in an order in which each can run: sends as early as they can.
+
+    Raises
+    ------
+    InputError
+        As `senders`; if instructions wait for each other, naming the first of those that never run.
+    """
+    number = np.arange(len(program))
+    sent = senders(program)
+    later = number[1:][program.block_of[1:] == program.block_of[:-1]]
+    receives = np.flatnonzero(sent != NONE)
+    waiting = np.repeat(number, np.diff(program.wait_begin))
+    before = np.concatenate([later - 1, program.waits, sent[receives]])
+    after = np.concatenate([later, waiting, receives])
+    pending = np.bincount(after, minlength=len(program)).tolist()
+    following = after[np.argsort(before, kind="stable")].tolist()
+    begin = offsets_of(np.bincount(before, minlength=len(program))).tolist()
+    last = (table_of("receives")[program.code.op]).tolist()
+    ready: tuple[deque[int], deque[int]] = (deque(), deque())
+    for first in np.flatnonzero(np.array(pending) == 0).tolist():
+        ready[last[first]].append(first)
+    done: list[int] = []
+    while ready[0] or ready[1]:
+        one = (ready[0] or ready[1]).popleft()
+        done.append(one)
+        for other in following[begin[one] : begin[one + 1]]:
+            pending[other] -= 1
+            if pending[other] == 0:
+                ready[last[other]].append(other)
+    if len(done) < len(program):
+        stuck = np.ones(len(program), dtype=np.bool_)
+        stuck[done] = False
+        raise InputError(f"{program.name}: {program.place(int(np.argmax(stuck)))} waits for ever")
+    return np.array(done, dtype=np.int64)
