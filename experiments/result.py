@@ -16,10 +16,12 @@ from typing import Any
 
 from experiments.printable import printable
 from experiments.runner.judge import Cost, ProvenBound, notes, time_columns
+from experiments.runner.options import build_options
 from experiments.runner.tasks import Synthesized
 from models.bounds import Bound, BoundError, best_bound, own_bounds
 from schedules.collective import Collective, Kind
 from schedules.files.schedule_file import write_schedule
+from schedules.programs.formats import find_format
 from schedules.schedule import Schedule
 from topologies.topology import Topology
 from topologies.units import duration, format_size, short, throughput
@@ -234,6 +236,26 @@ class Result:
             If it can't be written there.
         """
         write_schedule(self.schedule, Path(path))
+
+    def export(self, path: Path | str, format: str = "msccl", **options: Any) -> dict[str, Any]:  # noqa: A002 (as on the command line)
+        """Write the schedule as a runtime or simulator loads it, and return what is said of the file.
+
+        Parameters
+        ----------
+        path
+            Of the file.
+        format
+            One of `schedules.programs.formats.FORMATS`.
+        options
+            Of the format (docs/export.md).
+
+        Raises
+        ------
+        TuttiError
+            If the format can't have it, or the file can't be written.
+        """
+        form = find_format(format)
+        return form.write(self.schedule, Path(path), build_options(form, options))
 
     def transfers(self) -> Any:
         """Return `Schedule.transfers` of the schedule."""

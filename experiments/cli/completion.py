@@ -10,11 +10,13 @@ import shtab
 
 from experiments.cli.parser import COLLECTIVES, make_parser
 from experiments.registry import METHODS
+from schedules.programs.formats import FORMATS
 from topologies.text import FAMILIES
 
 WORDS: Mapping[str, Callable[[], Iterable[str]]] = {
     "method": lambda: METHODS,
     "collective": lambda: COLLECTIVES,
+    "format": lambda: FORMATS,
     "topology": lambda: [family.example for family in FAMILIES.values()],
 }
 """What may stand for an argument, by its name, where the parser itself does not say."""

@@ -108,7 +108,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", parser_class=OneLineParser)
     for add in (
         *(_run, _synth, _verify, _simulate, _bound, _topology_command, _find),
-        *(_list, _model, _completion, _help),
+        *(_export, _import, _list, _model, _completion, _help),
     ):
         add(commands)
     return parser
@@ -203,8 +203,11 @@ def _synth(commands: Any) -> None:
 
 
 def _verify(commands: Any) -> None:
-    parser = _command(commands, "verify", "verify", "replay a schedule and name its first wrong transfer")
-    parser.add_argument("file", type=_path, help="a schedule: .json, .json.gz, .npz, .csv or .rounds")
+    summary = "replay a schedule, or run a program, and name what is wrong first"
+    parser = _command(commands, "verify", "verify", summary)
+    what = "a schedule: .json, .json.gz, .npz, .csv or .rounds; or a program as MSCCL XML"
+    parser.add_argument("file", type=_path, help=what)
+    parser.add_argument("--root", type=int, help="of a rooted collective's program that doesn't show it")
     _json(parser)
 
 
@@ -266,6 +269,35 @@ def _find(commands: Any) -> None:
         "-o", "--output", type=_path, metavar="DIR", help="of --up-to; continues what is there"
     )
     _json(parser)
+
+
+def _export(commands: Any) -> None:
+    parser = _command(commands, "export", "export", "write a schedule as a runtime or simulator loads it")
+    parser.add_argument("file", type=_path, help="a schedule: .json, .json.gz, .npz or .csv")
+    _format(parser, "what to write: msccl (docs/export.md)")
+    parser.add_argument(
+        "--option", action="append", default=[], metavar="K=V", help="of the format; see docs/export.md"
+    )
+    parser.add_argument("-o", "--output", type=_path, metavar="FILE", required=True, help="where to")
+    _json(parser)
+
+
+def _import(commands: Any) -> None:
+    parser = _command(commands, "import", "importing", "make a schedule of a runtime's program")
+    parser.add_argument("file", type=_path, help="a program")
+    _format(parser, "what it is: msccl (docs/export.md)")
+    parser.add_argument("--topology", help="where it runs; default: a link for each two ranks that exchange")
+    parser.add_argument("--bandwidth", help="of each link, where no topology is given; default: 50GB/s")
+    parser.add_argument("--alpha", help="of each link, where no topology is given; default: 0.5us")
+    parser.add_argument("--root", type=int, help="of a rooted collective, where the file doesn't show it")
+    parser.add_argument(
+        "-o", "--output", type=_path, metavar="FILE", required=True, help=".json, .json.gz or .npz"
+    )
+    _json(parser)
+
+
+def _format(parser: argparse.ArgumentParser, what: str) -> None:
+    parser.add_argument("--format", required=True, metavar="NAME", help=what)
 
 
 def _model(commands: Any) -> None:

@@ -1,19 +1,32 @@
-"""``tutti verify``: whether a schedule is legal."""
+"""``tutti verify``: whether a schedule is legal, or an MSCCL program right."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from experiments.cli.output import print_json
 from experiments.printable import say
 from schedules.files.rounds import RoundTable, read_rounds
 from schedules.files.schedule_file import is_round_file, read_schedule
+from schedules.programs.faults import ProgramError
+from schedules.programs.interpreter import judge
+from schedules.programs.msccl.flavours import MSCCL, RCCL
+from schedules.programs.msccl.lint import Finding, lint
+from schedules.programs.msccl.reader import parse_algo, places, program_of
 from schedules.verify import VerificationError, verify
+from topologies.files import opened, read_text
+from topologies.xml_files import MOST_XML
+
+_HEAD = 256
+"""Bytes by which a file is recognised."""
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Replay the schedule; 0 if it is legal, 1 with the first wrong transfer if not."""
+    """Replay the schedule, or run the program; 0 if it is right, 1 with what is wrong first if not."""
+    if _is_xml(arguments.file):
+        return _judge(arguments)
     schedule = (read_rounds if is_round_file(arguments.file) else read_schedule)(arguments.file)
     document: dict[str, Any] = {
         "file": str(arguments.file),
@@ -33,4 +46,47 @@ def execute(arguments: argparse.Namespace) -> int:
     else:
         what = f"{document['collective']} on {document['topology']}, {document['clock']} clock"
         say(f"legal: {document['transfers']} transfers, {what}")
+    return 0
+
+
+def _is_xml(path: Path) -> bool:
+    with opened(path) as file:
+        return file.read(_HEAD).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<")
+
+
+def _judge(arguments: argparse.Namespace) -> int:
+    """Say what runtimes would not take of a program, and whether it does its collective."""
+    text = read_text(arguments.file, MOST_XML)
+    algo = parse_algo(text, str(arguments.file))
+    found: dict[Finding, list[str]] = {}
+    for flavour in (MSCCL, RCCL):
+        for finding in lint(text, flavour):
+            found.setdefault(finding, []).append(flavour.name)
+    warnings = [f"{finding} ({', '.join(names)})" for finding, names in sorted(found.items())]
+    if not arguments.json:
+        for warning in warnings:
+            say(f"warning: {warning}")
+    document: dict[str, Any] = {"file": str(arguments.file), "warnings": warnings}
+    try:
+        programs = [program_of(algo, root=arguments.root, in_place=place) for place in places(algo)]
+        judgements = [judge(program) for program in programs]
+    except ProgramError as error:
+        if arguments.json:
+            print_json({**document, "verified": False, "message": str(error)})
+        raise
+    program = programs[0]
+    document |= {
+        "collective": str(program.collective),
+        "ranks": program.num_ranks,
+        "instructions": len(program),
+        "in_place": [one.in_place for one in programs],
+        "least_depth": max(judgement.least_depth for judgement in judgements),
+        "verified": True,
+    }
+    if arguments.json:
+        print_json(document)
+    else:
+        where = " and ".join("in place" if one.in_place else "out of place" for one in programs)
+        what = f"{program.collective} of {program.num_ranks} ranks, {where}"
+        say(f"right: {len(program)} instructions, {what}")
     return 0

@@ -1,4 +1,4 @@
-"""A method's options: from a config's table or ``--option K=V`` to its validated dataclass."""
+"""The options of a method or format: from a config's table or ``--option K=V`` to its validated dataclass."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
 from schedules.method import Method
+from schedules.programs.formats import Format
 from topologies.errors import InputError, suggestion
 from topologies.ranges import Whole
 from topologies.units import parse_time
@@ -24,8 +25,8 @@ TIME_LIMIT = "time_limit"
 """The option that takes a number of seconds as well as a text with its unit, whatever its method holds."""
 
 
-def build_options(method: Method, given: Mapping[str, Any]) -> Any:
-    """Return the method's options dataclass with the values in `given`, checked and exact.
+def build_options(method: Method | Format, given: Mapping[str, Any]) -> Any:
+    """Return the options dataclass of a method (or format) with the values in `given`, checked and exact.
 
     Values are those of TOML or JSON; numbers with a point may be `Decimal`, which a field of type
     `Fraction` takes exactly.
@@ -33,18 +34,18 @@ def build_options(method: Method, given: Mapping[str, Any]) -> Any:
     Raises
     ------
     InputError
-        For an option that the method does not have, of a wrong type, or that its dataclass refuses.
+        For an option that it does not have, of a wrong type, or that its dataclass refuses.
     """
     fields = _fields(method)
     for name in given:
         if name not in fields:
             known = suggestion(name, fields) if fields else "; it has none"
-            raise InputError(f"method {method.name} has no option '{name}'{known}")
+            raise InputError(f"{_named(method)} has no option '{name}'{known}")
     values = {name: _value(method, name, fields[name], value) for name, value in given.items()}
     try:
         return method.options(**values)
     except (TypeError, ValueError) as error:
-        raise InputError(f"method {method.name}: {error}") from error
+        raise InputError(f"{_named(method)}: {error}") from error
 
 
 def first_seeds(method: Method, count: int, name: str = "seeds") -> range:
@@ -138,16 +139,20 @@ def _toml_value(text: str) -> Any:
     return table["value"] if len(table) == 1 else text
 
 
+def _named(owner: Method | Format) -> str:
+    return f"{'format' if isinstance(owner, Format) else 'method'} {owner.name}"
+
+
 def _required(field: dataclasses.Field[Any]) -> bool:
     return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
-def _fields(method: Method) -> dict[str, Any]:
+def _fields(method: Method | Format) -> dict[str, Any]:
     hints = typing.get_type_hints(method.options)
     return {field.name: hints[field.name] for field in dataclasses.fields(method.options) if field.init}
 
 
-def _value(method: Method, name: str, hint: Any, value: Any) -> Any:
+def _value(method: Method | Format, name: str, hint: Any, value: Any) -> Any:
     """Check one value in JSON's strict mode, where an enum is its text and a tuple an array."""
     if name == TIME_LIMIT:
         value = _time(method, hint, value)
@@ -160,10 +165,10 @@ def _value(method: Method, name: str, hint: Any, value: Any) -> Any:
     except ValidationError as error:
         wanted = error.errors()[0]["msg"]
         wanted = wanted[0].lower() + wanted[1:]
-        raise InputError(f"method {method.name}, option '{name}': {wanted}, not {plain}") from error
+        raise InputError(f"{_named(method)}, option '{name}': {wanted}, not {plain}") from error
 
 
-def _time(method: Method, hint: Any, value: Any) -> Any:
+def _time(method: Method | Format, hint: Any, value: Any) -> Any:
     """Return a time limit as the method holds it: a text with its unit, or seconds."""
     text = time_text(value)
     if not isinstance(text, str):
@@ -171,7 +176,7 @@ def _time(method: Method, hint: Any, value: Any) -> Any:
     try:
         seconds = parse_time(text)
     except InputError as error:
-        raise InputError(f"method {method.name}, option '{TIME_LIMIT}': {error}") from error
+        raise InputError(f"{_named(method)}, option '{TIME_LIMIT}': {error}") from error
     return text if hint is str else float(seconds)
 
 

@@ -117,6 +117,7 @@ def _columns(schedule: Schedule) -> Iterator[npt.NDArray[Any]]:
 
 
 __all__ = [
+    "check_place",
     "check_target",
     "content_hash",
     "from_document",
@@ -124,6 +125,7 @@ __all__ = [
     "read_schedule",
     "to_document",
     "write_schedule",
+    "write_whole",
 ]
 
 _HEADER = "header"
@@ -146,11 +148,21 @@ def write_schedule(schedule: Schedule, path: Path | str) -> None:
         If the name ends otherwise, or the file can't be written.
     """
     write = _of_form(_WRITERS, path)
-    path = Path(path)
+    write_whole(Path(path), lambda file: write(schedule, file))
+
+
+def write_whole(path: Path, write: Callable[[IO[bytes]], None]) -> None:
+    """Write a file that is there whole or not at all.
+
+    Raises
+    ------
+    InputError
+        If it can't be written.
+    """
     draft = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with draft.open("wb") as file:
-            write(schedule, file)
+            write(file)
         draft.replace(path)
     except OSError as error:
         raise InputError(f"{path}: can't be written: {error.strerror or error}") from None
@@ -168,7 +180,17 @@ def check_target(path: Path | str) -> None:
     """
     if not is_round_file(path):
         _of_form(_WRITERS, path)
-    path = Path(path)
+    check_place(Path(path))
+
+
+def check_place(path: Path) -> None:
+    """Refuse a path where no file can be written, as far as can be said before.
+
+    Raises
+    ------
+    InputError
+        If it is a directory, or in none that may be written in.
+    """
     if path.is_dir():
         raise InputError(f"{path}: can't be written: Is a directory")
     if not path.parent.is_dir():

@@ -1,10 +1,10 @@
 """A program as a schedule: what moved between ranks, without the buffers.
 
 The program is replayed with what each unit of memory holds: which unit of which item, and whose
-contributions. Where a schedule has one value of a chunk at each rank, a program may have several: its input, a
-sum so far, and in scratch what has arrived and will be added later. So what arrives is a transfer that reduces
-if it shares no contribution with what the rank holds, and one that copies if it has all of these. Copies and
-reductions within a rank are no transfers.
+contributions. Where a schedule has one value of a chunk at each rank, a program may have several: its input,
+a sum so far, and in scratch what has arrived and will be added later. So what arrives is a transfer that
+reduces if it shares no contribution with what the rank holds, and one that copies if it has all of these.
+Copies and reductions within a rank are no transfers.
 
 Each rank sees its sends and arrivals of a chunk in the order of the program. Where all rows can be put in one
 such order the schedule has the flow clock. Where they can't, as when two ranks exchange their values and both

@@ -138,7 +138,7 @@ class _Rules:
     def limit(self, element: Element, number: int, most: int, what: str) -> None:
         """Note what there is too much of."""
         if number > most:
-            self.add(element, f"{number} {what}, at most {most} ({self.flavour.name})")
+            self.add(element, f"{number} {what}, at most {most}")
 
     def number(
         self, element: Element, name: str, least: int, most: int, default: int | None = None
@@ -155,7 +155,7 @@ class _Rules:
         flavour, given = self.flavour, algo.attributes
         missing = [name for name in flavour.required if name not in given]
         if missing:
-            self.add(algo, f"<algo> has no {', '.join(missing)}, which the runtime asks for ({flavour.name})")
+            self.add(algo, f"<algo> has no {', '.join(missing)}, which the runtime asks for")
         self.units = self.number(algo, "nchunksperloop", 1, _INT32, 1) or 0
         self.ranks = self.number(algo, "ngpus", 2, MOST_CHILDREN, 2) or 0
         self.channels = self.number(algo, "nchannels", 1, MOST_CHANNELS, 1) or MOST_CHANNELS
@@ -190,7 +190,7 @@ class _Rules:
         value = element.attributes.get(name)
         if value is not None and value not in allowed:
             known = ", ".join(allowed)
-            self.add(element, f"{name}='{value[:40]}'; {self.flavour.name} has {known}")
+            self.add(element, f"{name}='{value[:40]}'; it is one of {known}")
 
     def _attributes(self, element: Element) -> None:
         self.limit(element, len(element.attributes), MOST_ATTRIBUTES, f"attributes of <{element.tag}>")

@@ -84,7 +84,7 @@ def to_xml(program: Program, options: XmlOptions | None = None) -> str:
     text = "\n".join(_lines(program, options, flavour)) + "\n"
     findings = lint(text, flavour, most=1)
     if findings:
-        raise InputError(f"{program.name} does not fit: {findings[0].text}")
+        raise InputError(f"{program.name} does not fit: {findings[0].text} ({flavour.name})")
     return text
 
 

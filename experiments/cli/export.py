@@ -1,0 +1,33 @@
+"""``tutti export``: a schedule as a file that a runtime or a simulator loads."""
+
+from __future__ import annotations
+
+import argparse
+
+from experiments.cli.output import print_fields, print_json
+from experiments.runner.options import build_options, parse_assignments
+from schedules.files.schedule_file import check_place, read_schedule
+from schedules.programs.formats import find_format
+from schedules.verify import verify
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Verify the schedule, write it and say what was written."""
+    form = find_format(arguments.format)
+    options = build_options(form, parse_assignments(arguments.option))
+    check_place(arguments.output)
+    schedule = read_schedule(arguments.file)
+    verify(schedule)
+    said = form.write(schedule, arguments.output, options)
+    fields = {
+        "file": str(arguments.output),
+        "format": form.name,
+        "collective": str(schedule.collective),
+        "topology": schedule.topology.name,
+        **said,
+    }
+    if arguments.json:
+        print_json(fields)
+    else:
+        print_fields(fields)
+    return 0

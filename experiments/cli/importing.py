@@ -1,0 +1,49 @@
+"""``tutti import``: a program that somebody else's tool wrote, as a schedule."""
+
+from __future__ import annotations
+
+import argparse
+
+from experiments.cli.output import print_fields, print_json
+from schedules.files.schedule_file import check_target, write_schedule
+from schedules.programs.formats import find_format
+from schedules.programs.interpreter import judge
+from schedules.programs.raising import implied_network, to_schedule
+from topologies.errors import InputError
+from topologies.text import parse_topology
+from topologies.topology import DEFAULT_ALPHA, DEFAULT_BANDWIDTH
+from topologies.units import parse_bandwidth, parse_time
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Read the program, judge it, and write the schedule that it carries out."""
+    rates = (arguments.bandwidth, arguments.alpha)
+    if arguments.topology is not None and rates != (None, None):
+        raise InputError(
+            "--bandwidth and --alpha are of the network that the program implies, not of a --topology"
+        )
+    check_target(arguments.output)
+    program = find_format(arguments.format).read(arguments.file, arguments.root)
+    judge(program)
+    if arguments.topology is not None:
+        topology = parse_topology(arguments.topology)
+    else:
+        bandwidth = DEFAULT_BANDWIDTH if rates[0] is None else parse_bandwidth(rates[0])
+        alpha = DEFAULT_ALPHA if rates[1] is None else parse_time(rates[1])
+        topology = implied_network(program, bandwidth, alpha)
+    schedule = to_schedule(program, topology)
+    write_schedule(schedule, arguments.output)
+    fields = {
+        "file": str(arguments.output),
+        "program": program.name,
+        "collective": str(schedule.collective),
+        "topology": topology.name,
+        "links": topology.num_links,
+        "clock": str(schedule.clock),
+        "transfers": len(schedule),
+    }
+    if arguments.json:
+        print_json(fields)
+    else:
+        print_fields(fields)
+    return 0

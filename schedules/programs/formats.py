@@ -1,0 +1,95 @@
+"""The formats that schedules are exported to, and programs imported from: `FORMATS`, a line each.
+
+A format is a module with ``OPTIONS``, a class of options (`topologies.ranges`), and functions
+
+    write(schedule, path, options) -> dict[str, Any]     what is said of what was written
+    read(path, root) -> Program                          of those that are imported
+
+which is loaded when the format is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from schedules.programs.program import Program
+from schedules.schedule import Schedule
+from topologies.errors import InputError, suggestion
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format of files that others load.
+
+    Parameters
+    ----------
+    name
+        As ``--format`` has it.
+    summary
+        Who loads it.
+    module
+        Where it is implemented.
+    imported
+        Whether it can be read.
+    """
+
+    name: str
+    summary: str
+    module: str
+    imported: bool = False
+
+    @property
+    def options(self) -> type[Any]:
+        """The class of its options."""
+        options: type[Any] = import_module(self.module).OPTIONS
+        return options
+
+    def write(self, schedule: Schedule, path: Path, options: Any) -> dict[str, Any]:
+        """Write a verified schedule, and return what is to be said of that.
+
+        Raises
+        ------
+        TuttiError
+            If the format, or what loads it, can't have it; then nothing is written.
+        """
+        said: dict[str, Any] = import_module(self.module).write(schedule, path, options)
+        return said
+
+    def read(self, path: Path, root: int | None = None) -> Program:
+        """Return the program in a file; `root` is that of a rooted collective, where the file doesn't say.
+
+        Raises
+        ------
+        InputError
+            If it holds none, or the format isn't read.
+        """
+        if not self.imported:
+            readable = ", ".join(form.name for form in FORMATS.values() if form.imported)
+            raise InputError(f"format '{self.name}' is written only; imported are: {readable}")
+        program: Program = import_module(self.module).read(path, root)
+        return program
+
+
+FORMATS: Mapping[str, Format] = {
+    form.name: form
+    for form in (
+        Format("msccl", "MSCCL XML, for MSCCL and RCCL", "schedules.programs.msccl.files", imported=True),
+    )
+}
+
+
+def find_format(name: str) -> Format:
+    """Return the format of that name.
+
+    Raises
+    ------
+    InputError
+        If there is none; the message suggests one.
+    """
+    if name not in FORMATS:
+        raise InputError(f"unknown format '{name}'{suggestion(name, FORMATS)}")
+    return FORMATS[name]
