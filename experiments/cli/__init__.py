@@ -4,9 +4,9 @@ Exit codes: 0 for yes; 1 for a schedule that fails verification, or a run with f
 where there is no schedule; 70 for a fault of tutti itself; 130 after Ctrl-C or SIGTERM.
 
 Read `parser` first, which has the arguments of every command. Each command is a module with a function
-`execute`: `run`, `synth` (with `synth_rounds` for what outgrows memory), `verify`, `simulate`, `export`, `importing`, `bound`,
-`topology`, `find`, `model`, and `listing` for ``tutti list``. `problem` reads problems from arguments, and
-`output` prints.
+`execute`: `run`, `synth` (with `synth_rounds` for what outgrows memory), `verify`, `simulate`, `bound`,
+`topology`, `find`, `export`, `importing`, `model`, and `listing` for ``tutti list``. `problem` reads problems
+from arguments, and `output` prints.
 """
 
 from __future__ import annotations

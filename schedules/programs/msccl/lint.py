@@ -70,7 +70,7 @@ def lint(text: str, flavour: Flavour, most: int = MOST_FINDINGS) -> list[Finding
         rules.algo(algo)
         findings += rules.findings
         if not rules.findings:
-            serial_order(program_of(algo, root=0))
+            serial_order(program_of(algo))
     except InputError as error:
         findings.append(_finding(error))
     findings.sort(key=lambda finding: finding.line)
