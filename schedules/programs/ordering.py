@@ -325,7 +325,9 @@ def _is_needed(
     if done.shape[1] > 0 and done[one - lowest, block[other] - low] >= other:
         return False
     for second in range(begin[one], begin[one + 1]):
-        if second == wait:
+        if whom[second] == other:  # twice the same: the first is kept
+            if second < wait:
+                return False
             continue
         if block[whom[second]] == block[other] and whom[second] > other:
             return False

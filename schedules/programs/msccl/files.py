@@ -29,16 +29,39 @@ class MscclOptions(XmlOptions):
         Whether input and output are one memory.
     instances
         Each chunk is cut in so many, which go over channels of their own.
+    units
+        Of the largest item, at most; chunks that are none are rounded.
     size
         M, at which the order of what is independent is found.
     """
 
     in_place: bool = False
     instances: Annotated[int, Whole(1, 32)] = 1
+    units: Annotated[int, Whole(1, 4096)] = 64
     size: str = "64MB"
 
 
 OPTIONS = MscclOptions
+
+
+def lowered(schedule: Schedule, options: MscclOptions) -> Program:
+    """Return the program that is written.
+
+    Raises
+    ------
+    TuttiError
+        If the flavour doesn't have the collective, or as `lower`.
+    """
+    flavour = find_flavour(options.flavour)
+    flavour.collective(schedule.collective.kind)
+    return lower(
+        schedule,
+        in_place=options.in_place,
+        instances=options.instances,
+        limits=Limits(flavour.blocks, flavour.steps, MOST_COUNT),
+        grain=options.units,
+        size=parse_size(options.size),
+    )
 
 
 def write(schedule: Schedule, path: Path, options: MscclOptions) -> dict[str, Any]:
@@ -49,19 +72,11 @@ def write(schedule: Schedule, path: Path, options: MscclOptions) -> dict[str, An
     TuttiError
         If the format, or the runtime within its limits, can't have it.
     """
-    flavour = find_flavour(options.flavour)
-    flavour.collective(schedule.collective.kind)
-    program = lower(
-        schedule,
-        in_place=options.in_place,
-        instances=options.instances,
-        limits=Limits(flavour.blocks, flavour.steps, MOST_COUNT),
-        size=parse_size(options.size),
-    )
+    program = lowered(schedule, options)
     text = to_xml(program, options)
     write_whole(path, lambda file: file.write(text.encode()) and None)
     return {
-        "flavour": flavour.name,
+        "flavour": options.flavour,
         "units": program.units,
         "channels": int(program.code.channel.max(initial=0)) + 1,
         "blocks": int(np.diff(program.first_block).max()),

@@ -16,7 +16,7 @@ from tests.schedules.programs.runs import outcome
 from topologies.errors import NoSchedule, Unsupported
 
 NETWORKS = ("torus:3x3", "dgx1", "mi250:1", "hypercube:3")
-METHODS = ("ring", "bfb", "forestcoll", "tacos", "direct", "mcf", "bruck")
+METHODS = ("ring", "bfb", "forestcoll", "tacos", "direct", "mcf", "bruck", "recursive_doubling")
 
 
 def schedule(network, kind, method, **options):

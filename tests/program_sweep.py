@@ -1,0 +1,98 @@
+"""Every schedule of every method on the small networks, as a program and as files, and what doesn't fit.
+
+Each is lowered, judged in 20 interleavings with races looked for, printed as MSCCL XML and read back: the
+program must be the same. A long run prints what went wrong, and counts what doesn't fit:
+
+    python -m tests.program_sweep [--only torus] [--networks ring:4 dgx1]
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import Counter
+from dataclasses import fields
+
+from experiments.registry import METHODS
+from experiments.runner.options import build_options, first_seeds
+from experiments.runner.tasks import synthesize_best
+from schedules import KINDS, Problem
+from schedules.collective import collective
+from schedules.programs.interpreter import judge
+from schedules.programs.lowering import lower
+from schedules.programs.msccl.files import MscclOptions, lowered
+from schedules.programs.msccl.printer import to_xml
+from schedules.programs.msccl.reader import from_xml
+from schedules.schedule import Schedule
+from topologies import InputError, NoSchedule, Unsupported, parse_topology
+from topologies.errors import TuttiError
+
+NETWORKS = (
+    "ring:8", "mesh:4x4", "torus:4x4", "torus:5x6", "hypercube:5", "complete:8", "circulant:12,2,3",
+    "L(K_{4,4})", "dgx1", "dgx_a100:2", "dgx_h100:4", "mi250:2", "ndv2:2",
+    "dragonfly:4x5?bandwidth=400GB/s,200GB/s", "switch2d:8x4?bandwidth=300GB/s,25GB/s",
+)  # fmt: skip
+"""Those of docs/all.md that have at most 32 ranks."""
+SIZE = 10**6
+FLAVOURS = {"reduce-scatter": ("msccl", "rccl"), "gather": ("rccl",), "scatter": ("rccl",)}
+"""Of the collectives that `both` doesn't have."""
+
+
+def schedules(network: str, kind: str, only: str):
+    """Yield (method, schedule) of each method that does this within seconds."""
+    topology = parse_topology(network)
+    problem = Problem(topology, collective(kind, topology.num_ranks), SIZE)
+    for name, method in METHODS.items():
+        if name in ("best", "listed", "optimum") or (only and only not in name):
+            continue
+        limit = {"time_limit": 2} if "time_limit" in {one.name for one in fields(method.options)} else {}
+        try:
+            options = build_options(method, {**method.quick, **limit, **method.fast})
+            yield name, synthesize_best(method, problem, options, first_seeds(method, 1), SIZE).schedule
+        except (Unsupported, NoSchedule, InputError):
+            continue
+
+
+def outcome(made: Schedule, kind: str) -> str:
+    """Return what becomes of a schedule: "right", or the reason why it isn't, without numbers."""
+    try:
+        judge(lower(made), interleavings=20)
+        judge(lower(made, in_place=True), interleavings=20)
+    except Unsupported as error:
+        return f"refused: {error}"
+    for flavour in FLAVOURS.get(kind, ("both",)):
+        options = MscclOptions(flavour=flavour)
+        program = lowered(made, options)
+        judge(program, interleavings=20)
+        try:
+            text = to_xml(program, options)
+        except InputError as error:
+            return f"does not fit: {error}"
+        if from_xml(text, "it", root=made.collective.root) != program:
+            return "comes back changed"
+    return "right"
+
+
+def main() -> None:
+    """Run all that is asked for, and print what came of it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--networks", nargs="+", default=NETWORKS)
+    parser.add_argument("--only", default="")
+    arguments = parser.parse_args()
+    found: Counter[str] = Counter()
+    began = time.monotonic()
+    for network in arguments.networks:
+        for kind in KINDS:
+            for name, made in schedules(network, str(kind), arguments.only):
+                try:
+                    ended = outcome(made, str(kind))
+                except TuttiError as error:
+                    ended = f"wrong: {error}"
+                found[ended.split(":")[0]] += 1
+                if ended != "right":
+                    print(network, kind, name, f"({len(made)} transfers)", ended, flush=True)
+        print(f"{network}: {dict(found)} after {time.monotonic() - began:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()
