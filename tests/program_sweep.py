@@ -12,6 +12,7 @@ import argparse
 import time
 from collections import Counter
 from dataclasses import fields
+from fractions import Fraction
 
 from experiments.registry import METHODS
 from experiments.runner.options import build_options, first_seeds
@@ -33,7 +34,7 @@ NETWORKS = (
     "dragonfly:4x5?bandwidth=400GB/s,200GB/s", "switch2d:8x4?bandwidth=300GB/s,25GB/s",
 )  # fmt: skip
 """Those of docs/all.md that have at most 32 ranks."""
-SIZE = 10**6
+SIZE = Fraction(10**6)
 FLAVOURS = {"reduce-scatter": ("msccl", "rccl"), "gather": ("rccl",), "scatter": ("rccl",)}
 """Of the collectives that `both` doesn't have."""
 
@@ -73,8 +74,13 @@ def outcome(made: Schedule, kind: str) -> str:
     return "right"
 
 
+def say(text: str) -> None:
+    """Print a line at once."""
+    print(text, flush=True)  # noqa: T201 - this is a command
+
+
 def main() -> None:
-    """Run all that is asked for, and print what came of it."""
+    """Run all that is asked for, and say what came of it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--networks", nargs="+", default=NETWORKS)
     parser.add_argument("--only", default="")
@@ -90,8 +96,8 @@ def main() -> None:
                     ended = f"wrong: {error}"
                 found[ended.split(":")[0]] += 1
                 if ended != "right":
-                    print(network, kind, name, f"({len(made)} transfers)", ended, flush=True)
-        print(f"{network}: {dict(found)} after {time.monotonic() - began:.0f} s", flush=True)
+                    say(f"{network} {kind} {name} ({len(made)} transfers) {ended}")
+        say(f"{network}: {dict(found)} after {time.monotonic() - began:.0f} s")
 
 
 if __name__ == "__main__":

@@ -108,7 +108,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", parser_class=OneLineParser)
     for add in (
         *(_run, _synth, _verify, _simulate, _bound, _topology_command, _find),
-        *(_export, _import, _list, _model, _completion, _help),
+        *(_export, _import, _tune, _list, _model, _completion, _help),
     ):
         add(commands)
     return parser
@@ -282,6 +282,23 @@ def _export(commands: Any) -> None:
     _json(parser)
 
 
+def _tune(commands: Any) -> None:
+    parser = _command(commands, "tune", "tune", "the fastest schedules for all sizes, as files to load")
+    parser.add_argument("topology", help="as of synth; switches are taken to forward only")
+    parser.add_argument("--collective", choices=COLLECTIVES, default="allreduce", help="default: allreduce")
+    parser.add_argument("--sizes", default="1KB..1GB", help="a range, or a list; default: 1KB..1GB")
+    parser.add_argument("--methods", help="names with commas; default: all that take seconds")
+    parser.add_argument("--time-limit", default="20s", help="of a method; default: 20s")
+    parser.add_argument("--files", type=int, default=4, help="at most; default: 4, as many as MSCCL loads")
+    parser.add_argument("--workers", type=int, help="processes; default: one a core")
+    _format(parser, "what to write: msccl (docs/export.md)", default="msccl")
+    parser.add_argument(
+        "--option", action="append", default=[], metavar="K=V", help="of the format; see docs/export.md"
+    )
+    parser.add_argument("-o", "--output", type=_path, metavar="DIR", required=True, help="where to")
+    _json(parser)
+
+
 def _import(commands: Any) -> None:
     parser = _command(commands, "import", "importing", "make a schedule of a runtime's program")
     parser.add_argument("file", type=_path, help="a program")
@@ -296,8 +313,8 @@ def _import(commands: Any) -> None:
     _json(parser)
 
 
-def _format(parser: argparse.ArgumentParser, what: str) -> None:
-    parser.add_argument("--format", required=True, metavar="NAME", help=what)
+def _format(parser: argparse.ArgumentParser, what: str, default: str | None = None) -> None:
+    parser.add_argument("--format", required=default is None, default=default, metavar="NAME", help=what)
 
 
 def _model(commands: Any) -> None:

@@ -4,13 +4,14 @@ A format is a module with ``OPTIONS``, a class of options (`topologies.ranges`),
 
     write(schedule, path, options) -> dict[str, Any]     what is said of what was written
     read(path, root) -> Program                          of those that are imported
+    loader(paths) -> str                                 of those with ranges of sizes: what loads a set
 
 which is loaded when the format is asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -35,12 +36,15 @@ class Format:
         Where it is implemented.
     imported
         Whether it can be read.
+    suffix
+        Of its files.
     """
 
     name: str
     summary: str
     module: str
     imported: bool = False
+    suffix: str = ""
 
     @property
     def options(self) -> type[Any]:
@@ -58,6 +62,16 @@ class Format:
         """
         said: dict[str, Any] = import_module(self.module).write(schedule, path, options)
         return said
+
+    @property
+    def ranged(self) -> bool:
+        """Whether a file says for which sizes it is, so that a runtime loads several."""
+        return hasattr(import_module(self.module), "loader")
+
+    def loader(self, paths: Sequence[Path]) -> str:
+        """Return the lines of a shell that make a runtime load these files, where they are `ranged`."""
+        lines: str = import_module(self.module).loader(paths)
+        return lines
 
     def read(self, path: Path, root: int | None = None) -> Program:
         """Return the program in a file; `root` is that of a rooted collective, where the file doesn't say.
@@ -77,7 +91,13 @@ class Format:
 FORMATS: Mapping[str, Format] = {
     form.name: form
     for form in (
-        Format("msccl", "MSCCL XML, for MSCCL and RCCL", "schedules.programs.msccl.files", imported=True),
+        Format(
+            "msccl",
+            "MSCCL XML, for MSCCL and RCCL",
+            "schedules.programs.msccl.files",
+            imported=True,
+            suffix=".xml",
+        ),
     )
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -93,3 +94,8 @@ def read(path: Path, root: int | None = None) -> Program:
         If it holds none.
     """
     return read_msccl(path, root=root)
+
+
+def loader(paths: Sequence[Path]) -> str:
+    """Return the lines of a shell that make MSCCL or RCCL load these files."""
+    return f"export MSCCL_XML_FILES={':'.join(map(str, paths))} NCCL_ALGO=MSCCL,RING,TREE"

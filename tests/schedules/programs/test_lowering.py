@@ -109,9 +109,7 @@ def test_what_is_no_whole_unit_is_rounded_and_stays_legal():
 def test_uneven_shards_and_groups_are_done_right():
     uneven = tutti.synthesize("ring:4", "allgather", "1MB", method="forestcoll", shards=[1, 2, 3, 4]).schedule
     assert outcome(lower(uneven)) == "right"
-    groups = tutti.synthesize(
-        "torus:3x3", "allreduce", "1MB", method="tacos", groups=[[0, 1, 2], [3, 4, 5]]
-    )
+    groups = tutti.synthesize("torus:3x3", "allreduce", "1MB", method="tacos", groups=[[0, 1, 2], [3, 4, 5]])
     assert outcome(lower(groups.schedule)) == "right"
 
 

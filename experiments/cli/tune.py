@@ -1,0 +1,108 @@
+"""``tutti tune``: the fastest schedule for every size, as a set of files that a runtime loads."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from experiments import tuning
+from experiments.cli.output import console, print_json, print_table
+from experiments.printable import say
+from experiments.runner.kept_schedules import schedule_path
+from experiments.runner.options import build_options, parse_assignments
+from experiments.runner.run import RunOptions, run
+from schedules.programs.formats import FORMATS, Format, find_format
+from topologies.errors import InputError
+from topologies.files import write_topology
+from topologies.text import parse_topology
+from topologies.units import format_size, parse_size
+
+INTERRUPTED = 130
+FACTOR = 2
+"""From one size to the next."""
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Run the methods, choose, and write the set."""
+    form = find_format(arguments.format)
+    options = build_options(form, parse_assignments(arguments.option))
+    if not form.ranged:
+        able = ", ".join(one.name for one in FORMATS.values() if one.ranged)
+        raise InputError(f"format '{form.name}' has no ranges of sizes; with ranges: {able}")
+    sizes = _sizes(arguments.sizes)
+    out: Path = arguments.output
+    out.mkdir(parents=True, exist_ok=True)
+    network = out / "network.json"
+    write_topology(tuning.forwarding(parse_topology(arguments.topology)), network)
+    methods = arguments.methods.split(",") if arguments.methods else tuning.METHODS
+    text = tuning.config(
+        network, arguments.collective, [f"{size}B" for size in sizes], methods, arguments.time_limit
+    )
+    config = out / "tuning.toml"
+    config.write_text(text)
+    summary = run(
+        config, RunOptions(out=out / "runs", workers=arguments.workers), console(sys.stderr), _report
+    )
+    if summary.interrupted:
+        say("tutti: stopped; the same command continues", sys.stderr)
+        return INTERRUPTED
+    kept = out / "runs" / "schedules"
+    trial = out / f"trial{form.suffix}"
+    chosen = tuning.tune(
+        summary.rows,
+        lambda digest: schedule_path(kept, digest),
+        lambda schedule: form.write(schedule, trial, options),
+        options.units,
+        arguments.files,
+    )
+    trial.unlink()
+    said = tuning.write(chosen, form, options, out)
+    loader = form.loader([out.resolve() / line["file"] for line in said])
+    (out / "load.env").write_text(loader + "\n")
+    if arguments.json:
+        print_json({"files": said, "loader": loader, "report": str(summary.report)})
+    else:
+        _print(said, form, loader, summary.report)
+    return 0
+
+
+def _sizes(text: str) -> list[int]:
+    """Return the sizes of ``1KB..1GB``, each twice the one before, or those of a list."""
+    low, dots, high = text.partition("..")
+    if not dots:
+        return sorted({int(parse_size(part)) for part in text.split(",")})
+    first, last = int(parse_size(low)), int(parse_size(high))
+    if not 0 < first < last:
+        raise InputError(f"--sizes {text}: the first size must be less than the last")
+    sizes = []
+    while first < last:
+        sizes.append(first)
+        first *= FACTOR
+    return [*sizes, last]
+
+
+def _report(directory: Path) -> Path:
+    from experiments.report import write_report  # drawing takes a while to import
+
+    return write_report(directory)
+
+
+def _print(said: list[dict[str, Any]], form: Format, loader: str, report: Path | None) -> None:
+    lines = [
+        [
+            line["file"],
+            format_size(line["from"]) if line["from"] else "0 B",
+            "any" if line["below"] is None else format_size(line["below"]),
+            line["method"],
+            f"{line['worst_loss']:.1%}",
+            " to ".join(f"{gap:.1%}" for gap in line["gap"]),
+        ]
+        for line in said
+    ]
+    heads = ["file", "from", "below", "method", "over the fastest", "over the bound"]
+    print_table(f"what to load at which size, as {form.name}", heads, lines)
+    say(f"load with (load.env):\n  {loader}")
+    if report:
+        say(f"who wins where, by how much: {report}")
