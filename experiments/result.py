@@ -161,7 +161,7 @@ class Result:
     def notes(self) -> tuple[str, ...]:
         """What one should know of it, a sentence each."""
         note = notes(self.schedule, self.size)
-        return (*self.said, note) if note else self.said
+        return (*self.said, *self.schedule.topology.notes, *filter(None, [note]))
 
     @cached_property
     def _timed(self) -> dict[str, Any]:

@@ -13,12 +13,12 @@ The JSON is networkx's ``node_link_data``, with the keys ``nodes`` and ``edges``
     }
 
 Nodes may carry ``label`` (otherwise the id), ``host`` (which machine they are in: any text or number, -1 for
-none), ``multicast`` and ``aggregate``; the graph ``nominal_degree``. Other keys of nodes and edges are
-refused: one misspelt would be lost. Ranks (``compute``) are numbered in file order, then switches in file
-order; links in file order, or by key where the keys are 0..L-1 (networkx lists edges by node, the key brings
-back our order). An undirected file means each edge both ways. Bandwidths and α are text with units, or
-numbers in bytes/s and seconds taken by their decimal text. We write text with units, as it is exact for any
-fraction (``1/3us``), and JSON numbers are not.
+none), ``multicast`` and ``aggregate``; the graph ``nominal_degree`` and ``notes`` (sentences). Other
+keys of nodes and edges are refused: one misspelt would be lost. Ranks (``compute``) are numbered in file
+order, then switches in file order; links in file order, or by key where the keys are 0..L-1 (networkx lists
+edges by node, the key brings back our order). An undirected file means each edge both ways. Bandwidths and α
+are text with units, or numbers in bytes/s and seconds taken by their decimal text. We write text with units,
+as it is exact for any fraction (``1/3us``), and JSON numbers are not.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Number
@@ -222,6 +223,8 @@ def _document(
     graph: dict[str, Any] = {"name": topology.name}
     if topology.nominal_degree is not None:
         graph["nominal_degree"] = topology.nominal_degree
+    if topology.notes:
+        graph["notes"] = list(topology.notes)
     ends = zip(topology.source.tolist(), topology.target.tolist(), strict=True)
     speeds, delays = _each(topology.bandwidth, bandwidth), _each(topology.alpha, alpha)
     return {
@@ -291,7 +294,14 @@ def _read(document: Any, name: str | None) -> Topology:
     _check_known("nodes", nodes, _NODE_KEYS)
     _check_known("edges", edges, _EDGE_KEYS)
     called = name or str(graph.get("name", "unnamed"))
-    return _topology(called, nodes, edges, directed, graph.get("nominal_degree"))
+    topology = _topology(called, nodes, edges, directed, graph.get("nominal_degree"))
+    return replace(topology, notes=_notes(graph.get("notes", [])))
+
+
+def _notes(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(note, str) and note.isprintable() for note in value):
+        raise InputError("'notes' must be a list of texts, of characters that print")
+    return tuple(value)
 
 
 def _objects(document: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:

@@ -20,8 +20,10 @@ Keys, in any order, each at most once:
 
 The papers' notation, such as ``L^3(C(16,{3,4}))`` (`topologies.families.expressions`), may stand for
 ``family:args``; the network keeps its expression unless a key changes its nodes or links. A family without
-arguments is written without a colon: ``dgx1``. Labels in a text are those of the whole network, before
-anything is removed; it is checked once everything is.
+arguments is written without a colon: ``dgx1``. So may the file of a tool, ``nccl:FILE`` or
+``nvidia-smi:FILE`` (`topologies.importing`), with keys of its own: ``hosts=4`` such hosts, joined by
+``fabric=switch`` or ``fabric=rails``; ``pcie=all`` or what is ``needed`` of it. Labels in a text are those of
+the whole network, before anything is removed; it is checked once everything is.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ from topologies.families import algebraic, circulants, clusters, direct, expande
 from topologies.families.expressions import check_growth, looks_like_notation, parse_notation
 from topologies.files import read_topology
 from topologies.graphs.grid_structure import check_hosts, grid_of
+from topologies.importing.formats import CHOICES, FORMATS, Format, joining_of
 from topologies.topology import Topology
 from topologies.transforms import (
     degraded,
@@ -252,8 +255,8 @@ def parse_topology(text: str) -> Topology:
     ----------
     text
         ``family:args[?key=value&...]`` (see `FAMILIES` and this module's table of keys), the papers' notation
-        in place of ``family:args``, or the path of a node-link JSON file, to which all keys but
-        ``bandwidth`` and ``alpha`` apply.
+        in place of ``family:args``, the file of a tool (``nccl:FILE``, see `FORMATS`), or the path of a
+        node-link JSON file, to which all keys but ``bandwidth`` and ``alpha`` apply.
 
     Raises
     ------
@@ -280,7 +283,9 @@ def _base(text: str, head: str, keys: Mapping[str, str]) -> Topology:
     match, start = _FAMILY_TEXT.fullmatch(head), head.partition(":")[0]
     if match and match[1] in FAMILIES:
         return _build(text, FAMILIES[match[1]], match[2], keys)
-    if head.endswith(".json") or _is_file(head):
+    if start in FORMATS:
+        return _imported(text, FORMATS[start], head.partition(":")[2], keys)
+    if head.endswith((".json", ".xml")) or _is_file(head):
         _refuse_numbers(text, keys)
         return _from_file(head)
     misspelt = start.lower().replace("-", "_") in FAMILIES
@@ -288,15 +293,32 @@ def _base(text: str, head: str, keys: Mapping[str, str]) -> Topology:
         with suppress(InputError) if misspelt else nullcontext():
             return _from_notation(text, head, keys)
     if match or misspelt:
-        raise InputError(f"{_shown(text)}: unknown family '{start}'{suggestion(start, FAMILIES)}")
+        raise InputError(
+            f"{_shown(text)}: unknown family '{start}'{suggestion(start, [*FAMILIES, *FORMATS])}"
+        )
     raise InputError(
         f"{_shown(text)} is not understood; write family:args, e.g. torus:4x4, the papers' notation, "
         "e.g. L(K_{4,4}), or the path of a .json file"
     )
 
 
+def _imported(text: str, form: Format, path: str, keys: Mapping[str, str]) -> Topology:
+    """Return the network in the file of a tool."""
+    if not path:
+        raise InputError(f"{_shown(text)}: no file; write e.g. {form.example}")
+    own = _own_keys(text, form.name, ("hosts",), {key: keys[key] for key in keys if key not in CHOICES})
+    words = {key: keys[key] for key in CHOICES if key in keys}
+    bandwidth, alpha = _rates(text, keys)
+    if bandwidth and not form.bandwidths:
+        raise InputError(f"{_shown(text)}: {form.name} has no bandwidth=; the file says it link by link")
+    joining = joining_of(_shown(text), own.get("hosts", 1), words, alpha)
+    return form.read(path, text, joining, bandwidth)
+
+
 def _from_file(path: str) -> Topology:
     """Return the network in a file, whose hosts, if it tells any, must be possible."""
+    if path.endswith(".xml"):
+        raise InputError(f"{path}: an XML file is named with its kind: nccl:{path}")
     topology = read_topology(path)
     check_hosts(topology)
     return topology
@@ -309,18 +331,22 @@ def _shown(text: str) -> str:
 def _is_file(name: str) -> bool:
     """Return whether a file has this name, which is not that of a family."""
     try:
-        return bool(name) and name.partition(":")[0] not in FAMILIES and Path(name).is_file()
+        return bool(name) and name.partition(":")[0] not in {**FAMILIES, **FORMATS} and Path(name).is_file()
     except (OSError, ValueError):  # a text that no file can be called
         return False
 
 
-def _family_keys() -> list[str]:
-    """Return the keys that are some family's own."""
-    return sorted({key for family in FAMILIES.values() for key in family.keys})
+def _owners() -> dict[str, list[str]]:
+    """Return the keys that are some families' or files' own, with the names of these."""
+    owners: dict[str, list[str]] = {}
+    for family in FAMILIES.values():
+        for key in family.keys:
+            owners.setdefault(key, []).append(family.name)
+    return dict(sorted(owners.items())) | {key: list(FORMATS) for key in ("hosts", *CHOICES)}
 
 
 def _refuse_numbers(text: str, keys: Mapping[str, str]) -> None:
-    for key in ("bandwidth", "alpha", *_family_keys()):
+    for key in ("bandwidth", "alpha", *_owners()):
         if key in keys:
             raise InputError(f"{_shown(text)}: {key}= is for families; a file says it link by link")
 
@@ -377,10 +403,9 @@ def _check_exact(text: str, key: str, values: list[Fraction]) -> None:
 
 def _own_keys(text: str, name: str, own: tuple[str, ...], keys: Mapping[str, str]) -> dict[str, int]:
     """Return the keys that are this family's own, as numbers."""
-    for key in _family_keys():
+    for key, able in _owners().items():
         if key in keys and key not in own:
-            able = ", ".join(name for name, other in FAMILIES.items() if key in other.keys)
-            raise InputError(f"{_shown(text)}: {name} has no {key}; families that do: {able}")
+            raise InputError(f"{_shown(text)}: {name} has no {key}; families that do: {', '.join(able)}")
     return {key: _whole_numbers(text, key, [keys[key]])[0] for key in own if key in keys}
 
 
@@ -405,7 +430,7 @@ def _parse_keys(text: str, query: str) -> dict[str, str]:
     keys: dict[str, str] = {}
     for part in query.split("&"):
         key, equals, value = (piece.strip() for piece in part.partition("="))
-        known = (*_KEYS, *_family_keys())
+        known = (*_KEYS, *_owners())
         if key not in known:
             raise InputError(f"{_shown(text)}: unknown key '{key}'{suggestion(key, known)}")
         if not equals or not value:

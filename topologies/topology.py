@@ -72,6 +72,8 @@ class Topology:
         generalized Kautz does its self-loops); None: the common in- and out-degree, if there is one.
     expression
         The parsed text in the papers' notation that made it, if one did; dropped by other transforms.
+    notes
+        What was guessed where a file does not say it, a sentence each; no part of what is compared.
 
     Raises
     ------
@@ -92,6 +94,7 @@ class Topology:
     hosts: Int32Array | None = None
     nominal_degree: int | None = None
     expression: object | None = field(default=None, repr=False)
+    notes: tuple[str, ...] = field(default=(), repr=False)
 
     @classmethod
     def from_links(
@@ -107,6 +110,7 @@ class Topology:
         hosts: Sequence[int] | None = None,
         nominal_degree: int | None = None,
         expression: object | None = None,
+        notes: Iterable[str] = (),
     ) -> Topology:
         """Return the topology with these links; labels default to ``"0"``, ``"1"``, ... and ``"s0"``, ...
 
@@ -130,6 +134,7 @@ class Topology:
             hosts=None if hosts is None else np.array(hosts, dtype=np.int32),
             nominal_degree=nominal_degree,
             expression=expression,
+            notes=tuple(notes),
         )
 
     def __post_init__(self) -> None:

@@ -51,6 +51,7 @@ def _methods() -> Iterator[dict[str, Any]]:
 
 
 def _topologies() -> Iterator[dict[str, Any]]:
+    from topologies.importing.formats import FORMATS
     from topologies.text import FAMILIES
 
     for family in FAMILIES.values():
@@ -59,6 +60,13 @@ def _topologies() -> Iterator[dict[str, Any]]:
             "form": f"{family.name}:{family.form}" if family.form else family.name,
             "example": family.example,
             "summary": family.summary,
+        }
+    for form in FORMATS.values():
+        yield {
+            "name": form.name,
+            "form": f"{form.name}:FILE",
+            "example": form.example,
+            "summary": form.summary,
         }
 
 

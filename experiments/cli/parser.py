@@ -132,7 +132,7 @@ def _json(parser: argparse.ArgumentParser) -> None:
 
 
 def _topology(parser: argparse.ArgumentParser, nargs: str | None = None) -> None:
-    what = "such as torus:4x4 (see tutti list topologies), or a node-link JSON file"
+    what = "such as torus:4x4 or nccl:FILE (see tutti list topologies), or a node-link JSON file"
     parser.add_argument("topology", nargs=nargs, help=what)
 
 

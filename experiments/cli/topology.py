@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.cli.output import print_fields, print_json, print_table
+from experiments.cli.output import console, print_fields, print_json, print_table
 from models.bounds import best_bound
 from schedules.collective import Kind, collective
 from topologies.exact import Int64Array, json_number
@@ -61,6 +61,7 @@ def topology_document(topology: Topology, sizes: list[Fraction]) -> dict[str, An
         "tiers": tiers,
         "ranks_by_links": _by_links(topology, tier),
         "orbits": [np.flatnonzero(orbits == least).tolist() for least in np.unique(orbits)],
+        "notes": list(topology.notes),
         "bounds": [_bound(topology, kind, size) for kind in COLLECTIVES for size in sizes],
     }
 
@@ -158,6 +159,8 @@ def _print(document: Mapping[str, Any]) -> None:
         rows.append([f"{len(classes) - MOST} kinds more", "--json has them", ""])
     print_table("", ["rank", "links out", "links in"], rows)
     print_table("", ["at least", *_sizes(document)], _bounds(document))
+    for note in document["notes"]:
+        console().print(f"note: {note}")
 
 
 def _nodes(document: Mapping[str, Any]) -> str:

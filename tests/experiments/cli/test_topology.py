@@ -87,3 +87,12 @@ def test_wrong_texts_and_sizes_get_one_line(tutti):
         code, _, err = tutti("topology", *arguments)
         assert code == 2
         assert err.count("\n") == 1
+
+
+def test_what_was_guessed_of_a_machine_is_said(tutti, tmp_path):
+    path = tmp_path / "topo.txt"
+    path.write_text("GPU0 GPU1\nGPU0 X NV2\nGPU1 NV2 X\n")
+    text = f"nvidia-smi:{path}"
+    assert any("the matrix has no speeds" in note for note in described(tutti, text)["notes"])
+    assert "note: the matrix has no speeds" in tutti("topology", text)[1]
+    assert "note: the matrix has no speeds" in tutti("synth", text, "--method", "ring")[2]

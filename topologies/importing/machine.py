@@ -1,0 +1,338 @@
+"""One host, or several in one file, as a graph of devices; what is left out of it; and hosts as a network.
+
+GPUs are ranks, everything else forwards: an NVSwitch, PCIe switches, CPUs (NUMA nodes) and adapters. Links
+between GPUs, direct or through an NVSwitch, are the *fabric*; the rest is *PCIe*, the links between CPUs
+included.
+
+Left out are bridges (a PCIe switch with two neighbours only is a link as fast as the slower side), switches
+that lead nowhere, and what schedules do not use: adapters of a single host; all of PCIe where the fabric
+joins the GPUs of a single host; and of several hosts the CPUs, where the fabric joins the GPUs of each and
+every GPU shares a PCIe switch with an adapter. ``pcie=all`` leaves the last two in.
+
+α is in no such file. Unless given it is, one way: 0.7 us between GPUs over the fabric (half of it from a GPU
+to an NVSwitch and half on), as TACCL measured it (Table 1); 0.5 us for a GPU's PCIe link, so that two GPUs
+are 1 us apart, as NCCL's tuning has it (src/graph/tuning.cc), and none for other PCIe links; 0.85 us from an
+adapter to the network, half of what TACCL measured across.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from fractions import Fraction
+from typing import NamedTuple
+
+from topologies.assembly import check_size, per_class
+from topologies.errors import InputError
+from topologies.topology import Link, Topology
+from topologies.units import format_bandwidth, format_time
+
+_US = Fraction(1, 10**6)
+FABRIC_ALPHA, PCIE_ALPHA, NETWORK_ALPHA = Fraction(7, 10) * _US, Fraction(1, 2) * _US, Fraction(85, 100) * _US
+NO_HOST = -1
+SHOWN = 4
+"""How many devices a note names."""
+
+
+class Kind(StrEnum):
+    """What a device is."""
+
+    GPU = "GPU"
+    NVSWITCH = "NVSwitch"
+    PCIE = "PCIe switch"
+    CPU = "CPU"
+    NIC = "adapter"
+
+
+OTHERS = tuple(kind for kind in Kind if kind is not Kind.GPU)
+
+
+class Port(NamedTuple):
+    """Where an adapter meets the network: bytes/s, and seconds one way if the file tells them."""
+
+    bandwidth: Fraction
+    alpha: Fraction | None = None
+
+
+@dataclass(frozen=True)
+class Device:
+    """A node of a host; GPUs are in the order of their ranks."""
+
+    kind: Kind
+    label: str
+    host: int = 0
+    ports: tuple[Port, ...] = ()
+    sharp: bool = False
+    """Whether it multicasts and aggregates."""
+
+
+class Cable(NamedTuple):
+    """A link between two devices, by number: of the fabric from one to the other, of PCIe both ways."""
+
+    one: int
+    other: int
+    bandwidth: Fraction
+    fabric: bool = False
+
+
+class Joining(NamedTuple):
+    """How hosts become a network.
+
+    So many copies, on one ``switch`` or on ``rails``, with ``all`` of PCIe or what is ``needed``. `alpha` is
+    one for all links or three: fabric, PCIe, network.
+    """
+
+    hosts: int = 1
+    fabric: str = "switch"
+    pcie: str = "needed"
+    alpha: list[Fraction] | None = None
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Devices and the cables between them; what had to be guessed; and who says how fast CPUs are."""
+
+    devices: list[Device]
+    cables: list[Cable]
+    notes: list[str]
+    cpus_by: str = "NCCL's number for their model"
+
+    def of(self, *kinds: Kind) -> list[int]:
+        """Return the numbers of the devices of these kinds."""
+        return [number for number, device in enumerate(self.devices) if device.kind in kinds]
+
+    def taking(self, kept: list[int]) -> Machine:
+        """Return the machine of these devices, in this order, and the cables between them."""
+        place = {number: index for index, number in enumerate(kept)}
+        cables = [
+            cable._replace(one=place[cable.one], other=place[cable.other])
+            for cable in self.cables
+            if cable.one in place and cable.other in place
+        ]
+        return replace(self, devices=[self.devices[number] for number in kept], cables=cables)
+
+    def without(self, gone: Iterable[int]) -> Machine:
+        """Return the machine without these devices and their cables."""
+        left = set(gone)
+        return self.taking([number for number in range(len(self.devices)) if number not in left])
+
+    def pcie_at(self) -> list[set[int]]:
+        """Return the numbers of the PCIe cables at each device."""
+        at: list[set[int]] = [set() for _ in self.devices]
+        for number, cable in enumerate(self.cables):
+            if not cable.fabric:
+                at[cable.one].add(number)
+                at[cable.other].add(number)
+        return at
+
+
+def network(machine: Machine, name: str, joining: Joining) -> Topology:
+    """Return the hosts as a network with `Topology.notes`.
+
+    Raises
+    ------
+    InputError
+        If there are several hosts but no adapter, or what `Topology` refuses.
+    """
+    adapters = machine.of(Kind.NIC)
+    if joining.hosts == 1:
+        machine = machine.without(adapters)
+    elif not adapters:
+        raise InputError(
+            f"{name}: no network adapter in the file; hosts={joining.hosts} needs one to join them"
+        )
+    machine, bridges = _collapsed(machine)
+    if joining.pcie == "needed":
+        machine, more = _collapsed(_needed(machine, joining.hosts))
+        bridges += more
+    if bridges:
+        slowest = "a link is as fast as its slowest part"
+        machine.notes.append(f"PCIe bridges with nothing to share ({bridges}) are left out; {slowest}")
+    between = {cable.bandwidth for cable in machine.cables if _kinds(machine, cable) == {Kind.CPU}}
+    if between:
+        speeds = " or ".join(map(format_bandwidth, sorted(between)))
+        machine.notes.append(f"any two CPUs of a host are joined at {speeds}, {machine.cpus_by}")
+    return _joined(_labelled(machine), name, joining)
+
+
+def _kinds(machine: Machine, cable: Cable) -> set[Kind]:
+    return {machine.devices[cable.one].kind, machine.devices[cable.other].kind}
+
+
+def _labelled(machine: Machine) -> Machine:
+    """Return the machine with labels that differ; where several devices share one, they are numbered."""
+    names = Counter((device.host, device.label) for device in machine.devices)
+    used: Counter[tuple[int, str]] = Counter()
+    devices = []
+    for device in machine.devices:
+        key = device.host, device.label
+        many = names[key] > 1 or device.kind is Kind.PCIE
+        devices.append(replace(device, label=f"{device.label}{used[key]}") if many else device)
+        used[key] += 1
+    return replace(machine, devices=devices)
+
+
+def _collapsed(machine: Machine) -> tuple[Machine, int]:
+    """Return the machine without bridges and switches that lead nowhere, and how many bridges it had."""
+    cables, at = dict(enumerate(machine.cables)), machine.pcie_at()
+    gone: set[int] = set()
+    bridges, left = 0, machine.of(Kind.PCIE, Kind.CPU)
+    while left:
+        device = left.pop()
+        numbers = sorted(at[device])
+        bridge = len(numbers) == 2 and machine.devices[device].kind is Kind.PCIE
+        if device in gone or not (bridge or len(numbers) < 2):
+            continue
+        gone.add(device)
+        bridges += bridge
+        ends = [cables[number].one + cables[number].other - device for number in numbers]
+        for number, end in zip(numbers, ends, strict=True):
+            at[end].remove(number)
+        if bridge:
+            slower = min(cables[number].bandwidth for number in numbers)
+            cables[numbers[0]] = Cable(*ends, slower)
+            for end in ends:
+                at[end].add(numbers[0])
+        else:
+            left += [end for end in ends if machine.devices[end].kind in (Kind.PCIE, Kind.CPU)]
+        for number in numbers[bridge:]:
+            del cables[number]
+    kept = [cables[number] for number in sorted(cables)]
+    return replace(machine, cables=kept).without(gone), bridges
+
+
+def _needed(machine: Machine, hosts: int) -> Machine:
+    """Return the machine without PCIe, or without the CPUs above it, where schedules have no use for them."""
+    gpus = machine.of(Kind.GPU)
+    fabric = _reached(machine, gpus[:1], [cable for cable in machine.cables if cable.fabric])
+    if not fabric.issuperset(gpus):
+        return machine
+    above = machine.of(Kind.CPU)
+    if hosts == 1:
+        above += machine.of(Kind.PCIE)
+        if above:
+            machine.notes.append(
+                "links between GPUs join them all, so PCIe and CPUs are left out; pcie=all keeps them"
+            )
+        return replace(machine, cables=[cable for cable in machine.cables if cable.fabric]).without(above)
+    below = machine.without(above)
+    pcie = [cable for cable in below.cables if not cable.fabric]
+    reached = _reached(below, below.of(Kind.GPU), pcie)
+    lost = [device for device in below.of(Kind.NIC) if device not in reached]
+    if not above or not _reached(below, below.of(Kind.NIC), pcie).issuperset(below.of(Kind.GPU)):
+        return machine
+    named = _named([below.devices[device] for device in lost])
+    machine.notes.append(
+        "links between GPUs join those of a host, and each GPU shares a PCIe switch with an adapter, so CPUs"
+        + f" and what only they reach ({named})" * bool(lost)
+        + " are left out; pcie=all keeps them"
+    )
+    return below.without(lost)
+
+
+def _named(devices: list[Device]) -> str:
+    """Return the labels of devices, with the bandwidth of an adapter."""
+    shown = [
+        device.label + "".join(f" {format_bandwidth(port.bandwidth)}" for port in device.ports[:1])
+        for device in devices[:SHOWN]
+    ]
+    return ", ".join(shown) + ", ..." * (len(devices) > SHOWN)
+
+
+def _reached(machine: Machine, start: list[int], cables: list[Cable]) -> set[int]:
+    """Return the devices that cables, whichever way, join to one of those to start from."""
+    near: dict[int, list[int]] = {}
+    for cable in cables:
+        near.setdefault(cable.one, []).append(cable.other)
+        near.setdefault(cable.other, []).append(cable.one)
+    seen, left = set(start), list(start)
+    while left:
+        fresh = [device for device in near.get(left.pop(), []) if device not in seen]
+        seen.update(fresh)
+        left += fresh
+    return seen
+
+
+def _joined(machine: Machine, name: str, joining: Joining) -> Topology:
+    """Return so many copies of a machine, joined by a switch, or by one for each port of a machine."""
+    devices, copies = machine.devices, joining.hosts
+    gpus, switches = machine.of(Kind.GPU), machine.of(*OTHERS)
+    ports = [(number, port) for number in machine.of(Kind.NIC) for port in devices[number].ports]
+    ports *= copies > 1
+    rails = min(len(ports), len(ports) if joining.fabric == "rails" else 1)
+    check_size(name, copies * len(devices) + rails, 2 * copies * (len(machine.cables) + len(ports)))
+    ranks, hosts = copies * len(gpus), max(device.host for device in devices) + 1
+    first_rail = ranks + copies * len(switches)
+    alpha = _alphas(machine, name, joining, [port for _, port in ports])
+    links: list[Link] = []
+    for copy in range(copies):
+        at = {number: copy * len(gpus) + index for index, number in enumerate(gpus)}
+        at |= {number: ranks + copy * len(switches) + index for index, number in enumerate(switches)}
+        for cable in machine.cables:
+            links.append(Link(at[cable.one], at[cable.other], cable.bandwidth, alpha(cable)))
+            if not cable.fabric:
+                links.append(Link(at[cable.other], at[cable.one], cable.bandwidth, alpha(cable)))
+        for rail, (number, port) in enumerate(ports):
+            ends = at[number], first_rail + rail % rails
+            links += [Link(*way, port.bandwidth, alpha(port)) for way in (ends, ends[::-1])]
+    each = [(copy, devices[number]) for copy in range(copies) for number in switches]
+    placed = [(copy, devices[number]) for copy in range(copies) for number in gpus] + each
+    sharp = [ranks + index for index, (_, device) in enumerate(each) if device.sharp]
+    return Topology.from_links(
+        name,
+        ranks,
+        sorted(links, key=lambda link: link.source),
+        labels=[
+            *map(str, range(ranks)),
+            *(_prefix(copy, device, copies, hosts) + device.label for copy, device in each),
+            *(["network"] if rails == 1 else [f"rail{rail}" for rail in range(rails)]),
+        ],
+        hosts=[NO_HOST if d.host == NO_HOST else copy * hosts + d.host for copy, d in placed]
+        + [NO_HOST] * rails,
+        multicast=sharp,
+        aggregate=sharp,
+        notes=machine.notes,
+    )
+
+
+def _prefix(copy: int, device: Device, copies: int, hosts: int) -> str:
+    """Return what tells the devices of several hosts apart; what is in none is numbered by the copy."""
+    if device.host == NO_HOST:
+        return f"d{copy}." * (copies > 1)
+    return f"h{copy * hosts + device.host}." * (copies * hosts > 1)
+
+
+def _alphas(
+    machine: Machine, name: str, joining: Joining, ports: list[Port]
+) -> Callable[[Cable | Port], Fraction]:
+    """Return the function that gives a link its α, and note what it takes where none is given."""
+    defaults = [FABRIC_ALPHA, PCIE_ALPHA, NETWORK_ALPHA]
+    given = per_class(f"topology {name}: alpha", joining.alpha, defaults)
+
+    def alpha(link: Cable | Port) -> Fraction:
+        if isinstance(link, Port):
+            return link.alpha if link.alpha is not None and joining.alpha is None else given[2]
+        ends = _kinds(machine, link)
+        if joining.alpha is not None:
+            return given[0 if link.fabric else 1]
+        if link.fabric:
+            return FABRIC_ALPHA / (1 + (Kind.NVSWITCH in ends))
+        return PCIE_ALPHA * (Kind.GPU in ends)
+
+    if joining.alpha is None:
+        said = {
+            f"{format_time(FABRIC_ALPHA)} from GPU to GPU": any(cable.fabric for cable in machine.cables),
+            f"{format_time(PCIE_ALPHA)} for a GPU's PCIe link": not all(
+                cable.fabric for cable in machine.cables
+            ),
+            f"{format_time(NETWORK_ALPHA)} from an adapter to the network": any(
+                p.alpha is None for p in ports
+            ),
+        }
+        machine.notes.append(
+            f"alpha is not in the file, so it is {', '.join(what for what, there in said.items() if there)}; "
+            "alpha= sets it"
+        )
+    return alpha

@@ -1,0 +1,323 @@
+"""The topology XML of NCCL and RCCL: what ``NCCL_TOPO_DUMP_FILE`` writes, and vendors' static files.
+
+``system`` holds CPUs (NUMA nodes), a ``cpu`` nested ``pci`` devices, and these a ``gpu`` or a ``nic`` with
+its ``net`` ports. Links between GPUs are ``nvlink`` or ``xgmi`` of a ``gpu``, by the PCI bus of the peer or
+the class of an NVSwitch; a GPU's link to its CPU is ``c2c``. All NVSwitches are one, as in NCCL; CPUs of one
+host are joined pairwise. Bandwidths are NCCL's (`topologies.importing.speeds`). A dump of an NVLink domain
+has several hosts, by ``host_hash``. Source: NCCL 2.30.7, src/graph/{xml,topo}.cc, and RCCL's.
+
+Static files have neither ``gpu`` nor ``nic``: GPUs and adapters are then PCI devices of their classes.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import combinations, pairwise
+from pathlib import Path
+
+from topologies.errors import InputError
+from topologies.importing.machine import NO_HOST, OTHERS, Cable, Device, Joining, Kind, Machine, Port, network
+from topologies.importing.speeds import (
+    GB,
+    cpu_bandwidth,
+    nic_bandwidth,
+    nvlink_bandwidth,
+    pcie_bandwidth,
+    xgmi_bandwidth,
+)
+from topologies.topology import Topology
+from topologies.units import exact_number, format_bandwidth
+from topologies.xml_files import Element, read_xml
+
+MOST_ELEMENTS = 2**14
+MOST_CPUS = 64
+"""Of a host: they are joined pairwise."""
+MOST_LINKS = 64
+"""From a GPU to one other place."""
+MOST_RANK = 2**31 - 1
+_GPU_CLASSES, _NIC_CLASSES = ("0x03", "0x12"), ("0x02",)
+_NVSWITCH_CLASS, _NVSWITCH_TARGET = "0x068000", "fffffff:ff:ff.0"
+_CPU_CLASS = "0x06"
+"""Of what else an NVLink may lead to: the bridge of a POWER9."""
+_PLAIN_LABEL = re.compile(r"[A-Za-z0-9_.:+]{1,64}")
+_UNKNOWN_LINK = Fraction(20 * GB)
+_UNKNOWN_CPU = Fraction(10 * GB)
+_SHARP_CAPABILITY = 90
+"""From Hopper on NVSwitches multicast and aggregate."""
+
+
+@dataclass
+class _Gpu:
+    """A GPU as the file has it."""
+
+    element: Element
+    device: int
+    host: int
+    busid: str
+    cpu: int
+
+    @property
+    def rank(self) -> int:
+        """Its rank, -1 without one."""
+        return self.element.integer("rank", -1, MOST_RANK, -1)
+
+    @property
+    def dev(self) -> int:
+        """Its number on the host."""
+        return self.element.integer("dev", -1, MOST_RANK, 0)
+
+
+@dataclass
+class _System:
+    """What is read so far: `static` where no ``gpu`` is in the file, so that classes say what is one."""
+
+    static_gpus: bool
+    static_nics: bool
+    devices: list[Device] = field(default_factory=list)
+    cables: list[Cable] = field(default_factory=list)
+    gpus: list[_Gpu] = field(default_factory=list)
+    adapters: dict[tuple[int, str, str], int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    nvswitch: int | None = None
+
+    def add(self, device: Device) -> int:
+        """Return the number of a new device."""
+        self.devices.append(device)
+        return len(self.devices) - 1
+
+
+def read_nccl(path: Path | str, name: str, joining: Joining) -> Topology:
+    """Return the network in a topology file of NCCL or RCCL.
+
+    Parameters
+    ----------
+    path
+        The XML.
+    name
+        Of the network.
+    joining
+        How many such hosts there are, and how they are joined.
+
+    Raises
+    ------
+    InputError
+        If the file can't be read or is no such file (naming the line), or has no GPU.
+    """
+    root = read_xml(path, most_elements=MOST_ELEMENTS)
+    if root.tag != "system":
+        raise root.error("is no topology of NCCL, whose outermost element is <system>")
+    tags = _tags(root)
+    system = _System(static_gpus="gpu" not in tags, static_nics="net" not in tags)
+    hosts: dict[str, int] = {}
+    cpus: dict[int, list[tuple[int, Element]]] = {}
+    for cpu in root.each("cpu"):
+        host = hosts.setdefault(cpu.attributes.get("host_hash", ""), len(hosts))
+        number = system.add(Device(Kind.CPU, f"cpu{_plain(cpu.attributes.get('numaid', ''), '')}", host))
+        cpus.setdefault(host, []).append((number, cpu))
+        _read_children(system, cpu, number, number, host)
+    if not system.gpus:
+        raise root.error("has no GPU: no <gpu>, and no <pci> of class 0x03 or 0x12")
+    _join_cpus(system, cpus)
+    ordered = _ranked(system, root)
+    _add_fabric(system, ordered, one_host=len(hosts) == 1)
+    _note_static(system)
+    return network(_in_order(system, ordered), name, joining)
+
+
+def _tags(element: Element) -> set[str]:
+    found, left = set(), [element]
+    while left:
+        one = left.pop()
+        found.add(one.tag)
+        left += one.children
+    return found
+
+
+def _plain(text: str, otherwise: str) -> str:
+    return text if _PLAIN_LABEL.fullmatch(text) else otherwise
+
+
+def _read_children(system: _System, element: Element, parent: int, cpu: int, host: int) -> None:
+    """Read what is below a CPU or a PCIe switch."""
+    for nic in element.each("nic"):  # of a CPU: sockets, virtual interfaces; perhaps listed under each CPU
+        _add_adapter(system, nic, parent, host, None)
+    for pci in element.each("pci"):
+        _read_pci(system, pci, parent, cpu, host)
+
+
+def _read_pci(system: _System, pci: Element, parent: int, cpu: int, host: int) -> None:
+    speed, width = pci.attributes.get("link_speed", ""), pci.integer("link_width", -1, 64, 0)
+    link = pcie_bandwidth(speed, max(width, 0))
+    code = pci.attributes.get("class", "").lower()
+    gpus, nics, nested = list(pci.each("gpu")), list(pci.each("nic")), list(pci.each("pci"))
+    if not nested and system.static_gpus and code.startswith(_GPU_CLASSES):
+        gpus = [pci]
+    if len(gpus) + len(nics) > 1 or nested:
+        switch = system.add(Device(Kind.PCIE, "pcie", host))
+        system.cables.append(Cable(parent, switch, link))
+        parent = switch
+    for gpu in gpus:
+        device = system.add(Device(Kind.GPU, "", host))
+        system.cables.append(Cable(parent, device, link))
+        system.gpus.append(_Gpu(gpu, device, host, pci.attributes.get("busid", "").lower(), cpu))
+    for nic in nics:
+        _add_adapter(system, nic, parent, host, link)
+    if not nested and not nics and system.static_nics and code.startswith(_NIC_CLASSES):
+        device = system.add(Device(Kind.NIC, "nic", host, (Port(link),)))
+        system.cables.append(Cable(parent, device, link))
+    for child in nested:
+        _read_pci(system, child, parent, cpu, host)
+
+
+def _add_adapter(system: _System, nic: Element, parent: int, host: int, link: Fraction | None) -> None:
+    """Add an adapter with its ports; one that is listed again is linked to that place too."""
+    nets = list(nic.each("net"))
+    if not nets:
+        return
+    ports = tuple(_port(net) for net in nets)
+    key = (host, nets[0].attributes.get("name", ""), nets[0].attributes.get("dev", ""))
+    if key not in system.adapters:
+        label = _plain(key[1], f"nic{_plain(key[2], '')}")
+        system.adapters[key] = system.add(Device(Kind.NIC, label, host, ports))
+    total = sum((port.bandwidth for port in ports), Fraction(0))
+    system.cables.append(Cable(parent, system.adapters[key], link or total))
+
+
+def _port(net: Element) -> Port:
+    bandwidth = nic_bandwidth(net.integer("speed", -1, 10**9, 0))
+    try:
+        latency = exact_number(net.attributes.get("latency", "0"))
+    except InputError as error:
+        raise net.error(f"has a latency that is no number: {error}") from None
+    if not 0 <= latency <= 10**6:
+        raise net.error("has a latency out of range: from 0 to 10^6 us")
+    return Port(bandwidth, latency / (2 * 10**6) if latency else None)
+
+
+def _join_cpus(system: _System, cpus: dict[int, list[tuple[int, Element]]]) -> None:
+    """Join the CPUs of each host pairwise, as NCCL does."""
+    unknown = False
+    for members in cpus.values():
+        if len(members) > MOST_CPUS:
+            raise members[-1][1].error(f"is one of {len(members)} of a host; at most {MOST_CPUS} are joined")
+        speeds = {number: cpu_bandwidth(cpu.attributes) for number, cpu in members}
+        for one, other in combinations(speeds, 2):
+            known = [speed for speed in (speeds[one], speeds[other]) if speed is not None]
+            unknown |= not known
+            system.cables.append(Cable(one, other, min(known, default=_UNKNOWN_CPU)))
+    if unknown:
+        system.notes.append(f"CPUs of an unknown model: {format_bandwidth(_UNKNOWN_CPU)} between two of them")
+
+
+def _ranked(system: _System, root: Element) -> list[_Gpu]:
+    """Return the GPUs in the order of their ranks, else of their numbers on their host, else of the file."""
+    if system.static_gpus:
+        return system.gpus
+    ranked = [gpu for gpu in system.gpus if gpu.rank >= 0]
+    if not ranked:
+        system.notes.append("no GPU has a rank; they are numbered by dev")
+        return sorted(system.gpus, key=lambda gpu: (gpu.host, gpu.dev))
+    without = len(system.gpus) - len(ranked)
+    if without:
+        system.notes.append(f"{without} GPUs without a rank are left out, as NCCL does")
+    ranked.sort(key=lambda gpu: gpu.rank)
+    for one, other in pairwise(ranked):
+        if one.rank == other.rank:
+            raise other.element.error(f"has rank {other.rank}, as the one in line {one.element.line}")
+    return ranked
+
+
+def _add_fabric(system: _System, gpus: list[_Gpu], *, one_host: bool) -> None:
+    """Add the links between GPUs, and those to the NVSwitch and to CPUs that are none of PCIe."""
+    place = {(gpu.host, gpu.busid): index for index, gpu in reversed(list(enumerate(gpus)))}
+    speeds: dict[str, Fraction] = {}
+    lost, bare = 0, []
+    ways: set[tuple[int, int]] = set()
+    for index, gpu in enumerate(gpus):
+        links = list(gpu.element.each("nvlink", "xgmi"))
+        if not links:
+            bare.append(index)
+        to_switch = Fraction(0)
+        for link in links:
+            count, speed = link.integer("count", 0, MOST_LINKS, 1), _link_speed(gpu, link.tag, speeds)
+            code = link.attributes.get("tclass", "").lower()
+            target = link.attributes.get("target", "").lower()
+            peer = place.get((gpu.host, target))
+            if code == _NVSWITCH_CLASS or target == _NVSWITCH_TARGET:
+                to_switch += count * speed
+            elif code.startswith(_CPU_CLASS):
+                system.cables.append(Cable(gpu.cpu, gpu.device, count * speed))
+            elif peer is None or peer == index:
+                lost += 1
+            else:
+                ways.add((index, peer))
+                system.cables += [Cable(gpu.device, gpus[peer].device, speed, fabric=True)] * count
+        for link in gpu.element.each("c2c"):
+            speed = Fraction(link.integer("bw", 1, 10**8) * link.integer("count", 1, 1024, 1) * 10**6)
+            system.cables.append(Cable(gpu.cpu, gpu.device, speed))
+        if to_switch:
+            _to_nvswitch(system, gpus, gpu, to_switch, one_host)
+    _note_fabric(system, speeds, lost, bare if len(bare) < len(gpus) else [])
+    one_way = sorted((a, b) for a, b in ways if (b, a) not in ways)
+    if one_way:
+        system.notes.append(
+            f"{len(one_way)} links between GPUs stand at one end only, such as {one_way[0]}; they go one way"
+        )
+
+
+def _to_nvswitch(system: _System, gpus: list[_Gpu], gpu: _Gpu, bandwidth: Fraction, one_host: bool) -> None:
+    if system.nvswitch is None:
+        sharp = all(other.element.integer("sm", 0, 10**4, 0) >= _SHARP_CAPABILITY for other in gpus)
+        host = 0 if one_host else NO_HOST
+        system.nvswitch = system.add(Device(Kind.NVSWITCH, "nvswitch", host, sharp=sharp))
+        able = "; it multicasts and aggregates (NVLink SHARP), as from Hopper on" * sharp
+        system.notes.append(f"all NVSwitches are one switch{able}")
+    for ends in ((gpu.device, system.nvswitch), (system.nvswitch, gpu.device)):
+        system.cables.append(Cable(*ends, bandwidth, fabric=True))
+
+
+def _link_speed(gpu: _Gpu, tag: str, speeds: dict[str, Fraction]) -> Fraction:
+    """Return the bandwidth of one link of a GPU, and remember of which model it is."""
+    if tag == "xgmi":
+        model = gpu.element.attributes.get("gcn", "")
+        speed = xgmi_bandwidth(model)
+        what = f"Infinity Fabric link of gcn {model[:16]!r}"
+    else:
+        capability = gpu.element.integer("sm", 0, 10**4, 0)
+        speed = nvlink_bandwidth(capability)
+        what = f"NVLink of sm {capability}"
+    speeds[what + " (unknown)" * (speed is None)] = speed or _UNKNOWN_LINK
+    return speed or _UNKNOWN_LINK
+
+
+def _note_fabric(system: _System, speeds: dict[str, Fraction], lost: int, bare: list[int]) -> None:
+    system.notes += [
+        f"one {what} carries {format_bandwidth(speed)}, NCCL's number; the file has counts only"
+        for what, speed in speeds.items()
+    ]
+    if lost:
+        system.notes.append(f"{lost} links lead to GPUs that are not in the file or have no rank; left out")
+    if bare:
+        system.notes.append(
+            f"no link to other GPUs in the file for GPU {', '.join(map(str, bare[:8]))}; others have"
+        )
+
+
+def _note_static(system: _System) -> None:
+    if system.static_gpus:
+        system.notes.append(
+            "no <gpu> in the file: GPUs are its PCI devices of class 0x03 or 0x12, in its order, and nothing "
+            "says whether NVLink joins them; a dump of the machine (NCCL_TOPO_DUMP_FILE) does"
+        )
+    if system.static_nics and any(device.kind is Kind.NIC for device in system.devices):
+        system.notes.append(
+            "no <net> in the file: adapters are its PCI devices of class 0x02, each as fast as its PCIe link"
+        )
+
+
+def _in_order(system: _System, gpus: list[_Gpu]) -> Machine:
+    """Return the machine with these GPUs in order, and then all else but GPUs in the order of the file."""
+    whole = Machine(system.devices, system.cables, system.notes)
+    return whole.taking([*(gpu.device for gpu in gpus), *whole.of(*OTHERS)])

@@ -1,0 +1,248 @@
+"""The matrix of ``nvidia-smi topo -m``: how any two GPUs and adapters of a host are joined.
+
+A cell is ``X`` (itself), ``NV#`` (so many NVLinks), or the least that a PCIe path crosses: ``PIX`` one PCIe
+switch, ``PXB`` several, ``PHB`` a host bridge, ``NODE`` host bridges of one NUMA node, ``SYS`` the link
+between NUMA nodes. So PCIe is a tree of switches under a CPU for each NUMA node. The matrix has no speeds:
+they go by the number of NVLinks of a GPU, unless given. It is read cell by cell, whether tabs or blanks
+separate them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import combinations, permutations
+from pathlib import Path
+from typing import NamedTuple
+
+from topologies.assembly import per_class
+from topologies.errors import InputError
+from topologies.files import read_text
+from topologies.importing.machine import Cable, Device, Joining, Kind, Machine, Port, network
+from topologies.importing.speeds import GB
+from topologies.topology import Topology
+from topologies.units import format_bandwidth
+
+MOST_TEXT = 2**24
+MOST_DEVICES = 512
+MOST_NVLINKS = 18
+"""Of a GPU: what has more to all others together has them to an NVSwitch."""
+_ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+_GPU = re.compile(r"GPU[0-9]{1,4}")
+_CELL = re.compile(r"X|PIX|PXB|PHB|NODE|SYS|NV([0-9]{1,2})")
+_CELLS = "X, NV#, PIX, PXB, PHB, NODE, SYS"
+_LEGEND = re.compile(r"(NIC[0-9]{1,4}): *([A-Za-z0-9_.:+]{1,64})")
+_NUMA = re.compile(r"[0-9]{1,4}([-,][0-9]{1,4})*")
+_SHOWN = 20
+
+
+class _Generation(NamedTuple):
+    """A generation of GPUs, and bytes/s of one of its NVLinks, a PCIe link, and an adapter."""
+
+    name: str
+    nvlink: Fraction
+    pcie: Fraction
+    nic: Fraction
+
+
+_GENERATIONS = {
+    6: _Generation("Volta", Fraction(20 * GB), Fraction(12 * GB), Fraction(25 * GB, 2)),
+    12: _Generation("Ampere", Fraction(20 * GB), Fraction(24 * GB), Fraction(25 * GB)),
+    18: _Generation("Hopper", Fraction(206 * GB, 10), Fraction(48 * GB), Fraction(50 * GB)),
+}
+"""By the NVLinks of a GPU; NVLink and PCIe as NCCL takes them."""
+_CPUS = Fraction(10 * GB)
+
+
+@dataclass
+class _Matrix:
+    """Names of devices, the cells between them, and what else the rows tell."""
+
+    names: list[str]
+    cells: dict[str, list[str]] = field(default_factory=dict)
+    numa: dict[str, str] = field(default_factory=dict)
+    legend: dict[str, str] = field(default_factory=dict)
+
+    def nvlinks(self, one: int, other: int) -> int:
+        """Return how many NVLinks join two devices."""
+        match = _CELL.fullmatch(self.cells[self.names[one]][other])
+        return int(match[1]) if match and match[1] else 0
+
+    def groups(self, *cells: str) -> list[list[int]]:
+        """Return the devices in groups, those together that a chain of such cells joins."""
+        group = list(range(len(self.names)))
+        for one, other in combinations(range(len(self.names)), 2):
+            if self.cells[self.names[one]][other] in cells and group[one] != group[other]:
+                _merge(group, one, other)
+        if "NODE" in cells:  # NVLinks hide how GPUs are joined by PCIe
+            first: dict[str, int] = {}
+            for index, name in enumerate(self.names):
+                if name in self.numa:
+                    _merge(group, first.setdefault(self.numa[name], index), index)
+        members: dict[int, list[int]] = {}
+        for index, number in enumerate(group):
+            members.setdefault(number, []).append(index)
+        return list(members.values())
+
+
+def _merge(group: list[int], one: int, other: int) -> None:
+    low, high = sorted((group[one], group[other]))
+    group[:] = [low if number == high else number for number in group]
+
+
+def read_nvidia_smi(
+    path: Path | str, name: str, joining: Joining, bandwidth: list[Fraction] | None = None
+) -> Topology:
+    """Return the network that a matrix of ``nvidia-smi topo -m`` describes.
+
+    Parameters
+    ----------
+    path
+        The text.
+    name
+        Of the network.
+    joining
+        How many such hosts there are, and how they are joined.
+    bandwidth
+        One for all links or three: one NVLink, PCIe, an adapter.
+
+    Raises
+    ------
+    InputError
+        If there is no matrix in the file, or its rows do not match its header.
+    """
+    matrix = _read(read_text(path, MOST_TEXT), str(path))
+    gpus = [index for index, label in enumerate(matrix.names) if _GPU.fullmatch(label)]
+    switched, most = _nvlinks(matrix, gpus)
+    generation = _GENERATIONS.get(most, _GENERATIONS[12])
+    nvlink, pcie, nic = per_class(f"topology {name}: bandwidth", bandwidth, list(generation[1:]))
+    notes = [] if bandwidth else [_guess(most, generation)]
+    devices = [
+        Device(Kind.GPU, "")
+        if index in gpus
+        else Device(Kind.NIC, matrix.legend.get(label, label), ports=(Port(nic),))
+        for index, label in enumerate(matrix.names)
+    ]
+    machine = Machine(devices, [], notes, "a guess")
+    _add_pcie(matrix, machine, pcie)
+    if switched:
+        sharp = most == MOST_NVLINKS
+        able = " that multicasts and aggregates (NVLink SHARP)" * sharp
+        notes.append(
+            f"every GPU has NV{most} to every other, more than it has links: they lead to an NVSwitch{able}"
+        )
+        hub = _add(machine, Device(Kind.NVSWITCH, "nvswitch", sharp=sharp))
+        ways = [way for gpu in gpus for way in ((gpu, hub), (hub, gpu))]
+        machine.cables.extend(Cable(*way, most * nvlink, fabric=True) for way in ways)
+    else:
+        for one, other in permutations(gpus, 2):
+            machine.cables.extend([Cable(one, other, nvlink, fabric=True)] * matrix.nvlinks(one, other))
+    return network(machine, name, joining)
+
+
+def _nvlinks(matrix: _Matrix, gpus: list[int]) -> tuple[bool, int]:
+    """Return whether NVLinks lead to an NVSwitch, and how many a GPU has."""
+    counts = {matrix.nvlinks(one, other) for one, other in combinations(gpus, 2)}
+    most = max((sum(matrix.nvlinks(one, other) for other in gpus) for one in gpus), default=0)
+    if len(counts) == 1 and most > MOST_NVLINKS:
+        return True, counts.pop()
+    return False, most
+
+
+def _guess(most: int, generation: _Generation) -> str:
+    nvlink, pcie, nic = map(format_bandwidth, generation[1:])
+    sure = most in _GENERATIONS
+    also = " (Blackwell has 18 too, of 40.1GB/s)" * (most == MOST_NVLINKS)
+    return (
+        f"the matrix has no speeds: GPUs with {most} NVLinks are taken for {generation.name}{also}"
+        f"{'' if sure else ', for want of better'}, with {nvlink} an NVLink, {pcie} for PCIe and {nic} an "
+        "adapter; bandwidth=NVLINK,PCIE,ADAPTER sets them"
+    )
+
+
+def _add_pcie(matrix: _Matrix, machine: Machine, bandwidth: Fraction) -> None:
+    """Add the tree of PCIe switches under a CPU for each NUMA node."""
+    far = matrix.groups("PIX", "PXB")
+    near = {member: group for group in matrix.groups("PIX") for member in group}
+    cpus = []
+    for members in matrix.groups("PIX", "PXB", "PHB", "NODE"):
+        numa = next(
+            (matrix.numa[name] for name in (matrix.names[i] for i in members) if name in matrix.numa), ""
+        )
+        cpus.append(_add(machine, Device(Kind.CPU, f"cpu{numa}")))
+        for group in (group for group in far if group[0] in members):
+            switches = list(dict.fromkeys(near[member][0] for member in group))
+            above = cpus[-1]
+            if len(switches) > 1:
+                above = _add(machine, Device(Kind.PCIE, "pcie"), above, bandwidth)
+            for first in switches:
+                below = above
+                if len(near[first]) > 1:
+                    below = _add(machine, Device(Kind.PCIE, "pcie"), above, bandwidth)
+                machine.cables.extend(Cable(below, member, bandwidth) for member in near[first])
+    machine.cables.extend(Cable(*pair, _CPUS) for pair in combinations(cpus, 2))
+
+
+def _add(machine: Machine, device: Device, above: int | None = None, bandwidth: Fraction = _CPUS) -> int:
+    machine.devices.append(device)
+    number = len(machine.devices) - 1
+    if above is not None:
+        machine.cables.append(Cable(above, number, bandwidth))
+    return number
+
+
+def _read(text: str, where: str) -> _Matrix:
+    """Return the matrix in a text."""
+    matrix: _Matrix | None = None
+    for number, line in enumerate(_ANSI.sub("", text).splitlines(), start=1):
+        words = line.split()
+        place = f"{where}, line {number}"
+        if matrix is None:
+            if words and _GPU.fullmatch(words[0]) and not any(map(_CELL.fullmatch, words[1:2])):
+                matrix = _Matrix(_columns(words, place))
+        elif words and (words[0] in matrix.names or _GPU.fullmatch(words[0])):
+            _add_row(matrix, words, place)
+        elif legend := _LEGEND.fullmatch(line.strip()):
+            matrix.legend[legend[1]] = legend[2]
+    if matrix is None:
+        raise InputError(f"{where}: no matrix of nvidia-smi topo -m: no line begins with GPU0, GPU1, ...")
+    missing = [name for name in matrix.names if name not in matrix.cells]
+    if missing:
+        raise InputError(f"{where}: the header has {missing[0]}, but no row has")
+    for one, other in combinations(range(len(matrix.names)), 2):
+        there, back = matrix.cells[matrix.names[one]][other], matrix.cells[matrix.names[other]][one]
+        if there != back:
+            pair = f"{matrix.names[one]} and {matrix.names[other]}"
+            raise InputError(f"{where}: {pair} are {there} in one row and {back} in the other")
+    return matrix
+
+
+def _columns(words: list[str], place: str) -> list[str]:
+    end = next((index for index, word in enumerate(words) if word in ("CPU", "NUMA")), len(words))
+    columns = words[:end]
+    if len(columns) > MOST_DEVICES:
+        raise InputError(f"{place}: {len(columns)} devices; at most {MOST_DEVICES} are read")
+    if len(set(columns)) < len(columns):
+        raise InputError(f"{place}: a device stands twice in the header")
+    return columns
+
+
+def _add_row(matrix: _Matrix, words: list[str], place: str) -> None:
+    name, cells = words[0], words[1 : 1 + len(matrix.names)]
+    if name not in matrix.names:
+        raise InputError(f"{place}: the row {name} has no column in the header")
+    if name in matrix.cells:
+        raise InputError(f"{place}: a second row {name}")
+    wrong = next((cell for cell in cells if not _CELL.fullmatch(cell)), None)
+    if wrong is not None or len(cells) < len(matrix.names):
+        what = "too few cells" if wrong is None else f"a cell {wrong[:_SHOWN]!r}"
+        raise InputError(
+            f"{place}: {what}; the header has {len(matrix.names)} devices, and a cell is one of {_CELLS}"
+        )
+    if (cells[matrix.names.index(name)] == "X", cells.count("X")) != (True, 1):
+        raise InputError(f"{place}: the row {name} must have X in its own column, and there only")
+    matrix.cells[name] = cells
+    rest = words[1 + len(cells) :]
+    if len(rest) > 1 and _NUMA.fullmatch(rest[1]):
+        matrix.numa[name] = rest[1]
