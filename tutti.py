@@ -77,8 +77,9 @@ def topology(network: Topology | str | Path | nx.Graph) -> Topology:
     Parameters
     ----------
     network
-        A text such as ``"torus:4x4?bandwidth=50GB/s"`` (``tutti list topologies``), the path of a node-link
-        JSON file, a networkx graph (edges may have ``bandwidth`` and ``alpha``, nodes ``kind`` and ``host``),
+        A text such as ``"torus:4x4?bandwidth=50GB/s"``, or ``"nccl:topo.xml?hosts=2"`` for the file of a tool
+        (``tutti list topologies``), the path of a node-link JSON file, a networkx graph (edges may have
+        ``bandwidth`` and ``alpha``, nodes ``kind`` and ``host``),
         or a topology.
 
     Raises

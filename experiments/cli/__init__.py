@@ -5,8 +5,8 @@ where there is no schedule; 70 for a fault of tutti itself; 130 after Ctrl-C or 
 
 Read `parser` first, which has the arguments of every command. Each command is a module with a function
 `execute`: `run`, `synth` (with `synth_rounds` for what outgrows memory), `verify`, `simulate`, `bound`,
-`topology`, `find`, `export`, `importing`, `model`, and `listing` for ``tutti list``. `problem` reads problems
-from arguments, and `output` prints.
+`topology`, `fit`, `find`, `export`, `importing`, `model`, and `listing` for ``tutti list``. `problem` reads
+problems from arguments, and `output` prints.
 """
 
 from __future__ import annotations

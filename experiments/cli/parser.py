@@ -107,7 +107,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.set_defaults(module="help", command=None, parser=parser, commands={}, plugin=[])
     commands = parser.add_subparsers(metavar="COMMAND", parser_class=OneLineParser)
     for add in (
-        *(_run, _synth, _verify, _simulate, _bound, _topology_command, _find),
+        *(_run, _synth, _verify, _simulate, _bound, _topology_command, _fit, _find),
         *(_export, _import, _tune, _list, _model, _completion, _help),
     ):
         add(commands)
@@ -238,6 +238,29 @@ def _topology_command(commands: Any) -> None:
     parser = _command(commands, "topology", "topology", summary)
     _topology(parser)
     parser.add_argument("--sizes", default="1KB,1MB,1GB", help="of the bounds; default: %(default)s")
+    _json(parser)
+
+
+def _fit(commands: Any) -> None:
+    parser = _command(commands, "fit", "fit", "find alpha and bandwidth from measured times")
+    what = "output of nccl-tests or the OSU micro-benchmarks, or a CSV with source,destination,bytes,seconds"
+    parser.add_argument("file", type=_path, help=what)
+    parser.add_argument("--topology", metavar="NETWORK", help="that -o writes with what was measured")
+    parser.add_argument(
+        "-o", "--output", type=_path, metavar="FILE", help="a topology (.json); of a CSV its pairs by default"
+    )
+    parser.add_argument(
+        "--pair", metavar="A,B", help="whom a table measured that names nobody; implies --alike"
+    )
+    parser.add_argument(
+        "--alike", action="store_true", help="links of one bandwidth and alpha in NETWORK get the same"
+    )
+    parser.add_argument(
+        "--tolerance",
+        default="10%",
+        metavar="SHARE",
+        help="from which a size is named; default: %(default)s",
+    )
     _json(parser)
 
 

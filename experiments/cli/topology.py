@@ -160,7 +160,7 @@ def _print(document: Mapping[str, Any]) -> None:
     print_table("", ["rank", "links out", "links in"], rows)
     print_table("", ["at least", *_sizes(document)], _bounds(document))
     for note in document["notes"]:
-        console().print(f"note: {note}")
+        console().print(f"note: {note}", soft_wrap=True)
 
 
 def _nodes(document: Mapping[str, Any]) -> str:

@@ -192,7 +192,7 @@ def _collapsed(machine: Machine) -> tuple[Machine, int]:
             at[end].remove(number)
         if bridge:
             slower = min(cables[number].bandwidth for number in numbers)
-            cables[numbers[0]] = Cable(*ends, slower)
+            cables[numbers[0]] = Cable(ends[0], ends[1], slower)
             for end in ends:
                 at[end].add(numbers[0])
         else:

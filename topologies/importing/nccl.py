@@ -293,10 +293,10 @@ def _link_speed(gpu: _Gpu, tag: str, speeds: dict[str, Fraction]) -> Fraction:
 
 
 def _note_fabric(system: _System, speeds: dict[str, Fraction], lost: int, bare: list[int]) -> None:
-    system.notes += [
-        f"one {what} carries {format_bandwidth(speed)}, NCCL's number; the file has counts only"
-        for what, speed in speeds.items()
-    ]
+    for what, speed in speeds.items():
+        by = "RCCL" if "gcn" in what else "NCCL"
+        carried = f"one {what} carries {format_bandwidth(speed)}"
+        system.notes.append(f"{carried}, {by}'s number; the file has counts only")
     if lost:
         system.notes.append(f"{lost} links lead to GPUs that are not in the file or have no rank; left out")
     if bare:

@@ -11,8 +11,8 @@ from fractions import Fraction
 
 GB = 10**9
 
-_NVLINK = ((100, "40.1"), (90, "20.6"), (86, "12"), (80, "20"), (70, "20"), (60, "18"))
-"""GB/s of one NVLink, from this compute capability (times ten) on; 8.6 alone, not 8.7 and 8.9."""
+_NVLINK = ((100, "40.1"), (90, "20.6"), (87, "20"), (86, "12"), (70, "20"), (60, "18"))
+"""GB/s of one NVLink, from this compute capability (times ten) on."""
 _XGMI = (
     (re.compile("gfx95|950"), "48"),
     (re.compile("gfx94|94[0-2]"), "48"),
@@ -39,11 +39,7 @@ def nvlink_bandwidth(capability: int) -> Fraction | None:
     >>> nvlink_bandwidth(90)
     Fraction(20600000000, 1)
     """
-    if capability == 86 or capability not in range(81, 90):
-        known = (speed for least, speed in _NVLINK if capability >= least)
-    else:
-        known = iter(["20"])
-    speed = next(known, None)
+    speed = next((speed for least, speed in _NVLINK if capability >= least), None)
     return None if speed is None else Fraction(speed) * GB
 
 

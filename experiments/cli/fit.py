@@ -1,0 +1,169 @@
+"""``tutti fit``: α and bandwidth from measured times, and a network with them."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from experiments.cli.output import print_fields, print_json, print_table
+from experiments.printable import printable
+from topologies.errors import InputError
+from topologies.files import write_topology
+from topologies.measurements.calibration import calibrated, measured_network
+from topologies.measurements.regression import Line, fit
+from topologies.measurements.tables import Series, read_measurements
+from topologies.text import parse_topology
+from topologies.topology import Topology
+from topologies.units import exact_number, format_size, short
+
+MOST = 64
+"""Pairs that are listed for people."""
+SIZES = 6
+MICRO, GIGA = 1e6, 1e9
+_MOST_TOLERANCE = 10
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Fit a line to every series, print them, and write the network if asked to."""
+    if arguments.topology is not None and arguments.output is None:
+        raise InputError("--topology is the network that -o writes with what was measured; give -o too")
+    if arguments.alike and arguments.topology is None:
+        raise InputError("--alike is for the links of a network; give --topology")
+    if arguments.output is not None and arguments.output.suffix != ".json":
+        raise InputError(f"-o {arguments.output}: a topology file ends in .json")
+    tolerance = _tolerance(arguments.tolerance)
+    series = read_measurements(arguments.file)
+    lines = [_line(one, tolerance) for one in series]
+    failed = [line for line in lines if isinstance(line, InputError)]
+    if len(failed) == len(lines):
+        raise InputError(f"{arguments.file}: {failed[0]}")
+    topology = None if arguments.output is None else _network(arguments, series, lines)
+    if arguments.json:
+        print_json(_document(arguments, series, lines))
+    else:
+        _print(arguments, series, lines)
+    if topology is not None:
+        write_topology(topology, arguments.output)
+    return 0
+
+
+def _tolerance(text: str) -> float:
+    value = exact_number(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    if not 0 < value <= _MOST_TOLERANCE:
+        raise InputError(f"--tolerance {text[:20]}: a share above 0, such as 10% or 0.1")
+    return float(value)
+
+
+def _line(series: Series, tolerance: float) -> Line | InputError:
+    try:
+        return fit(series.size, series.seconds, tolerance)
+    except InputError as error:
+        return InputError(f"{_name(series)}: {error}")
+
+
+def _network(arguments: argparse.Namespace, series: list[Series], lines: list[Line | InputError]) -> Topology:
+    """Return the network to write."""
+    pairs: dict[tuple[str, str], Line] = {}
+    for one, line in zip(series, lines, strict=True):
+        if isinstance(line, InputError):
+            raise InputError(f"{arguments.file}: {line}")
+        pairs[one.pair or _pair(arguments, series)] = line
+    whole = series[0].pair is None
+    if arguments.pair is not None and not whole:
+        raise InputError("--pair is for a table that does not name its ranks; this file does")
+    if arguments.topology is None:
+        return measured_network(pairs, str(arguments.output), arguments.file)
+    network = parse_topology(arguments.topology)
+    return calibrated(network, pairs, arguments.file, alike=whole or arguments.alike)
+
+
+def _pair(arguments: argparse.Namespace, series: list[Series]) -> tuple[str, str]:
+    """Return the pair that a table without names is of."""
+    if len(series) > 1 or not series[0].link:
+        raise InputError(
+            f"{arguments.file}: {series[-1].what}: its time is of no one link; -o needs point to point"
+        )
+    if arguments.topology is None:
+        raise InputError(
+            f"{arguments.file} names no ranks, so there is no network to write without --topology"
+        )
+    words = [word.strip() for word in (arguments.pair or "").split(",")]
+    if len(words) != 2 or not all(words):
+        raise InputError(
+            f"{arguments.file} does not say whom it measured; give --pair 0,1, by labels of the network"
+        )
+    return words[0], words[1]
+
+
+def _name(series: Series) -> str:
+    return series.what if series.pair is None else f"{series.pair[0]} -> {series.pair[1]}"
+
+
+def _document(
+    arguments: argparse.Namespace, series: list[Series], lines: list[Line | InputError]
+) -> dict[str, Any]:
+    """Return the content of ``tutti fit --json``: seconds, bytes per second and bytes."""
+    return {
+        "file": str(arguments.file),
+        "fits": [_fields(one, line) for one, line in zip(series, lines, strict=True)],
+        "output": None if arguments.output is None else str(arguments.output),
+    }
+
+
+def _fields(series: Series, line: Line | InputError) -> dict[str, Any]:
+    head: dict[str, Any] = {
+        "what": series.what,
+        "source": series.pair and series.pair[0],
+        "destination": series.pair and series.pair[1],
+        "samples": len(series.size),
+    }
+    if isinstance(line, InputError):
+        return head | {"error": str(line)}
+    return head | {
+        "alpha_s": line.alpha,
+        "alpha_interval_s": line.alpha_interval,
+        "beta_s_per_byte": line.beta,
+        "bandwidth": line.bandwidth,
+        "bandwidth_interval": line.bandwidth_interval,
+        "worst": line.worst,
+        "off": [{"size_bytes": size, "error": error} for size, error in line.off],
+        "note": line.note or None,
+    }
+
+
+def _print(arguments: argparse.Namespace, series: list[Series], lines: list[Line | InputError]) -> None:
+    off = f"off by more than {short(100 * _tolerance(arguments.tolerance))} % at"
+    rows = [_row(one, line) for one, line in zip(series[:MOST], lines[:MOST], strict=True)]
+    if len(lines) > MOST:
+        rows.append([f"{len(lines) - MOST} more", "--json has them", *[""] * 6])
+    columns = ["of", "alpha", "95 %", "bandwidth", "95 %", "samples", "worst", off]
+    print_table("", columns, rows)
+    if arguments.output is not None:
+        print_fields({"written": str(arguments.output)})
+
+
+def _row(series: Series, line: Line | InputError) -> list[object]:
+    name = printable(_name(series))
+    if isinstance(line, InputError):
+        return [name, None, None, None, None, len(series.size), None, "all of one size: can't be told apart"]
+    return [
+        name,
+        f"{short(line.alpha * MICRO)} us",
+        _interval(line.alpha_interval, MICRO),
+        None if line.bandwidth is None else f"{short(line.bandwidth / GIGA)} GB/s",
+        _interval(line.bandwidth_interval, 1 / GIGA),
+        len(series.size),
+        f"{line.worst:+.1%}",
+        "; ".join(filter(None, [_off(line), line.note])) or "-",
+    ]
+
+
+def _interval(ends: tuple[float, float] | None, scale: float) -> str | None:
+    return None if ends is None else f"{ends[0] * scale:.4g} to {ends[1] * scale:.4g}"
+
+
+def _off(line: Line) -> str:
+    """Return the sizes at which the line is off, the worst of many."""
+    worst = sorted(sorted(line.off, key=lambda pair: -abs(pair[1]))[:SIZES])
+    more = f", {len(line.off) - SIZES} more" if len(line.off) > SIZES else ""
+    return ", ".join(f"{format_size(round(size))} {error:+.0%}" for size, error in worst) + more

@@ -1,0 +1,168 @@
+"""Networks with the α and bandwidth that were measured.
+
+What is measured from one rank to another is of a route, here the one with the fewest links. Its α is shared
+out in proportion to the α of its links (equally if they have none). Its bandwidth is that of its narrowest
+place, so that the links there get it; wider ones keep theirs unless it is less. Parallel links stand for one
+another: together they have what was measured. A link on several routes gets the median.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+
+from topologies.errors import InputError, suggestion
+from topologies.exact import Int64Array, Rationals
+from topologies.graphs.shortest_paths import shortest_routes
+from topologies.measurements.regression import Line
+from topologies.topology import Link, Topology
+
+_DIGITS = 4
+"""Of a bandwidth: the measurement has no more, and exact sums stay small."""
+_FINEST = 10**10
+"""α is a multiple of 0.1 ns."""
+_FASTEST = 1e15
+
+Pair = tuple[str, str]
+
+
+def measured_network(lines: Mapping[Pair, Line], name: str, source: Path | str) -> Topology:
+    """Return the network whose links are the measured pairs.
+
+    Ranks are in order if they are called by numbers, otherwise in the order in which pairs name them. The
+    network's note tells `source`, where it was measured.
+
+    Raises
+    ------
+    InputError
+        If a pair has no bandwidth, or the pairs do not join all ranks both ways.
+    """
+    labels = list(dict.fromkeys(label for pair in lines for label in pair))
+    if all(label.isdecimal() and len(label) < 10 for label in labels):
+        labels.sort(key=int)
+    place = {label: rank for rank, label in enumerate(labels)}
+    links = [
+        Link(place[one], place[other], _bandwidth(line, (one, other)), _alpha(line.alpha))
+        for (one, other), line in lines.items()
+    ]
+    notes = [f"alpha and bandwidth are measured ({source})"]
+    return Topology.from_links(name, len(labels), links, labels=labels, notes=notes)
+
+
+def calibrated(
+    topology: Topology, lines: Mapping[Pair, Line], source: Path | str, *, alike: bool
+) -> Topology:
+    """Return the network with what was measured on the links of its pairs' routes.
+
+    Parameters
+    ----------
+    topology
+        The network, whose labels name the pairs.
+    lines
+        What was measured of each pair.
+    source
+        Where it was measured, for the note that the network gets.
+    alike
+        Whether links of the same bandwidth and α are like those on a route and get the same.
+
+    Raises
+    ------
+    InputError
+        If a label is unknown, or a pair has no bandwidth.
+    """
+    ends = np.array([[_node(topology, label) for label in pair] for pair in lines])
+    offsets, routes = shortest_routes(topology, ends[:, 0], ends[:, 1])
+    bandwidth, alpha = topology.bandwidth.floats, topology.alpha.floats
+    hop = _hops(topology)
+    width = np.bincount(hop, weights=bandwidth)[hop]
+    kind = _kinds(topology) if alike else hop
+    wide: dict[int, list[float]] = {}
+    late: dict[int, list[float]] = {}
+    for index, (pair, line) in enumerate(lines.items()):
+        route = routes[offsets[index] : offsets[index + 1]]
+        speed, total = float(_bandwidth(line, pair)), alpha[route].sum()
+        narrowest = width[route].min()
+        for link in route.tolist():
+            share = alpha[link] / total if total else 1 / len(route)
+            late.setdefault(int(kind[link]), []).append(line.alpha * share)
+            if width[link] == narrowest or width[link] < speed:
+                wide.setdefault(int(kind[link]), []).append(speed / width[link])
+    changed = np.isin(kind, list(late))
+    factor = {one: float(np.median(values)) for one, values in wide.items()}
+    delay = {one: float(np.median(values)) for one, values in late.items()}
+    count = int(changed.sum())
+    note = f"alpha and bandwidth of {count} of {topology.num_links} links are measured ({source})"
+    return replace(
+        topology,
+        bandwidth=_exact(
+            topology.bandwidth,
+            [
+                _rounded(bandwidth[link] * factor[one]) if (one := int(kind[link])) in factor else None
+                for link in range(topology.num_links)
+            ],
+        ),
+        alpha=_exact(
+            topology.alpha,
+            [
+                _alpha(delay[one]) if (one := int(kind[link])) in delay else None
+                for link in range(topology.num_links)
+            ],
+        ),
+        expression=None,
+        notes=(*topology.notes, note),
+    )
+
+
+def _hops(topology: Topology) -> Int64Array:
+    """Return a number for each link; parallel links share it."""
+    ends = topology.source.astype(np.int64) * topology.num_nodes + topology.target
+    which: Int64Array = np.unique(ends, return_inverse=True)[1].reshape(-1)
+    return which
+
+
+def _kinds(topology: Topology) -> Int64Array:
+    """Return a number for each link; links of one bandwidth and α between like nodes share it."""
+    switches = (topology.source >= topology.num_ranks).astype(np.int64) + (
+        topology.target >= topology.num_ranks
+    )
+    values = np.stack([topology.bandwidth.numerators, topology.alpha.numerators, switches])
+    which: Int64Array = np.unique(values, axis=1, return_inverse=True)[1].reshape(-1)
+    return which
+
+
+def _exact(given: Rationals, values: Sequence[Fraction | None]) -> Rationals:
+    return Rationals.of([given[index] if value is None else value for index, value in enumerate(values)])
+
+
+def _bandwidth(line: Line, pair: Pair) -> Fraction:
+    where = f"{pair[0]} -> {pair[1]}"
+    if line.bandwidth is None:
+        raise InputError(
+            f"{where}: the times do not grow with size, so there is no bandwidth; measure larger ones"
+        )
+    if not 1 <= line.bandwidth <= _FASTEST:
+        raise InputError(
+            f"{where}: a bandwidth of {line.bandwidth:.3g} B/s; from 1 to {_FASTEST:g} are expected"
+        )
+    return _rounded(line.bandwidth)
+
+
+def _rounded(bandwidth: float) -> Fraction:
+    """Return a bandwidth of a few digits, in whole bytes per second."""
+    return Fraction(max(1, int(float(f"{bandwidth:.{_DIGITS}g}"))))
+
+
+def _alpha(seconds: float) -> Fraction:
+    return Fraction(round(seconds * _FINEST), _FINEST)
+
+
+def _node(topology: Topology, label: str) -> int:
+    if label not in topology.labels:
+        raise InputError(
+            f"topology {topology.name} has no node {label!r}{suggestion(label, topology.labels)}"
+        )
+    return topology.labels.index(label)

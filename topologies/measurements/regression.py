@@ -1,0 +1,137 @@
+r"""The line α + β·s through measured times, by least squares of relative errors.
+
+.. math:: \min_{α, β} \sum_i \left(\frac{α + β s_i}{t_i} - 1\right)^2
+
+Every size counts alike: with plain least squares the largest times alone would say what α is. Intervals are
+those of 95 % by Student's distribution, for relative errors that are alike and independent. Measured ones are
+so only roughly: the sizes at which the line is off say more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from topologies.errors import InputError
+from topologies.exact import FloatArray
+
+LEVEL = 0.95
+TOLERANCE = 0.1
+"""From which relative error on a size does not fit."""
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Line:
+    """α and β of measured times.
+
+    Parameters
+    ----------
+    alpha, beta
+        Seconds, and seconds a byte.
+    alpha_interval, beta_interval
+        At 95 %; None where two samples are all, or the value is at its limit.
+    samples
+        How many times there are.
+    off
+        The sizes (bytes) at which the line is off by more than the tolerance on average, and by what part of
+        the measured time: above 0 it says more than was measured.
+    worst
+        The largest such part, of any size.
+    note
+        What was done where the plain line makes no sense; or nothing.
+    """
+
+    alpha: float
+    beta: float
+    alpha_interval: Interval | None
+    beta_interval: Interval | None
+    samples: int
+    off: tuple[tuple[float, float], ...]
+    worst: float
+    note: str = ""
+
+    @property
+    def bandwidth(self) -> float | None:
+        """Bytes per second, 1/β."""
+        return 1 / self.beta if self.beta > 0 else None
+
+    @property
+    def bandwidth_interval(self) -> Interval | None:
+        """Of the bandwidth, at 95 %; None too where the slope may be none."""
+        if self.beta_interval is None or self.beta_interval[0] <= 0:
+            return None
+        low, high = self.beta_interval
+        return 1 / high, 1 / low
+
+
+def fit(size: FloatArray, seconds: FloatArray, tolerance: float = TOLERANCE) -> Line:
+    """Return the line through measured times.
+
+    Neither α nor β is negative: one that would be is 0, and the other is fitted alone.
+
+    Parameters
+    ----------
+    size, seconds
+        float64, shape (samples,): bytes, and the times that they took, above 0.
+    tolerance
+        The relative error from which on a size does not fit.
+
+    Raises
+    ------
+    InputError
+        If all are of one size, so that α and β can't be told apart.
+
+    Examples
+    --------
+    >>> line = fit(np.array([1e3, 1e6, 1e9]), 5e-6 + np.array([1e3, 1e6, 1e9]) / 20e9)
+    >>> round(line.alpha * 1e6, 6), round(line.bandwidth / 1e9, 6), line.off
+    (5.0, 20.0, ())
+    """
+    if len(np.unique(size)) < 2:
+        raise InputError(f"all times are of one size, {size[0]:g} B: alpha and bandwidth can't be told apart")
+    scale = size.max()
+    design = np.stack([1 / seconds, size / scale / seconds], axis=1)
+    values, intervals = _solve(design)
+    note = ""
+    if values.min() < 0:
+        free = int(np.argmax(values))
+        one, interval = _solve(design[:, [free]])
+        values, intervals = np.zeros(2), [None, None]
+        values[free], intervals[free] = one[0], interval[0]
+        note = ("the times do not grow with size", "alpha would be negative, so it is 0")[free]
+    off, worst = _errors(size, seconds, values[0] + values[1] * size / scale, tolerance)
+    beta = intervals[1] and (intervals[1][0] / scale, intervals[1][1] / scale)
+    return Line(float(values[0]), float(values[1] / scale), intervals[0], beta, len(size), off, worst, note)
+
+
+def _solve(design: FloatArray) -> tuple[FloatArray, list[Interval | None]]:
+    """Return what multiplies the columns so that they add up to ones, with intervals."""
+    from scipy.special import stdtrit  # slow to import, and few need it
+
+    unit = np.linalg.norm(design, axis=0)  # columns of one length: their numbers are far apart
+    columns = design / unit
+    values = np.linalg.lstsq(columns, np.ones(len(design)))[0]
+    free = len(design) - len(unit)
+    if free < 1:
+        return values / unit, [None] * len(unit)
+    residual = float(((columns @ values - 1) ** 2).sum()) / free
+    deviation = np.sqrt(residual * np.diag(np.linalg.pinv(columns.T @ columns)))
+    reach = float(stdtrit(free, (1 + LEVEL) / 2)) * deviation
+    return values / unit, [
+        (float((value - width) / length), float((value + width) / length))
+        for value, width, length in zip(values, reach, unit, strict=True)
+    ]
+
+
+def _errors(
+    size: FloatArray, seconds: FloatArray, line: FloatArray, tolerance: float
+) -> tuple[tuple[tuple[float, float], ...], float]:
+    """Return the sizes at which the line is off, and the largest error of any."""
+    sizes, which, count = np.unique(size, return_inverse=True, return_counts=True)
+    errors = np.bincount(which, weights=line / seconds - 1) / count
+    worst = float(errors[np.argmax(np.abs(errors))])
+    off = np.flatnonzero(np.abs(errors) > tolerance)
+    return tuple(zip(sizes[off].tolist(), errors[off].tolist(), strict=True)), worst
