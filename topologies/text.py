@@ -44,7 +44,8 @@ from topologies.families import algebraic, circulants, clusters, direct, expande
 from topologies.families.expressions import check_growth, looks_like_notation, parse_notation
 from topologies.files import read_topology
 from topologies.graphs.grid_structure import check_hosts, grid_of
-from topologies.importing.formats import CHOICES, FORMATS, Format, joining_of
+from topologies.importing.formats import FORMATS, Format
+from topologies.importing.joining import CHOICES, joining_of
 from topologies.topology import Topology
 from topologies.transforms import (
     degraded,

@@ -6,10 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from topologies.errors import InputError
-from topologies.importing.machine import Joining
-from topologies.importing.nccl import read_nccl
-from topologies.importing.nvidia_smi import read_nvidia_smi
+from topologies.importing.joining import Joining
 from topologies.topology import Topology
 
 Rates = list[Fraction] | None
@@ -40,6 +37,18 @@ class Format:
     bandwidths: bool = False
 
 
+def _nccl(path: str, name: str, joining: Joining, _bandwidth: Rates) -> Topology:
+    from topologies.importing.nccl import read_nccl  # few texts name a file, and every command reads this
+
+    return read_nccl(path, name, joining)
+
+
+def _nvidia_smi(path: str, name: str, joining: Joining, bandwidth: Rates) -> Topology:
+    from topologies.importing.nvidia_smi import read_nvidia_smi
+
+    return read_nvidia_smi(path, name, joining, bandwidth)
+
+
 FORMATS = {
     one.name: one
     for one in (
@@ -47,34 +56,14 @@ FORMATS = {
             "nccl",
             "nccl:topo.xml?hosts=2",
             "hosts by NCCL's or RCCL's topology XML (NCCL_TOPO_DUMP_FILE)",
-            lambda path, name, joining, _bandwidth: read_nccl(path, name, joining),
+            _nccl,
         ),
         Format(
             "nvidia-smi",
             "nvidia-smi:topo.txt?hosts=2",
             "hosts by the matrix of nvidia-smi topo -m",
-            read_nvidia_smi,
+            _nvidia_smi,
             bandwidths=True,
         ),
     )
 }
-CHOICES = {"fabric": ("switch", "rails"), "pcie": ("needed", "all")}
-MOST_HOSTS = 2**16
-
-
-def joining_of(text: str, hosts: int, words: dict[str, str], alpha: Rates) -> Joining:
-    """Return how hosts are joined, from the keys of a text.
-
-    Raises
-    ------
-    InputError
-        If a word is none that its key allows, or the number of hosts is out of range.
-    """
-    if not 1 <= hosts <= MOST_HOSTS:
-        raise InputError(f"{text}: hosts={hosts}; from 1 to {MOST_HOSTS} are joined")
-    for key, word in words.items():
-        if word not in CHOICES[key]:
-            raise InputError(f"{text}: {key}={word[:20]}; allowed: {', '.join(CHOICES[key])}")
-    if "fabric" in words and hosts == 1:
-        raise InputError(f"{text}: fabric= says how hosts are joined; give hosts=2 or more with it")
-    return Joining(hosts, alpha=alpha, **words)

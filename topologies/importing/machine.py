@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 from topologies.assembly import check_size, per_class
 from topologies.errors import InputError
+from topologies.importing.joining import Joining
 from topologies.topology import Link, Topology
 from topologies.units import format_bandwidth, format_time
 
@@ -75,19 +76,6 @@ class Cable(NamedTuple):
     other: int
     bandwidth: Fraction
     fabric: bool = False
-
-
-class Joining(NamedTuple):
-    """How hosts become a network.
-
-    So many copies, on one ``switch`` or on ``rails``, with ``all`` of PCIe or what is ``needed``. `alpha` is
-    one for all links or three: fabric, PCIe, network.
-    """
-
-    hosts: int = 1
-    fabric: str = "switch"
-    pcie: str = "needed"
-    alpha: list[Fraction] | None = None
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ from itertools import combinations, pairwise
 from pathlib import Path
 
 from topologies.errors import InputError
-from topologies.importing.machine import NO_HOST, OTHERS, Cable, Device, Joining, Kind, Machine, Port, network
+from topologies.importing.joining import Joining
+from topologies.importing.machine import NO_HOST, OTHERS, Cable, Device, Kind, Machine, Port, network
 from topologies.importing.speeds import (
     GB,
     cpu_bandwidth,

@@ -19,7 +19,8 @@ from typing import NamedTuple
 from topologies.assembly import per_class
 from topologies.errors import InputError
 from topologies.files import read_text
-from topologies.importing.machine import Cable, Device, Joining, Kind, Machine, Port, network
+from topologies.importing.joining import Joining
+from topologies.importing.machine import Cable, Device, Kind, Machine, Port, network
 from topologies.importing.speeds import GB
 from topologies.topology import Topology
 from topologies.units import format_bandwidth
@@ -31,6 +32,8 @@ MOST_NVLINKS = 18
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _GPU = re.compile(r"GPU[0-9]{1,4}")
 _CELL = re.compile(r"X|PIX|PXB|PHB|NODE|SYS|NV([0-9]{1,2})")
+_CELLS_IN_A_WORD = re.compile(f"(?:{_CELL.pattern})+")
+"""Pasted from a terminal, cells may have lost what stood between them."""
 _CELLS = "X, NV#, PIX, PXB, PHB, NODE, SYS"
 _LEGEND = re.compile(r"(NIC[0-9]{1,4}): *([A-Za-z0-9_.:+]{1,64})")
 _NUMA = re.compile(r"[0-9]{1,4}([-,][0-9]{1,4})*")
@@ -229,20 +232,21 @@ def _columns(words: list[str], place: str) -> list[str]:
 
 
 def _add_row(matrix: _Matrix, words: list[str], place: str) -> None:
-    name, cells = words[0], words[1 : 1 + len(matrix.names)]
+    name, count = words[0], len(matrix.names)
     if name not in matrix.names:
         raise InputError(f"{place}: the row {name} has no column in the header")
     if name in matrix.cells:
         raise InputError(f"{place}: a second row {name}")
-    wrong = next((cell for cell in cells if not _CELL.fullmatch(cell)), None)
-    if wrong is not None or len(cells) < len(matrix.names):
-        what = "too few cells" if wrong is None else f"a cell {wrong[:_SHOWN]!r}"
-        raise InputError(
-            f"{place}: {what}; the header has {len(matrix.names)} devices, and a cell is one of {_CELLS}"
-        )
-    if (cells[matrix.names.index(name)] == "X", cells.count("X")) != (True, 1):
+    cells: list[str] = []
+    rest = words[1:]
+    while len(cells) < count and rest and _CELLS_IN_A_WORD.fullmatch(rest[0]):
+        cells += [cell[0] for cell in _CELL.finditer(rest.pop(0))]
+    if len(cells) != count:
+        found = f"{rest[0][:_SHOWN]!r} where a cell is expected" if rest else "too few cells"
+        found = "too many cells" if len(cells) > count else found
+        raise InputError(f"{place}: {found}; the header has {count} devices, and a cell is one of {_CELLS}")
+    if (cells[matrix.names.index(name)], cells.count("X")) != ("X", 1):
         raise InputError(f"{place}: the row {name} must have X in its own column, and there only")
     matrix.cells[name] = cells
-    rest = words[1 + len(cells) :]
     if len(rest) > 1 and _NUMA.fullmatch(rest[1]):
         matrix.numa[name] = rest[1]

@@ -80,6 +80,11 @@ def test_bandwidths_are_one_nvlink_pcie_and_an_adapter(network):
 def test_lost_tabs_and_lost_affinities_are_read_alike(network):
     blanks = DGX.replace("\t", "   ")
     assert network(blanks, "?hosts=2") == network(DGX, "?hosts=2")
+    merged = (
+        DGX.replace("PIX\tNODE", "PIXNODE").replace("SYS\tSYS", "SYSSYS").replace("NV18\tNV18", "NV18NV18")
+    )
+    assert merged.count("NV18NV18") > 2
+    assert network(merged, "?hosts=2") == network(DGX, "?hosts=2")
     bare = "\n".join(" ".join(line.split()[:8]) for line in DGX.replace("\x1b[4m", "").splitlines()[:8])
     header, *rows = bare.splitlines()
     assert network("\n".join([header.removesuffix(" CPU"), *rows])) == network(DGX)
@@ -134,10 +139,11 @@ HEAD = "GPU0 GPU1 CPU Affinity\n"
         (HEAD + "GPU0 X\nGPU1 PIX X\n", "line 2: too few cells; the header has 2 devices"),
         (
             HEAD + "GPU0 X PXX\n",
-            "line 2: a cell 'PXX'; the header has 2 devices, and a cell is one of X, NV#",
+            "line 2: 'PXX' where a cell is expected; the header has 2 devices, and a cell is one of X, NV#",
         ),
-        (HEAD + "GPU0 X NV-3\n", "line 2: a cell 'NV-3'"),
-        (HEAD + "GPU0 X NV999999999\n", "line 2: a cell 'NV999999999'"),
+        (HEAD + "GPU0 X PIXPIX\n", "line 2: too many cells"),
+        (HEAD + "GPU0 X NV-3\n", "line 2: 'NV-3'"),
+        (HEAD + "GPU0 X NV999999999\n", "line 2: 'NV999999999'"),
         (HEAD + "GPU0 X PIX\nGPU0 X PIX\n", "line 3: a second row GPU0"),
         (HEAD + "GPU0 X PIX\nGPU1 PIX X\nGPU2 PIX X\n", "line 4: the row GPU2 has no column"),
         (HEAD + "GPU0 PIX PIX\n", "the row GPU0 must have X in its own column"),
