@@ -4,10 +4,11 @@ GPUs are ranks, everything else forwards: an NVSwitch, PCIe switches, CPUs (NUMA
 between GPUs, direct or through an NVSwitch, are the *fabric*; the rest is *PCIe*, the links between CPUs
 included.
 
-Left out are bridges (a PCIe switch with two neighbours only is a link as fast as the slower side), switches
-that lead nowhere, and what schedules do not use: adapters of a single host; all of PCIe where the fabric
-joins the GPUs of a single host; and of several hosts the CPUs, where the fabric joins the GPUs of each and
-every GPU shares a PCIe switch with an adapter. ``pcie=all`` leaves the last two in.
+Left out are bridges (a PCIe switch with two neighbours is a link as fast as the slower side), adapters of one
+GPU alone (they are its link to the network), switches that lead nowhere, and what schedules do not use:
+adapters of a single host; all of PCIe where the fabric joins the GPUs of a single host; and of several hosts
+the CPUs, where the fabric joins the GPUs of each and every GPU shares a PCIe switch with an adapter.
+``pcie=all`` leaves the last two in.
 
 α is in no such file. Unless given it is, one way: 0.7 us between GPUs over the fabric (half of it from a GPU
 to an NVSwitch and half on), as TACCL measured it (Table 1); 0.5 us for a GPU's PCIe link, so that two GPUs
@@ -51,10 +52,14 @@ OTHERS = tuple(kind for kind in Kind if kind is not Kind.GPU)
 
 
 class Port(NamedTuple):
-    """Where an adapter meets the network: bytes/s, and seconds one way if the file tells them."""
+    """Where an adapter meets the network: bytes/s, seconds one way if the file tells them, and whose it is.
+
+    One that is a GPU's own has the PCIe link to it in its bandwidth and α.
+    """
 
     bandwidth: Fraction
     alpha: Fraction | None = None
+    own: bool = False
 
 
 @dataclass(frozen=True)
@@ -135,6 +140,7 @@ def network(machine: Machine, name: str, joining: Joining) -> Topology:
     if joining.pcie == "needed":
         machine, more = _collapsed(_needed(machine, joining.hosts))
         bridges += more
+    machine = _with_own_adapters(machine)
     if bridges:
         slowest = "a link is as fast as its slowest part"
         machine.notes.append(f"PCIe bridges with nothing to share ({bridges}) are left out; {slowest}")
@@ -220,6 +226,26 @@ def _needed(machine: Machine, hosts: int) -> Machine:
     return below.without(lost)
 
 
+def _with_own_adapters(machine: Machine) -> Machine:
+    """Return the machine where an adapter of one port that one GPU alone reaches is that GPU's link out."""
+    at = machine.pcie_at()
+    devices, gone = list(machine.devices), []
+    for number in machine.of(Kind.NIC):
+        if len(at[number]) != 1 or len(devices[number].ports) != 1:
+            continue
+        cable = machine.cables[min(at[number])]
+        gpu = cable.one + cable.other - number
+        if devices[gpu].kind is Kind.GPU:
+            (port,) = devices[number].ports
+            own = Port(min(port.bandwidth, cable.bandwidth), port.alpha, own=True)
+            devices[gpu] = replace(devices[gpu], ports=(*devices[gpu].ports, own))
+            gone.append(number)
+    if gone:
+        named = _named([machine.devices[number] for number in gone])
+        machine.notes.append(f"an adapter that one GPU alone reaches is its link to the network ({named})")
+    return replace(machine, devices=devices).without(gone)
+
+
 def _named(devices: list[Device]) -> str:
     """Return the labels of devices, with the bandwidth of an adapter."""
     shown = [
@@ -247,7 +273,7 @@ def _joined(machine: Machine, name: str, joining: Joining) -> Topology:
     """Return so many copies of a machine, joined by a switch, or by one for each port of a machine."""
     devices, copies = machine.devices, joining.hosts
     gpus, switches = machine.of(Kind.GPU), machine.of(*OTHERS)
-    ports = [(number, port) for number in machine.of(Kind.NIC) for port in devices[number].ports]
+    ports = [(number, port) for number, device in enumerate(devices) for port in device.ports]
     ports *= copies > 1
     rails = min(len(ports), len(ports) if joining.fabric == "rails" else 1)
     check_size(name, copies * len(devices) + rails, 2 * copies * (len(machine.cables) + len(ports)))
@@ -301,7 +327,8 @@ def _alphas(
 
     def alpha(link: Cable | Port) -> Fraction:
         if isinstance(link, Port):
-            return link.alpha if link.alpha is not None and joining.alpha is None else given[2]
+            out = link.alpha if link.alpha is not None and joining.alpha is None else given[2]
+            return out + given[1] * link.own
         ends = _kinds(machine, link)
         if joining.alpha is not None:
             return given[0 if link.fabric else 1]
@@ -310,14 +337,11 @@ def _alphas(
         return PCIE_ALPHA * (Kind.GPU in ends)
 
     if joining.alpha is None:
+        pcie = any(port.own for port in ports) or not all(cable.fabric for cable in machine.cables)
         said = {
             f"{format_time(FABRIC_ALPHA)} from GPU to GPU": any(cable.fabric for cable in machine.cables),
-            f"{format_time(PCIE_ALPHA)} for a GPU's PCIe link": not all(
-                cable.fabric for cable in machine.cables
-            ),
-            f"{format_time(NETWORK_ALPHA)} from an adapter to the network": any(
-                p.alpha is None for p in ports
-            ),
+            f"{format_time(PCIE_ALPHA)} for a GPU's PCIe link": pcie,
+            f"{format_time(NETWORK_ALPHA)} from an adapter to the network": None in [p.alpha for p in ports],
         }
         machine.notes.append(
             f"alpha is not in the file, so it is {', '.join(what for what, there in said.items() if there)}; "

@@ -122,6 +122,25 @@ def test_pcie_all_keeps_the_cpus(network):
     assert ("cpu-cpu", 16.0, 0.0) in links(network(dgx_a100(), "?pcie=all"))
 
 
+def test_hosts_whose_gpus_have_adapters_of_their_own_are_rail_optimized(network):
+    link = '<nvlink target="fffffff:ff:ff.0" count="18" tclass="0x068000"/>'
+    # As virtual machines have it: bridges at 2.5 GT/s, devices of no width, adapters in another order.
+    bridge = 'link_speed="2.5 GT/s PCIe" link_width="1"'
+    flat = 'link_speed="32.0 GT/s PCIe" link_width="0"'
+    groups = [switch(nic(3 - i, gen=flat), gpu(i, link, 90, flat), gen=bridge) for i in range(4)]
+    boxes = network(system(cpu(0, *groups)), "?hosts=2&fabric=rails")
+    assert links(boxes) == {
+        **both("gpu", "nvswitch", 370.8, 0.35, 8),
+        **both("gpu", "rail", 25, 1.35, 8),
+    }
+    assert any("mlx5_3 25GB/s" in note for note in boxes.notes)
+    rail = boxes.labels.index("rail0")
+    ends = [boxes.source[index] for index in range(boxes.num_links) if boxes.target[index] == rail]
+    assert ends == [0, 4]
+    given = network(system(cpu(0, *groups)), "?hosts=2&alpha=1us,2us,4us")
+    assert links(given)[("gpu-network", 25.0, 6.0)] == 8
+
+
 def test_rails_join_the_like_adapters(network):
     boxes = network(dgx_a100(), "?hosts=3&fabric=rails")
     assert boxes.labels[-8:] == tuple(f"rail{i}" for i in range(8))
@@ -297,8 +316,7 @@ def test_real_mi300x_boxes_have_an_adapter_a_gpu():
     boxes = sample("rccl_topo_8p_942.xml", "?hosts=2&fabric=rails")
     assert links(boxes) == {
         ("gpu-gpu", 48.0, 0.7): 2 * 56,
-        **both("gpu", "mlx5_", 48, 0.5, 16),  # their PCIe switch has nothing else to share
-        **both("mlx5_", "rail", 50, 0.85, 16),
+        **both("gpu", "rail", 48, 1.35, 16),  # their PCIe switch has nothing else to share
     }
 
 
