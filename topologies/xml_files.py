@@ -19,8 +19,8 @@ from topologies.files import read_text
 MOST_ELEMENTS = 2**16
 """As NCCL reads of a graph (of a system it reads 256)."""
 MOST_DEPTH = 64
-MOST_XML = 2**28
-"""Bytes of XML that are read."""
+MOST_XML = 2**27
+"""Bytes."""
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
 _SHOWN = 40
 
@@ -53,7 +53,7 @@ class Element:
 
     def error(self, text: str) -> InputError:
         """Return the error that this element is at fault."""
-        return InputError(f"{self.path}, line {self.line}: <{self.tag}> {text}")
+        return InputError(f"{self.path}, line {self.line}: <{_cut(self.tag)}> {text}")
 
     def text(self, name: str) -> str:
         """Return an attribute.
@@ -79,13 +79,20 @@ class Element:
             return default
         text = self.text(name)
         if not _WHOLE_NUMBER.fullmatch(text) or not least <= int(text) <= most:
-            shown = f"{text[:_SHOWN]}{'...' * (len(text) > _SHOWN)}"
-            raise self.error(f"has {name}={shown!r}; a whole number from {least} to {most} is expected")
+            raise self.error(f"has {name}={_cut(text)!r}; a whole number from {least} to {most} is expected")
         return int(text)
 
 
+def _cut(text: str) -> str:
+    return f"{text[:_SHOWN]}{'...' * (len(text) > _SHOWN)}"
+
+
 def read_xml(
-    path: Path | str, *, most_elements: int = MOST_ELEMENTS, most_depth: int = MOST_DEPTH
+    path: Path | str,
+    *,
+    most_elements: int = MOST_ELEMENTS,
+    most_depth: int = MOST_DEPTH,
+    most_bytes: int = MOST_XML,
 ) -> Element:
     """Return the root element of an XML file.
 
@@ -93,15 +100,16 @@ def read_xml(
     ----------
     path
         The file, in UTF-8 whatever it declares.
-    most_elements, most_depth
-        How many elements it may have, and how deep they may be nested.
+    most_elements, most_depth, most_bytes
+        How many elements it may have, how deep they may be nested, and how long the file may be.
 
     Raises
     ------
     InputError
         If it can't be read, is no well-formed XML (naming the line), has a document type, or is too large.
     """
-    return parse_xml(read_text(path, MOST_XML), str(path), most_elements=most_elements, most_depth=most_depth)
+    text = read_text(path, most_bytes)
+    return parse_xml(text, str(path), most_elements=most_elements, most_depth=most_depth)
 
 
 def parse_xml(
@@ -150,7 +158,7 @@ def parse_xml(
         parser.Parse(text.encode(), True)  # in one piece: in several, a long token is read again each time
     except expat.ExpatError as error:
         reason = expat.ErrorString(error.code)
-        unclosed = f" (is the file cut off? <{open_elements[-1].tag}> is not closed)"
+        unclosed = f" (is the file cut off? <{_cut(open_elements[-1].tag)}> is not closed)"
         cut = unclosed * (len(open_elements) > 1 and error.code == _ENDED)
         raise InputError(f"{where}, line {error.lineno}: not XML: {reason}{cut}") from None
     return document.children[0]

@@ -54,6 +54,17 @@ def test_bad_xml_is_one_line_in_bounded_time(text, words):
     assert time.perf_counter() - start < 2
 
 
+def test_errors_are_short_whatever_a_file_has_in_it(tmp_path):
+    path = tmp_path / "a.xml"
+    path.write_text(f"<{'a' * 10**6} b='{'1' * 10**6}'/>")
+    for name in ("b", "c"):
+        with pytest.raises(InputError, match="has ") as caught:
+            read_xml(path).integer(name, 0, 5)
+        assert len(str(caught.value)) < len(str(path)) + 200
+    with pytest.raises(InputError, match="too long"):
+        read_xml(path, most_bytes=10**6)
+
+
 def test_files_in_other_encodings_are_refused(tmp_path):
     path = tmp_path / "a.xml"
     path.write_bytes('<a b="é"/>'.encode("latin-1"))

@@ -32,17 +32,20 @@ from topologies.topology import Topology
 from topologies.units import exact_number, format_bandwidth
 from topologies.xml_files import Element, read_xml
 
-MOST_ELEMENTS = 2**14
+MOST_ELEMENTS, MOST_BYTES = 2**14, 2**24
 MOST_CPUS = 64
 """Of a host: they are joined pairwise."""
 MOST_LINKS = 64
 """From a GPU to one other place."""
 MOST_RANK = 2**31 - 1
+MOST_DIGITS = 40
+"""Of a latency; NCCL writes six decimals."""
 _GPU_CLASSES, _NIC_CLASSES = ("0x03", "0x12"), ("0x02",)
 _NVSWITCH_CLASS, _NVSWITCH_TARGET = "0x068000", "fffffff:ff:ff.0"
 _CPU_CLASS = "0x06"
 """Of what else an NVLink may lead to: the bridge of a POWER9."""
 _PLAIN_LABEL = re.compile(r"[A-Za-z0-9_.:+]{1,64}")
+_UNKNOWN = " (unknown)"
 _UNKNOWN_LINK = Fraction(20 * GB)
 _UNKNOWN_CPU = Fraction(10 * GB)
 _SHARP_CAPABILITY = 90
@@ -106,7 +109,7 @@ def read_nccl(path: Path | str, name: str, joining: Joining) -> Topology:
     InputError
         If the file can't be read or is no such file (naming the line), or has no GPU.
     """
-    root = read_xml(path, most_elements=MOST_ELEMENTS)
+    root = read_xml(path, most_elements=MOST_ELEMENTS, most_bytes=MOST_BYTES)
     if root.tag != "system":
         raise root.error("is no topology of NCCL, whose outermost element is <system>")
     tags = _tags(root)
@@ -189,7 +192,7 @@ def _add_adapter(system: _System, nic: Element, parent: int, host: int, link: Fr
 def _port(net: Element) -> Port:
     bandwidth = nic_bandwidth(net.integer("speed", -1, 10**9, 0))
     try:
-        latency = exact_number(net.attributes.get("latency", "0"))
+        latency = exact_number(net.attributes.get("latency", "0")[:MOST_DIGITS])
     except InputError as error:
         raise net.error(f"has a latency that is no number: {error}") from None
     if not 0 <= latency <= 10**6:
@@ -289,15 +292,16 @@ def _link_speed(gpu: _Gpu, tag: str, speeds: dict[str, Fraction]) -> Fraction:
         capability = gpu.element.integer("sm", 0, 10**4, 0)
         speed = nvlink_bandwidth(capability)
         what = f"NVLink of sm {capability}"
-    speeds[what + " (unknown)" * (speed is None)] = speed or _UNKNOWN_LINK
+    speeds[what + _UNKNOWN * (speed is None)] = speed or _UNKNOWN_LINK
     return speed or _UNKNOWN_LINK
 
 
 def _note_fabric(system: _System, speeds: dict[str, Fraction], lost: int, bare: list[int]) -> None:
     for what, speed in speeds.items():
-        by = "RCCL" if "gcn" in what else "NCCL"
+        by = "RCCL's number" if "gcn" in what else "NCCL's number"
+        by = "a guess" if what.endswith(_UNKNOWN) else by
         carried = f"one {what} carries {format_bandwidth(speed)}"
-        system.notes.append(f"{carried}, {by}'s number; the file has counts only")
+        system.notes.append(f"{carried}, {by}; the file has counts only")
     if lost:
         system.notes.append(f"{lost} links lead to GPUs that are not in the file or have no rank; left out")
     if bare:

@@ -35,6 +35,7 @@ _CELL = re.compile(r"X|PIX|PXB|PHB|NODE|SYS|NV([0-9]{1,2})")
 _CELLS_IN_A_WORD = re.compile(f"(?:{_CELL.pattern})+")
 """Pasted from a terminal, cells may have lost what stood between them."""
 _CELLS = "X, NV#, PIX, PXB, PHB, NODE, SYS"
+_NAME = re.compile(r"[A-Za-z0-9_.:+-]{1,64}")
 _LEGEND = re.compile(r"(NIC[0-9]{1,4}): *([A-Za-z0-9_.:+]{1,64})")
 _NUMA = re.compile(r"[0-9]{1,4}([-,][0-9]{1,4})*")
 _SHOWN = 20
@@ -226,6 +227,11 @@ def _columns(words: list[str], place: str) -> list[str]:
     columns = words[:end]
     if len(columns) > MOST_DEVICES:
         raise InputError(f"{place}: {len(columns)} devices; at most {MOST_DEVICES} are read")
+    strange = next((word for word in columns if not _NAME.fullmatch(word)), None)
+    if strange is not None:
+        raise InputError(
+            f"{place}: a device called {strange[:_SHOWN]!r}; a name has letters, digits and _.:+-"
+        )
     if len(set(columns)) < len(columns):
         raise InputError(f"{place}: a device stands twice in the header")
     return columns

@@ -49,7 +49,7 @@ def measured_network(lines: Mapping[Pair, Line], name: str, source: Path | str) 
         Link(place[one], place[other], _bandwidth(line, (one, other)), _alpha(line.alpha))
         for (one, other), line in lines.items()
     ]
-    notes = [f"alpha and bandwidth are measured ({source})"]
+    notes = [f"alpha and bandwidth are measured ({_shown(source)})"]
     return Topology.from_links(name, len(labels), links, labels=labels, notes=notes)
 
 
@@ -74,7 +74,10 @@ def calibrated(
     InputError
         If a label is unknown, or a pair has no bandwidth.
     """
-    ends = np.array([[_node(topology, label) for label in pair] for pair in lines])
+    place = {label: node for node, label in enumerate(topology.labels)}
+    for label in (label for pair in lines for label in pair if label not in place):
+        raise InputError(f"topology {topology.name} has no node {label!r}{suggestion(label, place)}")
+    ends = np.array([[place[label] for label in pair] for pair in lines])
     offsets, routes = shortest_routes(topology, ends[:, 0], ends[:, 1])
     bandwidth, alpha = topology.bandwidth.floats, topology.alpha.floats
     hop = _hops(topology)
@@ -95,7 +98,7 @@ def calibrated(
     factor = {one: float(np.median(values)) for one, values in wide.items()}
     delay = {one: float(np.median(values)) for one, values in late.items()}
     count = int(changed.sum())
-    note = f"alpha and bandwidth of {count} of {topology.num_links} links are measured ({source})"
+    note = f"alpha and bandwidth of {count} of {topology.num_links} links are measured ({_shown(source)})"
     return replace(
         topology,
         bandwidth=_exact(
@@ -160,9 +163,6 @@ def _alpha(seconds: float) -> Fraction:
     return Fraction(round(seconds * _FINEST), _FINEST)
 
 
-def _node(topology: Topology, label: str) -> int:
-    if label not in topology.labels:
-        raise InputError(
-            f"topology {topology.name} has no node {label!r}{suggestion(label, topology.labels)}"
-        )
-    return topology.labels.index(label)
+def _shown(source: Path | str) -> str:
+    """Return the name of a file for a note, which must print."""
+    return "".join(character if character.isprintable() else "?" for character in str(source))

@@ -21,6 +21,7 @@ from topologies.exact import FloatArray
 from topologies.files import read_text
 
 MOST_TEXT = 2**28
+MOST_PAIRS, MOST_NAME = 2**17, 64
 COLUMNS = ("source", "destination", "bytes", "seconds")
 OSU_WINDOW = 64
 """Messages of a window of osu_bw, unless its output tells another number."""
@@ -94,7 +95,7 @@ def read_measurements(path: Path | str) -> list[Series]:
         If the file can't be read, is none of the three kinds, or has a number out of range (naming the line).
     """
     where = str(path)
-    lines = read_text(path, MOST_TEXT).splitlines()
+    lines = read_text(path, MOST_TEXT).removeprefix("\ufeff").splitlines()  # spreadsheets begin files so
     if any(_OSU_TITLE.match(line) for line in lines):
         return _osu(lines, where)
     if any(_is_head(line.split()) for line in lines):
@@ -200,12 +201,11 @@ def _csv(lines: list[str], where: str) -> list[Series]:
             if len(row) != len(head):
                 raise InputError(f"{place}: {len(row)} columns; the head has {len(head)}")
             source, destination, size, seconds = (row[index].strip() for index in column)
-            if (
-                source == destination
-                or not (source and destination)
-                or not (source + destination).isprintable()
-            ):
-                raise InputError(f"{place}: source and destination must be two names")
+            names = {source, destination}
+            if len(names) < 2 or not all(0 < len(name) <= MOST_NAME and name.isprintable() for name in names):
+                raise InputError(f"{place}: source and destination must be two names of at most {MOST_NAME}")
+            if len(pairs) > MOST_PAIRS:
+                raise InputError(f"{place}: too many pairs; at most {MOST_PAIRS}")
             rows = pairs.setdefault((source, destination), _Rows())
             rows.add(_number(size, place), _number(seconds, place), place)
     except csv.Error as error:

@@ -8,7 +8,8 @@ from schedules.collective import KINDS
 
 
 @pytest.mark.parametrize(
-    ("what", "name"), [("methods", "bfb"), ("topologies", "torus"), ("solvers", "highs")]
+    ("what", "name"),
+    [("methods", "bfb"), ("topologies", "torus"), ("topologies", "nccl"), ("solvers", "highs")],
 )
 def test_lists_have_a_document_each(tutti, what, name):
     code, out, _ = tutti("list", what, "--json")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import tutti
 from topologies import InputError, parse_topology, read_topology, write_topology
 from topologies.graphs.grid_structure import Hosts, check_hosts, hosts_of
 
@@ -234,6 +235,16 @@ def test_ranks_order_the_gpus_and_those_without_are_left_out(network):
     assert any("1 GPUs without a rank" in note for note in box.notes)
 
 
+def test_gpus_of_an_unknown_kind_have_a_guess(network):
+    box = network(system(cpu(0, *(gpu(rank, peers(rank, 2), sm=52) for rank in range(2)))))
+    assert any("sm 52 (unknown) carries 20GB/s, a guess" in note for note in box.notes)
+
+
+def test_python_takes_the_same_text(network):
+    boxes = network(dgx_a100(), "?hosts=2")
+    assert tutti.topology(boxes.name) == boxes
+
+
 def test_notes_are_kept_in_files_and_by_failures(network, tmp_path):
     box = network(dgx_a100(), "?drop_nodes=7")
     assert box.notes
@@ -257,6 +268,7 @@ MANY_PCI = "".join(f'<pci busid="{i}" class="0x030200"/>' for i in range(3))
         (system(cpu(0, gpu(0), gpu(1), nic(0, "9" * 30))), "?hosts=2", "<net> has speed='999.*'"),
         (system(cpu(0, gpu(0), gpu(1), nic(0, 1, 'latency="nan"'))), "", "latency that is no number"),
         (system(cpu(0, gpu(0), gpu(1), nic(0, 1, 'latency="-1"'))), "", "latency out of range"),
+        (system(cpu(0, gpu(0), gpu(1), nic(0, 1, f'latency="{"9" * 10**6}"'))), "", "latency out of range"),
         (system(cpu(0, gpu(0, peers(0, 2, 10**9)), gpu(1))), "", "<nvlink> has count='1000000000'"),
         (system(cpu(0, gpu(0), gpu(1, gen='link_width="-9"'))), "", "<pci> has link_width='-9'"),
         (system(*(cpu(i, gpu(i)) for i in range(65))), "", "one of 65 of a host; at most 64"),

@@ -104,6 +104,7 @@ def test_a_collective_of_osu_is_no_link(read):
 
 
 def test_csv_has_a_series_a_pair(read):
+    assert read("\ufeff" + CSV.replace("\n", "\r\n"))[0].pair == ("0", "1")
     one, other = read(CSV)
     assert (one.pair, one.size.tolist(), one.seconds.tolist()) == (("0", "1"), [8, 1024], [1e-6, 0.5])
     assert (other.pair, other.size.tolist()) == (("1", "0"), [8])
@@ -131,6 +132,7 @@ HEAD = "source,destination,bytes,seconds\n"
         (HEAD + "0,1,8,1e300\n", r"line 2: 1e\+300 seconds"),
         (HEAD + "0,1,8,1e99999\n", "is not a finite number"),
         (HEAD + "0,0,8,1\n", "must be two names"),
+        (HEAD + f"0,{'1' * 100},8,1\n", "must be two names of at most 64"),
         (HEAD + ",1,8,1\n", "must be two names"),
         (HEAD + "\x1b[31m,1,8,1\n", "must be two names"),
         (HEAD + '0,"1,8,1\n', "not CSV"),
