@@ -175,13 +175,16 @@ def _collapsed(machine: Machine) -> tuple[Machine, int]:
     bridges, left = 0, machine.of(Kind.PCIE, Kind.CPU)
     while left:
         device = left.pop()
+        if device in gone:
+            continue
         numbers = sorted(at[device])
+        ends = [cables[number].one + cables[number].other - device for number in numbers]
+        kinds = {machine.devices[end].kind for end in (device, *ends)}
         bridge = len(numbers) == 2 and machine.devices[device].kind is Kind.PCIE
-        if device in gone or not (bridge or len(numbers) < 2):
+        if not bridge and len(numbers) > 1 and kinds != {Kind.CPU}:
             continue
         gone.add(device)
         bridges += bridge
-        ends = [cables[number].one + cables[number].other - device for number in numbers]
         for number, end in zip(numbers, ends, strict=True):
             at[end].remove(number)
         if bridge:

@@ -157,6 +157,12 @@ def test_gpus_without_nvlink_meet_over_pcie(network):
     assert links(box) == {**both("gpu", "cpu", 12, 0.5, 3), ("cpu-cpu", 10.0, 0.0): 2}
 
 
+def test_cpus_that_have_nothing_join_nothing(network):
+    boxes = system(cpu(0, gpu(0)), cpu(1, gpu(1)), cpu(2), cpu(3, nic(0)))
+    assert links(network(boxes))[("cpu-cpu", 16.0, 0.0)] == 2
+    assert links(network(boxes, "?hosts=2"))[("cpu-cpu", 16.0, 0.0)] == 2 * 3 * 2
+
+
 @pytest.mark.parametrize(
     ("model", "speed"),
     [
