@@ -173,8 +173,8 @@ def _osu(lines: list[str], where: str) -> list[Series]:
                 rows.add(size, value * _US, place)
             elif value:  # too slow for two decimals
                 rows.add(window * size, window * size / (value * _MB), place)
-    if not tables:
-        raise InputError(f"{where}: a title of an OSU table without a row")
+    if not tables or not all(rows.size for rows in tables.values()):
+        raise InputError(f"{where}: a title of an OSU table without a row above zero")
     return [
         rows.series(
             None, f"OSU, {'point to point' if title == 'Latency' else title}", link=title == "Latency"

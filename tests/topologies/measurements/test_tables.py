@@ -142,6 +142,7 @@ HEAD = "source,destination,bytes,seconds\n"
             "'Bi-Directional Bandwidth'",
         ),
         ("# OSU MPI Latency Test\n", "a title of an OSU table without a row"),
+        ("# OSU MPI Bandwidth Test\n1 0.00\n", "without a row above zero"),
         ("# OSU MPI Latency Test\n8 nan\n", "line 2: 'nan'"),
         (SENDRECV.split("           0")[0], "a head of nccl-tests without a row"),
         (SENDRECV[: SENDRECV.index("21500")], "line 13: 5 columns; a row has 8 or more"),
