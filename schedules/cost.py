@@ -47,12 +47,16 @@ class StepCost:
 
 
 class _Peaks(NamedTuple):
-    """Per period (a step, or the whole table): largest load of each class of links, longest route."""
+    """Per period (a step, or the whole table): largest load of each class of links, longest route.
+
+    `totals` holds the loads of the last period in which each link was used, `stamp` which that was.
+    """
 
     load: Int64Array
     bandwidth: Int64Array
     longest: Int64Array
     totals: Int64Array
+    stamp: Int64Array
 
 
 def step_cost(schedule: Schedule) -> StepCost:
@@ -109,6 +113,7 @@ def _peaks(schedule: Schedule, begin: Int64Array) -> _Peaks:
         bandwidth,
         np.zeros(periods, dtype=np.int64),
         np.zeros(topology.num_links, dtype=np.int64),
+        np.full(topology.num_links, -1, dtype=np.int64),
     )
     wrong = _accumulate(
         begin.astype(np.int64),
@@ -138,13 +143,9 @@ def _accumulate(
     link_class: Int32Array,
     peaks: _Peaks,
 ) -> int:
-    """Add every row to the links of its route, period by period; return a link that overflows, or -1.
-
-    `totals` holds the loads of the last period in which each link was used, `stamp` which that was.
-    """
+    """Add every row to the links of its route, period by period; return a link that overflows, or -1."""
     chunk, count, route = rows
-    load, _, longest, totals = peaks
-    stamp = np.full(len(totals), -1, dtype=np.int64)
+    load, _, longest, totals, stamp = peaks
     for period in range(len(begin) - 1):
         for row in range(begin[period], begin[period + 1]):
             first = chunk[row]

@@ -147,7 +147,7 @@ def kernel(function: Any = None, /, **options: Any) -> Any:
     def decorate() -> Callable[..., Any]:
         from numba import njit
 
-        decorator: Callable[..., Any] = njit(cache=True, **options)
+        decorator: Callable[..., Any] = njit(cache=True, no_cfunc_wrapper=True, **options)
         return decorator
 
     return functools.partial(Kernel, decorate=decorate) if function is None else Kernel(function, decorate)

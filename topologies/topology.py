@@ -313,7 +313,8 @@ def _check_connected(topology: Topology, where: str) -> None:
         (topology.out_links, topology.target, "reach"),
         (topology.in_links, topology.source, "be reached from"),
     ):
-        seen = _reached(incidence, other, topology.num_nodes)
+        seen = np.zeros(topology.num_nodes, np.bool_)
+        _reach(incidence, other, seen, np.empty(topology.num_nodes, np.int64))
         missing = np.flatnonzero(~seen[: topology.num_ranks])
         if len(missing):
             cut = ", ".join(topology.labels[i] for i in missing[:5]) + (", ..." if len(missing) > 5 else "")
@@ -323,11 +324,12 @@ def _check_connected(topology: Topology, where: str) -> None:
 
 
 @kernel
-def _reached(incidence: Incidence, other: Int32Array, num_nodes: int) -> BoolArray:
-    """Return which nodes a search from node 0 reaches: over `incidence`, to the links' `other` ends."""
+def _reach(incidence: Incidence, other: Int32Array, seen: BoolArray, stack: Int64Array) -> None:
+    """Note which nodes a search from node 0 has seen: over `incidence`, to the links' `other` ends.
+
+    `stack` has room for all nodes: each is put there once, when it is seen first.
+    """
     offsets, links = incidence
-    seen = np.zeros(num_nodes, np.bool_)
-    stack = np.empty(num_nodes, np.int64)  # a node is put there once, when it is seen first
     seen[0], stack[0], left = True, 0, 1
     while left:
         left -= 1
@@ -337,4 +339,3 @@ def _reached(incidence: Incidence, other: Int32Array, num_nodes: int) -> BoolArr
             if not seen[at]:
                 seen[at], stack[left] = True, at
                 left += 1
-    return seen

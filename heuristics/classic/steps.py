@@ -59,7 +59,8 @@ def step_schedule(
     steps = step_numbers(rows.step)
     order = np.argsort(steps, kind="stable")
     ends = rows.source[order] * topology.num_ranks + rows.target[order]
-    pair, route = _numbered(ends, topology.num_ranks**2)
+    pair, number = _numbered(ends, topology.num_ranks**2)
+    route, routes = taking(routes_between(topology, *np.divmod(pair, topology.num_ranks)), number)
     return Schedule(
         topology=topology,
         collective=what,
@@ -69,7 +70,7 @@ def step_schedule(
         route=route,
         order=steps[order],
         reduce=None if reduce is None else reduce[order],
-        routes=routes_between(topology, *np.divmod(pair, topology.num_ranks)),
+        routes=routes,
     )
 
 
@@ -87,6 +88,11 @@ def _numbered(values: Int64Array, end: int) -> tuple[Int64Array, Int32Array]:
 def routes_between(topology: Topology, sources: npt.ArrayLike, targets: npt.ArrayLike) -> Routes:
     """Return the shortest route of each pair of nodes, as a route table."""
     return Routes(*shortest_routes(topology, sources, targets))
+
+
+def taking(routes: Routes, route: Int32Array) -> tuple[Int32Array, Routes | None]:
+    """Return which route each row takes, and the table; where all are of one link, the links and no table."""
+    return (routes.links[route], None) if len(routes.links) == len(routes) else (route, routes)
 
 
 def check_allgathers(method: Method, problem: Problem, parts: int = 1) -> None:

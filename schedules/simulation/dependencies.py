@@ -165,7 +165,8 @@ def _connect_single(
         reader, previous = of_row[row], _NONE
         for event in writer[source[route[row]], chunk[row] : chunk[row] + run]:
             if event not in (_NONE, previous) and done[event] <= start[reader]:
-                _wait(event, reader, Dependencies(pending, head, following, waiting), used)
+                edges = Dependencies(pending, head, following, waiting)
+                _wait(np.int64(event), np.int64(reader), edges, used)
                 previous = event
     return Dependencies(pending, head, following[: used[0]], waiting[: used[0]])
 
@@ -197,7 +198,8 @@ def _connect(
     latest = np.empty(num_nodes * widest, dtype=np.int32)
     for item in range(len(begin) - 1):
         width = first_chunk[item + 1] - first_chunk[item]
-        latest[: num_nodes * width] = _NONE
+        for cell in range(num_nodes * width):
+            latest[cell] = _NONE
         write = begin[item]
         for position in range(begin[item], begin[item + 1]):
             reader = of_row[reads[position]]
@@ -260,7 +262,7 @@ def _read(
     previous = _NONE
     for event in cells:
         if event >= 0 and event != previous:
-            _wait(event, reader, edges, used)
+            _wait(np.int64(event), np.int64(reader), edges, used)
             previous = event
 
 
@@ -283,6 +285,6 @@ def _write(
             previous, join = event, used[1]
             head[join], pending[join] = _NONE, 0
             used[1] += 1
-            _wait(event, join, edges, used)
-            _wait(writer, join, edges, used)
+            _wait(np.int64(event), np.int64(join), edges, used)
+            _wait(np.int64(writer), np.int64(join), edges, used)
         cells[position] = join

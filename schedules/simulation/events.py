@@ -184,7 +184,7 @@ def run(
                 _release(what, links, state)
             else:
                 if code == _FREE_AND_COMPLETE:
-                    _release(hops[messages[what + 1].hop - 1].link, links, state)
+                    _release(np.int64(hops[messages[what + 1].hop - 1].link), links, state)
                 _complete(what, now, waiters, edges, hops, messages, links, turns, state, slices)
 
 
@@ -201,7 +201,7 @@ def _begin(
     """Let the messages that wait for no other wait for their link."""
     for message in range(len(messages) - 1):
         if waiters[message].left == 0:
-            _wait_for_link(waiters[message].hop, now, hops, links, turns, state)
+            _wait_for_link(np.int64(waiters[message].hop), now, hops, links, turns, state)
 
 
 @kernel
@@ -297,7 +297,7 @@ def _complete(
             if waiters[waiter].left > 0:
                 continue
             if waiter < len(messages) - 1:
-                _wait_for_link(waiters[waiter].hop, now, hops, links, turns, state)
+                _wait_for_link(np.int64(waiters[waiter].hop), now, hops, links, turns, state)
             else:
                 waiters[waiter].next = state[_JOINS]
                 state[_JOINS] = waiter
@@ -305,10 +305,10 @@ def _complete(
 
 @kernel
 def _wait_for_link(hop: int, now: float, hops: Table, links: Table, turns: Table, state: Int64Array) -> None:
-    on = hops[hop].link
+    on = np.int64(hops[hop].link)
     turn = links[on].turns + hops[hop].turn
     hops[hop].ready = now
-    turns[turn].queue = _merged(turns[turn].queue, hop, hops)
+    turns[turn].queue = _merged(np.int64(turns[turn].queue), hop, hops)
     if hops[hop].turn == links[on].current:
         _enqueue(on, links, state)
 
@@ -342,16 +342,16 @@ def _merged(one: int, other: int, hops: Table) -> int:
 @kernel
 def _without_root(root: int, hops: Table) -> int:
     """Return the heap less its root: its children merged in pairs, then the pairs, last first."""
-    node, pairs = hops[root].child, NONE
+    node, pairs = np.int64(hops[root].child), np.int64(NONE)
     while node != NONE:
-        other = hops[node].sibling
-        following = hops[other].sibling if other != NONE else NONE
+        other = np.int64(hops[node].sibling)
+        following = np.int64(hops[other].sibling) if other != NONE else NONE
         merged = _merged(node, other, hops)
         hops[merged].sibling = pairs
         pairs, node = merged, following
-    heap = NONE
+    heap = np.int64(NONE)
     while pairs != NONE:
-        following = hops[pairs].sibling
+        following = np.int64(hops[pairs].sibling)
         hops[pairs].sibling = NONE
         heap = _merged(heap, pairs, hops)
         pairs = following
@@ -425,8 +425,10 @@ def in_order(
         or schedule.order is None
         or schedule.routes is not None
         or schedule.count is not None
-        or schedule.collective.is_combining
-        or _share_a_moment(schedule.order, schedule.route, schedule.topology.num_links)
+        or schedule.reduce is not None
+        or _share_a_moment(
+            schedule.order, schedule.route, np.full(schedule.topology.num_links, _NONE, dtype=np.int64)
+        )
     ):
         return None
     rows, topology = len(schedule), schedule.topology
@@ -439,6 +441,7 @@ def in_order(
         alpha,
         sending,
         np.full((topology.num_nodes, len(schedule.chunks)), _NONE, dtype=np.int32),
+        np.zeros(topology.num_links),
         times,
         overlap_alpha,
     )
@@ -446,9 +449,8 @@ def in_order(
 
 
 @kernel
-def _share_a_moment(order: Int64Array, route: Int32Array, num_links: int) -> bool:
-    """Whether a link has two rows of one order, `order` being non-decreasing."""
-    latest = np.full(num_links, _NONE, dtype=np.int64)
+def _share_a_moment(order: Int64Array, route: Int32Array, latest: Int64Array) -> bool:
+    """Whether a link has two rows of one order, `order` being non-decreasing; `latest`: each link's, -1."""
     for row in range(len(route)):
         before = latest[route[row]]
         if before != _NONE and order[before] == order[row]:
@@ -466,15 +468,15 @@ def _run_in_order(
     alpha: FloatArray,
     sending: FloatArray,
     bringer: Int32Array,
+    free: FloatArray,
     times: Pass,
     overlap_alpha: bool,
 ) -> None:
     """Fill in the times of the rows. `bringer`: the row that brought the chunk to the node, -1: none yet.
 
-    A link's rows go in the table's order, so that one is free once the row before it has left it.
+    A link's rows go in the table's order, so that one is `free` once the row before it has left it.
     """
     chunk, _, route = rows
-    free = np.zeros(len(alpha))
     for row in range(len(chunk)):
         link = route[row]
         begin, brought = free[link], bringer[source[link], chunk[row]]

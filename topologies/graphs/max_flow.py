@@ -8,13 +8,13 @@ search over all sinks of a large network needs; see `models.bounds.bottleneck_cu
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from topologies.errors import InputError
-from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, frozen
+from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array
 from topologies.kernels import kernel
 
 
@@ -119,18 +119,9 @@ class DinicNetwork:
         self, num_nodes: int, tails: npt.ArrayLike, heads: npt.ArrayLike, capacities: npt.ArrayLike
     ) -> None:
         self.num_nodes = num_nodes
-        tail, head = np.asarray(tails, dtype=np.int32), np.asarray(heads, dtype=np.int32)
         self._capacity = exact_capacities(capacities).copy()
-        # Arc a fills two slots: a runs forward, a + arcs is its reverse. Slots stand by their tail.
-        slot_tail, slot_head = np.concatenate([tail, head]), np.concatenate([head, tail])
-        order = np.argsort(slot_tail, kind="stable")
-        place = np.empty(len(order), dtype=np.int32)
-        place[order] = np.arange(len(order), dtype=np.int32)
-        self._first: Int64Array = np.searchsorted(slot_tail[order], np.arange(num_nodes + 1))
-        self._other: Int32Array = frozen(slot_head[order], np.int32)
-        self._twin: Int32Array = frozen(np.roll(place, len(tail))[order], np.int32)
-        self._forward = place[: len(tail)]
-        self._residual = np.zeros(len(order), dtype=np.int64)
+        self._slots = slots_of(num_nodes, tails, heads)
+        self._residual = np.zeros(len(self._slots.other), dtype=np.int64)
         self._sources = np.zeros(num_nodes, dtype=bool)
         self._level = np.zeros(num_nodes, dtype=np.int32)
         self.clear()
@@ -144,7 +135,7 @@ class DinicNetwork:
         """Forget the flow; the sources stay."""
         _check_total(self._capacity)
         self._residual[:] = 0
-        self._residual[self._forward] = self._capacity
+        self._residual[self._slots.forward] = self._capacity
 
     def absorb(self, node: int) -> None:
         """Make `node` a source of unlimited supply."""
@@ -172,12 +163,32 @@ class DinicNetwork:
         """
         if self._sources[sink]:
             return limit
-        network = (self._first, self._other, self._twin)
-        return int(push_flow(*network, self._residual, self._sources, self._level, sink, limit))
+        first, other, twin, _ = self._slots
+        return int(push_flow(first, other, twin, self._residual, self._sources, self._level, sink, limit))
 
     def cut(self) -> BoolArray:
         """Return the source side of a minimum cut, after a solve or a `grow` that fell short."""
         return self._level < 0
+
+
+class Slots(NamedTuple):
+    """Arcs and their reverses by tail: first slot of each node, other end, twin slot, arc's slot."""
+
+    first: Int64Array
+    other: Int32Array
+    twin: Int32Array
+    forward: Int32Array
+
+
+def slots_of(num_nodes: int, tails: npt.ArrayLike, heads: npt.ArrayLike) -> Slots:
+    """Lay arcs and their reverses out, as `arc_slots` does inside kernels."""
+    ends = np.stack([tails, heads], axis=1).astype(np.int32)  # an arc's slots leave its tail and its head
+    by_tail = np.argsort(ends, axis=None, kind="stable")
+    place = np.empty(ends.shape, dtype=np.int32)
+    place.ravel()[by_tail] = np.arange(ends.size, dtype=np.int32)
+    first = np.searchsorted(ends.ravel()[by_tail], np.arange(num_nodes + 1))
+    other, twin = (each[:, ::-1].ravel()[by_tail] for each in (ends, place))
+    return Slots(first, other, twin, place[:, 0].copy())
 
 
 def exact_capacities(values: npt.ArrayLike) -> Int64Array:

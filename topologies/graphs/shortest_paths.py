@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from topologies.errors import InputError, NoSchedule
-from topologies.exact import Int32Array, Int64Array, IntArray, offsets_of
+from topologies.exact import INT64_MAX, Int32Array, Int64Array, IntArray, offsets_of
 from topologies.graphs.heaps import sift_down, sift_up
 from topologies.kernels import kernel
 from topologies.topology import Incidence, Topology
@@ -492,7 +492,7 @@ def _cheapest_routes(
                 found += 1
     for index in range(found - 1, -1, -1):
         node = queue[index]
-        cost[node] = 0 if hops[node] == 0 else np.iinfo(np.int64).max
+        cost[node] = 0 if hops[node] == 0 else INT64_MAX
         for position in range(out_offsets[node], out_offsets[node + 1]):
             link = out_links[position]
             if hops[heads[link]] == hops[node] - 1 and price[link] + cost[heads[link]] < cost[node]:

@@ -41,7 +41,7 @@ import numpy.typing as npt
 
 from topologies.errors import InputError
 from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, frozen
-from topologies.graphs.max_flow import arc_slots, push_flow
+from topologies.graphs.max_flow import Slots, push_flow, slots_of
 from topologies.kernels import kernel
 
 _MOST_CAPACITY = INT64_MAX >> 2
@@ -189,11 +189,23 @@ def orient(graph: Graph, rate: Fraction, root: int | None = None) -> Orientation
     edges = np.arange(len(new))
     later, earlier = graph.ends[new, edges], graph.ends[1 - new, edges]
     turn = np.lexsort((rank[earlier], rank[later]))
-    paid, free, tight = _play(
-        n, later, earlier, graph.capacity * scale, pebbles, turn, -1 if root is None else root
+    hubs, nodes = np.full(n, n, dtype=np.int32), np.arange(n, dtype=np.int32)
+    network = slots_of(n + 1, np.concatenate([later, hubs]), np.concatenate([earlier, nodes]))
+    residual, tight = np.zeros(len(network.other), dtype=np.int64), nodes.copy()
+    _play(
+        network,
+        residual,
+        np.arange(n + 1) == n,
+        np.empty(n + 1, dtype=np.int32),
+        _Entries(later, earlier, graph.capacity * scale, turn),
+        tight,
+        pebbles,
+        -1 if root is None else root,
     )
+    slot = network.forward
+    paid = residual[np.stack([network.twin[slot[edges]], slot[edges]])]
     forward, backward = np.where(new == 1, paid, paid[::-1])
-    return Orientation(forward, backward, free, tight)
+    return Orientation(forward, backward, residual[slot[len(new) :]], tight)
 
 
 def _nearest_first(graph: Graph) -> Int64Array:
@@ -224,32 +236,34 @@ def _ratio(graph: Graph, part: Int32Array) -> Fraction:
     return Fraction(int(graph.capacity[between].sum()), int(part.max()))
 
 
+class _Entries(NamedTuple):
+    """The two ends of each edge, the one that enters later first; its capacity; edges in order of entry."""
+
+    later: Int32Array
+    earlier: Int32Array
+    capacity: Int64Array
+    turn: Int64Array
+
+
 @kernel
 def _play(
-    n: int,
-    later: Int32Array,
-    earlier: Int32Array,
-    capacity: Int64Array,
+    network: Slots,
+    residual: Int64Array,
+    sources: BoolArray,
+    level: Int32Array,
+    entries: _Entries,
+    tight: Int32Array,
     pebbles: int,
-    turn: Int64Array,
     root: int,
-) -> tuple[Int64Array, Int64Array, Int32Array]:
-    """Return what (later, earlier) ends pay, free pebbles and tight sets; invariant: (1), and each node's k.
+) -> None:
+    """Let edges enter: fills in what they carry and the tight sets; invariant: (1), and each node's k.
 
     Node n hands out free pebbles: its arc to a node carries what is free there. An arc w -> u of an edge
     carries what u pays, for a pebble of w can take that over.
     """
+    first, other, twin, slot = network
+    later, earlier, capacity, turn = entries
     edges = len(turn)
-    hub = np.full(n, n, dtype=np.int32)
-    nodes = np.arange(n).astype(np.int32)
-    first, other, twin, slot = arc_slots(
-        np.concatenate((later, hub)), np.concatenate((earlier, nodes)), n + 1
-    )
-    residual = np.zeros(len(other), dtype=np.int64)
-    sources = np.zeros(n + 1, dtype=np.bool_)
-    sources[n] = True
-    level = np.empty(n + 1, dtype=np.int32)
-    tight = np.arange(n).astype(np.int32)
     before = -1
     residual[slot[edges + earlier[turn[0]]]] = pebbles
     for edge in turn:
@@ -260,7 +274,7 @@ def _play(
             before = new
         if tight[new] == tight[old]:
             continue
-        amount = push_flow(first, other, twin, residual, sources, level, old, capacity[edge])
+        amount = push_flow(first, other, twin, residual, sources, level, np.int64(old), capacity[edge])
         residual[slot[edge]] += amount
         if amount < capacity[edge]:
             _unite(tight, level, new)
@@ -268,11 +282,6 @@ def _play(
     if root >= 0:
         found = push_flow(first, other, twin, residual, sources, level, root, pebbles)
         residual[slot[edges + root]] += found
-    paid = np.empty((2, edges), dtype=np.int64)
-    for edge in range(edges):
-        paid[0, edge] = residual[twin[slot[edge]]]
-        paid[1, edge] = residual[slot[edge]]
-    return paid, residual[slot[edges:]], tight
 
 
 @kernel
