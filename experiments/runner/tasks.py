@@ -138,13 +138,15 @@ def _synthesize_once(
     """Return a schedule and the seconds that it took.
 
     The first time in a process, kernels are compiled or loaded, and that falls into the method's own times
-    too (``build_s``, ``solve_s``); a short synthesis is done again then.
+    too (``build_s``, ``solve_s``); a short synthesis is done again then. Not that of a method which tried
+    others for as long as it might: it would go on with those that it had no time for.
     """
     for attempt in ("first", "again"):
         notify(SYNTHESIZE)
         with Stopwatch() as watch:
             schedule = method.synthesize(problem, options, np.random.default_rng(seed))
-        if attempt == "again" or not watch.compiling or watch.seconds > SHORT_SECONDS:
+        short = watch.seconds <= SHORT_SECONDS and "tried" not in schedule.stats
+        if attempt == "again" or not watch.compiling or not short:
             break
     return schedule, watch.seconds
 

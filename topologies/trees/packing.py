@@ -218,7 +218,7 @@ def _flow(slots, capacity, more, residual, sources, level, tail, head, limit):  
     for arc in range(len(more)):
         residual[forward[len(capacity) + arc]] = more[arc]
     sources[tail] = True
-    flow = push_flow(first, other, twin, residual, sources, level, head, limit)
+    flow = push_flow(first, other, twin, residual, sources, level, np.int64(head), limit)
     sources[tail] = False
     return flow
 

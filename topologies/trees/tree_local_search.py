@@ -314,17 +314,17 @@ def _best_move(
     arc. Of equals one that needs no split, then, if `fresh` is 1, one by an arc that the root uses already,
     then that with the arc least recently chosen.
     """
-    v = np.int64(arcs.head[arc])
-    best = (1 << 60, 0, -1, -1, 0)
-    _, height = _subtree(arcs, rows, t, v, -1, stacks[0])
-    best = _offer(arcs, rows, age, best, t, v, (v, -1, arc, -1, height), fresh)
+    v, none = np.int64(arcs.head[arc]), np.int64(-1)  # 64 bits throughout: each helper is compiled once
+    best = (np.int64(1 << 60), np.int64(0), none, none, np.int64(0))
+    _, height = _subtree(arcs, rows, t, v, none, stacks[0])
+    best = _offer(arcs, rows, age, best, t, v, (v, none, arc, none, height), fresh)
     for s in range(arcs.out_of[v], arcs.out_of[v + 1]):
         down = arcs.out[s]
         child, up = np.int64(arcs.head[down]), np.int64(arcs.back[down])
         if up < 0 or rows.via[child, t] != down:
             continue
         _, rest = _subtree(arcs, rows, t, v, child, stacks[0])
-        _, below = _subtree(arcs, rows, t, child, -1, stacks[0])
+        _, below = _subtree(arcs, rows, t, child, none, stacks[0])
         best = _offer(arcs, rows, age, best, t, child, (v, child, arc, up, max(rest + 1, below)), fresh)
     return best
 
@@ -358,7 +358,7 @@ def _offer(
                 continue
             change = _change(arcs, rows, a, arc, amount)
             if child >= 0:
-                change += _change(arcs, rows, up, arcs.back[up], amount)
+                change += _change(arcs, rows, up, np.int64(arcs.back[up]), amount)
             extra = 2 * int(amount < weight) + new
             equal = change == best[0] and extra == best[1]
             if (change, extra) > (best[0], best[1]) or (equal and age[a] >= age[best[2]]):
@@ -376,11 +376,17 @@ def _split(rows: GrowingTrees, t: int, weight: int) -> None:
     rows.root[new], rows.limit[new] = rows.root[t], rows.limit[t]
     rows.weight[new] = rows.weight[t] - weight
     rows.weight[t] = weight
-    rows.via[:, new] = rows.via[:, t]
+    _copy(rows, t, new)
     for v in range(len(rows.via)):
         if rows.via[v, t] >= 0:
             rows.use[rows.root[t], rows.via[v, t]] += 1
-    rows.depth[:, new] = rows.depth[:, t]
+
+
+@kernel
+def _copy(rows: GrowingTrees, t: int, to: int) -> None:
+    """Give row `to` the tree of row t."""
+    for v in range(len(rows.via)):
+        rows.via[v, to], rows.depth[v, to] = rows.via[v, t], rows.depth[v, t]
 
 
 @kernel
@@ -401,8 +407,7 @@ def _merge(rows: GrowingTrees, t: int) -> None:
                     rows.use[rows.root[t], rows.via[v, t]] -= 1
             last = rows.used[0] - 1
             rows.root[t], rows.limit[t], rows.weight[t] = rows.root[last], rows.limit[last], rows.weight[last]
-            rows.via[:, t] = rows.via[:, last]
-            rows.depth[:, t] = rows.depth[:, last]
+            _copy(rows, last, t)
             rows.used[0] = last
             return
 
@@ -412,7 +417,7 @@ def _apply(
     arcs: Arcs, rows: GrowingTrees, excess: Excess, stacks: Int64Array, t: int, arc: int, best: _Move
 ) -> None:
     """Make a move of `_best_move`."""
-    v, new, child, weight = arcs.head[arc], best[2], best[3], best[4]
+    v, new, child, weight = np.int64(arcs.head[arc]), best[2], best[3], best[4]
     level = rows.depth[arcs.tail[new], t] + 1
     count, _ = _subtree(arcs, rows, t, v, child, stacks[0])
     _shift_load(arcs, rows, excess, arc, -weight)
@@ -423,9 +428,9 @@ def _apply(
         _lower(rows, t, stacks[0], count, level - rows.depth[v, t])
         rows.via[v, t] = new
         return
-    down = rows.via[child, t]
-    up = arcs.back[down]
-    below, _ = _subtree(arcs, rows, t, child, -1, stacks[1])
+    down = np.int64(rows.via[child, t])
+    up = np.int64(arcs.back[down])
+    below, _ = _subtree(arcs, rows, t, child, np.int64(-1), stacks[1])
     _shift_load(arcs, rows, excess, down, -weight)
     _shift_load(arcs, rows, excess, up, weight)
     rows.use[rows.root[t], down] -= 1
