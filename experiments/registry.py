@@ -1,92 +1,109 @@
-"""Every method by name. A new one is one import and one line here, or a plug-in (`experiments.plugins`)."""
+"""Every method by name. A new one is one line here, or a plug-in (`experiments.plugins`).
+
+A method is imported when it is first asked for: most commands want one, and all take half a second.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from functools import cache
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING
 
-from expansions import METHOD as EXPANSION
-from experiments.methods.best import portfolio
-from experiments.methods.list_scheduled import listed
-from heuristics.classic.bruck import METHOD as BRUCK
-from heuristics.classic.by_dimension import BLUECONNECT, THEMIS, TORUS_RINGS
-from heuristics.classic.direct import METHOD as DIRECT
-from heuristics.classic.halving_doubling import RECURSIVE_DOUBLING, RHD
-from heuristics.classic.ring import RING, SHIFTED_RING
-from heuristics.classic.swing import METHOD as SWING
-from heuristics.gossip import METHOD as POSTAL
-from heuristics.rails import METHOD as RAILS
-from heuristics.tacos import METHOD as TACOS
-from heuristics.trees.blink import METHOD as BLINK
-from heuristics.trees.ccube import METHOD as CCUBE
-from heuristics.trees.double_binary_tree import METHOD as DBT
-from heuristics.trees.multitree import METHOD as MULTITREE
-from heuristics.trees.nccl_like import METHOD as NCCL_LIKE
-from heuristics.trees.tto import METHOD as TTO
-from models.all_to_all import METHOD as MCF
-from models.allreduce import ALLREDUCE_LP, ALLREDUCE_TREES
-from models.bfb import METHOD as BFB
-from models.forestcoll import METHOD as FORESTCOLL
-from models.optimum import optimum
-from models.sccl import METHOD as SCCL
-from models.taccl import METHOD as TACCL
-from models.teccl import teccl
-from schedules.method import Method
 from topologies.errors import InputError, suggestion
 
-
-def by_name(methods: Iterable[Method]) -> dict[str, Method]:
-    """Return the methods under their names, in order.
-
-    Raises
-    ------
-    InputError
-        If two have one name.
-    """
-    named: dict[str, Method] = {}
-    for method in methods:
-        if method.name in named:
-            raise InputError(f"two methods are named '{method.name}'; each needs a name of its own")
-        named[method.name] = method
-    return named
+if TYPE_CHECKING:
+    from schedules.method import Method
 
 
-_STARTS = by_name([TACOS, BFB, FORESTCOLL, MULTITREE, RING, DIRECT])
-"""Whose schedules the search of an exact model may begin with."""
-_SINGLE = by_name(
-    [
-        RING,
-        DIRECT,
-        RHD,
-        RECURSIVE_DOUBLING,
-        BRUCK,
-        DBT,
-        NCCL_LIKE,
-        SHIFTED_RING,
-        TORUS_RINGS,
-        BLUECONNECT,
-        THEMIS,
-        SWING,
-        CCUBE,
-        TTO,
-        MULTITREE,
-        BLINK,
-        POSTAL,
-        RAILS,
-        TACOS,
-        BFB,
-        EXPANSION,
-        FORESTCOLL,
-        MCF,
-        ALLREDUCE_TREES,
-        ALLREDUCE_LP,
-        SCCL,
-        optimum(_STARTS),
-        TACCL,
-        teccl(_STARTS),
-    ]
+class Methods(MutableMapping[str, "Method"]):
+    """Methods by name, in order, each found when it is first asked for."""
+
+    def __init__(self, find: Mapping[str, Callable[[], Method]]) -> None:
+        self.find = dict(find)
+
+    def __getitem__(self, name: str) -> Method:
+        """Return a method."""
+        return self.find[name]()
+
+    def __setitem__(self, name: str, method: Method) -> None:
+        """Add a method."""
+        self.find[name] = lambda: method
+
+    def __delitem__(self, name: str) -> None:
+        """Remove a method."""
+        del self.find[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Go through the names."""
+        return iter(self.find)
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self.find)
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is one of that name; it is not imported."""
+        return name in self.find
+
+
+def _at(place: str, *calls: Methods) -> Callable[[], Method]:
+    """Return what finds ``module:name``: a method, or a function that makes one of those that it calls."""
+
+    @cache
+    def find() -> Method:
+        found = resolve_name(place)
+        return found(*calls) if calls else found
+
+    return find
+
+
+_STARTS = Methods(
+    {
+        "tacos": _at("heuristics.tacos:METHOD"),
+        "bfb": _at("models.bfb:METHOD"),
+        "forestcoll": _at("models.forestcoll:METHOD"),
+        "multitree": _at("heuristics.trees.multitree:METHOD"),
+        "ring": _at("heuristics.classic.ring:RING"),
+        "direct": _at("heuristics.classic.direct:METHOD"),
+    }
 )
-_MADE = by_name([*_SINGLE.values(), listed(_SINGLE)])
-METHODS = by_name([*_MADE.values(), portfolio(_MADE)])
+"""Whose schedules the search of an exact model may begin with."""
+_SINGLE = Methods(
+    {
+        "ring": _STARTS.find["ring"],
+        "direct": _STARTS.find["direct"],
+        "rhd": _at("heuristics.classic.halving_doubling:RHD"),
+        "recursive_doubling": _at("heuristics.classic.halving_doubling:RECURSIVE_DOUBLING"),
+        "bruck": _at("heuristics.classic.bruck:METHOD"),
+        "dbt": _at("heuristics.trees.double_binary_tree:METHOD"),
+        "nccl_like": _at("heuristics.trees.nccl_like:METHOD"),
+        "shifted_ring": _at("heuristics.classic.ring:SHIFTED_RING"),
+        "torus_rings": _at("heuristics.classic.by_dimension:TORUS_RINGS"),
+        "blueconnect": _at("heuristics.classic.by_dimension:BLUECONNECT"),
+        "themis": _at("heuristics.classic.by_dimension:THEMIS"),
+        "swing": _at("heuristics.classic.swing:METHOD"),
+        "ccube": _at("heuristics.trees.ccube:METHOD"),
+        "tto": _at("heuristics.trees.tto:METHOD"),
+        "multitree": _STARTS.find["multitree"],
+        "blink": _at("heuristics.trees.blink:METHOD"),
+        "postal": _at("heuristics.gossip:METHOD"),
+        "rails": _at("heuristics.rails:METHOD"),
+        "tacos": _STARTS.find["tacos"],
+        "bfb": _STARTS.find["bfb"],
+        "expansion": _at("expansions:METHOD"),
+        "forestcoll": _STARTS.find["forestcoll"],
+        "mcf": _at("models.all_to_all:METHOD"),
+        "allreduce_trees": _at("models.allreduce:ALLREDUCE_TREES"),
+        "allreduce_lp": _at("models.allreduce:ALLREDUCE_LP"),
+        "sccl": _at("models.sccl:METHOD"),
+        "optimum": _at("models.optimum:optimum", _STARTS),
+        "taccl": _at("models.taccl:METHOD"),
+        "teccl": _at("models.teccl:teccl", _STARTS),
+    }
+)
+_MADE = Methods({**_SINGLE.find, "listed": _at("experiments.methods.list_scheduled:listed", _SINGLE)})
+METHODS = Methods({**_MADE.find, "best": _at("experiments.methods.best:portfolio", _MADE)})
 """The methods of this project, by the name used in configs and on the command line."""
 
 

@@ -5,18 +5,21 @@ import sys
 
 import pytest
 
-from experiments.registry import METHODS, by_name, find_method
+from experiments.registry import METHODS, find_method
 from topologies import InputError
 
 
-def test_methods_keep_their_order_and_names():
-    assert list(by_name([METHODS["ring"], METHODS["bfb"]])) == ["ring", "bfb"]
+def test_every_method_has_the_name_that_it_is_found_by():
     assert all(name == method.name for name, method in METHODS.items())
 
 
-def test_two_methods_of_one_name_are_refused():
-    with pytest.raises(InputError, match=r"^two methods are named 'ring'; each needs a name of its own$"):
-        by_name([METHODS["ring"], METHODS["bfb"], METHODS["ring"]])
+def test_one_method_is_found_without_importing_the_others():
+    code = (
+        "import sys; from experiments.registry import METHODS; assert 'bfb' in METHODS; METHODS['ring']; "
+        "print(*sorted({'heuristics.classic.ring', 'heuristics.tacos', 'models.bfb'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "heuristics.classic.ring\n"
 
 
 def test_an_unknown_method_is_answered_with_one_alike():
@@ -26,8 +29,11 @@ def test_an_unknown_method_is_answered_with_one_alike():
 
 
 def test_the_declarations_of_all_methods_import_no_solver_and_no_compiler():
-    """`tutti list` and each worker read the registry first; Pyomo alone would take longer than the rest."""
+    """`tutti list` reads them all; Pyomo alone would take longer than the rest."""
     heavy = ["pyomo", "highspy", "ortools", "gurobipy", "numba", "scipy", "pandas", "networkx"]
-    code = f"import sys, experiments.registry; print([name for name in {heavy} if name in sys.modules])"
+    code = (
+        "import sys; from experiments.registry import METHODS; list(METHODS.values()); "
+        f"print([name for name in {heavy} if name in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

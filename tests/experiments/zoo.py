@@ -5,7 +5,6 @@ import signal
 import time
 from dataclasses import dataclass
 
-from experiments.registry import by_name
 from heuristics.classic.direct import METHOD as DIRECT
 from heuristics.classic.ring import RING
 from schedules.method import Method
@@ -77,17 +76,16 @@ def _always(problem, options):
 
 LUCKY_DRAW = 837  # default_rng(2).integers(1000)
 
-METHODS = by_name(
-    [
-        Method("good", "heuristic", _good),
-        Method("slow", "heuristic", _slow, options=Options),
-        Method("lucky", "heuristic", _lucky, seeded=True),
-        Method("crash", "heuristic", _crash),
-        Method("killed", "heuristic", _killed),
-        Method("hang", "heuristic", _hang),
-        Method("liar", "exact", _liar),
-        Method("hopeless", "exact", _hopeless),
-        Method("picky", "exact", _good, check=_picky),
-        Method("by_size", "exact", _by_size, size_dependent=_always),
-    ]
-)
+_METHODS = [
+    Method("good", "heuristic", _good),
+    Method("slow", "heuristic", _slow, options=Options),
+    Method("lucky", "heuristic", _lucky, seeded=True),
+    Method("crash", "heuristic", _crash),
+    Method("killed", "heuristic", _killed),
+    Method("hang", "heuristic", _hang),
+    Method("liar", "exact", _liar),
+    Method("hopeless", "exact", _hopeless),
+    Method("picky", "exact", _good, check=_picky),
+    Method("by_size", "exact", _by_size, size_dependent=_always),
+]
+METHODS = {method.name: method for method in _METHODS}
