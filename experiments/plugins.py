@@ -16,6 +16,7 @@ import importlib.util
 import inspect
 import json
 import re
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -230,6 +231,17 @@ def manifest() -> dict[str, str]:
     return {plugin.name: plugin.digest for plugin in _plugins.values()}
 
 
+def raised_it(error: BaseException, files: Collection[str] = ()) -> bool:
+    """Return whether a plug-in, or one of these files, raised this itself, and not what it called.
+
+    After Ctrl-C what ran last is the handler of the signal, where that is a function as the command line's.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = {*files, *(source for plugin in _plugins.values() for source in plugin.sources)}
+    handled = signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+    return handled and bool(frames) and frames[-1].filename in theirs
+
+
 def blame(error: BaseException) -> str | None:
     """Return whose fault it is, what and where; None if no plug-in was running.
 
@@ -270,7 +282,9 @@ def _faults(who: str, files: Collection[str] = ()) -> Iterator[None]:
     except SyntaxError as error:
         place = f" ({Path(error.filename).name}:{error.lineno})" if error.filename else ""
         raise InputError(f"{who}: {error.msg}{place}") from error
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit, KeyboardInterrupt) as error:
+        if isinstance(error, KeyboardInterrupt) and not raised_it(error, files):
+            raise
         raise InputError(f"{who}: {raised(error, files)}") from error
 
 
@@ -366,6 +380,8 @@ def _check(who: str, thing: Any) -> Group:
 
 def _faults_of(group: Group, thing: Any) -> Iterator[str]:
     """Yield what is wrong with an object."""
+    from schedules.capabilities import Capabilities
+
     for name, count in registries()[group].functions.items():
         yield from _refusals(name, getattr(thing, name), count)
     if group is Group.FAMILIES:
@@ -379,6 +395,14 @@ def _faults_of(group: Group, thing: Any) -> Iterator[str]:
         kinds = get_args(get_type_hints(type(thing))["kind"])
         if thing.kind not in kinds:
             yield f"kind is {thing.kind!r}; it must be one of {', '.join(kinds)}"
+        for name, kind in (
+            ("capabilities", Capabilities),
+            ("fast", Mapping),
+            ("quick", Mapping),
+            ("summary", str),
+        ):
+            if not isinstance(value := getattr(thing, name), kind):
+                yield f"{name} is {value!r}; it must be a {kind.__name__}"
 
 
 def _refusals(name: str, function: Any, count: int, keys: Collection[str] = ()) -> Iterator[str]:

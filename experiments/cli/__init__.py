@@ -18,7 +18,11 @@ import io
 import os
 import signal
 import sys
+import threading
+import traceback
 from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
 
 from experiments import plugins
 from experiments.cli.parser import make_parser, with_negatives
@@ -30,6 +34,8 @@ __all__ = ["main"]
 NO, BAD_INPUT, NO_SCHEDULE, INTERRUPTED, PIPE_CLOSED = 1, 2, 3, 130, 141
 FAULT = 70
 """An error of tutti itself, as in sysexits.h."""
+_CALLED_BACK = str(Path("llvmlite", "binding"))
+"""Of files with functions that C calls: what these raise is printed and forgotten."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -41,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         The command and its arguments; None: those of the process.
     """
     _open_closed_streams()
-    _stop_at_sigterm()
+    _stop_at_signals()
     try:
         code = _execute(make_parser().parse_args(with_negatives(sys.argv[1:] if argv is None else argv)))
         sys.stdout.flush()
@@ -82,10 +88,19 @@ def _open_closed_streams() -> None:
         sys.stdout.reconfigure(errors="replace")  # a terminal that knows ASCII only gets "?" for a rule
 
 
-def _stop_at_sigterm() -> None:
+def _stop_at_signals() -> None:
     """Make SIGTERM, with which systems end what takes too long, stop a command as Ctrl-C does."""
-    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+            signal.signal(number, _stop)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt; a little later, if the compiler is calling back: there it would be lost."""
+    if any(_CALLED_BACK in place.f_code.co_filename for place, _ in traceback.walk_stack(frame)):
+        threading.Timer(0.01, signal.raise_signal, [number]).start()
+    else:
+        raise KeyboardInterrupt
 
 
 def _forget_output() -> None:
@@ -107,13 +122,18 @@ def _execute(arguments: argparse.Namespace) -> int:
         from schedules.verify import VerificationError
 
         return _complain(str(error), NO if isinstance(error, VerificationError) else BAD_INPUT)
-    except BrokenPipeError:
-        raise
-    except Exception as error:
-        theirs = plugins.blame(error)
+    except (Exception, SystemExit, KeyboardInterrupt) as error:
+        theirs = None if _from_outside(error) else plugins.blame(error)
         if theirs is None or sys.flags.dev_mode:
             raise
         return _complain(f"a fault in {theirs}; python -X dev shows where", BAD_INPUT)
+
+
+def _from_outside(error: BaseException) -> bool:
+    """Whether it is a closed pipe of the system's or a signal, whatever was running."""
+    if isinstance(error, KeyboardInterrupt):
+        return not plugins.raised_it(error)
+    return isinstance(error, BrokenPipeError) and error.errno is not None
 
 
 def _complain(text: str, code: int) -> int:

@@ -145,7 +145,8 @@ def _synthesize_once(
         notify(SYNTHESIZE)
         with Stopwatch() as watch:
             schedule = method.synthesize(problem, options, np.random.default_rng(seed))
-        short = watch.seconds <= SHORT_SECONDS and "tried" not in schedule.stats
+        tried = getattr(schedule, "stats", {}).get("tried")  # not verified yet: it may be anything
+        short = watch.seconds <= SHORT_SECONDS and not tried
         if attempt == "again" or not watch.compiling or not short:
             break
     return schedule, watch.seconds

@@ -133,10 +133,11 @@ class BoundKind:
         found = self.find(topology, collective, size)
         if found is None:
             return None
-        if not (isinstance(found, Bound) and found.kind == self.name and isinstance(found.value, Fraction)):
+        whole = isinstance(found, Bound) and found.kind == self.name and isinstance(found.value, Fraction)
+        if not (whole and isinstance(found.certificate, Mapping) and isinstance(found.unit, str)):
             raise BoundError(
                 f"{self.name} bound: find returned {found!r}; it must return None, or a Bound of kind "
-                f"'{self.name}' whose value is a Fraction"
+                f"'{self.name}' whose value is a Fraction, whose unit a text and whose certificate a mapping"
             )
         _hold_to(found, self.prove(found.certificate, topology, collective))
         timed = found.unit == SECONDS

@@ -3,6 +3,7 @@
 import io
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -337,6 +338,8 @@ BAD = {
     "raises": (lines("import nowhere_at_all"), r"ModuleNotFoundError: .* \(mine.py:2\)"),
     "divides": (lines("", "half = 1 / 0"), r"ZeroDivisionError: division by zero \(mine.py:3\)"),
     "exits": (lines("raise SystemExit(3)"), r"SystemExit: 3 \(mine.py:2\)"),
+    "interrupts": (lines("raise KeyboardInterrupt"), r"KeyboardInterrupt: \(mine.py:2\)"),
+    "pipe": (lines("raise BrokenPipeError"), r"BrokenPipeError: \(mine.py:2\)"),
     "syntax": (lines("def f(:"), r"invalid syntax \(mine.py:2\)"),
     "lacks": (lines('M = Method("mine", "heuristic")'), r"TypeError: .*'synthesize' \(mine.py:2\)"),
     "none": (lines('M = Method("mine", "heuristic", None)'), "method 'mine': synthesize is None; .*function"),
@@ -351,6 +354,14 @@ BAD = {
     "options": (
         lines('M = Method("mine", "exact", min, options={})'),
         "method 'mine': options is {}; it must be a dataclass",
+    ),
+    "capabilities": (
+        lines('M = Method("mine", "exact", min, capabilities=None)'),
+        "method 'mine': capabilities is None; it must be a Capabilities",
+    ),
+    "summary": (
+        lines('M = Method("mine", "exact", min, summary=7)'),
+        "method 'mine': summary is 7; it must be a str",
     ),
     "taken": (
         lines('M = Method("ring", "exact", min)'),
@@ -465,13 +476,22 @@ FAULTY = lines(
     "def wrong(problem, options, rng):",
     "    made = direct(problem)",
     "    return made.replace(chunk=made.chunk[1:], route=made.route[1:], order=made.order[1:])",
-    "faulty = (raises, reads, lacks, gives_nothing, others, wrong)",
-    "A, B, C, D, E, F = (Method(f.__name__, 'heuristic', f) for f in faulty)",
+    "def leaves(problem, options, rng):",
+    "    raise SystemExit(0)",
+    "def interrupts(problem, options, rng):",
+    "    raise KeyboardInterrupt",
+    "def breaks(problem, options, rng):",
+    "    raise BrokenPipeError",
+    "faulty = (raises, reads, lacks, gives_nothing, others, wrong, leaves, interrupts, breaks)",
+    "A, B, C, D, E, F, G, H, I = (Method(f.__name__, 'heuristic', f) for f in faulty)",
 )
 FAULTS = {
     "raises": (2, r"a fault in plug-in mine.py: KeyError: 'seven' \(mine.py:7\); python -X dev shows where"),
     "reads": (2, r"a fault in plug-in mine.py: FileNotFoundError: .* \(mine.py:9\); .*"),
     "lacks": (2, r"a fault in plug-in mine.py: ModuleNotFoundError: .* \(mine.py:11\); .*"),
+    "leaves": (2, r"a fault in plug-in mine.py: SystemExit: 0 \(mine.py:20\); .*"),
+    "interrupts": (2, r"a fault in plug-in mine.py: KeyboardInterrupt: \(mine.py:22\); .*"),
+    "breaks": (2, r"a fault in plug-in mine.py: BrokenPipeError: \(mine.py:24\); .*"),
     "gives_nothing": (2, "gives_nothing returned NoneType; it must return a Schedule"),
     "others": (2, "others answered another problem: all-to-all on ring:4; asked was allgather on ring:4"),
     "wrong": (1, ".* is missing at rank . at the end"),
@@ -483,6 +503,18 @@ def test_a_method_at_fault_is_named_with_its_line(method, code, fault, tmp_path,
     found, err = said(capsys, "synth", "ring:4", "--plugin", write(tmp_path, FAULTY), *SYNTH, method)
     assert re.fullmatch(f"tutti: {fault}\n", err), err
     assert found == code
+
+
+def test_ctrl_c_in_a_plug_in_stays_ctrl_c(tmp_path, capsys):
+    text = lines(
+        "import signal",
+        "def slow(problem, options, rng):",
+        "    signal.raise_signal(signal.SIGINT)",
+        "M = Method('slow', 'heuristic', slow)",
+    )
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    found = said(capsys, "synth", "ring:4", "--plugin", write(tmp_path, text), *SYNTH, "slow")
+    assert found == (130, "tutti: stopped\n")
 
 
 def test_in_python_a_fault_is_what_it_is(tmp_path):
@@ -524,8 +556,10 @@ def bound(find: str, prove: str = "return Fraction(1)") -> str:
         (bound("return 7"), "mine bound: find returned 7; it must return None, or a Bound of kind 'mine' .*"),
         (
             bound("return Bound('mine', 1.0, 's', {})"),
-            "mine bound: find returned .* whose value is a Fraction",
+            "mine bound: find returned .* whose value is a Fraction, .*",
         ),
+        (bound("return Bound('mine', Fraction(1), 's', None)"), "mine bound: find returned .* a mapping"),
+        (bound("return Bound('mine', Fraction(1), ['s'], {})"), "mine bound: find returned .* a text .*"),
         (bound("return Bound('yours', Fraction(1), 's', {})"), "mine bound: find returned .*"),
         (
             bound("return Bound('mine', Fraction(2), 's', {})"),

@@ -162,6 +162,19 @@ def test_a_pipe_is_not_waited_for_and_a_device_is_not_read(tutti, name, command,
         assert err.endswith(f"{name}: can't be read: not a regular file\n")
 
 
+def test_a_signal_waits_until_the_compiler_has_been_called_back():
+    """What is raised in a function that C calls is printed with its traceback, and lost."""
+    called = "import signal\ndef back():\n    signal.raise_signal(signal.SIGTERM)\n    print('whole')\n"
+    script = "import sys, time\nfrom experiments.cli import main\nimport experiments.cli.bound as bound\n"
+    script += f"exec(compile({called!r}, 'site-packages/llvmlite/binding/executionengine.py', 'exec'))\n"
+    script += "bound.parse_topology = lambda text: (back(), time.sleep(30))\n"
+    script += "sys.exit(main(['bound', 'ring:4']))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "whole\n", "tutti: stopped\n")
+
+
 def test_sigterm_stops_as_ctrl_c_does():
     script = "import signal, sys\nfrom experiments.cli import main\nimport experiments.cli.bound as bound\n"
     script += "bound.parse_topology = lambda text: signal.raise_signal(signal.SIGTERM)\n"
