@@ -165,7 +165,7 @@ def read_topology(path: Path | str) -> Topology:
     InputError
         If the file can't be read, is not JSON (naming the line) or does not describe a network.
     """
-    return from_node_link(_loads(read_text(path), str(path)), str(path))
+    return from_node_link(exact_json(read_text(path), str(path), "network"), str(path))
 
 
 def write_topology(topology: Topology, path: Path | str) -> None:
@@ -259,9 +259,25 @@ def _each(values: Rationals, show: Callable[[Fraction], Any]) -> list[Any]:
     return [shown[index] for index in which]
 
 
-def _loads(text: str, where: str) -> Any:
+def exact_json(text: str, where: str, what: str) -> Any:
+    """Return the value of a JSON text, every number of which is exact: an int or a Fraction.
+
+    Parameters
+    ----------
+    text
+        The whole.
+    where, what
+        The file, and what it should be, for errors.
+
+    Raises
+    ------
+    InputError
+        If it is no JSON (naming the line), is nested too deeply, or holds a number that is not finite or
+        absurdly long.
+    """
+
     def refuse(constant: str) -> Any:
-        raise InputError(f"{where}: {constant} is not a number that a network can have")
+        raise InputError(f"{where}: {constant} is not a number that a {what} can have")
 
     def exact(number: str) -> Fraction:
         try:
@@ -277,7 +293,7 @@ def _loads(text: str, where: str) -> Any:
     except json.JSONDecodeError as error:
         raise InputError(f"{where}, line {error.lineno}: not JSON: {error.msg}") from None
     except RecursionError:
-        raise InputError(f"{where}: not a network: nested too deeply") from None
+        raise InputError(f"{where}: not a {what}: nested too deeply") from None
 
 
 def _read(document: Any, name: str | None) -> Topology:

@@ -354,10 +354,12 @@ def _refuse_numbers(text: str, keys: Mapping[str, str]) -> None:
 
 def _build(text: str, family: Family, args: str | None, keys: Mapping[str, str]) -> Topology:
     words = (args or "").split(family.separator) if args else []
+    least, most = family.arguments
+    if words and most == 0:
+        raise InputError(f"{_shown(text)}: {family.name} takes no arguments; {_expected(family)}")
     if not all(_WHOLE_NUMBER.fullmatch(word) for word in words):
         wrong = next(word for word in words if not _WHOLE_NUMBER.fullmatch(word))
         raise InputError(f"{_shown(text)}: '{wrong}' is not a whole number below 10^9; {_expected(family)}")
-    least, most = family.arguments
     if len(words) < least or (most is not None and len(words) > most):
         raise InputError(f"{_shown(text)}: {len(words)} arguments; {_expected(family)}")
     own = _own_keys(text, family.name, family.keys, keys)
@@ -447,12 +449,15 @@ def _with_changes(base: Topology, text: str, keys: Mapping[str, str]) -> Topolog
     nodes: list[int] = []
     links: list[int] = []
     if "drop_nodes" in keys:
-        nodes += [_node(base, text, label) for label in _listed(keys["drop_nodes"])]
+        for label in _listed(keys["drop_nodes"]):
+            _add_once(nodes, [_node(base, text, label)], f"{_shown(text)}: drop_nodes: '{label}'")
     if "ranks" in keys:
         nodes += ranks_beyond(base, _whole_numbers(text, "ranks", keys["ranks"].split("+")))
     if "drop_links" in keys:
-        pairs = _listed(keys["drop_links"])
-        links = [link for pair in pairs for link in _links_of(base, text, "drop_links", pair)]
+        for pair in _listed(keys["drop_links"]):
+            _add_once(
+                links, _links_of(base, text, "drop_links", pair), f"{_shown(text)}: drop_links: '{pair}'"
+            )
     seed = _seed(text, keys)
     if "fail_nodes" in keys:
         count = _whole_numbers(text, "fail_nodes", [keys["fail_nodes"]])[0]
@@ -466,6 +471,13 @@ def _with_changes(base: Topology, text: str, keys: Mapping[str, str]) -> Topolog
     if "links" in keys:
         changed = parallel_links(changed, _whole_numbers(text, "links", [keys["links"]])[0])
     return changed
+
+
+def _add_once(known: list[int], more: list[int], what: str) -> None:
+    """Add what a word of a text names; refuse what another word named."""
+    if not set(known).isdisjoint(more):
+        raise InputError(f"{what} is named twice")
+    known += more
 
 
 def _listed(value: str) -> list[str]:
@@ -482,6 +494,7 @@ def _seed(text: str, keys: Mapping[str, str]) -> int:
 
 def _degraded(base: Topology, text: str, keys: Mapping[str, str]) -> Topology:
     """Return the network with slower links."""
+    slower: list[int] = []
     for word in _listed(keys["degrade"]) if "degrade" in keys else []:
         pair, colon, factor = word.rpartition(":")
         if not colon:
@@ -490,7 +503,9 @@ def _degraded(base: Topology, text: str, keys: Mapping[str, str]) -> Topology:
             exact = exact_number(factor.strip())
         except InputError as error:
             raise InputError(f"{_shown(text)}: degrade: {error}") from None
-        base = degraded(base, _links_of(base, text, "degrade", pair), exact)
+        links = _links_of(base, text, "degrade", pair)
+        _add_once(slower, links, f"{_shown(text)}: degrade: '{pair}'")
+        base = degraded(base, links, exact)
     return base
 
 

@@ -21,7 +21,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import IO, Any, NoReturn, TypeVar
+from typing import IO, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -39,8 +39,7 @@ from schedules.files.document import (
 from schedules.files.rounds import SUFFIX
 from schedules.schedule import Schedule
 from topologies.errors import InputError
-from topologies.files import MOST_TEXT, check_length, opened
-from topologies.units import exact_number
+from topologies.files import MOST_TEXT, check_length, exact_json, opened
 
 _T = TypeVar("_T")
 _VERSION = "tutti.content/1"
@@ -298,27 +297,11 @@ def _read_npz(path: Path) -> Schedule:
 
 def _parse(data: bytes, where: str, make: Callable[[Any, str], Schedule]) -> Schedule:
     """Return what `make` makes of JSON in which every number is exact."""
-
-    def exact(number: str) -> Fraction:
-        try:
-            return exact_number(number)
-        except InputError as error:
-            raise InputError(f"{where}: {error}") from None
-
-    def refuse(constant: str) -> NoReturn:
-        raise InputError(f"{where}: {constant} is not an exact number")
-
     try:
-        value = json.loads(data.decode(), parse_float=exact, parse_constant=refuse)
-    except json.JSONDecodeError as error:
-        raise InputError(f"{where}, line {error.lineno}: not JSON: {error.msg}") from None
+        text = data.decode()
     except UnicodeDecodeError:
         raise InputError(f"{where}: not UTF-8 text") from None
-    except RecursionError:
-        raise InputError(f"{where}: not a schedule: nested too deeply") from None
-    except ValueError as error:  # an integer of thousands of digits
-        raise InputError(f"{where}: {error}") from None
-    return make(value, where)
+    return make(exact_json(text, where, "schedule"), where)
 
 
 _WRITERS = {".json": _write_json, ".json.gz": _write_gzip, ".npz": _write_npz}

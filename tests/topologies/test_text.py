@@ -219,7 +219,12 @@ def test_a_file_needs_no_suffix_but_is_never_taken_for_a_family(tmp_path, monkey
         ("torus:4.0x4", r"'4.0' is not a whole number"),
         ("mesh:99999999999x1", r"'99999999999' is not a whole number below 10\^9"),
         ("ring:4,2", r"^topology 'ring:4,2': 2 arguments; expected ring:n, e\.g\. ring:8$"),
-        ("dgx1:2", r"^topology 'dgx1:2': 1 arguments; expected dgx1 alone$"),
+        ("dgx1:2", r"^topology 'dgx1:2': dgx1 takes no arguments; expected dgx1 alone$"),
+        ("trn2:-1", r"^topology 'trn2:-1': trn2 takes no arguments; expected trn2 alone$"),
+        ("ring:6?drop_nodes=1,2,1", r"drop_nodes: '1' is named twice$"),
+        ("mesh:2x3?drop_nodes=(0,1),1", r"drop_nodes: '1' is named twice$"),
+        ("ring:6?drop_links=0-1,1>0", r"drop_links: '1>0' is named twice$"),
+        ("ring:6?degrade=0-1:0.5,2-3:0.5,1-0:0.25", r"degrade: '1-0' is named twice$"),
         (
             "mi250:2?rails=2",
             r"^topology 'mi250:2\?rails=2': mi250 has no rails; families that do: dgx_a100, .*, mi300x$",

@@ -373,10 +373,10 @@ class TestUnreadable:
             (b"", "x.json, line 1: not JSON"),
             (b"[]", "x.json must be an object, not a list"),
             (b"\xff\xfe", "x.json: not UTF-8 text"),
-            (b'{"a": NaN}', "x.json: NaN is not an exact number"),
+            (b'{"a": NaN}', "x.json: NaN is not a number that a schedule can have"),
             (b'{"a": 1e999}', "x.json: the number 1e999 is out of range"),
             (b"[" * 100_000, "x.json: not a schedule: nested too deeply"),
-            (b'{"a": ' + b"1" * 5000 + b"}", "x.json: Exceeds the limit"),
+            (b'{"a": ' + b"1" * 5000 + b"}", "x.json: the number .* is out of range"),
         ],
     )
     def test_not_json(self, text, message, tmp_path):
