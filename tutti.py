@@ -37,7 +37,7 @@ from schedules.schedule import Schedule
 from schedules.simulation.simulate import Simulation, SimulationOptions
 from schedules.simulation.simulate import simulate as simulated
 from schedules.verify import verify as replay
-from topologies.errors import InputError
+from topologies.errors import InputError, suggestion
 from topologies.files import from_networkx
 from topologies.graphs.grid_structure import check_hosts
 from topologies.text import parse_topology
@@ -126,6 +126,8 @@ def collective(
         If they do not fit each other.
     """
     ranks = topology(network).num_ranks
+    if not isinstance(kind, str | Collective):
+        raise InputError(f"collective {kind!r}; it is a name such as 'allgather', or a Collective")
     if isinstance(kind, Collective):
         if (root, shards, groups) != (None, None, None):
             raise InputError("a Collective has its root, shards and groups already")
@@ -136,6 +138,8 @@ def collective(
         head = None if root is None else operator.index(root)
     except TypeError as error:
         raise InputError(f"root, shards or groups of {kind}: {error}") from None
+    if isinstance(root, bool):
+        raise InputError(f"root {root} of {kind}; it is the number of a rank")
     return make_collective(str(kind), ranks, root=head, shards=weights, groups=members)
 
 
@@ -218,6 +222,10 @@ def simulate(
     VerificationError, InputError
         As `verify`; for a size that is none.
     """
+    known = [field.name for field in fields(SimulationOptions)]
+    unknown = next((name for name in options if name not in known), None)
+    if unknown is not None:
+        raise InputError(f"simulate: unknown option '{unknown}'{suggestion(unknown, known)}")
     return simulated(verify(schedule), _size(size), SimulationOptions(**options))
 
 
@@ -272,16 +280,17 @@ def compare(
     InputError
         For what makes no sense, before anything is run.
     """
-    cases = [methods] if isinstance(methods, str) else list(methods)
-    asked = [(case, {}) if isinstance(case, str) else case for case in cases]
+    cases = [methods] if isinstance(methods, str) else _several("methods", methods)
+    asked = [_with_options(case) for case in cases]
     several = networks if isinstance(networks, list | tuple) else [networks]
     places = [topology(network) for network in several]
     known = {place.name: place for place in places}
     twice = next((place.name for place in places if known[place.name] != place), None)
     if twice is not None:
         raise InputError(f"two networks are named '{twice}'; give each a name of its own")
-    every = [kinds] if isinstance(kinds, str | Collective) else list(kinds)
-    bytes_of = [_size(size) for size in ([sizes] if isinstance(sizes, str | int | float) else sizes)]
+    every = [kinds] if isinstance(kinds, str | Collective) else _several("kinds", kinds)
+    one_size = isinstance(sizes, str | int | float | Fraction)
+    bytes_of = [_size(size) for size in ([sizes] if one_size else _several("sizes", sizes))]
     broken = next((size for size in bytes_of if size.denominator != 1), None)
     if broken is not None:
         raise InputError(f"size {broken} B; compare takes whole numbers of bytes")
@@ -323,6 +332,9 @@ def find(nodes: int, degree: int, *, bidirectional: bool = False) -> pd.DataFram
 
     from expansions.finder import Finder
 
+    for name, number in (("nodes", nodes), ("degree", degree)):
+        if not isinstance(number, int | np.integer) or isinstance(number, bool):
+            raise InputError(f"find: {name} is {number!r}; it is a whole number")
     return pd.DataFrame(
         {
             "topology": str(candidate.expression),
@@ -381,7 +393,28 @@ def register(plugin: Any, *, replace: bool = False) -> None:
 def _schedule(given: Result | Schedule | str | Path) -> Schedule:
     if isinstance(given, Result):
         return given.schedule
-    return given if isinstance(given, Schedule) else read_schedule(Path(given))
+    if isinstance(given, Schedule):
+        return given
+    if not isinstance(given, str | Path):
+        what = type(given).__name__
+        raise InputError(f"{what} is no schedule; give a Result, a Schedule or the path of a file")
+    return read_schedule(Path(given))
+
+
+def _several(name: str, given: Any) -> list[Any]:
+    if not isinstance(given, Iterable):
+        raise InputError(f"compare: {name} is {given!r}; give one, or a list of them")
+    return list(given)
+
+
+def _with_options(case: Any) -> tuple[str, Mapping[str, Any]]:
+    """Return the name of a method and its options."""
+    if isinstance(case, str):
+        return case, {}
+    pair = isinstance(case, tuple | list) and len(case) == 2
+    if not (pair and isinstance(case[0], str) and isinstance(case[1], Mapping)):
+        raise InputError(f"compare: method {case!r}; it is a name, or a pair of a name and options")
+    return case[0], case[1]
 
 
 def _size(given: Any) -> Fraction:

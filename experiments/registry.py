@@ -122,6 +122,6 @@ def find_method(name: str, methods: Mapping[str, Method] | None = None) -> Metho
         If there is none; the message suggests one.
     """
     known = METHODS if methods is None else methods
-    if name not in known:
-        raise InputError(f"unknown method '{name}'{suggestion(name, known)}")
+    if not isinstance(name, str) or name not in known:
+        raise InputError(f"unknown method '{name}'{suggestion(str(name), known)}")
     return known[name]

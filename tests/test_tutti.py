@@ -136,3 +136,34 @@ def test_two_networks_of_one_name_are_not_taken_for_one():
         tutti.compare([slow, fast], "allgather", "1MB", "ring")
     with pytest.raises(InputError, match="whole numbers of bytes"):
         tutti.compare("ring:4", "allgather", "1.5B", "ring")
+
+
+WRONG_TYPES = {
+    "verify": (lambda: tutti.verify(7), "int is no schedule; give a Result"),
+    "simulated": (lambda: tutti.simulate(None, 1), "NoneType is no schedule"),
+    "option": (lambda: tutti.simulate(ring(), 1, slice=2), "unknown option 'slice'; did you mean 'slices'"),
+    "slices": (lambda: tutti.simulate(ring(), 1, slices="2"), "slices is '2'; it must be a whole number"),
+    "flag": (
+        lambda: tutti.simulate(ring(), 1, overlap_alpha=1),
+        "overlap_alpha is 1; it must be true or false",
+    ),
+    "nodes": (lambda: tutti.find("16", 4), "find: nodes is '16'; it is a whole number"),
+    "degree": (lambda: tutti.find(16, 4.0), "find: degree is 4.0; it is a whole number"),
+    "root": (lambda: tutti.collective("broadcast", "ring:4", root=True), "root True of broadcast; it is the"),
+    "kind": (lambda: tutti.collective([], "ring:4"), r"collective \[\]; it is a name such as 'allgather'"),
+    "method": (lambda: tutti.synthesize("ring:4", method=["ring"]), "unknown method"),
+    "sizes": (lambda: tutti.compare("ring:4", sizes=None), "compare: sizes is None"),
+    "methods": (lambda: tutti.compare("ring:4", methods=7), "compare: methods is 7"),
+    "pair": (lambda: tutti.compare("ring:4", methods=[("ring", 7)]), "a pair of a name and options"),
+    "kinds": (lambda: tutti.compare("ring:4", kinds=7), "compare: kinds is 7"),
+}
+
+
+def ring():
+    return tutti.synthesize("ring:4", "allgather", method="ring")
+
+
+@pytest.mark.parametrize(("call", "said"), WRONG_TYPES.values(), ids=WRONG_TYPES)
+def test_what_is_of_the_wrong_type_is_refused_in_a_sentence(call, said):
+    with pytest.raises(InputError, match=said):
+        call()

@@ -22,7 +22,7 @@ from experiments.printable import say
 from models.bounds import Bound, BoundError, bound_document
 from models.bounds.bandwidth import exit_bandwidth
 from models.bounds.bound import ANY_SCHEDULE, SECONDS_PER_BYTE
-from models.bounds.report import FURTHER
+from models.bounds.report import FURTHER, best_document
 from schedules.files.document import read_collective
 from topologies.errors import InputError
 from topologies.exact import json_number
@@ -223,7 +223,11 @@ def _check(path: Path, given: Sequence[str]) -> int:
             document = json.loads(line)
             text = str(document["topology"])
             bounds = [_bound(entry) for entry in document["bounds"]]
-            stated = [entry["time_us"] for entry in document["bounds"]]
+            stated = [
+                {name: entry[name] for name in ("time_us", "holds_for")} for entry in document["bounds"]
+            ]
+            largest = {"kind": document["best"]["kind"], "time_us": document["best"]["time_us"]}
+            largest["algbw_gbps"] = document["algbw_gbps"]
             size = None if document["size_bytes"] is None else exact_number(str(document["size_bytes"]))
             problem = document["problem"]
         except (ValueError, KeyError, TypeError) as error:
@@ -233,16 +237,14 @@ def _check(path: Path, given: Sequence[str]) -> int:
             raise InputError(f"{where}: no bounds to check")
         topology = parse_topology(given[0] if given else text)
         what = read_collective(problem, topology, where)
-        for bound, microseconds in zip(bounds, stated, strict=True):
+        each = True
+        for bound, said in zip(bounds, stated, strict=True):
             try:
                 bound.check(topology, what)
                 time = None if size is None else float(bound.time(size) * MICRO)
-                if time is not None and not math.isclose(time, float(microseconds), rel_tol=1e-9):
-                    raise BoundError(
-                        f"{bound.kind} bound: it proves {duration(time)}, not time_us {microseconds}"
-                    )
+                _compare(f"{bound.kind} bound", said, {"time_us": time, "holds_for": bound.scope})
             except (BoundError, InputError, TypeError, ValueError) as error:
-                held = False
+                each = False
                 say(f"no: {text}, {what}: {error}")
             else:
                 at = (
@@ -251,7 +253,31 @@ def _check(path: Path, given: Sequence[str]) -> int:
                     else f", {duration(time)} at {format_size(Fraction(document['size_bytes']))}"
                 )
                 say(f"proven: {text}, {what}: {bound.kind} {bound.value} {bound.unit}{at}")
+        if each:
+            try:
+                _check_best(largest, bounds, size)
+            except BoundError as error:
+                each = False
+                say(f"no: {text}, {what}: {error}")
+        held = held and each
     return 0 if held else 1
+
+
+def _check_best(stated: Mapping[str, Any], bounds: Sequence[Bound], size: Fraction | None) -> None:
+    """Raise `BoundError` if the largest bound on any schedule is stated otherwise than it is."""
+    if not any(bound.binds_all for bound in bounds):
+        raise BoundError("the best: none of these holds for any schedule")
+    best = best_document(bounds, size)
+    _compare("the best", stated, {**best.pop("best"), **best})
+
+
+def _compare(of: str, stated: Mapping[str, Any], proven: Mapping[str, Any]) -> None:
+    """Raise `BoundError` for the first thing that is stated otherwise than it is proven."""
+    for name, value in proven.items():
+        said = stated[name]
+        close = isinstance(value, float) and isinstance(said, int | float)
+        if not (math.isclose(value, said, rel_tol=1e-9) if close else value == said):
+            raise BoundError(f"{of}: {name} is {value}, not {said}")
 
 
 def _bound(entry: Mapping[str, Any]) -> Bound:

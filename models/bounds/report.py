@@ -143,16 +143,23 @@ def bound_document(
         ``algbw_gbps`` the limit for large M.
     """
     found = list(bounds) if bounds is not None else lower_bounds(topology, collective, size, lp=lp)
-    best = _best(found, size)
     partition = next((bound for bound in found if bound.kind == "partition"), None)
     trees = _finder("lp")(topology, collective, partition, asked=lp)
-    rate = best.value if size is None else best.time(size) / size
     return {
         "topology": topology.name,
         "collective": str(collective),
         "problem": collective_document(collective),
         "size_bytes": None if size is None else json_number(Fraction(size)),
         "bounds": [_entry(bound, size) for bound in [*found, *([trees] if trees else [])]],
+        **best_document(found, size),
+    }
+
+
+def best_document(bounds: Sequence[Bound], size: Fraction | int | None) -> dict[str, Any]:
+    """Return the keys of `bound_document` that say which bound on any schedule is the largest."""
+    best = _best([bound for bound in bounds if bound.binds_all], size)
+    rate = best.value if size is None else best.time(size) / size
+    return {
         "best": {"kind": best.kind, "time_us": _time_us(best, size)},
         "algbw_gbps": float(1 / rate / GIGABYTE) if rate else None,
     }

@@ -52,6 +52,7 @@ from schedules.simulation.events import (
 )
 from topologies.errors import InputError
 from topologies.exact import FloatArray, Int32Array, Int64Array, offsets_of
+from topologies.ranges import Flag
 
 MOST_HOPS = 2**31 - 1
 
@@ -73,7 +74,7 @@ class SimulationOptions:
     Raises
     ------
     InputError
-        If `slices` is less than 1.
+        If `slices` is no whole number of at least 1, or another is neither true nor false.
     """
 
     slices: int = 1
@@ -81,9 +82,13 @@ class SimulationOptions:
     overlap_alpha: bool = False
 
     def __post_init__(self) -> None:
-        """Check the number of slices."""
+        """Check the number of slices, and the others' types."""
+        if not isinstance(self.slices, int) or isinstance(self.slices, bool):
+            raise InputError(f"slices is {self.slices!r}; it must be a whole number, at least 1")
         if self.slices < 1:
             raise InputError(f"{self.slices} slices; at least 1 is needed")
+        for name in ("store_and_forward", "overlap_alpha"):
+            Flag().check("simulation", name, getattr(self, name))
 
 
 @dataclass(frozen=True, eq=False)

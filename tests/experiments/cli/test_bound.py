@@ -101,6 +101,7 @@ def test_a_saved_certificate_is_recomputed_and_one_for_another_network_proves_no
         ("combined", {"certificate": {"size_bytes": 10**6}}),
         ("combined", {"certificate": {"h": "1e99999999"}}),
         ("cut", {"time_us": 1000.0}),
+        ("cut", {"holds_for": "tree schedules"}),
     ],
 )
 def test_no_forged_certificate_proves_a_bound(tutti, tmp_path, kind, changes):
@@ -114,6 +115,23 @@ def test_no_forged_certificate_proves_a_bound(tutti, tmp_path, kind, changes):
     code, out, _ = tutti("bound", "--check", path)
     assert code == 1
     assert out.count("no: ") == 1
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"best": {"kind": "cut", "time_us": 1e6}},
+        {"best": {"kind": "growth", "time_us": 0.0}},
+        {"algbw_gbps": 1},
+    ],
+)
+def test_the_largest_bound_is_no_other_than_those_that_are_proven(tutti, tmp_path, forged):
+    path = tmp_path / "bounds.json"
+    line = json.loads(tutti("bound", "ring:4", "--size", "1KB", "--json")[1])
+    path.write_text(json.dumps(line | forged))
+    code, out, _ = tutti("bound", "--check", path)
+    assert code == 1
+    assert re.search(r"no: ring:4, allgather: the best: \w+ is \S+, not ", out)
 
 
 @pytest.mark.parametrize("exact", ["1/0", "1e99999999", float("inf"), "x"])
