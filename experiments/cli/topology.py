@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from experiments.cli.output import console, print_fields, print_json, print_table
+from experiments.printable import say
 from models.bounds import best_bound
 from schedules.collective import Kind, collective
 from topologies.exact import Int64Array, json_number
@@ -26,6 +27,8 @@ from topologies.units import duration, format_bandwidth, format_size, format_tim
 COLLECTIVES = (Kind.ALLGATHER, Kind.ALLREDUCE, Kind.ALL_TO_ALL)
 MOST = 8
 """Classes of ranks that are listed for people."""
+BOUNDED = 1024
+"""Ranks of the largest network whose bounds are told unasked: of more they take a second each and longer."""
 GIGA, MICRO = 10**9, 10**6
 
 
@@ -62,7 +65,12 @@ def topology_document(topology: Topology, sizes: list[Fraction]) -> dict[str, An
         "ranks_by_links": _by_links(topology, tier),
         "orbits": [np.flatnonzero(orbits == least).tolist() for least in np.unique(orbits)],
         "notes": list(topology.notes),
-        "bounds": [_bound(topology, kind, size) for kind in COLLECTIVES for size in sizes],
+        "bounds": [
+            _bound(topology, kind, size)
+            for kind in COLLECTIVES
+            for size in sizes
+            if topology.num_ranks <= BOUNDED
+        ],
     }
 
 
@@ -158,7 +166,10 @@ def _print(document: Mapping[str, Any]) -> None:
     if len(classes) > MOST:
         rows.append([f"{len(classes) - MOST} kinds more", "--json has them", ""])
     print_table("", ["rank", "links out", "links in"], rows)
-    print_table("", ["at least", *_sizes(document)], _bounds(document))
+    if document["bounds"]:
+        print_table("", ["at least", *_sizes(document)], _bounds(document))
+    else:
+        say(f"bounds: left out, for over {BOUNDED} ranks; tutti bound finds those of a collective")
     for note in document["notes"]:
         console().print(f"note: {note}", soft_wrap=True)
 

@@ -90,6 +90,10 @@ def find_backend(solver: str, needs: Iterable[Feature] = ()) -> Backend:
     return backend
 
 
+MOST_VARIABLES = 5_000_000
+"""Of a model without a time limit: in Pyomo each takes some kilobytes."""
+
+
 def seconds_for(variables: int) -> float:
     """Return about how many seconds linear program (A.1) takes to build and solve.
 
@@ -113,14 +117,14 @@ def refuse_too_large(
     variables
         Of the model.
     time_limit
-        Seconds; None for no limit, which refuses nothing.
+        Seconds; None for no limit: then a model of more than `MOST_VARIABLES` is refused.
     seconds
         What the model is likely to take; None: `seconds_for` its variables.
 
     Raises
     ------
     Unsupported
-        If the estimate exceeds the limit.
+        If the estimate exceeds the limit, or there is none and the model would outgrow memory.
 
     Examples
     --------
@@ -135,4 +139,9 @@ build and solve; its time limit is 60 s
         raise Unsupported(
             f"{what} has {variables:,} variables, about {seconds:.2g} s to build and solve; "
             f"its time limit is {time_limit:g} s"
+        )
+    if time_limit is None and variables > MOST_VARIABLES:
+        raise Unsupported(
+            f"{what} has {variables:,} variables, about {seconds:.2g} s to build and solve; "
+            f"without a time_limit it may have {MOST_VARIABLES:,}"
         )

@@ -82,6 +82,14 @@ def test_people_get_short_tables(tutti, text, words):
     assert all(word in out for word in words)
 
 
+def test_bounds_of_a_large_network_are_left_out_and_that_is_said(tutti):
+    """They took minutes on a mesh of 40,000 ranks."""
+    code, out, _ = tutti("topology", "ring:1025")
+    assert code == 0
+    assert "bounds: left out, for over 1024 ranks" in out
+    assert json.loads(tutti("topology", "ring:1025", "--json")[1])["bounds"] == []
+
+
 def test_wrong_texts_and_sizes_get_one_line(tutti):
     for arguments in (("torus:4y4",), ("ring:4", "--sizes", "1KB,big")):
         code, _, err = tutti("topology", *arguments)

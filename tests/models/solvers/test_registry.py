@@ -4,6 +4,7 @@ from importlib.util import find_spec
 
 import pytest
 
+import tutti
 from models.solvers import (
     Feature,
     GurobiOptions,
@@ -29,6 +30,15 @@ def test_a_solver_that_lacks_a_feature_is_refused_before_compiling(monkeypatch):
 def test_a_feature_that_nobody_has_is_refused():
     with pytest.raises(Unsupported, match=r"^solver highs does not do QP; no known solver does$"):
         solve(diet(), needs={Feature.QP})
+
+
+@pytest.mark.parametrize(("method", "of"), [("bfb", "bfb"), ("allreduce_lp", "allreduce_lp"), ("mcf", "mcf")])
+def test_a_model_that_outgrows_memory_is_refused_before_it_is_built(method, of, monkeypatch):
+    """On 9 ranks all three have more than 50 variables."""
+    monkeypatch.setattr(registry, "MOST_VARIABLES", 50)
+    kind = "allreduce" if method == "allreduce_lp" else "all-to-all" if method == "mcf" else "allgather"
+    with pytest.raises(Unsupported, match=rf"^{of}.* variables, .*; without a time_limit it may have 50$"):
+        tutti.synthesize("mesh:3x3", kind, method=method, by="model")
 
 
 def test_an_unknown_solver_gets_a_suggestion():
