@@ -342,14 +342,15 @@ def _merged(one: int, other: int, hops: Table) -> int:
 @kernel
 def _without_root(root: int, hops: Table) -> int:
     """Return the heap less its root: its children merged in pairs, then the pairs, last first."""
-    node, pairs = np.int64(hops[root].child), np.int64(NONE)
+    node: Any = np.int64(hops[root].child)
+    pairs: Any = np.int64(NONE)
     while node != NONE:
         other = np.int64(hops[node].sibling)
         following = np.int64(hops[other].sibling) if other != NONE else NONE
         merged = _merged(node, other, hops)
         hops[merged].sibling = pairs
         pairs, node = merged, following
-    heap = np.int64(NONE)
+    heap: Any = np.int64(NONE)
     while pairs != NONE:
         following = np.int64(hops[pairs].sibling)
         hops[pairs].sibling = NONE

@@ -193,7 +193,7 @@ def _play_bits(
 @kernel
 def _run(table: _Table, row: int, low: int, high: int) -> tuple[int, int]:
     """Return which chunks of low..high-1 a row carries: the first, counted from low, and how many."""
-    begin = np.int64(table.chunk[row])
+    begin: Any = np.int64(table.chunk[row])
     end = begin + (1 if len(table.runs) == 0 else table.runs[row])
     first, last = max(begin, low), min(end, high)
     return first - low, max(last - first, 0)

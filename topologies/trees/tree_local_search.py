@@ -15,7 +15,7 @@ machine.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -315,7 +315,7 @@ def _best_move(
     then that with the arc least recently chosen.
     """
     v, none = np.int64(arcs.head[arc]), np.int64(-1)  # 64 bits throughout: each helper is compiled once
-    best = (np.int64(1 << 60), np.int64(0), none, none, np.int64(0))
+    best: Any = (np.int64(1 << 60), np.int64(0), none, none, np.int64(0))
     _, height = _subtree(arcs, rows, t, v, none, stacks[0])
     best = _offer(arcs, rows, age, best, t, v, (v, none, arc, none, height), fresh)
     for s in range(arcs.out_of[v], arcs.out_of[v + 1]):

@@ -1,5 +1,6 @@
 """The portfolio: the fastest of the schedules that its methods make one by one, within its budget."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from experiments.methods.best import ORDER, _limited, portfolio
 from experiments.registry import METHODS
+from experiments.runner import tasks
 from models.bounds import best_bound
 from schedules import Problem, collective
 from schedules.method import Method
@@ -228,3 +230,21 @@ def test_a_fault_in_one_method_does_not_end_the_portfolio(synthesize, why):
     assert found.stats["tried"][0].why.startswith(why)
     with pytest.raises(NoSchedule, match=f"ring: {why}"):
         method.synthesize(task, method.options(methods=("ring",)), np.random.default_rng(0))
+
+
+def test_best_is_not_done_again_for_its_timing(monkeypatch):
+    """The first time compiled until the time was over; a second would go on with what is left for as long."""
+    calls = []
+
+    def synthesize(problem, options, rng):
+        calls.append(problem)
+        monkeypatch.setattr(tasks.COMPILATION, "seconds", tasks.COMPILATION.seconds + 1e-9)
+        made = METHODS["ring"].synthesize(problem, METHODS["ring"].options(), rng)
+        return made.replace(stats={"tried": ("ring",)} if len(calls) == 1 else {})
+
+    asked = problem("ring:4", "allgather", 1000)
+    method = replace(METHODS["ring"], synthesize=synthesize)
+    tasks.synthesize_best(method, asked, method.options(), [0], Fraction(1000))
+    assert len(calls) == 1
+    tasks.synthesize_best(method, asked, method.options(), [0], Fraction(1000))
+    assert len(calls) == 3, "another method is"

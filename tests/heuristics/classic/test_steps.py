@@ -13,6 +13,14 @@ from tests.sweep import for_each
 from topologies import NoSchedule, Unsupported
 from topologies.text import parse_topology
 
+
+def test_routes_of_one_link_each_are_links_and_need_no_table():
+    problem = Problem(parse_topology("ring:6"), collective("allgather", 6))
+    made = METHODS["ring"].synthesize(problem, METHODS["ring"].options(), np.random.default_rng(0))
+    assert made.routes is None
+    assert sorted(set(made.route.tolist())) == list(range(12))
+
+
 NO_COMMON_DIVISOR = "mesh:2x4?bandwidth=1GiB/s,123456789B/s"
 
 

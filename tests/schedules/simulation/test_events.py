@@ -195,6 +195,7 @@ CASES = [
     ("torus:3x4?bandwidth=25GB/s,100GB/s&alpha=1us", "tacos", "allgather"),
     ("circulant:12,2,3", "tacos", "all_to_all"),
     ("uniring:5", "bfb", "allgather"),
+    ("ring:8", "ring", "allgather"),
     ("gen_kautz:3,17", "tacos", "scatter"),
 ]
 
@@ -209,6 +210,13 @@ def made(text, method, kind):
 def passes(schedule):
     links = schedule.topology.num_links
     return in_order(schedule, np.zeros(links), np.zeros(links)) is not None
+
+
+def test_what_adds_is_no_message_of_its_own():
+    """Where rows add, as those with which tree methods try out loads do, a message waits for several."""
+    schedule = made("ring:8", "ring", "allgather")
+    assert passes(schedule)
+    assert not passes(schedule.replace(reduce=np.ones(len(schedule), np.bool_)))
 
 
 @pytest.mark.parametrize(("text", "kind"), [("hypercube:3", "allreduce"), ("mi250:1", "allgather")])
