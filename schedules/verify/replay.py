@@ -9,7 +9,7 @@ Which transfer spoilt a reduction is found by a replay of one chunk with sets of
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
