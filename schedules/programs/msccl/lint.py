@@ -35,9 +35,7 @@ MOST_FINDINGS = 50
 """That are told one by one."""
 _INT32, _INT64 = 2**31 - 1, 2**63 - 1
 
-_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _TAG = re.compile(r'<(?:/[^\s<>/]+>|[^\s<>/=!?]+(?: [^\s<>"=/]{1,255}="[^"<]*")* ?/?>)')
-_LOOSE = re.compile(r"<[^<>]{0,100000}>")
 _BLANK = " \n\r"
 
 
@@ -92,32 +90,34 @@ def _text_rules(text: str) -> Iterator[Finding]:
     One space before each attribute, double quotes, nothing but blanks and line ends between elements, no
     declaration.
     """
-    plain = _COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), text)
-    position = line = 0
-    line = 1
-    while position < len(plain):
-        tag = _TAG.match(plain, position) if plain[position] == "<" else None
-        if tag is not None:
-            position, line = tag.end(), line + tag[0].count("\n")
-        elif plain[position] in _BLANK:
-            line += plain[position] == "\n"
-            position += 1
-        else:
-            loose = _LOOSE.match(plain, position)
-            following = plain.find("<", position + 1)
-            end = loose.end() if loose else (len(plain) if following < 0 else following)
-            yield Finding(line, _reason(plain[position:end]))
-            line += plain.count("\n", position, end)
-            position = end
+    position, line = 0, 1
+    while position < len(text):
+        end, fault = _token(text, position)
+        if fault:
+            yield Finding(line, fault)
+        line += text.count("\n", position, end)
+        position = end
 
 
-def _reason(text: str) -> str:
-    if text.startswith("<?"):
-        return "an XML declaration, which the runtimes refuse"
-    if text.startswith("<"):
-        return 'the runtimes read attributes only as one space and name="value", all in one line'
-    what = "a tab" if text.startswith("\t") else "text"
-    return f"{what} between elements, which the runtimes refuse"
+def _token(text: str, position: int) -> tuple[int, str]:
+    """Return where a tag, comment or blank ends that begins here, and what is wrong with it, or nothing."""
+    if text[position] in _BLANK:
+        return position + 1, ""
+    following = text.find("<", position + 1)
+    following = len(text) if following < 0 else following
+    if text[position] != "<":
+        what = "a tab" if text[position] == "\t" else "text"
+        return following, f"{what} between elements, which the runtimes refuse"
+    if text.startswith("<!--", position):
+        end = text.find("-->", position)
+        return (end + 3, "") if end >= 0 else (len(text), "a comment that doesn't end")
+    tag = _TAG.match(text, position)
+    if tag is not None:
+        return tag.end(), ""
+    end = text.find(">", position, following) + 1 or following
+    if text.startswith("<?", position):
+        return end, "an XML declaration, which the runtimes refuse"
+    return end, 'the runtimes read attributes only as one space and name="value", all in one line'
 
 
 class _Rules:
