@@ -1,7 +1,7 @@
 """The command ``tutti``.
 
-Exit codes: 0 for yes; 1 for a schedule that fails verification, or a run with failed rows; 2 for bad input; 3
-where there is no schedule; 70 for a fault of tutti itself; 130 after Ctrl-C or SIGTERM.
+Exit codes: 0 for yes; 1 for a schedule or program that is wrong, or a run with failed rows; 2 for bad input;
+3 where there is no schedule; 70 for a fault of tutti itself; 130 after Ctrl-C or SIGTERM.
 
 Read `parser` first, which has the arguments of every command. Each command is a module with a function
 `execute`: `run`, `synth` (with `synth_rounds` for what outgrows memory), `verify`, `simulate`, `bound`,
@@ -119,9 +119,11 @@ def _execute(arguments: argparse.Namespace) -> int:
     except (Unsupported, NoSchedule) as error:
         return _complain(str(error), NO_SCHEDULE)
     except TuttiError as error:
+        from schedules.programs.faults import ProgramError
         from schedules.verify import VerificationError
 
-        return _complain(str(error), NO if isinstance(error, VerificationError) else BAD_INPUT)
+        wrong = isinstance(error, VerificationError | ProgramError)
+        return _complain(str(error), NO if wrong else BAD_INPUT)
     except (Exception, SystemExit, KeyboardInterrupt) as error:
         theirs = None if _from_outside(error) else plugins.blame(error)
         if theirs is None or sys.flags.dev_mode:

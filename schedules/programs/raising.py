@@ -4,7 +4,8 @@ The program is replayed with what each unit of memory holds: which unit of which
 contributions. Where a schedule has one value of a chunk at each rank, a program may have several: its input,
 a sum so far, and in scratch what has arrived and will be added later. So what arrives is a transfer that
 reduces if it shares no contribution with what the rank holds, and one that copies if it has all of these.
-Copies and reductions within a rank are no transfers.
+What a rank only passes on goes past it, as past the switches in a route. Copies and reductions within a rank
+are no transfers.
 
 Each rank sees its sends and arrivals of a chunk in the order of the program. Where all rows can be put in one
 such order the schedule has the flow clock. Where they can't, as when two ranks exchange their values and both
@@ -13,8 +14,9 @@ add, steps in which all read before any delivers may do, and the schedule has th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
-from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +27,7 @@ from schedules.programs.serial import senders, serial_order
 from schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
 from schedules.verify import verify
 from topologies.errors import InputError, Unsupported
-from topologies.exact import BoolArray, Int64Array, offsets_of
+from topologies.exact import BoolArray, Int32Array, Int64Array, offsets_of
 from topologies.graphs.shortest_paths import shortest_routes
 from topologies.topology import DEFAULT_ALPHA, DEFAULT_BANDWIDTH, Link, Topology
 
@@ -36,18 +38,31 @@ MOST_MOVED = 2**24
 
 
 class _Value(NamedTuple):
-    """What a unit of memory holds: a unit of M, by number, and the ranks that it is a sum of, as bits."""
+    """What a unit of memory holds.
+
+    Parameters
+    ----------
+    unit
+        Of M, by number.
+    ranks
+        Those that it is a sum of, as bits.
+    piece
+        Of the message that brought it; -1 for the rank's own, and sums.
+    """
 
     unit: int
     ranks: int
+    piece: int
+
+
+_Path = tuple[tuple[int, int, int], ...]
+"""FIFOs, each as (source, target, channel), one after the other."""
 
 
 class _Row(NamedTuple):
-    """A transfer of `count` units from `first` on; `channel` is the FIFO's."""
+    """A transfer of `count` units from `first` on."""
 
-    source: int
-    target: int
-    channel: int
+    path: _Path
     first: int
     count: int
     reduce: bool
@@ -79,11 +94,8 @@ def to_schedule(program: Program, topology: Topology) -> Schedule:
     replay = _Replay(program)
     replay.run()
     order, steps = _order(program, len(replay.rows), replay.edges())
-    columns = np.array(replay.rows, dtype=np.int64).reshape(-1, len(_Row._fields))[order]
-    source, target, channel, first, count, reduce = columns.T
-    fifo = (source * ranks + target) * (channel.max(initial=0) + 1) + channel
-    _, one, route = np.unique(fifo, return_index=True, return_inverse=True)
-    routes = Routes(*shortest_routes(topology, source[one], target[one]))
+    rows = [replay.rows[number] for number in order.tolist()]
+    routes, route = _routes(topology, [row.path for row in rows])
     length = replay.layout.length
     item = np.repeat(np.arange(len(length)), length)
     schedule = Schedule(
@@ -91,15 +103,29 @@ def to_schedule(program: Program, topology: Topology) -> Schedule:
         program.collective,
         Clock.FLOW if steps is None else Clock.STEP,
         Chunks(item.astype(np.int32), np.ones(len(item), np.int64), program.units),
-        first.astype(np.int32),
-        route.astype(np.int32),
+        np.array([row.first for row in rows], dtype=np.int32),
+        route,
         order=None if steps is None else step_numbers(steps),
-        count=count.astype(np.int32),
-        reduce=reduce.astype(np.bool_) if reduce.any() else None,
+        count=np.array([row.count for row in rows], dtype=np.int32),
+        reduce=np.array([row.reduce for row in rows]) if any(row.reduce for row in rows) else None,
         routes=routes,
     )
     verify(schedule)
     return schedule
+
+
+def _routes(topology: Topology, paths: Sequence[_Path]) -> tuple[Routes, Int32Array]:
+    """Return the routes over the topology of these paths, and which of them each takes."""
+    fifos = sorted({fifo for path in paths for fifo in path})
+    ends = np.array(fifos, dtype=np.int64).reshape(-1, 3)
+    offsets, links = shortest_routes(topology, ends[:, 0], ends[:, 1])
+    taken = {
+        fifo: links[begin:end].tolist()
+        for fifo, (begin, end) in zip(fifos, pairwise(offsets.tolist()), strict=True)
+    }
+    number = {path: at for at, path in enumerate(dict.fromkeys(paths))}
+    routes = Routes.of([[link for fifo in path for link in taken[fifo]] for path in number])
+    return routes, np.array([number[path] for path in paths], dtype=np.int32)
 
 
 def implied_network(
@@ -139,7 +165,7 @@ class _Replay:
     """What each unit of memory holds, instruction by instruction, and the rows that follow from it.
 
     A *piece* is one unit of one message: those of the message that instruction i sends are numbered from
-    `begin[i]` on.
+    `begin[i]` on. Each rank *holds* one value of a unit of M, as in a schedule.
     """
 
     def __init__(self, program: Program) -> None:
@@ -149,39 +175,55 @@ class _Replay:
         for size, most, what in zip(sizes, (MOST_CELLS, MOST_MOVED), ("holds", "moves"), strict=True):
             if size > most:
                 raise InputError(f"{program.name} {what} {size} units; at most {most} are read as a schedule")
-        self.order, self.sender = serial_order(program), senders(program).tolist()
+        self.order, self.sender = serial_order(program).tolist(), senders(program).tolist()
         self.own = program.rank[program.block_of].tolist()
         self.base = layout.base.tolist()
-        self.memory: list[list[_Value | None]] = [[None] * int(size) for size in layout.memory]
-        self.held: list[dict[int, int]] = [{} for _ in self.memory]
-        self._fill()
+        self.item = np.repeat(np.arange(len(layout.length)), layout.length).tolist()
+        self.combines = program.collective.items.combines.tolist()
         self.begin = offsets_of(np.where(table_of("sends")[code.op], code.length, 0)).tolist()
-        self.row_of = np.full(self.begin[-1], NONE, dtype=np.int64)
+        self.memory: list[list[_Value | None]] = []
         self.messages: dict[int, list[_Value]] = {}
+        # Of each piece: whether the rank where it arrives makes something of it, and passes it on.
+        self.used = np.zeros(self.begin[-1], dtype=np.bool_)
+        self.forwards = np.zeros(self.begin[-1], dtype=np.int64)
+        self.passing: BoolArray | None = None
+        self.held: list[dict[int, int]] = []
         self.rows: list[_Row] = []
+        self.row_of = np.full(self.begin[-1], NONE, dtype=np.int64)
+        # Where a piece that is passed on comes from: the piece that left there, and the way since.
+        self.origin: dict[int, tuple[int, _Path]] = {}
         # Of each rank's units: the piece that wrote the value last, and those that have read it since.
-        self.writer: list[dict[int, int]] = [{} for _ in self.memory]
-        self.readers: list[dict[int, list[int]]] = [{} for _ in self.memory]
+        self.writer: list[dict[int, int]] = [{} for _ in range(program.num_ranks)]
+        self.readers: list[dict[int, list[int]]] = [{} for _ in range(program.num_ranks)]
         self.found: list[tuple[int, int, bool]] = []
 
-    def _fill(self) -> None:
-        """Put every rank's own data into its input."""
-        placed, length = self.layout.input, self.layout.length
-        first, combines = offsets_of(length), self.program.collective.items.combines
+    def run(self) -> None:
+        """Replay all instructions: once to see what is only passed on, and once for the rows."""
+        self._play_all()
+        for rank, cells in enumerate(self.memory):
+            start = self.base[rank][Buffer.OUTPUT]
+            for value in cells[start : start + int(self.layout.sizes[rank, Buffer.OUTPUT])]:
+                if value is not None and value.piece != NONE:
+                    self.used[value.piece] = True
+        self.passing = ~self.used & (self.forwards <= 1)
+        self._play_all()
+
+    def _play_all(self) -> None:
+        self.memory = [[None] * int(size) for size in self.layout.memory]
+        self.held = [{} for _ in self.memory]
+        placed, length = self.layout.input, self.layout.length.tolist()
+        first = offsets_of(length).tolist()
         for rank, cells in enumerate(self.memory):
             for entry in range(int(placed.begin[rank]), int(placed.begin[rank + 1])):
                 item = int(placed.item[entry])
                 start = self.base[rank][Buffer.INPUT] + int(placed.offset[entry])
-                for number in range(int(length[item])):
-                    value = _Value(int(first[item]) + number, 1 << rank if combines[item] else 1)
-                    cells[start + number] = value
-                    self.held[rank][value.unit] = value.ranks
-
-    def run(self) -> None:
-        """Replay all instructions."""
-        op, length = self.program.code.op.tolist(), self.program.code.length.tolist()
-        for number in self.order.tolist():
-            self._play(number, Op(op[number]), length[number])
+                ranks = 1 << rank if self.combines[item] else 1
+                for number in range(length[item]):
+                    cells[start + number] = _Value(first[item] + number, ranks, NONE)
+                    self.held[rank][first[item] + number] = ranks
+        op, units = self.program.code.op.tolist(), self.program.code.length.tolist()
+        for number in self.order:
+            self._play(number, Op(op[number]), units[number])
 
     def edges(self) -> _Edges:
         """Return which rows must come before which."""
@@ -195,22 +237,18 @@ class _Replay:
         if op is Op.NOP:
             return
         code, rank = self.program.code, self.own[number]
-        if op in (Op.SIGNAL, Op.WAIT) or (
-            op in (Op.COPY, Op.REDUCE) and (code.to[number], code.origin[number]) != (NONE, NONE)
-        ):
+        local = op in (Op.COPY, Op.REDUCE)
+        if op in (Op.SIGNAL, Op.WAIT) or (local and (code.to[number], code.origin[number]) != (NONE, NONE)):
             raise self._unsupported(number, "reads or writes another rank's memory")
         values: list[_Value] = []
         if op.receives:
-            values = self.messages.pop(self.sender[number])
-            self._arrive(number, values)
+            values = self._receive(number)
         if op.reads:
-            local = self._read(number, rank, code.source_buffer[number], code.source_offset[number], length)
-            values = (
-                [self._sum(number, *pair) for pair in zip(values, local, strict=True)] if values else local
-            )
+            here = self._read(number, rank, code.source_buffer[number], code.source_offset[number], length)
+            values = [self._sum(number, *pair) for pair in zip(values, here, strict=True)] if values else here
         if op is Op.REDUCE:
-            local = self._read(number, rank, code.target_buffer[number], code.target_offset[number], length)
-            values = [self._sum(number, *pair) for pair in zip(values, local, strict=True)]
+            here = self._read(number, rank, code.target_buffer[number], code.target_offset[number], length)
+            values = [self._sum(number, *pair) for pair in zip(values, here, strict=True)]
         if op.writes:
             start = self.base[rank][code.target_buffer[number]] + int(code.target_offset[number])
             self.memory[rank][start : start + length] = values
@@ -225,30 +263,56 @@ class _Replay:
         return values
 
     def _sum(self, number: int, one: _Value, other: _Value) -> _Value:
-        if one.unit != other.unit or not self._combines(one.unit):
+        if one.unit != other.unit or not self.combines[self.item[one.unit]]:
             raise self._unsupported(number, "adds different data")
         if one.ranks & other.ranks:
             raise self._unsupported(number, "adds a contribution twice")
-        return _Value(one.unit, one.ranks | other.ranks)
+        for piece in (one.piece, other.piece):
+            if piece != NONE:
+                self.used[piece] = True
+        return _Value(one.unit, one.ranks | other.ranks, NONE)
 
     def _send(self, number: int, values: list[_Value]) -> None:
-        rank = self.own[number]
+        rank, code = self.own[number], self.program.code
         self.messages[number] = values
-        for piece, (unit, ranks) in enumerate(values, self.begin[number]):
-            if self.held[rank].get(unit) != ranks:
-                raise self._unsupported(
-                    number, "sends another sum than the rank has by then; a schedule has one"
-                )
-            if unit in self.writer[rank]:
-                self.found.append((self.writer[rank][unit], piece, True))
-            self.readers[rank].setdefault(unit, []).append(piece)
+        fifo = (rank, int(code.to[number]), int(code.channel[number]))
+        for piece, (unit, ranks, before) in enumerate(values, self.begin[number]):
+            if self.passing is None:
+                if before != NONE:
+                    self.forwards[before] += 1
+            elif before != NONE and self.passing[before]:
+                left, path = self.origin[before]
+                self.origin[piece] = left, (*path, fifo)
+            else:
+                if self.held[rank].get(unit) != ranks:
+                    what = "sends another sum than the rank has by then; a schedule has one"
+                    raise self._unsupported(number, what)
+                self.origin[piece] = piece, (fifo,)
+                if unit in self.writer[rank]:
+                    self.found.append((self.writer[rank][unit], piece, True))
+                self.readers[rank].setdefault(unit, []).append(piece)
 
-    def _arrive(self, number: int, values: list[_Value]) -> None:
-        """Note what a message brings: new rows, where it isn't there already."""
+    def _receive(self, number: int) -> list[_Value]:
+        """Return what a message brings, and note new rows where it isn't there already."""
         rank, sender = self.own[number], self.sender[number]
-        last: tuple[int, bool] | None = None  # what would go on with the row
-        held, item = self.held[rank], self._item
-        for piece, (unit, ranks) in enumerate(values, self.begin[sender]):
+        values = self.messages.pop(sender)
+        pieces = range(self.begin[sender], self.begin[sender + 1])
+        if self.passing is not None:
+            self._arrive(
+                number,
+                rank,
+                [
+                    (value, *self.origin[piece])
+                    for piece, value in zip(pieces, values, strict=True)
+                    if not self.passing[piece]
+                ],
+            )
+        return [value._replace(piece=piece) for piece, value in zip(pieces, values, strict=True)]
+
+    def _arrive(self, number: int, rank: int, values: list[tuple[_Value, int, _Path]]) -> None:
+        held, item = self.held[rank], self.item
+        last: tuple[_Path, int, bool] | None = None  # what would go on with the row
+        for (unit, ranks, _), piece, path in values:
             known = held.get(unit, 0)
             if known == ranks:
                 last = None
@@ -257,13 +321,12 @@ class _Replay:
                 raise self._unsupported(number, "receives a part of what the rank has added already")
             reduce = known != 0 and not known & ranks
             held[unit] = known | ranks
-            if last == (unit, reduce) and item[unit - 1] == item[unit]:
+            if last == (path, unit, reduce) and item[unit - 1] == item[unit]:
                 row = self.rows[-1]
                 self.rows[-1] = row._replace(count=row.count + 1)
             else:
-                channel = int(self.program.code.channel[sender])
-                self.rows.append(_Row(self.own[sender], rank, channel, unit, 1, reduce))
-            last = (unit + 1, reduce)
+                self.rows.append(_Row(path, unit, 1, reduce))
+            last = path, unit + 1, reduce
             self.row_of[piece] = len(self.rows) - 1
             self._written(rank, unit, piece, copy=not reduce)
 
@@ -272,13 +335,6 @@ class _Replay:
         if unit in self.writer[rank]:
             self.found.append((self.writer[rank][unit], piece, copy))
         self.writer[rank][unit] = piece
-
-    @cached_property
-    def _item(self) -> list[int]:
-        return np.repeat(np.arange(len(self.layout.length)), self.layout.length).tolist()
-
-    def _combines(self, unit: int) -> bool:
-        return bool(self.program.collective.items.combines[self._item[unit]])
 
     def _unsupported(self, number: int, what: str) -> Unsupported:
         place = self.program.place(number)

@@ -1,0 +1,200 @@
+"""Programs as schedules, which the verifier judges; counts of transfers by hand."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from experiments.registry import METHODS
+from schedules.collective import KINDS, collective
+from schedules.method import NoOptions, Problem
+from schedules.programs.lowering import lower
+from schedules.programs.msccl.printer import XmlOptions, to_xml
+from schedules.programs.msccl.reader import from_xml, read_msccl
+from schedules.programs.program import NOWHERE, Address, Buffer, Instruction, Op, Program
+from schedules.programs.raising import implied_network, to_schedule
+from schedules.schedule import Clock
+from schedules.verify import VerificationError, verify
+from tests.schedules.programs.by_hand import (
+    doubling_allreduce,
+    pairs_allreduce,
+    ring_allgather,
+    ring_allreduce,
+    straight,
+)
+from tests.schedules.programs.msccl.test_reader import sample
+from topologies.errors import InputError, Unsupported
+from topologies.text import parse_topology
+
+IN, OUT, SCRATCH = Buffer
+SEND = Instruction(Op.SEND, Address(IN, 0), to=1)
+RECV = Instruction(Op.RECV, NOWHERE, Address(OUT, 0), origin=0)
+
+
+def transfers(schedule):
+    """Return (source, target, first chunk, count, reduce) of each row."""
+    count = np.ones(len(schedule), int) if schedule.count is None else schedule.count
+    reduce = np.zeros(len(schedule), bool) if schedule.reduce is None else schedule.reduce
+    columns = (schedule.source, schedule.target, schedule.chunk, count, reduce)
+    return [tuple(int(value) for value in row) for row in zip(*columns, strict=True)]
+
+
+def test_a_ring_becomes_a_flow_over_its_links():
+    program = ring_allgather(4)
+    schedule = to_schedule(program, implied_network(program))
+    assert schedule.clock is Clock.FLOW
+    # Each shard goes three hops round the ring.
+    assert sorted(transfers(schedule)) == sorted(
+        ((owner + hop) % 4, (owner + hop + 1) % 4, owner, 1, 0) for owner in range(4) for hop in range(3)
+    )
+    assert schedule.topology.num_links == 8
+
+
+def test_what_waits_in_scratch_is_added_when_it_arrives():
+    program = pairs_allreduce(4)
+    schedule = to_schedule(program, implied_network(program))
+    assert schedule.clock is Clock.FLOW
+    pairs = [(a, b) for a in range(4) for b in range(4) if a != b]
+    assert sorted(transfers(schedule)) == sorted(
+        [(a, b, b, 1, 1) for a, b in pairs] + [(a, b, a, 1, 0) for a, b in pairs]
+    )
+
+
+def test_a_sum_that_is_passed_on_without_being_stored_is_a_reduction():
+    schedule = to_schedule(ring_allreduce(4), parse_topology("uniring:4"))
+    assert (len(schedule), int(schedule.reduce.sum())) == (24, 12)
+
+
+def test_ranks_that_exchange_their_values_do_so_in_steps():
+    program = doubling_allreduce(8)
+    schedule = to_schedule(program, implied_network(program))
+    assert schedule.clock is Clock.STEP
+    # In each of three rounds, each of eight ranks sends all of its eight parts, each an item.
+    assert np.bincount(schedule.order).tolist() == [0, 64, 64, 64]
+
+
+@pytest.mark.parametrize("kind", [str(kind) for kind in KINDS if kind != "allreduce"])
+def test_every_collective(kind):
+    program = straight(kind)
+    schedule = to_schedule(program, parse_topology("complete:3"))
+    moved = {"broadcast": 2, "reduce": 2, "gather": 2, "scatter": 2}.get(kind, 6)
+    assert len(schedule) == moved
+    assert schedule.collective == program.collective
+
+
+def test_a_message_of_several_units_is_one_row():
+    program = Program.of(
+        collective("broadcast", 2), 6, [[[SEND._replace(length=6)]], [[RECV._replace(length=6)]]]
+    )
+    assert transfers(to_schedule(program, implied_network(program))) == [(0, 1, 0, 6, 0)]
+
+
+def test_messages_take_routes_past_switches():
+    program = straight("all-to-all")
+    schedule = to_schedule(program, parse_topology("dgx_h100:1?ranks=3"))
+    hops = np.diff(schedule.route_table.offsets)[schedule.route]
+    assert (hops == 2).all()
+
+
+def test_the_implied_network_has_the_rates_that_are_given():
+    topology = implied_network(ring_allgather(3), Fraction(10**9), Fraction(1, 10**6))
+    assert topology.link(0).bandwidth == 10**9
+    assert topology.link(0).alpha == Fraction(1, 10**6)
+
+
+def test_ranks_that_exchange_nothing_are_named():
+    program = Program.of(collective("broadcast", 3), 1, [[[SEND]], [[RECV]], []], name="hand")
+    with pytest.raises(InputError, match="hand is not strongly connected: rank 0 can't reach 2"):
+        implied_network(program)
+
+
+def two(first, second, kind="broadcast", **more):
+    """Return a program of two ranks."""
+    return Program.of(collective(kind, 2), 2, [first, second], name="hand", **more)
+
+
+TWO = parse_topology("ring:2")
+HALF = Instruction(Op.COPY, Address(IN, 0), Address(OUT, 0))
+
+
+@pytest.mark.parametrize(
+    ("program", "error", "fault"),
+    [
+        (two([[SEND]], [[RECV]]), VerificationError, "missing"),
+        (two([[SEND._replace(source=Address(SCRATCH, 0))]], [[RECV]]), Unsupported, "reads what nothing was"),
+        (
+            two([[HALF, Instruction(Op.REDUCE, Address(IN, 0), Address(OUT, 0))]], []),
+            Unsupported,
+            "rank 0, block 0, step 1 adds different data",
+        ),
+        (
+            two([[HALF, Instruction(Op.REDUCE, Address(IN, 0), Address(OUT, 0))]], [], "allreduce"),
+            Unsupported,
+            "adds a contribution twice",
+        ),
+        (
+            two([[HALF, Instruction(Op.REDUCE, Address(IN, 1), Address(OUT, 0))]], [], "allreduce"),
+            Unsupported,
+            "adds different data",
+        ),
+        (two([[HALF._replace(to=1)]], []), Unsupported, "reads or writes another rank's memory"),
+        (two([[Instruction(Op.SIGNAL, to=1)]], [[]]), Unsupported, "another rank's memory"),
+        (two([[SEND]], [[]]), InputError, "nobody receives"),
+        (two([], []), VerificationError, "missing"),
+        (ring_allgather(3), InputError, "ring is for 3 ranks; ring:2 has 2"),
+        (two([], [], scratch=[2**23, 2**23]), InputError, "hand holds 16777222 units; at most 16777216"),
+    ],
+)
+def test_what_is_no_schedule_says_why(program, error, fault):
+    with pytest.raises(error, match=fault):
+        to_schedule(program, TWO)
+
+
+def test_a_rank_has_one_value_of_a_chunk():
+    # Rank 0 adds what rank 1 sent it, and then sends on to rank 2 its own alone.
+    add = Instruction(Op.RECV_REDUCE_COPY, Address(IN, 0), Address(OUT, 0), origin=1)
+    program = Program.of(
+        collective("allreduce", 3),
+        3,
+        [
+            [[add, SEND._replace(to=2)]],
+            [[Instruction(Op.SEND, Address(IN, 0), to=0)]],
+            [[Instruction(Op.RECV, NOWHERE, Address(SCRATCH, 0), origin=0)]],
+        ],
+        name="hand",
+    )
+    fault = r"^hand is no schedule: rank 0, block 0, step 1 sends another sum than the rank has by then"
+    with pytest.raises(Unsupported, match=fault):
+        to_schedule(program, parse_topology("complete:3"))
+
+
+@pytest.mark.parametrize("kind", [str(kind) for kind in KINDS])
+@pytest.mark.parametrize("network", ["ring:4", "dgx_h100:1?ranks=3"])
+def test_a_lowered_schedule_comes_back(kind, network):
+    topology = parse_topology(network)
+    problem = Problem(topology, collective(kind, topology.num_ranks))
+    direct = METHODS["direct"].synthesize(problem, NoOptions(), np.random.default_rng(0))
+    for in_place in (False, True):
+        program = lower(direct, in_place=in_place)
+        assert from_xml(to_xml(program, XmlOptions(flavour="rccl")), "text") == program
+        again = to_schedule(program, topology)
+        verify(again)
+        assert again.collective == direct.collective
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "on"),
+    [
+        # Of each of 384 chunks over 16 ranks: 15 additions, 15 copies.
+        ("rccl_all-reduce-ring-simple.xml", 384 * 30, None),
+        # Each of 8 ranks sends each of 7 others, on so many channels, a part to be added and its own sums.
+        ("rccl_allreduce-allpairs-8n-ll-32tb.xml", 8 * 7 * 4 * 2, "dgx_h100:1"),
+        ("rccl_allreduce-allpairs-8n-simple.xml", 8 * 7 * 8 * 2, "dgx_h100:1"),
+        ("rccl_alltoall-8n-512kb-7mb.xml", 8 * 7 * 4, "dgx_h100:1"),
+    ],
+)
+def test_programs_of_others_become_schedules(name, rows, on):
+    program = read_msccl(sample(name))
+    for topology in (implied_network(program), *([parse_topology(on)] if on else [])):
+        schedule = to_schedule(program, topology)
+        assert (len(schedule), schedule.clock) == (rows, Clock.FLOW)
