@@ -150,7 +150,7 @@ def write_schedule(schedule: Schedule, path: Path | str) -> None:
     write_whole(Path(path), lambda file: write(schedule, file))
 
 
-def write_whole(path: Path, write: Callable[[IO[bytes]], None]) -> None:
+def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     """Write a file that is there whole or not at all.
 
     Raises

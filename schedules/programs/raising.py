@@ -60,11 +60,11 @@ _Path = tuple[tuple[int, int, int], ...]
 
 
 class _Row(NamedTuple):
-    """A transfer of `count` units from `first` on."""
+    """A transfer of `units` units from `first` on."""
 
     path: _Path
     first: int
-    count: int
+    units: int
     reduce: bool
 
 
@@ -106,7 +106,7 @@ def to_schedule(program: Program, topology: Topology) -> Schedule:
         np.array([row.first for row in rows], dtype=np.int32),
         route,
         order=None if steps is None else step_numbers(steps),
-        count=np.array([row.count for row in rows], dtype=np.int32),
+        count=np.array([row.units for row in rows], dtype=np.int32),
         reduce=np.array([row.reduce for row in rows]) if any(row.reduce for row in rows) else None,
         routes=routes,
     )
@@ -323,7 +323,7 @@ class _Replay:
             held[unit] = known | ranks
             if last == (path, unit, reduce) and item[unit - 1] == item[unit]:
                 row = self.rows[-1]
-                self.rows[-1] = row._replace(count=row.count + 1)
+                self.rows[-1] = row._replace(units=row.units + 1)
             else:
                 self.rows.append(_Row(path, unit, 1, reduce))
             last = path, unit + 1, reduce

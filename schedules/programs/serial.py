@@ -8,7 +8,7 @@ import numpy as np
 
 from schedules.programs.program import NONE, Program, table_of
 from topologies.errors import InputError
-from topologies.exact import Int64Array, offsets_of
+from topologies.exact import Int64Array, IntArray, offsets_of
 
 
 def senders(program: Program) -> Int64Array:
@@ -24,7 +24,7 @@ def senders(program: Program) -> Int64Array:
     sends, receives = (np.flatnonzero(table_of(end)[code.op]) for end in ("sends", "receives"))
     ranks, channels = program.num_ranks, int(code.channel.max(initial=0)) + 1
 
-    def ordered(numbers: Int64Array, source: Int64Array, target: Int64Array) -> tuple[Int64Array, Int64Array]:
+    def ordered(numbers: Int64Array, source: IntArray, target: IntArray) -> tuple[Int64Array, Int64Array]:
         fifo = (source.astype(np.int64) * ranks + target) * channels + code.channel[numbers]
         order = np.argsort(fifo, kind="stable")
         fifo, numbers = fifo[order], numbers[order]

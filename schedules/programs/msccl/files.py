@@ -75,7 +75,7 @@ def write(schedule: Schedule, path: Path, options: MscclOptions) -> dict[str, An
     """
     program = lowered(schedule, options)
     text = to_xml(program, options)
-    write_whole(path, lambda file: file.write(text.encode()) and None)
+    write_whole(path, lambda file: file.write(text.encode()))
     return {
         "flavour": options.flavour,
         "units": program.units,

@@ -38,6 +38,9 @@ _INT32, _INT64 = 2**31 - 1, 2**63 - 1
 _TAG = re.compile(r'<(?:/[^\s<>/]+>|[^\s<>/=!?]+(?: [^\s<>"=/]{1,255}="[^"<]*")* ?/?>)')
 _BLANK = " \n\r"
 
+_Fifo = tuple[int, int, int]
+"""Source, target, channel."""
+
 
 class Finding(NamedTuple):
     """What a runtime would not take, or do wrong; in which line, from 1."""
@@ -127,9 +130,9 @@ class _Rules:
         self.flavour = flavour
         self.findings: list[Finding] = []
         self.ranks = self.units = self.channels = 0
-        # Of each FIFO, by (source, target, channel): the steps at its two ends.
-        self.sent: dict[tuple[int, int, int], list[Element]] = {}
-        self.received: dict[tuple[int, int, int], list[Element]] = {}
+        # The steps at the two ends of each FIFO.
+        self.sent: dict[_Fifo, list[Element]] = {}
+        self.received: dict[_Fifo, list[Element]] = {}
 
     def add(self, element: Element, text: str) -> None:
         """Note a finding."""
@@ -239,29 +242,23 @@ class _Rules:
         self.limit(block, len(steps), self.flavour.steps, f"steps in {name}")
         if rank in (send, recv):
             self.add(block, f"{name} is connected to its own rank")
-        ends: list[tuple[str, int]] = []
-        for side, peer in (("send", send), ("receive", recv)):
-            if peer is not None and peer != NONE and channel is not None:
-                ends.append((side, channel))
-                fifo = (rank, peer, channel) if side == "send" else (peer, rank, channel)
-                known = self.sent if side == "send" else self.received
-                if fifo in known:
-                    self.add(block, f"{name} shares its connection with another block")
-                known.setdefault(fifo, [])
+        ends: dict[str, tuple[_Fifo, list[Element]]] = {}
+        for side, peer, known in (("send", send, self.sent), ("receive", recv, self.received)):
+            if peer is None or peer == NONE or channel is None:
+                continue
+            fifo = (rank, peer, channel) if side == "send" else (peer, rank, channel)
+            if fifo in known:
+                self.add(block, f"{name} shares its connection with another block")
+            ends[side] = fifo, known.setdefault(fifo, [])
         for number, step in enumerate(steps):
             op = self._step(step, number, sizes)
-            if op is None:
-                continue
-            for does, known, fifo in (
-                (op.sends, self.sent, (rank, send, channel)),
-                (op.receives, self.received, (recv, rank, channel)),
-            ):
-                if does and fifo in known:
-                    known[fifo].append(step)  # type: ignore[index]
+            for does, side in ((op and op.sends, "send"), (op and op.receives, "receive")):
+                if does and side in ends:
+                    ends[side][1].append(step)
                 elif does:
                     self.add(step, f"type='{step.attributes['type']}' in a block without that peer")
         self._nops(steps)
-        return ends
+        return [(side, fifo[2]) for side, (fifo, _) in ends.items()]
 
     def _step(self, step: Element, number: int, sizes: list[int]) -> Op | None:
         """Check a step by itself; return what it does."""

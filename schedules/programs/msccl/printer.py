@@ -8,7 +8,7 @@ keeps one count and has room for `MOST_FUSED`: a flag (``hasdep``) on the one be
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, ClassVar, NamedTuple
@@ -94,23 +94,22 @@ def _lines(program: Program, options: XmlOptions, flavour: Flavour) -> Iterator[
         raise InputError(f"MSCCL XML has no groups and no uneven shards; {program.name} is for {what}")
     blocks = [_blocks(program, rank) for rank in range(program.num_ranks)]
     sizes = Layout.of(program).sizes
-    yield _element(
-        "algo",
-        name=re.sub(r"[^\w.:+-]", "_", program.name, flags=re.ASCII)[: flavour.characters],
-        proto=options.proto,
-        nchannels=max((block.chan for of_rank in blocks for block in of_rank), default=0) + 1,
-        nchunksperloop=program.units,
-        ngpus=program.num_ranks,
-        coll=flavour.collective(what.kind),
-        inplace=int(program.in_place),
-        outofplace=int(not program.in_place),
-        minBytes=0 if options.min_bytes is None else _whole_bytes(options.min_bytes),
-        maxBytes=_whole_bytes(options.max_bytes),
-        **({} if options.threads is None else {"nthreads": options.threads}),
-    )
+    head: dict[str, int | str] = {
+        "name": re.sub(r"[^\w.:+-]", "_", program.name, flags=re.ASCII)[: flavour.characters],
+        "proto": options.proto,
+        "nchannels": max((block.chan for of_rank in blocks for block in of_rank), default=0) + 1,
+        "nchunksperloop": program.units,
+        "ngpus": program.num_ranks,
+        "coll": flavour.collective(what.kind),
+        "inplace": int(program.in_place),
+        "outofplace": int(not program.in_place),
+        "minBytes": 0 if options.min_bytes is None else _whole_bytes(options.min_bytes),
+        "maxBytes": _whole_bytes(options.max_bytes),
+    }
+    yield _element("algo", head if options.threads is None else {**head, "nthreads": options.threads})
     for rank, of_rank in enumerate(blocks):
         chunks = zip(BUFFERS, _chunks(program, sizes[rank].tolist(), of_rank), strict=True)
-        yield _element("gpu", 2, id=rank, **{f"{letter}_chunks": size for letter, size in chunks})
+        yield _element("gpu", {"id": rank, **{f"{letter}_chunks": size for letter, size in chunks}}, 2)
         yield from _rank_lines(of_rank)
         yield "  </gpu>"
     yield "</algo>"
@@ -127,7 +126,8 @@ def _rank_lines(blocks: list[_Block]) -> Iterator[str]:
     flagged = {wait for block in blocks for instruction in block.instructions for wait in instruction.waits}
     for number, block in enumerate(blocks):
         flagged |= {(number, at) for at in _fusions_ended(block.instructions)}
-        yield _element("tb", 4, id=number, send=block.send, recv=block.recv, chan=block.chan)
+        attributes = {"id": number, "send": block.send, "recv": block.recv, "chan": block.chan}
+        yield _element("tb", attributes, 4)
         line = 0
         for at, instruction in enumerate(block.instructions):
             waits = [place[wait] for wait in instruction.waits] or [(NONE, NONE)]
@@ -142,24 +142,22 @@ def _rank_lines(blocks: list[_Block]) -> Iterator[str]:
 def _step(number: int, instruction: Instruction, wait: _Place, *, flag: bool) -> str:
     source = instruction.source if instruction.op.reads else Address(Buffer.INPUT)
     target = instruction.target if instruction.op.writes else Address(Buffer.OUTPUT)
-    return _element(
-        "step",
-        6,
-        "/>",
-        s=number,
-        type=_NAME_OF[instruction.op],
-        srcbuf=_LETTER[Buffer(source.buffer)],
-        srcoff=source.offset,
-        dstbuf=_LETTER[Buffer(target.buffer)],
-        dstoff=target.offset,
-        cnt=instruction.length,
-        depid=wait[0],
-        deps=wait[1],
-        hasdep=int(flag),
-    )
+    attributes: dict[str, int | str] = {
+        "s": number,
+        "type": _NAME_OF[instruction.op],
+        "srcbuf": _LETTER[Buffer(source.buffer)],
+        "srcoff": source.offset,
+        "dstbuf": _LETTER[Buffer(target.buffer)],
+        "dstoff": target.offset,
+        "cnt": instruction.length,
+        "depid": wait[0],
+        "deps": wait[1],
+        "hasdep": int(flag),
+    }
+    return _element("step", attributes, 6, "/>")
 
 
-def _element(tag: str, indent: int = 0, end: str = ">", **attributes: int | str) -> str:
+def _element(tag: str, attributes: Mapping[str, int | str], indent: int = 0, end: str = ">") -> str:
     listed = " ".join(f'{name}="{value}"' for name, value in attributes.items())
     return f"{' ' * indent}<{tag} {listed}{end}"
 

@@ -8,12 +8,14 @@ import pytest
 from experiments.registry import METHODS
 from schedules.collective import KINDS, collective
 from schedules.method import NoOptions, Problem
+from schedules.programs.interpreter import judge
 from schedules.programs.lowering import lower
 from schedules.programs.msccl.printer import XmlOptions, to_xml
 from schedules.programs.msccl.reader import from_xml, read_msccl
 from schedules.programs.program import NOWHERE, Address, Buffer, Instruction, Op, Program
 from schedules.programs.raising import implied_network, to_schedule
 from schedules.schedule import Clock
+from schedules.simulation.simulate import simulate
 from schedules.verify import VerificationError, verify
 from tests.schedules.programs.by_hand import (
     doubling_allreduce,
@@ -29,6 +31,7 @@ from topologies.text import parse_topology
 IN, OUT, SCRATCH = Buffer
 SEND = Instruction(Op.SEND, Address(IN, 0), to=1)
 RECV = Instruction(Op.RECV, NOWHERE, Address(OUT, 0), origin=0)
+HALF = Instruction(Op.COPY, Address(IN, 0), Address(OUT, 0))
 
 
 def transfers(schedule):
@@ -108,13 +111,32 @@ def test_ranks_that_exchange_nothing_are_named():
         implied_network(program)
 
 
+def test_a_rank_that_only_passes_a_message_on_is_a_place_on_its_route():
+    # Rank 1 adds nothing to what rank 0 sends rank 2 by way of its scratch.
+    add = Instruction(Op.RECV_REDUCE_COPY, Address(OUT, 0), Address(OUT, 0))
+    program = Program.of(
+        collective("reduce", 3, root=2),
+        1,
+        [
+            [[SEND]],
+            [
+                [RECV._replace(target=Address(SCRATCH, 0))],
+                [SEND._replace(source=Address(SCRATCH, 0), to=2, waits=((0, 0),)), SEND._replace(to=2)],
+            ],
+            [[HALF, add._replace(origin=1), add._replace(origin=1)]],
+        ],
+    )
+    schedule = to_schedule(program, implied_network(program))
+    assert sorted(transfers(schedule)) == [(0, 2, 0, 1, 1), (1, 2, 0, 1, 1)]
+    assert sorted(np.diff(schedule.route_table.offsets)[schedule.route].tolist()) == [1, 2]
+
+
 def two(first, second, kind="broadcast", **more):
     """Return a program of two ranks."""
     return Program.of(collective(kind, 2), 2, [first, second], name="hand", **more)
 
 
 TWO = parse_topology("ring:2")
-HALF = Instruction(Op.COPY, Address(IN, 0), Address(OUT, 0))
 
 
 @pytest.mark.parametrize(
@@ -179,7 +201,7 @@ def test_a_lowered_schedule_comes_back(kind, network):
         assert from_xml(to_xml(program, XmlOptions(flavour="rccl")), "text") == program
         again = to_schedule(program, topology)
         verify(again)
-        assert again.collective == direct.collective
+        assert (len(again), again.collective) == (len(direct), direct.collective)
 
 
 @pytest.mark.parametrize(
@@ -195,6 +217,8 @@ def test_a_lowered_schedule_comes_back(kind, network):
 )
 def test_programs_of_others_become_schedules(name, rows, on):
     program = read_msccl(sample(name))
+    judge(program, interleavings=2)
     for topology in (implied_network(program), *([parse_topology(on)] if on else [])):
         schedule = to_schedule(program, topology)
         assert (len(schedule), schedule.clock) == (rows, Clock.FLOW)
+        assert simulate(schedule, Fraction(10**6)).time > 0
