@@ -31,9 +31,9 @@ from topologies.exact import BoolArray, Int32Array, Int64Array, offsets_of
 from topologies.graphs.shortest_paths import shortest_routes
 from topologies.topology import DEFAULT_ALPHA, DEFAULT_BANDWIDTH, Link, Topology
 
-MOST_CELLS = 2**24
+MOST_CELLS = 2**22
 """Units of memory of all ranks together."""
-MOST_MOVED = 2**24
+MOST_MOVED = 2**22
 """Units that all instructions together move."""
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, islice, pairwise
 from typing import Annotated, ClassVar, NamedTuple
 
 from schedules.programs.layout import Layout
@@ -203,6 +203,10 @@ def _without_nops(blocks: list[list[Instruction]]) -> list[list[Instruction]]:
     """Let what follows a nop wait for what it waits for, and whoever waits for it, for the same."""
     if not any(i.op is Op.NOP for block in blocks for i in block):
         return blocks
+    place: dict[_Place, _Place] = {}  # of each instruction without the nops, or of the last before a nop
+    for number, block in enumerate(blocks):
+        real = accumulate((i.op is not Op.NOP for i in block), initial=-1)
+        place.update(((number, at), (number, last)) for at, last in enumerate(islice(real, 1, None)))
     plain = []
     for block in blocks:
         kept: list[Instruction] = []
@@ -210,13 +214,15 @@ def _without_nops(blocks: list[list[Instruction]]) -> list[list[Instruction]]:
         for instruction in block:
             carried += instruction.waits
             if instruction.op is not Op.NOP:
-                kept.append(instruction._replace(waits=_real_waits(blocks, carried)))
+                kept.append(instruction._replace(waits=_real_waits(blocks, place, carried)))
                 carried = ()
         plain.append(kept)
     return plain
 
 
-def _real_waits(blocks: list[list[Instruction]], waits: tuple[_Place, ...]) -> tuple[_Place, ...]:
+def _real_waits(
+    blocks: list[list[Instruction]], place: Mapping[_Place, _Place], waits: tuple[_Place, ...]
+) -> tuple[_Place, ...]:
     """Return instructions to wait for that are no nops, numbered without these."""
     found: dict[_Place, None] = {}
     left, seen = list(reversed(waits)), set()
@@ -226,11 +232,10 @@ def _real_waits(blocks: list[list[Instruction]], waits: tuple[_Place, ...]) -> t
             continue
         seen.add(wait)
         block, at = wait
-        before = blocks[block][:at]
         if blocks[block][at].op is not Op.NOP:
-            found[block, sum(i.op is not Op.NOP for i in before)] = None
+            found[place[wait]] = None
         else:  # its own waits, and all that stands before it
-            left += [(block, at - 1)] * bool(before)
+            left += [(block, at - 1)] * (at > 0)
             left += reversed(blocks[block][at].waits)
     return tuple(found)
 

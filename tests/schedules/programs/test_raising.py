@@ -164,7 +164,7 @@ TWO = parse_topology("ring:2")
         (two([[SEND]], [[]]), InputError, "nobody receives"),
         (two([], []), VerificationError, "missing"),
         (ring_allgather(3), InputError, "ring is for 3 ranks; ring:2 has 2"),
-        (two([], [], scratch=[2**23, 2**23]), InputError, "hand holds 16777222 units; at most 16777216"),
+        (two([], [], scratch=[2**21, 2**21]), InputError, "hand holds 4194310 units; at most 4194304"),
     ],
 )
 def test_what_is_no_schedule_says_why(program, error, fault):
