@@ -31,14 +31,18 @@ from schedules.programs.machine import (
     state_of,
 )
 from schedules.programs.program import Program
-from schedules.programs.races import first_race
+from schedules.programs.races import clock_entries, doubtful_pairs, first_race
 from topologies.errors import InputError
 from topologies.exact import Int32Array
 
 MOST_CLOCKS = 2 * 10**10
-"""Races are looked for where instructions times blocks are at most so many, unless one asks for it."""
+"""Entries of vector clocks (some tens of seconds); more are computed only if one asks for it."""
 
 MOST_STATES = 100_000
+MOST_STATE_BYTES = 2**30
+"""Of all states of all interleavings."""
+
+SEEDS = 2**32
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,7 @@ def judge(
     seed
         Of the others.
     races
-        Whether to look for races; None: unless the program is very large (`MOST_CLOCKS`).
+        Whether to look for races; None: unless that takes too long (`MOST_CLOCKS`).
     full
         Whether the program may rely on a FIFO to hold no more than `depth`: a send then comes after the
         receive that made room for it.
@@ -95,18 +99,14 @@ def judge(
     InputError
         As `Program.check`; and if a parameter is out of range.
     """
-    if interleavings < 1 or (depth is not None and depth < 1) or seed < 0:
-        raise InputError("interleavings and the depth of FIFOs are at least 1, the seed at least 0")
+    if interleavings < 1:
+        raise InputError(f"interleavings {interleavings}: at least 1")
     trial = _Trial(program, depth)
     state, order = trial.run()
-    size = len(program) * program.num_blocks
-    if races is None:
-        races = size <= MOST_CLOCKS
-    if races:
-        trial.race(state, order, full=full)
+    checked = races is not False and trial.no_race(state, order, full=full, whatever_it_takes=races is True)
     for number in range(interleavings - 1):
         trial.run(seed + number)
-    return Judgement(_least_depth(trial.machine) or 0, interleavings, races)
+    return Judgement(_least_depth(trial.machine) or 0, interleavings, checked)
 
 
 def run_once(program: Program, *, depth: int | None = None, seed: int | None = None) -> None:
@@ -131,6 +131,11 @@ def all_interleavings(
         As `Program.check`; and if there are more than `most_states` states.
     """
     trial = _Trial(program, depth)
+    units = int(trial.memory.start[-1] + trial.machine.payload[-1])
+    most_states = min(most_states, MOST_STATE_BYTES // (8 * units + 1))
+    too_many = InputError(f"{program.name}: more than {most_states} states, too many to try them all")
+    if most_states < 1:
+        raise too_many
     start = state_of(trial.machine, trial.memory.initial())
     found: set[str] = set()
     seen, unvisited = {_key(start)}, [(start, np.empty(0, dtype=np.int32))]
@@ -147,7 +152,7 @@ def all_interleavings(
                 seen.add(_key(later))
                 unvisited.append((later, np.append(order, np.int32(ending.instruction))))
         if len(seen) > most_states:
-            raise InputError(f"{program.name}: more than {most_states} states, too many to try them all")
+            raise too_many
     return frozenset(found)
 
 
@@ -155,8 +160,10 @@ class _Trial:
     """A program on the machine, with FIFOs of some depth."""
 
     def __init__(self, program: Program, depth: int | None) -> None:
+        if depth is not None and depth < 1:
+            raise InputError(f"FIFOs of depth {depth}: at least 1")
         program.check()
-        self.program, self.depth = program, ALWAYS if depth is None else depth
+        self.program, self.depth = program, ALWAYS if depth is None else min(depth, ALWAYS)
         self.memory = Memory(program)
         self.machine = machine_of(program, self.memory)
         if error := faults.overlap(program, self.machine):
@@ -165,6 +172,7 @@ class _Trial:
     def run(self, seed: int | None = None) -> tuple[State, Int32Array]:
         """Run the program; return how it ended, and the order in which its instructions ran."""
         state = state_of(self.machine, self.memory.initial())
+        seed = None if seed is None else seed % SEEDS
         ending, order = run(self.machine, state, depth=self.depth, seed=seed)
         if error := self.fault(state, ending, order):
             raise error
@@ -181,20 +189,24 @@ class _Trial:
             return faults.wrong_output(self.program, self.memory, self.machine, state, order, wrong)
         return faults.left_over(self.program, self.machine, state)
 
-    def race(self, state: State, order: Int32Array, *, full: bool) -> None:
-        """Raise the error for the first race of a run."""
+    def no_race(self, state: State, order: Int32Array, *, full: bool, whatever_it_takes: bool) -> bool:
+        """Return whether it is proven that nothing races; raise the error for the first race of a run."""
+        pairs = doubtful_pairs(self.machine, state, order)
+        if clock_entries(self.machine, pairs) > MOST_CLOCKS and not whatever_it_takes:
+            return False
         partners = [matches(self.machine, state)]
         if full and self.depth != ALWAYS:
             partners.append(rooms(self.machine, state, self.depth))
-        if pair := first_race(self.machine, state, order, np.stack(partners)):
-            raise faults.race(self.program, self.machine, *pair)
+        if race := first_race(self.machine, order, np.stack(partners), pairs):
+            raise faults.race(self.program, self.machine, *race)
+        return True
 
     def next_states(self, state: State) -> list[tuple[Ending, State]]:
         """Return every instruction that can run now, with how that goes, and the state after it."""
         states = []
         for instruction in state.next[state.next < self.machine.begin[1:]]:
             if awaited(self.machine, state, self.depth, instruction) < 0:
-                after = State(*(column.copy() for column in state))
+                after = state.copy()
                 reason, unit = execute(self.machine, after, instruction)
                 states.append((Ending(reason, int(instruction), unit), after))
         return states

@@ -30,8 +30,8 @@ FINE, UNSET, UNEQUAL, DEADLOCK = range(4)
 _NOTHING = -1
 """What an instruction awaits that can start."""
 
-MOST_UNITS = 2**29
-"""Of all memories, and of all messages: 4 GiB of fingerprints."""
+MOST_UNITS = 2**28
+"""Of all memories, and of all messages: 2 GiB of fingerprints."""
 
 ALWAYS = 2**31 - 1
 """The depth of FIFOs that are never full."""
@@ -103,6 +103,10 @@ class State(NamedTuple):
     taken: Int32Array
     num_sent: Int32Array
     num_taken: Int32Array
+
+    def copy(self) -> State:
+        """Return the same in arrays of its own."""
+        return State._make(column.copy() for column in self)
 
 
 class Ending(NamedTuple):
@@ -207,7 +211,8 @@ def machine_of(program: Program, memory: Memory) -> Machine:
         payload,
         program.wait_begin,
         program.waits,
-        *(offsets_of(np.bincount(side[side >= 0], minlength=len(signals))) for side in (take, send)),
+        offsets_of(np.bincount(take[takes], minlength=len(signals))),
+        offsets_of(np.bincount(send[sends], minlength=len(signals))),
         signals,
     )
 

@@ -24,15 +24,10 @@ CLOCK_BYTES = 2**28
 """The clocks are computed for as many blocks at a time as fit."""
 
 
-def work(machine: Machine) -> int:
-    """Return how many entries the clocks of all instructions have."""
-    return len(machine.block) * (len(machine.begin) - 1)
+def doubtful_pairs(machine: Machine, state: State, order: Int32Array) -> Int32Array:
+    """Return the pairs of instructions that race unless the first happens before the second: int32 (any, 2).
 
-
-def first_race(
-    machine: Machine, state: State, order: Int32Array, partners: Int32Array
-) -> tuple[int, int] | None:
-    """Return two instructions that race, or None; the second of them is the first such of the run.
+    They follow each other at a cell or an end, in two blocks, and the second doesn't wait for the first.
 
     Parameters
     ----------
@@ -40,8 +35,6 @@ def first_race(
         The program.
     state, order
         How a run of all its instructions ended, and their order.
-    partners
-        int32 (any, instructions): more instructions that happen before each, or -1.
     """
     neighbours = [
         np.stack([used[:-1], used[1:]], axis=1)[_same_connection(begin, len(used))]
@@ -49,13 +42,32 @@ def first_race(
         if len(used)
     ]
     pairs = np.concatenate([_conflicts(machine, order, len(state.memory)), *neighbours])
-    pairs = pairs[machine.block[pairs[:, 0]] != machine.block[pairs[:, 1]]]
-    pairs = pairs[~_ordered(machine, order, partners, pairs)]
-    if not len(pairs):
+    return pairs[machine.block[pairs[:, 0]] != machine.block[pairs[:, 1]]]
+
+
+def clock_entries(machine: Machine, pairs: Int32Array) -> int:
+    """Return how many entries of clocks `first_race` computes."""
+    return len(machine.block) * len(np.unique(machine.block[pairs[:, 0]]))
+
+
+def first_race(
+    machine: Machine, order: Int32Array, partners: Int32Array, pairs: Int32Array
+) -> tuple[int, int] | None:
+    """Return the pair that races whose second instruction is the first to run, or None.
+
+    Parameters
+    ----------
+    machine, order, pairs
+        As `doubtful_pairs` takes and returns them.
+    partners
+        int32 (any, instructions): what happens before each besides those that `Machine` knows of, or -1.
+    """
+    racing = pairs[~_ordered(machine, order, partners, pairs)]
+    if not len(racing):
         return None
     place = np.empty(len(order), dtype=np.int32)
     place[order] = np.arange(len(order))
-    earlier, later = pairs[np.argmin(place[pairs[:, 1]])]
+    earlier, later = racing[np.argmin(place[racing[:, 1]])]
     return int(earlier), int(later)
 
 
