@@ -91,13 +91,14 @@ class Tuning:
         return low, None if winner.last == len(self.sizes) - 1 else self._between(winner.last + 1)
 
     def _between(self, place: int) -> int:
-        """Return the size between two: where the lines through their times cross, if they do."""
+        """Return the size between two where the lines through their times cross, to three digits."""
         before = next(w for w in self.winners if w.last == place - 1)
         after = next(w for w in self.winners if w.first == place)
         low, high = int(self.sizes[place - 1]), int(self.sizes[place])
         lead = (self.times[before.candidate] - self.times[after.candidate])[place - 1 : place + 1]
         if lead[0] < 0 < lead[1]:
-            return int(low + (high - low) * lead[0] / (lead[0] - lead[1]))
+            crossing = low + (high - low) * lead[0] / (lead[0] - lead[1])
+            return min(max(int(float(f"{crossing:.3g}")), low), high)
         return high if lead[1] <= 0 else low
 
 

@@ -1,0 +1,71 @@
+"""Which schedules a set of files holds: against all ways to cut the sizes, and by hand."""
+
+import itertools
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from experiments.cli import main
+from experiments.tuning import Tuning, Winner, choose, forwarding
+from topologies.text import parse_topology
+
+
+def best_mean_loss(times: np.ndarray, most: int) -> float:
+    """Of all ways to cut the sizes into at most so many ranges, each with the schedule that suits it best."""
+    loss, number = times / times.min(axis=0), times.shape[1]
+    cuts = (c for parts in range(most) for c in itertools.combinations(range(1, number), parts))
+    return min(
+        sum(loss[:, a:b].sum(axis=1).min() for a, b in itertools.pairwise([0, *cut, number])) for cut in cuts
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_ranges_have_the_least_mean_loss(seed):
+    rng = np.random.default_rng(seed)
+    times = rng.integers(1, 9, (int(rng.integers(1, 5)), int(rng.integers(1, 8)))).astype(float)
+    most = int(rng.integers(1, 4))
+    winners = list(choose(times, most))
+    assert len(winners) <= most
+    assert [w.first for w in winners] == [0, *(w.last + 1 for w in winners[:-1])]
+    assert winners[-1].last == times.shape[1] - 1
+    loss = times / times.min(axis=0)
+    total = sum(loss[w.candidate, w.first : w.last + 1].sum() for w in winners)
+    assert total == pytest.approx(best_mean_loss(times, most))
+
+
+def test_one_schedule_that_is_always_the_fastest_is_one_file():
+    assert list(choose(np.array([[1.0, 2.0, 3.0], [2.0, 3.0, 4.0]]), 4)) == [Winner(0, 0, 2)]
+
+
+def test_a_range_ends_where_the_lines_of_two_schedules_cross():
+    # By hand: 1 + M/10 and 3 + M/20 cross at M = 40, between the sizes 20 and 60.
+    times = np.array([[3.0, 7.0], [4.0, 6.0]])
+    tuned = Tuning(np.array([20, 60]), [], times, np.zeros(2), [Winner(0, 0, 0), Winner(1, 1, 1)])
+    assert [tuned.limits(winner) for winner in tuned.winners] == [(0, 40), (40, None)]
+
+
+def test_switches_forward_only():
+    network = forwarding(parse_topology("dgx_h100:1"))
+    assert not network.multicast
+    assert not network.aggregate
+
+
+def test_a_set_is_written_with_its_ranges_and_loader(tmp_path, capsys):
+    where = tmp_path / "set"
+    arguments = ["--sizes", "1KB,1GB", "--methods", "ring,recursive_doubling", "-o", str(where), "--json"]
+    assert main(["tune", "hypercube:3", "--collective", "allreduce", *arguments]) == 0
+    said = json.loads(capsys.readouterr().out)
+    # Recursive doubling has 3 steps of all data, the ring 14 of an eighth: few bytes want the one.
+    assert [line["method"] for line in said["files"]] == ["recursive_doubling", "ring"]
+    first, second = (ET.parse(where / line["file"]).getroot() for line in said["files"])
+    assert first.get("maxBytes") == second.get("minBytes") == str(said["files"][1]["from"])
+    assert "MSCCL_XML_FILES=" in (where / "load.env").read_text()
+    assert Path(said["report"]).exists()
+
+
+def test_formats_without_ranges_are_refused(tmp_path, capsys):
+    assert main(["tune", "ring:4", "--format", "listing", "-o", str(tmp_path)]) == 2
+    assert "unknown format" in capsys.readouterr().err or "no ranges" in capsys.readouterr().err
