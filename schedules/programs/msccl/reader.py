@@ -19,6 +19,8 @@ MOST_STEPS = 2**19
 """Elements of a file: of 128 ranks, each as many as the runtimes read."""
 MOST_UNITS = 2**20
 """Of a buffer."""
+MOST_MOVED = 2**26
+"""Units of all steps together: those of 128 ranks with all the steps and chunks that the runtimes read."""
 _DEPTH = 4
 
 _Waits = tuple[tuple[int, int], ...]
@@ -69,6 +71,9 @@ def program_of(algo: Element, *, root: int | None = None, in_place: bool | None 
     if len(gpus) != ranks:
         raise algo.error(f"has ngpus='{ranks}' and {len(gpus)} <gpu>; there must be one each")
     blocks = [_blocks_of(gpu, ranks) for gpu in gpus]
+    moved = sum(i.length for of_rank in blocks for block in of_rank for i in block)
+    if moved > MOST_MOVED:
+        raise algo.error(f"moves {moved} chunks in all; at most {MOST_MOVED} are read")
     kind = _kind(algo)
     if kind.rooted and root is None:
         root = _root(algo, gpus, kind, blocks)

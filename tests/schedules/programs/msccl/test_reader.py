@@ -160,6 +160,10 @@ def step(s=0, type="s", off=0, cnt=1, more=""):  # noqa: A002 (the format's name
         (algo(step(more='depid="5" deps="0"')), "<step> waits for step 0 of block 5, which isn't there"),
         (algo(step(more='depid="0"')), "<step> waits for step -1 of block 0, which isn't there"),
         (algo().replace('send="1"', 'send="2"').replace("</tb>", step() + "</tb>"), "<tb> has send='2'"),
+        (
+            algo(*(step(s, "cpy", cnt=2**20) for s in range(65)), nchunksperloop=2**20),
+            "line 1: <algo> moves 68157440 chunks in all; at most 67108864",
+        ),
         (algo(nchunksperloop=3, coll="allgather"), "no whole number"),
     ],
 )
