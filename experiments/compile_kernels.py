@@ -33,6 +33,8 @@ from schedules.cost import congestion
 from schedules.files.schedule_file import read_schedule, write_schedule
 from schedules.list_scheduling import Rules, can_be_listed, list_schedule
 from schedules.method import Problem
+from schedules.programs.interpreter import judge
+from schedules.programs.lowering import lower
 from schedules.schedule import Clock, Schedule
 from schedules.simulation.simulate import simulate
 from schedules.verify import verify
@@ -68,10 +70,11 @@ def compile_kernels() -> None:
 
 
 def _compile_common(text: str) -> None:
-    """Bound, verify and simulate on one network, with a few quick methods."""
+    """Bound, verify, simulate and lower on one network, with a few quick methods."""
     topology = parse_topology(text)
     for schedule in _schedules(topology, QUICK):
         _use(schedule)
+        judge(lower(schedule), interleavings=2)
     for kind in KINDS:
         lower_bounds(topology, collective(kind, topology.num_ranks), SIZE)
 
