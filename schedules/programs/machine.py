@@ -19,7 +19,7 @@ from schedules.fingerprints import EMPTY, UInt64Array, mix, plus, word_of
 from schedules.programs.layout import Layout, Placement
 from schedules.programs.program import Code, Op, Program, table_of
 from topologies.errors import InputError
-from topologies.exact import BoolArray, Int32Array, Int64Array, offsets_of
+from topologies.exact import BoolArray, Int32Array, Int64Array, IntArray, offsets_of
 from topologies.kernels import kernel
 
 NOWHERE = -1
@@ -139,7 +139,7 @@ class Memory:
         """int64 (items + 1,): the units of all items, numbered through."""
         _refuse_more(program, "memories", self.start[-1] + self.item_begin[-1])
 
-    def cell(self, rank: Int32Array, buffer: npt.NDArray[np.int8], offset: Int32Array) -> Int64Array:
+    def cell(self, rank: IntArray, buffer: IntArray, offset: IntArray) -> Int64Array:
         """Return the cells at these offsets of these buffers."""
         return self.start[rank] + self.layout.base[rank, buffer] + offset
 
