@@ -14,13 +14,16 @@ INSTALLED := $(VENV)/.installed
 COMPILED  := $(VENV)/.compiled
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint bench docs lock clean
+.PHONY: help setup mpi run test lint bench docs lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-6s %s\n", $$1, $$2}'
 
 setup: $(INSTALLED) ## create .venv from the locked requirements
 	@:
+
+mpi: $(INSTALLED) ## add what tutti exec --transport mpi needs; an MPI must be installed
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r requirements-mpi.txt
 
 run: $(INSTALLED) ## run the experiment CONFIG=configs/torus.toml (more options in ARGS)
 	@$(BIN)/python experiments/run.py $(CONFIG) $(ARGS)
@@ -44,6 +47,8 @@ docs: $(COMPILED) ## build the reference of the public names in build/docs
 lock: ## resolve requirements.txt again from pyproject.toml (needs uv)
 	$(UV) pip compile --quiet --universal --upgrade --generate-hashes --python-version 3.11 \
 	    --no-emit-index-url --no-header --extra dev --extra docs --output-file requirements.txt pyproject.toml
+	echo 'mpi4py>=4' | $(UV) pip compile --quiet --universal --upgrade --generate-hashes --python-version 3.11 \
+	    --no-emit-index-url --no-header --output-file requirements-mpi.txt -
 
 clean: ## remove caches and build products; keeps .venv and results
 	@rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache $(COMPILED)

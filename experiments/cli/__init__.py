@@ -1,12 +1,14 @@
 """The command ``tutti``.
 
-Exit codes: 0 for yes; 1 for a schedule or program that is wrong, or a run with failed rows; 2 for bad input;
-3 where there is no schedule; 70 for a fault of tutti itself; 130 after Ctrl-C or SIGTERM.
+Exit codes: 0 for yes; 1 for a schedule or program that is wrong, a run with failed rows or one whose rank
+failed; 2 for bad input; 3 where there is no schedule; 70 for a fault of tutti itself; 130 after Ctrl-C or
+SIGTERM.
 
 Read `parser` first, which has the arguments of every command. Each command is a module with a function
 `execute`: `run`, `synth` (with `synth_rounds` for what outgrows memory), `verify`, `simulate`, `bound`,
-`topology`, `fit`, `find`, `export`, `importing`, `model`, and `listing` for ``tutti list``. `problem` reads
-problems from arguments, and `output` prints.
+`topology`, `fit`, `find`, `export`, `importing`, `model`, `execution` for ``tutti exec`` and `profiling` for
+``tutti profile`` (both on the processes of `ranks`), and `listing` for ``tutti list``. `problem` reads
+problems from arguments, `programs` programs from files, and `output` prints.
 """
 
 from __future__ import annotations
@@ -119,10 +121,11 @@ def _execute(arguments: argparse.Namespace) -> int:
     except (Unsupported, NoSchedule) as error:
         return _complain(str(error), NO_SCHEDULE)
     except TuttiError as error:
+        from schedules.execution.transport import Failure
         from schedules.programs.faults import ProgramError
         from schedules.verify import VerificationError
 
-        wrong = isinstance(error, VerificationError | ProgramError)
+        wrong = isinstance(error, VerificationError | ProgramError | Failure)
         return _complain(str(error), NO if wrong else BAD_INPUT)
     except (Exception, SystemExit, KeyboardInterrupt) as error:
         theirs = None if _from_outside(error) else plugins.blame(error)

@@ -54,6 +54,16 @@ examples:
 """
 
 
+EXEC_EXAMPLES = """\
+examples:
+  tutti exec ring.json --size 1KiB,1MiB,64MiB
+  tutti exec ring.json --transport tcp --hosts a:5000,b:5000 --rank 0        # and --rank 1 on b
+  mpirun --oversubscribe -n 8 tutti exec ring.json --transport mpi
+"""
+TRANSPORTS = ("shm", "tcp", "mpi", "nccl")
+DTYPES = ("float32", "float64", "int32", "int64")
+"""`schedules.execution.data.DTYPES`."""
+
 COMPLETION_EXAMPLES = """\
 examples:
   eval "$(tutti completion bash)"                    # in ~/.bashrc
@@ -108,7 +118,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", parser_class=OneLineParser)
     for add in (
         *(_run, _synth, _verify, _simulate, _bound, _topology_command, _fit, _find),
-        *(_export, _import, _tune, _list, _model, _completion, _help),
+        *(_export, _import, _exec, _profile, _tune, _list, _model, _completion, _help),
     ):
         add(commands)
     return parser
@@ -338,6 +348,64 @@ def _import(commands: Any) -> None:
 
 def _format(parser: argparse.ArgumentParser, what: str, default: str | None = None) -> None:
     parser.add_argument("--format", required=default is None, default=default, metavar="NAME", help=what)
+
+
+def _ranks(parser: argparse.ArgumentParser, repeats: int) -> None:
+    parser.add_argument("--ranks", type=int, metavar="N", help="processes")
+    parser.add_argument(
+        "--transport",
+        choices=TRANSPORTS,
+        default=TRANSPORTS[0],
+        metavar="|".join(TRANSPORTS),
+        help="what carries the data; start mpi under mpirun, nccl under torchrun; default: %(default)s",
+    )
+    parser.add_argument("--hosts", metavar="H:P,...", help="tcp: where each rank listens; default: here")
+    parser.add_argument(
+        "--rank",
+        type=int,
+        metavar="R",
+        help="with --hosts: be this rank alone; default: start all of them here",
+    )
+    parser.add_argument("--warmup", type=int, default=2, metavar="W", help="untimed runs before; default: 2")
+    parser.add_argument(
+        "--repeats", type=int, default=repeats, metavar="R", help="timed runs; default: %(default)s"
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="of the data; default: 0")
+    parser.add_argument(
+        "--timeout", default="30s", help="for which a rank may wait for others; default: %(default)s"
+    )
+
+
+def _exec(commands: Any) -> None:
+    summary = "run a schedule or program on real processes, check what comes out, and time it"
+    parser = _command(commands, "exec", "execution", summary)
+    parser.epilog, parser.formatter_class = EXEC_EXAMPLES, argparse.RawDescriptionHelpFormatter
+    parser.add_argument(
+        "file", type=_path, help="a schedule (.json, .json.gz, .npz, .csv) or an MSCCL XML (.xml)"
+    )
+    parser.add_argument(
+        "--size", default="1KiB,1MiB,64MiB", help="M; several with commas; default: %(default)s"
+    )
+    parser.add_argument(
+        "--dtype", choices=DTYPES, default=DTYPES[0], help="of an element; default: %(default)s"
+    )
+    _ranks(parser, 10)
+    parser.add_argument(
+        "--against-model",
+        type=_path,
+        metavar="TOPOLOGY",
+        help="also simulate it on a network, as profile writes it",
+    )
+    _json(parser)
+
+
+def _profile(commands: Any) -> None:
+    summary = "measure alpha and bandwidth between all ranks, and write them as a network"
+    parser = _command(commands, "profile", "profiling", summary)
+    parser.add_argument("--sizes", default="4KB,64KB,256KB", help="of the messages; default: %(default)s")
+    _ranks(parser, 5)
+    parser.add_argument("-o", "--output", type=_path, metavar="FILE", help="a network file")
+    _json(parser)
 
 
 def _model(commands: Any) -> None:

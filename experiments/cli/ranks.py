@@ -1,0 +1,144 @@
+"""Ranks as the command line asks for them: on which transport, and whose processes they are."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+
+from experiments.printable import say
+from schedules.execution.launch import OverSharedMemory, run
+from schedules.execution.session import Settings, Task, Times, fifo_bytes, play, reaches
+from schedules.execution.transport import Failure
+from topologies.errors import InputError
+from topologies.units import parse_time
+
+MOST_RANKS = 512
+"""Of processes on one machine."""
+
+Played = tuple[Sequence[Task], list[list[Times]]]
+
+
+def settings_of(arguments: argparse.Namespace) -> Settings:
+    """Return how a run goes.
+
+    Raises
+    ------
+    InputError
+        If a number is out of range.
+    """
+    for name, least in (("repeats", 1), ("warmup", 0), ("seed", 0)):
+        if getattr(arguments, name) < least:
+            raise InputError(f"--{name} {getattr(arguments, name)}; it must be at least {least}")
+    timeout = float(parse_time(arguments.timeout))
+    if timeout <= 0:
+        raise InputError(f"--timeout {arguments.timeout}; it must be positive")
+    return Settings(arguments.warmup, arguments.repeats, timeout, arguments.seed)
+
+
+def on_ranks(arguments: argparse.Namespace, make: Callable[[int | None], Sequence[Task]]) -> Played | None:
+    """Play tasks on the ranks of ``--transport``; None in a process that isn't the one to report.
+
+    Parameters
+    ----------
+    arguments
+        Of the command.
+    make
+        Returns the tasks for so many ranks; None: as many as they want.
+
+    Raises
+    ------
+    Failure
+        If a rank dies, hangs or gets wrong bytes.
+    InputError
+        If the ranks can't be had.
+    """
+    settings = settings_of(arguments)
+    if arguments.transport == "mpi":
+        return _over_mpi(settings, arguments, make)
+    if arguments.transport == "nccl":
+        return _over_nccl(settings, arguments, make)
+    if (arguments.hosts or arguments.rank) is not None and arguments.transport != "tcp":
+        raise InputError("--hosts and --rank are for --transport tcp")
+    if arguments.rank is not None and arguments.hosts is None:
+        raise InputError("--rank needs --hosts")
+    tasks = _checked(make(arguments.ranks), arguments)
+    if arguments.transport == "tcp":
+        return _over_tcp(settings, arguments, tasks)
+    return tasks, run(OverSharedMemory(tasks), tasks, settings)
+
+
+def _checked(tasks: Sequence[Task], arguments: argparse.Namespace) -> Sequence[Task]:
+    ranks = tasks[0].program.num_ranks
+    if ranks > MOST_RANKS and arguments.rank is None and arguments.transport in ("shm", "tcp"):
+        raise InputError(f"{ranks} processes on one machine; at most {MOST_RANKS}")
+    remote = [task.program.name for task in tasks if reaches(task.program)]
+    if remote and arguments.transport != "shm":
+        raise InputError(f"{remote[0]}: ranks reach into each other's memory, which takes --transport shm")
+    return tasks
+
+
+def _over_tcp(settings: Settings, arguments: argparse.Namespace, tasks: Sequence[Task]) -> Played | None:
+    from schedules.execution.tcp import OverTcp, listen, parse_hosts
+
+    addresses = [] if arguments.hosts is None else parse_hosts(arguments.hosts)
+    ranks, rank = tasks[0].program.num_ranks, arguments.rank
+    if addresses and len(addresses) != ranks:
+        raise InputError(f"--hosts has {len(addresses)} addresses, and there are {ranks} ranks")
+    if rank is None:
+        return tasks, run(OverTcp.here(tasks, settings, addresses), tasks, settings)
+    if not 0 <= rank < ranks:
+        raise InputError(f"--rank {rank} is not among the ranks 0..{ranks - 1}")
+    with listen(addresses[rank]) as listener:
+        transport = OverTcp(tasks, settings, addresses, {rank: listener}).connect(rank, tasks)
+    mine = play(rank, tasks, settings, transport)
+    everyone = transport.gather(mine)
+    transport.close()
+    if rank:
+        return None
+    return tasks, [[Times(*times) for times in of_rank] for of_rank in everyone]
+
+
+def _over_mpi(
+    settings: Settings, arguments: argparse.Namespace, make: Callable[[int | None], Sequence[Task]]
+) -> Played | None:
+    """Play on the processes of ``mpirun``; what is wrong with the input is said by rank 0 alone."""
+    from schedules.execution.mpi import Mpi, MpiCollectives, world
+
+    everyone = world()
+    tasks = None
+    try:
+        if everyone.rank == 0:
+            tasks = _for_mpi(_checked(make(arguments.ranks or everyone.size), arguments), everyone.size)
+    finally:
+        tasks = everyone.bcast(tasks)
+    if tasks is None:
+        return None
+    transport = Mpi(everyone, fifo_bytes(tasks))
+    try:
+        times = play(everyone.rank, tasks, settings, transport, MpiCollectives(everyone))
+    except Failure as error:
+        say(f"tutti: {error}", sys.stderr)
+        everyone.Abort(1)
+    transport.close()
+    gathered = everyone.gather(times)
+    return None if gathered is None else (tasks, gathered)
+
+
+def _over_nccl(
+    settings: Settings, arguments: argparse.Namespace, make: Callable[[int | None], Sequence[Task]]
+) -> Played | None:
+    from schedules.execution import nccl
+
+    distributed = nccl.world()
+    rank, size = distributed.get_rank(), distributed.get_world_size()
+    tasks = _checked(make(arguments.ranks or size), arguments)
+    played = nccl.play(distributed, tasks, settings)
+    return None if rank else (tasks, played)
+
+
+def _for_mpi(tasks: Sequence[Task], size: int) -> Sequence[Task]:
+    ranks = tasks[0].program.num_ranks
+    if size != ranks:
+        raise InputError(f"{ranks} ranks, and MPI has {size} processes: mpirun -n {ranks} tutti ...")
+    return tasks

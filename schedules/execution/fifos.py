@@ -1,0 +1,131 @@
+"""The FIFOs of programs, and how a program's data are cut so that they fit.
+
+A program is played in *passes*: pass k moves the k-th *slice* of every unit, so that messages are small
+enough for FIFOs of bounded memory, and a block can begin a slice while others still do the one before, as
+MSCCL's interpreter does. Slices are disjoint, so passes have no hazards between them.
+
+A FIFO has room for all messages of `DEPTH` passes. That is enough for every program that ends on FIFOs
+without bounds: in the oldest pass that isn't done, whatever lies in a FIFO before a message belongs to that
+pass, and fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from schedules.programs.program import Op, Program, table_of
+from topologies.errors import InputError
+
+DEPTH = 2
+"""Passes whose messages a FIFO can hold."""
+PASS_BYTES = 2**23
+"""Of the messages of one pass in a FIFO; fewer make ranks that share a core change places more often."""
+TOTAL_BYTES = 2**30
+"""Of all FIFOs."""
+
+
+class Fifo(NamedTuple):
+    """A FIFO, or the signals from one rank to another, which are messages without data."""
+
+    source: int
+    target: int
+    channel: int
+    signals: bool = False
+
+
+@dataclass(frozen=True)
+class Fifos:
+    """The FIFOs of a program: a row of `units` for each.
+
+    Parameters
+    ----------
+    fifos
+        In ascending order.
+    units
+        Of each message that a pass puts into each.
+    """
+
+    fifos: tuple[Fifo, ...]
+    units: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, program: Program) -> Fifos:
+        """Return the FIFOs of a program.
+
+        Raises
+        ------
+        InputError
+            If two blocks share an end of one, so that the order of its messages depends on who is first, or
+            if what is sent isn't what is received.
+        """
+        sent = _messages(program, sends=True)
+        received = _messages(program, sends=False)
+        for fifo in sorted({*sent, *received}):
+            here, there = sent.get(fifo, ()), received.get(fifo, ())
+            if here != there:
+                raise InputError(f"{program.name}: {_mismatch(fifo, here, there)}")
+        fifos = tuple(sorted(sent))
+        return cls(fifos, tuple(sent[fifo] for fifo in fifos))
+
+    def slice_of(self, elements: int, itemsize: int) -> int:
+        """Return how many elements of a unit a pass moves, where a unit has so many of so many bytes."""
+        most = max(map(sum, self.units), default=0)
+        total = DEPTH * sum(map(sum, self.units))
+        fits = min(PASS_BYTES // max(most, 1), TOTAL_BYTES // max(total, 1)) // itemsize
+        return max(1, min(elements, fits))
+
+
+def capacities(tasks: Sequence[tuple[Fifos, int, int]]) -> dict[Fifo, int]:
+    """Return the bytes that each FIFO needs for programs with units of so many elements of so many bytes."""
+    needed: dict[Fifo, int] = {}
+    for fifos, elements, itemsize in tasks:
+        width = fifos.slice_of(elements, itemsize) * itemsize
+        for fifo, units in zip(fifos.fifos, fifos.units, strict=True):
+            needed[fifo] = max(needed.get(fifo, 0), DEPTH * sum(units) * width)
+    return dict(sorted(needed.items()))
+
+
+def fifo_of(op: int, rank: int, peer: int, channel: int, *, sends: bool) -> Fifo:
+    """Return the FIFO that an instruction of a rank sends into, or receives from."""
+    ends = (rank, peer) if sends else (peer, rank)
+    return Fifo(*ends, channel, op in (Op.SIGNAL, Op.WAIT))
+
+
+def _messages(program: Program, *, sends: bool) -> dict[Fifo, tuple[int, ...]]:
+    """Return the units of the messages that are put into (taken out of) each FIFO, in order."""
+    code = program.code
+    is_end = table_of("sends" if sends else "receives")
+    is_end[Op.SIGNAL if sends else Op.WAIT] = True
+    block_of: dict[Fifo, int] = {}
+    units: dict[Fifo, list[int]] = {}
+    for number in np.flatnonzero(is_end[code.op]).tolist():
+        block, op = int(program.block_of[number]), int(code.op[number])
+        peer = int((code.to if sends else code.origin)[number])
+        fifo = fifo_of(op, int(program.rank[block]), peer, int(code.channel[number]), sends=sends)
+        if block_of.setdefault(fifo, block) != block:
+            what = "sends into" if sends else "receives from"
+            raise InputError(
+                f"{program.name}: {program.place(number)} {what} {name_of(fifo)}, as another block does"
+            )
+        units.setdefault(fifo, []).append(0 if fifo.signals else int(code.length[number]))
+    return {fifo: tuple(lengths) for fifo, lengths in units.items()}
+
+
+def name_of(fifo: Fifo) -> str:
+    """Return the name of a FIFO for people."""
+    what = "the signals" if fifo.signals else "the FIFO"
+    return f"{what} from rank {fifo.source} to {fifo.target} on channel {fifo.channel}"
+
+
+def _mismatch(fifo: Fifo, sent: Sequence[int], received: Sequence[int]) -> str:
+    if len(sent) != len(received):
+        return f"{len(sent)} messages go into {name_of(fifo)}, and {len(received)} are taken out"
+    number = next(n for n, (a, b) in enumerate(zip(sent, received, strict=True)) if a != b)
+    return (
+        f"message {number} of {name_of(fifo)} is sent as {sent[number]} units and received as"
+        f" {received[number]}"
+    )

@@ -1,0 +1,135 @@
+"""The ranks of this machine: a process each, which end with this one and never outlive it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from multiprocessing.connection import wait
+from typing import Any, Protocol
+
+from schedules.execution.session import Settings, Task, Times, fifo_bytes, play, reaches
+from schedules.execution.shared_memory import Segment, SharedMemory, SharedRings
+from schedules.execution.transport import Failure, Stalled, Transport
+from topologies.processes import Caller, End, Worker
+
+ENTRY = "schedules.execution.launch:serve"
+PRELOAD = ("schedules.execution.launch", "schedules.execution.tcp")
+GRACE = 1.0
+"""Seconds after a rank has stalled in which the others must say so too, or they have hung."""
+
+
+class Job(Protocol):
+    """How a rank gets its transport."""
+
+    def share(self, rank: int) -> Job:
+        """Return what a rank needs of it; pickled to its process."""
+
+    def connect(self, rank: int, tasks: Sequence[Task]) -> Transport:
+        """Return its ends of the FIFOs."""
+
+    def close(self) -> None:
+        """Let go of what was handed over."""
+
+
+class OverSharedMemory:
+    """Ranks that share a segment of memory.
+
+    Parameters
+    ----------
+    tasks
+        What they are to play.
+    """
+
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        ranks = tasks[0].program.num_ranks
+        shared = any(reaches(task.program) for task in tasks)
+        memory = [max(task.memory(rank) for task in tasks) for rank in range(ranks)] if shared else []
+        self.rings = SharedRings(ranks, fifo_bytes(tasks), memory)
+        self.segment = Segment(self.rings.size)
+
+    def share(self, rank: int) -> OverSharedMemory:
+        """Return all of it."""
+        return self
+
+    def connect(self, rank: int, tasks: Sequence[Task]) -> Transport:
+        """Return a rank's ends of the FIFOs."""
+        return SharedMemory(self.segment, self.rings, rank)
+
+    def close(self) -> None:
+        """Let go of the segment."""
+        self.segment.close()
+
+
+def run(job: Job, tasks: Sequence[Task], settings: Settings) -> list[list[Times]]:
+    """Play tasks on processes of this machine; return by rank, then task, what they took.
+
+    Parameters
+    ----------
+    job
+        Their transport; it is closed here.
+    tasks
+        What they play.
+    settings
+        How.
+
+    Raises
+    ------
+    Failure
+        If a rank dies, hangs or gets wrong bytes; in one line that names it.
+    """
+    workers: list[Worker] = []
+    try:
+        for rank in range(tasks[0].program.num_ranks):
+            workers.append(Worker.forked(ENTRY, (job.share(rank), rank, tuple(tasks), settings), PRELOAD))
+            workers[-1].give(None)
+        return _collect(workers)
+    finally:
+        job.close()
+        for worker in workers:
+            worker.end()
+
+
+def serve(caller: Caller, setting: tuple[Job, int, tuple[Task, ...], Settings]) -> None:
+    """Be a rank."""
+    job, rank, tasks, settings = setting
+
+    def perform(_: Any) -> list[Times]:
+        transport = job.connect(rank, tasks)
+        times = play(rank, tasks, settings, transport)
+        transport.close()
+        return times
+
+    caller.serve(perform)
+
+
+def _collect(workers: Sequence[Worker]) -> list[list[Times]]:
+    """Return the answers of all ranks, or raise what went wrong first."""
+    answers: dict[int, list[Times]] = {}
+    stalled: dict[int, Stalled] = {}
+    until = None
+    rank_of: dict[Any, int] = {worker.pipe: rank for rank, worker in enumerate(workers)}
+    while len(answers) + len(stalled) < len(workers):
+        left = None if until is None else max(until - time.monotonic(), 0.0)
+        heard = wait(list(rank_of), left)
+        for pipe in heard:
+            rank = rank_of[pipe]
+            try:
+                ended = workers[rank].step()
+            except Stalled as error:
+                stalled[rank] = error
+                until = until or time.monotonic() + GRACE
+                del rank_of[pipe]
+                continue
+            if ended is not None and ended.how is End.DEATH:
+                raise Failure(f"rank {rank} died: {ended.cause}")
+            if ended is not None:
+                answers[rank] = ended.answer
+                del rank_of[pipe]
+        if not heard:
+            break
+    if stalled:
+        silent = sorted(rank_of.values())
+        first = stalled[min(stalled)]
+        hung = f"rank {silent[0]} hangs: " if silent else ""
+        raise Failure(f"{hung}{first}")
+    return [answers[rank] for rank in range(len(workers))]

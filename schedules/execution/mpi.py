@@ -1,0 +1,149 @@
+"""Transport over MPI, by mpi4py: a message is a non-blocking send, its tag the number of the FIFO.
+
+The processes are those of ``mpirun``. Both ends of a FIFO have a ring, so that a message can be on its way
+while its sender goes on.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from schedules.collective import Kind
+from schedules.execution.fifos import Fifo
+from schedules.execution.transport import Array, Patience, bytes_of
+from schedules.programs.program import Program
+from topologies.errors import InputError
+
+
+def world() -> Any:
+    """Return the communicator of all processes that ``mpirun`` started.
+
+    Raises
+    ------
+    InputError
+        If mpi4py or its library isn't there.
+    """
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:
+        why = str(error).partition("\n")[0]
+        raise InputError(
+            f"--transport mpi needs an MPI and mpi4py (pip install 'tutti[mpi]'): {why}"
+        ) from None
+    return MPI.COMM_WORLD
+
+
+class Mpi:
+    """A rank's ends of the FIFOs.
+
+    Parameters
+    ----------
+    communicator
+        Of all ranks; it is duplicated, so that no message of others is taken for ours.
+    capacity
+        Bytes of each FIFO.
+    """
+
+    def __init__(self, communicator: Any, capacity: Mapping[Fifo, int]) -> None:
+        self._communicator = communicator.Dup()
+        self._rank = communicator.rank
+        self._tags = {fifo: tag for tag, fifo in enumerate(capacity)}
+        ours = [fifo for fifo in capacity if self._rank in fifo[:2]]
+        self._rings = {fifo: np.empty(capacity[fifo], dtype=np.uint8) for fifo in ours}
+        self._sends: dict[Fifo, deque[Any]] = {fifo: deque() for fifo in ours}
+        self._receives: dict[Fifo, Any] = {}
+        self._come: set[Fifo] = set()
+
+    def ring(self, fifo: Fifo) -> npt.NDArray[np.uint8]:
+        """Return the memory of a FIFO's slots at this end."""
+        return self._rings[fifo]
+
+    def room(self, fifo: Fifo, window: int) -> bool:
+        """Whether another message may be written."""
+        sends = self._sends[fifo]
+        while sends and sends[0].Test():
+            sends.popleft()
+        return len(sends) < window
+
+    def sent(self, fifo: Fifo, slot: Array) -> None:
+        """Send the message."""
+        self._sends[fifo].append(self._communicator.Isend(bytes_of(slot), fifo.target, self._tags[fifo]))
+
+    def there(self, fifo: Fifo, slot: Array) -> bool:
+        """Ask for the next message, and whether it has come."""
+        if fifo in self._come:
+            return True
+        if fifo not in self._receives:
+            self._receives[fifo] = self._communicator.Irecv(bytes_of(slot), fifo.source, self._tags[fifo])
+        if not self._receives[fifo].Test():
+            return False
+        self._come.add(fifo)
+        return True
+
+    def taken(self, fifo: Fifo) -> None:
+        """Forget the message."""
+        self._come.remove(fifo)
+        del self._receives[fifo]
+
+    def progress(self) -> None:
+        """Nothing: MPI goes on whenever it is asked."""
+
+    def barrier(self, patience: Patience) -> None:
+        """Wait until all ranks are here."""
+        patience.reset()
+        request = self._communicator.Ibarrier()
+        while not request.Test():
+            patience.wait(lambda: f"rank {self._rank} waits at a barrier")
+
+    def memories(self, fits: int) -> list[npt.NDArray[np.uint8]] | None:
+        """Return None: others' memory is out of reach."""
+        return None
+
+    def close(self) -> None:
+        """Let the last messages go."""
+        for sends in self._sends.values():
+            for request in sends:
+                request.Wait()
+        self._communicator.Free()
+
+
+class MpiCollectives:
+    """MPI's own collectives, to compare with.
+
+    Parameters
+    ----------
+    communicator
+        Of all ranks.
+    """
+
+    def __init__(self, communicator: Any) -> None:
+        self._communicator = communicator
+
+    def play(self, program: Program, source: Array, target: Array) -> Callable[[], object] | None:
+        """Return what does the program's collective; None for those over groups or with uneven shards."""
+        what, c = program.collective, self._communicator
+        if not what.plain or what.kind is Kind.MIXED:
+            return None
+        root = what.root or 0
+        at_root = target if c.rank == root else None
+        calls: dict[Kind, Callable[[], object]] = {
+            Kind.ALLGATHER: lambda: c.Allgather(source, target),
+            Kind.REDUCE_SCATTER: lambda: c.Reduce_scatter_block(source, target),
+            Kind.ALLREDUCE: lambda: c.Allreduce(source, target),
+            Kind.REDUCE: lambda: c.Reduce(source, at_root, root=root),
+            Kind.ALL_TO_ALL: lambda: c.Alltoall(source, target),
+            Kind.GATHER: lambda: c.Gather(source, at_root, root=root),
+            Kind.SCATTER: lambda: c.Scatter(source if c.rank == root else None, target, root=root),
+            Kind.BROADCAST: lambda: self._broadcast(source, target, root),
+        }
+        return calls[what.kind]
+
+    def _broadcast(self, source: Array, target: Array, root: int) -> None:
+        if self._communicator.rank == root:
+            np.copyto(target, source)
+        self._communicator.Bcast(target, root=root)

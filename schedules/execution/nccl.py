@@ -1,0 +1,156 @@
+"""Programs on GPUs: the messages of a round are one group of NCCL's point-to-point calls, by PyTorch.
+
+The processes are those of ``torchrun``, one a GPU. It has not been tried on a GPU; what `Player` does is
+tested on arrays of numpy, which it works on in the same way.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from schedules.execution.data import Data
+from schedules.execution.rounds import Round, rounds
+from schedules.execution.session import Settings, Task, Times
+from schedules.programs.layout import Layout
+from schedules.programs.program import Buffer, Op, Program
+from topologies.errors import InputError
+
+
+def world() -> Any:
+    """Return `torch.distributed`, ready for this process and its GPU.
+
+    Raises
+    ------
+    InputError
+        If there is no PyTorch or GPU, or this isn't a process of ``torchrun``.
+    """
+    try:
+        import torch
+    except ImportError:
+        raise InputError("--transport nccl needs PyTorch, which isn't installed here") from None
+    if not (torch.cuda.is_available() and torch.distributed.is_nccl_available()):
+        raise InputError("--transport nccl needs a GPU and NCCL, and PyTorch finds none here")
+    if "LOCAL_RANK" not in os.environ:
+        raise InputError(
+            "--transport nccl: start it with torchrun --no-python --nproc-per-node N tutti exec ..."
+        )
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    torch.distributed.init_process_group("nccl")
+    return torch.distributed
+
+
+class Player:
+    """A rank's part of a program in rounds, on arrays of any library.
+
+    Parameters
+    ----------
+    program
+        Without signals and reaches into other ranks' memory.
+    rank
+        Which.
+    memory
+        One-dimensional: the rank's memory.
+    elements
+        Of a unit.
+    copy
+        Returns a copy of an array.
+    """
+
+    def __init__(
+        self, program: Program, rank: int, memory: Any, elements: int, copy: Callable[[Any], Any]
+    ) -> None:
+        self._program, self._rank, self._memory = program, rank, memory
+        self._elements, self._copy = elements, copy
+        self._base = Layout.of(program).base[rank].tolist()
+        self._come: dict[int, Any] = {}
+
+    def work(self, now: Round) -> dict[int, Any]:
+        """Do what comes before a round's messages; return what each of its sends has to send."""
+        own = self._program.rank[self._program.block_of]
+        packets = {number: self._do(number) for number in now.local if own[number] == self._rank}
+        return {number: packet for number, packet in packets.items() if packet is not None}
+
+    def put(self, number: int, message: Any) -> None:
+        """Take note of the message that a receiving instruction will take."""
+        self._come[number] = message
+
+    def size(self, number: int) -> int:
+        """Return the elements that an instruction moves."""
+        return int(self._program.code.length[number]) * self._elements
+
+    def _do(self, number: int) -> Any:
+        code = self._program.code
+        op = Op(code.op[number])
+        values = [self._come.pop(number)] if op.receives else []
+        if op.reads:
+            values.append(self._memory[self._place(number, code.source_buffer, code.source_offset)])
+        target = self._place(number, code.target_buffer, code.target_offset)
+        if op is Op.REDUCE:
+            values.append(self._memory[target])
+        if not values:
+            return None
+        value = values[0] + values[1] if len(values) > 1 else values[0]
+        if op.writes:
+            self._memory[target] = value
+        return self._copy(value) if op.sends else None
+
+    def _place(self, number: int, buffer: Any, offset: Any) -> slice:
+        begin = (self._base[int(buffer[number])] + int(offset[number])) * self._elements
+        return slice(begin, begin + self.size(number))
+
+
+def play(distributed: Any, tasks: Sequence[Task], settings: Settings) -> list[list[Times]]:
+    """Play tasks on the processes of ``torchrun``; return by rank, then task, what they took.
+
+    Raises
+    ------
+    Failure
+        If this rank's output is wrong.
+    """
+    mine = [_play(distributed, task, settings) for task in tasks]
+    everyone: list[Any] = [None] * distributed.get_world_size()
+    distributed.all_gather_object(everyone, mine)
+    distributed.destroy_process_group()
+    return everyone
+
+
+def _play(distributed: Any, task: Task, settings: Settings) -> Times:
+    import numpy as np
+    import torch
+
+    rank, played = distributed.get_rank(), rounds(task.program)
+    data = Data(task.program, task.layout, rank, task.elements, task.dtype, settings.seed)
+    start = np.full(task.memory(rank) // task.itemsize, 127, dtype=task.dtype)  # no datum is as large
+    data.part(start, Buffer.INPUT)[:] = data.input()
+    due, seconds = data.output(), []
+    memory = torch.from_numpy(start).cuda()
+    player = Player(task.program, rank, memory, task.elements, torch.clone)
+    for _ in range(settings.warmup + settings.repeats):
+        memory.copy_(torch.from_numpy(start))
+        distributed.barrier()
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        for now in played:
+            _exchange(distributed, player, now, rank, task.program, memory)
+        torch.cuda.synchronize()
+        seconds.append(time.perf_counter() - began)
+        data.check(memory.cpu().numpy(), due)
+    return Times(seconds[settings.warmup :], [])
+
+
+def _exchange(distributed: Any, player: Player, now: Round, rank: int, program: Program, memory: Any) -> None:
+    packets, code = player.work(now), program.code
+    own = program.rank[program.block_of]
+    calls = []
+    for send, take in now.messages:
+        if own[send] == rank:
+            calls.append(distributed.P2POp(distributed.isend, packets[send], int(code.to[send])))
+        if own[take] == rank:
+            message = memory.new_empty(player.size(take))
+            player.put(take, message)
+            calls.append(distributed.P2POp(distributed.irecv, message, int(code.origin[take])))
+    for request in distributed.batch_isend_irecv(calls) if calls else []:
+        request.wait()

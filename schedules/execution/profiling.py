@@ -1,0 +1,108 @@
+"""Measuring α and β of every pair of ranks, as TACCL's profiler does (section 4.1).
+
+n messages of s bytes are sent one after another, and then all at once. By the α-β model that takes
+n (α + β s) and α + n β s; α and β are the least-squares solution over several sizes, every equation divided
+by its time, the least of some repeats (what else the machine does only adds to it). "One after another"
+means that the receiver answers each message with an empty one, and at once that it answers the last: so each
+time has two α for one, a direction each, which are taken to be equal.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from schedules.collective import collective
+from schedules.execution.session import Task, Times
+from schedules.programs.program import Address, Buffer, Instruction, Op, Program
+from topologies.errors import InputError
+from topologies.topology import Link, Topology
+
+MESSAGES = 8
+"""n."""
+NANO = 10**9
+
+
+def pairs(ranks: int) -> list[tuple[int, int]]:
+    """Return all pairs, ordered."""
+    return list(itertools.permutations(range(ranks), 2))
+
+
+def tasks_of(ranks: int, sizes: Sequence[int]) -> list[Task]:
+    """Return what to play: for each pair and size, messages one after another and at once."""
+    return [
+        Task(program, size)
+        for source, target in pairs(ranks)
+        for program in (messages(ranks, source, target, at_once=once) for once in (False, True))
+        for size in sizes
+    ]
+
+
+def messages(ranks: int, source: int, target: int, *, at_once: bool) -> Program:
+    """Return the program that sends n messages from one rank to another."""
+    place = Address(Buffer.OUTPUT, 0)
+    sends = [Instruction(Op.SEND, place, to=target)]
+    answered = [Instruction(Op.WAIT, origin=target)]
+    receives = [Instruction(Op.RECV, target=place, origin=source)]
+    answers = [Instruction(Op.SIGNAL, to=source)]
+    blocks: list[list[list[Instruction]]] = [[] for _ in range(ranks)]
+    if at_once:
+        blocks[source] = [sends * MESSAGES + answered]
+        blocks[target] = [receives * MESSAGES + answers]
+    else:
+        blocks[source] = [(sends + answered) * MESSAGES]
+        blocks[target] = [(receives + answers) * MESSAGES]
+    what = collective("broadcast", ranks, groups=[[source, target]])
+    return Program.of(what, 1, blocks, in_place=True, name=f"rank {source} to {target}")
+
+
+def profile(name: str, tasks: Sequence[Task], times: Sequence[Sequence[Times]]) -> Topology:
+    """Return the network that was measured: a link from each rank to each other.
+
+    Parameters
+    ----------
+    name
+        Of the network.
+    tasks
+        `tasks_of` its ranks.
+    times
+        By rank, then task.
+
+    Raises
+    ------
+    InputError
+        If the times of a pair don't grow with the size.
+    """
+    ranks = tasks[0].program.num_ranks
+    each = len(tasks) // len(pairs(ranks))
+    links = []
+    for number, (source, target) in enumerate(pairs(ranks)):
+        span = slice(number * each, (number + 1) * each)
+        seconds = [min(one.ours) for one in times[source][span]]
+        alpha, beta = _solve(tasks[span], seconds)
+        if beta <= 0:
+            raise InputError(f"rank {source} to {target}: no longer for more bytes; take larger --sizes")
+        links.append(
+            Link(source, target, Fraction(max(round(1 / beta), 1)), Fraction(round(alpha * NANO), NANO))
+        )
+    return Topology.from_links(name, ranks, links)
+
+
+def _solve(tasks: Sequence[Task], seconds: Sequence[float]) -> tuple[float, float]:
+    """Return α and β; α at least 0."""
+    half = len(tasks) // 2
+    trips = [
+        2
+        * (MESSAGES if number < half else 1)
+        * -(-task.elements // task.fifos.slice_of(task.elements, task.itemsize))
+        for number, task in enumerate(tasks)
+    ]
+    moved = [MESSAGES * task.size for task in tasks]
+    equations = np.array([trips, moved], dtype=float).T / np.array(seconds)[:, None]
+    (alpha, beta), *_ = np.linalg.lstsq(equations, np.ones(len(tasks)), rcond=None)
+    if alpha < 0:
+        beta = equations[:, 1].sum() / (equations[:, 1] ** 2).sum()
+    return max(float(alpha), 0.0), float(beta)

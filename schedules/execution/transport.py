@@ -1,0 +1,118 @@
+"""What a transport does: it brings messages, which lie in slots, from one process to another.
+
+The executor writes a message into its slot of the FIFO's ring and says `sent`; at the other end it reads the
+slot once `there` says yes, and says `taken`. Nothing waits inside these calls: what can't be done yet is
+tried again.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from schedules.execution.fifos import Fifo
+from topologies.errors import TuttiError
+
+Array = npt.NDArray[Any]
+
+LOOKS = 50
+"""Turns without progress before a rank looks at the clock."""
+AWAKE = 2e-3
+"""Seconds for which it then only lets others run, before it sleeps: a rank that just looked again and again
+would hold a core which those that it waits for may need."""
+NAP = 1e-4
+"""Seconds that it sleeps."""
+
+_yield: Callable[[], None] = getattr(os, "sched_yield", partial(time.sleep, 0))
+
+
+class Failure(TuttiError):
+    """A run that ended because of a rank: it died, hung or got wrong bytes."""
+
+
+class Stalled(Failure):
+    """A rank has waited for too long."""
+
+
+class Lost(Stalled):
+    """A rank whose connection to another has ended."""
+
+
+class Transport(Protocol):
+    """One rank's ends of all FIFOs."""
+
+    def ring(self, fifo: Fifo) -> npt.NDArray[np.uint8]:
+        """Return the memory of a FIFO's slots at this end."""
+
+    def room(self, fifo: Fifo, window: int) -> bool:
+        """Whether another message may be written, where so many may be under way."""
+
+    def sent(self, fifo: Fifo, slot: Array) -> None:
+        """Take note that the next message stands in its slot."""
+
+    def there(self, fifo: Fifo, slot: Array) -> bool:
+        """Whether the next message has come into its slot."""
+
+    def taken(self, fifo: Fifo) -> None:
+        """Take note that the slot of the next message may be written again."""
+
+    def progress(self) -> None:
+        """Do what is to be done between turns."""
+
+    def barrier(self, patience: Patience) -> None:
+        """Wait until all ranks are here."""
+
+    def memories(self, fits: int) -> list[npt.NDArray[np.uint8]] | None:
+        """Return the memory of each rank, where a rank can reach all; at least so many bytes."""
+
+    def close(self) -> None:
+        """Let go of what it holds, once all ranks are done."""
+
+
+def bytes_of(slot: Array) -> npt.NDArray[np.uint8]:
+    """Return a slot as bytes, not copied."""
+    return slot.reshape(-1).view(np.uint8)
+
+
+class Patience:
+    """Waits for others: at first by letting them run, then asleep; up to a limit.
+
+    Parameters
+    ----------
+    limit
+        Seconds without progress after which the rank has stalled.
+    """
+
+    def __init__(self, limit: float) -> None:
+        self.limit, self._turns, self._since = limit, 0, 0.0
+
+    def reset(self) -> None:
+        """Take note of progress."""
+        self._turns = 0
+
+    def wait(self, what: Callable[[], str]) -> None:
+        """Wait a little for what is called `what`.
+
+        Raises
+        ------
+        Stalled
+            If there was no progress for as long as the limit.
+        """
+        self._turns += 1
+        waited = 0.0
+        if self._turns == LOOKS:
+            self._since = time.monotonic()
+        elif self._turns > LOOKS:
+            waited = time.monotonic() - self._since
+        if waited > self.limit:
+            raise Stalled(f"{what()}, for {self.limit:g} s")
+        if waited < AWAKE:
+            _yield()
+        else:
+            time.sleep(NAP)

@@ -1,0 +1,85 @@
+"""``tutti exec`` and ``tutti profile``: schedules on real processes, and what is refused."""
+
+import json
+from fractions import Fraction
+
+import pytest
+
+from experiments.cli.execution import bus_factor
+from schedules.collective import KINDS, collective
+
+QUICK = ("--warmup", 0, "--repeats", 2)
+
+
+def test_a_schedule_is_played_at_every_size(tutti, schedule):
+    code, out, err = tutti("exec", schedule, "--size", "1KiB,64KiB", *QUICK)
+    assert (code, err) == (0, "")
+    assert out.startswith("allgather of ring.json on 4 processes over shm: all bytes right\n")
+    assert [line.split()[0] for line in out.splitlines()[4:] if line.strip()] == ["1KiB", "64KiB"]
+
+
+def test_bandwidths_are_those_of_nccl_tests(tutti, schedule):
+    """Of an allgather algbw is M over the time, busbw 3/4 of that on four ranks."""
+    _, out, _ = tutti("exec", schedule, "--size", "64KiB", "--json", *QUICK)
+    row = json.loads(out)
+    assert row["algbw_gbps"] == pytest.approx(65536 / row["time_us"] / 1e3)
+    assert row["busbw_gbps"] == pytest.approx(0.75 * row["algbw_gbps"])
+    assert row["least_us"] <= row["time_us"] <= row["most_us"]
+
+
+def test_bus_factors():
+    """PERFORMANCE.md of nccl-tests: 2(n-1)/n, (n-1)/n or 1."""
+    rooted = ("gather", "scatter", "broadcast", "reduce")
+    found = {kind: bus_factor(collective(kind, 4, root=0 if kind in rooted else None)) for kind in KINDS}
+    part = Fraction(3, 4)
+    assert found == {
+        "allgather": part, "reduce-scatter": part, "allreduce": 2 * part, "broadcast": 1, "reduce": 1,
+        "all-to-all": part, "gather": part, "scatter": part,
+    }  # fmt: skip
+    assert bus_factor(collective("allreduce", 6, groups=[[0, 1, 2], [3, 4, 5]])) == Fraction(4, 3)
+
+
+def test_over_tcp(tutti, schedule):
+    code, out, _ = tutti("exec", schedule, "--size", "1KiB", "--transport", "tcp", "--json", *QUICK)
+    assert (code, json.loads(out)["transport"]) == (0, "tcp")
+
+
+def test_a_profile_is_a_network_that_runs_are_set_against(tutti, schedule, tmp_path):
+    network = tmp_path / "machine.json"
+    code, out, err = tutti("profile", "--ranks", 4, "--sizes", "4KB,1MB", "-o", network, *QUICK)
+    assert (code, err) == (0, "")
+    assert "12, from each of 4 ranks to each other" in out
+    code, out, _ = tutti("exec", schedule, "--size", "1KiB", "--against-model", network, "--json", *QUICK)
+    row = json.loads(out)
+    assert code == 0
+    assert row["model_over_time"] == pytest.approx(row["model_us"] / row["time_us"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--ranks", 8], "is for 4 ranks, not 8"),
+        (["--size", "64004B"], "64004 bytes do not divide into 8 units of whole elements"),
+        (["--size", "1.5B"], "1.5 bytes are no whole number of them"),
+        (["--repeats", 0], "--repeats 0; it must be at least 1"),
+        (["--timeout", "0s"], "--timeout 0s; it must be positive"),
+        (["--hosts", "a:1"], "--hosts and --rank are for --transport tcp"),
+        (["--transport", "tcp", "--rank", 1], "--rank needs --hosts"),
+        (["--transport", "tcp", "--hosts", "a:1,b:1"], "--hosts has 2 addresses, and there are 4 ranks"),
+        (
+            ["--transport", "tcp", "--hosts", "a:1,b:1,c:1,d:1", "--rank", 4],
+            "--rank 4 is not among the ranks 0..3",
+        ),
+        (["--transport", "carrier"], "invalid choice: 'carrier'"),
+    ],
+)
+def test_bad_input_is_one_line(tutti, schedule, arguments, says):
+    code, out, err = tutti("exec", schedule, *arguments)
+    assert (code, out) == (2, "")
+    assert says in err
+    assert err.count("\n") == 1
+
+
+def test_profiles_are_of_two_ranks_or_more(tutti):
+    assert tutti("profile")[2] == "tutti: --ranks N says how many there are\n"
+    assert "2 to 64" in tutti("profile", "--ranks", 1)[2]

@@ -1,0 +1,41 @@
+"""Ranks as threads of one process, over the shared memory of processes."""
+
+import os
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from schedules.execution.launch import OverSharedMemory
+from schedules.execution.session import play
+from schedules.execution.transport import Stalled
+
+
+def as_threads(tasks, settings):
+    """Return what each rank's `play` returned, or raise what the first one raised."""
+    ranks = tasks[0].program.num_ranks
+    job = OverSharedMemory(tasks)
+    with ThreadPoolExecutor(ranks) as pool:
+        parts = [pool.submit(play, rank, tasks, settings, job.connect(rank, tasks)) for rank in range(ranks)]
+        errors = [part.exception() for part in parts]
+        job.close()
+    raised = sorted(
+        (error for error in errors if error is not None), key=lambda one: isinstance(one, Stalled)
+    )
+    if raised:
+        raise raised[0]  # others only waited for the one that failed
+    return [part.result() for part in parts]
+
+
+class Saboteur(OverSharedMemory):
+    """Shared memory, over which one rank ends or stops itself."""
+
+    def __init__(self, tasks, rank, number):
+        super().__init__(tasks)
+        self.victim, self.number = rank, number
+
+    def connect(self, rank, tasks):
+        if rank == self.victim:
+            os.kill(os.getpid(), self.number)
+            if self.number != signal.SIGSTOP:
+                time.sleep(60)
+        return super().connect(rank, tasks)

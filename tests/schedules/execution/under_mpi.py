@@ -1,0 +1,28 @@
+"""All collectives over MPI, checked, and MPI's own beside them on the same buffers: run under mpirun."""
+
+import sys
+
+from schedules.collective import KINDS, collective
+from schedules.execution.mpi import Mpi, MpiCollectives, world
+from schedules.execution.session import Settings, Task, fifo_bytes, play
+from tests.schedules.execution.direct import direct
+
+
+def main(sizes: list[int]) -> None:
+    """Play every collective at every size; a wrong byte, ours or MPI's, ends it."""
+    everyone = world()
+    ranks = everyone.size
+    tasks = [
+        Task(direct(collective(kind, ranks, root=ranks - 1 if kind.rooted else None), ranks, 2), size)
+        for kind in KINDS
+        for size in sizes
+    ]
+    transport = Mpi(everyone, fifo_bytes(tasks))
+    times = play(everyone.rank, tasks, Settings(1, 2, 20.0), transport, MpiCollectives(everyone))
+    transport.close()
+    if everyone.rank == 0:
+        sys.stdout.write(f"{sum(len(one.ours) == len(one.rival) == 2 for one in times)} right\n")
+
+
+if __name__ == "__main__":
+    main([int(size) for size in sys.argv[1:]])
