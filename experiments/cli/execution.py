@@ -18,7 +18,7 @@ from schedules.execution.session import Task, Times
 from schedules.programs.program import Program
 from schedules.schedule import Schedule
 from topologies.errors import InputError
-from topologies.files import read_topology
+from topologies.text import parse_topology
 from topologies.topology import Topology
 from topologies.units import format_size, parse_size
 
@@ -30,7 +30,7 @@ COLUMNS = ("size", "time (us)", "least", "most", "algbw (GB/s)", "busbw (GB/s)")
 def execute(arguments: argparse.Namespace) -> int:
     """Play the program at each size, check what comes out, and say how long it took."""
     sizes = [parse_size(text) for text in arguments.size.split(",")]
-    network = None if arguments.against_model is None else read_topology(arguments.against_model)
+    network = None if arguments.against_model is None else parse_topology(arguments.against_model)
     read: list[tuple[Program, Schedule | None]] = []
 
     def make(ranks: int | None) -> Sequence[Task]:

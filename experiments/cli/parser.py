@@ -392,9 +392,8 @@ def _exec(commands: Any) -> None:
     _ranks(parser, 10)
     parser.add_argument(
         "--against-model",
-        type=_path,
         metavar="TOPOLOGY",
-        help="also simulate it on a network, as profile writes it",
+        help="also simulate it on this network, such as a file of tutti profile",
     )
     _json(parser)
 

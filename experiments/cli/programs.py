@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from schedules.programs.formats import FORMATS
 from schedules.programs.program import Program
 from schedules.schedule import Schedule
 
@@ -14,7 +15,7 @@ def read_program(path: Path) -> tuple[Program, Schedule | None]:
     Parameters
     ----------
     path
-        A schedule file, which is verified and lowered, or an MSCCL XML (``.xml``).
+        A schedule file, which is verified and lowered, or one of a format that is imported (``.xml``).
 
     Raises
     ------
@@ -23,10 +24,9 @@ def read_program(path: Path) -> tuple[Program, Schedule | None]:
     VerificationError
         If the schedule is wrong.
     """
-    if path.suffix == ".xml":
-        from schedules.programs.msccl.reader import read_msccl
-
-        return read_msccl(path), None
+    loaded = [form for form in FORMATS.values() if form.imported and form.suffix == path.suffix]
+    if loaded:
+        return loaded[0].read(path), None
     from schedules.files.schedule_file import read_schedule
     from schedules.programs.lowering import lower
     from schedules.verify import verify

@@ -6,15 +6,22 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
+import psutil
+
 from experiments.printable import say
 from schedules.execution.launch import OverSharedMemory, run
 from schedules.execution.session import Settings, Task, Times, fifo_bytes, play, reaches
 from schedules.execution.transport import Failure
 from topologies.errors import InputError
-from topologies.units import parse_time
+from topologies.units import format_size, parse_time
 
 MOST_RANKS = 512
 """Of processes on one machine."""
+
+REMOTE = ("mpi", "nccl")
+"""Transports whose processes others start, perhaps on other machines."""
+COPIES = 3
+"""Of a rank's memory: itself, its input and the output that is due, and what comparing them takes."""
 
 Played = tuple[Sequence[Task], list[list[Times]]]
 
@@ -69,9 +76,14 @@ def on_ranks(arguments: argparse.Namespace, make: Callable[[int | None], Sequenc
 
 
 def _checked(tasks: Sequence[Task], arguments: argparse.Namespace) -> Sequence[Task]:
-    ranks = tasks[0].program.num_ranks
-    if ranks > MOST_RANKS and arguments.rank is None and arguments.transport in ("shm", "tcp"):
+    ranks, spread = tasks[0].program.num_ranks, arguments.rank is not None or arguments.transport in REMOTE
+    if ranks > MOST_RANKS and not spread:
         raise InputError(f"{ranks} processes on one machine; at most {MOST_RANKS}")
+    here = [0] if spread else range(ranks)
+    needed = COPIES * max(sum(task.memory(rank) for rank in here) for task in tasks)
+    free = psutil.virtual_memory().available
+    if needed > free:
+        raise InputError(f"{format_size(needed)} of memory are needed here, and {format_size(free)} are free")
     remote = [task.program.name for task in tasks if reaches(task.program)]
     if remote and arguments.transport != "shm":
         raise InputError(f"{remote[0]}: ranks reach into each other's memory, which takes --transport shm")

@@ -7,6 +7,8 @@ import pytest
 
 from experiments.cli.execution import bus_factor
 from schedules.collective import KINDS, collective
+from schedules.execution.session import Times
+from topologies.files import read_topology
 
 QUICK = ("--warmup", 0, "--repeats", 2)
 
@@ -44,15 +46,34 @@ def test_over_tcp(tutti, schedule):
     assert (code, json.loads(out)["transport"]) == (0, "tcp")
 
 
-def test_a_profile_is_a_network_that_runs_are_set_against(tutti, schedule, tmp_path):
-    network = tmp_path / "machine.json"
-    code, out, err = tutti("profile", "--ranks", 4, "--sizes", "4KB,1MB", "-o", network, *QUICK)
+def test_a_profile_is_a_network(tutti, tmp_path, monkeypatch):
+    """Of times that follow the model with 5 us and 1 GB/s: those of a busy machine may tell no bandwidth."""
+
+    def run(job, tasks, settings):
+        answers = [8, 8, 1, 1] * 2
+        seconds = [2 * n * 5e-6 + 8 * task.size / 1e9 for n, task in zip(answers, tasks, strict=True)]
+        return [[Times([one], []) for one in seconds]] * 2
+
+    monkeypatch.setattr("experiments.cli.ranks.run", run)
+    path = tmp_path / "machine.json"
+    code, out, err = tutti("profile", "--ranks", 2, "--sizes", "4KB,64KB", "-o", path)
     assert (code, err) == (0, "")
-    assert "12, from each of 4 ranks to each other" in out
-    code, out, _ = tutti("exec", schedule, "--size", "1KiB", "--against-model", network, "--json", *QUICK)
+    assert "2, from each of 2 ranks to each other" in out
+    network = read_topology(path)
+    assert (network.source.tolist(), network.target.tolist()) == ([0, 1], [1, 0])
+    assert [float(one) for one in network.alpha] == pytest.approx([5e-6] * 2)
+    assert [float(one) for one in network.bandwidth] == pytest.approx([1e9] * 2, rel=1e-6)
+
+
+def test_a_run_is_set_against_the_simulation_on_a_network(tutti, schedule):
+    """BFB on ring:4 takes two steps: 2 us, as the bandwidth counts for nothing."""
+    model = "complete:4?bandwidth=1PB/s&alpha=1us"
+    code, out, _ = tutti("exec", schedule, "--size", "1KiB", "--against-model", model, "--json", *QUICK)
     row = json.loads(out)
-    assert code == 0
+    assert (code, row["model_us"]) == (0, pytest.approx(2, rel=1e-3))
     assert row["model_over_time"] == pytest.approx(row["model_us"] / row["time_us"])
+    out = tutti("exec", schedule, "--size", "1KiB", "--against-model", model, *QUICK)[1]
+    assert "model / time" in out
 
 
 @pytest.mark.parametrize(
@@ -60,6 +81,7 @@ def test_a_profile_is_a_network_that_runs_are_set_against(tutti, schedule, tmp_p
     [
         (["--ranks", 8], "is for 4 ranks, not 8"),
         (["--size", "64004B"], "64004 bytes do not divide into 8 units of whole elements"),
+        (["--size", "1KiB,1PiB"], "of memory are needed here, and "),
         (["--size", "1.5B"], "1.5 bytes are no whole number of them"),
         (["--repeats", 0], "--repeats 0; it must be at least 1"),
         (["--timeout", "0s"], "--timeout 0s; it must be positive"),
