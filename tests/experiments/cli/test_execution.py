@@ -8,6 +8,7 @@ import pytest
 from experiments.cli.execution import bus_factor
 from schedules.collective import KINDS, collective
 from schedules.execution.session import Times
+from schedules.execution.transport import Failure
 from topologies.files import read_topology
 
 QUICK = ("--warmup", 0, "--repeats", 2)
@@ -105,3 +106,11 @@ def test_bad_input_is_one_line(tutti, schedule, arguments, says):
 def test_profiles_are_of_two_ranks_or_more(tutti):
     assert tutti("profile")[2] == "tutti: --ranks N says how many there are\n"
     assert "2 to 64" in tutti("profile", "--ranks", 1)[2]
+
+
+def test_a_rank_that_fails_is_exit_1(tutti, schedule, monkeypatch):
+    def run(job, tasks, settings):
+        raise Failure("rank 1 died: SIGKILL")
+
+    monkeypatch.setattr("experiments.cli.ranks.run", run)
+    assert tutti("exec", schedule) == (1, "", "tutti: rank 1 died: SIGKILL\n")
