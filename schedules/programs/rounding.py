@@ -7,7 +7,8 @@ from math import gcd
 
 import numpy as np
 
-from schedules.schedule import Chunks, Schedule
+from schedules.retiming import retimed
+from schedules.schedule import Chunks, Clock, Schedule
 from topologies.exact import offsets_of
 
 GRAIN = 1024
@@ -18,7 +19,8 @@ def rounded(schedule: Schedule, grain: int = GRAIN) -> Schedule:
     """Return the schedule with chunks that are whole units, of which no item has more than `grain`.
 
     Where the chunks are that already, the schedule itself. Else the places at which the items are cut are
-    rounded, each by half a unit at most, and chunks that become empty are left out.
+    rounded, each by half a unit at most, and chunks that become empty are left out; in the time clock messages
+    are placed anew, in their order.
     """
     chunks, share = schedule.chunks, schedule.collective.items.share.reduced
     unit = int(np.gcd.reduce(chunks.size, initial=0)) or 1
@@ -42,10 +44,11 @@ def rounded(schedule: Schedule, grain: int = GRAIN) -> Schedule:
     first, last = place[schedule.chunk], place[schedule.chunk + many]
     rows = last > first
     columns = {name: getattr(schedule, name) for name in ("route", "order", "reduce")}
-    return schedule.replace(
+    result = schedule.replace(
         chunks=Chunks(chunks.item[kept], sizes[kept], units.numerator),
         chunk=first[rows],
         count=(last - first)[rows],
         **{name: column if column is None else column[rows] for name, column in columns.items()},
         claims={},
     )
+    return retimed(result) if result.clock is Clock.TIME else result

@@ -8,9 +8,11 @@ import pytest
 import tutti
 from schedules.collective import KINDS
 from schedules.cost import congestion
+from schedules.programs.interpreter import judge
 from schedules.programs.lowering import Limits, lower, steps_of
 from schedules.programs.program import Op
 from schedules.programs.rounding import rounded
+from schedules.schedule import Clock
 from schedules.verify import verify
 from tests.schedules.programs.runs import outcome
 from topologies.errors import NoSchedule, Unsupported
@@ -104,6 +106,15 @@ def test_what_is_no_whole_unit_is_rounded_and_stays_legal():
     assert outcome(lower(made, grain=8)) == "right"
     exact = schedule("torus:3x3", "allgather", "bfb")
     assert rounded(exact, 1024) is exact
+
+
+def test_rounded_times_are_times_of_the_rounded_chunks():
+    made = schedule("torus:5x6", "allreduce", "allreduce_trees")
+    coarse = rounded(made, 64)
+    assert coarse.clock is Clock.TIME
+    assert coarse.chunks.denominator < made.chunks.denominator
+    verify(coarse)
+    assert judge(lower(made, grain=64), interleavings=1).races_checked
 
 
 def test_uneven_shards_and_groups_are_done_right():
