@@ -133,7 +133,7 @@ def _peaks(schedule: Schedule, begin: Int64Array) -> _Peaks:
     return peaks
 
 
-@kernel
+@kernel(light=True)
 def _accumulate(
     begin: Int64Array,
     rows: TransferColumns,

@@ -3,16 +3,23 @@
 Importing numba and wrapping three hundred functions takes longer than most commands run, so `kernel` only
 notes a function. Its first call compiles it, or loads what an earlier process compiled, and puts the compiled
 function in its place: a kernel that calls others finds compiled functions under their names.
+
+Importing numba alone takes most of a second. So Python itself runs *light* kernels, which a first answer on a
+small network needs, on few entries: for half a second in all, and until something else loads numba.
 """
 
 from __future__ import annotations
 
 import functools
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any, TypeVar, overload
+
+import numpy as np
 
 from topologies.progress import tell
 
@@ -88,6 +95,59 @@ def _watched() -> None:
     COMPILATION.end()
 
 
+@dataclass
+class Interpreter(threading.local):
+    """Python, as it runs light kernels, in each thread by itself.
+
+    Parameters
+    ----------
+    seconds
+        What it may still spend.
+    most
+        Entries of all arguments of a call.
+    running
+        Whether it runs one now: then it runs those that this one calls as well.
+    """
+
+    seconds: float = 0.5
+    most: int = 2**14
+    running: bool = False
+
+    def takes(self, args: tuple[Any, ...]) -> bool:
+        """Return whether a call with these arguments is for it."""
+        return self.seconds > 0 and "numba" not in sys.modules and _entries(args) <= self.most
+
+    def run(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """Call a function, and return what the compiled one would."""
+        began = time.perf_counter()
+        self.running = True
+        try:
+            with np.errstate(over="ignore"):  # 64-bit words wrap around, as they do when compiled
+                return _plain(function(*args))
+        finally:
+            self.running = False
+            self.seconds -= time.perf_counter() - began
+
+
+INTERPRETER = Interpreter()
+
+
+def _entries(value: Any) -> int:
+    if isinstance(value, tuple):
+        return sum(map(_entries, value))
+    return value.size if isinstance(value, np.ndarray) else 1
+
+
+def _plain(value: Any) -> Any:
+    """Return numbers of numpy as Python's, in tuples too, as compiled functions do."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if not isinstance(value, tuple):
+        return value
+    plain = map(_plain, value)
+    return type(value)(*plain) if hasattr(value, "_fields") else tuple(plain)
+
+
 class Kernel:
     """A function that is compiled when it is first called.
 
@@ -97,14 +157,22 @@ class Kernel:
         What is to be compiled; it may call others, under the names that they have in its module.
     decorate
         Returns numba's decorator: of an intrinsic, or of a kernel.
+    light
+        Whether it takes time in proportion to its arrays, or little more.
     """
 
-    def __init__(self, function: Callable[..., Any], decorate: Callable[[], Callable[..., Any]]) -> None:
-        self._function, self._decorate = function, decorate
+    def __init__(
+        self, function: Callable[..., Any], decorate: Callable[[], Callable[..., Any]], *, light: bool = False
+    ) -> None:
+        self._function, self._decorate, self._light = function, decorate, light
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: Any) -> Any:
-        """Call the compiled function."""
+        """Call the compiled function, or the function itself where that is as quick (`INTERPRETER`)."""
+        if INTERPRETER.running:
+            return self._function(*args)
+        if self._light and INTERPRETER.takes(args):
+            return INTERPRETER.run(self._function, args)
         return self.compiled(*args)
 
     @functools.cached_property
@@ -132,14 +200,16 @@ def _names(code: CodeType) -> Iterator[str]:
 @overload
 def kernel(function: Callable[..., R], /) -> Callable[..., R]: ...
 @overload
-def kernel(**options: Any) -> Callable[[Callable[..., R]], Callable[..., R]]: ...
-def kernel(function: Any = None, /, **options: Any) -> Any:
+def kernel(*, light: bool = ..., **options: Any) -> Callable[[Callable[..., R]], Callable[..., R]]: ...
+def kernel(function: Any = None, /, *, light: bool = False, **options: Any) -> Any:
     """Let numba compile a function when it is first called, and keep on disk what it made.
 
     Parameters
     ----------
     function
         It takes arrays, numbers and tuples of them.
+    light
+        Whether it takes time in proportion to its arrays, or little more: Python may run it on few entries.
     options
         Of ``numba.njit``, besides ``cache=True``.
     """
@@ -150,7 +220,8 @@ def kernel(function: Any = None, /, **options: Any) -> Any:
         decorator: Callable[..., Any] = njit(cache=True, no_cfunc_wrapper=True, **options)
         return decorator
 
-    return functools.partial(Kernel, decorate=decorate) if function is None else Kernel(function, decorate)
+    wrap = functools.partial(Kernel, decorate=decorate, light=light)
+    return wrap if function is None else wrap(function)
 
 
 def intrinsic(function: Callable[..., Any]) -> Any:

@@ -323,7 +323,7 @@ def _check_connected(topology: Topology, where: str) -> None:
             )
 
 
-@kernel
+@kernel(light=True)
 def _reach(incidence: Incidence, other: Int32Array, seen: BoolArray, stack: Int64Array) -> None:
     """Note which nodes a search from node 0 has seen: over `incidence`, to the links' `other` ends.
 

@@ -19,8 +19,8 @@ def rounded(schedule: Schedule, grain: int = GRAIN) -> Schedule:
     """Return the schedule with chunks that are whole units, of which no item has more than `grain`.
 
     Where the chunks are that already, the schedule itself. Else the places at which the items are cut are
-    rounded, each by half a unit at most, and chunks that become empty are left out; in the time clock messages
-    are placed anew, in their order.
+    rounded, each by half a unit at most, and chunks that become empty are left out; in the time clock the
+    messages are placed anew, in their order.
     """
     chunks, share = schedule.chunks, schedule.collective.items.share.reduced
     unit = int(np.gcd.reduce(chunks.size, initial=0)) or 1

@@ -449,7 +449,7 @@ def in_order(
     return times
 
 
-@kernel
+@kernel(light=True)
 def _share_a_moment(order: Int64Array, route: Int32Array, latest: Int64Array) -> bool:
     """Whether a link has two rows of one order, `order` being non-decreasing; `latest`: each link's, -1."""
     for row in range(len(route)):
@@ -460,7 +460,7 @@ def _share_a_moment(order: Int64Array, route: Int32Array, latest: Int64Array) ->
     return False
 
 
-@kernel
+@kernel(light=True)
 def _run_in_order(
     rows: TransferColumns,
     source: Int32Array,

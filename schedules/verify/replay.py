@@ -157,7 +157,7 @@ def _conditions(schedule: Schedule | RoundTable) -> _Conditions:
     return _Conditions(schedule.chunks.item, among(items.start), among(items.end), frozen(each, np.int32))
 
 
-@kernel
+@kernel(light=True)
 def _initial_bits(conditions: _Conditions, low: int, high: int, nodes: int) -> ByteArray:
     width = high - low
     held = np.zeros((nodes * width + 7) // 8, dtype=np.uint8)
@@ -167,7 +167,7 @@ def _initial_bits(conditions: _Conditions, low: int, high: int, nodes: int) -> B
     return held
 
 
-@kernel(nogil=True)
+@kernel(light=True, nogil=True)
 def _play_bits(
     turns: Spans, table: _Table, held: ByteArray, low: int, high: int
 ) -> tuple[int, int, int, int, int]:
@@ -218,7 +218,7 @@ def _fill(bits: ByteArray, begin: int, length: int) -> int:
     return NONE
 
 
-@kernel
+@kernel(light=True)
 def _missing(
     held: ByteArray, conditions: _Conditions, low: int, high: int, after: tuple[int, int]
 ) -> tuple[int, int, int, int, int]:
@@ -240,7 +240,7 @@ def _set(bits: ByteArray, index: int) -> None:
     bits[index >> 3] |= 1 << (index & 7)
 
 
-@kernel(nogil=True)
+@kernel(light=True, nogil=True)
 def _play_words(
     turns: Spans, table: _Table, held: UInt64Array, low: int, high: int
 ) -> tuple[int, int, int, int, int]:
@@ -357,7 +357,7 @@ def _give(held: UInt64Array, read: UInt64Array, unit: int, reduces: bool) -> int
     return NONE
 
 
-@kernel
+@kernel(light=True)
 def _initial_words(conditions: _Conditions, low: int, high: int, nodes: int) -> UInt64Array:
     held = np.full((nodes, high - low), EMPTY, dtype=np.uint64)
     for chunk in range(low, high):
@@ -367,7 +367,7 @@ def _initial_words(conditions: _Conditions, low: int, high: int, nodes: int) -> 
     return held
 
 
-@kernel
+@kernel(light=True)
 def _uneven(
     held: UInt64Array, conditions: _Conditions, low: int, high: int, after: tuple[int, int]
 ) -> tuple[int, int, int, int, int]:

@@ -135,7 +135,7 @@ def _check_shares(schedule: Schedule) -> None:
         )
 
 
-@kernel
+@kernel(light=True)
 def _first_uneven_item(first: Int64Array, size: Int64Array, needed: Int64Array) -> int:
     """Return the first item whose sizes do not sum to what is needed, or -1."""
     for item in range(len(needed)):
@@ -210,7 +210,7 @@ def _end_kinds(schedule: Schedule) -> BoolArray:
     return kinds
 
 
-@kernel
+@kernel(light=True)
 def _first_bad_row(
     rows: TransferColumns,
     reduce: BoolArray,

@@ -132,7 +132,7 @@ class Neighbours(NamedTuple):
         return cls(offsets, heads[np.argsort(tails, kind="stable")].astype(np.int32))
 
 
-@kernel
+@kernel(light=True)
 def hops_from_each(graph: Neighbours, sources: Int64Array) -> Int32Array:
     """Return the hops from each source to each node, (sources, nodes); -1 where there is no path."""
     num_nodes = len(graph.offsets) - 1
@@ -143,7 +143,7 @@ def hops_from_each(graph: Neighbours, sources: Int64Array) -> Int32Array:
     return hops
 
 
-@kernel
+@kernel(light=True)
 def breadth_first(graph: Neighbours, sources: Int64Array, hops: Int32Array, queue: Int32Array) -> None:
     """Set hops[v] to the distance from the nearest of the sources to node v, -1 where there is no path.
 
@@ -410,7 +410,7 @@ def _slowness(topology: Topology) -> Int64Array:
     return np.rint(np.minimum(bandwidth.max() / bandwidth, _UNIT) * _UNIT).astype(np.int64)
 
 
-@kernel
+@kernel(light=True)
 def _route_lengths(
     into: Neighbours, starts: Int64Array, ends: Int64Array, by_target: Int64Array
 ) -> Int64Array:
@@ -427,7 +427,7 @@ def _route_lengths(
     return lengths
 
 
-@kernel
+@kernel(light=True)
 def _route_links(
     into: Neighbours,
     leaving: Incidence,
@@ -459,7 +459,7 @@ def _route_links(
     return routes
 
 
-@kernel
+@kernel(light=True)
 def _cheapest_routes(
     source: int,
     hops: Int32Array,
