@@ -1,0 +1,352 @@
+"""Two-sided programs as one-sided ones: messages become writes into the other rank's memory, and signals.
+
+A message goes straight to where its receiver stores it if that place is not accessed before; any other goes
+into an *inbox* in the receiver's scratch, a slot for each, from which the receiver copies it or adds it up.
+A signal follows each message, and the receiver waits for it: the k-th wait of a connection for the k-th
+signal. What was one FIFO is one connection, whose way back tells the sender when it may begin (the last run
+of the program is over at the receiver: *ready*).
+
+Where a proxy writes while the sender goes on (a network's adapter), what it sends must stay as it is: what is
+written over later is first copied into an *outbox* in scratch, and at its end the sender waits until the
+receiver has all (*received*).
+
+In place all is in the larger of input and output: where the smaller lies in it differs from rank to rank, and
+a runtime may take another rank's buffer to be where its own is.
+
+As *packets* messages carry flags, which the receiver of each awaits: then each is a connection of its own,
+all go through the inbox, and nobody waits to be ready (inboxes of this run and the last are apart).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from schedules.programs.layout import Layout
+from schedules.programs.machine import Memory
+from schedules.programs.program import NONE, NOWHERE, Address, Buffer, Instruction, Op, Program, table_of
+from schedules.programs.serial import senders, serial_order
+from topologies.errors import InputError
+from topologies.exact import BoolArray
+
+Blocks = list[list[Instruction]]
+
+_STORES = (Op.RECV, Op.RECV_COPY_SEND)
+
+
+def one_sided(program: Program, *, packets: bool = False, proxied: BoolArray | None = None) -> Program:
+    """Return the program with copies to other ranks, signals and waits in place of messages.
+
+    Parameters
+    ----------
+    program
+        Two-sided, and free of races.
+    packets
+        Whether messages carry flags.
+    proxied
+        Shape (ranks, ranks): whether a proxy writes for the first rank into the memory of the second.
+
+    Raises
+    ------
+    InputError
+        If the program isn't two-sided, or its messages don't match (`serial.senders`).
+    """
+    return _Translation(program, packets, proxied).program()
+
+
+def without_needless_waits(blocks: Sequence[Blocks]) -> list[Blocks]:
+    """Return the blocks of each rank without the waits that follow from others of the same block.
+
+    What remains waits, of each other block, for later and later steps.
+    """
+    return [[_needed(number, block) for number, block in enumerate(of_rank)] for of_rank in blocks]
+
+
+def _needed(number: int, block: list[Instruction]) -> list[Instruction]:
+    known: dict[int, int] = {}
+    kept = []
+    for one in block:
+        last: dict[int, int] = {}
+        for other, step in one.waits:
+            if other != number and step > max(known.get(other, NONE), last.get(other, NONE)):
+                last[other] = step
+        known |= last
+        kept.append(one._replace(waits=tuple(sorted(last.items()))))
+    return kept
+
+
+class _Translation:
+    """Where each message goes, over which connection, and what becomes of each instruction."""
+
+    def __init__(self, program: Program, packets: bool, proxied: BoolArray | None) -> None:
+        code, op = program.code, program.code.op
+        remote = np.isin(op, (Op.COPY, Op.REDUCE)) & ((code.to != NONE) | (code.origin != NONE))
+        strange = remote | np.isin(op, (Op.NOP, Op.SIGNAL, Op.WAIT))
+        if strange.any():
+            number = int(np.argmax(strange))
+            what = Op(op[number]).name.lower()
+            raise InputError(
+                f"{program.name}: {program.place(number)}: '{what}' is not of a two-sided program"
+            )
+        self.old, self.packets = program, packets
+        self.proxied = np.zeros((program.num_ranks,) * 2, np.bool_) if proxied is None else proxied
+        self.own = program.rank[program.block_of].tolist()
+        self.sender = senders(program).tolist()
+        self.receiver = {sender: number for number, sender in enumerate(self.sender) if sender != NONE}
+        cells, self.layout = _Cells(program), Layout.of(program)
+        straight = np.zeros(len(program), np.bool_) if packets else cells.first_stores()
+        through = [number for number in sorted(self.receiver.values()) if not straight[number]]
+        proxied_send = (code.to != NONE) & self.proxied[self.own, code.to]
+        again = cells.overwritten(through) if proxied_send.any() else proxied_send
+        self.outbox = np.flatnonzero(proxied_send & again).tolist()
+        self._place(through)
+        self.connection = self._by_message() if packets else self._by_fifo()
+
+    def _place(self, through: list[int]) -> None:
+        """Choose slots for what these receive, places for sums that aren't stored, and outboxes.
+
+        Packets are twice as long as their data and come first: other scratch begins behind what they take.
+        """
+        old = self.old.scratch.tolist()
+        sums = np.flatnonzero(self.old.code.op == Op.RECV_REDUCE_SEND).tolist()
+        self.shift = [0] * len(old)
+        if not self.packets:
+            self.slot, slots_end = self._allotted(through, old)
+            self.mine, self.scratch = self._allotted(sums + self.outbox, slots_end)
+            return
+        self.slot, slots_end = self._allotted(through, self.shift)
+        self.shift = [2 * end for end in slots_end]
+        self.mine, ends = self._allotted(
+            sums, [size + shift for size, shift in zip(old, self.shift, strict=True)]
+        )
+        self.scratch = [
+            end if end > shift else shift // 2 for end, shift in zip(ends, self.shift, strict=True)
+        ]
+
+    def _allotted(self, numbers: list[int], begin: list[int]) -> tuple[dict[int, Address], list[int]]:
+        """Return places in scratch for what these instructions move, and where they end at each rank."""
+        end, places = list(begin), {}
+        for number in numbers:
+            rank = self.own[number]
+            places[number] = Address(Buffer.SCRATCH, end[rank])
+            end[rank] += int(self.old.code.length[number])
+        return places, end
+
+    def _by_fifo(self) -> dict[int, int]:
+        """Return the connection of each message by its receiver: those of two ranks are numbered from 0."""
+        code = self.old.code
+        fifos = {
+            number: (self.own[sender], self.own[number], int(code.channel[number]))
+            for sender, number in self.receiver.items()
+        }
+        pairs: dict[tuple[int, int], int] = Counter()
+        numbers = {}
+        for fifo in sorted(set(fifos.values()), key=lambda fifo: (fifo[2], fifo)):
+            pair = (min(fifo[:2]), max(fifo[:2]))
+            numbers[fifo] = pairs[pair]
+            pairs[pair] += 1
+        return {number: numbers[fifo] for number, fifo in fifos.items()}
+
+    def _by_message(self) -> dict[int, int]:
+        """Return the connection of each message by its receiver, in the order in which they stand there."""
+        count: dict[tuple[int, int], int] = Counter()
+        connection = {}
+        for number in sorted(self.receiver.values()):
+            pair = (self.own[self.sender[number]], self.own[number])
+            connection[number] = count[pair]
+            count[pair] += 1
+        return connection
+
+    def program(self) -> Program:
+        """Return the one-sided program."""
+        old = self.old
+        first, begin = old.first_block.tolist(), old.begin.tolist()
+        place: dict[tuple[int, int, int], tuple[int, int]] = {}  # the last step of what became of a step
+        ranks: list[list[Blocks]] = []
+        for rank in range(old.num_ranks):
+            made = []
+            for number, block in enumerate(range(first[rank], first[rank + 1])):
+                opening, closing = self._handshakes(range(begin[block], begin[block + 1]))
+                steps = [list(self._steps(i)) for i in range(begin[block], begin[block + 1])]
+                at = len(opening)
+                for step, group in enumerate(steps):
+                    at += len(group)
+                    place[rank, number, step] = (number, at - 1)
+                made.append([opening, *steps, closing])
+            ranks.append(made)
+        blocks = [
+            [
+                [
+                    one._replace(waits=tuple(place[rank, *wait] for wait in one.waits))
+                    for group in block
+                    for one in group
+                ]
+                for block in of_rank
+            ]
+            for rank, of_rank in enumerate(ranks)
+        ]
+        return Program.of(
+            old.collective,
+            old.units,
+            without_needless_waits(blocks),
+            in_place=old.in_place,
+            scratch=self.scratch,
+            name=old.name,
+        )
+
+    def _handshakes(self, numbers: range) -> tuple[list[Instruction], list[Instruction]]:
+        """Return what a block does first and last: as a receiver it says so, as a sender it waits."""
+        if self.packets:
+            return [], []
+        comes: dict[tuple[int, int], None] = {}
+        goes: dict[tuple[int, int], None] = {}
+        for number in numbers:
+            if self.sender[number] != NONE:
+                comes[self.own[self.sender[number]], self.connection[number]] = None
+            if number in self.receiver:
+                other = self.receiver[number]
+                goes[self.own[other], self.connection[other]] = None
+        rank = self.own[numbers[0]] if len(numbers) else NONE
+        says = [(peer, Instruction(Op.SIGNAL, to=peer, channel=channel)) for peer, channel in comes]
+        waits = [(peer, Instruction(Op.WAIT, origin=peer, channel=channel)) for peer, channel in goes]
+        opening = [one for _, one in (*says, *waits)]
+        closing = [one for peer, one in says if self.proxied[peer, rank]]
+        return opening, closing + [one for peer, one in waits if self.proxied[rank, peer]]
+
+    def _steps(self, number: int) -> Iterator[Instruction]:
+        """Yield what an instruction becomes; the first of that waits for what it waits for."""
+        old = self.old.instruction(number)
+        steps = list(self._parts(number, old))
+        yield steps[0]._replace(waits=old.waits)
+        yield from steps[1:]
+
+    def _parts(self, number: int, old: Instruction) -> Iterator[Instruction]:
+        rank, op, length = self.own[number], old.op, old.length
+        source, target = self._moved(rank, old.source), self._moved(rank, old.target)
+        if op in (Op.COPY, Op.REDUCE):
+            yield Instruction(op, source, target, length)
+            return
+        if op.receives:
+            yield Instruction(Op.WAIT, origin=old.origin, channel=self.connection[number])
+            slot = self.slot.get(number, target)
+            if op in _STORES:
+                if slot != target:
+                    yield Instruction(Op.COPY, slot, target, length)
+            else:
+                target = target if target != NOWHERE else self.mine[number]
+                if source != target:
+                    yield Instruction(Op.COPY, source, target, length)
+                yield Instruction(Op.REDUCE, slot, target, length)
+        if op.sends:
+            other = self.receiver[number]
+            there = self.slot.get(other) or self._moved(self.own[other], self.old.instruction(other).target)
+            given = target if op.receives else source
+            if op is Op.RECV_COPY_SEND and not self.packets:
+                given = slot  # needs no waiting for the copy
+            if number in self.outbox:
+                yield Instruction(Op.COPY, given, self.mine[number], length)
+                given = self.mine[number]
+            yield Instruction(Op.COPY, given, there, length, to=old.to)
+            yield Instruction(Op.SIGNAL, to=old.to, channel=self.connection[other])
+
+    def _moved(self, rank: int, address: Address) -> Address:
+        """Return where a place is now: behind packets in scratch; in place, in the larger buffer."""
+        if address.buffer == Buffer.SCRATCH:
+            return address._replace(offset=address.offset + self.shift[rank])
+        if address == NOWHERE or not self.old.in_place:
+            return address
+        sizes, base = self.layout.sizes[rank], self.layout.base[rank]
+        larger = Buffer.OUTPUT if sizes[Buffer.OUTPUT] > sizes[Buffer.INPUT] else Buffer.INPUT
+        return Address(larger, address.offset + int(base[address.buffer] - base[larger]))
+
+
+class _Cells:
+    """Which cells of memory each instruction reads and writes, in one order in which all can run.
+
+    In a program without races, what touches a cell before (after) another there does so in all orders.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program, self.order = program, serial_order(program).tolist()
+        memory, code = Memory(program), program.code
+        own = program.rank[program.block_of]
+        sides = (
+            ("reads", code.source_buffer, code.source_offset),
+            ("writes", code.target_buffer, code.target_offset),
+        )
+        self.spans: list[list[slice]] = []  # of sources and targets; empty for none
+        for prop, buffer, offset in sides:
+            used = table_of(prop)[code.op]
+            begin = np.zeros(len(program), dtype=np.int64)
+            begin[used] = memory.cell(own[used], buffer[used], offset[used])
+            end = begin + np.where(used, code.length, 0)
+            self.spans.append([slice(*ends) for ends in zip(begin.tolist(), end.tolist(), strict=True)])
+        self.count = int(memory.start[-1])
+
+    def first_stores(self) -> BoolArray:
+        """Return of each instruction whether it stores a message where nothing was read or written before."""
+        touched, first = np.zeros(self.count, dtype=np.bool_), np.zeros(len(self.order), dtype=np.bool_)
+        sources, targets = self.spans
+        stores = np.isin(self.program.code.op, _STORES)
+        for number in self.order:
+            first[number] = stores[number] and not touched[targets[number]].any()
+            touched[sources[number]] = touched[targets[number]] = True
+        return first
+
+    def overwritten(self, through: list[int]) -> BoolArray:
+        """Return of each instruction whether the place that it sends from is written to later.
+
+        Those of `through` that pass a message on send it from the inbox, where nothing is.
+        """
+        written, again = np.zeros(self.count, dtype=np.bool_), np.zeros(len(self.order), dtype=np.bool_)
+        sources, targets = self.spans
+        sends = self.program.code.op == Op.SEND
+        passes = np.isin(self.program.code.op, (Op.RECV_COPY_SEND, Op.RECV_REDUCE_COPY_SEND))
+        passes[[number for number in through if self.program.code.op[number] == Op.RECV_COPY_SEND]] = False
+        for number in reversed(self.order):
+            place = sources[number] if sends[number] else targets[number]
+            again[number] = (sends[number] or passes[number]) and written[place].any()
+            written[targets[number]] = True
+        return again
+
+
+def with_proxies(program: Program, proxied: BoolArray) -> Program:
+    """Return the program in which what proxies do is done by blocks of their own, one for each connection.
+
+    Parameters
+    ----------
+    program
+        One-sided.
+    proxied
+        As that of `one_sided`.
+    """
+    ranks = []
+    for rank in range(program.num_ranks):
+        blocks = blocks_of(program, rank)
+        proxies: dict[tuple[int, int], list[Instruction]] = {}
+        for number, block in enumerate(blocks):
+            for step, one in enumerate(block):
+                if one.to != NONE and proxied[rank, one.to]:
+                    signals = (i.channel for i in block[step:] if i.op is Op.SIGNAL and i.to == one.to)
+                    proxy = proxies.setdefault((one.to, next(signals, 0)), [])
+                    proxy.append(one._replace(waits=((number, step),)))
+                    block[step] = Instruction(Op.NOP, waits=one.waits)
+        ranks.append([*blocks, *proxies.values()])
+    return Program.of(
+        program.collective,
+        program.units,
+        ranks,
+        in_place=program.in_place,
+        scratch=program.scratch.tolist(),
+        name=program.name,
+    )
+
+
+def blocks_of(program: Program, rank: int) -> Blocks:
+    """Return the instructions of each block of a rank."""
+    numbers = [
+        range(*program.begin[block : block + 2]) for block in range(*program.first_block[rank : rank + 2])
+    ]
+    return [[program.instruction(number) for number in of_block] for of_block in numbers]
