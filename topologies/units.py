@@ -145,6 +145,20 @@ def parse_size(text: object) -> Fraction:
     return _parse(text, _SIZE)
 
 
+def whole_bytes(text: object) -> int:
+    """Parse a size that is a whole number of bytes.
+
+    Raises
+    ------
+    InputError
+        If it is none.
+    """
+    size = parse_size(text)
+    if size.denominator != 1:
+        raise InputError(f"size {text}: a whole number of bytes is needed")
+    return int(size)
+
+
 def format_bandwidth(value: Fraction | int) -> str:
     """Return the shortest exact text of a bandwidth in bytes per second, such as ``50GB/s``.
 

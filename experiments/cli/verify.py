@@ -1,8 +1,9 @@
-"""``tutti verify``: whether a schedule is legal, or an MSCCL program right."""
+"""``tutti verify``: whether a schedule is legal, or a program of MSCCL or MSCCL++ right."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from schedules.programs.interpreter import judge
 from schedules.programs.msccl.flavours import MSCCL, RCCL
 from schedules.programs.msccl.lint import Finding, lint
 from schedules.programs.msccl.reader import parse_algo, places, program_of
+from schedules.programs.mscclpp.reader import MOST_PLAN, is_plan, read_plan
+from schedules.programs.program import Program
 from schedules.verify import VerificationError, verify
 from topologies.files import opened, read_text
 from topologies.xml_files import MOST_XML
@@ -26,7 +29,10 @@ _HEAD = 256
 def execute(arguments: argparse.Namespace) -> int:
     """Replay the schedule, or run the program; 0 if it is right, 1 with what is wrong first if not."""
     if _is_xml(arguments.file):
-        return _judge(arguments)
+        return _judge_xml(arguments)
+    if _is_plan(arguments.file):
+        program, warnings = read_plan(arguments.file)
+        return _judge(arguments, warnings, lambda: [program])
     schedule = (read_rounds if is_round_file(arguments.file) else read_schedule)(arguments.file)
     document: dict[str, Any] = {
         "file": str(arguments.file),
@@ -54,8 +60,17 @@ def _is_xml(path: Path) -> bool:
         return file.read(_HEAD).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<")
 
 
-def _judge(arguments: argparse.Namespace) -> int:
-    """Say what runtimes would not take of a program, and whether it does its collective."""
+def _is_plan(path: Path) -> bool:
+    """Whether a file is a plan of MSCCL++, by its keys."""
+    if path.suffix != ".json":
+        return False
+    with opened(path) as file:
+        data = file.read(MOST_PLAN + 1)
+    return len(data) <= MOST_PLAN and is_plan(data)
+
+
+def _judge_xml(arguments: argparse.Namespace) -> int:
+    """Say what runtimes would not take of an MSCCL program, and judge it."""
     text = read_text(arguments.file, MOST_XML)
     algo = parse_algo(text, str(arguments.file))
     found: dict[Finding, list[str]] = {}
@@ -63,12 +78,21 @@ def _judge(arguments: argparse.Namespace) -> int:
         for finding in lint(text, flavour):
             found.setdefault(finding, []).append(flavour.name)
     warnings = [f"{finding} ({', '.join(names)})" for finding, names in sorted(found.items())]
+
+    def programs() -> list[Program]:
+        return [program_of(algo, root=arguments.root, in_place=place) for place in places(algo)]
+
+    return _judge(arguments, warnings, programs)
+
+
+def _judge(arguments: argparse.Namespace, warnings: list[str], read: Callable[[], list[Program]]) -> int:
+    """Say the warnings, and whether a program does its collective, at each of its places."""
     if not arguments.json:
         for warning in warnings:
             say(f"warning: {warning}")
     document: dict[str, Any] = {"file": str(arguments.file), "warnings": warnings}
     try:
-        programs = [program_of(algo, root=arguments.root, in_place=place) for place in places(algo)]
+        programs = read()
         judgements = [judge(program) for program in programs]
     except ProgramError as error:
         if arguments.json:

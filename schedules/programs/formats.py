@@ -98,6 +98,7 @@ FORMATS: Mapping[str, Format] = {
             imported=True,
             suffix=".xml",
         ),
+        Format("mscclpp", "execution plans of MSCCL++", "schedules.programs.mscclpp.files", suffix=".json"),
     )
 }
 

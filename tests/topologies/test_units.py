@@ -16,7 +16,7 @@ from topologies import (
     parse_size,
     parse_time,
 )
-from topologies.units import exact_number
+from topologies.units import exact_number, whole_bytes
 
 positive = st.fractions(min_value=Fraction(1, 10**12), max_value=10**18, max_denominator=10**12)
 nonnegative = st.fractions(min_value=0, max_value=10**9, max_denominator=10**12)
@@ -142,6 +142,7 @@ def test_the_shortest_exact_text_is_printed(show, value, text):
         (parse_bandwidth, "-5GB/s", r"^bandwidth '-5GB/s' is negative; it must be positive$"),
         (parse_bandwidth, "0GB/s", r"^bandwidth '0GB/s' is zero; it must be positive$"),
         (parse_size, "0B", r"^size '0B' is zero; it must be positive$"),
+        (whole_bytes, "1.0005KB", r"^size 1.0005KB: a whole number of bytes is needed$"),
         (parse_time, "-1us", r"^time '-1us' is negative; it must not be$"),
         (parse_bandwidth, "nanGB/s", r"^bandwidth 'nanGB/s' is not a number with a unit; write it like"),
         (parse_bandwidth, "infGB/s", r"^bandwidth 'infGB/s' is not a number with a unit; write it like"),

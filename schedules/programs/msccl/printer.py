@@ -28,7 +28,7 @@ from schedules.programs.msccl.lint import lint
 from schedules.programs.program import NONE, Address, Buffer, Instruction, Op, Program
 from topologies.errors import InputError
 from topologies.ranges import Choice, Options, Whole
-from topologies.units import parse_size
+from topologies.units import whole_bytes
 
 _NAME_OF = {op: name for name, op in TYPES.items()}
 _LETTER = {buffer: letter for letter, buffer in BUFFERS.items()}
@@ -103,8 +103,8 @@ def _lines(program: Program, options: XmlOptions, flavour: Flavour) -> Iterator[
         "coll": flavour.collective(what.kind),
         "inplace": int(program.in_place),
         "outofplace": int(not program.in_place),
-        "minBytes": 0 if options.min_bytes is None else _whole_bytes(options.min_bytes),
-        "maxBytes": _whole_bytes(options.max_bytes),
+        "minBytes": 0 if options.min_bytes is None else whole_bytes(options.min_bytes),
+        "maxBytes": whole_bytes(options.max_bytes),
     }
     yield _element("algo", head if options.threads is None else {**head, "nthreads": options.threads})
     for rank, of_rank in enumerate(blocks):
@@ -266,10 +266,3 @@ def _chunks(program: Program, sizes: list[int], blocks: list[_Block]) -> list[in
         if counts
     }
     return [size if buffer in used or buffer == Buffer.SCRATCH else 0 for buffer, size in enumerate(sizes)]
-
-
-def _whole_bytes(text: str) -> int:
-    size = parse_size(text)
-    if size.denominator != 1:
-        raise InputError(f"size {text}: a whole number of bytes is needed")
-    return int(size)

@@ -144,3 +144,28 @@ def test_a_result_exports_itself(tmp_path):
     assert read_msccl(tmp_path / "ring.xml").num_ranks == 4
     with pytest.raises(InputError, match="no option 'flavor'"):
         result.export(tmp_path / "ring.xml", flavor="rccl")
+
+
+def test_a_plan_of_mscclpp_is_written_known_and_judged(tutti, schedule, tmp_path):
+    path = tmp_path / "ring.json"
+    code, out, _ = tutti("export", schedule, "--format", "mscclpp", "-o", path, "--json")
+    assert code == 0
+    assert {"format": "mscclpp", "units": 8, "multiple_of": "128 B"}.items() <= json.loads(out).items()
+    code, out, _ = tutti("verify", path, "--json")
+    assert code == 0
+    assert {"verified": True, "warnings": [], "ranks": 4}.items() <= json.loads(out).items()
+    plan = json.loads(path.read_text())
+    plan["gpus"][2]["threadblocks"][0]["ops"].pop()
+    path.write_text(json.dumps(plan))
+    assert tutti("verify", path)[0] == 1
+
+
+def test_a_plan_of_mscclpp_is_not_imported(tutti, schedule, tmp_path):
+    code, _, err = tutti("import", schedule, "--format", "mscclpp", "-o", tmp_path / "x.json")
+    assert code != 0
+    assert "format 'mscclpp' is written only; imported are: msccl" in err
+
+
+def test_threads_are_whole_warps(tutti, schedule, tmp_path):
+    options = ("--option", "threads=100", "-o", tmp_path / "x.json")
+    assert "must be a multiple of 32" in tutti("export", schedule, "--format", "mscclpp", *options)[2]

@@ -1,0 +1,153 @@
+"""Execution plans as a format of `schedules.programs.formats`: from a schedule."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+
+from schedules.files.schedule_file import write_whole
+from schedules.programs.interpreter import judge
+from schedules.programs.lowering import Limits, lower
+from schedules.programs.mscclpp.names import (
+    ALIGNMENT,
+    MEMORY,
+    MOST_BLOCKS,
+    MOST_OPS,
+    PACKETS,
+    PORT,
+    SIMPLE,
+)
+from schedules.programs.mscclpp.printer import Misfit, to_plan
+from schedules.programs.one_sided import one_sided, with_proxies
+from schedules.programs.program import Program
+from schedules.schedule import Schedule
+from topologies.errors import InputError
+from topologies.exact import BoolArray
+from topologies.graphs.grid_structure import Hosts, hosts_of
+from topologies.ranges import Choice, Options, Whole
+from topologies.topology import Topology
+from topologies.units import parse_size, whole_bytes
+
+WARP = 32
+STEPS = (MOST_OPS, 20, 12, 8, 6, 4)
+"""Of a two-sided block, tried one after the other: a step becomes up to eight operations, often three."""
+
+
+@dataclass(frozen=True)
+class PlanOptions(Options):
+    """How a schedule is made a plan.
+
+    Parameters
+    ----------
+    in_place
+        Whether input and output are one memory.
+    instances
+        Each chunk is cut in so many, which go over channels of their own.
+    protocol
+        ``Simple``, or ``LL``: packets with flags, for small sizes.
+    channels
+        ``memory`` or ``port`` between all ranks; ``auto``: memory inside a host, ports between hosts.
+    threads
+        Of each block, a multiple of 32.
+    min_bytes, max_bytes
+        The sizes that the plan is for, as texts: of the input, or the output of an allgather.
+    size
+        M, at which the order of what is independent is found.
+    """
+
+    OWNER: ClassVar[str] = "mscclpp"
+    in_place: bool = False
+    instances: Annotated[int, Whole(1, 32)] = 1
+    protocol: Annotated[str, Choice((SIMPLE, PACKETS))] = SIMPLE
+    channels: Annotated[str, Choice(("auto", MEMORY, PORT))] = "auto"
+    threads: Annotated[int, Whole(WARP, 1024)] = 1024
+    min_bytes: str | None = None
+    max_bytes: str = "1TiB"
+    size: str = "64MB"
+
+    def __post_init__(self) -> None:
+        """Check the threads."""
+        super().__post_init__()
+        if self.threads % WARP:
+            raise InputError(f"mscclpp option threads is {self.threads}; it must be a multiple of {WARP}")
+
+
+OPTIONS = PlanOptions
+
+
+def write(schedule: Schedule, path: Path, options: PlanOptions) -> dict[str, Any]:
+    """Write a verified schedule.
+
+    Raises
+    ------
+    TuttiError
+        If the format, or the runtime within its limits, can't have it.
+    """
+    program, text = plan_of(schedule, options)
+    write_whole(path, lambda file: file.write(text.encode()) and None)
+    plan = json.loads(text)
+    blocks = [block for gpu in plan["gpus"] for block in gpu["threadblocks"]]
+    chunks = plan["gpus"][0]["output_chunks" if plan["collective"] == "allgather" else "input_chunks"]
+    return {
+        "units": program.units,
+        "scratch": int(program.scratch.max()),
+        "blocks": int(np.diff(program.first_block).max()),
+        "ops": max(len(block["ops"]) for block in blocks),
+        "channels": max(len(of["connected_to"]) for gpu in plan["gpus"] for of in gpu["channels"]),
+        "multiple_of": f"{chunks * ALIGNMENT} B",
+        "most": f"{plan['max_message_size']} B",
+    }
+
+
+def plan_of(schedule: Schedule, options: PlanOptions) -> tuple[Program, str]:
+    """Return the one-sided program of a verified schedule, judged, and its plan.
+
+    Raises
+    ------
+    TuttiError
+        As `write`.
+    """
+    packets = options.protocol == PACKETS
+    proxied = _between_hosts(schedule.topology, options.channels)
+    misfits = []
+    for steps in STEPS:
+        two_sided = lower(
+            schedule,
+            in_place=options.in_place,
+            instances=options.instances,
+            limits=Limits(MOST_BLOCKS, steps),
+            size=parse_size(options.size),
+        )
+        program = one_sided(two_sided, packets=packets, proxied=proxied)
+        try:
+            text = to_plan(
+                program,
+                packets=packets,
+                proxied=proxied,
+                threads=options.threads,
+                min_bytes=0 if options.min_bytes is None else whole_bytes(options.min_bytes),
+                max_bytes=whole_bytes(options.max_bytes),
+            )
+        except Misfit as error:
+            misfits.append(error)
+            continue
+        judge(with_proxies(program, proxied), interleavings=2)
+        return program, text
+    raise misfits[0]
+
+
+def _between_hosts(topology: Topology, channels: str) -> BoolArray:
+    """Return between which ranks there are ports, shape (ranks, ranks)."""
+    ranks = topology.num_ranks
+    if channels != "auto":
+        return np.full((ranks, ranks), channels == PORT)
+    hosts = hosts_of(topology, infer=True)
+    of = hosts.of if isinstance(hosts, Hosts) else topology.hosts
+    if of is None or (of[:ranks] < 0).any():
+        return np.zeros((ranks, ranks), dtype=np.bool_)
+    different: BoolArray = of[:ranks, None] != of[None, :ranks]
+    return different

@@ -1,0 +1,566 @@
+"""Execution plans of MSCCL++ as one-sided programs, whoever wrote them.
+
+An operation becomes the copies, reductions, signals and waits that it is made of. A packet is a signal from
+who writes it to each who reads it. A block's ``nop`` is no instruction, since those of a program are done one
+after the other: where one is missing is said beside the program (`Plan.warnings`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from math import gcd, lcm
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from schedules.collective import Collective, collective
+from schedules.files.document import integer, mapping, shown
+from schedules.programs.layout import Layout
+from schedules.programs.mscclpp.assembly import MOST_STEPS, Assembly, Events, Flags, Steps
+from schedules.programs.mscclpp.names import (
+    BUFFERS,
+    COLLECTIVES,
+    CUSTOM,
+    MEMORY,
+    MOST_BUFFERS,
+    MOST_CHANNELS,
+    MOST_IDS,
+    MOST_OPS,
+    MOST_PEERS,
+    PACKETS,
+    PORT,
+    SIMPLE,
+    WHAT,
+    chunks_of,
+)
+from schedules.programs.mscclpp.syncs import Cells, Role, Syncs
+from schedules.programs.program import NONE, Address, Buffer, Instruction, Op, Program
+from topologies.errors import InputError
+from topologies.files import read_text
+
+MOST_PLAN = 2**25
+"""Bytes of a file."""
+MOST_RANKS = 1024
+MOST_UNITS = 2**20
+"""Of a buffer."""
+MOST_MOVED = 2**26
+"""Units of all instructions together."""
+MOST_SLICES = 2**10
+"""Of a chunk, among the thread blocks of groups."""
+
+_PAIRS: Mapping[str, tuple[str, str]] = {
+    "copy": ("L", "L"),
+    "put": ("L+", "R+"),
+    "pws": ("L+", "R+"),
+    "pwsf": ("L+", "R+"),
+    "get": ("R+", "L+"),
+    "ppkt": ("L+", "r+"),
+    "upkt": ("l", "L"),
+    "cpkt": ("L", "l"),
+}
+"""Operations that copy each source to its target: L a place of the own GPU, R of another, l and r packets."""
+_SUMS: Mapping[str, tuple[str, str]] = {
+    "re": ("LL+", "L"),
+    "res": ("LL+", "LR+"),
+    "rre": ("LR+", "L"),
+    "rres": ("LR+", "LR+"),
+    "repkt": ("Ll+", "L"),
+    "respkt": ("Ll+", "Lr+"),
+    "recpkt": ("Ll+", "Ll"),
+    "recspkt": ("Ll+", "Llr+"),
+    "rppkt": ("l", "r+"),
+}
+"""Operations that write the sum of their sources into the first target, and this into the others."""
+_PUTS_WITH_SIGNAL = ("pws", "pwsf")
+
+
+class Plan(NamedTuple):
+    """A plan, and what the runtime would make of it that its program doesn't show."""
+
+    program: Program
+    warnings: list[str]
+
+
+class _Place(NamedTuple):
+    """A place in the memory of a rank; packets have flags beside their data."""
+
+    rank: int
+    address: Address
+    length: int
+    packet: bool
+
+
+def is_plan(data: bytes) -> bool:
+    """Whether a file, if it is JSON, is meant as a plan, and not as a schedule."""
+    return b'"gpus"' in data and b'"format"' not in data
+
+
+def read_plan(path: Path | str) -> Plan:
+    """Return the plan in a file.
+
+    Raises
+    ------
+    InputError
+        If it holds none, or does what no program does; naming GPU, thread block and operation.
+    """
+    return from_plan(read_text(path, MOST_PLAN), str(path))
+
+
+def from_plan(text: str, where: str) -> Plan:
+    """Return the plan in a text; `where` names it in errors.
+
+    Raises
+    ------
+    InputError
+        As `read_plan`.
+    """
+    try:
+        return _Reader(mapping(_loads(text, where), where)).plan()
+    except InputError as error:
+        raise InputError(f"{where}: {error}".replace(f"{where}: {where}", where)) from None
+
+
+def _loads(text: str, where: str) -> Any:
+    """Return JSON; no key may stand twice in an object, and no number be none."""
+
+    def refuse(constant: str) -> NoReturn:
+        raise InputError(f"{where}: {constant} is no number")
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            key = Counter(key for key, _ in pairs).most_common(1)[0][0]
+            raise InputError(f"{where}: the key {shown(key)} stands twice in one object")
+        return found
+
+    try:
+        return json.loads(text, parse_constant=refuse, object_pairs_hook=once)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{where}, line {error.lineno}: not JSON: {error.msg}") from None
+    except RecursionError:
+        raise InputError(f"{where}: not a plan: nested too deeply") from None
+    except ValueError:
+        raise InputError(f"{where}: a number has too many digits") from None
+
+
+def _at(document: Mapping[str, Any], key: str, where: str) -> Any:
+    if key not in document:
+        raise InputError(f"{where} has no '{key}'")
+    return document[key]
+
+
+def _list(document: Mapping[str, Any], key: str, where: str, *, needed: bool = True) -> list[Any]:
+    value = _at(document, key, where) if needed else document.get(key, [])
+    if not isinstance(value, list):
+        raise InputError(f"{where}: '{key}' is {shown(value)}; it must be a list")
+    return value
+
+
+def _objects(
+    document: Mapping[str, Any], key: str, where: str, *, needed: bool = True
+) -> list[Mapping[str, Any]]:
+    values = _list(document, key, where, needed=needed)
+    return [mapping(value, f"{where}: {key}[{number}]") for number, value in enumerate(values)]
+
+
+def _whole(document: Mapping[str, Any], key: str, low: int, high: int, where: str) -> int:
+    return integer(_at(document, key, where), low, high, f"{where}: '{key}'")
+
+
+def _choice(document: Mapping[str, Any], key: str, allowed: Any, where: str) -> str:
+    value = _at(document, key, where)
+    if not isinstance(value, str) or value not in allowed:
+        raise InputError(f"{where}: '{key}' is {shown(value)}; it is one of {', '.join(allowed)}")
+    return value
+
+
+class _Reader:
+    """What all GPUs of a plan have, as it is read."""
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        top = "the plan"
+        self.gpus = _objects(document, "gpus", top)
+        integer(len(self.gpus), 2, MOST_RANKS, f"{top}: the number of gpus")
+        self.ranks = len(self.gpus)
+        self.packets = _choice(document, "protocol", (SIMPLE, PACKETS), top) == PACKETS
+        in_place = _at(document, "inplace", top)
+        if not isinstance(in_place, bool):
+            raise InputError(f"{top}: 'inplace' is {shown(in_place)}; it must be true or false")
+        self.in_place = in_place
+        name = _at(document, "name", top)
+        self.name = name if isinstance(name, str) and name else "plan"
+        self.what = self._collective(document)
+        chunks, whole = self._chunks(), self.what.items.share.reduced.denominator
+        least = chunks_of(self.what, whole)[0]
+        self.scale = self._scale(least // gcd(chunks, least))
+        self.units = self.scale * chunks * whole // least
+        self.scratch = [
+            self.scale * _whole(gpu, "scratch_chunks", 0, MOST_UNITS, f"rank {rank}")
+            for rank, gpu in enumerate(self.gpus)
+        ]
+        layout = Layout.build(
+            self.what, self.units, np.array(self.scratch, dtype=np.int32), in_place=in_place
+        )
+        self.cells = Cells(layout)
+        self.links = self._links()
+        self.buffers = [self._remote_buffers(rank, gpu) for rank, gpu in enumerate(self.gpus)]
+        self.semaphores = [
+            [
+                _whole(one, "init_value", 0, MOST_STEPS, f"rank {rank}: semaphore {number}")
+                for number, one in enumerate(_objects(gpu, "semaphores", f"rank {rank}", needed=False))
+            ]
+            for rank, gpu in enumerate(self.gpus)
+        ]
+        self.warnings: list[str] = []
+        self.plain: dict[int, set[tuple[int, int]]] = defaultdict(
+            set
+        )  # what is no packet in scratch, by rank
+
+    def _collective(self, document: Mapping[str, Any]) -> Collective:
+        top = "the plan"
+        name = _choice(document, "collective", (*COLLECTIVES.values(), CUSTOM), top)
+        if name != CUSTOM:
+            return collective({name: kind for kind, name in COLLECTIVES.items()}[name], self.ranks)
+        if WHAT not in document:
+            raise InputError(f"{top}: a collective '{CUSTOM}' that it doesn't explain (by '{WHAT}')")
+        where = f"{top}: '{WHAT}'"
+        what = mapping(document[WHAT], where)
+        kind, root = _at(what, "collective", where), what.get("root")
+        if not isinstance(kind, str):
+            raise InputError(f"{where}: 'collective' is {shown(kind)}; it must be a text")
+        return collective(
+            kind, self.ranks, root=None if root is None else integer(root, 0, self.ranks - 1, where)
+        )
+
+    def _chunks(self) -> int:
+        """Return the chunks of a rank's input; all ranks' chunks must be those of the collective."""
+        least = chunks_of(self.what, self.what.items.share.reduced.denominator)
+        first = 0
+        for rank, gpu in enumerate(self.gpus):
+            where = f"rank {rank}"
+            _whole(gpu, "id", rank, rank, where)
+            given = [_whole(gpu, f"{side}_chunks", 1, MOST_UNITS, where) for side in ("input", "output")]
+            first = first or given[0]
+            if given[0] != first or given[0] * least[1] != given[1] * least[0]:
+                raise InputError(
+                    f"{where}: {given[0]} chunks of input and {given[1]} of output; those of the "
+                    f"{self.what} are as {least[0]} to {least[1]}, and at all ranks the same"
+                )
+        return first
+
+    def _scale(self, scale: int) -> int:
+        """Return into how many units a chunk is cut: a multiple of one number; blocks may share it."""
+        for rank, gpu in enumerate(self.gpus):
+            for number, block in enumerate(_objects(gpu, "threadblocks", f"rank {rank}")):
+                for at, op in enumerate(_objects(block, "ops", f"rank {rank}, thread block {number}")):
+                    if "tbg_info" in op:
+                        where = f"rank {rank}, thread block {number}, op {at}: 'tbg_info'"
+                        size = _whole(mapping(op["tbg_info"], where), "tbg_size", 1, MOST_SLICES, where)
+                        scale = integer(lcm(scale, size), 1, MOST_SLICES, f"{where}: the slices of a chunk")
+        return scale
+
+    def _links(self) -> list[dict[str, list[tuple[int, int]]]]:
+        """Return of each rank and type of channel the peers, and which connection to these it is.
+
+        Those of two ranks are numbered through, memory channels first; a missing counterpart is made.
+        """
+        peers: list[dict[str, list[int]]] = []
+        for rank, gpu in enumerate(self.gpus):
+            mine: dict[str, list[int]] = {MEMORY: [], PORT: [], "switch": []}
+            for channel in _objects(gpu, "channels", f"rank {rank}"):
+                kind = _choice(channel, "channel_type", mine, f"rank {rank}: a channel")
+                for peer in _list(
+                    channel, "connected_to", f"rank {rank}: a channel", needed=kind != "switch"
+                ):
+                    integer(peer, 0, self.ranks - 1, f"rank {rank}: a peer of a {kind} channel")
+                    if peer == rank:
+                        raise InputError(f"rank {rank}: a {kind} channel connects it to itself")
+                    mine[kind].append(peer)
+            peers.append(mine)
+        counts = [{kind: Counter(of_kind) for kind, of_kind in mine.items()} for mine in peers]
+        links = []
+        for rank, mine in enumerate(peers):
+            found: dict[str, list[tuple[int, int]]] = {}
+            for kind in (MEMORY, PORT):
+                before: Counter[int] = Counter()
+                found[kind] = []
+                for peer in mine[kind]:
+                    first = max(counts[rank][MEMORY][peer], counts[peer][MEMORY][rank]) if kind == PORT else 0
+                    found[kind].append((peer, first + before[peer]))
+                    before[peer] += 1
+            links.append(found)
+        return links
+
+    def _remote_buffers(self, rank: int, gpu: Mapping[str, Any]) -> list[tuple[int, Buffer]]:
+        found = []
+        for number, one in enumerate(_objects(gpu, "remote_buffers", f"rank {rank}")):
+            where = f"rank {rank}: remote_buffers[{number}]"
+            peer = _whole(one, "rank", 0, self.ranks - 1, where)
+            if peer == rank:
+                raise InputError(f"{where} is its own")
+            found.append((peer, BUFFERS[_choice(one, "type", BUFFERS, where)]))
+        return found
+
+    def plan(self) -> Plan:
+        """Read all blocks, and return the program."""
+        blocks = [
+            [
+                _Block(self, rank, number, block)
+                for number, block in enumerate(_objects(gpu, "threadblocks", f"rank {rank}"))
+            ]
+            for rank, gpu in enumerate(self.gpus)
+        ]
+        for of_rank in blocks:
+            for block in of_rank:
+                block.read()
+        if sum(len(block.steps) for of_rank in blocks for block in of_rank) > MOST_STEPS:
+            raise InputError(f"the plan has more than {MOST_STEPS} instructions")
+        assembly = Assembly([[block.steps for block in of_rank] for of_rank in blocks])
+        for rank, of_rank in enumerate(blocks):
+            events = [block.events for block in of_rank]
+            assembly.match_semaphores(rank, self.semaphores[rank], events)
+            assembly.match_barriers(rank, events)
+        if assembly.match_packets(self.plain) and not self.packets:
+            self.warnings.append(f"packets under protocol '{SIMPLE}': its scratch has no room for flags")
+        made = [
+            [] if _is_idle(of_rank) else new for of_rank, new in zip(blocks, assembly.blocks(), strict=True)
+        ]
+        moved = sum(i.length for of_rank in made for block in of_rank for i in block)
+        if moved > MOST_MOVED:
+            raise InputError(f"the plan moves {moved} chunks in all; at most {MOST_MOVED} are read")
+        place, scratch = self.in_place, self.scratch
+        program = Program.of(self.what, self.units, made, in_place=place, scratch=scratch, name=self.name)
+        return Plan(program, self.warnings)
+
+
+class _Block:
+    """A thread block, as it is read.
+
+    `steps` are instructions and, before or after these, flags of packets that are awaited or written.
+    """
+
+    def __init__(self, plan: _Reader, rank: int, number: int, document: Mapping[str, Any]) -> None:
+        self.plan, self.rank, self.number = plan, rank, number
+        self.where = f"rank {rank}, thread block {number}"
+        integer(_at(document, "id", self.where), number, number, f"{self.where}: 'id'")
+        self.ops = _objects(document, "ops", self.where)
+        self.channels = {
+            kind: [
+                links[i]
+                for i in self._ids(document, "channels", "channel_type", "channel_ids", kind, len(links))
+            ]
+            for kind, links in plan.links[rank].items()
+        }
+        buffers = plan.buffers[rank]
+        keys = ("remote_buffer_refs", "access_channel_type", "remote_buffer_ids")
+        self.buffers = {
+            kind: [buffers[i] for i in self._ids(document, *keys, kind, len(buffers))]
+            for kind in (MEMORY, PORT)
+        }
+        self.steps: Steps = []
+        self.events = Events([], [], [])
+        self.pending = False
+
+    def _ids(
+        self, document: Mapping[str, Any], key: str, of_type: str, ids: str, kind: str, count: int
+    ) -> list[int]:
+        found = []
+        for one in _objects(document, key, self.where, needed=False):
+            where = f"{self.where}: {key}"
+            if _choice(one, of_type, (MEMORY, PORT, "switch"), where) == kind:
+                found += [
+                    integer(i, 0, count - 1, f"{where}: an id of {kind}") for i in _list(one, ids, where)
+                ]
+        if len(found) > MOST_CHANNELS:
+            self.plan.warnings.append(f"{self.where}: {len(found)} {key} of {kind}, at most {MOST_CHANNELS}")
+        return found
+
+    def read(self) -> None:
+        """Read all operations."""
+        if len(self.ops) > MOST_OPS:
+            self.plan.warnings.append(f"{self.where}: {len(self.ops)} ops, at most {MOST_OPS}")
+        syncs = Syncs()
+        for number, op in enumerate(self.ops):
+            where = f"{self.where}, op {number}"
+            name = _at(op, "name", where)
+            first = len(self.steps)
+            threads = self._read(op, name, where)
+            made = [step for step in self.steps[first:] if isinstance(step, Instruction)]
+            if len(self.ops) <= MOST_OPS:
+                self._check_sync(syncs, name, op, made, threads, where)
+        if self.pending:
+            self._add(Instruction(Op.NOP))
+
+    def _check_sync(
+        self,
+        syncs: Syncs,
+        name: str,
+        op: Mapping[str, Any],
+        made: list[Instruction],
+        threads: int,
+        where: str,
+    ) -> None:
+        if name in ("nop", "barrier"):
+            syncs.met()
+            return
+        if name in _PAIRS or name in _SUMS:
+            role = Role.SIGNAL if op.get("channel_type") == PORT else Role.DATA
+        elif name in ("wait", "rlxwait", "sem_acquire"):
+            role = Role.WAIT
+        else:
+            role = Role.SIGNAL
+        accesses = self.plan.cells.accesses(self.rank, made)
+        awaits = (name in _SUMS and name.endswith("pkt")) or name == "upkt"  # flags are of single elements
+        if syncs.needed(role, accesses, threads) and not awaits:
+            self.plan.warnings.append(f"{where}: no 'nop' before this '{name}', which needs what came before")
+            syncs.met()
+        syncs.done(role, accesses, threads)
+
+    def _add(self, *steps: Instruction | Flags) -> None:
+        self.steps += steps
+        self.pending = False
+
+    def _read(self, op: Mapping[str, Any], name: Any, where: str) -> int:
+        """Read an operation; return how many threads do it, where not all do."""
+        if name in ("nop", "flush"):
+            return 1
+        if name in ("signal", "rlxsignal", "wait", "rlxwait"):
+            links = self._op_links(op, where)
+            for peer, channel in links:
+                signal = Instruction(Op.SIGNAL, to=peer, channel=channel)
+                wait = Instruction(Op.WAIT, origin=peer, channel=channel)
+                self._add(signal if name.endswith("signal") else wait)
+            return len(links)
+        if name in ("sem_acquire", "sem_release"):
+            return self._semaphores(op, name, where)
+        if name == "barrier":
+            number = _whole(op, "barrier_id", 0, MOST_CHANNELS - 1, where)
+            self.events.barriers.append(
+                (number, _whole(op, "num_threadblocks", 1, MOST_STEPS, where), len(self.steps))
+            )
+            self._add(Instruction(Op.NOP))
+            self.pending = True
+            return 1
+        if isinstance(name, str) and (name in _PAIRS or name in _SUMS):
+            return self._moves(op, name, where)
+        raise InputError(f"{where}: {shown(name)} has no meaning here")
+
+    def _op_links(self, op: Mapping[str, Any], where: str) -> list[tuple[int, int]]:
+        known = self.channels[_choice(op, "channel_type", (MEMORY, PORT), where)]
+        ids = _list(op, "channel_ids", where)
+        integer(len(ids), 0, MOST_PEERS, f"{where}: the number of channels")
+        return [known[integer(i, 0, len(known) - 1, f"{where}: a channel id")] for i in ids]
+
+    def _semaphores(self, op: Mapping[str, Any], name: str, where: str) -> int:
+        ids = _list(op, "semaphore_ids", where)
+        integer(len(ids), 0, MOST_IDS, f"{where}: the number of semaphores")
+        for one in ids:
+            integer(one, 0, len(self.plan.semaphores[self.rank]) - 1, f"{where}: a semaphore id")
+        if name == "sem_acquire":
+            self.events.acquired.extend((one, len(self.steps)) for one in ids)
+            self.pending = True
+            return len(ids)
+        if self.pending or not self.steps:
+            self._add(Instruction(Op.NOP))
+        self.events.released.extend((one, len(self.steps) - 1) for one in ids)
+        return len(ids)
+
+    def _moves(self, op: Mapping[str, Any], name: str, where: str) -> int:
+        forms = _PAIRS.get(name) or _SUMS[name]
+        sources, targets = (
+            self._places(op, side, form, where)
+            for side, form in zip(("src_buff", "dst_buff"), forms, strict=True)
+        )
+        if len({place.length for place in (*sources, *targets)}) > 1 and name not in _PAIRS:
+            raise InputError(f"{where}: buffers of unequal sizes")
+        self._add(*(Flags(s.rank, *_span(s), written=False) for s in sources if s.packet))
+        if name in _PAIRS:
+            return self._pairs(op, name, sources, targets, where)
+        first = targets[0]
+        if name != "rppkt":
+            kept = first if first in sources else sources[0]
+            others = list(sources)
+            others.remove(kept)
+            if kept != first:
+                self._add(self._copy(kept, first))
+            self._add(*(self._copy(other, first, Op.REDUCE) for other in others))
+        for target in targets if name == "rppkt" else targets[1:]:
+            self._write(sources[0] if name == "rppkt" else first, target)
+        return 1
+
+    def _pairs(
+        self, op: Mapping[str, Any], name: str, sources: list[_Place], targets: list[_Place], where: str
+    ) -> int:
+        if [s.length for s in sources] != [t.length for t in targets]:
+            raise InputError(f"{where}: sources and targets of unequal number or sizes")
+        port = op.get("channel_type") == PORT
+        if name == "get" and any(
+            s.address.offset != t.address.offset for s, t in zip(sources, targets, strict=True)
+        ):
+            raise InputError(f"{where}: a 'get' of unequal indices, which the runtime swaps")
+        if name == "put" and not port and len({s.address.buffer for s in sources}) > 1:
+            raise InputError(f"{where}: a 'put' from several buffers, of which the runtime takes the first")
+        if name in _PUTS_WITH_SIGNAL and not port:
+            raise InputError(f"{where}: '{name}' goes through ports only")
+        links = self._op_links(op, where) if port and name != "ppkt" else []
+        if links and [peer for peer, _ in links] != [target.rank for target in targets]:
+            raise InputError(f"{where}: its channels and its buffers are of other ranks")
+        for number, (source, target) in enumerate(zip(sources, targets, strict=True)):
+            self._write(source, target)
+            if name in _PUTS_WITH_SIGNAL:
+                self._add(Instruction(Op.SIGNAL, to=links[number][0], channel=links[number][1]))
+        return len(targets)
+
+    def _write(self, source: _Place, target: _Place) -> None:
+        self._add(self._copy(source, target))
+        if target.packet:
+            self._add(Flags(target.rank, *_span(target), written=True))
+
+    def _copy(self, source: _Place, target: _Place, op: Op = Op.COPY) -> Instruction:
+        to, origin = (NONE if place.rank == self.rank else place.rank for place in (target, source))
+        return Instruction(op, source.address, target.address, target.length, to, origin)
+
+    def _places(self, op: Mapping[str, Any], side: str, form: str, where: str) -> list[_Place]:
+        """Return the buffers of a side of an operation, which must be of a form (`_PAIRS`)."""
+        buffers = _objects(op, side, where)
+        integer(len(buffers), 1, MOST_BUFFERS, f"{where}: the number of entries in '{side}'")
+        letters = form.rstrip("+")
+        if len(buffers) < len(letters) or (len(buffers) > len(letters) and not form.endswith("+")):
+            more = " or more" * form.endswith("+")
+            raise InputError(
+                f"{where}: {len(buffers)} entries in '{side}'; it must have {len(letters)}{more}"
+            )
+        return [
+            self._buffer(op, buffer, letters[min(number, len(letters) - 1)], f"{where}: {side}[{number}]")
+            for number, buffer in enumerate(buffers)
+        ]
+
+    def _buffer(self, op: Mapping[str, Any], buffer: Mapping[str, Any], letter: str, where: str) -> _Place:
+        if letter in "Ll":
+            rank, which = self.rank, BUFFERS[_choice(buffer, "type", BUFFERS, where)]
+        else:
+            known = self.buffers[_choice(op, "channel_type", (MEMORY, PORT), where)]
+            rank, which = known[_whole(buffer, "buffer_id", 0, len(known) - 1, where)]
+        if letter in "lr" and which is not Buffer.SCRATCH:
+            raise InputError(f"{where}: packets are in scratch")
+        index = _whole(buffer, "index", 0, MOST_UNITS, where) * self.plan.scale
+        size = _whole(buffer, "size", 1, MOST_UNITS, where) * self.plan.scale
+        if "tbg_info" in op:
+            of = _whole(op["tbg_info"], "tbg_size", 1, MOST_SLICES, where)
+            index += size // of * _whole(op["tbg_info"], "tb_id", 0, of - 1, where)
+            size //= of
+        if letter in "LR" and which is Buffer.SCRATCH:
+            self.plan.plain[rank].add((index, index + size))
+        return _Place(rank, Address(which, index), size, letter in "lr")
+
+
+def _is_idle(blocks: list[_Block]) -> bool:
+    """Whether a GPU does nothing: it then has a block that does, since there must be one."""
+    return len(blocks) == 1 and not blocks[0].steps
+
+
+def _span(place: _Place) -> tuple[int, int]:
+    return place.address.offset, place.address.offset + place.length
