@@ -307,7 +307,10 @@ def _find(commands: Any) -> None:
 def _export(commands: Any) -> None:
     parser = _command(commands, "export", "export", "write a schedule as a runtime or simulator loads it")
     parser.add_argument("file", type=_path, help="a schedule: .json, .json.gz, .npz or .csv")
-    _format(parser, "what to write: msccl, mscclpp (docs/export.md)")
+    _format(
+        parser,
+        "what to write: msccl, mscclpp, chakra, goal, nccl-graph, ns3, graphml, dot, csv or listing (docs/export.md)",
+    )
     parser.add_argument(
         "--option", action="append", default=[], metavar="K=V", help="of the format; see docs/export.md"
     )

@@ -1,4 +1,4 @@
-"""Schedules as CSV, the form that is easiest to make by hand or by another program; read, never written.
+"""Schedules as CSV, the form that is easiest to make by hand or by another program.
 
 The rows are the transfers, a column a name of the JSON's table ``transfers``; lines ``# key: value`` are the
 JSON's other keys (`schedules.files.document`), each value JSON or a plain text::
@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from schedules.files.document import FORMAT, KEYS, TRANSFER_COLUMNS, from_document, within
+from schedules.files.document import FORMAT, KEYS, TRANSFER_COLUMNS, from_document, to_document, within
 from schedules.schedule import Clock, Schedule
 from topologies.errors import InputError, suggestion
 from topologies.files import read_text
@@ -57,6 +57,15 @@ def read_csv(path: Path) -> Schedule:
             raise InputError(f"{where}, line {number}: {len(row)} values for {len(names)} columns")
     columns = {name: [_value(name, row[place]) for _, row in rows] for place, name in enumerate(names)}
     return from_document({**header, "transfers": columns}, where, [number for number, _ in rows])
+
+
+def to_csv(schedule: Schedule) -> str:
+    """Return a schedule as CSV, of which `read_csv` makes the same again."""
+    document = to_document(schedule)
+    columns = document.pop("transfers")
+    header = [f"# {key}: {json.dumps(value)}" for key, value in document.items() if value != {}]
+    rows = zip(*([json.dumps(value) for value in column] for column in columns.values()), strict=True)
+    return "\n".join([*header, ",".join(columns), *map(",".join, rows)]) + "\n"
 
 
 def _header(lines: Iterable[str], where: str) -> dict[str, Any]:

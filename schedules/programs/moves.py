@@ -287,31 +287,50 @@ def _turns(schedule: Schedule) -> tuple[Int64Array, Int64Array]:
     return 2 * order, 2 * order + 1
 
 
+class _Parts(NamedTuple):
+    """The parts of routes from rank to rank: entries opened..close of the routes' links, and their ends."""
+
+    opened: Int64Array
+    close: Int64Array
+    source: Int64Array
+    target: Int64Array
+    path: Int64Array
+
+
+def _parts(schedule: Schedule) -> _Parts:
+    """Cut every route at the ranks in it."""
+    topology, table = schedule.topology, schedule.route_table
+    ends = topology.target[table.links] < topology.num_ranks
+    close = np.flatnonzero(ends)
+    opened = np.concatenate([[0], close[:-1] + 1])
+    source = topology.source[table.links[opened]].astype(np.int64)
+    target = topology.target[table.links[close]].astype(np.int64)
+    path = _paths(table.links, opened, close, source * topology.num_nodes + target)
+    return _Parts(opened, close, source, target, path)
+
+
+def ways(schedule: Schedule) -> dict[tuple[int, int, int], list[int]]:
+    """Return the links of each (source, target, path) of `Moves`."""
+    links, parts = schedule.route_table.links.tolist(), _parts(schedule)
+    rows = zip(*(column.tolist() for column in parts), strict=True)
+    return {(source, target, path): links[a : b + 1] for a, b, source, target, path in rows}
+
+
 def _hops(schedule: Schedule, rows: _Rows) -> _Hops:
     """Cut every row's route at the ranks in it."""
-    topology, table = schedule.topology, schedule.route_table
-    ranks = topology.num_ranks
+    table, ranks = schedule.route_table, schedule.topology.num_ranks
     used = np.unique(rows.route)
     if (schedule.route_source[used] >= ranks).any() or (schedule.route_target[used] >= ranks).any():
         raise Unsupported("a switch multicasts or adds in this schedule; a program is what ranks do")
-    ends = topology.target[table.links] < ranks
-    close = np.flatnonzero(ends)
-    opened = np.concatenate([[0], close[:-1] + 1])
-    source, target = topology.source[table.links[opened]], topology.target[table.links[close]]
-    first = np.searchsorted(close, table.offsets[:-1])
-    several = np.diff(np.append(first, len(close)))
+    parts = _parts(schedule)
+    first = np.searchsorted(parts.close, table.offsets[:-1])
+    several = np.diff(np.append(first, len(parts.close)))
     many = several[rows.route]
     row = np.repeat(np.arange(len(rows.route)), many)
     number = np.arange(len(row)) - np.repeat(offsets_of(many)[:-1], many)
     which = first[rows.route[row]] + number
-    path = _paths(table.links, opened, close, source.astype(np.int64) * topology.num_nodes + target)
     return _Hops(
-        row,
-        source[which].astype(np.int64),
-        target[which].astype(np.int64),
-        path[which],
-        number,
-        number == many[row] - 1,
+        row, parts.source[which], parts.target[which], parts.path[which], number, number == many[row] - 1
     )
 
 

@@ -6,6 +6,7 @@ import pytest
 
 import tutti as tutti_in_python
 from schedules.files.schedule_file import read_schedule, write_schedule
+from schedules.programs.formats import FORMATS
 from schedules.programs.msccl.printer import to_xml
 from schedules.programs.msccl.reader import read_msccl
 from tests.schedules.programs.by_hand import pairs_allreduce, straight
@@ -44,6 +45,15 @@ def test_what_was_written_is_said(tutti, schedule, tmp_path):
     assert "flavour" in tutti("export", schedule, "--format", "msccl", "-o", path)[1]
 
 
+@pytest.mark.parametrize("form", [name for name in FORMATS if name != "nccl-graph"])
+def test_every_format_is_written_and_said(tutti, schedule, tmp_path, form):
+    code, out, _ = tutti("export", schedule, "--format", form, "-o", tmp_path / "out.x", "--json")
+    assert code == 0
+    assert {"format": form, "topology": "ring:4"}.items() <= json.loads(out).items()
+    written = {path.name for path in tmp_path.iterdir()} - {schedule.name}
+    assert "out.x" in written or {f"out.x.{rank}.et" for rank in range(4)} <= written
+
+
 @pytest.mark.parametrize(
     ("words", "fault"),
     [
@@ -55,6 +65,12 @@ def test_what_was_written_is_said(tutti, schedule, tmp_path):
         (("--format", "msccl", "--option", "flavour=nccl"), "msccl option flavour is 'nccl'"),
         (("--format", "msccl", "--option", "proto=3"), "format msccl, option 'proto'"),
         (("--format", "msccl", "--option", "max_bytes=0B"), "size '0B'"),
+        (("--format", "goal", "--option", "size=1000001B"), "1000001 bytes do not divide into 8 units; the"),
+        (("--format", "chakra", "--option", "size=5XB"), "size '5XB' has an unknown unit"),
+        (("--format", "nccl-graph"), "does not fit: the schedule is not made of rings: rank "),
+        (("--format", "nccl-graph", "--option", "dev=octal"), "nccl-graph option dev is 'octal'"),
+        (("--format", "listing", "--option", "rank=4"), "no rank 4; ranks are 0..3"),
+        (("--format", "dot", "--option", "rank=4"), "format dot has no option 'rank'; it has none"),
         (("--format", "msccl", "--option", "min_bytes=2TiB"), "it would never be chosen (both)"),
     ],
 )

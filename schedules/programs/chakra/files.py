@@ -1,0 +1,180 @@
+"""A schedule as ASTRA-sim's custom collective: a trace a rank, and the files that run it.
+
+Of a path OUT these are written:
+
+``OUT.R.et``
+    What rank R does: sends, receives, and a computation for each sum.
+``OUT.workload.R.et``
+    One collective, which calls that.
+``OUT.system.json``, ``OUT.memory.json``, ``OUT.logical.json``
+    That the collective is OUT's, that there is no other memory, and the logical topology.
+``OUT.network.yml``
+    For the analytical back-end, where the network is a ring, complete or one switch, its links alike.
+``OUT.topology.txt``
+    For the ns-3 back-end, where it can have the network (`schedules.programs.ns3`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from schedules.collective import Kind
+from schedules.files.schedule_file import write_whole
+from schedules.programs.chakra.protobuf import Int32, NodeType, metadata, node
+from schedules.programs.lowering import lower
+from schedules.programs.ns3 import to_ns3
+from schedules.programs.tasks import Action, Task, tasks_of, unit_bytes
+from schedules.schedule import Schedule
+from topologies.errors import InputError
+from topologies.exact import INT64_MAX
+from topologies.ranges import Options
+from topologies.topology import Topology
+from topologies.units import format_size, parse_size
+
+COLLECTIVES: Mapping[Kind, tuple[str, int]] = {
+    Kind.ALLREDUCE: ("all-reduce", 0),
+    Kind.ALLGATHER: ("all-gather", 2),
+    Kind.ALL_TO_ALL: ("all-to-all", 6),
+    Kind.REDUCE_SCATTER: ("reduce-scatter", 7),
+}
+"""What ASTRA-sim calls those that can be custom, and their numbers in the schema."""
+
+_COMM_TYPES = {Action.SEND: 5, Action.RECV: 6}
+_GIGA = 2**30
+"""Bytes of a GB in ASTRA-sim's analytical back-end (astra-network-analytical, ``NetworkFunction.cc``)."""
+_NANO = 10**9
+
+
+@dataclass(frozen=True)
+class ChakraOptions(Options):
+    """How a schedule is written.
+
+    Parameters
+    ----------
+    size
+        M: sizes in the traces are bytes, whatever the workload asks for.
+    """
+
+    OWNER: ClassVar[str] = "chakra"
+    size: str = "1MB"
+
+
+OPTIONS = ChakraOptions
+
+
+def write(schedule: Schedule, path: Path, options: ChakraOptions) -> dict[str, Any]:
+    """Write a verified schedule as several files, whose names begin with that of `path`.
+
+    Raises
+    ------
+    TuttiError
+        If ASTRA-sim has no such custom collective, or the size is no whole number of bytes for each unit.
+    """
+    what = schedule.collective
+    if what.kind not in COLLECTIVES or what.groups is not None:
+        names = ", ".join(COLLECTIVES)
+        raise InputError(f"does not fit: {what}; ASTRA-sim's custom collectives are {names} of all ranks")
+    size = parse_size(options.size)
+    program = lower(schedule, in_place=True, size=size)
+    unit = unit_bytes(program.units, size)
+    if size > INT64_MAX:
+        raise InputError(f"does not fit: M is {format_size(size)}, at most 2^63 - 1 bytes")
+    name, number = COLLECTIVES[what.kind]
+    collective = {"is_cpu_op": False, "comm_type": number, "comm_size": int(size)}
+    workload = metadata() + node(0, name, NodeType.COLL, collective)
+    files: dict[str, bytes] = {}
+    for rank, tasks in enumerate(tasks_of(program)):
+        files[f"{rank}.et"] = _trace(tasks, unit)
+        files[f"workload.{rank}.et"] = workload
+    networks, missing = _networks(schedule.topology)
+    system = {
+        "scheduling-policy": "FIFO",
+        "preferred-dataset-splits": 1,
+        f"{name}-implementation-custom": [str(path.absolute())],
+        "local-mem-bw": 50,
+    }
+    texts = {
+        "system.json": json.dumps(system, indent=1),
+        "memory.json": json.dumps({"memory-type": "NO_MEMORY_EXPANSION"}),
+        "logical.json": json.dumps({"logical-dims": [str(what.num_ranks)]}),
+        **networks,
+    }
+    for end, data in (files | {end: text.encode() for end, text in texts.items()}).items():
+        _write(path.with_name(f"{path.name}.{end}"), data)
+    return {
+        "bytes": int(size),
+        "unit": unit,
+        "files": ", ".join(f"{path.name}.{end}" for end in texts),
+        **missing,
+    }
+
+
+def _write(path: Path, data: bytes) -> None:
+    write_whole(path, lambda file: file.write(data))
+
+
+def _trace(tasks: list[Task], unit: int) -> bytes:
+    """Return what a rank does; one that does nothing computes nothing, as ASTRA-sim waits for its end."""
+    nodes = [_node(number, task, unit) for number, task in enumerate(tasks)]
+    return metadata() + b"".join(nodes or [node(0, "nothing", NodeType.COMP, {"is_cpu_op": False})])
+
+
+def _node(number: int, task: Task, unit: int) -> bytes:
+    if task.action is Action.SUM:
+        return node(number, f"sum {number}", NodeType.COMP, {"is_cpu_op": False}, task.after)
+    end, kind = ("comm_dst", NodeType.SEND) if task.action is Action.SEND else ("comm_src", NodeType.RECV)
+    attributes = {
+        "is_cpu_op": False,
+        "comm_type": _COMM_TYPES[task.action],
+        "comm_size": task.units * unit,
+        end: Int32(task.peer),
+        "comm_tag": Int32(task.tag),
+    }
+    return node(number, f"{task.action} {task.tag}", kind, attributes, task.after)
+
+
+def _networks(topology: Topology) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the files of the network by their ends, and what is said of a back-end that can't have it."""
+    files, missing = {}, {}
+    form = _analytical(topology)
+    if form is None:
+        missing["analytical"] = "none: it has rings, complete networks and switches, their links alike"
+    else:
+        bandwidth, latency = topology.bandwidth[0] / _GIGA, topology.alpha[0] * _NANO
+        numbers = {"topology": form, "npus_count": topology.num_ranks}
+        numbers |= {"bandwidth": _decimal(bandwidth), "latency": _decimal(latency)}
+        files["network.yml"] = "".join(f"{key}: [ {value} ]\n" for key, value in numbers.items())
+    try:
+        files["topology.txt"] = to_ns3(topology)
+    except InputError as error:
+        missing["ns3"] = f"none: {error}"
+    return files, missing
+
+
+def _analytical(topology: Topology) -> str | None:
+    """Return what ASTRA-sim's analytical back-end calls the network, if it is one of its kinds."""
+    ranks = topology.num_ranks
+    if not topology.homogeneous:
+        return None
+    links = sorted(zip(topology.source.tolist(), topology.target.tolist(), strict=True))
+
+    def joined(pairs: Iterator[tuple[int, int]]) -> bool:
+        return links == sorted({pair for one, other in pairs for pair in ((one, other), (other, one))})
+
+    if joined((rank, ranks) for rank in range(ranks)):
+        return "Switch"
+    if joined((rank, (rank + 1) % ranks) for rank in range(ranks)):
+        return "Ring"
+    everyone = np.argwhere(~np.eye(ranks, dtype=np.bool_)).tolist()
+    return "FullyConnected" if joined((one, other) for one, other in everyone) else None
+
+
+def _decimal(value: Fraction) -> str:
+    return repr(float(value))

@@ -1,0 +1,26 @@
+"""Schedules as CSV (`schedules.files.csv_file`), for spreadsheets; ``tutti verify`` and all else read it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from schedules.files.csv_file import to_csv
+from schedules.files.schedule_file import write_whole
+from schedules.method import NoOptions
+from schedules.schedule import Schedule
+
+OPTIONS = NoOptions
+
+
+def write(schedule: Schedule, path: Path, options: NoOptions) -> dict[str, Any]:
+    """Write a schedule.
+
+    Raises
+    ------
+    InputError
+        If the file can't be written.
+    """
+    text = to_csv(schedule)
+    write_whole(path, lambda file: file.write(text.encode()))
+    return {"transfers": len(schedule)}

@@ -1,0 +1,128 @@
+"""GOAL, the schedule text of LogGOPSim and ATLAHS: sends, receives and sums, and what each requires.
+
+The text is that of ``txt2bin`` (spcl/LogGOPSim, ``src/LogGOPSim/txt2bin.re``). Either simulator knows no
+network: a rank's messages contend for its network interfaces. Here each end of a link is an interface of
+its own, the links out of a rank first, then those into it, in the order of the network. So two links out of
+a rank never contend, and what contends inside the network (on links between switches) does not.
+
+LogGOPSim receives on a rank's processor: it is held for the bytes of a message, so that what comes over
+several links at once is received in turn, and whatever waits for it starts when its processor is free. With
+a processor for each interface that order would be lost; so all is done by processor 0, and times are those of
+the network where a rank receives over one link at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from schedules.files.schedule_file import write_whole
+from schedules.programs.lowering import lower
+from schedules.programs.moves import ways
+from schedules.programs.program import Program
+from schedules.programs.rounding import rounded
+from schedules.programs.tasks import Action, Task, tasks_of, unit_bytes
+from schedules.schedule import Schedule
+from topologies.errors import InputError
+from topologies.ranges import Options
+from topologies.topology import Topology
+from topologies.units import parse_size, short
+
+MOST_NICS = 256
+"""Of a rank: their numbers are 8 bits."""
+
+
+@dataclass(frozen=True)
+class GoalOptions(Options):
+    """How a schedule is written.
+
+    Parameters
+    ----------
+    size
+        M: sizes in the file are bytes.
+    """
+
+    OWNER: ClassVar[str] = "goal"
+    size: str = "1MB"
+
+
+OPTIONS = GoalOptions
+
+
+def write(schedule: Schedule, path: Path, options: GoalOptions) -> dict[str, Any]:
+    """Write a verified schedule.
+
+    Raises
+    ------
+    TuttiError
+        If it doesn't fit, or the size is no whole number of bytes for each unit.
+    """
+    schedule = rounded(schedule)
+    size = parse_size(options.size)
+    program = lower(schedule, in_place=True, size=size)
+    unit = unit_bytes(program.units, size)
+    text = "".join(f"{line}\n" for line in _lines(program, unit, schedule))
+    write_whole(path, lambda file: file.write(text.encode()))
+    return {"bytes": program.units * unit, "unit": unit, "parameters": _parameters(schedule.topology)}
+
+
+class _Nics:
+    """The interfaces at the ends of each way between two ranks."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        topology = schedule.topology
+        self.ways = ways(schedule)
+        self.leaving, self.entering = ([0] * topology.num_links for _ in range(2))
+        for rank in range(topology.num_ranks):
+            out, into = (
+                incidence.links[incidence.offsets[rank] : incidence.offsets[rank + 1]].tolist()
+                for incidence in (topology.out_links, topology.in_links)
+            )
+            if len(out) + len(into) > MOST_NICS:
+                raise InputError(
+                    f"does not fit: rank {rank} has {len(out) + len(into)} ends of links, each an interface; "
+                    f"GOAL has at most {MOST_NICS} a rank"
+                )
+            for nic, link in enumerate(out):
+                self.leaving[link] = nic
+            for nic, link in enumerate(into, len(out)):
+                self.entering[link] = nic
+
+    def of(self, rank: int, task: Task) -> int:
+        """Return the interface that a rank sends from or receives at."""
+        if task.action is Action.SEND:
+            return self.leaving[self.ways[rank, task.peer, task.channel][0]]
+        return self.entering[self.ways[task.peer, rank, task.channel][-1]]
+
+
+def _lines(program: Program, unit: int, schedule: Schedule) -> Iterator[str]:
+    nics = _Nics(schedule)
+    size = program.units * unit
+    yield f"// {' '.join(program.name.split())}: {size} bytes in {program.units} units of {unit}"
+    yield f"// {_parameters(schedule.topology)}"
+    yield "// network interfaces (nic) of a rank: its links out, then its links in"
+    yield f"num_ranks {program.num_ranks}"
+    for rank, tasks in enumerate(tasks_of(program)):
+        yield ""
+        yield f"rank {rank} {{"
+        if not tasks:
+            yield "t0: calc 0 cpu 0"
+        for number, task in enumerate(tasks):
+            if task.action is Action.SUM:
+                yield f"t{number}: calc 0 cpu 0"
+            else:
+                ends = f"{'to' if task.action is Action.SEND else 'from'} {task.peer}"
+                place = f"tag {task.tag} cpu 0 nic {nics.of(rank, task)}"
+                yield f"t{number}: {task.action} {task.units * unit}b {ends} {place}"
+            yield from (f"t{number} requires t{other}" for other in task.after)
+        yield "}"
+
+
+def _parameters(topology: Topology) -> str:
+    """Return the parameters of LogGOPSim at which its times are those of the network, where there are any."""
+    if not topology.homogeneous:
+        return "the links differ: no L and G are those of all"
+    latency, gap = (short(float(value * 10**9)) for value in (topology.alpha[0], 1 / topology.bandwidth[0]))
+    return f"-L {latency} -o 0 -g 0 -O 0 -G {gap} -S 2147483647"

@@ -1,0 +1,61 @@
+"""A network with the loads of its links as GraphML, for Gephi, yEd and networkx."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from schedules.cost import link_loads
+from schedules.files.schedule_file import write_whole
+from schedules.method import NoOptions
+from schedules.schedule import Schedule
+from topologies.files import to_networkx
+from topologies.units import format_bandwidth, format_time
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+OPTIONS = NoOptions
+
+
+def write(schedule: Schedule, path: Path, options: NoOptions) -> dict[str, Any]:
+    """Write the network of a schedule.
+
+    Raises
+    ------
+    InputError
+        If the file can't be written, or a load does not fit 64 bits.
+    """
+    import networkx as nx
+
+    graph, text = loaded_graph(schedule), BytesIO()
+    nx.write_graphml(graph, text)
+    write_whole(path, lambda file: file.write(text.getvalue()))
+    return {"nodes": len(graph), "links": graph.number_of_edges()}
+
+
+def loaded_graph(schedule: Schedule) -> nx.MultiDiGraph:
+    """Return the network with, at each link, its ``load`` (parts of M) and how ``busy`` it is.
+
+    The busiest link, by load over bandwidth, has ``busy`` 1. Bandwidths and α are texts with their units.
+    """
+    topology = schedule.topology
+    graph = to_networkx(topology)
+    load = link_loads(schedule) / schedule.chunks.denominator
+    seconds = load / topology.bandwidth.floats
+    busy = seconds / max(seconds.max(initial=0.0), np.finfo(float).tiny)
+    graph.graph["name"] = visible(topology.name)
+    for node, data in graph.nodes(data=True):
+        data["label"] = visible(topology.labels[node])
+    for _, _, link, data in graph.edges(keys=True, data=True):
+        data["bandwidth"], data["alpha"] = format_bandwidth(data["bandwidth"]), format_time(data["alpha"])
+        data["load"], data["busy"] = float(load[link]), float(busy[link])
+    return graph
+
+
+def visible(text: str) -> str:
+    """Return a text without what neither XML nor a line can have."""
+    return "".join(sign if sign.isprintable() else "?" for sign in text)

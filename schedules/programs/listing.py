@@ -1,0 +1,130 @@
+"""What each rank does, in plain words: a line an instruction, in an order in which all can run.
+
+A rank's blocks run at the same time; what a line must wait for besides the line of its block before is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from schedules.files.schedule_file import write_whole
+from schedules.programs.layout import Layout
+from schedules.programs.lowering import lower
+from schedules.programs.program import NONE, Address, Buffer, Instruction, Op, Program
+from schedules.programs.serial import serial_order
+from schedules.schedule import Schedule
+from topologies.errors import InputError
+from topologies.ranges import Options, Whole
+from topologies.units import parse_size
+
+
+@dataclass(frozen=True)
+class ListingOptions(Options):
+    """What is listed.
+
+    Parameters
+    ----------
+    rank
+        Of one rank only; all if not given.
+    in_place
+        Whether input and output are one memory.
+    instances
+        Each chunk is cut in so many, which go over channels of their own.
+    size
+        M, at which the order of what is independent is found.
+    """
+
+    OWNER: ClassVar[str] = "listing"
+    rank: Annotated[int | None, Whole(0)] = None
+    in_place: bool = False
+    instances: Annotated[int, Whole(1, 32)] = 1
+    size: str = "64MB"
+
+
+OPTIONS = ListingOptions
+
+
+def write(schedule: Schedule, path: Path, options: ListingOptions) -> dict[str, Any]:
+    """Write what the ranks of a verified schedule do.
+
+    Raises
+    ------
+    TuttiError
+        If there is no such rank, or a switch multicasts or adds.
+    """
+    program = lower(
+        schedule,
+        in_place=options.in_place,
+        instances=options.instances,
+        size=parse_size(options.size),
+    )
+    text = to_listing(program, options.rank)
+    write_whole(path, lambda file: file.write(text.encode()))
+    return {"units": program.units, "instructions": len(program)}
+
+
+def to_listing(program: Program, rank: int | None = None) -> str:
+    """Return what the ranks of a program do (or one of them).
+
+    Raises
+    ------
+    InputError
+        If there is no such rank, or instructions wait for each other.
+    """
+    if rank is not None and rank >= program.num_ranks:
+        raise InputError(f"no rank {rank}; ranks are 0..{program.num_ranks - 1}")
+    ranks = range(program.num_ranks) if rank is None else (rank,)
+    return "".join(f"{line}\n" for line in _lines(program, ranks))
+
+
+def _lines(program: Program, ranks: range | tuple[int, ...]) -> Iterator[str]:
+    order = serial_order(program)
+    own, sizes = program.rank[program.block_of], Layout.of(program).sizes
+    yield f"{program.name}: M is {program.units} units{', in place' if program.in_place else ''}"
+    for rank in ranks:
+        buffers = zip(Buffer, sizes[rank].tolist(), strict=True)
+        held = ", ".join(f"{buffer.name.lower()} {size}" for buffer, size in buffers)
+        yield ""
+        yield f"rank {rank} (units: {held})"
+        for number in order[own[order] == rank].tolist():
+            block = int(program.block_of[number])
+            name = f"block {block - program.first_block[rank]}, step {number - program.begin[block]}"
+            yield f"  {name}: {_sentence(program.instruction(number))}"
+
+
+def _sentence(one: Instruction) -> str:
+    """Return in words what an instruction does."""
+    source, target = (_where(side, one.length) for side in (one.source, one.target))
+    units = f"{one.length} unit{'s' if one.length > 1 else ''}"
+    sums = f"receive {units} from rank {one.origin}, add {source}"
+    said = {
+        Op.NOP: "do nothing",
+        Op.COPY: f"copy {source}{_of(one.origin)} to {target}{_of(one.to)}",
+        Op.REDUCE: f"add {source}{_of(one.origin)} to {target}{_of(one.to)}",
+        Op.SEND: f"send {source} to rank {one.to}",
+        Op.RECV: f"receive {target} from rank {one.origin}",
+        Op.RECV_COPY_SEND: f"receive {target} from rank {one.origin} and send it on to rank {one.to}",
+        Op.RECV_REDUCE_SEND: f"{sums} and send the sum to rank {one.to}",
+        Op.RECV_REDUCE_COPY: f"{sums} and keep the sum as {target}",
+        Op.RECV_REDUCE_COPY_SEND: f"{sums}, keep the sum as {target} and send it to rank {one.to}",
+        Op.SIGNAL: f"signal rank {one.to}",
+        Op.WAIT: f"wait for a signal of rank {one.origin}",
+    }[one.op]
+    channel = f" (channel {one.channel})" if one.channel else ""
+    waits = " and ".join(f"block {block}, step {step}" for block, step in one.waits)
+    return f"after {waits}: {said}{channel}" if waits else f"{said}{channel}"
+
+
+def _where(address: Address, length: int) -> str:
+    if address.buffer == NONE:
+        return ""
+    last = f"..{address.offset + length - 1}" if length > 1 else ""
+    return f"{Buffer(address.buffer).name.lower()}[{address.offset}{last}]"
+
+
+def _of(rank: int) -> str:
+    """Return whose memory it is, if another's."""
+    return "" if rank == NONE else f" of rank {rank}"
