@@ -1,0 +1,94 @@
+"""The examples of docs/simulator.md, worked out by hand: links of 100 B/s and α = 1 s, messages of 100 B."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from schedules import Chunks, Clock, Routes, Schedule, collective
+from schedules.simulation.pipelining import best_slices
+from schedules.simulation.simulate import SimulationOptions, simulate
+from tests.schedules.builders import link
+from topologies import Topology
+
+SIZE = 100
+IN_FLIGHT = SimulationOptions(overlap_alpha=True)
+WHOLE = SimulationOptions(store_and_forward=True)
+ASTRA = SimulationOptions(overlap_alpha=True, store_and_forward=True)
+
+
+def flow(topology, rows, routes=None):
+    """Return a broadcast of rank 0 whose rows carry all of M each over a route, as a flow."""
+    what = collective("broadcast", topology.num_ranks, root=0)
+    chunk, route = np.zeros(len(rows), np.int32), np.array(rows, np.int32)
+    table = None if routes is None else Routes.of(routes)
+    return Schedule(topology, what, Clock.FLOW, Chunks.even(what), chunk, route, routes=table)
+
+
+def one_after_the_other():
+    """Two messages over one link."""
+    return flow(Topology.from_links("pair", 2, [link(0, 1), link(1, 0)]), [0, 0])
+
+
+def over_two_links():
+    """One message through a switch."""
+    topology = Topology.from_links(
+        "star", 2, [link(0, 2), link(2, 1), link(1, 2), link(2, 0)], num_switches=1
+    )
+    return flow(topology, [0], [[0, 1]])
+
+
+def two_to_one():
+    """Two ranks send to a third through a switch, without α, and it passes the first message on."""
+    links = [
+        link(a, b, alpha=Fraction(0)) for a, b in [(0, 4), (1, 4), (4, 2), (2, 3), (3, 4), (4, 0), (4, 1)]
+    ]
+    topology = Topology.from_links("funnel", 4, links, num_switches=1)
+    what = collective("gather", 4, root=3)
+    chunks = Chunks.even(what)
+    table = Routes.of([[0, 2], [1, 2], [3]])
+    return Schedule(
+        topology,
+        what,
+        Clock.FLOW,
+        chunks,
+        np.array([0, 1, 0], np.int32),
+        np.array([0, 1, 2], np.int32),
+        routes=table,
+    )
+
+
+@pytest.mark.parametrize(
+    ("made", "options", "seconds"),
+    [
+        (one_after_the_other, SimulationOptions(), 4),  # each holds the link for 1 s + 100 B / (100 B/s)
+        (one_after_the_other, IN_FLIGHT, 3),  # the second enters after 1 s and takes 2 s
+        (one_after_the_other, ASTRA, 3),
+        (over_two_links, SimulationOptions(), 3),  # twice α, once 100 B / (100 B/s)
+        (over_two_links, WHOLE, 4),  # twice both
+        (over_two_links, ASTRA, 4),
+    ],
+)
+def test_messages_of_a_hundred_bytes(made, options, seconds):
+    assert simulate(made(), SIZE, options).time == seconds
+
+
+def test_two_messages_take_turns():
+    """The port to rank 2 has the first until 1 s, then the second; passed on, the first is there at 2 s.
+
+    Shared, both would come at 2 s, and the first be there at 3 s.
+    """
+    assert simulate(two_to_one(), 4 * SIZE).finish.tolist() == [1, 2, 2]
+
+
+def test_slices_are_chosen_under_the_rule_that_is_asked_for():
+    """20 000 B over two links, S slices: (S + 1)(1 + 200/S), with α in flight 2 + 200 (S + 1)/S."""
+    topology = Topology.from_links("chain", 3, [link(0, 1), link(1, 2), link(2, 1), link(1, 0)])
+    schedule = flow(topology, [0, 1])
+    for options, times in (
+        (SimulationOptions(), {s: (s + 1) * (1 + 200 / s) for s in (1, 8, 16, 32)}),
+        (IN_FLIGHT, {s: 2 + 200 * (s + 1) / s for s in (1, 8, 16, 4096)}),
+    ):
+        slices, seconds = best_slices(schedule, Fraction(20_000), 2**13, options)
+        assert times.get(slices, seconds) == pytest.approx(seconds)
+        assert seconds <= min(times.values()) * (1 + 1e-9)
