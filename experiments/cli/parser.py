@@ -309,7 +309,7 @@ def _export(commands: Any) -> None:
     parser.add_argument("file", type=_path, help="a schedule: .json, .json.gz, .npz or .csv")
     _format(
         parser,
-        "what to write: msccl, mscclpp, chakra, goal, nccl-graph, ns3, graphml, dot, csv or listing (docs/export.md)",
+        "what to write: msccl, mscclpp, chakra, goal, nccl-graph, ns3, graphml, dot, csv or listing",
     )
     parser.add_argument(
         "--option", action="append", default=[], metavar="K=V", help="of the format; see docs/export.md"
