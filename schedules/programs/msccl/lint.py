@@ -25,7 +25,7 @@ from schedules.programs.msccl.flavours import (
     WARP,
     Flavour,
 )
-from schedules.programs.msccl.reader import MOST_STEPS, parse_algo, program_of
+from schedules.programs.msccl.reader import MOST_OF_FILE, parse_algo, program_of
 from schedules.programs.program import NONE, Op
 from schedules.programs.serial import serial_order
 from topologies.errors import InputError
@@ -268,7 +268,7 @@ class _Rules:
             self.add(step, f"type='{name[:40]}' is not interpreted")
             return None
         op = TYPES[name]
-        if self.number(step, "s", 0, MOST_STEPS) not in (None, number):
+        if self.number(step, "s", 0, MOST_OF_FILE) not in (None, number):
             self.add(
                 step, f"s='{step.attributes['s']}' is step {number} of its block, and deps refer to that"
             )
@@ -312,7 +312,7 @@ class _Rules:
         for steps in blocks.values():
             for step in steps:
                 block = self.number(step, "depid", NONE, max(blocks))
-                number = self.number(step, "deps", NONE, MOST_STEPS)
+                number = self.number(step, "deps", NONE, MOST_OF_FILE)
                 if block is None or number is None or block == NONE:
                     continue
                 where = f"step {number} of block {block}"

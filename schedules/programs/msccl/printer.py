@@ -25,6 +25,7 @@ from schedules.programs.msccl.flavours import (
     find_flavour,
 )
 from schedules.programs.msccl.lint import lint
+from schedules.programs.msccl.reader import MOST_OF_FILE
 from schedules.programs.program import NONE, Address, Buffer, Instruction, Op, Program
 from topologies.errors import InputError
 from topologies.ranges import Choice, Options, Whole
@@ -92,6 +93,11 @@ def _lines(program: Program, options: XmlOptions, flavour: Flavour) -> Iterator[
     what = program.collective
     if what.groups is not None or what.shards is not None:
         raise InputError(f"MSCCL XML has no groups and no uneven shards; {program.name} is for {what}")
+    elements = len(program) + program.num_blocks + program.num_ranks + 1  # at least: waits may take more
+    if elements > MOST_OF_FILE:
+        raise InputError(
+            f"{program.name} does not fit: {elements} elements; at most {MOST_OF_FILE} are written and read"
+        )
     blocks = [_blocks(program, rank) for rank in range(program.num_ranks)]
     sizes = Layout.of(program).sizes
     head: dict[str, int | str] = {

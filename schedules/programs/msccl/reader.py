@@ -15,7 +15,7 @@ from topologies.errors import InputError, suggestion
 from topologies.files import read_text
 from topologies.xml_files import MOST_XML, Element, parse_xml
 
-MOST_STEPS = 2**19
+MOST_OF_FILE = 2**19
 """Elements of a file: of 128 ranks, each as many as the runtimes read."""
 MOST_UNITS = 2**20
 """Of a buffer."""
@@ -102,7 +102,7 @@ def parse_algo(text: str, where: str) -> Element:
     InputError
         If it is no XML, or something else.
     """
-    algo = parse_xml(text, where, most_elements=MOST_STEPS, most_depth=_DEPTH)
+    algo = parse_xml(text, where, most_elements=MOST_OF_FILE, most_depth=_DEPTH)
     if algo.tag != "algo":
         raise algo.error("is no MSCCL program, which is an <algo>")
     return algo
@@ -190,7 +190,7 @@ def _step(step: Element, number: int, block: Element, ranks: int) -> Instruction
     name = step.text("type")
     if name not in TYPES:
         raise step.error(f"has type='{name[:40]}', which isn't read{suggestion(name, TYPES)}")
-    if step.integer("s", 0, MOST_STEPS, number) != number:
+    if step.integer("s", 0, MOST_OF_FILE, number) != number:
         raise step.error(f"has s='{step.text('s')}' and is step {number} of its block")
     op = TYPES[name]
     if op is Op.NOP:
@@ -222,10 +222,10 @@ def _peer(step: Element, block: Element, side: str, ranks: int) -> int:
 
 def _wait(step: Element, lines: list[list[Element]]) -> _Waits:
     """Return what a step waits for, as block and step of the file: one, or nothing."""
-    block = step.integer("depid", NONE, MOST_STEPS, NONE)
+    block = step.integer("depid", NONE, MOST_OF_FILE, NONE)
     if block == NONE:
         return ()
-    number = step.integer("deps", NONE, MOST_STEPS, NONE)
+    number = step.integer("deps", NONE, MOST_OF_FILE, NONE)
     if block >= len(lines) or not 0 <= number < len(lines[block]):
         raise step.error(f"waits for step {number} of block {block}, which isn't there")
     return ((block, number),)
