@@ -23,7 +23,9 @@ def execute(arguments: argparse.Namespace) -> int:
             "--bandwidth and --alpha are of the network that the program implies, not of a --topology"
         )
     check_target(arguments.output)
-    program = find_format(arguments.format).read(arguments.file, arguments.root)
+    form = find_format(arguments.format)
+    form.check_imported()
+    program = form.read(arguments.file, arguments.root)
     judge(program)
     if arguments.topology is not None:
         topology = parse_topology(arguments.topology)

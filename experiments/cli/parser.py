@@ -327,7 +327,7 @@ def _tune(commands: Any) -> None:
     parser.add_argument("--time-limit", default="20s", help="of a method; default: 20s")
     parser.add_argument("--files", type=int, default=4, help="at most; default: 4, as many as MSCCL loads")
     parser.add_argument("--workers", type=int, help="processes; default: one a core")
-    _format(parser, "what to write: msccl (docs/export.md)", default="msccl")
+    _format(parser, "what to write: msccl or mscclpp (docs/export.md); default: msccl", default="msccl")
     parser.add_argument(
         "--option", action="append", default=[], metavar="K=V", help="of the format; see docs/export.md"
     )

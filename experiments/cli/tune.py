@@ -49,7 +49,9 @@ def execute(arguments: argparse.Namespace) -> int:
         say("tutti: stopped; the same command continues", sys.stderr)
         return INTERRUPTED
     kept = out / "runs" / "schedules"
-    trial = out / f"trial{form.suffix}"
+    files = out / form.folder
+    files.mkdir(exist_ok=True)
+    trial = files / f"trial{form.suffix}"
     chosen = tuning.tune(
         summary.rows,
         lambda digest: schedule_path(kept, digest),
@@ -58,8 +60,8 @@ def execute(arguments: argparse.Namespace) -> int:
         arguments.files,
     )
     trial.unlink()
-    said = tuning.write(chosen, form, options, out)
-    loader = form.loader([out.resolve() / line["file"] for line in said])
+    said = tuning.write(chosen, form, options, files)
+    loader = form.loader([files.resolve() / line["file"] for line in said])
     (out / "load.env").write_text(loader + "\n")
     if arguments.json:
         print_json({"files": said, "loader": loader, "report": str(summary.report)})
@@ -103,6 +105,6 @@ def _print(said: list[dict[str, Any]], form: Format, loader: str, report: Path |
     ]
     heads = ["file", "from", "below", "method", "over the fastest", "over the bound"]
     print_table(f"what to load at which size, as {form.name}", heads, lines)
-    say(f"load with (load.env):\n  {loader}")
+    say(f"load with (load.env): {loader}")
     if report:
         say(f"who wins where, by how much: {report}")

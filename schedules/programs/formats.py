@@ -35,7 +35,7 @@ class Format:
     module
         Where it is implemented.
     imported
-        Whether it can be read.
+        Whether its programs are made schedules.
     suffix
         Of its files.
     """
@@ -81,11 +81,28 @@ class Format:
         InputError
             If it holds none, or the format isn't read.
         """
-        if not self.imported:
-            readable = ", ".join(form.name for form in FORMATS.values() if form.imported)
-            raise InputError(f"format '{self.name}' is written only; imported are: {readable}")
-        program: Program = import_module(self.module).read(path, root)
+        module = import_module(self.module)
+        if not hasattr(module, "read"):
+            raise InputError(f"format '{self.name}' is written only")
+        program: Program = module.read(path, root)
         return program
+
+    def check_imported(self) -> None:
+        """Check that its programs are made schedules.
+
+        Raises
+        ------
+        InputError
+            If they aren't, naming the formats whose are.
+        """
+        if not self.imported:
+            able = ", ".join(form.name for form in FORMATS.values() if form.imported)
+            raise InputError(f"programs of format '{self.name}' aren't made schedules; imported are: {able}")
+
+    @property
+    def folder(self) -> str:
+        """Where, beside what else belongs to a set of files, the runtime looks for them."""
+        return getattr(import_module(self.module), "FOLDER", "")
 
 
 FORMATS: Mapping[str, Format] = {

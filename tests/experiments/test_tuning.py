@@ -66,6 +66,27 @@ def test_a_set_is_written_with_its_ranges_and_loader(tmp_path, capsys):
     assert Path(said["report"]).exists()
 
 
+def test_plans_lie_where_their_runtime_looks_for_them(tmp_path, capsys):
+    arguments = [
+        "--sizes",
+        "1KB,1MB",
+        "--methods",
+        "rhd",
+        "--format",
+        "mscclpp",
+        "-o",
+        str(tmp_path),
+        "--json",
+    ]
+    assert main(["tune", "hypercube:2", "--collective", "allreduce", *arguments]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert [line["file"] for line in said["files"]] == ["0-rhd.json"]
+    plan = json.loads((tmp_path / "default" / "0-rhd.json").read_text())
+    assert plan["collective"] == "allreduce"
+    assert f"MSCCLPP_CACHE_DIR={tmp_path} " in said["loader"]
+
+
 def test_formats_without_ranges_are_refused(tmp_path, capsys):
     assert main(["tune", "ring:4", "--format", "listing", "-o", str(tmp_path)]) == 2
-    assert "unknown format" in capsys.readouterr().err or "no ranges" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "format 'listing' has no ranges of sizes; with ranges: msccl, mscclpp" in said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -22,6 +23,7 @@ from schedules.programs.mscclpp.names import (
     SIMPLE,
 )
 from schedules.programs.mscclpp.printer import Misfit, to_plan
+from schedules.programs.mscclpp.reader import read_plan
 from schedules.programs.one_sided import one_sided, with_proxies
 from schedules.programs.program import Program
 from schedules.schedule import Schedule
@@ -55,6 +57,8 @@ class PlanOptions(Options):
         Of each block, a multiple of 32.
     min_bytes, max_bytes
         The sizes that the plan is for, as texts: of the input, or the output of an allgather.
+    units
+        Of the largest item, at most; chunks that are none are rounded.
     size
         M, at which the order of what is independent is found.
     """
@@ -67,6 +71,7 @@ class PlanOptions(Options):
     threads: Annotated[int, Whole(WARP, 1024)] = 1024
     min_bytes: str | None = None
     max_bytes: str = "1TiB"
+    units: Annotated[int, Whole(1, 4096)] = 1024
     size: str = "64MB"
 
     def __post_init__(self) -> None:
@@ -77,6 +82,8 @@ class PlanOptions(Options):
 
 
 OPTIONS = PlanOptions
+FOLDER = "default"
+"""In which the runtime looks for plans, in its cache."""
 
 
 def write(schedule: Schedule, path: Path, options: PlanOptions) -> dict[str, Any]:
@@ -103,6 +110,22 @@ def write(schedule: Schedule, path: Path, options: PlanOptions) -> dict[str, Any
     }
 
 
+def read(path: Path, root: int | None = None) -> Program:
+    """Return the one-sided program in a file, which says itself what its root is.
+
+    Raises
+    ------
+    InputError
+        If it holds none.
+    """
+    return read_plan(path).program
+
+
+def loader(paths: Sequence[Path]) -> str:
+    """Return the lines of a shell that make MSCCL++ choose among these plans in place of NCCL."""
+    return f"export MSCCLPP_CACHE_DIR={paths[0].parents[1]} LD_PRELOAD=libmscclpp_nccl.so"
+
+
 def plan_of(schedule: Schedule, options: PlanOptions) -> tuple[Program, str]:
     """Return the one-sided program of a verified schedule, judged, and its plan.
 
@@ -120,6 +143,7 @@ def plan_of(schedule: Schedule, options: PlanOptions) -> tuple[Program, str]:
             in_place=options.in_place,
             instances=options.instances,
             limits=Limits(MOST_BLOCKS, steps),
+            grain=options.units,
             size=parse_size(options.size),
         )
         program = one_sided(two_sided, packets=packets, proxied=proxied)

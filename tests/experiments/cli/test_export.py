@@ -179,7 +179,7 @@ def test_a_plan_of_mscclpp_is_written_known_and_judged(tutti, schedule, tmp_path
 def test_a_plan_of_mscclpp_is_not_imported(tutti, schedule, tmp_path):
     code, _, err = tutti("import", schedule, "--format", "mscclpp", "-o", tmp_path / "x.json")
     assert code != 0
-    assert "format 'mscclpp' is written only; imported are: msccl" in err
+    assert "programs of format 'mscclpp' aren't made schedules; imported are: msccl" in err
 
 
 def test_threads_are_whole_warps(tutti, schedule, tmp_path):
