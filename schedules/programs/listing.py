@@ -12,36 +12,26 @@ from typing import Annotated, Any, ClassVar
 
 from schedules.files.schedule_file import write_whole
 from schedules.programs.layout import Layout
-from schedules.programs.lowering import lower
+from schedules.programs.lowering import LoweringOptions
 from schedules.programs.program import NONE, Address, Buffer, Instruction, Op, Program
 from schedules.programs.serial import serial_order
 from schedules.schedule import Schedule
 from topologies.errors import InputError
-from topologies.ranges import Options, Whole
-from topologies.units import parse_size
+from topologies.ranges import Whole
 
 
 @dataclass(frozen=True)
-class ListingOptions(Options):
+class ListingOptions(LoweringOptions):
     """What is listed.
 
     Parameters
     ----------
     rank
         Of one rank only; all if not given.
-    in_place
-        Whether input and output are one memory.
-    instances
-        Each chunk is cut in so many, which go over channels of their own.
-    size
-        M, at which the order of what is independent is found.
     """
 
     OWNER: ClassVar[str] = "listing"
     rank: Annotated[int | None, Whole(0)] = None
-    in_place: bool = False
-    instances: Annotated[int, Whole(1, 32)] = 1
-    size: str = "64MB"
 
 
 OPTIONS = ListingOptions
@@ -55,12 +45,7 @@ def write(schedule: Schedule, path: Path, options: ListingOptions) -> dict[str, 
     TuttiError
         If there is no such rank, or a switch multicasts or adds.
     """
-    program = lower(
-        schedule,
-        in_place=options.in_place,
-        instances=options.instances,
-        size=parse_size(options.size),
-    )
+    program = options.lower(schedule)
     text = to_listing(program, options.rank)
     write_whole(path, lambda file: file.write(text.encode()))
     return {"units": program.units, "instructions": len(program)}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from schedules.programs.rounding import GRAIN, rounded
 from schedules.schedule import Schedule
 from topologies.errors import TuttiError
 from topologies.exact import BoolArray, Int64Array, frozen, offsets_of
+from topologies.ranges import Options, Whole
+from topologies.units import parse_size
 
 DEPTHS = (2, 8, MOST_UNITS)
 """Messages that a FIFO holds: programs are made for the least of these that one is found for."""
@@ -53,6 +55,39 @@ class Limits:
     blocks: int = MOST_UNITS
     steps: int = MOST_UNITS
     length: int = MOST_UNITS
+
+
+@dataclass(frozen=True)
+class LoweringOptions(Options):
+    """How a format lowers schedules.
+
+    Parameters
+    ----------
+    in_place
+        Whether input and output are one memory.
+    instances
+        Each chunk is cut in so many, which go over channels of their own.
+    units
+        Of the largest item, at most; chunks that are none are rounded.
+    size
+        M, at which the order of what is independent is found.
+    """
+
+    in_place: bool = False
+    instances: Annotated[int, Whole(1, 32)] = 1
+    units: Annotated[int, Whole(1, 4096)] = GRAIN
+    size: str = "64MB"
+
+    def lower(self, schedule: Schedule, limits: Limits = Limits()) -> Program:
+        """Return the program of a verified schedule, as the function `lower`."""
+        return lower(
+            schedule,
+            in_place=self.in_place,
+            instances=self.instances,
+            limits=limits,
+            grain=self.units,
+            size=parse_size(self.size),
+        )
 
 
 def lower(

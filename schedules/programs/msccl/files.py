@@ -10,36 +10,20 @@ from typing import Annotated, Any
 import numpy as np
 
 from schedules.files.schedule_file import write_whole
-from schedules.programs.lowering import Limits, lower
+from schedules.programs.lowering import Limits, LoweringOptions
 from schedules.programs.msccl.flavours import MOST_COUNT, find_flavour
 from schedules.programs.msccl.printer import XmlOptions, to_xml
 from schedules.programs.msccl.reader import read_msccl
 from schedules.programs.program import Program
 from schedules.schedule import Schedule
 from topologies.ranges import Whole
-from topologies.units import parse_size
 
 
 @dataclass(frozen=True)
-class MscclOptions(XmlOptions):
-    """How a schedule is made a file.
+class MscclOptions(XmlOptions, LoweringOptions):
+    """How a schedule is made a file: `XmlOptions` and `LoweringOptions`."""
 
-    Parameters
-    ----------
-    in_place
-        Whether input and output are one memory.
-    instances
-        Each chunk is cut in so many, which go over channels of their own.
-    units
-        Of the largest item, at most; chunks that are none are rounded.
-    size
-        M, at which the order of what is independent is found.
-    """
-
-    in_place: bool = False
-    instances: Annotated[int, Whole(1, 32)] = 1
     units: Annotated[int, Whole(1, 4096)] = 64
-    size: str = "64MB"
 
 
 OPTIONS = MscclOptions
@@ -55,14 +39,7 @@ def lowered(schedule: Schedule, options: MscclOptions) -> Program:
     """
     flavour = find_flavour(options.flavour)
     flavour.collective(schedule.collective.kind)
-    return lower(
-        schedule,
-        in_place=options.in_place,
-        instances=options.instances,
-        limits=Limits(flavour.blocks, flavour.steps, MOST_COUNT),
-        grain=options.units,
-        size=parse_size(options.size),
-    )
+    return options.lower(schedule, Limits(flavour.blocks, flavour.steps, MOST_COUNT))
 
 
 def write(schedule: Schedule, path: Path, options: MscclOptions) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from schedules.files.schedule_file import write_whole
 from schedules.programs.interpreter import judge
-from schedules.programs.lowering import Limits, lower
+from schedules.programs.lowering import Limits, LoweringOptions
 from schedules.programs.mscclpp.names import (
     ALIGNMENT,
     MEMORY,
@@ -30,9 +30,9 @@ from schedules.schedule import Schedule
 from topologies.errors import InputError
 from topologies.exact import BoolArray
 from topologies.graphs.grid_structure import Hosts, hosts_of
-from topologies.ranges import Choice, Options, Whole
+from topologies.ranges import Choice, Whole
 from topologies.topology import Topology
-from topologies.units import parse_size, whole_bytes
+from topologies.units import whole_bytes
 
 WARP = 32
 STEPS = (MOST_OPS, 20, 12, 8, 6, 4)
@@ -40,15 +40,11 @@ STEPS = (MOST_OPS, 20, 12, 8, 6, 4)
 
 
 @dataclass(frozen=True)
-class PlanOptions(Options):
+class PlanOptions(LoweringOptions):
     """How a schedule is made a plan.
 
     Parameters
     ----------
-    in_place
-        Whether input and output are one memory.
-    instances
-        Each chunk is cut in so many, which go over channels of their own.
     protocol
         ``Simple``, or ``LL``: packets with flags, for small sizes.
     channels
@@ -57,22 +53,14 @@ class PlanOptions(Options):
         Of each block, a multiple of 32.
     min_bytes, max_bytes
         The sizes that the plan is for, as texts: of the input, or the output of an allgather.
-    units
-        Of the largest item, at most; chunks that are none are rounded.
-    size
-        M, at which the order of what is independent is found.
     """
 
     OWNER: ClassVar[str] = "mscclpp"
-    in_place: bool = False
-    instances: Annotated[int, Whole(1, 32)] = 1
     protocol: Annotated[str, Choice((SIMPLE, PACKETS))] = SIMPLE
     channels: Annotated[str, Choice(("auto", MEMORY, PORT))] = "auto"
     threads: Annotated[int, Whole(WARP, 1024)] = 1024
     min_bytes: str | None = None
     max_bytes: str = "1TiB"
-    units: Annotated[int, Whole(1, 4096)] = 1024
-    size: str = "64MB"
 
     def __post_init__(self) -> None:
         """Check the threads."""
@@ -138,14 +126,7 @@ def plan_of(schedule: Schedule, options: PlanOptions) -> tuple[Program, str]:
     proxied = _between_hosts(schedule.topology, options.channels)
     misfits = []
     for steps in STEPS:
-        two_sided = lower(
-            schedule,
-            in_place=options.in_place,
-            instances=options.instances,
-            limits=Limits(MOST_BLOCKS, steps),
-            grain=options.units,
-            size=parse_size(options.size),
-        )
+        two_sided = options.lower(schedule, Limits(MOST_BLOCKS, steps))
         program = one_sided(two_sided, packets=packets, proxied=proxied)
         try:
             text = to_plan(
