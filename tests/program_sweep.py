@@ -3,7 +3,7 @@
 Each is lowered, judged in 20 interleavings with races looked for, printed as MSCCL XML and read back: the
 program must be the same. A long run prints what went wrong, and counts what doesn't fit:
 
-    python -m tests.program_sweep [--only torus] [--networks ring:4 dgx1]
+    python -m tests.program_sweep [--plans] [--only tacos] [--networks ring:4 dgx1]
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ from schedules.programs.lowering import lower
 from schedules.programs.msccl.files import MscclOptions, lowered
 from schedules.programs.msccl.printer import to_xml
 from schedules.programs.msccl.reader import from_xml
+from schedules.programs.mscclpp.files import PlanOptions, plan_of
+from schedules.programs.mscclpp.printer import Misfit
+from schedules.programs.mscclpp.reader import from_plan
 from schedules.schedule import Schedule
 from topologies import InputError, NoSchedule, Unsupported, parse_topology
 from topologies.errors import TuttiError
@@ -74,6 +77,19 @@ def outcome(made: Schedule, kind: str) -> str:
     return "right"
 
 
+def plan_outcome(made: Schedule, kind: str) -> str:
+    """Return what becomes of a schedule as an execution plan of MSCCL++."""
+    try:
+        program, text = plan_of(made, PlanOptions())
+    except Unsupported as error:
+        return f"refused: {error}"
+    except Misfit as error:
+        return f"does not fit: {error}"
+    judge(program, interleavings=20)
+    back, warnings = from_plan(text, "it")
+    return "right" if back == program and not warnings else "comes back changed"
+
+
 def say(text: str) -> None:
     """Print a line at once."""
     print(text, flush=True)  # noqa: T201 - this is a command
@@ -84,6 +100,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--networks", nargs="+", default=NETWORKS)
     parser.add_argument("--only", default="")
+    parser.add_argument("--plans", action="store_true", help="as plans of MSCCL++, instead of MSCCL XML")
     arguments = parser.parse_args()
     found: Counter[str] = Counter()
     began = time.monotonic()
@@ -91,7 +108,7 @@ def main() -> None:
         for kind in KINDS:
             for name, made in schedules(network, str(kind), arguments.only):
                 try:
-                    ended = outcome(made, str(kind))
+                    ended = (plan_outcome if arguments.plans else outcome)(made, str(kind))
                 except TuttiError as error:
                     ended = f"wrong: {error}"
                 found[ended.split(":")[0]] += 1
