@@ -29,9 +29,10 @@ from topologies.progress import tell
 from topologies.topology import Topology
 
 METHODS = (
-    "ring", "direct", "rhd", "recursive_doubling", "bruck", "dbt", "nccl_like", "torus_rings", "blueconnect",
-    "multitree", "postal", "rails", "bfb", "forestcoll", "mcf", "allreduce_trees", "tacos", "swing",
-)  # fmt: skip
+    *("ring", "direct", "rhd", "recursive_doubling", "bruck", "stepwise", "dbt", "nccl_like", "torus_rings"),
+    *("blueconnect", "multitree", "postal", "rails", "bfb", "forestcoll", "mcf", "allreduce_trees", "tacos"),
+    "swing",
+)
 """Those that make a schedule within seconds, whatever the network."""
 INTERLEAVINGS = 20
 
