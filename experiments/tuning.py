@@ -181,9 +181,9 @@ def choose(times: FloatArray, most: int) -> Iterator[Winner]:
 
     Examples
     --------
-    >>> list(choose(np.array([[1.0, 1.0, 9.0], [3.0, 2.0, 3.0]]), 2))
+    >>> list(choose(np.array([[1.0, 1.0, 9.0], [3.0, 2.0, 2.0]]), 2))
     [Winner(candidate=0, first=0, last=1), Winner(candidate=1, first=2, last=2)]
-    >>> list(choose(np.array([[1.0, 1.0, 9.0], [3.0, 2.0, 3.0]]), 1))
+    >>> list(choose(np.array([[1.0, 1.0, 9.0], [3.0, 2.0, 2.0]]), 1))
     [Winner(candidate=1, first=0, last=2)]
     """
     loss = times / times.min(axis=0)
