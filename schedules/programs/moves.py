@@ -298,9 +298,10 @@ class _Parts(NamedTuple):
 
 
 def _parts(schedule: Schedule) -> _Parts:
-    """Cut every route at the ranks in it."""
+    """Cut every route at the ranks in it; those that no row takes may end at a switch."""
     topology, table = schedule.topology, schedule.route_table
     ends = topology.target[table.links] < topology.num_ranks
+    ends[table.offsets[1:] - 1] = True
     close = np.flatnonzero(ends)
     opened = np.concatenate([[0], close[:-1] + 1])
     source = topology.source[table.links[opened]].astype(np.int64)
@@ -364,7 +365,7 @@ def _stand(
     earliest = order[earliest]
     again = np.ones(number, dtype=np.bool_)
     again[earliest] = False
-    home = _places(layout.output, Buffer.OUTPUT, ranks, key // num_cells, key % num_cells, cells)
+    home = _places(layout, layout.output, Buffer.OUTPUT, key // num_cells, key % num_cells, cells)
     passing = np.flatnonzero(~last)
     homeless = np.flatnonzero(home.buffer == NONE)
     owner = np.concatenate([key[homeless] // num_cells, there[passing]])
@@ -378,7 +379,7 @@ def _stand(
     start = Buffer.SCRATCH if staged else Buffer.INPUT
     sums = np.flatnonzero(last & rows.reduce[row])
     fresh = sums[~again[sums]]
-    held = _places(layout.input, start, ranks, there[fresh], pieces.cell[fresh], cells)
+    held = _places(layout, layout.input, start, there[fresh], pieces.cell[fresh], cells)
     add.put(sums, write.buffer[sums], write.offset[sums])
     add.put(fresh, held.buffer, held.offset)
 
@@ -389,7 +390,7 @@ def _stand(
     came = np.zeros(len(begins), dtype=np.bool_)
     if len(key):
         came = (key[at] == sought) & (rows.arrive[row[earliest[at]]] < rows.read[row[begins]])
-    mine = _places(layout.input, start, ranks, here[begins], pieces.cell[begins], cells)
+    mine = _places(layout, layout.input, start, here[begins], pieces.cell[begins], cells)
     read.put(begins, mine.buffer, mine.offset)
     read.put(begins[came], home.buffer[at[came]], home.offset[at[came]])
     middle = np.flatnonzero(~first)
@@ -399,11 +400,13 @@ def _stand(
 
 
 def _places(
-    placement: Placement, buffer: int, ranks: int, rank: Int64Array, cell: Int64Array, cells: _Cells
+    layout: Layout, placement: Placement, buffer: int, rank: Int64Array, cell: Int64Array, cells: _Cells
 ) -> Places:
     """Return where cells stand in a buffer of these ranks; nowhere if they don't."""
-    items = int(cells.item.max(initial=0)) + 1
-    keys = np.repeat(np.arange(ranks), np.diff(placement.begin)) * items + placement.item
+    items = len(layout.length)  # some have no chunks
+    keys = (
+        np.repeat(np.arange(layout.collective.num_ranks), np.diff(placement.begin)) * items + placement.item
+    )
     sought = rank * items + cells.item[cell]
     places = Places.nowhere(len(cell))
     at = np.minimum(np.searchsorted(keys, sought), len(keys) - 1)

@@ -119,7 +119,7 @@ class _Translation:
         self.slot, slots_end = self._allotted(through, self.shift)
         self.shift = [2 * end for end in slots_end]
         self.mine, ends = self._allotted(
-            sums, [size + shift for size, shift in zip(old, self.shift, strict=True)]
+            sums + self.outbox, [size + shift for size, shift in zip(old, self.shift, strict=True)]
         )
         self.scratch = [
             end if end > shift else shift // 2 for end, shift in zip(ends, self.shift, strict=True)

@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 
 import tutti
-from schedules.collective import KINDS
+from schedules.collective import KINDS, collective
 from schedules.cost import congestion
 from schedules.programs.interpreter import judge
 from schedules.programs.lowering import Limits, lower, steps_of
 from schedules.programs.program import Op
 from schedules.programs.rounding import rounded
-from schedules.schedule import Clock
+from schedules.schedule import Chunks, Clock, Routes, Schedule
 from schedules.verify import verify
 from tests.schedules.programs.runs import outcome
+from topologies import Link, Topology, parse_topology
 from topologies.errors import NoSchedule, Unsupported
 
 NETWORKS = ("torus:3x3", "dgx1", "mi250:1", "hypercube:3")
@@ -56,6 +57,32 @@ def test_a_ring_reduce_scatter_stores_only_at_the_end():
     ops = [Op(op) for op in program.code.op[: program.begin[1]]]
     assert ops == [Op.SEND] + [Op.RECV_REDUCE_SEND] * 3 + [Op.RECV_REDUCE_COPY]
     assert not program.scratch.any()
+
+
+def test_routes_to_a_switch_that_no_row_takes_are_no_part_of_the_next():
+    # Every link is a route here; 1 -> 2 ends at the switch, and 0 -> 1, which is taken, stands behind it.
+    network = Topology.from_links("n", 2, [Link(1, 2), Link(0, 1), Link(2, 0), Link(1, 0)], num_switches=1)
+    what, chunks = collective("allgather", 2), Chunks(np.arange(2, dtype=np.int32), np.ones(2, np.int64), 2)
+    over, routes = np.array([1, 3], dtype=np.int32), Routes.direct(4)
+    made = Schedule(network, what, Clock.FLOW, chunks, np.arange(2, dtype=np.int32), over, routes=routes)
+    verify(made)
+    assert outcome(lower(made)) == "right"
+
+
+@pytest.mark.parametrize("shards", [[1, 2, 0], [0, 1, 2], [2, 0, 0]])
+def test_items_without_chunks(shards):
+    # What is empty needs no chunk. Everybody sends each other their part of the input.
+    network, owners = parse_topology("complete:3"), np.flatnonzero(shards)
+    chunks = Chunks(owners.astype(np.int32), np.array(shards, np.int64)[owners], sum(shards))
+    ends = list(zip(network.source.tolist(), network.target.tolist(), strict=True))
+    rows = [(c, ends.index((rank, to))) for c, to in enumerate(owners) for rank in range(3) if rank != to]
+    chunk, route = np.array(rows, dtype=np.int32).T
+    what = collective("reduce-scatter", 3, shards=shards)
+    made = Schedule(network, what, Clock.FLOW, chunks, chunk, route, reduce=np.ones(len(rows), np.bool_))
+    verify(made)
+    program = lower(made)
+    program.check()
+    assert outcome(program) == "right"
 
 
 def test_a_rank_inside_a_route_passes_on_what_it_receives():

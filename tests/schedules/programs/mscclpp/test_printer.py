@@ -147,9 +147,11 @@ def test_a_port_puts_and_signals_at_once():
     ]  # fmt: skip
 
 
-def test_packets_go_through_memory_only():
+@pytest.mark.parametrize("program", [ring_allgather(2), ring_allreduce(2), doubling_allreduce(2)])
+def test_packets_go_through_memory_only(program):
+    ways = {"packets": True, "proxied": np.ones((2, 2), np.bool_)}
     with pytest.raises(InputError, match="packets go through memory only"):
-        to_plan(one_sided(ring_allgather(2), packets=True), packets=True, proxied=np.ones((2, 2), np.bool_))
+        to_plan(one_sided(program, **ways), **ways)
 
 
 def test_packets_of_a_broadcast_could_be_two_runs_ahead():
