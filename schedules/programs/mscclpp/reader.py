@@ -505,8 +505,9 @@ class _Block:
             raise InputError(f"{where}: a 'put' from several buffers, of which the runtime takes the first")
         if name in _PUTS_WITH_SIGNAL and not port:
             raise InputError(f"{where}: '{name}' goes through ports only")
-        links = self._op_links(op, where) if port and name != "ppkt" else []
-        if links and [peer for peer, _ in links] != [target.rank for target in targets]:
+        linked = port and name != "ppkt"
+        links = self._op_links(op, where) if linked else []
+        if linked and [peer for peer, _ in links] != [target.rank for target in targets]:
             raise InputError(f"{where}: its channels and its buffers are of other ranks")
         for number, (source, target) in enumerate(zip(sources, targets, strict=True)):
             self._write(source, target)

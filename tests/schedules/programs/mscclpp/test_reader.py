@@ -4,6 +4,7 @@ import copy
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from schedules.programs.interpreter import judge
@@ -232,6 +233,16 @@ def test_a_semaphore_of_two_releasing_blocks_is_in_no_certain_order():
     acquire, release = ({"name": f"sem_{what}", "semaphore_ids": [0]} for what in ("acquire", "release"))
     plan = alone([acquire, acquire], [release], [release], semaphores=[{"init_value": 0}])
     with pytest.raises(InputError, match="semaphore 0 is released by several thread blocks"):
+        read(plan)
+
+
+@pytest.mark.parametrize("name", ["put", "pws"])
+def test_a_port_needs_a_channel_for_each_buffer(name):
+    proxied = np.ones((2, 2), np.bool_)
+    plan = json.loads(to_plan(one_sided(ring_allgather(2), proxied=proxied), proxied=proxied))
+    op = next(op for op in plan["gpus"][0]["threadblocks"][0]["ops"] if op["name"] == "pws")
+    op |= {"name": name, "channel_ids": []}
+    with pytest.raises(InputError, match="its channels and its buffers are of other ranks"):
         read(plan)
 
 
