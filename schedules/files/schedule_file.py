@@ -151,22 +151,25 @@ def write_schedule(schedule: Schedule, path: Path | str) -> None:
 
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Write a file that is there whole or not at all.
+    """Write a file that is there whole or not at all; a device or pipe is written to, not replaced.
 
     Raises
     ------
     InputError
         If it can't be written.
     """
-    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
+    special = path.exists() and not path.is_file()
+    draft = path if special else path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with draft.open("wb") as file:
             write(file)
-        draft.replace(path)
+        if not special:
+            draft.replace(path)
     except OSError as error:
         raise InputError(f"{path}: can't be written: {error.strerror or error}") from None
     finally:
-        _remove(draft)
+        if not special:
+            _remove(draft)
 
 
 def check_target(path: Path | str) -> None:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 from fractions import Fraction
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from schedules.files.schedule_file import (
     read_schedule,
     to_document,
     write_schedule,
+    write_whole,
 )
 from schedules.verify import verify
 from tests.schedules.builders import in_clock, plans, ring_allgather, ring_network
@@ -486,3 +488,13 @@ def test_what_unpacks_to_more_than_is_read_is_refused(suffix, limit, tmp_path, m
     monkeypatch.setattr(f"schedules.files.schedule_file.{limit}", 10**5)
     with pytest.raises(InputError, match=rf"x{suffix}: too long: .*B; at most 100KB$"):
         read_schedule(path)
+
+
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    end = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_whole(pipe, lambda file: file.write(b"all of it"))
+    assert pipe.is_fifo()
+    assert os.read(end, 100) == b"all of it"
+    os.close(end)
