@@ -189,6 +189,7 @@ def choose(times: FloatArray, most: int) -> Iterator[Winner]:
     loss = times / times.min(axis=0)
     total = np.concatenate([np.zeros((len(loss), 1)), np.cumsum(loss, axis=1)], axis=1)
     number = loss.shape[1]
+    most = min(most, number)
     # least[parts][end]: of the sizes before `end`, in at most so many ranges; and where the last one begins.
     least = np.full((most + 1, number + 1), np.inf)
     least[:, 0] = 0.0

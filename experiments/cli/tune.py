@@ -31,6 +31,8 @@ def execute(arguments: argparse.Namespace) -> int:
     if not form.ranged:
         able = ", ".join(one.name for one in FORMATS.values() if one.ranged)
         raise InputError(f"format '{form.name}' has no ranges of sizes; with ranges: {able}")
+    if arguments.files < 1:
+        raise InputError(f"--files {arguments.files}; it must be at least 1")
     sizes = _sizes(arguments.sizes)
     out: Path = arguments.output
     out.mkdir(parents=True, exist_ok=True)

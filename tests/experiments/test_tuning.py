@@ -38,6 +38,15 @@ def test_ranges_have_the_least_mean_loss(seed):
 
 def test_one_schedule_that_is_always_the_fastest_is_one_file():
     assert list(choose(np.array([[1.0, 2.0, 3.0], [2.0, 3.0, 4.0]]), 4)) == [Winner(0, 0, 2)]
+    assert list(choose(np.array([[1.0, 2.0, 3.0], [2.0, 3.0, 4.0]]), 10**15)) == [Winner(0, 0, 2)]
+
+
+@pytest.mark.parametrize("files", ["0", "-1"])
+def test_no_files_are_refused(files, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert main(["tune", "ring:4", "--files", files, "-o", str(out)]) == 2
+    assert capsys.readouterr().err == f"tutti: --files {files}; it must be at least 1\n"
+    assert not out.exists()
 
 
 def test_a_range_ends_where_the_lines_of_two_schedules_cross():
