@@ -246,6 +246,8 @@ _OUTSIDE_COORDINATES = re.compile(r",(?![^(]*\))")
 _FAMILY_TEXT = re.compile(r"([a-z][a-z0-9_]*)(?::(.*))?", re.DOTALL)
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,9}")
 _SHOWN = 120
+_KINDS = {".xml": "nccl", ".txt": "nvidia-smi"}
+"""What files of these names are, which are no networks of ours."""
 """How many characters of a text an error repeats."""
 
 
@@ -318,8 +320,9 @@ def _imported(text: str, form: Format, path: str, keys: Mapping[str, str]) -> To
 
 def _from_file(path: str) -> Topology:
     """Return the network in a file, whose hosts, if it tells any, must be possible."""
-    if path.endswith(".xml"):
-        raise InputError(f"{path}: an XML file is named with its kind: nccl:{path}")
+    kind = _KINDS.get(Path(path).suffix)
+    if kind is not None:
+        raise InputError(f"{path}: a tool's file is named with its kind: {kind}:{path}")
     topology = read_topology(path)
     check_hosts(topology)
     return topology

@@ -384,7 +384,9 @@ def _exec(commands: Any) -> None:
     parser = _command(commands, "exec", "execution", summary)
     parser.epilog, parser.formatter_class = EXEC_EXAMPLES, argparse.RawDescriptionHelpFormatter
     parser.add_argument(
-        "file", type=_path, help="a schedule (.json, .json.gz, .npz, .csv) or an MSCCL XML (.xml)"
+        "file",
+        type=_path,
+        help="a schedule (.json, .json.gz, .npz, .csv), an MSCCL XML (.xml) or a plan of MSCCL++ (.json)",
     )
     parser.add_argument(
         "--size", default="1KiB,1MiB,64MiB", help="M; several with commas; default: %(default)s"

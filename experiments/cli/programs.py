@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from schedules.programs.formats import FORMATS
+from schedules.programs.mscclpp.reader import MOST_PLAN, is_plan, read_plan
 from schedules.programs.program import Program
 from schedules.schedule import Schedule
+from topologies.files import opened
 
 
 def read_program(path: Path) -> tuple[Program, Schedule | None]:
@@ -15,7 +17,8 @@ def read_program(path: Path) -> tuple[Program, Schedule | None]:
     Parameters
     ----------
     path
-        A schedule file, which is verified and lowered, or one of a format that is imported (``.xml``).
+        A schedule file, which is verified and lowered, one of a format that is imported (``.xml``), or a
+        plan of MSCCL++.
 
     Raises
     ------
@@ -27,6 +30,8 @@ def read_program(path: Path) -> tuple[Program, Schedule | None]:
     loaded = [form for form in FORMATS.values() if form.imported and form.suffix == path.suffix]
     if loaded:
         return loaded[0].read(path), None
+    if is_plan_file(path):
+        return read_plan(path).program, None
     from schedules.files.schedule_file import read_schedule
     from schedules.programs.lowering import lower
     from schedules.verify import verify
@@ -34,3 +39,12 @@ def read_program(path: Path) -> tuple[Program, Schedule | None]:
     schedule = read_schedule(path)
     verify(schedule)
     return lower(schedule), schedule
+
+
+def is_plan_file(path: Path) -> bool:
+    """Whether a file is a plan of MSCCL++, by its keys."""
+    if path.suffix != ".json":
+        return False
+    with opened(path) as file:
+        data = file.read(MOST_PLAN + 1)
+    return len(data) <= MOST_PLAN and is_plan(data)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.cli.output import print_json
+from experiments.cli.programs import is_plan_file
 from experiments.printable import say
 from schedules.files.rounds import RoundTable, read_rounds
 from schedules.files.schedule_file import is_round_file, read_schedule
@@ -16,7 +17,7 @@ from schedules.programs.interpreter import judge
 from schedules.programs.msccl.flavours import MSCCL, RCCL
 from schedules.programs.msccl.lint import Finding, lint
 from schedules.programs.msccl.reader import parse_algo, places, program_of
-from schedules.programs.mscclpp.reader import MOST_PLAN, is_plan, read_plan
+from schedules.programs.mscclpp.reader import read_plan
 from schedules.programs.program import Program
 from schedules.verify import VerificationError, verify
 from topologies.files import opened, read_text
@@ -30,7 +31,7 @@ def execute(arguments: argparse.Namespace) -> int:
     """Replay the schedule, or run the program; 0 if it is right, 1 with what is wrong first if not."""
     if _is_xml(arguments.file):
         return _judge_xml(arguments)
-    if _is_plan(arguments.file):
+    if is_plan_file(arguments.file):
         program, warnings = read_plan(arguments.file)
         return _judge(arguments, warnings, lambda: [program])
     schedule = (read_rounds if is_round_file(arguments.file) else read_schedule)(arguments.file)
@@ -58,15 +59,6 @@ def execute(arguments: argparse.Namespace) -> int:
 def _is_xml(path: Path) -> bool:
     with opened(path) as file:
         return file.read(_HEAD).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<")
-
-
-def _is_plan(path: Path) -> bool:
-    """Whether a file is a plan of MSCCL++, by its keys."""
-    if path.suffix != ".json":
-        return False
-    with opened(path) as file:
-        data = file.read(MOST_PLAN + 1)
-    return len(data) <= MOST_PLAN and is_plan(data)
 
 
 def _judge_xml(arguments: argparse.Namespace) -> int:

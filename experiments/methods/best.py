@@ -9,7 +9,6 @@ ones. One that does not handle the problem, or finds nothing legal, is passed ov
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -23,6 +22,7 @@ from schedules.schedule import Schedule
 from schedules.simulation.pipelining import best_slices
 from schedules.verify import verify_answer
 from topologies.errors import InputError, NoSchedule, Unsupported, suggestion
+from topologies.kernels import now
 from topologies.progress import tell
 from topologies.ranges import Duration, Names, Number, Options
 from topologies.units import duration, parse_time
@@ -59,7 +59,8 @@ class BestOptions(Options):
     Parameters
     ----------
     time_limit
-        A time with its unit; when it is over and there is a schedule, no other method is begun.
+        A time with its unit, without that of compiling kernels; when it is over and there is a schedule, no
+        other method is begun.
     methods
         Which are tried, in this order; empty: all that are sensible.
     gap
@@ -163,7 +164,7 @@ class _Search:
     """The fastest schedule so far, all bounds that methods proved on the way, and what became of each."""
 
     def __init__(self, problem: Problem, gap: float, budget: float) -> None:
-        self.until = time.monotonic() + budget
+        self.until = now() + budget
         self.problem = problem
         self.size = problem.size or Fraction(1)
         self.enough = 1 + max(gap, ROUNDING)
@@ -179,14 +180,14 @@ class _Search:
         if why:
             self.tried.append(Tried(entry.label, math.inf, 0.0, why))
             return
-        began = time.monotonic()
+        began = now()
         tell(f"{entry.label}{self._so_far()}")
         try:
             made = verify_answer(self._made(entry, rng), self.problem, entry.method.name)
             seconds = self._judged(entry, made)
         except Exception as error:  # noqa: BLE001 (one method's fault is not the others')
             seconds, why = math.inf, _told(error)
-        self.tried.append(Tried(entry.label, seconds, time.monotonic() - began, why))
+        self.tried.append(Tried(entry.label, seconds, now() - began, why))
 
     def _so_far(self) -> str:
         """Return the fastest schedule as words, and how far it is from what is proven; or nothing."""
@@ -200,10 +201,10 @@ class _Search:
         if self.seconds <= self.bound * self.enough:
             met = self.seconds <= self.bound * (1 + ROUNDING)
             return "the proven bound is met" if met else "near enough to the proven bound"
-        return "no time left" if self.best is not None and time.monotonic() > self.until else ""
+        return "no time left" if self.best is not None and now() > self.until else ""
 
     def _made(self, entry: Entry, rng: np.random.Generator) -> Schedule:
-        left = self.until - time.monotonic()
+        left = self.until - now()
         options = _limited(
             entry.method.options(**{**entry.method.fast, **entry.given}),
             max(SHARE * left, LEAST_SECONDS),

@@ -156,6 +156,8 @@ def _value(method: Method | Format, name: str, hint: Any, value: Any) -> Any:
     """Check one value in JSON's strict mode, where an enum is its text and a tuple an array."""
     if name == TIME_LIMIT:
         value = _time(method, hint, value)
+    elif hint is str and type(value) in (int, Decimal):
+        value = str(value)  # what reads the text says that it lacks a unit, or what is allowed
     exact = hint is Fraction or Fraction in typing.get_args(hint)
     plain = json.dumps(
         value, default=lambda odd: str(odd) if exact or not isinstance(odd, Decimal) else float(odd)

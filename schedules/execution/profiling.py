@@ -85,7 +85,7 @@ def profile(name: str, tasks: Sequence[Task], times: Sequence[Sequence[Times]]) 
         alpha, beta = _solve(tasks[span], seconds)
         if beta <= 0:
             raise InputError(
-                f"rank {source} to {target}: no longer for more bytes; take larger --sizes or more --repeats"
+                f"rank {source} to {target}: more bytes took no longer; take larger --sizes or more --repeats"
             )
         links.append(
             Link(source, target, Fraction(max(round(1 / beta), 1)), Fraction(round(alpha * NANO), NANO))

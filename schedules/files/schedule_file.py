@@ -227,7 +227,8 @@ def _of_form(forms: Mapping[str, Callable[..., _T]], path: Path | str) -> Callab
             f"{path}: a table of rounds is made by tutti synth and read by tutti verify, no more"
         )
     *most, last = forms
-    raise InputError(f"{path}: a schedule file's name ends in {', '.join(most)} or {last}")
+    program = "; tutti import makes one of a program" if str(path).endswith(".xml") else ""
+    raise InputError(f"{path}: a schedule file's name ends in {', '.join(most)} or {last}{program}")
 
 
 def _remove(draft: Path) -> None:

@@ -47,7 +47,7 @@ def loaded_graph(schedule: Schedule) -> nx.MultiDiGraph:
     load = link_loads(schedule) / schedule.chunks.denominator
     seconds = load / topology.bandwidth.floats
     busy = seconds / max(seconds.max(initial=0.0), np.finfo(float).tiny)
-    graph.graph["name"] = visible(topology.name)
+    graph.graph = {"name": visible(topology.name), "notes": visible("; ".join(topology.notes))}
     for node, data in graph.nodes(data=True):
         data["label"] = visible(topology.labels[node])
     for _, _, link, data in graph.edges(keys=True, data=True):

@@ -114,3 +114,11 @@ def test_a_rank_that_fails_is_exit_1(tutti, schedule, monkeypatch):
 
     monkeypatch.setattr("experiments.cli.ranks.run", run)
     assert tutti("exec", schedule) == (1, "", "tutti: rank 1 died: SIGKILL\n")
+
+
+def test_a_plan_of_mscclpp_is_played(tutti, schedule, tmp_path):
+    plan = tmp_path / "plan.json"
+    assert tutti("export", schedule, "--format", "mscclpp", "-o", plan)[0] == 0
+    code, out, err = tutti("exec", plan, "--size", "64KiB", *QUICK)
+    assert (code, err) == (0, "")
+    assert out.startswith("allgather of plan.json on 4 processes over shm: all bytes right\n")

@@ -63,7 +63,7 @@ def test_every_format_is_written_and_said(tutti, schedule, tmp_path, form):
             "format msccl has no option 'flavor'",
         ),
         (("--format", "msccl", "--option", "flavour=nccl"), "msccl option flavour is 'nccl'"),
-        (("--format", "msccl", "--option", "proto=3"), "format msccl, option 'proto'"),
+        (("--format", "msccl", "--option", "proto=3"), "msccl option proto is '3'; allowed: LL,"),
         (("--format", "msccl", "--option", "max_bytes=0B"), "size '0B'"),
         (("--format", "goal", "--option", "size=1000001B"), "1000001 bytes do not divide into 8 units; the"),
         (("--format", "chakra", "--option", "size=5XB"), "size '5XB' has an unknown unit"),
@@ -185,3 +185,15 @@ def test_a_plan_of_mscclpp_is_not_imported(tutti, schedule, tmp_path):
 def test_threads_are_whole_warps(tutti, schedule, tmp_path):
     options = ("--option", "threads=100", "-o", tmp_path / "x.json")
     assert "must be a multiple of 32" in tutti("export", schedule, "--format", "mscclpp", *options)[2]
+
+
+def test_a_size_without_a_unit_is_said_to_have_none(tutti, schedule, tmp_path):
+    options = ("--format", "goal", "--option", "size=1000000")
+    code, _, err = tutti("export", schedule, *options, "-o", tmp_path / "out.goal")
+    assert (code, err) == (2, "tutti: size '1000000' has no unit; write it like 32KB, 1MiB or 1GB\n")
+
+
+def test_a_program_where_a_schedule_is_expected_is_to_be_imported(tutti, exported):
+    code, _, err = tutti("simulate", exported, "--size", "1MB")
+    assert code == 2
+    assert err.endswith("; tutti import makes one of a program\n")

@@ -1,5 +1,6 @@
 """The portfolio: the fastest of the schedules that its methods make one by one, within its budget."""
 
+import time
 from dataclasses import replace
 from fractions import Fraction
 
@@ -15,6 +16,7 @@ from schedules.method import Method
 from schedules.simulation.pipelining import best_slices
 from schedules.verify import verify
 from topologies import InputError, NoSchedule, Unsupported
+from topologies.kernels import COMPILATION
 from topologies.text import parse_topology
 from topologies.units import parse_time
 
@@ -248,3 +250,21 @@ def test_best_is_not_done_again_for_its_timing(monkeypatch):
     assert len(calls) == 1
     tasks.synthesize_best(method, asked, method.options(), [0], Fraction(1000))
     assert len(calls) == 3, "another method is"
+
+
+def test_compiling_kernels_is_not_of_its_time(monkeypatch):
+    """A first run would keep the first schedule found, were the minute of compiling all kernels its own."""
+
+    def slow(problem, options, rng):
+        time.sleep(0.4)
+        COMPILATION.seconds += 0.4
+        return METHODS["ring"].synthesize(problem, options, rng)
+
+    monkeypatch.setattr(COMPILATION, "seconds", COMPILATION.seconds)
+    ring = replace(METHODS["ring"], synthesize=slow)
+    method = portfolio({**METHODS, "ring": ring})
+    task = problem("ring:5", "allreduce", 2**10)
+    best(task, methods=("ring", "direct"))  # compiles what both need
+    options = method.options(methods=("ring", "direct"), time_limit="350ms", gap=0)
+    tried = method.synthesize(task, options, np.random.default_rng(0)).stats["tried"]
+    assert [one.why for one in tried] == ["", ""]

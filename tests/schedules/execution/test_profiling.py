@@ -48,7 +48,7 @@ def test_times_that_shrink_with_the_size_are_refused():
     one = [1.0, 0.5, 1 / MESSAGES, 0.5 / MESSAGES]  # after another, then at once
     times = [[Times([seconds], []) for seconds in 2 * one] for _ in range(2)]
     assert len(tasks) == len(times[0])
-    with pytest.raises(InputError, match=r"^rank 0 to 1: no longer for more bytes; take larger --sizes or"):
+    with pytest.raises(InputError, match=r"^rank 0 to 1: more bytes took no longer; take larger --sizes or"):
         profile("two", tasks, times)
 
 

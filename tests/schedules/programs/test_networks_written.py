@@ -92,3 +92,12 @@ def test_dot_quotes_labels(tmp_path):
     assert r'0 [label="a\"b\\", shape' in (tmp_path / "x").read_text()
     graphml.write(named, tmp_path / "y", NoOptions())
     assert nx.read_graphml(tmp_path / "y").nodes["1"]["label"] == "c?d"
+
+
+def test_graphml_has_the_notes_of_a_network_as_one_text(tmp_path):
+    schedule = made("ring:2", "allgather", "ring")
+    topology = schedule.topology
+    links = [topology.link(link) for link in range(topology.num_links)]
+    noted = schedule.replace(topology=Topology.from_links("n", 2, links, notes=("guessed", "and this")))
+    graphml.write(noted, tmp_path / "x", NoOptions())
+    assert nx.read_graphml(tmp_path / "x").graph["notes"] == "guessed; and this"

@@ -130,6 +130,13 @@ def test_two_gpus_of_one_host_bridge_meet_in_its_cpu(network):
 HEAD = "GPU0 GPU1 CPU Affinity\n"
 
 
+def test_a_matrix_without_its_kind_is_one_line_that_names_it(tmp_path):
+    path = tmp_path / "topo.txt"
+    path.write_text(DGX)
+    with pytest.raises(InputError, match=rf"named with its kind: nvidia-smi:{path}$"):
+        parse_topology(str(path))
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
