@@ -26,7 +26,6 @@ from schedules.verify import verify
 from topologies.errors import InputError, TuttiError
 from topologies.exact import FloatArray, Int64Array
 from topologies.progress import tell
-from topologies.topology import Topology
 
 METHODS = (
     *("ring", "direct", "rhd", "recursive_doubling", "bruck", "stepwise", "dbt", "nccl_like", "torus_rings"),
@@ -114,11 +113,6 @@ def config(network: Path | str, kind: str, sizes: Sequence[str], methods: Sequen
 
 def _quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def forwarding(topology: Topology) -> Topology:
-    """Return the network with switches that only forward: what ranks do is all that a program says."""
-    return replace(topology, multicast=frozenset(), aggregate=frozenset())
 
 
 def tune(

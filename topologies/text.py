@@ -14,6 +14,7 @@ Keys, in any order, each at most once:
 ``seed``        ``7``: of what fails at random; 0 unless given
 ``ranks``       ``8+8``: how many ranks of each box remain, the first ones; the others are removed
 ``links``       ``2``: so many parallel links for each
+``switches``    ``forward``: switches only forward; none multicasts or adds, as programs of ranks need it
 ``rails``       ``2``: InfiniBand switches, of the families that have rails
 ``twist``       ``4``: how far a wrap round the first dimension of a 2D twisted torus moves along the second
 ==============  ========================================================================================
@@ -49,6 +50,7 @@ from topologies.importing.joining import CHOICES, joining_of
 from topologies.topology import Topology
 from topologies.transforms import (
     degraded,
+    forwarding,
     links_between,
     parallel_links,
     random_links,
@@ -239,6 +241,7 @@ FAMILIES: dict[str, Family] = {family.name: family for family in (
 _RANDOM_KEYS = ("fail_nodes", "fail_links")
 _KEYS = (
     *("bandwidth", "alpha", "drop_nodes", "drop_links", "degrade", *_RANDOM_KEYS, "seed", "ranks", "links"),
+    "switches",
 )
 """Of every family; besides, each may have `Family.keys`."""
 _COORDINATES = re.compile(r"\(\s*[0-9]{1,9}\s*(?:,\s*[0-9]{1,9}\s*)*\)")
@@ -473,7 +476,14 @@ def _with_changes(base: Topology, text: str, keys: Mapping[str, str]) -> Topolog
         changed = without(changed, nodes=nodes, links=links, name=text)
     if "links" in keys:
         changed = parallel_links(changed, _whole_numbers(text, "links", [keys["links"]])[0])
-    return changed
+    return _with_switches(changed, text, keys.get("switches"))
+
+
+def _with_switches(base: Topology, text: str, kind: str | None) -> Topology:
+    """Return the network with switches of that kind."""
+    if kind not in (None, "forward"):
+        raise InputError(f"{_shown(text)}: switches={kind}; it can be: forward")
+    return base if kind is None else forwarding(base)
 
 
 def _add_once(known: list[int], more: list[int], what: str) -> None:

@@ -393,3 +393,8 @@ def _with_key(name: str, key: str) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_SHOWN]) + ", ..." * (len(names) > _SHOWN)
+
+
+def forwarding(topology: Topology) -> Topology:
+    """Return the network with switches that only forward; none multicasts or adds."""
+    return replace(topology, multicast=frozenset(), aggregate=frozenset())

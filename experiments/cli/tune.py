@@ -17,6 +17,7 @@ from schedules.programs.formats import FORMATS, Format, find_format
 from topologies.errors import InputError
 from topologies.files import write_topology
 from topologies.text import parse_topology
+from topologies.transforms import forwarding
 from topologies.units import format_size, parse_size
 
 INTERRUPTED = 130
@@ -37,7 +38,7 @@ def execute(arguments: argparse.Namespace) -> int:
     out: Path = arguments.output
     out.mkdir(parents=True, exist_ok=True)
     network = out / "network.json"
-    write_topology(tuning.forwarding(parse_topology(arguments.topology)), network)
+    write_topology(forwarding(parse_topology(arguments.topology)), network)
     methods = arguments.methods.split(",") if arguments.methods else tuning.METHODS
     text = tuning.config(
         network, arguments.collective, [f"{size}B" for size in sizes], methods, arguments.time_limit

@@ -18,7 +18,6 @@ import numpy as np
 from schedules.collective import collective
 from schedules.execution.session import Task, Times
 from schedules.programs.program import Address, Buffer, Instruction, Op, Program
-from topologies.errors import InputError
 from topologies.topology import Link, Topology
 
 MESSAGES = 8
@@ -70,11 +69,6 @@ def profile(name: str, tasks: Sequence[Task], times: Sequence[Sequence[Times]]) 
         `tasks_of` its ranks.
     times
         By rank, then task.
-
-    Raises
-    ------
-    InputError
-        If the times of a pair don't grow with the size.
     """
     ranks = tasks[0].program.num_ranks
     each = len(tasks) // len(pairs(ranks))
@@ -83,10 +77,6 @@ def profile(name: str, tasks: Sequence[Task], times: Sequence[Sequence[Times]]) 
         span = slice(number * each, (number + 1) * each)
         seconds = [min(one.ours) for one in times[source][span]]
         alpha, beta = _solve(tasks[span], seconds)
-        if beta <= 0:
-            raise InputError(
-                f"rank {source} to {target}: more bytes took no longer; take larger --sizes or more --repeats"
-            )
         links.append(
             Link(source, target, Fraction(max(round(1 / beta), 1)), Fraction(round(alpha * NANO), NANO))
         )
@@ -107,4 +97,6 @@ def _solve(tasks: Sequence[Task], seconds: Sequence[float]) -> tuple[float, floa
     (alpha, beta), *_ = np.linalg.lstsq(equations, np.ones(len(tasks)), rcond=None)
     if alpha < 0:
         beta = equations[:, 1].sum() / (equations[:, 1] ** 2).sum()
+    if beta <= 0:  # more bytes took no longer: what the most bytes took is all that is known of them
+        beta = seconds[-1] / moved[-1]
     return max(float(alpha), 0.0), float(beta)

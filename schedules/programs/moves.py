@@ -322,7 +322,10 @@ def _hops(schedule: Schedule, rows: _Rows) -> _Hops:
     table, ranks = schedule.route_table, schedule.topology.num_ranks
     used = np.unique(rows.route)
     if (schedule.route_source[used] >= ranks).any() or (schedule.route_target[used] >= ranks).any():
-        raise Unsupported("a switch multicasts or adds in this schedule; a program is what ranks do")
+        raise Unsupported(
+            "a switch multicasts or adds in this schedule; a program is what ranks do: "
+            "make one of the network with switches=forward"
+        )
     parts = _parts(schedule)
     first = np.searchsorted(parts.close, table.offsets[:-1])
     several = np.diff(np.append(first, len(parts.close)))

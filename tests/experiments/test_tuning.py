@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from experiments.cli import main
-from experiments.tuning import Tuning, Winner, choose, forwarding
-from topologies.text import parse_topology
+from experiments.tuning import Tuning, Winner, choose
 
 
 def best_mean_loss(times: np.ndarray, most: int) -> float:
@@ -54,12 +53,6 @@ def test_a_range_ends_where_the_lines_of_two_schedules_cross():
     times = np.array([[3.0, 7.0], [4.0, 6.0]])
     tuned = Tuning(np.array([20, 60]), [], times, np.zeros(2), [Winner(0, 0, 0), Winner(1, 1, 1)])
     assert [tuned.limits(winner) for winner in tuned.winners] == [(0, 40), (40, None)]
-
-
-def test_switches_forward_only():
-    network = forwarding(parse_topology("dgx_h100:1"))
-    assert not network.multicast
-    assert not network.aggregate
 
 
 def test_a_set_is_written_with_its_ranges_and_loader(tmp_path, capsys):

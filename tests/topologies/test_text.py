@@ -240,7 +240,7 @@ def test_a_file_needs_no_suffix_but_is_never_taken_for_a_family(tmp_path, monkey
         (
             "torus:4x4?",
             r"unknown key ''; allowed: alpha, bandwidth, degrade, drop_links, drop_nodes, fabric, "
-            r"fail_links, fail_nodes, hosts, links, pcie, rails, ranks, seed, twist$",
+            r"fail_links, fail_nodes, hosts, links, pcie, rails, ranks, seed, switches, twist$",
         ),
         ("ring:8?fail_links=2", r"fail_links=2 is not strongly connected: cut off from the rest: [0-9, ]+$"),
         ("ring:8?fail_links=9", r"ring:8: 9 pairs of linked nodes can't fail; it has 8 to fail$"),
@@ -328,3 +328,11 @@ def test_a_torus_is_the_cartesian_product_that_it_keeps_as_its_expression(text: 
 )
 def test_a_torus_that_is_no_such_product_keeps_no_expression(text: str):
     assert parse_topology(text).expression is None
+
+
+def test_switches_may_be_told_to_forward_only():
+    assert parse_topology("dgx_h100:1").multicast
+    plain = parse_topology("dgx_h100:1?switches=forward")
+    assert (plain.multicast, plain.aggregate) == (frozenset(), frozenset())
+    with pytest.raises(InputError, match="switches=off; it can be: forward"):
+        parse_topology("dgx_h100:1?switches=off")
