@@ -172,6 +172,11 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
             _remove(draft)
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write a text file as `write_whole`, in UTF-8."""
+    write_whole(path, lambda file: file.write(text.encode()))
+
+
 def check_target(path: Path | str) -> None:
     """Refuse a name that `write_schedule` could not write to, as far as can be said before.
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from schedules.files.csv_file import to_csv
-from schedules.files.schedule_file import write_whole
+from schedules.files.schedule_file import write_text
 from schedules.method import NoOptions
 from schedules.schedule import Schedule
 
@@ -22,5 +22,5 @@ def write(schedule: Schedule, path: Path, options: NoOptions) -> dict[str, Any]:
         If the file can't be written.
     """
     text = to_csv(schedule)
-    write_whole(path, lambda file: file.write(text.encode()))
+    write_text(path, text)
     return {"transfers": len(schedule)}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from schedules.files.schedule_file import write_whole
+from schedules.files.schedule_file import write_text
 from schedules.method import NoOptions
 from schedules.programs.graphml import loaded_graph, visible
 from schedules.schedule import Schedule
@@ -26,7 +26,7 @@ def write(schedule: Schedule, path: Path, options: NoOptions) -> dict[str, Any]:
         If the file can't be written, or a load does not fit 64 bits.
     """
     text = "".join(f"{line}\n" for line in _lines(schedule))
-    write_whole(path, lambda file: file.write(text.encode()))
+    write_text(path, text)
     return {"nodes": schedule.topology.num_nodes, "links": schedule.topology.num_links}
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from schedules.files.schedule_file import write_whole
+from schedules.files.schedule_file import write_text
 from schedules.programs.lowering import lower
 from schedules.programs.moves import ways
 from schedules.programs.program import Program
@@ -64,7 +64,7 @@ def write(schedule: Schedule, path: Path, options: GoalOptions) -> dict[str, Any
     program = lower(schedule, in_place=True, size=size)
     unit = unit_bytes(program.units, size)
     text = "".join(f"{line}\n" for line in _lines(program, unit, schedule))
-    write_whole(path, lambda file: file.write(text.encode()))
+    write_text(path, text)
     return {"bytes": program.units * unit, "unit": unit, "parameters": _parameters(schedule.topology)}
 
 

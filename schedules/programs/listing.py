@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from schedules.files.schedule_file import write_whole
+from schedules.files.schedule_file import write_text
 from schedules.programs.layout import Layout
 from schedules.programs.lowering import LoweringOptions
 from schedules.programs.program import NONE, Address, Buffer, Instruction, Op, Program
@@ -47,7 +47,7 @@ def write(schedule: Schedule, path: Path, options: ListingOptions) -> dict[str, 
     """
     program = options.lower(schedule)
     text = to_listing(program, options.rank)
-    write_whole(path, lambda file: file.write(text.encode()))
+    write_text(path, text)
     return {"units": program.units, "instructions": len(program)}
 
 

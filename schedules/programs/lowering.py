@@ -197,13 +197,13 @@ def _program(
     nodes = np.arange(2 * len(moves))
     times = np.stack([moves.begin, moves.end], axis=1).ravel()
     turns = np.stack([moves.reading, moves.writing], axis=1).ravel().astype(np.float64)
-    joined = np.where(fused == NONE, nodes, fused)
+    joined = _flow(moves, fifos, np.where(fused == NONE, nodes, fused))
+    apart = _flow(moves, fifos, nodes)
     tries = [
         *((joined, times, depth) for depth in DEPTHS),
-        *((nodes, when, MOST_UNITS) for when in (times, turns)),
+        *((apart, when, MOST_UNITS) for when in (times, turns)),
     ]
-    for same, when, depth in tries:  # the last, the replay's own order, is always one
-        flow = _flow(moves, fifos, same)
+    for flow, when, depth in tries:  # the last, the replay's own order, is always one
         order = in_order(waiting, flow, when, depth)
         if order is not None:
             break

@@ -406,16 +406,21 @@ def _places(
     layout: Layout, placement: Placement, buffer: int, rank: Int64Array, cell: Int64Array, cells: _Cells
 ) -> Places:
     """Return where cells stand in a buffer of these ranks; nowhere if they don't."""
-    items = len(layout.length)  # some have no chunks
-    keys = (
-        np.repeat(np.arange(layout.collective.num_ranks), np.diff(placement.begin)) * items + placement.item
-    )
-    sought = rank * items + cells.item[cell]
+    entry, found = _entries(layout, placement, rank, cells.item[cell])
     places = Places.nowhere(len(cell))
-    at = np.minimum(np.searchsorted(keys, sought), len(keys) - 1)
-    found = np.flatnonzero(keys[at] == sought)
-    places.put(found, buffer, placement.offset[at[found]] + cells.offset[cell[found]])
+    places.put(np.flatnonzero(found), buffer, (placement.offset[entry] + cells.offset[cell])[found])
     return places
+
+
+def _entries(
+    layout: Layout, placement: Placement, rank: Int64Array, item: Int64Array
+) -> tuple[Int64Array, BoolArray]:
+    """Return which entry of a placement each item is in that rank's buffer, and whether it stands there."""
+    items = len(layout.length)  # some have no chunks
+    ranks = np.repeat(np.arange(layout.collective.num_ranks), np.diff(placement.begin))
+    keys, sought = ranks * items + placement.item, rank * items + item
+    entry = np.minimum(np.searchsorted(keys, sought), len(keys) - 1)
+    return entry, keys[entry] == sought
 
 
 def _allocate(owner: Int64Array, needed: Int64Array, base: Int64Array) -> tuple[Int64Array, Int64Array]:
@@ -458,11 +463,8 @@ def _copies(layout: Layout, longest: int, *, staged: bool) -> _Copies:
     item, offset = placed.item.astype(np.int64), placed.offset
     target, buffer = offset, Buffer.SCRATCH
     if not staged:
-        items = len(layout.length)
-        keys = np.repeat(ranks, np.diff(ended.begin)) * items + ended.item
-        sought = rank * items + item
-        at = np.minimum(np.searchsorted(keys, sought), len(keys) - 1)
-        stays = (keys[at] == sought) & ~layout.collective.items.combines[item] & (not layout.in_place)
+        at, both = _entries(layout, ended, rank, item)
+        stays = both & ~layout.collective.items.combines[item] & (not layout.in_place)
         rank, item, offset, target = rank[stays], item[stays], offset[stays], ended.offset[at[stays]]
         buffer = Buffer.OUTPUT
     length = layout.length[item]

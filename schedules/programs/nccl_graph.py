@@ -20,7 +20,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from schedules.files.schedule_file import write_whole
+from schedules.files.schedule_file import write_text
 from schedules.schedule import Schedule
 from topologies.errors import InputError
 from topologies.exact import common_divisor
@@ -72,7 +72,7 @@ def write(schedule: Schedule, path: Path, options: NcclGraphOptions) -> dict[str
     """
     rings = rings_of(schedule)
     text = "".join(f"{line}\n" for line in _lines(schedule, rings, options))
-    write_whole(path, lambda file: file.write(text.encode()))
+    write_text(path, text)
     return {"rings": len(rings), "channels": text.count("<channel>") // (1 + options.trees)}
 
 

@@ -13,7 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from schedules.files.schedule_file import write_whole
+from schedules.files.schedule_file import write_text
 from schedules.method import NoOptions
 from schedules.schedule import Schedule
 from topologies.errors import InputError
@@ -35,7 +35,7 @@ def write(schedule: Schedule, path: Path, options: NoOptions) -> dict[str, Any]:
         As `to_ns3`.
     """
     text = to_ns3(schedule.topology)
-    write_whole(path, lambda file: file.write(text.encode()))
+    write_text(path, text)
     nodes, switches, links = text.split("\n", 1)[0].split()
     return {"nodes": nodes, "switches": switches, "links": links}
 

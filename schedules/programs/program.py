@@ -160,7 +160,7 @@ class Program:
     units
         C: M is so many units, of which every item is a whole number.
     in_place
-        Whether input and output are one memory (`layout.Layout.cells`).
+        Whether input and output are one memory (`layout.Layout.base`).
     scratch
         int32, shape (ranks,): units of scratch of each rank.
     rank

@@ -175,7 +175,8 @@ class _Replay:
         for size, most, what in zip(sizes, (MOST_CELLS, MOST_MOVED), ("holds", "moves"), strict=True):
             if size > most:
                 raise InputError(f"{program.name} {what} {size} units; at most {most} are read as a schedule")
-        self.order, self.sender = serial_order(program).tolist(), senders(program).tolist()
+        sent = senders(program)
+        self.order, self.sender = serial_order(program, sent).tolist(), sent.tolist()
         self.own = program.rank[program.block_of].tolist()
         self.base = layout.base.tolist()
         self.item = np.repeat(np.arange(len(layout.length)), layout.length).tolist()

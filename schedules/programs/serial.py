@@ -55,8 +55,15 @@ def senders(program: Program) -> Int64Array:
     return result
 
 
-def serial_order(program: Program) -> Int64Array:
+def serial_order(program: Program, sent: Int64Array | None = None) -> Int64Array:
     """Return the instructions in an order in which each can run: sends as early as they can.
+
+    Parameters
+    ----------
+    program
+        What is put in order.
+    sent
+        Its `senders`, where they are known.
 
     Raises
     ------
@@ -64,7 +71,7 @@ def serial_order(program: Program) -> Int64Array:
         As `senders`; if instructions wait for each other, naming the first of those that never run.
     """
     number = np.arange(len(program))
-    sent = senders(program)
+    sent = senders(program) if sent is None else sent
     later = number[1:][program.block_of[1:] == program.block_of[:-1]]
     receives = np.flatnonzero(sent != NONE)
     waiting = np.repeat(number, np.diff(program.wait_begin))

@@ -60,7 +60,8 @@ def tasks_of(program: Program) -> list[list[Task]]:
     InputError
         If instructions wait for each other.
     """
-    order, sent = serial_order(program), senders(program)
+    sent = senders(program)
+    order = serial_order(program, sent)
     tag = {int(number): place for place, number in enumerate(sorted(sent[sent != NONE].tolist()))}
     ranks: list[list[Task]] = [[] for _ in range(program.num_ranks)]
     done: dict[int, tuple[int, ...]] = {}  # of each instruction the tasks that end it

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from schedules.files.schedule_file import write_whole
+from schedules.files.schedule_file import write_text
 from schedules.programs.lowering import Limits, LoweringOptions
 from schedules.programs.msccl.flavours import MOST_COUNT, find_flavour
 from schedules.programs.msccl.printer import XmlOptions, to_xml
@@ -52,7 +52,7 @@ def write(schedule: Schedule, path: Path, options: MscclOptions) -> dict[str, An
     """
     program = lowered(schedule, options)
     text = to_xml(program, options)
-    write_whole(path, lambda file: file.write(text.encode()))
+    write_text(path, text)
     return {
         "flavour": options.flavour,
         "units": program.units,

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from schedules.files.schedule_file import write_whole
+from schedules.files.schedule_file import write_text
 from schedules.programs.interpreter import judge
 from schedules.programs.lowering import Limits, LoweringOptions
 from schedules.programs.mscclpp.names import (
@@ -83,7 +83,7 @@ def write(schedule: Schedule, path: Path, options: PlanOptions) -> dict[str, Any
         If the format, or the runtime within its limits, can't have it.
     """
     program, text = plan_of(schedule, options)
-    write_whole(path, lambda file: file.write(text.encode()) and None)
+    write_text(path, text)
     plan = json.loads(text)
     blocks = [block for gpu in plan["gpus"] for block in gpu["threadblocks"]]
     chunks = plan["gpus"][0]["output_chunks" if plan["collective"] == "allgather" else "input_chunks"]

@@ -2,7 +2,7 @@
 
 from itertools import pairwise, permutations
 
-from schedules.collective import Kind, collective
+from schedules.collective import KINDS, Kind, collective
 from schedules.programs.layout import Layout, Placement
 from schedules.programs.program import NOWHERE, Address, Buffer, Instruction, Op, Program
 
@@ -149,3 +149,14 @@ def _places(placed: Placement) -> list[dict[int, int]]:
         dict(zip(placed.item[begin:end].tolist(), placed.offset[begin:end].tolist(), strict=True))
         for begin, end in pairwise(placed.begin.tolist())
     ]
+
+
+OF_EVERY_KIND = [
+    ring_allgather(4),
+    ring_allgather(4, in_place=True),
+    pairs_allreduce(4),
+    ring_allreduce(4),
+    doubling_allreduce(4),
+    *(straight(str(kind)) for kind in KINDS if kind != "allreduce"),
+]
+"""Programs of all collectives."""

@@ -3,31 +3,21 @@
 import numpy as np
 import pytest
 
-from schedules import KINDS
 from schedules.collective import collective
 from schedules.programs.faults import ProgramError
 from schedules.programs.interpreter import all_interleavings, judge
 from schedules.programs.one_sided import blocks_of, one_sided, with_proxies
 from schedules.programs.program import NOWHERE, Address, Buffer, Instruction, Op, Program
 from tests.schedules.programs.by_hand import (
+    OF_EVERY_KIND,
     doubling_allreduce,
     pairs_allreduce,
     ring_allgather,
     ring_allreduce,
-    straight,
 )
 from topologies.errors import InputError
 
 IN, OUT, SCRATCH = Buffer
-
-PROGRAMS = [
-    ring_allgather(4),
-    ring_allgather(4, in_place=True),
-    pairs_allreduce(4),
-    ring_allreduce(4),
-    doubling_allreduce(4),
-    *(straight(str(kind)) for kind in KINDS if kind != "allreduce"),
-]
 
 
 def everywhere(program):
@@ -39,14 +29,14 @@ def ops(program, rank=0, block=0):
 
 
 @pytest.mark.parametrize("packets", [False, True], ids=["signals", "packets"])
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+@pytest.mark.parametrize("program", OF_EVERY_KIND, ids=lambda program: program.name)
 def test_the_program_does_the_same(program, packets):
     made = one_sided(program, packets=packets)
     assert judge(made).races_checked
     assert not any(op.sends or op.receives for op in map(Op, made.code.op))
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+@pytest.mark.parametrize("program", OF_EVERY_KIND, ids=lambda program: program.name)
 def test_what_proxies_send_stays_as_it_is(program):
     proxied = everywhere(program)
     judge(with_proxies(one_sided(program, proxied=proxied), proxied))

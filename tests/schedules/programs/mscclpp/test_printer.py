@@ -5,13 +5,13 @@ import json
 import numpy as np
 import pytest
 
-from schedules import KINDS
 from schedules.collective import collective
 from schedules.programs.mscclpp.printer import Misfit, to_plan
 from schedules.programs.mscclpp.reader import from_plan
 from schedules.programs.one_sided import one_sided
 from schedules.programs.program import NOWHERE, Address, Buffer, Instruction, Op, Program
 from tests.schedules.programs.by_hand import (
+    OF_EVERY_KIND,
     doubling_allreduce,
     pairs_allreduce,
     ring_allgather,
@@ -21,15 +21,6 @@ from tests.schedules.programs.by_hand import (
 from topologies.errors import InputError
 
 IN, OUT, SCRATCH = Buffer
-
-PROGRAMS = [
-    ring_allgather(4),
-    ring_allgather(4, in_place=True),
-    pairs_allreduce(4),
-    ring_allreduce(4),
-    doubling_allreduce(4),
-    *(straight(str(kind)) for kind in KINDS if kind != "allreduce"),
-]
 WAYS = {"memory": {}, "packets": {"packets": True}, "ports": {"proxied": True}}
 
 
@@ -44,7 +35,7 @@ def printed(program, way="memory"):
 
 CASES = [
     pytest.param(program, way, id=f"{program.name}-{way}")
-    for program in PROGRAMS
+    for program in OF_EVERY_KIND
     for way in WAYS
     if way != "packets" or not program.collective.kind.rooted
 ]
