@@ -60,6 +60,8 @@ def sentence(kind: str, certificate: Certificate, topology: Topology) -> str:
         return _lengths(certificate, topology)
     if kind == "lp":
         return _weights(certificate, topology)
+    if kind == "messages":
+        return _messages(certificate)
     if kind in FURTHER:
         return _plain(certificate)
     crossing = _crossing(certificate, topology)
@@ -122,6 +124,13 @@ def _growth(certificate: Certificate) -> str:
         f"rank {certificate['node']} {whom} all {certificate['needed']} not before {time}, "
         "as a message holds each link for its alpha"
     )
+
+
+def _messages(certificate: Certificate) -> str:
+    time = duration(float(int(certificate["ticks"]) * Fraction(certificate["tick"]) * MICRO))
+    inward = certificate["direction"] == "in"
+    what = "needs can't all have come" if inward else "starts with can't all have gone"
+    return f"what some rank {what} before {time}, as a message costs alpha and holds only what its sender had"
 
 
 def _partition(certificate: Certificate, topology: Topology) -> str:

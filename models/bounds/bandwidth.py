@@ -152,10 +152,15 @@ def candidate_cuts(topology: Topology, traffic: Traffic) -> list[BoolArray]:
 
 def _hosts(topology: Topology) -> Iterator[BoolArray]:
     """Yield the hosts as told, and, told or plain from the links, each with the switches inside it."""
-    for hosts in (topology.hosts, placed(topology, infer=True).hosts):
-        if hosts is not None:
-            for host in np.unique(hosts[hosts >= 0]):
-                yield hosts == host
+    yield from told_hosts(topology)
+    yield from told_hosts(placed(topology, infer=True))
+
+
+def told_hosts(topology: Topology) -> Iterator[BoolArray]:
+    """Yield the nodes of each host that the network names."""
+    if topology.hosts is not None:
+        for host in np.unique(topology.hosts[topology.hosts >= 0]):
+            yield topology.hosts == host
 
 
 def _link_sides(topology: Topology) -> Iterator[BoolArray]:

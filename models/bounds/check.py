@@ -59,6 +59,27 @@ growth
     that the data of one end depends on, reverse links and time (``in``). α may be rounded down to whole
     ticks, which only makes X larger, and X then changes at whole ticks only. A node with a link of no
     ticks out of it gets all the ends within the distance, which is rounded down too.
+messages
+    A message over link e holds it for α(e) and its bytes over b(e), one at a time, and holds no more than its
+    sender had when it left. Count only bytes that are of use: the first time that they come to a set S of
+    nodes from outside. Say that what starts at an α-distance of K or more from S is *far*, and let X(e, K, t)
+    be the far bytes in messages that have passed e, a link into S, by t. The last of these began on e at some
+    s: those before it brought at most X(e, K, s), it brought at most b(e) (t - α(e) - s), and no more than
+    its sender, a node u outside S that holds data (a rank, or a switch that copies or adds), had of it at s -
+    α(u, e): for any K', what starts far from S but nearer than K' to u, and H(u, K', s - α(u, e)). Where only
+    one u can send over e, all of the messages bring no more than that. H(u, K, t), what u can have from K or
+    farther, is at most its own (where K = 0) and the sum of X over the links into u, and no more than there
+    is; nor more than what it can have from K' > K and all that starts in between. To an end v in S, data that
+    has come over e still takes the α's of a path from e to v. If, X and H so counted, what S needs from
+    outside and K or farther is not at v for some S, v and K at a time T, then T is a bound (``in``). For what
+    goes from one rank to others, sums, or from all to one's each, reverse links and time (``out``): a rank
+    sends on what it was sent before. Where everything starts and ends with everyone, any byte of the sum that
+    v ends with depends on a far start: what is far is as long as M, and so is what several ranks have
+    together.
+    Time is in ticks. At tick k, X and H are those of any time up to k: a message that begins after tick j and
+    before j + 1 finds what there is at j + 1, and the time left since j. α is rounded down. Links with an α
+    of less than two ticks bring b(e) t. With j the time that is left falls by at least what X(e, K) can rise,
+    so that the most is where it meets what there is to bring.
 """
 
 from __future__ import annotations
@@ -74,10 +95,12 @@ import numpy as np
 import numpy.typing as npt
 
 from models.bounds.reachability import Reachability
+from models.bounds.receipt import Demand, Receipt
 from schedules.collective import EVERYONE, Collective
 from topologies.errors import InputError
 from topologies.exact import INT64_MAX, IntArray
 from topologies.topology import Topology
+from topologies.transforms import transpose
 from topologies.units import exact_number
 
 Certificate = Mapping[str, Any]
@@ -90,7 +113,7 @@ _STARTS_AT_ONCE = 64
 
 
 def proven(kind: str, certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
-    """Return what the certificate proves: s per byte of M, or s for distance, combined and growth.
+    """Return what the certificate proves: s per byte of M, or s for distance, combined, growth and messages.
 
     Raises
     ------
@@ -298,12 +321,50 @@ def _growth(certificate: Certificate, topology: Topology, collective: Collective
         near, far = (item.starts, item.ends) if outward else (item.ends, item.starts)
         if item.share and node in near:
             counted |= far
-    distances = [_dijkstra(topology, v, backwards=not outward)[0] for v in range(topology.num_nodes)]
+    distances = _all_distances(topology, backwards=not outward)
     reachable = Reachability.of(topology, distances, counted, tick, outward)
     # X never falls: it is too large at the end if it is so anywhere before
     if any(reachable.until(before)[node] >= len(counted) for before in range(1, ticks + 1)):
         raise InputError(f"growth bound: all {len(counted)} may be reached before {ticks} ticks of {tick} s")
     return ticks * tick
+
+
+def _messages(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
+    outward, tick = certificate["direction"] == "out", exact_number(str(certificate["tick"]))
+    ticks, size = int(certificate["ticks"]), exact_number(str(certificate["size_bytes"]))
+    known = [int(exact_number(str(d)) * topology.alpha.denominator) for d in certificate["distances"]]
+    others = [frozenset([*cut["ranks"], *cut["switches"]]) for cut in certificate["cuts"]]
+    if tick <= 0 or size <= 0 or not 0 < ticks <= _MOST_TICKS:
+        raise InputError(f"messages bound: {ticks} ticks of {tick} s; 1 to {_MOST_TICKS} positive ones")
+    if known != sorted(set(known)) or known[:1] != [0]:
+        raise InputError("messages bound: distances must rise, 0 first")
+    ways = transpose(topology) if outward else topology
+    demand = _demand(list(_items(collective)), outward)
+    receipt = Receipt(ways, _all_distances(ways), demand, others, known, tick, size)
+    if receipt.all_come(ticks):
+        raise InputError(f"messages bound: all may have come after {ticks} ticks of {tick} s")
+    return ticks * tick
+
+
+def _demand(items: Sequence[_Item], outward: bool) -> Demand:
+    """Return who starts with what, and who needs all: of items alike in their ends, seen backwards or not."""
+    ends = {
+        item.starts if outward else item.ends for item in items if item.share and item.starts != item.ends
+    }
+    starts: defaultdict[int, Fraction] = defaultdict(Fraction)
+    summed = [item for item in items if len(item.ends if outward else item.starts) > 1]
+    for item in summed or (item for item in items if item.starts != item.ends):
+        for rank in item.ends if outward else item.starts:
+            starts[rank] += item.share
+    ends |= {item.starts for item in summed}
+    alike = {item.ends for item in summed} | {item.starts for item in summed}
+    if len(ends) != 1 or len(alike) > 1:
+        raise InputError("messages bound: not all that is needed is needed by the same ranks")
+    return Demand({rank: share for rank, share in starts.items() if share}, ends.pop(), not summed)
+
+
+def _all_distances(topology: Topology, *, backwards: bool = False) -> list[list[int]]:
+    return [_dijkstra(topology, v, backwards=backwards)[0] for v in range(topology.num_nodes)]
 
 
 def _between(sides: Iterable[tuple[str, int, frozenset[int]]], tail: int, head: int) -> tuple[int, int]:
@@ -347,5 +408,6 @@ PROOFS: dict[str, Proof] = {
     "distance": _distance,
     "combined": _combined,
     "growth": _growth,
+    "messages": _messages,
 }
 """By kind; `models.bounds.report.add_kind` adds those from outside."""

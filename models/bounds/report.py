@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from models.bounds.bandwidth import cut_bound, degree_bound
+from models.bounds.bandwidth import cut_bound, degree_bound, told_hosts
 from models.bounds.bound import SECONDS_PER_BYTE, Bound, BoundKind
 from models.bounds.check import PROOFS
 from models.bounds.growth import growth_bound
 from models.bounds.latency import AlphaDistances, combined_bound, distance_bound
+from models.bounds.messages import messages_bound
 from models.bounds.partition import partition_bound
 from models.bounds.traffic import Traffic
 from schedules.collective import Collective
@@ -73,7 +74,8 @@ def lower_bounds(
     -------
     list of Bound
         ``cut``, ``degree``, for allreduce ``partition``, for all-to-all ``mcf``, and with a size
-        ``distance``, ``combined`` and, where switches only forward, ``growth``; and those of `FURTHER`.
+        ``distance``, ``combined``, where switches only forward ``growth``, and where messages count and one
+        or all ranks need everything ``messages``; and those of `FURTHER`.
 
     Raises
     ------
@@ -107,7 +109,11 @@ def lower_bounds(
         combined_bound(topology, traffic, distances, Fraction(size), inside),
         growth_bound(topology, traffic, distances),
     )
-    return [*bounds, *(bound for bound in timed if bound)]
+    bounds += [bound for bound in timed if bound]
+    least = max(bound.time(Fraction(size)) for bound in bounds)
+    cuts = [inside, ~inside, *told_hosts(topology)]
+    messages = messages_bound(topology, traffic, distances, Fraction(size), least, cuts)
+    return [*bounds, *([messages] if messages else [])]
 
 
 def best_bound(topology: Topology, collective: Collective, size: Fraction | int | None = None) -> Bound:

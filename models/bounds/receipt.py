@@ -1,0 +1,292 @@
+"""How much can have come in messages by when, counted tick by tick: what the check of `messages` needs.
+
+It shares no code with `models.bounds.messages`, which finds the bound.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import accumulate
+
+import numpy as np
+import numpy.typing as npt
+
+from topologies.exact import Int64Array
+from topologies.topology import Topology
+
+PARTS = 2**44
+"""M is counted in so many parts: what can come upwards, what must come downwards."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """Who starts with which share of M, and who needs all of it.
+
+    Parameters
+    ----------
+    starts
+        The share of each rank that starts with something.
+    ends
+        Those that need all.
+    adds
+        Whether two ranks start with as much as both do, or (sums) with as much as one.
+    """
+
+    starts: Mapping[int, Fraction]
+    ends: frozenset[int]
+    adds: bool
+
+    @cached_property
+    def _denominator(self) -> int:
+        return math.lcm(*(share.denominator for share in self.starts.values()))
+
+    def so_far(self, ranks: Iterable[int]) -> list[int]:
+        """Return with how many parts of M the first none, one, two, ... of these start, upwards."""
+        exact = [0, *(int(self.starts[rank] * self._denominator) for rank in ranks)]
+        together = accumulate(exact) if self.adds else accumulate(exact, max)
+        return [-(-PARTS * numerator // self._denominator) for numerator in together]
+
+    def together(self, ranks: Iterable[int]) -> int:
+        """Return with how many parts of M these start together, downwards."""
+        shares = [self.starts[rank] for rank in ranks]
+        return int(PARTS * (sum(shares) if self.adds else max(shares, default=Fraction(0))))
+
+
+@dataclass(frozen=True, eq=False)
+class Receipt:
+    """X and H of `models.bounds.check`.
+
+    Parameters
+    ----------
+    topology
+        The network, links and time reversed where the bound is ``out``.
+    distance
+        α-distances over α's denominator, from each node to each, of that network.
+    demand
+        What must come.
+    others
+        The sets S besides each hub alone.
+    known
+        The distances K over α's denominator, in order, 0 first.
+    tick, size
+        Seconds, bytes.
+    """
+
+    topology: Topology
+    distance: Sequence[Sequence[int]]
+    demand: Demand
+    others: Sequence[frozenset[int]]
+    known: Sequence[int]
+    tick: Fraction
+    size: Fraction
+
+    def all_come(self, ticks: int) -> bool:
+        """Return whether by that tick all that the ends need can have come."""
+        table = _Table.of(self)
+        x = np.zeros((ticks + 1, len(table.rate)), dtype=np.int64)
+        stock, held = np.zeros_like(x), np.zeros((ticks + 1, *table.own.shape), dtype=np.int64)
+        for now in range(ticks + 1):
+            x[now] = np.minimum(table.brought(x, stock, now), table.there)
+            held[now] = table.held(x[now])
+            table.fill(stock[now], held, now)
+        tests = (
+            (number, end) for number, inside in enumerate(self.sets) for end in inside & self.demand.ends
+        )
+        return all(self._come(x, number, end) for number, end in tests)
+
+    @cached_property
+    def hubs(self) -> list[int]:
+        """The nodes that hold data: ranks, and switches that copy or add."""
+        return [*range(self.topology.num_ranks), *sorted(self.topology.multicast | self.topology.aggregate)]
+
+    @cached_property
+    def sets(self) -> list[frozenset[int]]:
+        """All sets S."""
+        return [*(frozenset([hub]) for hub in self.hubs), *self.others]
+
+    @cached_property
+    def entries(self) -> list[tuple[int, int, dict[int, int]]]:
+        """For each link into each set: the set, the link, the hubs outside that may send over it, their α."""
+        ends = list(zip(self.topology.source.tolist(), self.topology.target.tolist(), strict=True))
+        senders = {tail: self._senders(tail) for tail, _ in ends}
+        return [
+            (number, link, sending)
+            for number, inside in enumerate(self.sets)
+            for link, (tail, head) in enumerate(ends)
+            if head in inside and tail not in inside
+            for sending in [{hub: alpha for hub, alpha in senders[tail].items() if hub not in inside}]
+            if sending
+        ]
+
+    @cached_property
+    def needs(self) -> list[list[int]]:
+        """What each set needs from outside, from each distance K on."""
+        return [
+            [self.demand.together(self.far(number, least)) for least in self.known]
+            for number in range(len(self.sets))
+        ]
+
+    def _senders(self, tail: int) -> dict[int, int]:
+        """Return the hubs from which messages come to a node without a stop at a rank, and the α of each."""
+        found: dict[int, int] = {}
+        heap, done = [(0, tail)], set()
+        offsets, links = self.topology.in_links
+        while heap:
+            alpha, node = heapq.heappop(heap)
+            if node in done:
+                continue
+            done.add(node)
+            if node in self.hubs:
+                found[node] = alpha
+            if node >= self.topology.num_ranks:
+                for link in links[offsets[node] : offsets[node + 1]]:
+                    so_far = alpha + int(self.topology.alpha.numerators[link])
+                    heapq.heappush(heap, (so_far, int(self.topology.source[link])))
+        return found
+
+    @cached_property
+    def outside(self) -> list[dict[int, int]]:
+        """For each set the ranks outside that start with something, and how far away they are."""
+        return [
+            {
+                rank: min(self.distance[rank][v] for v in inside)
+                for rank in self.demand.starts
+                if rank not in inside
+            }
+            for inside in self.sets
+        ]
+
+    def far(self, number: int, least: int) -> list[int]:
+        """Return those of them that are so far away or farther."""
+        return [rank for rank, away in self.outside[number].items() if away >= least]
+
+    def nearer(self, number: int, hub: int) -> list[list[int]]:
+        """Return by K, then K', what starts K or farther from a set but nearer than K' to a hub."""
+        found = []
+        for least in self.known:
+            ordered = sorted((self.distance[rank][hub], rank) for rank in self.far(number, least))
+            so_far = self.demand.so_far(rank for _, rank in ordered)
+            places = [bisect_left(ordered, (limit, -1)) for limit in self.known]
+            found.append([so_far[place] for place in [*places, len(ordered)]])
+        return found
+
+    def ticks(self, alpha: int) -> int:
+        """Return α, over its denominator, in whole ticks."""
+        return int(alpha / (self.tick * self.topology.alpha.denominator))
+
+    def _come(self, x: Int64Array, number: int, end: int) -> bool:
+        """Return whether all from outside a set can have come to one of its ranks."""
+        total = np.zeros(len(self.known), dtype=np.int64)
+        for row, (inside, link, _) in enumerate(self.entries):
+            if inside == number:
+                when = len(x) - 1 - self.ticks(self.distance[int(self.topology.target[link])][end])
+                if when >= 0:
+                    total += x[when].reshape(-1, len(self.known))[row]
+        return bool((total >= self.needs[number]).all())
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """The columns of X: entries times distances K. H is by hub and distance, and 0 beyond all.
+
+    Parameters
+    ----------
+    alpha, rate, there
+        Of each column of X: ticks, downwards; parts of M in a tick, upwards; what there is to bring.
+    alone
+        Of each column of X: whether all of its messages have one sender.
+    own, most
+        Shape (hubs, K + 1): what each starts with, and what can come to it.
+    into
+        Of each entry: the hub that it leads to, or one beyond all.
+    entry, sender, before, nearer
+        Of each hub that may send over an entry: the entry, the hub, ticks, `Receipt.nearer`.
+    adds
+        As of `Demand`.
+    """
+
+    alpha: Int64Array
+    rate: Int64Array
+    there: Int64Array
+    alone: npt.NDArray[np.bool_]
+    own: Int64Array
+    most: Int64Array
+    into: Int64Array
+    entry: Int64Array
+    sender: Int64Array
+    before: Int64Array
+    nearer: Int64Array
+    adds: bool
+
+    @classmethod
+    def of(cls, receipt: Receipt) -> _Table:
+        """Return the table of a receipt."""
+        topology, steps, hubs = receipt.topology, len(receipt.known), len(receipt.hubs)
+        own, most = np.zeros((2, hubs, steps + 1), dtype=np.int64)
+        for rank in receipt.demand.starts:
+            own[rank, 0] = receipt.demand.so_far([rank])[1]
+        most[:, :steps] = receipt.needs[:hubs]
+        columns, senders = [], []
+        for row, (number, link, sending) in enumerate(receipt.entries):
+            rate = -int(-PARTS * topology.bandwidth[link] * receipt.tick // receipt.size)
+            alpha = receipt.ticks(int(topology.alpha.numerators[link]))
+            columns += [
+                (alpha, min(PARTS, rate), there, len(sending) == 1) for there in receipt.needs[number]
+            ]
+            senders += [
+                (row, receipt.hubs.index(hub), receipt.ticks(before), receipt.nearer(number, hub))
+                for hub, before in sending.items()
+            ]
+        alphas, rates, there, alone_of = (np.array(column) for column in zip(*columns, strict=True))
+        entry, sender, before, nearer = (np.array(column) for column in zip(*senders, strict=True))
+        into = np.array([min(number, hubs) for number, _, _ in receipt.entries])
+        return cls(
+            *(alphas, rates, there, alone_of, own, most, into, entry, sender, before, nearer),
+            adds=receipt.demand.adds,
+        )
+
+    def brought(self, x: Int64Array, stock: Int64Array, now: int) -> Int64Array:
+        """Return what each column can have brought until now."""
+        columns, latest = np.arange(len(self.rate)), now - self.alpha
+
+        def offer(start: Int64Array) -> tuple[Int64Array, Int64Array]:
+            at = np.clip(start + 1, 0, len(x) - 1)
+            before = x[at, columns]
+            return before + self.rate * (latest - start), np.where(self.alone, 0, before) + stock[at, columns]
+
+        # A later start leaves less time and finds more in stock: halve until they cross.
+        low, high = np.zeros_like(latest), np.maximum(latest, 0)
+        while (low < high).any():
+            middle = (low + high) // 2
+            by_time, in_stock = offer(middle)
+            short = (in_stock < by_time) & (low < high)
+            low, high = np.where(short, middle + 1, low), np.where(short, high, middle)
+        best = np.maximum(np.minimum(*offer(low)), np.where(low > 0, np.minimum(*offer(low - 1)), 0))
+        return np.where(self.alpha < 2, self.rate * now, np.where(latest < 0, 0, best))
+
+    def held(self, x: Int64Array) -> Int64Array:
+        """Return H."""
+        hubs, steps = self.own.shape[0], self.own.shape[1] - 1
+        come = np.zeros((hubs + 1, steps + 1), dtype=np.int64)
+        np.add.at(come[:, :steps], self.into, x.reshape(-1, steps))
+        rows = np.minimum(come[:hubs], self.most)
+        if not self.adds:
+            return np.maximum(self.own, rows)
+        for near in reversed(range(steps - 1)):
+            farther = rows[:, near + 1] + self.most[:, near] - self.most[:, near + 1]
+            rows[:, near] = np.minimum(rows[:, near], farther)
+        return self.own + rows
+
+    def fill(self, stock: Int64Array, held: Int64Array, now: int) -> None:
+        """Write what there is for a message that enters each column's link now."""
+        when = now - self.before
+        had = held[np.maximum(when, 0), self.sender]
+        there = (self.nearer + had[:, None, :]).min(axis=2) * (when >= 0)[:, None]
+        first = np.flatnonzero(np.diff(self.entry, prepend=-1))
+        stock[:] = np.maximum.reduceat(there, first, axis=0).ravel()

@@ -1,0 +1,125 @@
+"""The bound `messages`: against optima by hand and of small networks, schedules, and forged certificates."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import models.bounds.messages as messages_module
+from experiments.registry import METHODS
+from models.bounds import BoundError, lower_bounds
+from schedules import Problem, collective
+from schedules.simulation.simulate import simulate
+from tests.sweep import for_each
+from topologies import InputError, Link, Topology
+from topologies.errors import NoSchedule, Unsupported
+from topologies.text import parse_topology
+
+MICRO = Fraction(1, 10**6)
+ROUNDED = 0.985
+"""A message may begin up to a tick, a hundredth of α, too early."""
+
+
+def messages(topology, kind="allgather", size=1, **details):
+    """The bound, or None."""
+    network = parse_topology(topology) if isinstance(topology, str) else topology
+    what = collective(kind, network.num_ranks, **details)
+    return next((b for b in lower_bounds(network, what, size) if b.kind == "messages"), None)
+
+
+@pytest.mark.parametrize(
+    ("network", "size", "optimum"),
+    [("ring:4", 200_000, "2.5"), ("ring:5", 200_000, "2.6"), ("torus:3x3", 200_000, "17/9")],
+)
+def test_it_meets_optima_that_take_two_messages_a_link(network, size, optimum):
+    """T = 2 α + bytes / b: 1.5, 2 and 2 of 4, 5 and 9 shards over a link of 50 GB/s with 0.5 us."""
+    exact = Fraction(optimum) * MICRO
+    assert ROUNDED * exact < messages(network, size=size).value <= exact
+
+
+def test_a_chain_pays_for_every_message():
+    """One way round, each of three messages waits for the one before: 3 (α + a shard)."""
+    exact = 3 * (Fraction(1, 2) + Fraction(25_000, 50_000)) * MICRO
+    assert ROUNDED * exact < messages("uniring:4", size=100_000).value <= exact
+
+
+def star(ranks, **able):
+    links = [
+        Link(*ends, Fraction(10**9), Fraction(1, 2) * MICRO)
+        for r in range(ranks)
+        for ends in ((r, ranks), (ranks, r))
+    ]
+    return Topology.from_links("star", ranks, links, num_switches=1, **able)
+
+
+def test_behind_a_switch_a_port_gets_one_message_at_a_time():
+    """Three ranks, 1.5 kB: two messages of 0.5 kB into each port, or the second holds both from 1.5 us on.
+
+    Two messages of one shard: 0.5 of the first α, then twice 0.5 + 0.5 us.
+    """
+    exact = Fraction(5, 2) * MICRO
+    for kind in ("allgather", "reduce-scatter"):
+        assert ROUNDED * exact < messages(star(3), kind, 1500).value <= exact
+
+
+@for_each("network", ["ring:6", "mesh:2x3", "dgx_h100:2", "ndv2:2", "rfs:2x2x2"])
+def test_no_schedule_is_faster(network):
+    topology = parse_topology(network)
+    for kind in ("allgather", "reduce-scatter", "allreduce", "broadcast", "gather", "scatter"):
+        what = collective(kind, topology.num_ranks)
+        for size in (10_000, 10**6):
+            bound = messages(topology, kind, size)
+            if bound is None:
+                continue
+            bound.check(topology, what)
+            for name in ("bfb", "postal", "stepwise", "direct", "ring", "multitree"):
+                method = METHODS[name]
+                try:
+                    problem = Problem(topology, what, Fraction(size))
+                    method.supports(problem, method.options())
+                    schedule = method.synthesize(problem, method.options(), np.random.default_rng(1))
+                except (Unsupported, NoSchedule):
+                    continue
+                assert simulate(schedule, size).time >= float(bound.value) * (1 - 1e-9)
+
+
+def test_it_is_given_only_where_it_is_the_largest():
+    assert messages("complete:4", size=200_000) is None, "one message a link is all there is"
+    assert messages("ring:8", size=10**12) is None, "no message costs what matters"
+    assert messages("ring:8", "all-to-all", 10**6) is None
+    assert messages("ring:8", "allgather", 10**6, groups=[[0, 1, 2, 3], [4, 5, 6, 7]]) is None
+    instant = [Link(a, (a + way) % 5, Fraction(10**9), Fraction(0)) for a in range(5) for way in (1, 4)]
+    assert messages(Topology.from_links("instant", 5, instant), size=10**6) is None
+
+
+def test_large_networks_are_left_out(monkeypatch):
+    monkeypatch.setattr(messages_module, "MOST_NODES", 7)
+    assert messages("ring:7", size=10**6) is not None
+    assert messages("ring:8", size=10**6) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"ticks": 10**9}, "1 to 10000 positive ones"),
+        ({"ticks": 600}, "all may have come after 600 ticks"),
+        ({"tick": 0}, "1 to 10000 positive ones"),
+        ({"distances": ["1/1000000"]}, "distances must rise, 0 first"),
+        ({"direction": "out"}, "not all that is needed is needed by the same ranks"),
+    ],
+)
+def test_forged_certificates_are_refused(changes, error):
+    topology, what = parse_topology("ring:5"), collective("allgather", 5)
+    bound = messages("ring:5", size=200_000)
+    forged = replace(bound, certificate={**bound.certificate, **changes})
+    with pytest.raises((BoundError, InputError), match=error):
+        forged.check(topology, what)
+
+
+@for_each("kind", ["all-to-all", "allgather"])
+def test_several_groups_or_ends_are_no_case_for_it(kind):
+    topology, bound = parse_topology("ring:4"), messages("ring:4", size=200_000)
+    groups = [[0, 1], [2, 3]] if kind == "allgather" else None
+    with pytest.raises((BoundError, InputError), match="not all that is needed"):
+        bound.check(topology, collective(kind, 4, groups=groups))
