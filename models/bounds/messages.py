@@ -19,6 +19,7 @@ Time is in ticks: a message may begin up to a tick early, so that no X is too sm
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -42,11 +43,10 @@ TICKS_AN_ALPHA = 100
 """No finer: a message begins up to a tick early, so that a hundredth of α is lost."""
 MOST_TIMES = Fraction(5, 2)
 """The ticks reach to so many times the other bounds."""
-MOST_CELLS = 2**24
-"""Ticks times links times distances; fewer distances and ticks on larger networks."""
-FEWEST_TICKS, MOST_DISTANCES = 512, 16
-MOST_SENDERS = 2**20
-"""Of all messages' last links together, times distances twice."""
+MOST_CELLS, MOST_SENDERS = 2**13, 2**18
+"""Links times distances, and hubs that may send over each times distances twice: fewer distances, so that no
+network takes more than some seconds."""
+FEWEST_DISTANCES, MOST_DISTANCES = 4, 16
 SHORTEST = 2
 """Ticks of α from which on messages count; what comes over other links flows."""
 MOST_CUTS = 8
@@ -152,7 +152,6 @@ class _Clock:
     """The ticks of a search, and the distances K over α's denominator; M in bytes."""
 
     tick: Fraction
-    most: int
     distances: Sequence[int]
     size: Fraction
 
@@ -214,18 +213,16 @@ class _Receipt:
         """Return ticks that reach beyond the other bounds; None where they are too long to tell messages."""
         alpha = self.topology.alpha
         away = np.unique(self.apart[: self.topology.num_ranks, : self.topology.num_ranks])
-        kept = min(len(away), MOST_DISTANCES, MOST_CELLS // (FEWEST_TICKS * len(self.link)))
+        few = min(MOST_CELLS // len(self.link), math.isqrt(MOST_SENDERS // len(self.row)), MOST_DISTANCES)
         positive = alpha.numerators[alpha.numerators > 0]
-        large = len(self.row) * kept**2 > MOST_SENDERS
-        if not kept or not len(positive) or large or not least:
+        if few < min(len(away), FEWEST_DISTANCES) or not len(positive) or not least:
             return None
-        chosen = away[np.unique(np.linspace(0, len(away) - 1, kept).astype(np.int64))]
-        most = min(MOST_TICKS, MOST_CELLS // (len(self.link) * kept))
+        chosen = away[np.unique(np.linspace(0, len(away) - 1, min(few, len(away))).astype(np.int64))]
         finest = Fraction(int(positive.min()), alpha.denominator)
-        ticks_an_alpha = min(TICKS_AN_ALPHA, int(finest * most / (least * MOST_TIMES)))
+        ticks_an_alpha = min(TICKS_AN_ALPHA, int(finest * MOST_TICKS / (least * MOST_TIMES)))
         if ticks_an_alpha < SHORTEST:
             return None
-        return _Clock(finest / ticks_an_alpha, most, chosen.tolist(), size)
+        return _Clock(finest / ticks_an_alpha, chosen.tolist(), size)
 
     def needs(self, away: int) -> Int64Array:
         """Return what each S must have from ranks outside at a distance of `away` or more."""
@@ -279,8 +276,8 @@ class _Search:
 
     Parameters
     ----------
-    most_ticks, count
-        Of the search; how many distances there are.
+    count
+        How many distances there are.
     alpha, rate
         Of each column of X: α of the link in whole ticks, and what it brings in a tick at most.
     alone
@@ -300,7 +297,6 @@ class _Search:
         What must have come for some end: the rows of links, the ticks from each to the end, and how much.
     """
 
-    most_ticks: int
     count: int
     alpha: Int64Array
     rate: Int64Array
@@ -336,7 +332,6 @@ class _Search:
             for end in receipt.share.ends[inside[receipt.share.ends]].tolist()
         ]
         return cls(
-            most_ticks=clock.most,
             count=count,
             alpha=np.repeat(ticks(topology.alpha.numerators[link]), count),
             rate=np.repeat(np.array([rates[topology.bandwidth[e]] for e in link], dtype=np.int64), count),
@@ -355,11 +350,12 @@ class _Search:
     def ticks(self) -> int:
         """Return after how many ticks some rank still can't have all that it needs."""
         columns = len(self.alpha)
-        x = np.zeros((self.most_ticks + 1, columns), dtype=np.int64)
+        x = np.zeros((MOST_TICKS + 1, columns), dtype=np.int64)
         stock = np.zeros_like(x)
-        held = np.zeros((self.most_ticks + 1, *self.own.shape), dtype=np.int64)
+        held = np.zeros((MOST_TICKS + 1, *self.own.shape), dtype=np.int64)
         begin, fluid = np.zeros(columns, dtype=np.int64), self.alpha < SHORTEST
-        for now in range(self.most_ticks + 1):
+        tests = list(self.tests)
+        for now in range(MOST_TICKS + 1):
             last = np.where(fluid, -1, now - self.alpha)
             x[now] = np.maximum(x[now - 1] if now else 0, np.where(fluid, self.rate * now, 0))
             while True:  # the later the last message begins, the more there is to bring, and the less time
@@ -373,9 +369,11 @@ class _Search:
             np.minimum(x[now], self.needs, out=x[now])
             held[now] = self._held(x[now])
             stock[now] = self._stock(held, now)
-            if all(self._passed(x, now, *test) for test in self.tests):
+            while tests and self._passed(x, now, *tests[-1]):
+                tests.pop()
+            if not tests:
                 return now - 1
-        return self.most_ticks
+        return MOST_TICKS
 
     def _last_message(
         self, x: Int64Array, stock: Int64Array, tail: Int64Array, last: Int64Array

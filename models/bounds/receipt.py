@@ -43,14 +43,17 @@ class Demand:
     adds: bool
 
     @cached_property
-    def _denominator(self) -> int:
-        return math.lcm(*(share.denominator for share in self.starts.values()))
+    def _exact(self) -> tuple[dict[int, int], int]:
+        """The shares over a common denominator."""
+        denominator = math.lcm(*(share.denominator for share in self.starts.values()))
+        return {rank: int(share * denominator) for rank, share in self.starts.items()}, denominator
 
-    def so_far(self, ranks: Iterable[int]) -> list[int]:
-        """Return with how many parts of M the first none, one, two, ... of these start, upwards."""
-        exact = [0, *(int(self.starts[rank] * self._denominator) for rank in ranks)]
-        together = accumulate(exact) if self.adds else accumulate(exact, max)
-        return [-(-PARTS * numerator // self._denominator) for numerator in together]
+    def so_far(self, ranks: Iterable[int], places: Iterable[int]) -> list[int]:
+        """Return with how many parts of M the first so many of these start, for each number; upwards."""
+        exact, denominator = self._exact
+        shares = [0, *(exact[rank] for rank in ranks)]
+        together = list(accumulate(shares) if self.adds else accumulate(shares, max))
+        return [-(-PARTS * together[place] // denominator) for place in places]
 
     def together(self, ranks: Iterable[int]) -> int:
         """Return with how many parts of M these start together, downwards."""
@@ -168,13 +171,19 @@ class Receipt:
 
     def nearer(self, number: int, hub: int) -> list[list[int]]:
         """Return by K, then K', what starts K or farther from a set but nearer than K' to a hub."""
-        found = []
+        found, outside = [], self.outside[number]
         for least in self.known:
-            ordered = sorted((self.distance[rank][hub], rank) for rank in self.far(number, least))
-            so_far = self.demand.so_far(rank for _, rank in ordered)
+            ordered = [near for near in self.nearest[hub] if outside.get(near[1], -1) >= least]
             places = [bisect_left(ordered, (limit, -1)) for limit in self.known]
-            found.append([so_far[place] for place in [*places, len(ordered)]])
+            found.append(self.demand.so_far((rank for _, rank in ordered), [*places, len(ordered)]))
         return found
+
+    @cached_property
+    def nearest(self) -> dict[int, list[tuple[int, int]]]:
+        """The distances to each hub from the ranks that start with something, and these, in order."""
+        return {
+            hub: sorted((self.distance[rank][hub], rank) for rank in self.demand.starts) for hub in self.hubs
+        }
 
     def ticks(self, alpha: int) -> int:
         """Return α, over its denominator, in whole ticks."""
@@ -230,7 +239,7 @@ class _Table:
         topology, steps, hubs = receipt.topology, len(receipt.known), len(receipt.hubs)
         own, most = np.zeros((2, hubs, steps + 1), dtype=np.int64)
         for rank in receipt.demand.starts:
-            own[rank, 0] = receipt.demand.so_far([rank])[1]
+            own[rank, 0] = receipt.demand.so_far([rank], [1])[0]
         most[:, :steps] = receipt.needs[:hubs]
         columns, senders = [], []
         for row, (number, link, sending) in enumerate(receipt.entries):

@@ -63,17 +63,17 @@ def test_behind_a_switch_a_port_gets_one_message_at_a_time():
         assert ROUNDED * exact < messages(star(3), kind, 1500).value <= exact
 
 
-@for_each("network", ["ring:6", "mesh:2x3", "dgx_h100:2", "ndv2:2", "rfs:2x2x2"])
+@for_each("network", ["ring:6", "dgx_h100:2", "ndv2:2"])
 def test_no_schedule_is_faster(network):
     topology = parse_topology(network)
-    for kind in ("allgather", "reduce-scatter", "allreduce", "broadcast", "gather", "scatter"):
+    for kind in ("allgather", "allreduce", "scatter"):
         what = collective(kind, topology.num_ranks)
         for size in (10_000, 10**6):
             bound = messages(topology, kind, size)
             if bound is None:
                 continue
             bound.check(topology, what)
-            for name in ("bfb", "postal", "stepwise", "direct", "ring", "multitree"):
+            for name in ("bfb", "postal", "stepwise", "multitree"):
                 method = METHODS[name]
                 try:
                     problem = Problem(topology, what, Fraction(size))
