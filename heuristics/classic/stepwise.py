@@ -1,9 +1,12 @@
-"""All-to-all in steps along shortest paths: in each step a link sends all that goes its way as one message.
+"""All-to-all along shortest paths, in few steps: in each step a link sends what goes its way as one message.
 
-So a schedule has as many steps as the network's diameter, the fewest that there can be, and each link pays
-for one message a step. What is left to choose is which of its shortest paths each datum takes: that of least
-cost, where a link that is busy for L in a step costs t (2 L + t) for a datum that takes t, so that the sum of
-the squares of all loads falls. All are chosen anew a few times, one after the other.
+What is left to choose is which of its shortest paths each datum takes, and when. For small sizes a schedule
+has as many steps as the network's diameter, the fewest that there can be, and the loads of each step are
+evened out: a link that is busy for L in a step costs t (2 L + t) for a datum that takes t, so that the sum of
+the squares falls, and all paths are chosen anew a few times, one after the other. For large sizes only a
+link's load in all steps together counts, and each step brings about as much as the next: the data with the
+farthest to go first, up to a quota, the rest in later steps. Of a few quotas the fastest at the size is
+taken.
 """
 
 from __future__ import annotations
@@ -17,15 +20,18 @@ from heuristics.classic.steps import MOST_ROWS
 from schedules.capabilities import Capabilities, Switches
 from schedules.collective import Kind
 from schedules.method import Method, Problem
+from schedules.pacing import paced
 from schedules.schedule import Chunks, Clock, Schedule, step_numbers
-from topologies.exact import FloatArray, Int32Array, Int64Array
+from schedules.simulation.simulate import simulate
+from topologies.exact import FloatArray, Int32Array, Int64Array, offsets_of
 from topologies.graphs.shortest_paths import hop_distances
 from topologies.kernels import kernel
 from topologies.ranges import Options, Whole
 from topologies.topology import Incidence
 
-CUTS, FEW_TRANSFERS = (12, 4, 1), 2**18
+CUTS, FEW_TRANSFERS = (12, 4, 1), 2**19
 """A datum is cut in the most of these parts with which there are few transfers."""
+ROUNDS, ROUNDS_OF_MANY = 10, 3
 
 
 @dataclass(frozen=True)
@@ -37,12 +43,15 @@ class StepwiseOptions(Options):
     chunks
         Of a datum, each with a path of its own; by default 12, 4 or 1, the fewer the larger the network.
     rounds
-        How often all paths are chosen.
+        How often all paths are chosen; by default 10, or 3 where there are many.
+    fewest
+        Whether to take the fewest steps that there can be; by default what is fastest at the size.
     """
 
     OWNER: ClassVar[str] = "stepwise"
     chunks: Annotated[int | None, Whole(1, 1024)] = None
-    rounds: Annotated[int, Whole(1, 100)] = 10
+    rounds: Annotated[int | None, Whole(1, 100)] = None
+    fewest: bool = False
 
 
 class _Network(NamedTuple):
@@ -55,7 +64,7 @@ class _Network(NamedTuple):
 
 
 def synthesize(problem: Problem, options: StepwiseOptions, rng: np.random.Generator) -> Schedule:
-    """Return a schedule of as many steps as the farthest two ranks that exchange data are apart.
+    """Return a schedule: with no size of as many steps as the farthest two that exchange data are apart.
 
     Raises
     ------
@@ -63,32 +72,96 @@ def synthesize(problem: Problem, options: StepwiseOptions, rng: np.random.Genera
         As `METHOD.supports`.
     """
     METHOD.supports(problem, options)
-    topology, what = problem.topology, problem.collective
-    hops = hop_distances(topology)
-    chunks = Chunks.even(what, _cut(problem, options))
-    source, target = what.items.start[chunks.item], what.items.end[chunks.item]
-    far = hops[source, target]
-    # Far ones first: they have the most to choose. Among them those that go equally far round, in turn.
-    order = np.lexsort((source, (target - source) % topology.num_ranks, -far))
-    order = order[(far > 0)[order] & (chunks.size > 0)[order]]
-    slowness = 1 / topology.bandwidth.numerators.astype(np.float64)
-    network = _Network(topology.out_links, topology.source, topology.target, slowness)
-    begin = np.concatenate([[0], np.cumsum(far[order], dtype=np.int64)])
-    link = np.empty(begin[-1], dtype=np.int64)
-    ends = np.stack([source[order], target[order]]).astype(np.int64)
-    _choose(network, hops, ends, chunks.size[order].astype(np.float64), begin, link, options.rounds)
-    chunk = np.repeat(order, far[order])
-    step = np.arange(len(link)) - np.repeat(begin[:-1], far[order]) + 1
-    rows = np.lexsort((chunk, link, step))
-    return Schedule(
-        topology=topology,
-        collective=what,
-        clock=Clock.STEP,
-        chunks=chunks,
-        chunk=chunk[rows].astype(np.int32),
-        route=link[rows].astype(np.int32),
-        order=step_numbers(step[rows]),
-    )
+    data = _Data.of(problem, options)
+    path = data.paths(by_step=True)
+    fewest = data.schedule(problem, path, data.hop_numbers)
+    size = problem.size
+    if size is None or options.fewest or not len(path):
+        return fewest
+    asap = data.schedule(problem, data.paths(by_step=False), data.hop_numbers)
+    return min(fewest, paced(asap, size), key=lambda made: simulate(made, size).time)
+
+
+@dataclass(frozen=True, eq=False)
+class _Data:
+    """What goes where: chunks in the order in which paths are chosen.
+
+    Parameters
+    ----------
+    network
+        Links.
+    chunks, chunk
+        The table of chunks, and those that move, in order.
+    ends
+        int64, shape (2, data): where each starts and ends.
+    hops, begin
+        Of each, and where its links stand among those of all.
+    far
+        Hops between all nodes.
+    rounds
+        How often paths are chosen.
+    """
+
+    network: _Network
+    chunks: Chunks
+    chunk: Int64Array
+    ends: Int64Array
+    hops: Int64Array
+    begin: Int64Array
+    far: Int32Array
+    rounds: int
+
+    @classmethod
+    def of(cls, problem: Problem, options: StepwiseOptions) -> _Data:
+        topology, what = problem.topology, problem.collective
+        far = hop_distances(topology)
+        chunks = Chunks.even(what, _cut(problem, options))
+        source, target = what.items.start[chunks.item], what.items.end[chunks.item]
+        hops = far[source, target]
+        # Far ones first: they have the most to choose. Among them those that go equally far round, in turn.
+        order = np.lexsort((source, (target - source) % topology.num_ranks, -hops))
+        order = order[(hops > 0)[order] & (chunks.size > 0)[order]]
+        slowness = 1 / topology.bandwidth.numerators.astype(np.float64)
+        return cls(
+            _Network(topology.out_links, topology.source, topology.target, slowness),
+            chunks,
+            order,
+            np.stack([source[order], target[order]]).astype(np.int64),
+            hops[order].astype(np.int64),
+            offsets_of(hops[order]),
+            far,
+            options.rounds or (ROUNDS if hops.sum(dtype=np.int64) <= FEW_TRANSFERS else ROUNDS_OF_MANY),
+        )
+
+    @property
+    def size(self) -> FloatArray:
+        """Of each datum, over the chunks' denominator."""
+        return self.chunks.size[self.chunk].astype(np.float64)
+
+    def paths(self, *, by_step: bool) -> Int64Array:
+        """Return the links of all data, their loads evened out in each step or in all together."""
+        path = np.empty(self.begin[-1], dtype=np.int64)
+        _choose(self.network, self.far, self.ends, self.size, self.begin, path, self.rounds, by_step)
+        return path
+
+    @property
+    def hop_numbers(self) -> Int64Array:
+        """Of each hop of each datum, 1 first."""
+        return np.arange(self.begin[-1]) - np.repeat(self.begin[:-1], self.hops) + 1
+
+    def schedule(self, problem: Problem, path: Int64Array, step: Int64Array) -> Schedule:
+        """Return the schedule that moves each datum over its links in these steps."""
+        chunk = np.repeat(self.chunk, self.hops)
+        rows = np.lexsort((chunk, path, step))
+        return Schedule(
+            topology=problem.topology,
+            collective=problem.collective,
+            clock=Clock.STEP,
+            chunks=self.chunks,
+            chunk=chunk[rows].astype(np.int32),
+            route=path[rows].astype(np.int32),
+            order=step_numbers(step[rows]),
+        )
 
 
 def _cut(problem: Problem, options: StepwiseOptions) -> int:
@@ -120,6 +193,7 @@ def _choose(
     begin: Int64Array,
     path: Int64Array,
     rounds: int,
+    by_step: bool,
 ) -> None:
     """Write into path[begin[d] : begin[d + 1]] the links of each datum d, from ends[0, d] to ends[1, d]."""
     nodes = hops.shape[0]
@@ -134,12 +208,13 @@ def _choose(
         for datum in range(len(size)):
             first, last, node = begin[datum], begin[datum + 1], ends[1, datum]
             for place in range(first, last if turn > 0 else first):
-                load[place - first, path[place]] -= size[datum] * network.slowness[path[place]]
+                load[(place - first) * by_step, path[place]] -= size[datum] * network.slowness[path[place]]
             mark = turn * len(size) + datum
-            _find(network, hops[:, node], ends[0, datum], last - first, size[datum], load, search, mark)
+            left, source = hops[:, node], ends[0, datum]
+            _find(network, left, source, last - first, size[datum], load, search, mark, by_step)
             for place in range(last - 1, first - 1, -1):
                 path[place] = search.by[node]
-                load[place - first, path[place]] += size[datum] * network.slowness[path[place]]
+                load[(place - first) * by_step, path[place]] += size[datum] * network.slowness[path[place]]
                 node = network.source[path[place]]
 
 
@@ -153,6 +228,7 @@ def _find(
     load: FloatArray,
     search: _Search,
     mark: int,
+    by_step: bool,
 ) -> None:
     """Find the cheapest shortest path from `source`; left[v] is how many hops it still is from node v."""
     cost, by, marks, front = search
@@ -168,7 +244,7 @@ def _find(
                 if left[other] != far - step - 1:
                     continue
                 time = size * network.slowness[link]
-                dearer = cost[node] + time * (2 * load[step, link] + time)
+                dearer = cost[node] + time * (2 * load[step * by_step, link] + time)
                 if marks[other] != mark:
                     marks[other], front[found] = mark, other
                     found += 1
@@ -190,7 +266,8 @@ METHOD = Method(
     kind="heuristic",
     synthesize=synthesize,
     options=StepwiseOptions,
+    size_dependent=lambda problem, options: not options.fewest,
     capabilities=Capabilities((Kind.ALL_TO_ALL, Kind.GATHER, Kind.SCATTER), switches=Switches.NONE),
     check=check,
-    summary="all-to-all along shortest paths, one message a link and step",
+    summary="all-to-all along shortest paths in few steps, one message a link and step",
 )

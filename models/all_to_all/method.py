@@ -35,7 +35,9 @@ from models.solvers.registry import refuse_too_large
 from schedules.capabilities import Capabilities
 from schedules.collective import Kind
 from schedules.method import Method, Problem
+from schedules.pacing import hop_by_hop, paced
 from schedules.schedule import Schedule
+from schedules.simulation.simulate import simulate
 from topologies.errors import InputError, TuttiError, suggestion
 from topologies.ranges import Choice, Number, Options
 
@@ -53,6 +55,9 @@ complete:27 (18,955), 1.3 for random_regular:4,70 (19,601), 2.1 for mesh:8x9 (18
 
 MOST_VARIABLES = 5_000_000
 """Of the linear program, by whatever way; about 1 GB a million."""
+
+MOST_HOPS = 2**18
+"""Rows of a paced schedule; a datum is cut in fewer parts for that."""
 
 ORBITS_GAP = 1e-4
 """Where the orbits' method stops, if no tolerance is given."""
@@ -82,6 +87,9 @@ class McfOptions(Options):
         the network's symmetries, and solved by columns or a first-order method; ``"auto"``: the model up to
         20,000 variables, one a source and link, and wherever a solver, an algorithm or a tolerance is chosen,
         else by orbits.
+    paced
+        Whether to take the fastest at the size of this flow and those that move it hop by hop in steps
+        (`schedules.pacing`); for small sizes, where whole paths take too many messages.
 
     Raises
     ------
@@ -96,6 +104,7 @@ class McfOptions(Options):
     tolerance: Annotated[float | None, Number(least=LEAST_TOLERANCE, most=MOST_TOLERANCE)] = None
     time_limit: Annotated[float | None, Number(above=0)] = None
     by: Annotated[str, Choice(BY)] = "auto"
+    paced: bool = False
 
     def __post_init__(self) -> None:
         """Check the values, and that the solver can be had and goes with the way."""
@@ -154,7 +163,7 @@ def check(problem: Problem, options: McfOptions) -> None:
 
 
 def synthesize(problem: Problem, options: McfOptions, rng: np.random.Generator) -> Schedule:
-    """Return a flow schedule whose congestion is optimal to within a proven interval, mostly 1e-6 or exactly.
+    """Return a schedule whose congestion is optimal to within a proven interval, mostly 1e-6 or exactly.
 
     Raises
     ------
@@ -176,6 +185,10 @@ def synthesize(problem: Problem, options: McfOptions, rng: np.random.Generator) 
         "bounds": (bound_of(demand, optimum.lengths),),
         "bottleneck": saturated_links(problem.topology, optimum).tolist(),
     }
+    size = problem.size
+    if options.paced and size is not None:
+        in_steps = paced(hop_by_hop(schedule, MOST_HOPS), size)
+        schedule = min(schedule, in_steps, key=lambda made: simulate(made, size).time)
     return schedule.replace(claims={"congestion": interval.upper}, stats=stats)
 
 
@@ -223,7 +236,8 @@ METHOD = Method(
     name="mcf",
     kind="exact",
     synthesize=synthesize,
-    fast={"by": "orbits"},
+    fast={"by": "orbits", "paced": True},
+    size_dependent=lambda problem, options: options.paced,
     options=McfOptions,
     capabilities=Capabilities(KINDS),
     check=check,

@@ -1,0 +1,173 @@
+"""Steps for data on fixed paths: in each a link takes up to a quota, the data with the farthest to go first.
+
+All data may set out at once where nothing is copied or added, so that only the order on each link is open.
+With no quota each goes as soon as it can, in as many steps as the longest path has hops, each link paying α
+for one message a step; with smaller ones a link that has little to do in a step doesn't hold up what others
+wait for.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
+from schedules.simulation.simulate import simulate
+from topologies.exact import INT64_MAX, FloatArray, Int32Array, Int64Array, offsets_of
+from topologies.kernels import kernel
+
+CUTS = (12, 4, 1)
+SPREADS = (0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0)
+"""In how many quotas the busiest link's load goes, over the hops of the longest path."""
+
+
+def paced(schedule: Schedule, size: Fraction | int) -> Schedule:
+    """Return the fastest at a size of a schedule and those that move its data over the same routes in steps.
+
+    Parameters
+    ----------
+    schedule
+        In which every chunk goes from one rank to one, not copied and not added, a chunk a row, the hops of
+        each in order.
+    size
+        M, bytes.
+    """
+    order = np.argsort(schedule.chunk, kind="stable")
+    hops = np.bincount(schedule.chunk)
+    routes = schedule.route_table
+    hop = Hops(
+        begin=offsets_of(hops[hops > 0]),
+        route=schedule.route[order].astype(np.int64),
+        amount=schedule.load[order].astype(np.float64),
+        first=routes.offsets,
+        links=routes.links,
+        slowness=1 / schedule.topology.bandwidth.numerators.astype(np.float64),
+    )
+    found, busiest = [schedule], _busiest(hop)
+    for spread in SPREADS if len(order) else ():
+        step = np.empty(len(order), dtype=np.int64)
+        _pace(hop, busiest / (spread * int(hops.max())), step)
+        rows = np.lexsort((schedule.chunk[order], hop.route, step))
+        found.append(
+            schedule.replace(
+                clock=Clock.STEP,
+                chunk=schedule.chunk[order][rows],
+                route=schedule.route[order][rows],
+                order=step_numbers(step[rows]),
+                tick=None,
+                size=None,
+            )
+        )
+    return min(found, key=lambda made: simulate(made, size).time)
+
+
+def hop_by_hop(schedule: Schedule, most: int) -> Schedule:
+    """Return the schedule with a stop at each rank on a route, chunks cut for that in equal parts.
+
+    Parameters
+    ----------
+    schedule
+        In the flow clock, a chunk a row.
+    most
+        Rows to be had: chunks are cut in the most of `CUTS` parts that make no more.
+    """
+    topology, routes = schedule.topology, schedule.route_table
+    stops = topology.target[routes.links] < topology.num_ranks
+    last = np.flatnonzero(stops) + 1
+    ways = [tuple(way.tolist()) for way in np.split(routes.links, last[:-1])]
+    number = {way: index for index, way in enumerate(dict.fromkeys(ways))}
+    route_of = np.array([number[way] for way in ways])
+    count = np.add.reduceat(stops, routes.offsets[:-1])[schedule.route]
+    first = np.searchsorted(last, routes.offsets[:-1], side="right")[schedule.route]
+    room = INT64_MAX // schedule.chunks.denominator
+    cut = next((cut for cut in CUTS if cut * count.sum() <= most and cut <= room), 1)
+    row = np.repeat(np.arange(len(schedule)), count)
+    hop = first[row] + np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+    chunks = schedule.chunks
+    return schedule.replace(
+        chunks=Chunks(np.repeat(chunks.item, cut), np.repeat(chunks.size, cut), chunks.denominator * cut),
+        chunk=np.tile(schedule.chunk[row], cut) * cut + np.repeat(np.arange(cut), len(row)),
+        route=np.tile(route_of[hop], cut),
+        routes=Routes.of(list(number)),
+    )
+
+
+class Hops(NamedTuple):
+    """Hops, those of a datum together and in order.
+
+    Parameters
+    ----------
+    begin
+        int64, shape (data + 1,): where the hops of each begin.
+    route, amount
+        Of each hop: the route, and what goes over it.
+    first, links
+        The links of routes, as in `schedules.schedule.Routes`.
+    slowness
+        Of each link: what an amount of 1 takes.
+    """
+
+    begin: Int64Array
+    route: Int64Array
+    amount: FloatArray
+    first: Int64Array
+    links: Int32Array
+    slowness: FloatArray
+
+
+@kernel
+def _busiest(hop: Hops) -> float:
+    """Return how long the busiest link takes for all."""
+    used = np.zeros(len(hop.slowness))
+    for place in range(len(hop.route)):
+        for at in range(hop.first[hop.route[place]], hop.first[hop.route[place] + 1]):
+            used[hop.links[at]] += hop.amount[place] * hop.slowness[hop.links[at]]
+    return used.max()
+
+
+@kernel
+def _pace(hop: Hops, quota: float, step: Int64Array) -> None:
+    """Write the step of every hop."""
+    begin, data = hop.begin, len(hop.begin) - 1
+    at = begin[:-1].copy()
+    order, first = (
+        np.empty(data, dtype=np.int64),
+        np.zeros((begin[1:] - begin[:-1]).max() + 2, dtype=np.int64),
+    )
+    used = np.empty(len(hop.slowness))
+    left, now = data, 0
+    while left > 0:
+        now += 1
+        first[:] = 0
+        for datum in range(data):  # by how many hops each has left, most first
+            first[begin[datum + 1] - at[datum]] += 1
+        before = 0
+        for hops in range(len(first) - 1, -1, -1):
+            before, first[hops] = before + first[hops], before
+        for datum in range(data):
+            hops = begin[datum + 1] - at[datum]
+            order[first[hops]] = datum
+            first[hops] += 1
+        used[:] = 0.0
+        moving, left = left, 0
+        for place in range(moving):
+            datum = order[place]
+            if _fits(hop, at[datum], quota, used):
+                step[at[datum]] = now
+                at[datum] += 1
+            left += at[datum] < begin[datum + 1]
+
+
+@kernel
+def _fits(hop: Hops, place: int, quota: float, used: FloatArray) -> bool:
+    """Return whether each link of a hop has room for it or nothing to do, and if so take the room."""
+    route, amount = hop.route[place], hop.amount[place]
+    for at in range(hop.first[route], hop.first[route + 1]):
+        link = hop.links[at]
+        if used[link] > 0 and used[link] + amount * hop.slowness[link] > quota:
+            return False
+    for at in range(hop.first[route], hop.first[route + 1]):
+        used[hop.links[at]] += amount * hop.slowness[hop.links[at]]
+    return True
