@@ -1,29 +1,30 @@
 r"""The bound that counts messages and bytes at once: a message costs α, and holds only what its sender had.
 
-Over a link e into a set S of nodes (one rank, or a side of a cut) let X(e, c, t) be the most bytes from
-sources at an α-distance of K(c) or more from S that messages can bring until t, H(u, c, t) the most that u
-can have of what starts at a distance of K(c) or more from u, its own included where K(c) = 0. The last
-message on e begins at some s, takes α(e), and brings no more than a sender u had when the message left it:
+Over a link e from w into a set S of nodes (one rank, or a side of a cut) let X(e, c, t) be the most bytes
+from sources at an α-distance of K(c) or more from S that messages can bring until t, Z(e, c, t) the most in
+those that only come through w, and H(u, c, t) the most that u can have of what starts at a distance of K(c)
+or more from u, its own included where K(c) = 0. The last message on e begins at some s and takes α(e). By
+then its sender u had, as the message left it, at most
 
-    X(e, c, t) = max over s of X(e, c, s) + min(b(e) (t - α(e) - s), max over u of F(u, c, s - α(u, e))),
-    F(u, c, t) = min over c' of H(u, c', t) + what starts at K(c) or more from S but nearer than K(c') to u.
+    F(u, c, s) = min over c' of H(u, c', s - α(u, w)) + what starts far from S but nearer than K(c') to u,
+    X(e, c, t) = max over s of min(X(e, c, s) + b(e) (t - α(e) - s), F(w, c, s) + Z(e, c, s)), or, through w,
+                 max over s of X(e, c, s) + min(b(e) (t - α(e) - s), max over u of F(u, c, s)); so is Z.
 
-Where u alone sends over e, all of its messages together bring no more than that. H is a sum of X over the
-links into u. The first t at which what every S needs from outside can have come, to S and from there to each
-rank in it, is a bound. The last message of a link so waits for what it brings, or the link needs one more:
-both cost α. Proof: `models.bounds.check`.
+H is a sum of X over the links into u. The first t at which what every S needs from outside can have come, to
+S and from there to each rank in it, is a bound. The last message of a link so waits for what it brings, or
+the link needs one more: both cost α. Proof: `models.bounds.check`.
 
 Time is in ticks: a message may begin up to a tick early, so that no X is too small.
 """
 
 from __future__ import annotations
 
-import heapq
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,7 +32,7 @@ from models.bounds.bandwidth import cut_nodes
 from models.bounds.bound import SECONDS, Bound
 from models.bounds.latency import AlphaDistances
 from models.bounds.traffic import Traffic
-from topologies.exact import BoolArray, Int64Array, json_number, offsets_of
+from topologies.exact import INT64_MAX, BoolArray, Int64Array, json_number, offsets_of
 from topologies.topology import Topology
 from topologies.transforms import transpose
 
@@ -46,7 +47,7 @@ MOST_TIMES = Fraction(5, 2)
 MOST_CELLS, MOST_SENDERS = 2**13, 2**18
 """Links times distances, and hubs that may send over each times distances twice: fewer distances, so that no
 network takes more than some seconds."""
-FEWEST_DISTANCES, MOST_DISTANCES = 4, 16
+FEWEST_DISTANCES, MOST_DISTANCES, MOST_BEFORE = 4, 16, 32
 SHORTEST = 2
 """Ticks of α from which on messages count; what comes over other links flows."""
 MOST_CUTS = 8
@@ -85,20 +86,34 @@ def messages_bound(
     network, apart = topology, distances.nodes
     if not share.inward:
         network, apart = transpose(topology), apart.T
-    receipt = _Receipt.of(network, apart, share, cuts)
-    clock = receipt.clock(least, size)
-    ticks = _Search.of(receipt, clock).ticks() if clock else 0
-    if not clock or ticks * clock.tick <= least:
+    receipt, tick = _Receipt.of(network, apart, share, cuts), _tick(topology, least)
+    if receipt is None or tick is None:
+        return None
+    ticks = _Search.of(receipt, tick, size).ticks()
+    if ticks * tick <= least:
         return None
     certificate = {
         "size_bytes": json_number(size),
         "direction": "in" if share.inward else "out",
-        "distances": [json_number(Fraction(away, topology.alpha.denominator)) for away in clock.distances],
-        "tick": json_number(clock.tick),
+        "distances": [
+            json_number(Fraction(away, topology.alpha.denominator)) for away in receipt.known.tolist()
+        ],
+        "tick": json_number(tick),
         "ticks": ticks,
         "cuts": [cut_nodes(topology, cut) for cut in receipt.sets[len(receipt.hubs) :]],
     }
-    return Bound("messages", ticks * clock.tick, SECONDS, certificate)
+    return Bound("messages", ticks * tick, SECONDS, certificate)
+
+
+def _tick(topology: Topology, least: Fraction) -> Fraction | None:
+    """Return ticks that reach beyond the other bounds; None where they are too long to tell messages."""
+    alpha = topology.alpha
+    positive = alpha.numerators[alpha.numerators > 0]
+    if not len(positive) or not least:
+        return None
+    finest = Fraction(int(positive.min()), alpha.denominator)
+    ticks = min(TICKS_AN_ALPHA, int(finest * MOST_TICKS / (least * MOST_TIMES)))
+    return finest / ticks if ticks >= SHORTEST else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,15 +163,6 @@ def _shares(traffic: Traffic) -> _Shares | None:
 
 
 @dataclass(frozen=True, eq=False)
-class _Clock:
-    """The ticks of a search, and the distances K over α's denominator; M in bytes."""
-
-    tick: Fraction
-    distances: Sequence[int]
-    size: Fraction
-
-
-@dataclass(frozen=True, eq=False)
 class _Receipt:
     """The links over which something is received, and from whom.
 
@@ -172,10 +178,15 @@ class _Receipt:
         The nodes that hold data: ranks, and switches that copy or add.
     sets
         Masks over nodes: the sets S, each hub alone first.
+    known
+        int64: the distances K over α's denominator, 0 first.
     place, link
         A row for each link into each S: which S, and the link.
-    row, sender, before
-        A row for each hub that may send over such a link: which row, who, and the α from it to the link.
+    row, sender, before, nearer
+        A row for those that may send over such a link from one α-distance: which row of links, who (a hub
+        where the link begins, else any rank, numbered after the hubs, or any other hub, after that), the α up
+        to the link, and the most that starts at K(c) or more from S but nearer than K(c') to one of them:
+        shape (rows, K, K + 1), the last c' beyond all.
     """
 
     topology: Topology
@@ -183,91 +194,97 @@ class _Receipt:
     share: _Shares
     hubs: Sequence[int]
     sets: Sequence[BoolArray]
+    known: Int64Array
     place: Int64Array
     link: Int64Array
     row: Int64Array
     sender: Int64Array
     before: Int64Array
+    nearer: Int64Array
 
     @classmethod
-    def of(cls, topology: Topology, apart: Int64Array, share: _Shares, cuts: Sequence[BoolArray]) -> _Receipt:
-        hubs = [*range(topology.num_ranks), *sorted(topology.multicast | topology.aggregate)]
-        number = {hub: index for index, hub in enumerate(hubs)}
-        kept = [cut for cut in cuts if cut[share.ends].any() and not cut[: topology.num_ranks].all()]
+    def of(
+        cls, topology: Topology, apart: Int64Array, share: _Shares, cuts: Sequence[BoolArray]
+    ) -> _Receipt | None:
+        """Return them; None for too many."""
+        ranks = topology.num_ranks
+        hubs = np.array([*range(ranks), *sorted(topology.multicast | topology.aggregate)])
+        kept = [cut for cut in cuts if cut[share.ends].any() and not cut[:ranks].all()]
         sets = [*(np.arange(topology.num_nodes) == hub for hub in hubs), *kept[:MOST_CUTS]]
-        upstream: dict[int, dict[int, int]] = {}
-        entries: list[tuple[int, int]] = []
-        senders: list[tuple[int, int, int]] = []
-        for place, inside in enumerate(sets):
-            for link in np.flatnonzero(inside[topology.target] & ~inside[topology.source]).tolist():
-                tail = int(topology.source[link])
-                if tail not in upstream:
-                    upstream[tail] = _senders(topology, tail, number)
-                found = [(number[hub], alpha) for hub, alpha in upstream[tail].items() if not inside[hub]]
-                senders += [(len(entries), *sender) for sender in found]
-                entries += [(place, link)] * bool(found)
-        columns = (*zip(*entries, strict=True), *zip(*senders, strict=True))
-        return cls(topology, apart, share, hubs, sets, *(np.array(c, dtype=np.int64) for c in columns))
-
-    def clock(self, least: Fraction, size: Fraction) -> _Clock | None:
-        """Return ticks that reach beyond the other bounds; None where they are too long to tell messages."""
-        alpha = self.topology.alpha
-        away = np.unique(self.apart[: self.topology.num_ranks, : self.topology.num_ranks])
-        few = min(MOST_CELLS // len(self.link), math.isqrt(MOST_SENDERS // len(self.row)), MOST_DISTANCES)
-        positive = alpha.numerators[alpha.numerators > 0]
-        if few < min(len(away), FEWEST_DISTANCES) or not len(positive) or not least:
+        entries = [
+            (place, link)
+            for place, inside in enumerate(sets)
+            for link in np.flatnonzero(inside[topology.target] & ~inside[topology.source]).tolist()
+        ]
+        away, before = np.unique(apart[:ranks, :ranks]), np.unique(apart[hubs])
+        before = before[before >= 0][:: -(-len(before) // MOST_BEFORE)]
+        rounded = before[np.searchsorted(before, apart[hubs], side="right") - 1]
+        up_to = np.where(apart[hubs] >= 0, rounded, -1)
+        most = min(MOST_CELLS // len(entries), math.isqrt(MOST_SENDERS // (len(entries) * len(before))))
+        if most < min(len(away), FEWEST_DISTANCES):
             return None
-        chosen = away[np.unique(np.linspace(0, len(away) - 1, min(few, len(away))).astype(np.int64))]
-        finest = Fraction(int(positive.min()), alpha.denominator)
-        ticks_an_alpha = min(TICKS_AN_ALPHA, int(finest * MOST_TICKS / (least * MOST_TIMES)))
-        if ticks_an_alpha < SHORTEST:
-            return None
-        return _Clock(finest / ticks_an_alpha, chosen.tolist(), size)
-
-    def needs(self, away: int) -> Int64Array:
-        """Return what each S must have from ranks outside at a distance of `away` or more."""
-        ranks = self.topology.num_ranks
-        near = (self.apart[:ranks][:, inside].min(axis=1) for inside in self.sets)
-        return np.array(
-            [self.share.of((d >= away) & ~s[:ranks]) for d, s in zip(near, self.sets, strict=True)]
+        known = away[
+            np.unique(np.linspace(0, len(away) - 1, min(most, MOST_DISTANCES, len(away))).astype(int))
+        ]
+        near = apart[:ranks, hubs, None] < np.append(known, INT64_MAX)
+        senders = [
+            (row, *sender)
+            for row, (place, link) in enumerate(entries)
+            for tail in [int(topology.source[link])]
+            for sender in _senders(sets[place], up_to[:, tail], tail, hubs, ranks)
+        ]
+        far = [_far(inside, apart, known, ranks) for inside in sets]
+        own = share.own.astype(np.float64)  # sums of these are exact: far less than 2^53
+        flat = near.reshape(ranks, -1).astype(np.float64)
+        started = [((mask * own) @ flat).reshape(len(known), len(hubs), -1).astype(np.int64) for mask in far]
+        nearer = np.array([started[entries[row][0]][:, who].max(axis=1) for row, _, _, who in senders])
+        place, link = np.array(entries, dtype=np.int64).T
+        row, sender, lag = np.array([sender[:3] for sender in senders], dtype=np.int64).T
+        limit = own.max() if share.sums else INT64_MAX
+        return cls(
+            *(topology, apart, share, hubs.tolist(), sets, known),
+            *(place, link, row, sender, lag, np.minimum(nearer, int(limit))),
         )
 
-    def nearer(self, distances: Sequence[int]) -> Int64Array:
-        """Return what starts at K(c) or more from S but nearer than K(c') to the sender.
-
-        Shape (senders, K, K + 1): by sender, c, c'; the last c' is beyond all.
-        """
-        own, ranks, known = self.share.own, self.topology.num_ranks, np.array(distances)
-        far = [
-            (self.apart[:ranks][:, inside].min(axis=1) >= known[:, None]) & ~inside[:ranks]
-            for inside in self.sets
-        ]
-        near = [
-            np.append(self.apart[:ranks, hub, None] < known, np.ones((ranks, 1), dtype=bool), axis=1)
-            for hub in self.hubs
-        ]
-        found = np.empty((len(self.row), len(known), len(known) + 1), dtype=np.int64)
-        for index, (row, sender) in enumerate(zip(self.row.tolist(), self.sender.tolist(), strict=True)):
-            found[index] = (far[self.place[row]] * own) @ near[sender]
-        return np.minimum(found, own.max()) if self.share.sums else found
+    def needs(self) -> Int64Array:
+        """Return what each S must have from ranks outside, from each distance K on; shape (sets, K)."""
+        ranks = self.topology.num_ranks
+        far = (_far(inside, self.apart, self.known, ranks) for inside in self.sets)
+        return np.array([[self.share.of(mask) for mask in masks] for masks in far])
 
 
-def _senders(topology: Topology, tail: int, hubs: Mapping[int, int]) -> dict[int, int]:
-    """Return the hubs whose messages may enter a link out of `tail`, and the α of each up to there."""
-    heap, seen, found = [(0, tail)], set(), {}
-    offsets, links = topology.in_links
-    while heap:
-        alpha, node = heapq.heappop(heap)
-        if node in seen:
-            continue
-        seen.add(node)
-        if node in hubs:
-            found[node] = alpha
-        if node >= topology.num_ranks:
-            for link in links[offsets[node] : offsets[node + 1]].tolist():
-                before = alpha + int(topology.alpha.numerators[link])
-                heapq.heappush(heap, (before, int(topology.source[link])))
-    return found
+def _far(inside: BoolArray, apart: Int64Array, known: Int64Array, ranks: int) -> BoolArray:
+    """Return for each distance K the ranks outside a set that are so far from it or farther."""
+    mask: BoolArray = (apart[:ranks, inside].min(axis=1) >= known[:, None]) & ~inside[:ranks]
+    return mask
+
+
+def _senders(
+    inside: BoolArray, up_to_tail: Int64Array, tail: int, hubs: Int64Array, ranks: int
+) -> Iterator[tuple[int, int, Int64Array]]:
+    """Yield those outside that may send over a link: who, the α up to it, and their places among the hubs.
+
+    A message may come through ranks without a stop, so that all may. `up_to_tail` is the α from each hub.
+    """
+    there = ~inside[hubs] & (up_to_tail >= 0)
+    for place in np.flatnonzero(there & (hubs == tail)).tolist():
+        yield place, 0, np.array([place])
+    for kind, among in enumerate((hubs < ranks, hubs >= ranks)):
+        others = there & among & (hubs != tail)
+        for alpha in np.unique(up_to_tail[others]).tolist():
+            yield len(hubs) + kind, alpha, np.flatnonzero(others & (up_to_tail == alpha))
+
+
+class _Cases(NamedTuple):
+    """What the last message on a link adds to: columns of what comes, of what comes besides, and of stocks.
+
+    Begun at the link's tail, with what came before by time; by stock, all messages from there hold no more
+    than the tail has, besides what came through. Come through, with what came before; and that alone.
+    """
+
+    before: Int64Array
+    besides: Int64Array
+    stock: Int64Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,12 +297,12 @@ class _Search:
         How many distances there are.
     alpha, rate
         Of each column of X: α of the link in whole ticks, and what it brings in a tick at most.
-    alone
-        bool: whether one hub sends all that comes.
     needs
         Of each column of X: what there is to bring.
     own
         Shape (hubs, K + 1): what each starts with, in the first column.
+    ranks
+        How many of the hubs are ranks.
     additive
         Whether data of several ranks is as much as they have together.
     into
@@ -300,9 +317,9 @@ class _Search:
     count: int
     alpha: Int64Array
     rate: Int64Array
-    alone: BoolArray
     needs: Int64Array
     own: Int64Array
+    ranks: int
     additive: bool
     into: Int64Array
     first: Int64Array
@@ -312,18 +329,18 @@ class _Search:
     tests: Sequence[tuple[Int64Array, Int64Array, Int64Array]]
 
     @classmethod
-    def of(cls, receipt: _Receipt, clock: _Clock) -> _Search:
+    def of(cls, receipt: _Receipt, tick: Fraction, size: Fraction) -> _Search:
         """Return a search before its first tick."""
-        topology, link, count = receipt.topology, receipt.link, len(clock.distances)
-        tick = clock.tick * topology.alpha.denominator
+        topology, link, count = receipt.topology, receipt.link, len(receipt.known)
+        unit = tick * topology.alpha.denominator
 
         def ticks(alphas: Int64Array) -> Int64Array:
-            return alphas * tick.denominator // tick.numerator
+            return alphas * unit.denominator // unit.numerator
 
-        rates = {b: min(UNITS, -(-b * clock.tick * UNITS // clock.size)) for b in set(topology.bandwidth)}
+        rates = {b: min(UNITS, -(-b * tick * UNITS // size)) for b in set(topology.bandwidth)}
         own = np.zeros((len(receipt.hubs), count + 1), dtype=np.int64)
         own[: topology.num_ranks, 0] = receipt.share.own
-        needs = np.stack([receipt.needs(away) for away in clock.distances], axis=1)
+        needs = receipt.needs()
         senders = np.bincount(receipt.row, minlength=len(link))
         tests = [
             (rows, ticks(receipt.apart[topology.target[link[rows]], end]), needs[place])
@@ -335,76 +352,77 @@ class _Search:
             count=count,
             alpha=np.repeat(ticks(topology.alpha.numerators[link]), count),
             rate=np.repeat(np.array([rates[topology.bandwidth[e]] for e in link], dtype=np.int64), count),
-            alone=np.repeat(senders == 1, count),
             needs=needs[receipt.place].ravel(),
             own=own,
+            ranks=topology.num_ranks,
             additive=not receipt.share.sums,
             into=np.minimum(receipt.place, len(receipt.hubs)),
             first=offsets_of(senders)[:-1],
             sender=receipt.sender,
             lag=ticks(receipt.before),
-            nearer=receipt.nearer(clock.distances),
+            nearer=receipt.nearer,
             tests=tests,
         )
 
     def ticks(self) -> int:
         """Return after how many ticks some rank still can't have all that it needs."""
-        columns = len(self.alpha)
-        x = np.zeros((MOST_TICKS + 1, columns), dtype=np.int64)
-        stock = np.zeros_like(x)
-        held = np.zeros((MOST_TICKS + 1, *self.own.shape), dtype=np.int64)
-        begin, fluid = np.zeros(columns, dtype=np.int64), self.alpha < SHORTEST
-        tests = list(self.tests)
+        columns, tests = len(self.alpha), list(self.tests)
+        # Side by side X and Z, what comes in all messages and in those that come through; so their stocks.
+        come, stock = np.zeros((2, MOST_TICKS + 1, 2 * columns), dtype=np.int64)
+        held = np.zeros((MOST_TICKS + 1, len(self.own) + 2, self.count + 1), dtype=np.int64)
+        begin, fluid = np.zeros(3 * columns, dtype=np.int64), self.alpha < SHORTEST
+        first, second = np.arange(columns), np.arange(columns) + columns
+        cases = _Cases(
+            np.concatenate([first, first, second]),
+            np.concatenate([second, first, second]),
+            np.concatenate([first, second, second]),
+        )
         for now in range(MOST_TICKS + 1):
-            last = np.where(fluid, -1, now - self.alpha)
-            x[now] = np.maximum(x[now - 1] if now else 0, np.where(fluid, self.rate * now, 0))
+            last = np.tile(np.where(fluid, -1, now - self.alpha), 3)
+            come[now] = np.maximum(
+                come[now - 1] if now else 0, np.tile(np.where(fluid, self.rate * now, 0), 2)
+            )
             while True:  # the later the last message begins, the more there is to bring, and the less time
                 tail = np.minimum(begin, last)
-                room, full = self._last_message(x, stock, tail, last)
-                np.maximum(x[now], np.where(tail >= 0, np.minimum(room, full), 0), out=x[now])
+                at = np.clip(tail + 1, 0, MOST_TICKS)
+                room = come[at, cases.before] + np.tile(self.rate, 3) * (last - tail)
+                full = come[at, cases.besides] + stock[at, cases.stock]
+                np.maximum.at(come[now], cases.before, np.where(tail >= 0, np.minimum(room, full), 0))
                 later = (full < room) & (begin < last)
                 if not later.any():
                     break
                 begin += later
-            np.minimum(x[now], self.needs, out=x[now])
-            held[now] = self._held(x[now])
+            np.minimum(come[now], np.tile(self.needs, 2), out=come[now])
+            held[now] = self._held(come[now, :columns])
             stock[now] = self._stock(held, now)
-            while tests and self._passed(x, now, *tests[-1]):
+            while tests and self._passed(come[:, :columns], now, *tests[-1]):
                 tests.pop()
             if not tests:
                 return now - 1
         return MOST_TICKS
 
-    def _last_message(
-        self, x: Int64Array, stock: Int64Array, tail: Int64Array, last: Int64Array
-    ) -> tuple[Int64Array, Int64Array]:
-        """Return what comes if the last message begins in the tick after `tail`: by time, by stock."""
-        at, every = np.maximum(tail, 0) + 1, np.arange(len(tail))
-        at = np.minimum(at, len(x) - 1)
-        before = x[at, every]
-        return before + self.rate * (last - tail), np.where(self.alone, 0, before) + stock[at, every]
-
     def _held(self, x: Int64Array) -> Int64Array:
-        """Return H at the tick of this row of X."""
+        """Return H at the tick of this row of X: of each hub, then the most of any rank, and of any other."""
         hubs = len(self.own)
         come, needs = np.zeros((2, hubs + 1, self.count + 1), dtype=np.int64)
         np.add.at(come[:, :-1], self.into, x.reshape(-1, self.count))
         needs[self.into, :-1] = self.needs.reshape(-1, self.count)
         held = np.minimum(come, needs)[:hubs]
-        if not self.additive:
-            return np.maximum(self.own, held)
-        for nearer in range(self.count - 2, -1, -1):  # and no more of the nearer than there is
+        for nearer in range(self.count - 2, -1, -1) if self.additive else ():  # no more than there is
             between = needs[:hubs, nearer] - needs[:hubs, nearer + 1]
             np.minimum(held[:, nearer], held[:, nearer + 1] + between, out=held[:, nearer])
-        return self.own + held
+        held = self.own + held if self.additive else np.maximum(self.own, held)
+        able = held[self.ranks :].max(axis=0) if len(held) > self.ranks else np.zeros_like(held[0])
+        return np.concatenate([held, [held[: self.ranks].max(axis=0), able]])
 
     def _stock(self, held: Int64Array, now: int) -> Int64Array:
-        """Return what there is for a message that enters each link by this tick."""
+        """Return what there is for a message that enters each link by this tick: at its tail, and before."""
         when = now - self.lag
         farther = held[np.maximum(when, 0), self.sender] * (when >= 0)[:, None]
         there = (self.nearer * (when >= 0)[:, None, None] + farther[:, None, :]).min(axis=2)
-        stock: Int64Array = np.maximum.reduceat(there, self.first, axis=0).ravel()
-        return stock
+        at_tail = (self.sender < len(self.own))[:, None]
+        kinds = [np.where(mask, there, 0) for mask in (at_tail, ~at_tail)]
+        return np.concatenate([np.maximum.reduceat(kind, self.first, axis=0).ravel() for kind in kinds])
 
     def _passed(self, x: Int64Array, now: int, rows: Int64Array, lag: Int64Array, needs: Int64Array) -> bool:
         """Return whether all of a test can have come."""

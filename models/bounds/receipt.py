@@ -5,17 +5,15 @@ It shares no code with `models.bounds.messages`, which finds the bound.
 
 from __future__ import annotations
 
-import heapq
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
 
 import numpy as np
-import numpy.typing as npt
 
 from topologies.exact import Int64Array
 from topologies.topology import Topology
@@ -79,6 +77,8 @@ class Receipt:
         The distances K over α's denominator, in order, 0 first.
     tick, size
         Seconds, bytes.
+    seen
+        What `nearer` has returned.
     """
 
     topology: Topology
@@ -88,16 +88,20 @@ class Receipt:
     known: Sequence[int]
     tick: Fraction
     size: Fraction
+    seen: dict[tuple[int, int], list[list[int]]] = field(default_factory=dict)
 
     def all_come(self, ticks: int) -> bool:
         """Return whether by that tick all that the ends need can have come."""
         table = _Table.of(self)
-        x = np.zeros((ticks + 1, len(table.rate)), dtype=np.int64)
-        stock, held = np.zeros_like(x), np.zeros((ticks + 1, *table.own.shape), dtype=np.int64)
+        x, z, at_tail, through = np.zeros((4, ticks + 1, len(table.rate)), dtype=np.int64)
+        held = np.zeros((ticks + 1, len(table.own) + 2, len(self.known) + 1), dtype=np.int64)
         for now in range(ticks + 1):
-            x[now] = np.minimum(table.brought(x, stock, now), table.there)
+            begun_there = table.brought(now, x, z, at_tail)
+            come_through = table.brought(now, x, x, through)
+            x[now] = np.minimum(np.maximum(begun_there, come_through), table.there)
+            z[now] = np.minimum(table.brought(now, z, z, through), table.there)
             held[now] = table.held(x[now])
-            table.fill(stock[now], held, now)
+            table.fill(at_tail[now], through[now], held, now)
         tests = (
             (number, end) for number, inside in enumerate(self.sets) for end in inside & self.demand.ends
         )
@@ -114,17 +118,14 @@ class Receipt:
         return [*(frozenset([hub]) for hub in self.hubs), *self.others]
 
     @cached_property
-    def entries(self) -> list[tuple[int, int, dict[int, int]]]:
-        """For each link into each set: the set, the link, the hubs outside that may send over it, their α."""
+    def entries(self) -> list[tuple[int, int]]:
+        """Each set, by number, with each link into it."""
         ends = list(zip(self.topology.source.tolist(), self.topology.target.tolist(), strict=True))
-        senders = {tail: self._senders(tail) for tail, _ in ends}
         return [
-            (number, link, sending)
+            (number, link)
             for number, inside in enumerate(self.sets)
             for link, (tail, head) in enumerate(ends)
             if head in inside and tail not in inside
-            for sending in [{hub: alpha for hub, alpha in senders[tail].items() if hub not in inside}]
-            if sending
         ]
 
     @cached_property
@@ -135,22 +136,18 @@ class Receipt:
             for number in range(len(self.sets))
         ]
 
-    def _senders(self, tail: int) -> dict[int, int]:
-        """Return the hubs from which messages come to a node without a stop at a rank, and the α of each."""
-        found: dict[int, int] = {}
-        heap, done = [(0, tail)], set()
-        offsets, links = self.topology.in_links
-        while heap:
-            alpha, node = heapq.heappop(heap)
-            if node in done:
-                continue
-            done.add(node)
-            if node in self.hubs:
-                found[node] = alpha
-            if node >= self.topology.num_ranks:
-                for link in links[offsets[node] : offsets[node + 1]]:
-                    so_far = alpha + int(self.topology.alpha.numerators[link])
-                    heapq.heappush(heap, (so_far, int(self.topology.source[link])))
+    def senders(self, number: int, tail: int) -> dict[tuple[int, int], list[list[list[int]]]]:
+        """Return who may send over a link out of `tail` into a set, the α up to it, and what is `nearer`.
+
+        A message may come through other nodes, so that all hubs outside may: by number `tail` itself, else
+        any rank, numbered after the hubs, or any other hub, after that.
+        """
+        found: dict[tuple[int, int], list[list[list[int]]]] = {}
+        for index, hub in enumerate(self.hubs):
+            alpha = self.distance[hub][tail]
+            if hub not in self.sets[number] and alpha >= 0:
+                who = index if hub == tail else len(self.hubs) + (hub >= self.topology.num_ranks)
+                found.setdefault((who, alpha), []).append(self.nearer(number, hub))
         return found
 
     @cached_property
@@ -171,12 +168,14 @@ class Receipt:
 
     def nearer(self, number: int, hub: int) -> list[list[int]]:
         """Return by K, then K', what starts K or farther from a set but nearer than K' to a hub."""
-        found, outside = [], self.outside[number]
-        for least in self.known:
-            ordered = [near for near in self.nearest[hub] if outside.get(near[1], -1) >= least]
-            places = [bisect_left(ordered, (limit, -1)) for limit in self.known]
-            found.append(self.demand.so_far((rank for _, rank in ordered), [*places, len(ordered)]))
-        return found
+        if (number, hub) not in self.seen:
+            found, outside = [], self.outside[number]
+            for least in self.known:
+                ordered = [near for near in self.nearest[hub] if outside.get(near[1], -1) >= least]
+                places = [bisect_left(ordered, (limit, -1)) for limit in self.known]
+                found.append(self.demand.so_far((rank for _, rank in ordered), [*places, len(ordered)]))
+            self.seen[number, hub] = found
+        return self.seen[number, hub]
 
     @cached_property
     def nearest(self) -> dict[int, list[tuple[int, int]]]:
@@ -192,7 +191,7 @@ class Receipt:
     def _come(self, x: Int64Array, number: int, end: int) -> bool:
         """Return whether all from outside a set can have come to one of its ranks."""
         total = np.zeros(len(self.known), dtype=np.int64)
-        for row, (inside, link, _) in enumerate(self.entries):
+        for row, (inside, link) in enumerate(self.entries):
             if inside == number:
                 when = len(x) - 1 - self.ticks(self.distance[int(self.topology.target[link])][end])
                 if when >= 0:
@@ -208,14 +207,14 @@ class _Table:
     ----------
     alpha, rate, there
         Of each column of X: ticks, downwards; parts of M in a tick, upwards; what there is to bring.
-    alone
-        Of each column of X: whether all of its messages have one sender.
     own, most
         Shape (hubs, K + 1): what each starts with, and what can come to it.
     into
         Of each entry: the hub that it leads to, or one beyond all.
     entry, sender, before, nearer
-        Of each hub that may send over an entry: the entry, the hub, ticks, `Receipt.nearer`.
+        Of those who may send over an entry: which, who (`Receipt.senders`), ticks, what is nearer to one.
+    ranks
+        How many of the hubs are ranks.
     adds
         As of `Demand`.
     """
@@ -223,7 +222,6 @@ class _Table:
     alpha: Int64Array
     rate: Int64Array
     there: Int64Array
-    alone: npt.NDArray[np.bool_]
     own: Int64Array
     most: Int64Array
     into: Int64Array
@@ -231,6 +229,7 @@ class _Table:
     sender: Int64Array
     before: Int64Array
     nearer: Int64Array
+    ranks: int
     adds: bool
 
     @classmethod
@@ -242,32 +241,35 @@ class _Table:
             own[rank, 0] = receipt.demand.so_far([rank], [1])[0]
         most[:, :steps] = receipt.needs[:hubs]
         columns, senders = [], []
-        for row, (number, link, sending) in enumerate(receipt.entries):
+        for row, (number, link) in enumerate(receipt.entries):
             rate = -int(-PARTS * topology.bandwidth[link] * receipt.tick // receipt.size)
             alpha = receipt.ticks(int(topology.alpha.numerators[link]))
-            columns += [
-                (alpha, min(PARTS, rate), there, len(sending) == 1) for there in receipt.needs[number]
-            ]
+            columns += [(alpha, min(PARTS, rate), there) for there in receipt.needs[number]]
             senders += [
-                (row, receipt.hubs.index(hub), receipt.ticks(before), receipt.nearer(number, hub))
-                for hub, before in sending.items()
+                (row, who, receipt.ticks(before), np.array(nearer).max(axis=0))
+                for (who, before), nearer in receipt.senders(number, int(topology.source[link])).items()
             ]
-        alphas, rates, there, alone_of = (np.array(column) for column in zip(*columns, strict=True))
+        alphas, rates, there = (np.array(column) for column in zip(*columns, strict=True))
         entry, sender, before, nearer = (np.array(column) for column in zip(*senders, strict=True))
-        into = np.array([min(number, hubs) for number, _, _ in receipt.entries])
+        into = np.array([min(number, hubs) for number, _ in receipt.entries])
         return cls(
-            *(alphas, rates, there, alone_of, own, most, into, entry, sender, before, nearer),
+            *(alphas, rates, there, own, most, into, entry, sender, before, nearer),
+            ranks=topology.num_ranks,
             adds=receipt.demand.adds,
         )
 
-    def brought(self, x: Int64Array, stock: Int64Array, now: int) -> Int64Array:
-        """Return what each column can have brought until now."""
+    def brought(self, now: int, before: Int64Array, besides: Int64Array, stock: Int64Array) -> Int64Array:
+        """Return what each column can have brought until now, if a message of some stock was the last.
+
+        By time it adds to what came `before`; all like it hold no more than the stock, beside what came
+        `besides`.
+        """
         columns, latest = np.arange(len(self.rate)), now - self.alpha
 
         def offer(start: Int64Array) -> tuple[Int64Array, Int64Array]:
-            at = np.clip(start + 1, 0, len(x) - 1)
-            before = x[at, columns]
-            return before + self.rate * (latest - start), np.where(self.alone, 0, before) + stock[at, columns]
+            at = np.clip(start + 1, 0, len(before) - 1)
+            by_time = before[at, columns] + self.rate * (latest - start)
+            return by_time, besides[at, columns] + stock[at, columns]
 
         # A later start leaves less time and finds more in stock: halve until they cross.
         low, high = np.zeros_like(latest), np.maximum(latest, 0)
@@ -280,22 +282,23 @@ class _Table:
         return np.where(self.alpha < 2, self.rate * now, np.where(latest < 0, 0, best))
 
     def held(self, x: Int64Array) -> Int64Array:
-        """Return H."""
+        """Return H: of each hub, then the most of any rank, and of any other."""
         hubs, steps = self.own.shape[0], self.own.shape[1] - 1
         come = np.zeros((hubs + 1, steps + 1), dtype=np.int64)
         np.add.at(come[:, :steps], self.into, x.reshape(-1, steps))
         rows = np.minimum(come[:hubs], self.most)
-        if not self.adds:
-            return np.maximum(self.own, rows)
-        for near in reversed(range(steps - 1)):
+        for near in reversed(range(steps - 1)) if self.adds else ():
             farther = rows[:, near + 1] + self.most[:, near] - self.most[:, near + 1]
             rows[:, near] = np.minimum(rows[:, near], farther)
-        return self.own + rows
+        rows = self.own + rows if self.adds else np.maximum(self.own, rows)
+        able = rows[self.ranks :].max(axis=0, initial=0)
+        return np.vstack([rows, rows[: self.ranks].max(axis=0), able])
 
-    def fill(self, stock: Int64Array, held: Int64Array, now: int) -> None:
-        """Write what there is for a message that enters each column's link now."""
+    def fill(self, at_tail: Int64Array, through: Int64Array, held: Int64Array, now: int) -> None:
+        """Write what there is for a message that enters each column's link now, from its tail or before."""
         when = now - self.before
         had = held[np.maximum(when, 0), self.sender]
         there = (self.nearer + had[:, None, :]).min(axis=2) * (when >= 0)[:, None]
-        first = np.flatnonzero(np.diff(self.entry, prepend=-1))
-        stock[:] = np.maximum.reduceat(there, first, axis=0).ravel()
+        begun = self.sender < len(self.own)
+        np.maximum.at(at_tail.reshape(-1, there.shape[1]), self.entry[begun], there[begun])
+        np.maximum.at(through.reshape(-1, there.shape[1]), self.entry[~begun], there[~begun])

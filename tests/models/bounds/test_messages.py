@@ -44,6 +44,17 @@ def test_a_chain_pays_for_every_message():
     assert ROUNDED * exact < messages("uniring:4", size=100_000).value <= exact
 
 
+def test_a_message_that_cuts_through_ranks_waits_for_nothing():
+    """One way round, 1 kB from 0 to each: three times α and 0.02 us, with the farthest datum sent first."""
+    topology, what = parse_topology("uniring:4"), collective("scatter", 4)
+    size = Fraction(4000)
+    flow = METHODS["mcf"].synthesize(Problem(topology, what, size), METHODS["mcf"].options(), None)
+    assert simulate(flow, size).time < 3.01 * 0.52e-6
+    for bound in lower_bounds(topology, what, size):
+        bound.check(topology, what)
+        assert simulate(flow, size).time >= float(bound.time(size)) * (1 - 1e-9)
+
+
 def star(ranks, **able):
     links = [
         Link(*ends, Fraction(10**9), Fraction(1, 2) * MICRO)
@@ -63,7 +74,7 @@ def test_behind_a_switch_a_port_gets_one_message_at_a_time():
         assert ROUNDED * exact < messages(star(3), kind, 1500).value <= exact
 
 
-@for_each("network", ["ring:6", "dgx_h100:2", "ndv2:2"])
+@for_each("network", ["ring:6", "uniring:4", "dgx_h100:2", "ndv2:2"])
 def test_no_schedule_is_faster(network):
     topology = parse_topology(network)
     for kind in ("allgather", "allreduce", "scatter"):
@@ -73,7 +84,7 @@ def test_no_schedule_is_faster(network):
             if bound is None:
                 continue
             bound.check(topology, what)
-            for name in ("bfb", "postal", "stepwise", "multitree"):
+            for name in ("bfb", "postal", "stepwise", "multitree", "mcf", "direct"):
                 method = METHODS[name]
                 try:
                     problem = Problem(topology, what, Fraction(size))
