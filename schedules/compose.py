@@ -23,7 +23,7 @@ from schedules.collective import Collective, Kind
 from schedules.message_durations import messages, transfer_ticks
 from schedules.method import Problem
 from schedules.reversal import reverse
-from schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
+from schedules.schedule import NO_COPY, Chunks, Clock, Routes, Schedule, step_numbers
 from topologies.errors import InputError, Unsupported
 from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, IntArray, common_divisor
 from topologies.transforms import transpose
@@ -333,9 +333,17 @@ def _joined_chunks(what: Collective, parts: Sequence[Schedule]) -> tuple[Chunks,
     sizes = [table.size.astype(object) * (denominator // table.denominator) for table in tables]
     base = np.cumsum([0, *map(len, tables)])[:-1].tolist()
     try:
-        return Chunks(item, np.concatenate(sizes).astype(np.int64), denominator), base
+        size = np.concatenate(sizes).astype(np.int64)
     except OverflowError:
         raise InputError("the chunks of the parts do not fit 64 bits over their common denominator") from None
+    return Chunks(item, size, denominator, np.concatenate(list(map(_copies, tables, base)))), base
+
+
+def _copies(table: Chunks, first: int) -> Int32Array:
+    """Return what each chunk is a copy of, where those of the table are numbered from `first` on."""
+    if table.copy_of is None:
+        return np.full(len(table), NO_COPY, dtype=np.int32)
+    return np.where(table.copy_of == NO_COPY, NO_COPY, table.copy_of + np.int32(first))
 
 
 def _mixed_order(parts: Sequence[Schedule]) -> tuple[IntArray | None, Fraction | None]:

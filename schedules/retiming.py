@@ -3,7 +3,7 @@
 A message over several links enters each a little after the one before (the sum of α so far) and holds it
 for α + bytes/bandwidth. It starts as soon as all of its chunks that stand before it and are for its source
 are there and each link of its route is free from the moment at which it is entered, be it in a gap that
-messages taken before have left.
+messages taken before have left. One that brings a copy starts once what that is a copy of is there too.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ def retimed(schedule: Schedule, *, delayed: bool = False) -> Schedule:
     rows = np.argsort(grouped.of_row, kind="stable")
     start = _earliest(
         schedule.columns,
+        schedule.chunks.copy_of_or_empty,
         rows,
         offsets_of(np.bincount(grouped.of_row, minlength=len(grouped))),
         transfer_ticks(schedule, grouped),
@@ -80,6 +81,7 @@ class _Uses(NamedTuple):
 @kernel
 def _earliest(
     columns: TransferColumns,
+    copy_of: Int32Array,
     rows: Int64Array,
     first: Int64Array,
     durations: Durations,
@@ -106,7 +108,9 @@ def _earliest(
         carried = rows[first[message] : first[message + 1]]
         for row in carried:
             run = count[row] if len(count) else 1
-            start[message] = max(start[message], ready[here, chunk[row] : chunk[row] + run].max())
+            for cell in range(chunk[row], chunk[row] + run):
+                needed = max(ready[here, cell], _originals_ready(ready, copy_of, here, there, cell))
+                start[message] = max(start[message], needed)
         start[message] = _first_fit(uses, on, delays, holds, start[message])
         # Invariant: no two uses of a link overlap, whatever is taken next.
         for hop in range(len(on)):
@@ -117,6 +121,16 @@ def _earliest(
             for cell in range(chunk[row], chunk[row] + (count[row] if len(count) else 1)):
                 ready[there, cell] = max(ready[there, cell], arrival)
     return start
+
+
+@kernel
+def _originals_ready(ready: Int64Array, copy_of: Int32Array, here: int, there: int, chunk: int) -> int:
+    """Return when both nodes have what a chunk is a copy of, and what that is a copy of, and so on."""
+    latest = 0
+    while len(copy_of) > 0 and copy_of[chunk] >= 0:
+        chunk = copy_of[chunk]
+        latest = max(latest, ready[here, chunk], ready[there, chunk])
+    return latest
 
 
 @kernel

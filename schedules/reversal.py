@@ -50,8 +50,11 @@ def reverse(schedule: Schedule, topology: Topology | None = None) -> Schedule:
     InputError
         If `topology` is not the transpose of the schedule's.
     Unsupported
-        If the collective has no reverse (uneven all-to-all), is an allreduce that never copies, or mixed.
+        If the collective has no reverse (uneven all-to-all), is an allreduce that never copies, or mixed; or
+        if chunks have copies.
     """
+    if schedule.chunks.copy_of is not None:
+        raise Unsupported("reverse of a schedule in which chunks have copies: backwards they would be added")
     where = _transposed(schedule, topology)
     what = _reversed_collective(schedule.collective)
     rows, order = _backwards(schedule)

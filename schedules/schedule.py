@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 MOST_CHUNKS = 2**31 - 1
 """A chunk's number fits 32 bits."""
+NO_COPY = -1
+"""In `Chunks.copy_of`: a chunk that is no copy."""
 
 
 class Clock(StrEnum):
@@ -42,6 +44,10 @@ class Clock(StrEnum):
 class Chunks:
     """The chunk table: each item of the collective is tiled by its chunks, in table order.
 
+    A sum may be made several times over, of other parts each time: in *copies* of a chunk, which stand behind
+    it. At each rank a copy is what it is a copy of, until something arrives in it there. Who must end with
+    the chunk may end with any of its copies instead.
+
     Parameters
     ----------
     item
@@ -51,19 +57,44 @@ class Chunks:
         share is.
     denominator
         One for all.
+    copy_of
+        int32, shape (chunks,): the chunk or copy that each is a copy of, of one size with it; -1 for those
+        that tile the item, and None where all do. Only of items that are added up and end at every rank.
     """
 
     item: Int32Array
     size: Int64Array
     denominator: int
+    copy_of: Int32Array | None = None
 
     def __post_init__(self) -> None:
-        """Freeze the arrays."""
+        """Freeze the arrays; where nothing is a copy there is no column."""
         object.__setattr__(self, "item", frozen(self.item, np.int32))
         object.__setattr__(self, "size", frozen(self.size, np.int64))
+        if self.copy_of is not None:
+            copies = frozen(self.copy_of, np.int32) if (self.copy_of != NO_COPY).any() else None
+            object.__setattr__(self, "copy_of", copies)
 
     def __len__(self) -> int:
         return len(self.item)
+
+    @property
+    def copy_of_or_empty(self) -> Int32Array:
+        """`copy_of`, empty where nothing is a copy: kernels take one type."""
+        return frozen([], np.int32) if self.copy_of is None else self.copy_of
+
+    @property
+    def tiling_size(self) -> Int64Array:
+        """int64 (chunks,): `size`, 0 for copies; anew at each call where there are some."""
+        return self.size if self.copy_of is None else np.where(self.copy_of == NO_COPY, self.size, 0)
+
+    @cached_property
+    def original(self) -> Int32Array:
+        """int32 (chunks,): the chunk that each, if it is a copy, is made of in the end; else itself."""
+        number = np.arange(len(self), dtype=np.int32)
+        if self.copy_of is None:
+            return number
+        return np.maximum.accumulate(np.where(self.copy_of == NO_COPY, number, 0))
 
     @cached_property
     def first(self) -> Int64Array:

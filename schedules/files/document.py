@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from schedules.collective import Collective, Kind, collective, concurrent
-from schedules.schedule import MOST_CHUNKS, Chunks, Clock, Routes, Schedule
+from schedules.schedule import MOST_CHUNKS, NO_COPY, Chunks, Clock, Routes, Schedule
 from topologies.errors import InputError, suggestion
 from topologies.exact import INT64_MAX, Int32Array, json_number
 from topologies.files import from_node_link, to_node_link
@@ -122,7 +122,7 @@ TRANSFER_COLUMNS = ("chunk", "count", "src", "dst", "route", "order", "reduce")
 _NEEDED = ("format", "topology", "collective", "clock")
 _OPTIONAL = ("tick", "size_bytes", "claims")
 _TABLES = {
-    "chunks": {"owner", "for", "group", "size"},
+    "chunks": {"owner", "for", "group", "size", "copy_of"},
     "transfers": set(TRANSFER_COLUMNS),
 }
 _ROUTES = {"offsets", "links"}
@@ -156,6 +156,8 @@ def columns_of(schedule: Schedule) -> Columns:
     if len(schedule.collective.members) > 1:
         columns["chunks.group"] = items.group[item]
     columns["chunks.size"] = schedule.chunks.size
+    if schedule.chunks.copy_of is not None:
+        columns["chunks.copy_of"] = schedule.chunks.copy_of
     columns |= {"routes.offsets": schedule.route_table.offsets, "routes.links": schedule.route_table.links}
     columns["transfers.chunk"] = schedule.chunk
     optional = {"count": schedule.count, "order": schedule.order, "reduce": schedule.reduce}
@@ -236,7 +238,7 @@ def schedule_of(header: Any, columns: Columns, where: str, lines: Sequence[int] 
         chunks = within(where, lambda: Chunks.even(what, count))
     else:
         denominator = integer(header["denominator"], 1, INT64_MAX, f"{where}: denominator")
-        chunks = Chunks(reader.items(what), reader.integers("chunks.size"), denominator)
+        chunks = Chunks(reader.items(what), reader.integers("chunks.size"), denominator, reader.copy_of())
     return reader.schedule(topology, what, clock, chunks, _quantities(header, where))
 
 
@@ -313,6 +315,11 @@ class _Columns:
             raise InputError(f"{self.where}: chunk {bad[0]} is of {whose}, which has no datum in {what}")
         self.check_same("chunks.group", items.group[item], f"its owner is in group {{}} of {what}")
         return item.astype(np.int32)
+
+    def copy_of(self) -> Column | None:
+        if "chunks.copy_of" not in self.columns:
+            return None
+        return self.integers("chunks.copy_of", NO_COPY, len(self.columns["chunks.copy_of"]) - 1)
 
     def check_same(self, name: str, expected: Column, reason: str, *, needed: bool = False) -> None:
         """Check a column that says again what others say."""

@@ -1,7 +1,8 @@
 """Schedule files: ``.json``, ``.json.gz`` and, for the large, ``.npz`` with the same names; ``.csv`` to read.
 
 The JSON is ``{"format": "tutti.schedule/1", "topology": node-link, "collective": {...}, "clock": ...,
-"denominator": D, "tick", "size_bytes", "chunks": {"owner", "for", "group", "size"}, "routes": [[links], ...],
+"denominator": D, "tick", "size_bytes", "chunks": {"owner", "for", "group", "size", "copy_of"},
+"routes": [[links], ...],
 "transfers": {"chunk", "count", "src", "dst", "route", "order", "reduce"}, "claims": {...}}``. The npz holds
 the columns by names such as ``transfers.src``, the routes as ``routes.offsets`` and ``routes.links``, and the
 rest as JSON text in ``header``. The same schedule always gives the same bytes, and `content_hash`, what a
@@ -83,6 +84,7 @@ def _frame(schedule: Schedule) -> dict[str, Any]:
         "reduces": _reduces(schedule) is not None,
         "orders": schedule.order is not None,
         **({"parts": [str(part) for part in what.parts]} if what.parts else {}),
+        **({"copies": True} if schedule.chunks.copy_of is not None else {}),
     }
 
 
@@ -111,7 +113,7 @@ def _columns(schedule: Schedule) -> Iterator[npt.NDArray[Any]]:
     yield from (topology.source, topology.target)
     yield from (topology.bandwidth.reduced.numerators, topology.alpha.reduced.numerators)
     yield from (chunks.item, chunks.size // _common(schedule), table.offsets, table.links)
-    optional = (schedule.order, _counts(schedule), _reduces(schedule))
+    optional = (schedule.order, _counts(schedule), _reduces(schedule), chunks.copy_of)
     yield from (schedule.chunk, schedule.route, *(column for column in optional if column is not None))
 
 

@@ -87,7 +87,7 @@ class Rules:
 
 
 def can_be_listed(schedule: Schedule) -> bool:
-    """Whether `list_schedule` takes it: a flow of one kind, not too large, no shard empty.
+    """Whether `list_schedule` takes it: a flow of one kind, not too large, no shard empty, no copies.
 
     Its routes over several links must be as those through switches: none begins on a link inside another.
     """
@@ -96,6 +96,7 @@ def can_be_listed(schedule: Schedule) -> bool:
     return (
         schedule.clock is Clock.FLOW
         and not what.parts
+        and schedule.chunks.copy_of is None
         and 0 < edges <= MOST_TRANSFERS
         and schedule.topology.num_nodes * len(schedule.chunks) <= MOST_CELLS
         and bool((schedule.chunks.size > 0).all())

@@ -2,7 +2,8 @@
 
 Switches only forward, so a message goes past them; a rank inside a route receives into scratch of its own and
 sends from there. Where a datum stands in a rank: at first in the input; once it has arrived, or something was
-added to it, in the output if it must end there, else in scratch.
+added to it, in the output if it must end there, else in scratch. Of a chunk with copies the one that the rank
+ends with stands in the output, and one in which nothing has arrived where that stands which it is a copy of.
 """
 
 from __future__ import annotations
@@ -17,14 +18,16 @@ import numpy as np
 from schedules.collective import Collective
 from schedules.programs.layout import Layout, Placement
 from schedules.programs.program import NONE, Buffer
-from schedules.schedule import Clock, Schedule
+from schedules.schedule import NO_COPY, Clock, Schedule
 from schedules.simulation.simulate import simulate
+from schedules.verify.replay import kept_copies
 from schedules.verify.timing import timing
 from topologies.errors import InputError, Unsupported
 from topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
 from topologies.kernels import kernel
 
 MOST_UNITS = 2**31 - 1
+_NO_COPIES = np.empty((0, 0), dtype=np.bool_)
 
 
 class Places(NamedTuple):
@@ -103,11 +106,23 @@ class Moves:
 
 
 class _Cells(NamedTuple):
-    """The chunk table in whole units: the item of each chunk, its units, and where in its item it begins."""
+    """The chunk table in whole units.
+
+    Parameters
+    ----------
+    item, units, offset
+        int64, shape (cells,): the item of each cell, its units, and where in its item it begins.
+    copy_of
+        int64, shape (cells,): the cell that it is a copy of, or -1.
+    kept
+        bool, shape (ranks, cells): whether a rank ends with that copy; empty: there are no copies.
+    """
 
     item: Int64Array
     units: Int64Array
     offset: Int64Array
+    copy_of: Int64Array
+    kept: BoolArray
 
 
 class _Rows(NamedTuple):
@@ -188,7 +203,9 @@ def moves_of(
     kept = cells.units[cell] > 0
     pieces = _Pieces(hop[kept], cell[kept])
     # An all-to-all in place would overwrite what is still to be sent: it sends from a copy.
-    staged = in_place and bool((schedule.collective.items.dest != NONE).any())
+    # So would copies of a chunk, each of which begins with the rank's own.
+    copies = schedule.chunks.copy_of is not None
+    staged = in_place and (copies or bool((schedule.collective.items.dest != NONE).any()))
     nothing = np.zeros(schedule.collective.num_ranks, dtype=np.int32)
     layout = Layout.build(schedule.collective, units, nothing, in_place=in_place)
     (read, write, add), scratch = _stand(layout, cells, rows, hops, pieces, staged=staged)
@@ -233,10 +250,10 @@ def _in_units(schedule: Schedule, size: Fraction, instances: int, longest: int) 
         raise InputError(f"the chunks are {units} units of M; a program has at most {MOST_UNITS}")
     whole = chunks.size // unit
     parts = np.maximum(-(-whole // longest), 1)
-    item = np.repeat(chunks.item.astype(np.int64), parts)
-    within = np.arange(len(item)) - np.repeat(offsets_of(parts)[:-1], parts)
-    amount = np.minimum(np.repeat(whole, parts) - within * longest, longest)
     position = offsets_of(parts)
+    chunk = np.repeat(np.arange(len(chunks)), parts)
+    within = np.arange(len(chunk)) - position[chunk]
+    amount = np.minimum(whole[chunk] - within * longest, longest)
     count = np.ones(len(schedule), np.int64) if schedule.count is None else schedule.count.astype(np.int64)
     first, last = position[schedule.chunk], position[schedule.chunk + count]
     read, arrive = _turns(schedule)
@@ -252,25 +269,40 @@ def _in_units(schedule: Schedule, size: Fraction, instances: int, longest: int) 
         simulated.start[simulated.message],
         simulated.finish[simulated.message],
     )
+    total = offsets_of(chunks.tiling_size // unit)
+    offset = (total[chunks.original] - total[chunks.first[chunks.item]])[chunk] + within * longest
+    cells = _Cells(chunks.item[chunk].astype(np.int64), amount, offset, 0 * chunk + NO_COPY, _NO_COPIES)
+    if chunks.copy_of is not None:
+        of = chunks.copy_of[chunk]
+        kept = kept_copies(schedule)[:, chunk]
+        cells = cells._replace(copy_of=np.where(of == NO_COPY, NO_COPY, position[of] + within), kept=kept)
     if instances > 1:
-        item, amount, rows = _side_by_side(item, amount, rows, instances)
-    total = offsets_of(amount)
-    begin = np.searchsorted(item, np.arange(len(schedule.collective.items) + 1))
-    return _Cells(item, amount, total[:-1] - total[begin[item]]), units, rows
+        cells, rows = _side_by_side(cells, rows, instances)
+    return cells, units, rows
 
 
-def _side_by_side(
-    item: Int64Array, amount: Int64Array, rows: _Rows, instances: int
-) -> tuple[Int64Array, Int64Array, _Rows]:
+def _side_by_side(cells: _Cells, rows: _Rows, instances: int) -> tuple[_Cells, _Rows]:
     """Let each item have its cells so many times over, and each row go once for each time."""
-    begin = np.searchsorted(item, np.arange(item.max(initial=-1) + 2))
-    many = np.diff(begin)
+    begin = np.searchsorted(cells.item, np.arange(cells.item.max(initial=-1) + 2))
+    many, total = np.diff(begin), offsets_of(np.where(cells.copy_of == NO_COPY, cells.units, 0))[begin]
     order = np.concatenate([np.tile(np.arange(one, after), instances) for one, after in pairwise(begin)])
-    instance = np.tile(np.arange(instances), len(rows.first))
-    again = rows.repeated(instances)
-    of_item = item[again.first]
-    first = again.first + begin[of_item] * (instances - 1) + instance * many[of_item]
-    return item[order], amount[order], again._replace(first=first, instance=instance)
+    turn = np.concatenate([np.repeat(np.arange(instances), number) for number in many])
+
+    def place(cell: Int64Array, instance: Int64Array) -> Int64Array:
+        """Return where that instance of a cell is now."""
+        of = cells.item[cell]
+        return cell + begin[of] * (instances - 1) + instance * many[of]
+
+    item, of = cells.item[order], cells.copy_of[order]
+    again = _Cells(
+        item,
+        cells.units[order],
+        cells.offset[order] + turn * np.diff(total)[item],
+        np.where(of == NO_COPY, NO_COPY, place(of, turn)),
+        cells.kept[:, order] if len(cells.kept) else cells.kept,
+    )
+    instance, rows = np.tile(np.arange(instances), len(rows.first)), rows.repeated(instances)
+    return again, rows._replace(first=place(rows.first, instance), instance=instance)
 
 
 def _turns(schedule: Schedule) -> tuple[Int64Array, Int64Array]:
@@ -360,8 +392,9 @@ def _stand(
     # A cell of memory for every datum that comes to a rank to stay, and one for each that passes through.
     here, there = hops.source[pieces.hop], hops.target[pieces.hop]
     stays = np.flatnonzero(last)
-    arrival = (stays, hops.number[pieces.hop[stays]], rows.arrive[row[stays]])
-    order = stays[np.lexsort((*arrival, there[stays] * num_cells + pieces.cell[stays]))]
+    order = stays[np.lexsort((stays, hops.number[pieces.hop[stays]], rows.arrive[row[stays]]))]
+    turn = np.full(number, NONE, dtype=np.int64)
+    turn[order] = np.arange(len(order))
     key, earliest, datum = np.unique(
         there[order] * num_cells + pieces.cell[order], return_index=True, return_inverse=True
     )
@@ -369,6 +402,8 @@ def _stand(
     again = np.ones(number, dtype=np.bool_)
     again[earliest] = False
     home = _places(layout, layout.output, Buffer.OUTPUT, key // num_cells, key % num_cells, cells)
+    if len(cells.kept):
+        home.buffer[~cells.kept[key // num_cells, key % num_cells]] = NONE
     passing = np.flatnonzero(~last)
     homeless = np.flatnonzero(home.buffer == NONE)
     owner = np.concatenate([key[homeless] // num_cells, there[passing]])
@@ -380,22 +415,29 @@ def _stand(
     write.put(order, home.buffer[datum], home.offset[datum])
     write.put(passing, Buffer.SCRATCH, offset[len(homeless) :])
     start = Buffer.SCRATCH if staged else Buffer.INPUT
+
+    def held(rank: Int64Array, cell: Int64Array, by: Int64Array) -> Places:
+        """Return where ranks have cells when so many arrivals have been."""
+        places = _places(layout, layout.input, start, rank, cell, cells)
+        left, cell = np.arange(len(rank) if len(key) else 0), cell.copy()
+        while len(left):
+            sought = rank[left] * num_cells + cell[left]
+            at = np.minimum(np.searchsorted(key, sought), len(key) - 1)
+            came = (key[at] == sought) & (turn[earliest[at]] < by[left])
+            places.put(left[came], home.buffer[at[came]], home.offset[at[came]])
+            left = left[~came & (cells.copy_of[cell[left]] != NO_COPY)]
+            cell[left] = cells.copy_of[cell[left]]
+        return places
+
     sums = np.flatnonzero(last & rows.reduce[row])
-    fresh = sums[~again[sums]]
-    held = _places(layout, layout.input, start, there[fresh], pieces.cell[fresh], cells)
     add.put(sums, write.buffer[sums], write.offset[sums])
-    add.put(fresh, held.buffer, held.offset)
+    fresh = sums[~again[sums]]
+    add.put(fresh, *held(there[fresh], pieces.cell[fresh], turn[fresh]))
 
     read = Places.nowhere(number)
     begins = np.flatnonzero(first)
-    sought = here[begins] * num_cells + pieces.cell[begins]
-    at = np.minimum(np.searchsorted(key, sought), max(len(key) - 1, 0))
-    came = np.zeros(len(begins), dtype=np.bool_)
-    if len(key):
-        came = (key[at] == sought) & (rows.arrive[row[earliest[at]]] < rows.read[row[begins]])
-    mine = _places(layout, layout.input, start, here[begins], pieces.cell[begins], cells)
-    read.put(begins, mine.buffer, mine.offset)
-    read.put(begins[came], home.buffer[at[came]], home.offset[at[came]])
+    arrived = np.searchsorted(rows.arrive[row[order]], rows.read[row[begins]])
+    read.put(begins, *held(here[begins], pieces.cell[begins], arrived))
     middle = np.flatnonzero(~first)
     before = middle - np.bincount(pieces.hop, minlength=len(hops.row))[pieces.hop[middle]]
     read.put(middle, write.buffer[before], write.offset[before])

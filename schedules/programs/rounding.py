@@ -8,7 +8,7 @@ from math import gcd
 import numpy as np
 
 from schedules.retiming import retimed
-from schedules.schedule import Chunks, Clock, Schedule
+from schedules.schedule import NO_COPY, Chunks, Clock, Schedule
 from topologies.exact import offsets_of
 
 GRAIN = 1024
@@ -31,21 +31,24 @@ def rounded(schedule: Schedule, grain: int = GRAIN) -> Schedule:
     if exact.denominator == 1 and exact <= max(grain, largest):
         return schedule
     length = weight * max(1, grain // largest)
-    whole = np.add.reduceat(chunks.size, chunks.first[:-1]) if len(chunks) else chunks.size
-    end = offsets_of(chunks.size)[1:] - chunks.offset[chunks.first[chunks.item]]
+    tiling = chunks.tiling_size
+    whole = np.add.reduceat(tiling, chunks.first[:-1]) if len(chunks) else tiling
+    end = offsets_of(tiling)[1:] - offsets_of(tiling)[chunks.first[chunks.item]]
     part = end / np.maximum(whole, 1)[chunks.item]
     cut = np.rint(part * length[chunks.item]).astype(np.int64)
     before = np.where(np.arange(len(cut)) == chunks.first[chunks.item], 0, np.roll(cut, 1))
     units = max(1, grain // largest) * Fraction(share.denominator, step)
-    sizes = (cut - before) * units.denominator
+    sizes = ((cut - before) * units.denominator)[chunks.original]
     kept = (sizes > 0) | (length[chunks.item] == 0)
     place = offsets_of(kept)
+    of = chunks.copy_of
+    copies = None if of is None else np.where(of == NO_COPY, NO_COPY, place[of])[kept]
     many = np.ones(len(schedule), np.int64) if schedule.count is None else schedule.count.astype(np.int64)
     first, last = place[schedule.chunk], place[schedule.chunk + many]
     rows = last > first
     columns = {name: getattr(schedule, name) for name in ("route", "order", "reduce")}
     result = schedule.replace(
-        chunks=Chunks(chunks.item[kept], sizes[kept], units.numerator),
+        chunks=Chunks(chunks.item[kept], sizes[kept], units.numerator, copies),
         chunk=first[rows],
         count=(last - first)[rows],
         **{name: column if column is None else column[rows] for name, column in columns.items()},

@@ -8,7 +8,8 @@ A row waits for every row into its source that overlaps its chunks and precedes 
 
 Where several rows wrote what is read (in a combining collective), all count. To keep the number of
 dependencies linear in the table, a second write to the same data makes a *join*: an event that happens once
-the earlier event and the new message have, and that readers wait for instead of both.
+the earlier event and the new message have, and that readers wait for instead of both. A copy of a chunk in
+which nothing has arrived is completed by what completes what it is a copy of.
 """
 
 from __future__ import annotations
@@ -66,11 +67,12 @@ class _ItemOrder(NamedTuple):
 
 
 class _Places(NamedTuple):
-    """Where each route leaves and enters, and each item's first chunk."""
+    """Where each route leaves and enters, each item's first chunk, and what each chunk is a copy of."""
 
     source: Int32Array
     target: Int32Array
     first_chunk: Int64Array
+    copy_of: Int32Array
 
 
 def dependencies(schedule: Schedule, grouped: Messages) -> Dependencies:
@@ -85,7 +87,7 @@ def dependencies(schedule: Schedule, grouped: Messages) -> Dependencies:
     """
     chunks = schedule.chunks
     rows, nodes = schedule.columns, schedule.topology.num_nodes
-    places = _Places(schedule.route_source, schedule.route_target, chunks.first)
+    places = _Places(schedule.route_source, schedule.route_target, chunks.first, chunks.copy_of_or_empty)
     moments = _Moments(grouped.of_row, *_visibility(schedule, grouped))
     if not schedule.collective.is_combining and nodes * len(chunks) <= _MOST_CELLS:
         writer = np.full((nodes, len(chunks)), _NONE, dtype=np.int32)
@@ -185,7 +187,7 @@ def _connect(
     """
     begin, reads, writes = order
     chunk, count, route = rows
-    source, target, first_chunk = places
+    source, target, first_chunk, copy_of = places
     of_row, start, done = moments
     pending = np.zeros(len(start) + _FIRST_EDGES, dtype=np.int32)
     head = np.full(len(pending), _NONE, dtype=np.int32)
@@ -212,7 +214,9 @@ def _connect(
                     head, pending = _doubled(head), _doubled(pending)
                 cell = target[route[row]] * width + chunk[row] - first_chunk[item]
                 _write(
-                    latest[cell : cell + run],
+                    latest,
+                    (cell, np.int64(chunk[row]), run),
+                    copy_of,
                     of_row[row],
                     Dependencies(pending, head, following, waiting),
                     used,
@@ -223,7 +227,8 @@ def _connect(
             while used[0] + run > len(waiting):
                 following, waiting = _doubled(following), _doubled(waiting)
             cell = source[route[row]] * width + chunk[row] - first_chunk[item]
-            _read(latest[cell : cell + run], reader, Dependencies(pending, head, following, waiting), used)
+            edges = Dependencies(pending, head, following, waiting)
+            _read(latest, (cell, np.int64(chunk[row]), run), copy_of, reader, edges, used)
     return Dependencies(pending[: used[1]], head[: used[1]], following[: used[0]], waiting[: used[0]])
 
 
@@ -252,15 +257,31 @@ def _wait(
 
 
 @kernel
+def _completing(latest: Int32Array, cell: int, chunk: int, copy_of: Int32Array) -> int:
+    """Return the event that completes a cell: where nothing has come to a copy, what it is a copy of."""
+    before = cell - chunk
+    while latest[before + chunk] < 0 and len(copy_of) > 0 and copy_of[chunk] >= 0:
+        chunk = copy_of[chunk]
+    return latest[before + chunk]
+
+
+@kernel
 def _read(
-    cells: Int32Array,
+    latest: Int32Array,
+    cells: tuple[int, int, int],
+    copy_of: Int32Array,
     reader: int,
     edges: Dependencies,
     used: Int64Array,
 ) -> None:
-    """Let `reader` wait for what completes each cell; equal neighbours count once."""
+    """Let `reader` wait for what completes each of the cells (first, its chunk, how many).
+
+    Equal neighbours count once.
+    """
+    first, chunk, run = cells
     previous = _NONE
-    for event in cells:
+    for place in range(run):
+        event = _completing(latest, first + place, chunk + place, copy_of)
         if event >= 0 and event != previous:
             _wait(np.int64(event), np.int64(reader), edges, used)
             previous = event
@@ -268,18 +289,21 @@ def _read(
 
 @kernel
 def _write(
-    cells: Int32Array,
+    latest: Int32Array,
+    cells: tuple[int, int, int],
+    copy_of: Int32Array,
     writer: int,
     edges: Dependencies,
     used: Int64Array,
 ) -> None:
     """Let the writer complete each cell: alone if it is the first, through a join otherwise."""
     pending, head, _, _ = edges
+    first, chunk, run = cells
     previous, join = _NONE, _NONE
-    for position in range(len(cells)):
-        event = cells[position]
+    for place in range(run):
+        event = _completing(latest, first + place, chunk + place, copy_of)
         if event < 0 or event == writer:
-            cells[position] = writer
+            latest[first + place] = writer
             continue
         if event != previous:
             previous, join = event, used[1]
@@ -287,4 +311,4 @@ def _write(
             used[1] += 1
             _wait(np.int64(event), np.int64(join), edges, used)
             _wait(np.int64(writer), np.int64(join), edges, used)
-        cells[position] = join
+        latest[first + place] = join

@@ -9,6 +9,7 @@ Which transfer spoilt a reduction is found by a replay of one chunk with sets of
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,9 +18,9 @@ import numpy.typing as npt
 from schedules.collective import EVERYONE
 from schedules.files.rounds import RoundTable
 from schedules.fingerprints import EMPTY, UInt64Array, plus, word_of
-from schedules.schedule import Schedule
+from schedules.schedule import NO_COPY, Clock, Schedule
 from schedules.verify.table import VerificationError, chunk_name, wrong_transfer
-from schedules.verify.timing import Spans, unit_at, units_of
+from schedules.verify.timing import Spans, spans, timing, unit_at, units_of
 from topologies.exact import BoolArray, Int32Array, Int64Array, frozen
 from topologies.kernels import kernel
 
@@ -58,6 +59,7 @@ class _Table(NamedTuple):
     source: Int32Array
     target: Int32Array
     units: Int64Array
+    copy_of: Int32Array
 
 
 class _Conditions(NamedTuple):
@@ -65,8 +67,8 @@ class _Conditions(NamedTuple):
 
     Parameters
     ----------
-    item
-        int32, of each chunk.
+    item, copy_of, original
+        int32, of each chunk (`Chunks`); `copy_of` is empty where nothing is a copy.
     starts, ends
         int64, shape (items, 2): from and to which entry of `nodes`.
     nodes
@@ -74,6 +76,8 @@ class _Conditions(NamedTuple):
     """
 
     item: Int32Array
+    copy_of: Int32Array
+    original: Int32Array
     starts: Int64Array
     ends: Int64Array
     nodes: Int32Array
@@ -106,6 +110,7 @@ class Replay:
             rows.route_source,
             rows.route_target,
             units_of(rows),
+            self.conditions.copy_of,
         )
         kernel = _play_words if self.combining else _play_bits
         return _or_none(kernel(turns, table, self.held, self.low, self.high))
@@ -122,11 +127,17 @@ def _or_none(found: tuple[int, int, int, int, int]) -> Fault | None:
 
 
 def parts_of_state(whole: Schedule | RoundTable) -> list[tuple[int, int]]:
-    """Return the spans of chunks that are replayed at a time: as many as the state has room for."""
+    """Return the spans of chunks that are replayed at a time: as many as the state has room for.
+
+    Copies are in the span of their chunk, which then may be too long.
+    """
     nodes, chunks = whole.topology.num_nodes, len(whole.chunks)
     combining = whole.collective.is_combining
     width = max(1, STATE_BYTES // nodes // 8 if combining else STATE_BYTES // nodes * 8)
-    return [(low, min(low + width, chunks)) for low in range(0, chunks, width)]
+    if whole.chunks.copy_of is None:
+        return [(low, min(low + width, chunks)) for low in range(0, chunks, width)]
+    cuts = np.unique(whole.chunks.original[::width])
+    return list(pairwise([*cuts.tolist(), chunks]))
 
 
 def first_fault(schedule: Schedule, turns: Spans) -> Fault | None:
@@ -154,7 +165,9 @@ def _conditions(schedule: Schedule | RoundTable) -> _Conditions:
         return frozen(np.where(node[:, None] == EVERYONE, everyone, alone), np.int64)
 
     each = np.concatenate([*(np.array(group) for group in members), np.arange(schedule.topology.num_ranks)])
-    return _Conditions(schedule.chunks.item, among(items.start), among(items.end), frozen(each, np.int32))
+    chunks = schedule.chunks
+    sides = among(items.start), among(items.end)
+    return _Conditions(chunks.item, chunks.copy_of_or_empty, chunks.original, *sides, frozen(each, np.int32))
 
 
 @kernel(light=True)
@@ -260,7 +273,8 @@ def _play_words(
         else:
             row, chunk = _read_singles(rows, table, held, read, low)
         if row >= 0:
-            reads = not delivers and held[table.source[table.route[row]], chunk - low] == EMPTY
+            source = held[table.source[table.route[row]]]
+            reads = not delivers and _value(source, table.copy_of, chunk - low, low) == EMPTY
             nodes, reason = (table.source, NOT_HELD) if reads else (table.target, TWICE)
             return span, row, chunk, nodes[table.route[row]], reason
     return 0, 0, 0, 0, NONE
@@ -281,6 +295,8 @@ def _read_singles(
         if 0 <= chunk < held.shape[1]:
             word = held[table.source[routes[place]], chunk]
             if word == EMPTY:
+                word = _value(held[table.source[routes[place]]], table.copy_of, chunk, low)
+            if word == EMPTY:
                 return rows[0] + place, low + chunk
             read[(rows[0] + place) & mask] = word
     return NONE, NONE
@@ -298,6 +314,8 @@ def _deliver_singles(
         if 0 <= chunk < held.shape[1]:
             node = table.target[routes[place]]
             word, before = read[(rows[0] + place) & mask], held[node, chunk]
+            if before == EMPTY:
+                before = _value(held[node], table.copy_of, chunk, low)
             if len(reduce) > 0 and reduce[place]:
                 word = plus(before, word)
             elif word == before:
@@ -321,39 +339,62 @@ def _play_runs(
         unit = unit_at(table.units, row) + low + first - table.chunk[row]
         if not does[0]:
             node = table.source[table.route[row]]
-            place = _take(held[node, first : first + length], read, unit)
+            place = _take(held[node], table.copy_of, (first, length, low), read, unit)
             if place >= 0:
                 return row, low + first + place
         if does[0] or does[1]:
             node = table.target[table.route[row]]
             reduces = len(table.reduce) > 0 and table.reduce[row]
-            place = _give(held[node, first : first + length], read, unit, reduces)
+            place = _give(held[node], table.copy_of, (first, length, low), read, unit, reduces)
             if place >= 0:
                 return row, low + first + place
     return NONE, NONE
 
 
 @kernel
-def _take(held: UInt64Array, read: UInt64Array, unit: int) -> int:
-    """Read words into the ring `read` from `unit` on; stop at an empty one and return which, else -1."""
-    for place in range(len(held)):
-        if held[place] == EMPTY:
+def _value(held: UInt64Array, copy_of: Int32Array, chunk: int, low: int) -> np.uint64:
+    """Return what a node holds of a chunk: of a copy in which nothing has arrived, what it is a copy of."""
+    while held[chunk] == EMPTY and len(copy_of) > 0 and copy_of[low + chunk] >= 0:
+        chunk = copy_of[low + chunk] - low
+    return held[chunk]
+
+
+@kernel
+def _take(
+    held: UInt64Array, copy_of: Int32Array, run: tuple[int, int, int], read: UInt64Array, unit: int
+) -> int:
+    """Read the words of a run (first, length, low) into the ring `read` from `unit` on.
+
+    Stop at an empty one and return which, else -1.
+    """
+    first, length, low = run
+    for place in range(length):
+        word = _value(held, copy_of, first + place, low)
+        if word == EMPTY:
             return place
-        read[(unit + place) & (len(read) - 1)] = held[place]
+        read[(unit + place) & (len(read) - 1)] = word
     return NONE
 
 
 @kernel
-def _give(held: UInt64Array, read: UInt64Array, unit: int, reduces: bool) -> int:
+def _give(
+    held: UInt64Array,
+    copy_of: Int32Array,
+    run: tuple[int, int, int],
+    read: UInt64Array,
+    unit: int,
+    reduces: bool,
+) -> int:
     """Deliver words from the ring; stop at one that is held already and return which, else -1."""
-    for place in range(len(held)):
+    first, length, low = run
+    for place in range(length):
         word = read[(unit + place) & (len(read) - 1)]
+        before = _value(held, copy_of, first + place, low)
         if reduces:
-            held[place] = plus(held[place], word)
-        elif held[place] == word:
+            word = plus(before, word)
+        elif word == before:
             return place
-        else:
-            held[place] = word
+        held[first + place] = word
     return NONE
 
 
@@ -361,6 +402,8 @@ def _give(held: UInt64Array, read: UInt64Array, unit: int, reduces: bool) -> int
 def _initial_words(conditions: _Conditions, low: int, high: int, nodes: int) -> UInt64Array:
     held = np.full((nodes, high - low), EMPTY, dtype=np.uint64)
     for chunk in range(low, high):
+        if conditions.original[chunk] != chunk:
+            continue
         begin, end = conditions.starts[conditions.item[chunk]]
         for rank in conditions.nodes[begin:end]:
             held[rank, chunk - low] = word_of(rank, chunk)
@@ -372,14 +415,56 @@ def _uneven(
     held: UInt64Array, conditions: _Conditions, low: int, high: int, after: tuple[int, int]
 ) -> tuple[int, int, int, int, int]:
     for chunk in range(low, high):
-        starts, ends = conditions.starts[conditions.item[chunk]], conditions.ends[conditions.item[chunk]]
-        total = EMPTY
-        for rank in conditions.nodes[starts[0] : starts[1]]:
-            total = plus(total, word_of(rank, chunk))
+        if conditions.original[chunk] != chunk:
+            continue
+        ends = conditions.ends[conditions.item[chunk]]
+        total = _total(conditions, chunk)
         for node in conditions.nodes[ends[0] : ends[1]]:
-            if held[node, chunk - low] != total:
+            if _kept(held[node], conditions.original, chunk, low, total) < 0:
                 return after[0], after[1] + chunk, chunk, node, UNEVEN
     return 0, 0, 0, 0, NONE
+
+
+@kernel
+def _total(conditions: _Conditions, chunk: int) -> np.uint64:
+    """Return the sum of all contributions to a chunk."""
+    starts = conditions.starts[conditions.item[chunk]]
+    total = EMPTY
+    for rank in conditions.nodes[starts[0] : starts[1]]:
+        total = plus(total, word_of(rank, chunk))
+    return total
+
+
+@kernel
+def _kept(held: UInt64Array, original: Int32Array, chunk: int, low: int, total: np.uint64) -> int:
+    """Return the first of a chunk and its copies that a node holds whole, or -1."""
+    copy = chunk
+    while copy - low < len(held) and original[copy] == chunk:
+        if held[copy - low] == total:
+            return copy
+        copy += 1
+    return NONE
+
+
+def kept_copies(schedule: Schedule) -> BoolArray:
+    """Return bool (ranks, chunks): which of a chunk and its copies a rank ends with in a legal schedule."""
+    turns = spans(schedule, timing(schedule) if schedule.clock is Clock.TIME else None)
+    kept = np.zeros((schedule.topology.num_ranks, len(schedule.chunks)), dtype=np.bool_)
+    for low, high in parts_of_state(schedule):
+        replay = Replay(schedule, low, high)
+        replay.play(schedule, turns)
+        _mark_kept(replay.held, replay.conditions, low, high, kept)
+    return kept
+
+
+@kernel
+def _mark_kept(held: UInt64Array, conditions: _Conditions, low: int, high: int, kept: BoolArray) -> None:
+    for chunk in range(low, high):
+        if conditions.original[chunk] == chunk:
+            ends = conditions.ends[conditions.item[chunk]]
+            total = _total(conditions, chunk)
+            for node in conditions.nodes[ends[0] : ends[1]]:
+                kept[node, _kept(held[node], conditions.original, chunk, low, total)] = True
 
 
 _MANY = 2
@@ -404,10 +489,11 @@ class _Value:
 
 
 def reduction_error(schedule: Schedule, turns: Spans, chunk: int) -> VerificationError:
-    """Return the error for a chunk whose required sums are wrong.
+    """Return the error for a chunk whose required sums are wrong: no copy of it is whole at some rank.
 
     It names the first transfer that put a contribution a second time into a value that ends where the sum
-    should be; where there is none, the first rank with a contribution missing.
+    should be; where there is none, the first rank with a contribution missing, and of the copies there the
+    one with most of them.
     """
     item = int(schedule.chunks.item[chunk])
     group = int(schedule.collective.items.group[item])
@@ -415,14 +501,19 @@ def reduction_error(schedule: Schedule, turns: Spans, chunk: int) -> Verificatio
     start = int(schedule.collective.items.start[item])
     givers = members if start < 0 else (start,)
     end = int(schedule.collective.items.end[item])
-    held = _replay(schedule, turns, chunk, givers)
+    copies = np.flatnonzero(schedule.chunks.original == chunk).tolist()
+    held = _replay(schedule, turns, copies, givers)
     nobody = _Value(np.zeros(len(givers), dtype=np.int8))
-    required = [(rank, held.get(rank, nobody)) for rank in (members if end < 0 else (end,))]
-    places = [value.doubled for _, value in required if value.doubled is not None]
+    values = {
+        rank: [held.get((rank, copy), nobody) for copy in copies] for rank in (members if end < 0 else (end,))
+    }
+    wrong = {rank: some for rank, some in values.items() if not any((one.times == 1).all() for one in some)}
+    places = [value.doubled for some in wrong.values() for value in some if value.doubled is not None]
     if places:
         return wrong_transfer(schedule, min(places)[1], chunk, "it adds a contribution a second time")
     labels = schedule.topology.labels
-    rank, value = next((rank, value) for rank, value in required if value.times.min() == 0)
+    rank = next(iter(wrong))
+    value = max(wrong[rank], key=lambda one: int(one.times.sum()))
     absent = labels[givers[int(value.times.argmin())]]
     return VerificationError(
         f"{chunk_name(schedule, chunk)}: the contribution of rank {absent} is missing at rank {labels[rank]} "
@@ -430,35 +521,46 @@ def reduction_error(schedule: Schedule, turns: Spans, chunk: int) -> Verificatio
     )
 
 
-def _replay(schedule: Schedule, turns: Spans, chunk: int, givers: tuple[int, ...]) -> dict[int, _Value]:
-    """Return what each node holds of a chunk, to which some ranks contribute, at the end."""
-    rows = _rows_of(schedule, chunk)
+def _replay(
+    schedule: Schedule, turns: Spans, copies: list[int], givers: tuple[int, ...]
+) -> dict[tuple[int, int], _Value]:
+    """Return what each node holds at the end of a chunk that some ranks contribute to, and of its copies."""
+    of = schedule.chunks.copy_of
+    rows = _rows_of(schedule, copies)
+    first = schedule.chunk[rows]
+    last = first + (1 if schedule.count is None else schedule.count[rows])
     sources, targets = (
         schedule.route_source[schedule.route[rows]],
         schedule.route_target[schedule.route[rows]],
     )
     reduces = np.zeros(len(rows), dtype=bool) if schedule.reduce is None else schedule.reduce[rows]
     own = np.eye(len(givers), dtype=np.int8)
-    held = {rank: _Value(own[place]) for place, rank in enumerate(givers)}
-    read: dict[int, _Value] = {}
-    for span, first, last, delivers in _spans_of(turns, rows):
-        for index in range(first, last):
+    held = {(rank, copies[0]): _Value(own[place]) for place, rank in enumerate(givers)}
+    read: dict[tuple[int, int], _Value] = {}
+
+    def value_of(node: int, copy: int) -> _Value | None:
+        while (node, copy) not in held and of is not None and of[copy] != NO_COPY:
+            copy = int(of[copy])
+        return held.get((node, copy))
+
+    for span, begin, end, delivers in _spans_of(turns, rows):
+        for index in range(begin, end):
             source, target, row = int(sources[index]), int(targets[index]), int(rows[index])
-            if not delivers:
-                read[index] = held[source]
-            if delivers or turns.each:
-                value = read.pop(index)
-                before = held.get(target)
-                added = bool(reduces[index]) and before is not None
-                held[target] = before.plus(value, (span, row)) if added and before else value
+            for copy in range(max(first[index], copies[0]), min(last[index], copies[-1] + 1)):
+                sent = None if delivers else value_of(source, copy)
+                if sent is not None:
+                    read[index, copy] = sent
+                if delivers or turns.each:
+                    value, before = read.pop((index, copy)), value_of(target, copy)
+                    added = bool(reduces[index]) and before is not None
+                    held[target, copy] = before.plus(value, (span, row)) if added and before else value
     return held
 
 
-def _rows_of(schedule: Schedule, chunk: int) -> Int64Array:
-    """Return the rows that carry a chunk."""
-    if schedule.count is None:
-        return np.flatnonzero(schedule.chunk == chunk)
-    return np.flatnonzero((schedule.chunk <= chunk) & (chunk - schedule.chunk < schedule.count))
+def _rows_of(schedule: Schedule, copies: list[int]) -> Int64Array:
+    """Return the rows that carry a chunk or a copy of it."""
+    count = 1 if schedule.count is None else schedule.count
+    return np.flatnonzero((schedule.chunk <= copies[-1]) & (copies[0] - schedule.chunk < count))
 
 
 def _spans_of(turns: Spans, rows: Int64Array) -> list[tuple[int, int, int, bool]]:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from schedules.collective import EVERYONE
 from schedules.files.rounds import RoundTable
-from schedules.schedule import Clock, Schedule, TransferColumns
+from schedules.schedule import NO_COPY, Clock, Schedule, TransferColumns
 from topologies.errors import TuttiError
 from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, frozen
 from topologies.kernels import kernel
@@ -114,21 +115,49 @@ def _check_chunks(schedule: Schedule) -> None:
     if len(thin):
         chunk = int(thin[0])
         raise VerificationError(f"chunk {chunk} has size {size[chunk]}; it must be positive")
+    _check_copies(schedule)
     _check_shares(schedule)
+
+
+def _check_copies(schedule: Schedule) -> None:
+    """Check that copies stand behind what they are copies of, and are of data that end as sums everywhere."""
+    chunks, items = schedule.chunks, schedule.collective.items
+    if chunks.copy_of is None:
+        return
+    if chunks.copy_of.shape != chunks.item.shape:
+        raise VerificationError(f"{len(chunks.item)} chunks have an item, {len(chunks.copy_of)} a copy_of")
+    number, of = np.arange(len(chunks)), chunks.copy_of
+    astray = np.flatnonzero((of != NO_COPY) & ((of < chunks.original) | (of >= number)) | (of < NO_COPY))
+    if len(astray):
+        chunk = int(astray[0])
+        raise VerificationError(
+            f"chunk {chunk} is a copy of {of[chunk]}; a copy stands behind what it is a copy of, "
+            "with other copies of that between them at most"
+        )
+    copies = np.flatnonzero(of != NO_COPY)
+    unlike = (chunks.item != chunks.item[of]) | (chunks.size != chunks.size[of])
+    for wrong, what in (
+        (unlike, "which has another item or size"),
+        (~(items.combines & (items.end == EVERYONE))[chunks.item], "whose sum need not end at every rank"),
+    ):
+        if wrong[copies].any():
+            chunk = int(copies[wrong[copies]][0])
+            raise VerificationError(f"chunk {chunk} is a copy of {of[chunk]}, {what}")
 
 
 def _check_shares(schedule: Schedule) -> None:
     """Check that the sizes of each item's chunks sum to its share exactly."""
     chunks, share = schedule.chunks, schedule.collective.items.share
     first = np.searchsorted(chunks.item, np.arange(len(share) + 1)).astype(np.int64)
+    size = chunks.tiling_size
     kinds, kind_of = np.unique(share.numerators, return_inverse=True)
     # A share that is no multiple of 1/denominator, or too large, can't be met: -1 equals no sum.
     exact = [divmod(kind * chunks.denominator, share.denominator) for kind in kinds.tolist()]
     needed = np.array([-1 if rest or whole > INT64_MAX else whole for whole, rest in exact], dtype=np.int64)
-    item = int(_first_uneven_item(first, chunks.size, needed[kind_of]))
+    item = int(_first_uneven_item(first, size, needed[kind_of]))
     if item >= 0:
         owner = schedule.topology.labels[schedule.collective.items.owner[item]]
-        total = sum(chunks.size[first[item] : first[item + 1]].tolist())
+        total = sum(size[first[item] : first[item + 1]].tolist())
         raise VerificationError(
             f"the {first[item + 1] - first[item]} chunks of item {item} (rank {owner}'s shard) sum to "
             f"{total}/{chunks.denominator} of M; its share is {share[item]}"

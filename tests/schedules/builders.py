@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -29,6 +30,16 @@ class Plan:
 
     def add(self, chunk: int, route: int, *, count: int = 1, reduce: bool = False) -> None:
         self.rows.append((chunk, count, route, reduce))
+
+    def chain(self, chunk: int) -> list[int]:
+        """Return a chunk, what it is a copy of, what that is a copy of, and so on."""
+        of = -1 if self.chunks.copy_of is None else int(self.chunks.copy_of[chunk])
+        return [chunk, *(self.chain(of) if of >= 0 else [])]
+
+    def reads(self, chunk: int, route: int) -> list[tuple[int, int]]:
+        """Return what a row of one chunk needs: (node, chunk) of all that its value may be made of."""
+        source, target = _ends(self, route)
+        return [(source, c) for c in self.chain(chunk)] + [(target, c) for c in self.chain(chunk)[1:]]
 
     def links(self, route: int) -> list[int]:
         return [route] if self.routes is None else self.routes[route]
@@ -169,6 +180,40 @@ def aggregated_reduce(topology: Topology, what: Collective) -> Plan:
     return plan
 
 
+def one_shot(n: int) -> Plan:
+    """Each rank's own data go to all others, where they are added up: copy r of a chunk is for rank r."""
+    topology, what = complete_network(n), collective("allreduce", n)
+    item, place = np.divmod(np.arange(n * (n + 1)), n + 1)
+    copy_of = np.where(place > 0, item * (n + 1), -1)
+    plan = Plan(topology, what, Chunks(item, np.ones(len(item)), n, copy_of))
+    for i, a, b in itertools.product(range(n), range(n), range(n)):
+        if a != b:
+            plan.add(i * (n + 1) + 1 + b, link_between(topology, a, b), reduce=True)
+    return plan
+
+
+def two_shots() -> Plan:
+    """Rank 2x + y adds up with rank 2x' + y in copy 1 + x, of which copies 3 + 2x + y are: with 2x + y'.
+
+    Item 0, cut in two, is added up there as in a tree, and the two parts are spread as one run.
+    """
+    topology, what = complete_network(4), collective("allreduce", 4)
+    copies = [-1, 0, 0, 1, 1, 2, 2]
+    base = [2 + 7 * i for i in range(3)]
+    copy_of = [-1, -1, *(one if one < 0 else first + one for first in base for one in copies)]
+    item = [0, 0, *(i for i in (1, 2, 3) for _ in copies)]
+    plan = Plan(topology, what, Chunks(np.array(item), [1, 1, *[2] * 21], 8, np.array(copy_of)))
+    for rank in (1, 2, 3):
+        plan.add(0, link_between(topology, rank, 0), count=2, reduce=True)
+    for rank in (1, 2, 3):
+        plan.add(0, link_between(topology, 0, rank), count=2)
+    for first, x, y in itertools.product(base, range(2), range(2)):
+        plan.add(first + 1 + x, link_between(topology, 2 * (1 - x) + y, 2 * x + y), reduce=True)
+    for first, x, y in itertools.product(base, range(2), range(2)):
+        plan.add(first + 3 + 2 * x + y, link_between(topology, 2 * x + 1 - y, 2 * x + y), reduce=True)
+    return plan
+
+
 def in_clock(plan: Plan, clock: Clock) -> Schedule:
     """Run a plan as early as data, and in the time clock the links, allow."""
     orders = {Clock.STEP: _steps, Clock.TIME: _starts, Clock.FLOW: lambda _: None}[clock](plan)
@@ -195,9 +240,10 @@ def _steps(plan: Plan) -> list[int]:
     last: dict[tuple[int, int], int] = {}
     steps = []
     for chunk, count, route, _ in plan.rows:
-        source, target = _ends(plan, route)
-        step = 1 + max(last.get((source, c), 0) for c in range(chunk, chunk + count))
-        last |= {(target, c): max(step, last.get((target, c), 0)) for c in range(chunk, chunk + count)}
+        target = _ends(plan, route)[1]
+        run = range(chunk, chunk + count)
+        step = 1 + max(last.get(cell, 0) for c in run for cell in plan.reads(c, route))
+        last |= {(target, c): max(step, last.get((target, c), 0)) for c in run}
         steps.append(step)
     return steps
 
@@ -207,7 +253,7 @@ def _starts(plan: Plan) -> list[int]:
     free: dict[int, int] = {}
     starts = []
     for chunk, count, route, _ in plan.rows:
-        source, target = _ends(plan, route)
+        target = _ends(plan, route)[1]
         run = range(chunk, chunk + count)
         load = sum(int(plan.chunks.size[c]) for c in run) * SIZE / plan.chunks.denominator
         heads, alpha, arrival = [], Fraction(0), Fraction(0)
@@ -216,7 +262,7 @@ def _starts(plan: Plan) -> list[int]:
             heads.append((one, math.ceil(alpha / TICK), math.ceil(seconds / TICK)))
             arrival = max(arrival, load / plan.topology.bandwidth[one])
             alpha += plan.topology.alpha[one]
-        start = max(ready.get((source, c), 0) for c in run)
+        start = max(ready.get(cell, 0) for c in run for cell in plan.reads(c, route))
         start = max([start, *(free.get(one, 0) - head for one, head, _ in heads)])
         free |= {one: start + head + hold for one, head, hold in heads}
         end = start + math.ceil((alpha + arrival) / TICK)
@@ -255,6 +301,8 @@ def plans() -> dict[str, Plan]:
         "gather over routes": ring_gather(ring_network(6), collective("gather", 6, root=4)),
         "scatter through a switch": star_scatter(star_network(5), collective("scatter", 5, root=1)),
         "multicast": multicast_allgather(star_network(4, multicast=[4]), collective("allgather", 4)),
+        "allreduce in one shot": one_shot(3),
+        "allreduce in two shots": two_shots(),
         "aggregation": aggregated_reduce(star_network(4, aggregate=[4]), collective("reduce", 4, root=1)),
     }
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
 
-from schedules import Schedule
+from schedules import Chunks, Schedule
 
 TABLE, BEFORE, TWICE, OVERLAP, MISSING, SECOND = "table", "before", "twice", "overlap", "missing", "second"
 
@@ -53,7 +54,13 @@ def check_table(schedule: Schedule) -> None:
         own = [s for s, j in zip(size, item, strict=True) if i == j]
         if any(s < 0 or (s == 0 and share > 0) for s in own):
             raise Wrong(None, TABLE)
+        own = [s for s, j, of in zip(size, item, copies_in(chunks), strict=True) if i == j and of < 0]
         if sum((Fraction(s, chunks.denominator) for s in own), Fraction(0)) != share:
+            raise Wrong(None, TABLE)
+    for chunk, of in enumerate(copies_in(chunks)):
+        if of < 0 and of != -1:
+            raise Wrong(None, TABLE)
+        if of >= 0 and not is_copy(schedule, chunk, of):
             raise Wrong(None, TABLE)
     previous = 1 if schedule.clock == "step" else 0
     for row in rows_of(schedule):
@@ -61,6 +68,19 @@ def check_table(schedule: Schedule) -> None:
         if row.order is not None and row.order < previous:
             raise Wrong(row.number, TABLE)
         previous = row.order
+
+
+def copies_in(chunks: Chunks) -> list[int]:
+    return [-1] * len(chunks) if chunks.copy_of is None else chunks.copy_of.tolist()
+
+
+def is_copy(schedule: Schedule, chunk: int, of: int) -> bool:
+    """Whether a chunk may be a copy of another: it stands behind it, with only copies between them."""
+    chunks, items = schedule.chunks, schedule.collective.items
+    item, size, copies = chunks.item.tolist(), chunks.size.tolist(), copies_in(chunks)
+    everywhere = items.start[item[chunk]] < 0 and items.end[item[chunk]] < 0
+    behind = of < chunk and all(copies[between] >= 0 for between in range(of + 1, chunk))
+    return everywhere and behind and (item[of], size[of]) == (item[chunk], size[chunk])
 
 
 @dataclass(frozen=True)
@@ -135,8 +155,11 @@ class Replay:
         self.read: dict[int, list[Value]] = {}
         self.event = 0
         self.required: dict[tuple[int, int], Counter] = {}
+        self.copy_of = copies_in(schedule.chunks)
         items = schedule.collective.items
         for chunk, item in enumerate(schedule.chunks.item.tolist()):
+            if self.copy_of[chunk] >= 0:
+                continue
             members = schedule.collective.members[items.group[item]]
             starts = members if items.start[item] < 0 else [int(items.start[item])]
             finals = members if items.end[item] < 0 else [int(items.end[item])]
@@ -148,17 +171,24 @@ class Replay:
         for chunk in range(len(self.schedule.chunks)):
             self.check_end(chunk)
 
+    def value(self, node: int, chunk: int) -> Value | None:
+        """Return what a node holds of a chunk; a copy is as what it is a copy of until something arrives."""
+        if (node, chunk) not in self.held and self.copy_of[chunk] >= 0:
+            return self.value(node, self.copy_of[chunk])
+        return self.held.get((node, chunk))
+
     def take(self, row: Row) -> None:
         source = ends(self.schedule, row)[0]
-        if any((source, chunk) not in self.held for chunk in row.chunks):
+        values = [self.value(source, chunk) for chunk in row.chunks]
+        if None in values:
             raise Wrong(row.number, BEFORE)
-        self.read[row.number] = [self.held[source, chunk] for chunk in row.chunks]
+        self.read[row.number] = values
 
     def give(self, row: Row) -> None:
         self.event += 1
         target = ends(self.schedule, row)[1]
         for chunk, value in zip(row.chunks, self.read.pop(row.number), strict=True):
-            before = self.held.get((target, chunk))
+            before = self.value(target, chunk)
             if row.reduce and before is not None:
                 together = before.contributors + value.contributors
                 value = Value(together, self.event, row.number, (before, value))
@@ -215,12 +245,13 @@ class Replay:
         return uses, row.order + ticks(head + size / slowest)
 
     def check_end(self, chunk: int) -> None:
-        wrong = [
-            self.held.get((node, chunk))
-            for (node, which), needed in self.required.items()
-            if which == chunk
-            and ((node, chunk) not in self.held or self.held[node, chunk].contributors != needed)
-        ]
+        """Check a chunk that is no copy: who needs it must end with it or with a copy behind it."""
+        wrong = []
+        for (node, which), needed in self.required.items():
+            copies = itertools.takewhile(lambda c: self.copy_of[c] >= 0, range(which + 1, len(self.copy_of)))
+            values = [self.held.get((node, copy)) for copy in (which, *copies)]
+            if which == chunk and all(value is None or value.contributors != needed for value in values):
+                wrong += values
         doublings = [found for value in wrong if value and (found := value.first_doubling())]
         if doublings:
             raise Wrong(min(doublings)[1], SECOND)

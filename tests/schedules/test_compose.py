@@ -17,6 +17,7 @@ from schedules.files.schedule_file import content_hash, read_schedule, write_sch
 from schedules.reversal import reverse
 from schedules.simulation.simulate import simulate
 from schedules.verify import VerificationError, verify
+from tests.schedules.builders import in_clock, plans
 from tests.schedules.oracle import judge
 from tests.schedules.verify.test_mutations import KINDS as WAYS
 from tests.schedules.verify.test_mutations import Mutant, check, fine
@@ -496,3 +497,24 @@ def test_starts_without_a_common_tick_in_64_bits_are_refused():
     late[0][-1] = 2**62
     with pytest.raises(InputError, match="starts of the parts do not fit 64 bits"):
         side_by_side(what, [part.replace(order=order) for part, order in zip(timed, late, strict=True)])
+
+
+def test_copies_of_two_groups_are_those_of_each():
+    shot = in_clock(plans()["allreduce in one shot"], Clock.STEP)
+    groups = (collective("allreduce", 6, groups=[[0, 1, 2]]), collective("allreduce", 6, groups=[[3, 4, 5]]))
+    network = parse_topology("complete:6")
+    ends = list(zip(network.source.tolist(), network.target.tolist(), strict=True))
+    sides = [
+        shot.replace(topology=network, collective=what, route=np.array(routes))
+        for shift, what in ((0, groups[0]), (3, groups[1]))
+        for routes in [
+            [
+                ends.index((a + shift, b + shift))
+                for a, b in zip(shot.source.tolist(), shot.target.tolist(), strict=True)
+            ]
+        ]
+    ]
+    both = side_by_side(concurrent(groups), sides)
+    verify(both)
+    assert both.chunks.copy_of.tolist()[:12] == [-1, 0, 0, 0, -1, 4, 4, 4, -1, 8, 8, 8]
+    assert both.chunks.copy_of.tolist()[12:16] == [-1, 12, 12, 12]

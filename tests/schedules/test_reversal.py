@@ -9,6 +9,7 @@ from schedules import Chunks, Clock, Routes, Schedule, collective
 from schedules.cost import congestion, step_cost
 from schedules.reversal import normal_order, reverse
 from schedules.verify import VerificationError, verify
+from tests.schedules.builders import in_clock, plans
 from topologies import InputError, Link, Topology, Unsupported
 from topologies.transforms import transpose
 
@@ -270,3 +271,8 @@ def test_an_allreduce_that_only_adds_has_no_reverse():
     verify(schedule)
     with pytest.raises(Unsupported, match="its transfers must both add and copy"):
         reverse(schedule)
+
+
+def test_copies_have_no_reverse():
+    with pytest.raises(Unsupported, match=r"^reverse of a schedule in which chunks have copies"):
+        reverse(in_clock(plans()["allreduce in one shot"], Clock.STEP))

@@ -45,3 +45,10 @@ def test_replacing_a_column_leaves_the_schedule_as_it_was(path):
     schedule = one_row(path)
     assert schedule.replace(order=np.array([2])).order.tolist() == [2]
     assert schedule.order.tolist() == [1]
+
+
+def test_copies_are_of_the_chunk_before_them():
+    chunks = Chunks(np.array([0, 0, 0, 0, 1]), np.array([1, 1, 1, 2, 3]), 6, np.array([-1, 0, 1, -1, -1]))
+    assert chunks.original.tolist() == [0, 0, 0, 3, 4]
+    assert chunks.tiling_size.tolist() == [1, 0, 0, 2, 3]
+    assert Chunks(chunks.item, chunks.size, 6, np.full(5, -1)).copy_of is None

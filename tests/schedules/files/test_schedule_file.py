@@ -498,3 +498,16 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
     assert pipe.is_fifo()
     assert os.read(end, 100) == b"all of it"
     os.close(end)
+
+
+def test_what_is_a_copy_of_what_is_kept_and_counts():
+    schedule = in_clock(plans()["allreduce in two shots"], Clock.STEP)
+    document = to_document(schedule)
+    assert document["chunks"]["copy_of"] == [-1, -1, *[-1, 2, 2, 3, 3, 4, 4], *[-1, 9, 9, 10, 10, 11, 11],
+                                             *[-1, 16, 16, 17, 17, 18, 18]]  # fmt: skip
+    assert from_document(document).chunks.copy_of.tolist() == document["chunks"]["copy_of"]
+    document["chunks"]["copy_of"][8] = 5  # rank 3's sum from there is another, and so is the schedule
+    assert content_hash(from_document(document)) != content_hash(schedule)
+    document["chunks"]["copy_of"][8] = 23
+    with pytest.raises(InputError, match=r"chunks.copy_of\[8\] is 23; allowed: -1..22$"):
+        from_document(document)

@@ -14,6 +14,7 @@ from schedules.programs.program import Op
 from schedules.programs.rounding import rounded
 from schedules.schedule import Chunks, Clock, Routes, Schedule
 from schedules.verify import verify
+from tests.schedules.builders import in_clock, plans
 from tests.schedules.programs.runs import outcome
 from topologies import Link, Topology, parse_topology
 from topologies.errors import NoSchedule, Unsupported
@@ -161,3 +162,32 @@ def test_switches_that_add_or_multicast_are_refused():
 def test_the_same_schedule_gives_the_same_program():
     made = schedule("dgx1", "allreduce", "forestcoll")
     assert lower(made) == lower(made, size=Fraction(64 * 10**6))
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"in_place": True}, {"instances": 2, "in_place": True}, {"grain": 3}]
+)
+@pytest.mark.parametrize("clock", list(Clock))
+@pytest.mark.parametrize("name", ["allreduce in one shot", "allreduce in two shots"])
+def test_copies_that_are_passed_on_stand_in_scratch(name, clock, options):
+    made = in_clock(plans()[name], clock)
+    program = lower(made, **options)
+    program.check()
+    assert outcome(program) == "right"
+    assert program.scratch.any() == (name == "allreduce in two shots" or program.in_place)
+
+
+def test_a_copy_that_nothing_came_to_is_read_where_its_original_is():
+    # Complete network of two: rank 0 sends its own as copy 1, and the sum comes back in that: one unit of
+    # memory for it at each rank, and that is the output.
+    network = parse_topology("complete:2")
+    chunks = Chunks(np.array([0, 0, 1]), np.array([1, 1, 1]), 2, np.array([-1, 0, -1]))
+    over, back = 0, 1
+    rows = [(1, over, True), (1, back, False), (2, back, True), (2, over, False)]
+    chunk, route, reduce = (np.array(column) for column in zip(*rows, strict=True))
+    what = collective("allreduce", 2)
+    made = Schedule(network, what, Clock.FLOW, chunks, chunk, route, reduce=reduce)
+    verify(made)
+    program = lower(made)
+    assert outcome(program) == "right"
+    assert not program.scratch.any()

@@ -8,6 +8,7 @@ import pytest
 from schedules import Chunks, Clock, Routes, Schedule, collective
 from schedules.cost import step_cost
 from schedules.simulation.simulate import SimulationOptions, simulate
+from tests.schedules.builders import in_clock, plans
 from topologies import InputError, Link, Topology
 
 HALF = Fraction(1, 2)
@@ -309,3 +310,14 @@ def test_of_two_that_come_at_one_moment_the_first_in_the_table_goes(size, extra)
     assert 0.1 + 0.2 + 0.3 != 0.3 + 0.2 + 0.1
     result, shard = simulate(two_chains(extra), size), float(Fraction(size) / 8)
     assert result.start[6:].tolist() == pytest.approx([0.6 * shard, 0.7 * shard], rel=1e-15, abs=0)
+
+
+def test_a_copy_waits_for_what_it_is_a_copy_of():
+    # By hand: 0 -> 2 brings three quarters of 1000 B at 100 B/s, with 1 s before them: 8.5 s. Only then does
+    # 2 send its sum to 3, as much. Nothing else goes over that link.
+    schedule = in_clock(plans()["allreduce in two shots"], Clock.STEP)
+    simulated = simulate(schedule, 1000)
+    over = (schedule.source == 2) & (schedule.target == 3)
+    message = simulated.message[over]
+    assert set(simulated.start[message].tolist()) == {8.5}
+    assert set(simulated.finish[message].tolist()) == {17.0}

@@ -42,6 +42,8 @@ class Mutant:
         columns = (order, schedule.chunk.tolist(), count, schedule.route.tolist(), reduce)
         self.rows = [list(row) for row in zip(*columns, strict=True)]
         self.item, self.size = schedule.chunks.item.tolist(), schedule.chunks.size.tolist()
+        of = schedule.chunks.copy_of
+        self.copy_of = [-1] * len(self.item) if of is None else of.tolist()
         self.collective = schedule.collective
 
     def any_row(self) -> int:
@@ -121,6 +123,12 @@ class Mutant:
     def change_owner(self) -> None:
         self.item[self.any_chunk()] += int(self.rng.choice([-1, 1]))
 
+    def copy_other(self) -> None:
+        """A chunk becomes a copy, or one of another chunk: often right where it was one."""
+        copies = [chunk for chunk, of in enumerate(self.copy_of) if of >= 0]
+        chunk = int(self.rng.choice(copies)) if copies and self.rng.random() < 0.7 else self.any_chunk()
+        self.copy_of[chunk] += int(self.rng.choice([-1, 1, 2]))
+
     def change_ranks(self) -> None:
         """Ranks own each other's data: another root, or two members of a group change places."""
         what = self.base.collective
@@ -139,7 +147,9 @@ class Mutant:
         base = self.base
         return base.replace(
             collective=self.collective,
-            chunks=Chunks(np.array(self.item), np.array(self.size), base.chunks.denominator),
+            chunks=Chunks(
+                np.array(self.item), np.array(self.size), base.chunks.denominator, np.array(self.copy_of)
+            ),
             chunk=np.array(chunk, dtype=np.int32),
             route=np.array(route, dtype=np.int32),
             order=None if base.order is None else np.array(order, dtype=np.int64),
@@ -155,7 +165,9 @@ KINDS = [name for name in KINDS if name not in ("any_row", "any_chunk", "small",
 def fine(schedule: Schedule) -> Schedule:
     """Return the schedule with sizes in smaller units, so that a chunk can give one away."""
     chunks = schedule.chunks
-    return schedule.replace(chunks=Chunks(chunks.item, 4 * chunks.size, 4 * chunks.denominator))
+    return schedule.replace(
+        chunks=Chunks(chunks.item, 4 * chunks.size, 4 * chunks.denominator, chunks.copy_of)
+    )
 
 
 def mutants(times: int = 1):

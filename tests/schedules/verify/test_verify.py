@@ -1,5 +1,6 @@
 """What the verifier accepts, and the line that it says of each thing that can be wrong."""
 
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -505,3 +506,30 @@ def test_any_table_is_judged_as_the_oracle_judges_it(clock, kind, rows):
         verify(schedule)
     else:
         assert said(schedule)[1] == expected[0]
+
+
+@pytest.mark.parametrize(
+    ("copy_of", "text"),
+    [
+        ([-1, 1, 0, -1], "chunk 1 is a copy of 1; a copy stands behind what it is a copy of, with other"),
+        ([-1, 0, 0, 0], "chunk 3 is a copy of 0, which has another item or size"),
+        ([0, -1, -1, -1], "chunk 0 is a copy of 0; a copy"),
+        ([-1, -1, 0, -1], "chunk 2 is a copy of 0; a copy"),
+        ([-1, -2, 0, -1], "chunk 1 is a copy of -2; a copy"),
+        ([-1, 0], "4 chunks have an item, 2 a copy_of"),
+    ],
+)
+def test_a_copy_is_of_a_chunk_before_it(copy_of, text):
+    network, what = complete_network(2), collective("allreduce", 2)
+    chunks = Chunks(np.array([0, 0, 0, 1]), np.ones(4), 2, np.array(copy_of))
+    schedule = Schedule(network, what, Clock.FLOW, chunks, np.array([0]), np.array([0]))
+    with pytest.raises(VerificationError, match=f"^{re.escape(text)}"):
+        verify(schedule)
+
+
+@pytest.mark.parametrize("kind", ["allgather", "reduce-scatter"])
+def test_only_sums_that_end_everywhere_have_copies(kind):
+    network, what = complete_network(2), collective(kind, 2)
+    chunks = Chunks(np.array([0, 0, 1]), np.ones(3), 2, np.array([-1, 0, -1]))
+    with pytest.raises(VerificationError, match=r"^chunk 1 is a copy of 0, whose sum need not end at every"):
+        verify(Schedule(network, what, Clock.FLOW, chunks, np.array([0]), np.array([0])))
