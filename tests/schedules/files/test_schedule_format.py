@@ -22,13 +22,18 @@ def examples(tmp_path, monkeypatch):
     """The files that the page has one save."""
     monkeypatch.chdir(tmp_path)
     for language in ("json", "csv"):
-        (text,) = blocks(language)
+        text = blocks(language)[0]
         (name,) = re.findall(rf"Save\s+it\s+as\s+`(\w+\.{language})`", PAGE)
         Path(name).write_text(text)
 
 
 def test_the_json_has_ten_lines():
     assert len(blocks("json")[0].splitlines()) == 10
+
+
+def test_the_example_with_copies_is_right():
+    Path("copies.json").write_text(blocks("json")[1])
+    assert tutti.verify("copies.json").chunks.copy_of.tolist() == [-1, 0, 0, -1, 3, 3]
 
 
 def test_every_command_prints_what_the_page_says(capsys):
