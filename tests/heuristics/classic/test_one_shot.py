@@ -1,0 +1,160 @@
+"""Allreduce in one shot and in more steps: its steps and loads, counted by hand."""
+
+from collections import defaultdict
+from fractions import Fraction
+
+import pytest
+
+import tutti
+from experiments.registry import METHODS
+from heuristics.classic.one_shot import METHOD, OneShotOptions
+from schedules import Problem
+from schedules.collective import collective
+from schedules.programs.lowering import lower
+from schedules.programs.raising import to_schedule
+from schedules.simulation.simulate import simulate
+from schedules.verify import verify
+from tests.schedules.programs.runs import outcome
+from topologies import Link, Topology
+from topologies.errors import Unsupported
+from topologies.graphs.shortest_paths import diameter
+from topologies.text import parse_topology
+
+
+def made(network, size=None, *, radius=None, shards=None):
+    topology = parse_topology(network) if isinstance(network, str) else network
+    what = collective("allreduce", topology.num_ranks, shards=shards)
+    schedule = METHOD.synthesize(Problem(topology, what, size), OneShotOptions(radius=radius), None)
+    verify(schedule)
+    return schedule
+
+
+def loads(schedule):
+    """The largest load of a link in each step, in parts of M."""
+    total = defaultdict(Fraction)
+    for chunk, route, step in zip(schedule.chunk, schedule.route, schedule.order, strict=True):
+        size = Fraction(int(schedule.chunks.size[chunk]), schedule.chunks.denominator)
+        total[int(step), int(route)] += size
+    steps = sorted({step for step, _ in total})
+    return [max(load for (at, _), load in total.items() if at == step) for step in steps]
+
+
+@pytest.mark.parametrize(
+    ("network", "expected"),
+    [
+        ("complete:5", [1]),  # everybody's own to all
+        ("ring:5", [1, 1]),  # each way: first for the rank behind the next one, then for that
+        ("uniring:4", [1, 1, 1]),
+        ("mesh:3", [1, 1]),  # the ends' own to the other end; then for the middle, and from it to the ends
+        ("torus:3x3", [Fraction(1, 2)] * 2),  # half goes along rows first, half along columns
+        ("ring:4", [Fraction(1, 2)] * 2),  # pairs, then pairs of pairs: half of it the other way round
+        ("hypercube:3", [Fraction(1, 3)] * 3),
+    ],
+)
+def test_in_one_shot_links_carry_sums_of_all(network, expected):
+    assert loads(made(network, radius=0)) == expected
+
+
+@pytest.mark.parametrize(
+    ("network", "radius", "expected"),
+    [
+        ("complete:4", 1, [Fraction(1, 4)] * 2),
+        ("ring:5", 2, [Fraction(1, 5)] * 4),  # a link brings one shard for each distance
+    ],
+)
+def test_with_one_root_a_shard_it_is_reduce_scatter_and_allgather(network, radius, expected):
+    schedule = made(network, radius=radius)
+    assert loads(schedule) == expected
+    assert schedule.chunks.copy_of is None
+
+
+def test_between_the_two_every_rank_has_a_root_near_it():
+    # Ring of 6, by hand: a root and the one opposite reach all in one hop. Each item has both as roots,
+    # three hops deep; then both tell the two next to them: a rank is a root of two items, and sends both.
+    schedule = made("ring:6", radius=1)
+    assert int(schedule.order.max()) == 4
+    assert loads(schedule)[3] == Fraction(2, 6)
+    assert (schedule.chunks.copy_of[:3] == [-1, 0, 0]).all()
+    assert len(schedule.chunks) == 18
+
+
+@pytest.mark.parametrize(
+    "network", ["mesh:3x4", "torus:4x5", "dgx1", "gen_kautz:2,9", "dragonfly:2x3", "circulant:12,2,3"]
+)
+@pytest.mark.parametrize("radius", [0, 1, 2])
+def test_steps_are_the_diameter_and_the_radius(network, radius):
+    topology = parse_topology(network)
+    steps = int(made(network, radius=radius).order.max())
+    dimensions = 2 if network[0] in "mt" or network == "dgx1" else 1
+    assert steps <= diameter(topology) + (radius + (radius > 0)) * (dimensions + 1)
+    if radius == 0:
+        assert steps == diameter(topology)
+
+
+def test_the_larger_the_vector_the_fewer_the_roots():
+    sizes = (10**3, 10**5, 10**8)
+    steps = [int(made("ring:8", size).order.max()) for size in sizes]
+    assert steps[0] == 4
+    assert steps == sorted(steps)
+    assert steps[-1] == 8
+
+
+@pytest.mark.parametrize(
+    ("network", "most"),
+    [
+        # One vector over a link in each step is 4 % above α at 1 KB; with two dimensions it is half of one.
+        ("complete:8", 3.5),
+        ("dragonfly:4x5", 1.8),
+        ("torus:5x6", 2.1),
+        ("circulant:12,2,3", 5.0),
+        ("dgx1", 2.8),
+        ("ring:8", 3.0),
+        ("mesh:4x4", 1.7),
+        ("torus:4x4", 0.8),
+    ],
+)
+def test_small_vectors_are_near_the_bound(network, most):
+    schedule = made(network, 1024)
+    bound = tutti.bound(schedule.topology, schedule.collective, "1KB").seconds
+    assert simulate(schedule, 1000).time <= (1 + most / 100) * float(bound)
+
+
+def test_the_fastest_of_three_ways_carries_the_most():
+    # From 0 to 4 over 1 is three times as fast as over 2 and 3: of five shards three go there.
+    ways = [(0, 1, 3), (1, 4, 3), (0, 2, 1), (2, 4, 1), (0, 3, 1), (3, 4, 1)]
+    pairs = [(a, b, rate) for one, other, rate in ways for a, b in ((one, other), (other, one))]
+    links = [Link(a, b, bandwidth=rate * 10**9, alpha=Fraction(1, 10**6)) for a, b, rate in pairs]
+    schedule = made(Topology.from_links("three ways", 5, links), radius=0)
+    over = schedule.target[(schedule.order == 1) & (schedule.source == 0)]
+    assert sorted(over.tolist()) == [1, 1, 1, 2, 3]
+
+
+@pytest.mark.parametrize("network", ["ring:5", "torus:3x4", "mesh:2x3", "gen_kautz:2,9"])
+@pytest.mark.parametrize("radius", [0, 1])
+def test_programs_do_the_same(network, radius):
+    schedule = made(network, radius=radius)
+    for in_place in (False, True):
+        program = lower(schedule, in_place=in_place, grain=8)
+        program.check()
+        assert outcome(program) == "right"
+
+
+def test_a_program_that_makes_several_sums_at_once_is_not_read_back():
+    schedule = made("ring:5", radius=0)
+    with pytest.raises(
+        Unsupported, match=r"sends another sum than the rank has by then; a schedule has one$"
+    ):
+        to_schedule(lower(schedule), schedule.topology)
+
+
+def test_shards_may_be_uneven_and_empty():
+    assert loads(made("complete:3", radius=0, shards=[5, 0, 1])) == [1]
+    assert sum(loads(made("ring:5", radius=2, shards=[1, 0, 2, 0, 1]))) <= 4
+
+
+def test_what_it_refuses():
+    with pytest.raises(Unsupported, match=r"^one_shot makes at most 4194304 transfers; of 1500 ranks there"):
+        made("ring:1500")
+    with pytest.raises(Unsupported, match=r"^one_shot needs a switch-free topology"):
+        made("dgx_a100:1")
+    assert METHODS["one_shot"] is METHOD
