@@ -77,6 +77,7 @@ _SINGLE = Methods(
         "recursive_doubling": _at("heuristics.classic.halving_doubling:RECURSIVE_DOUBLING"),
         "bruck": _at("heuristics.classic.bruck:METHOD"),
         "one_shot": _at("heuristics.classic.one_shot:METHOD"),
+        "walks": _at("heuristics.classic.walks:METHOD"),
         "stepwise": _at("heuristics.classic.stepwise:METHOD"),
         "dbt": _at("heuristics.trees.double_binary_tree:METHOD"),
         "nccl_like": _at("heuristics.trees.nccl_like:METHOD"),

@@ -1,0 +1,189 @@
+"""Allreduce by walks: in each step every rank sends all that it has, and puts what arrives in its place.
+
+After t steps a rank has a sum over all walks of t links that end at it. In a de Bruijn graph, or a
+generalized Kautz graph of d^D ranks, one walk of D links leads from each rank to each; networks leave out its
+loops, and there a rank keeps what it has. So in D steps, as many as the network is wide, each rank has the
+sum of all, for one vector over a link in each step, where in-trees to N roots need many.
+
+In other networks ranks also add, in some steps, what arrives to what they have: in Kautz graphs and line
+graphs of complete graphs in one, (I + A) A^(D-1) = J, where A says which ranks are joined and J is all ones;
+in L(K_{m,m}) along one link of each rank only; in hypercubes along one dimension after the other, which is
+recursive doubling. Where a step takes one link of each rank, parts of the vector take different ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from schedules.capabilities import Capabilities, Groups, Switches
+from schedules.collective import Kind
+from schedules.intervals import CutLine, line_width
+from schedules.method import Method, NoOptions, Problem
+from schedules.schedule import Clock, Schedule, step_numbers
+from topologies.exact import BoolArray, FloatArray, Int64Array
+from topologies.graphs.shortest_paths import diameter
+from topologies.topology import Topology
+
+MOST_TRANSFERS = 2**22
+
+
+class _Step(NamedTuple):
+    """The links that are used, and which ranks add what arrives to what they have."""
+
+    links: Int64Array
+    adds: BoolArray
+
+    def matrix(self, topology: Topology) -> FloatArray:
+        """Return M[v, u]: how often what rank u has is in what rank v has next."""
+        matrix = np.diag(self.adds.astype(np.float64))
+        np.add.at(matrix, (topology.target[self.links], topology.source[self.links]), 1)
+        return matrix
+
+
+class _Rows(NamedTuple):
+    """Transfers of one part of an item, as arrays of one length."""
+
+    step: Int64Array
+    link: Int64Array
+    reduce: BoolArray
+
+
+def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -> Schedule:
+    """Return a schedule in the step clock, of as many steps as the network is wide.
+
+    Raises
+    ------
+    Unsupported
+        As `METHOD.supports`.
+    """
+    METHOD.supports(problem, options)
+    topology, what = problem.topology, problem.collective
+    walks = _walks(topology)
+    parts = [_rows(topology, walk) for walk in walks]
+    # The parts of the vector follow each other, so that what goes over a link is one message.
+    width = line_width(what, len(parts))
+    line = CutLine.of(what, width, np.arange(len(parts)) * (width // len(parts)))
+    of_part = [np.flatnonzero(line.start * len(parts) // width == part) for part in range(len(parts))]
+    chunk = np.concatenate([np.tile(own, len(rows.step)) for own, rows in zip(of_part, parts, strict=True)])
+    step, link, reduce = (
+        np.concatenate([np.repeat(column, len(own)) for own, column in zip(of_part, columns, strict=True)])
+        for columns in zip(*parts, strict=True)
+    )
+    rows = np.lexsort((chunk, link, reduce, step))  # of what arrives in a step, copies come first
+    return Schedule(
+        topology=topology,
+        collective=what,
+        clock=Clock.STEP,
+        chunks=line.chunks,
+        chunk=chunk[rows].astype(np.int32),
+        route=link[rows].astype(np.int32),
+        order=step_numbers(step[rows]),
+        reduce=reduce[rows].astype(np.bool_),
+    )
+
+
+def _walks(topology: Topology) -> list[list[_Step]]:
+    """Return the steps of each part of the vector, none if there are no such steps."""
+    matchings, found = list(_matchings(topology)), []
+    for first in range(max(1, len(matchings))):
+        steps = _search(topology, matchings[first:] + matchings[:first])
+        if not steps:
+            return []
+        found.append(steps)
+        if all(len(step.links) == topology.num_links for step in steps):
+            return found
+    return found
+
+
+def _search(topology: Topology, matchings: Sequence[Int64Array]) -> list[_Step]:
+    """Return steps after which each rank has each one's contribution once, or none.
+
+    There are as many as the network is wide; the matchings are tried in this order.
+    """
+    ranks = topology.num_ranks
+    degree = np.bincount(topology.target, minlength=ranks)
+    links, everywhere = np.arange(topology.num_links), np.ones(ranks, dtype=np.bool_)
+    steps = [_Step(one, everywhere) for one in matchings]  # first: they leave the other links to other parts
+    steps += [_Step(links, degree < degree.max()), _Step(links, everywhere)]
+    matrices = [step.matrix(topology) for step in steps]
+    growth = [matrix.sum(axis=1) for matrix in matrices]
+    least, most = (float(choose([choose(one) for one in growth])) for choose in (min, max))
+
+    def after(held: FloatArray, left: int) -> list[_Step] | None:
+        """Return the steps that are left when rank v has held[v, u] times what rank u began with."""
+        number = held.sum(axis=1)
+        # Nobody gets rid of a contribution that is in twice; and each step makes them more, but not too many.
+        if held.max() > 1 or number.max() * least**left > ranks or number.min() * most**left < ranks:
+            return None
+        if left == 0:
+            return []
+        for step, matrix in zip(steps, matrices, strict=True):
+            rest = after(matrix @ held, left - 1)
+            if rest is not None:
+                return [step, *rest]
+        return None
+
+    return after(np.eye(ranks, dtype=np.float64), diameter(topology)) or []
+
+
+def _matchings(topology: Topology) -> Iterator[Int64Array]:
+    """Yield disjoint sets of links of which each rank has one in and one out, as long as there are any."""
+    from scipy.sparse import csr_array  # slow to import
+    from scipy.sparse.csgraph import maximum_bipartite_matching
+
+    ranks, left = topology.num_ranks, np.arange(topology.num_links)
+    pair = topology.source.astype(np.int64) * ranks + topology.target
+    while len(left):
+        one = left[np.unique(pair[left], return_index=True)[1]]  # of parallel links
+        number = csr_array((one + 1, (topology.source[one], topology.target[one])), shape=(ranks, ranks))
+        taken = maximum_bipartite_matching(number, perm_type="column")
+        if taken.min() < 0:
+            return
+        matching = np.asarray(number[np.arange(ranks), taken]).ravel() - 1
+        yield matching
+        left = np.setdiff1d(left, matching)
+
+
+def _rows(topology: Topology, walk: Sequence[_Step]) -> _Rows:
+    """Return what is sent in each step; what a rank has already need not be sent to it."""
+    held, rows = np.eye(topology.num_ranks, dtype=np.float64), []
+    for number, (links, adds) in enumerate(walk, 1):
+        source, target = topology.source[links], topology.target[links]
+        there = ~adds[target] & (held[source] == held[target]).all(axis=1)
+        adding = adds.copy()
+        adding[target[there]] = True
+        sent = links[~there]
+        reduce = adding[topology.target[sent]]
+        first = np.unique(topology.target[sent], return_index=True)[1]
+        reduce |= ~np.isin(np.arange(len(sent)), first)
+        rows.append(_Rows(np.full(len(sent), number), sent, reduce))
+        held = _Step(links, adds).matrix(topology) @ held
+    return _Rows(*(np.concatenate(column) for column in zip(*rows, strict=True)))
+
+
+def check(problem: Problem, options: NoOptions) -> None:
+    """Raise `Unsupported` for networks without such walks, and for too many transfers."""
+    topology = problem.topology
+    rows = topology.num_ranks * topology.num_links * diameter(topology)
+    if rows > MOST_TRANSFERS:
+        raise METHOD.unsupported(f"makes {rows} transfers of this; at most {MOST_TRANSFERS}")
+    if not _walks(topology):
+        raise METHOD.unsupported(f"needs {METHOD.capabilities.further}; {topology.name} has none")
+
+
+METHOD = Method(
+    name="walks",
+    kind="heuristic",
+    synthesize=synthesize,
+    capabilities=Capabilities(
+        (Kind.ALLREDUCE,),
+        Groups.NONE,
+        switches=Switches.NONE,
+        further="steps along all links, or one of each rank, that lead from each to each other once",
+    ),
+    check=check,
+    summary="allreduce in as few steps as can be: what arrives over all links becomes what is sent next",
+)

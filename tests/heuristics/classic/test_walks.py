@@ -1,0 +1,107 @@
+"""Allreduce by walks: its steps and loads, counted by hand, and the networks that have such walks."""
+
+from collections import defaultdict
+from fractions import Fraction
+
+import pytest
+
+import tutti
+from experiments.registry import METHODS
+from heuristics.classic.walks import METHOD
+from schedules import Problem
+from schedules.collective import collective
+from schedules.method import NoOptions
+from schedules.programs.interpreter import judge
+from schedules.programs.lowering import lower
+from schedules.simulation.simulate import simulate
+from schedules.verify import verify
+from topologies import Link, Topology
+from topologies.errors import Unsupported
+from topologies.text import parse_topology
+
+
+def made(network, **keys):
+    topology = parse_topology(network) if isinstance(network, str) else network
+    problem = Problem(topology, collective("allreduce", topology.num_ranks, **keys))
+    schedule = METHOD.synthesize(problem, NoOptions(), None)
+    verify(schedule)
+    return schedule
+
+
+def loads(schedule):
+    """The largest load of a link in each step, in parts of M."""
+    total = defaultdict(Fraction)
+    for chunk, route, step in zip(schedule.chunk, schedule.route, schedule.order, strict=True):
+        size = Fraction(int(schedule.chunks.size[chunk]), schedule.chunks.denominator)
+        total[int(step), int(route)] += size
+    steps = sorted({step for step, _ in total})
+    return [max(load for (at, _), load in total.items() if at == step) for step in steps]
+
+
+@pytest.mark.parametrize(
+    ("network", "expected"),
+    [
+        ("complete:5", [1]),  # I + A = J
+        ("debruijn:2,4", [1] * 4),  # 16 = 2^4 ranks: A^4 = J, with its loops
+        ("gen_kautz:2,8", [1] * 3),
+        ("kautz:2,1", [1] * 2),  # 6 = 2^2 + 2 ranks: A^2 + A = J
+        ("L(K_4)", [1] * 2),  # 12 = 3 · 4 ranks, a Kautz graph as well
+        (
+            "hypercube:2",
+            [Fraction(1, 2)] * 2,
+        ),  # one link of each in a step; half of it over the other
+    ],
+)
+def test_in_as_many_steps_as_the_network_is_wide(network, expected):
+    assert loads(made(network)) == expected
+
+
+def test_in_bipartite_line_graphs_one_step_takes_one_link_of_each():
+    # 18 = 2 · 3 · 3 ranks: all links in two steps, and in one a link of each, which leads to the other half.
+    assert sorted(loads(made("L(K_{3,3})")))[0] == Fraction(1, 3)
+    assert sum(loads(made("L(K_{3,3})"))) == Fraction(7, 3)
+
+
+def test_what_a_rank_has_is_not_sent_to_it():
+    # 4 = 2^2 ranks, by hand: x has links to 2x and 2x + 1 mod 4, and 0 and 3 loops, which are left out. After
+    # step 1 ranks 0 and 1 have the same, 0 + 2, and so have 2 and 3: then 0 sends 1 nothing, nor 3 sends 2.
+    schedule = made("debruijn:2,2")
+    assert (schedule.order == 1).sum() == 4 * 6
+    assert (schedule.order == 2).sum() == 4 * 4
+    assert not ((schedule.source == 0) & (schedule.target == 1) & (schedule.order == 2)).any()
+
+
+@pytest.mark.parametrize("network", ["debruijn:2,3", "kautz:2,1", "L(K_{3,3})", "hypercube:3", "complete:4"])
+def test_programs_do_the_same(network):
+    schedule = made(network)
+    for in_place in (False, True):
+        assert judge(lower(schedule, in_place=in_place, grain=4)).races_checked
+
+
+@pytest.mark.parametrize(("network", "most"), [("gen_kautz:4,64", 3.6), ("L(K_{4,4})", 2.7), ("L(K_8)", 3.8)])
+def test_small_vectors_are_near_the_bound(network, most):
+    # A vector over a link takes 4 % of α at 1 KB.
+    schedule = made(network)
+    bound = tutti.bound(schedule.topology, schedule.collective, "1KB").seconds
+    assert simulate(schedule, 1000).time <= (1 + most / 100) * float(bound)
+
+
+def test_parallel_links_are_one_where_one_is_taken():
+    pair = Topology.from_links("pair", 2, [Link(0, 1), Link(0, 1), Link(1, 0), Link(1, 0)])
+    assert loads(made(pair)) == [Fraction(1, 2)]
+
+
+def test_shards_may_be_uneven():
+    assert loads(made("complete:3", shards=[3, 0, 2])) == [1]
+
+
+@pytest.mark.parametrize("network", ["ring:8", "uniring:4", "dragonfly:2x3", "mesh:3x3", "dgx1"])
+def test_other_networks_have_no_such_walks(network):
+    with pytest.raises(Unsupported, match=r"^walks needs steps along all links, or one of each rank"):
+        made(network)
+
+
+def test_what_it_refuses():
+    with pytest.raises(Unsupported, match=r"^walks makes 104857600 transfers of this; at most 4194304$"):
+        made("hypercube:10")
+    assert METHODS["walks"] is METHOD
