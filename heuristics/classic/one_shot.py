@@ -21,7 +21,6 @@ radii are those of the least time, by the sum over steps of α and the largest l
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -44,9 +43,9 @@ MOST_TRANSFERS = 2**22
 """Of a schedule; larger ones are for methods that need no sum twice."""
 FEW_TRANSFERS = 2**19
 """With no more than these each item is cut in parts, one for each rotation of the dimensions."""
-MOST_CHOICES = 256
+MOST_CHOICES = 64
 """Of radii; where there would be more, all dimensions have the same."""
-SAMPLE, TRIES = 12, 3
+SAMPLE, TRIES = 6, 3
 """Parts by which choices are estimated, and how many of the best are worked out."""
 RING_OF_PAIRS = 4
 ROUNDS = 6
@@ -202,10 +201,10 @@ class _Trial:
         self.rows = mean * ranks * self.turns
         """About how many transfers there are."""
         steps = max(max(part.step.max(), part.after.max(initial=0)) for part in sample)
-        alpha, bandwidth = (
-            list(map(float, values)) for values in (network.topology.alpha, network.topology.bandwidth)
-        )
-        self.estimate = steps * max(alpha) + mean * float(problem.size or 0) / sum(bandwidth)
+        alpha, bandwidth = network.topology.alpha, network.topology.bandwidth
+        rate = int(bandwidth.numerators.sum(dtype=object)) / bandwidth.denominator
+        latency = int(steps) * int(alpha.numerators.max()) / alpha.denominator
+        self.estimate = latency + mean * float(problem.size or 0) / rate
         """Seconds, if the links were used evenly."""
 
     def part(self, item: int, turn: int) -> _Part:
@@ -380,9 +379,15 @@ def _radii(network: _Network, options: OneShotOptions) -> list[Radii]:
     widest = [int(line.max()) for line in network.line]
     if options.radius is not None:
         return [tuple(min(options.radius, most) for most in widest)]
-    if math.prod(most + 1 for most in widest) <= MOST_CHOICES:
-        return list(itertools.product(*(range(most + 1) for most in widest)))
-    return [tuple(min(radius, most) for most in widest) for radius in range(max(widest) + 1)]
+    pairs = list(itertools.combinations(range(len(widest)), 2))
+    # Of dimensions alike the order is nothing, as parts of the vector take all rotations.
+    choices = [
+        radii
+        for radii in itertools.product(*(range(most + 1) for most in widest))
+        if all(radii[a] <= radii[b] for a, b in pairs if widest[a] == widest[b])
+    ]
+    alike = [tuple(min(radius, most) for most in widest) for radius in range(max(widest) + 1)]
+    return choices if len(choices) <= MOST_CHOICES else alike
 
 
 def check(problem: Problem, options: OneShotOptions) -> None:
