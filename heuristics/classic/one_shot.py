@@ -47,9 +47,10 @@ MOST_CHOICES = 64
 """Of radii; where there would be more, all dimensions have the same."""
 SAMPLE, TRIES = 6, 3
 """Parts by which choices are estimated, and how many of the best are worked out."""
-RING_OF_PAIRS = 4
 ROUNDS = 6
 """How often all messages choose."""
+RING_OF_PAIRS = 4
+"""A ring of four is a square: two dimensions of two."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,7 @@ class _Network:
 
 
 def _in_pairs(grid: Grid, place: Sequence[Int64Array]) -> tuple[tuple[int, ...], tuple[Int64Array, ...]]:
-    """Return shape and coordinates in which rings of four are what they also are: two dimensions of two."""
+    """Return shape and coordinates where rings of four are two dimensions of two each."""
     shape: list[int] = []
     places: list[Int64Array] = []
     for size, line, at in zip(grid.shape, grid.lines, place, strict=True):
@@ -208,26 +209,29 @@ class _Trial:
         """Seconds, if the links were used evenly."""
 
     def part(self, item: int, turn: int) -> _Part:
-        """Return how a part of an item is added up; which dimension is its first depends on both."""
+        """Return how a part of an item is added up; which dimension is its first depends on both.
+
+        The roots of an item are at the place of its owner, and where else it takes some.
+        """
         network, k = self.network, len(self.radii)
         first = int(network.place[:, item].sum()) + turn
         taking, held = np.arange(len(network.hops)), np.zeros(len(network.hops), dtype=np.int64)
         copy_of, sums, step, phases = [np.array([NO_COPY])], [], 0, []
         for dimension in ((first + i) % k for i in range(k)):
-            cover, place = (
-                self.cover(dimension, int(network.place[dimension, item])),
-                network.place[dimension],
-            )
+            place = network.place[dimension]
+            cover = self.cover(dimension, int(place[item]))
             phases.append((cover, place, taking))
             labels, which = np.unique(held[taking], return_inverse=True)
             source, root = (side.ravel() for side in np.meshgrid(taking, cover.roots, indexing="ij"))
             root = network.at(source, dimension, root)
+            # What was added up before goes on in a copy for each root, or, where there is one, as it is.
             chunk = np.repeat(held[taking], len(cover.roots))
             if len(cover.roots) > 1:
                 number = np.arange(len(cover.roots)) + (which * len(cover.roots))[:, None]
                 chunk = sum(map(len, copy_of)) + number.ravel()
                 copy_of.append(np.repeat(labels, len(cover.roots)))
             far = network.hops[source, root].astype(np.int64)
+            # The deepest send first; all others when those behind them on the way to a root have sent.
             sums.append(np.stack([chunk, source, root, step + far.max() - far + 1])[:, far > 0])
             step += int(far.max())
             taking = source[far == 0]
@@ -269,15 +273,15 @@ class _Trial:
             step,
             np.concatenate([size[up], size[down]]),
         )
-        held = np.concatenate([part.held for part in parts]).reshape(len(parts), ranks)
+        # Which copy a rank gets of those that are spread depends on the link over which it comes.
+        held = of.held.reshape(len(parts), ranks)
         chunk = np.concatenate([base[up] + of.chunk, 0 * down])
         for now in np.unique(of.after):
             rows = np.flatnonzero(of.after == now)
             copy = held[down[rows], topology.source[link[len(up) + rows]]]
             held[down[rows], of.target[rows]] = copy
             chunk[len(up) + rows] = base[down[rows]] + copy
-        amount = np.diff(base)
-        part = np.repeat(np.arange(len(parts)), amount)
+        part = np.repeat(np.arange(len(parts)), np.diff(base))
         rows = np.lexsort((chunk, link, step))
         made = Schedule(
             topology=topology,
