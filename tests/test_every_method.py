@@ -90,7 +90,7 @@ OPTIONS = {
 LISTED_OF_FLOWS = {"of": ["mcf"]}
 """Lists trees by default; flows from one rank to one rank where every route is one link."""
 POINT_TO_POINT = {Kind.ALL_TO_ALL, Kind.GATHER, Kind.SCATTER}
-WALKLESS = ("ring:5", "mesh:3x3", "UniRing(1,4)", "dgx1", "mesh:3x4", "wheel:5")
+WALKLESS = ("ring:5", "mesh:3x3", "UniRing(1,4)", "mesh:3x4", "wheel:5")
 BESIDES = {
     *(("taccl", "switch2d:2x2"), ("taccl", "star"), ("listed", "star")),
     *(("walks", network) for network in WALKLESS),

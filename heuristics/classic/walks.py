@@ -7,8 +7,11 @@ sum of all, for one vector over a link in each step, where in-trees to N roots n
 
 In other networks ranks also add, in some steps, what arrives to what they have: in Kautz graphs and line
 graphs of complete graphs in one, (I + A) A^(D-1) = J, where A says which ranks are joined and J is all ones;
-in L(K_{m,m}) along one link of each rank only; in hypercubes along one dimension after the other, which is
-recursive doubling. Where a step takes one link of each rank, parts of the vector take different ones.
+in L(K_{m,m}) along one link of each rank only. On an even ring pairs exchange what they have, now to one side
+and now to the other, and in between every second rank puts what arrives in the place of what it has: in its
+pair one then has the sums from one side, the other all else, until they add these. In networks of several
+dimensions each follows the others, which is recursive doubling in hypercubes. Where a step takes one link of
+each rank, parts of the vector take different ones, and the dimensions in all rotations of their order.
 """
 
 from __future__ import annotations
@@ -23,9 +26,10 @@ from schedules.collective import Kind
 from schedules.intervals import CutLine, line_width
 from schedules.method import Method, NoOptions, Problem
 from schedules.schedule import Clock, Schedule, step_numbers
-from topologies.exact import BoolArray, FloatArray, Int64Array
+from topologies.exact import BoolArray, FloatArray, Int64Array, offsets_of
+from topologies.graphs.grid_structure import Grid, LineKind, grid_of
 from topologies.graphs.shortest_paths import diameter
-from topologies.topology import Topology
+from topologies.topology import Link, Topology
 
 MOST_TRANSFERS = 2**22
 
@@ -87,6 +91,56 @@ def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -
 
 def _walks(topology: Topology) -> list[list[_Step]]:
     """Return the steps of each part of the vector, none if there are no such steps."""
+    grid = grid_of(topology)
+    if grid is None or grid.hosts is not None or LineKind.SWITCH in grid.lines:
+        return _searched(topology)
+    lines = [_along(topology, grid, dimension) for dimension in range(len(grid.shape))]
+    if not all(lines):
+        return []
+    rotations = [lines[first:] + lines[:first] for first in range(len(lines))]
+    return [
+        [step for line in lines for step in line[variant % len(line)]]
+        for lines in rotations
+        for variant in range(max(map(len, lines)))
+    ]
+
+
+def _along(topology: Topology, grid: Grid, dimension: int) -> list[list[_Step]]:
+    """Return the steps on all lines of a dimension at once, in some variants."""
+    size, ranks = grid.shape[dimension], topology.num_ranks
+    place = np.stack(np.unravel_index(np.arange(ranks), grid.shape))[dimension]
+    links = np.flatnonzero(place[topology.source] != place[topology.target])
+    source, target = topology.source[links], topology.target[links]
+    pairs, of = np.unique(np.stack([place[source], place[target]]), axis=1, return_inverse=True)
+    line = Topology.from_links("line", size, [Link(a, b) for a, b in pairs.T.tolist()])
+    is_even_ring = grid.lines[dimension] is LineKind.RING and size % 2 == 0
+    variants = [_round(line, turn) for turn in range(2)] if is_even_ring else _searched(line)
+    _, which, many = np.unique(np.stack([source, target]), axis=1, return_inverse=True, return_counts=True)
+    order, number = np.argsort(which, kind="stable"), np.empty(len(links), dtype=np.int64)
+    number[order] = np.arange(len(links)) - offsets_of(many)[which[order]]
+    return [
+        [
+            _Step(links[np.isin(of, step.links) & (number == parallel % many[which])], step.adds[place])
+            for step in steps
+        ]
+        for parallel in range(many.max())  # of parallel links one after the other
+        for steps in variants
+    ]
+
+
+def _round(ring: Topology, turn: int) -> list[_Step]:
+    """Return the steps on an even ring; `turn` says with whom ranks are paired first."""
+    rank, steps, last = np.arange(ring.num_ranks), [], ring.num_ranks // 2
+    for step in range(1, last + 1):
+        up = (rank + step + turn) % 2 == 1
+        partner = (rank + np.where(up, 1, -1)) % ring.num_ranks
+        links = np.flatnonzero(ring.source == partner[ring.target])
+        steps.append(_Step(links, up | (step in (1, last))))
+    return steps
+
+
+def _searched(topology: Topology) -> list[list[_Step]]:
+    """Return steps for each matching that may be first, or one list of steps with all links, or none."""
     matchings, found = list(_matchings(topology)), []
     for first in range(max(1, len(matchings))):
         steps = _search(topology, matchings[first:] + matchings[:first])
@@ -167,9 +221,9 @@ def _rows(topology: Topology, walk: Sequence[_Step]) -> _Rows:
 def check(problem: Problem, options: NoOptions) -> None:
     """Raise `Unsupported` for networks without such walks, and for too many transfers."""
     topology = problem.topology
-    rows = topology.num_ranks * topology.num_links * diameter(topology)
+    rows = topology.num_ranks**2 * diameter(topology)  # at least: a link of each rank in each step
     if rows > MOST_TRANSFERS:
-        raise METHOD.unsupported(f"makes {rows} transfers of this; at most {MOST_TRANSFERS}")
+        raise METHOD.unsupported(f"makes {rows} transfers of this, or more; at most {MOST_TRANSFERS}")
     if not _walks(topology):
         raise METHOD.unsupported(f"needs {METHOD.capabilities.further}; {topology.name} has none")
 
