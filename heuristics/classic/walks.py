@@ -172,6 +172,8 @@ def _search(topology: Topology, matchings: Sequence[Int64Array]) -> list[_Step]:
         # Nobody gets rid of a contribution that is in twice; and each step makes them more, but not too many.
         if held.max() > 1 or number.max() * least**left > ranks or number.min() * most**left < ranks:
             return None
+        if number.min() == number.max() and ranks % number[0]:  # all end with a multiple of it
+            return None
         if left == 0:
             return []
         for step, matrix in zip(steps, matrices, strict=True):
