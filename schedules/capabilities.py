@@ -5,7 +5,7 @@ A declaration says nothing of options, sizes or numbers that outgrow a method: t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 
@@ -34,6 +34,8 @@ class Switches(Enum):
     NONE = "no switches"
     EULERIAN = "a network with switches to be Eulerian"
     """Every node takes in as much bandwidth as it sends."""
+    BALANCED = "switches to send as much bandwidth as they take in"
+    """Ranks need not."""
     ANY = "nothing of switches"
 
 
@@ -161,7 +163,9 @@ class Capabilities:
             number = topology.num_switches
             yield f"needs a switch-free topology; {topology.name} has {number} switch{'es' * (number > 1)}"
         if self.switches is Switches.EULERIAN and len(what.members[0]) < topology.num_nodes:
-            yield from _not_eulerian(topology)
+            yield from _uneven(topology, self.switches.value)
+        if self.switches is Switches.BALANCED:
+            yield from _uneven(topology, self.switches.value, free=what.members[0])
         if not self.one_way_links and not topology.num_switches and not joined_both_ways(topology):
             yield f"needs links both ways that join all ranks; those of {topology.name} do not"
         speeds = topology.bandwidth.numerators
@@ -192,15 +196,12 @@ def _even(what: Collective) -> bool:
     return what.items.share.uniform
 
 
-def _not_eulerian(topology: Topology) -> Iterator[str]:
-    """Yield which node takes in another bandwidth than it sends, if one does."""
-    node = topology.eulerian_defect()
+def _uneven(topology: Topology, needed: str, free: Sequence[int] = ()) -> Iterator[str]:
+    """Yield which node takes in another bandwidth than it sends, if one does that is not free to."""
+    node = topology.eulerian_defect(free)
     if node is not None:
         into, out = (format_bandwidth(total[node]) for total in (topology.ingress, topology.egress))
-        yield (
-            f"needs a network with switches to be Eulerian; node {topology.labels[node]} of {topology.name} "
-            f"has {into} in and {out} out"
-        )
+        yield f"needs {needed}; node {topology.labels[node]} of {topology.name} has {into} in and {out} out"
 
 
 def joined_both_ways(topology: Topology) -> bool:

@@ -107,7 +107,7 @@ def plug_ins(tmp_path_factory):
 
 def takes(able: Capabilities, network: Network) -> bool:
     """Whether the declaration says so."""
-    switches = {Switches.NONE: 0, Switches.EULERIAN: 1, Switches.ANY: 2}
+    switches = {Switches.NONE: 0, Switches.EULERIAN: 1, Switches.BALANCED: 2, Switches.ANY: 3}
     return (
         switches[network.switches] <= switches[able.switches]
         and (able.one_way_links or not network.one_way)

@@ -225,9 +225,10 @@ class Topology:
             return None
         return self.degree * self.bandwidth[0]
 
-    def eulerian_defect(self) -> int | None:
-        """Return the first node whose ingress and egress bandwidth differ, or None."""
+    def eulerian_defect(self, free: Iterable[int] = ()) -> int | None:
+        """Return the first node, none of the `free`, whose ingress and egress bandwidth differ, or None."""
         uneven = np.flatnonzero(self.egress.numerators != self.ingress.numerators)
+        uneven = np.setdiff1d(uneven, list(free))
         return int(uneven[0]) if len(uneven) else None
 
     def __eq__(self, other: object) -> bool:

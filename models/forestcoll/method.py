@@ -327,6 +327,6 @@ METHOD = Method(
     synthesize=synthesize,
     fast={"search": "newton"},
     options=ForestcollOptions,
-    capabilities=Capabilities(KINDS, Groups.ONE, switches=Switches.EULERIAN),
+    capabilities=Capabilities(KINDS, Groups.ONE, switches=Switches.BALANCED),
     summary="spanning trees that meet the throughput bottleneck cut, on any network with switches",
 )

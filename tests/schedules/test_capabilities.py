@@ -125,6 +125,17 @@ def test_ranks_outside_the_one_group_count_as_switches():
     assert "to be Eulerian; node 1" in able.refusal(topology, what(groups=[[0, 2]]))
 
 
+def test_only_what_forwards_must_be_balanced():
+    """The shortcut's ends are ranks 1 and 3: the switches of a group without them."""
+    links = [Link(r, (r + 1) % 4, GB) for r in range(4)] + [Link(1, 3, GB)]
+    topology, able = Topology.from_links("shortcut", 4, links), Capabilities(switches=Switches.BALANCED)
+    assert able.refusal(topology, what(groups=[[1, 3]])) is None
+    assert able.refusal(topology, what(groups=[[1, 2]])) == (
+        "needs switches to send as much bandwidth as they take in; "
+        "node 3 of shortcut has 2GB/s in and 1GB/s out"
+    )
+
+
 def test_links_both_ways_join_the_ranks_as_a_graph_search_says():
     rng, verdicts = np.random.default_rng(0), set()
     for seed in range(200):

@@ -44,6 +44,16 @@ def random_eulerian(seed):
     return Topology.from_links(f"random {seed}", ranks, links, num_switches=switches)
 
 
+def random_uneven_ranks(seed):
+    """A random Eulerian network with up to three links more between ranks, whose ends are uneven then."""
+    rng, base = np.random.default_rng(seed), random_eulerian(seed)
+    links = [base.link(link) for link in range(base.num_links)]
+    for _ in range(rng.integers(1, 4)):
+        a, b = rng.permutation(base.num_ranks)[:2].tolist()
+        links.append(Link(a, b, Fraction(int(rng.integers(1, 5)))))
+    return Topology.from_links(base.name, base.num_ranks, links, num_switches=base.num_switches)
+
+
 def node_sets(num_nodes):
     """All sets of nodes, a row each."""
     return (np.arange(2**num_nodes)[:, None] >> np.arange(num_nodes)) & 1 == 1

@@ -16,7 +16,10 @@ been tried joins the sources, since the cuts left to try have it inside, and the
 smallest γ so far.
 
 No cut ever gains from a split, so a pair whose γ was taken has γ = 0 from then on; that an Eulerian network
-has a partner for every unit is Theorem 27. So it is enough to try each pair once, in any order.
+has a partner for every unit is Theorem 27. It is enough that the switches are balanced: with an arc of K
+back from each rank to s every two of s and the ranks have K units of flow, and splitting off balanced nodes
+keeps that, however uneven those that are served (Bang-Jensen, Frank and Jackson, SIAM J. Discrete Math.
+1995). So it is enough to try each pair once, in any order.
 """
 
 from __future__ import annotations
@@ -53,7 +56,7 @@ def remove_switches(
     Parameters
     ----------
     topology
-        The network; Eulerian if it has switches.
+        The network; its switches send as much bandwidth as they take in.
     capacity
         Trees that each link carries, shape (links,), as `topologies.trees.tree_counts.tree_capacities` gives
         them.
@@ -68,7 +71,7 @@ def remove_switches(
     Raises
     ------
     InputError
-        If the network is not Eulerian, or if the trees don't fit the capacities.
+        If a switch does not, or if the trees don't fit the capacities.
     NoSchedule
         If capacities that are not balanced at every node leave a switch that can't be split.
     """
@@ -87,20 +90,20 @@ def remove_switches(
 
 
 def check_balance(topology: Topology, capacity: Int64Array) -> None:
-    """Refuse a network with switches that is not Eulerian, and capacities uneven at a switch.
+    """Refuse switches that take in another bandwidth than they send, and capacities uneven at a switch.
 
     Raises
     ------
     InputError
-        Naming the first such node and its two totals.
+        Naming the first such switch and its two totals.
     """
     if not topology.num_switches:
         return
-    node = topology.eulerian_defect()
+    node = topology.eulerian_defect(range(topology.num_ranks))
     if node is not None:
         into, out = (format_bandwidth(total[node]) for total in (topology.ingress, topology.egress))
         raise InputError(
-            f"topology {topology.name}: node {topology.labels[node]} has {into} in and {out} out; "
+            f"topology {topology.name}: switch {topology.labels[node]} has {into} in and {out} out; "
             "ForestColl needs them equal"
         )
     out_units, in_units = np.zeros((2, topology.num_nodes), dtype=np.int64)

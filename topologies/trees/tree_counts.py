@@ -112,8 +112,9 @@ def sustains(
 ) -> bool:
     """Return whether every rank can be sent a unit from each tree: Theorem 25's condition.
 
-    Necessary for out-trees within the capacities; sufficient if there are no switches (Theorem 30), or if the
-    network is Eulerian. The sinks that passed join the sources, as in `models.bounds.bottleneck_cut`.
+    Necessary for out-trees within the capacities; sufficient if there are no switches (Theorem 30), or if
+    they are balanced (`topologies.trees.switch_removal`). The sinks that passed join the sources, as in
+    `models.bounds.bottleneck_cut`.
 
     Parameters
     ----------

@@ -65,9 +65,9 @@ def lopsided_star():
     return Topology.from_links("lopsided", 3, links, labels=["a", "b", "c", "leaf"], num_switches=1)
 
 
-def test_a_network_that_is_not_eulerian_names_the_node_and_its_totals(tutti, tmp_path):
+def test_a_switch_that_is_not_balanced_is_named_with_its_totals(tutti, tmp_path):
     topology = lopsided_star()
-    words = "Eulerian; node c of {} has 1GB/s in and 2GB/s out"
+    words = "as they take in; node leaf of {} has 6GB/s in and 5GB/s out"
     with pytest.raises(Unsupported, match=words.format("lopsided")):
         make(topology)
     file = tmp_path / "star.json"

@@ -12,6 +12,7 @@ from tests.topologies.eulerian import (
     node_sets,
     platform,
     random_eulerian,
+    random_uneven_ranks,
     routes_are_paths,
     worst_ratio,
 )
@@ -43,6 +44,21 @@ def test_every_rank_can_still_be_sent_everything():
         k, _, network = removed(topology, worst_ratio(topology))
         ranks = topology.num_ranks
         assert flows_by_networkx(ranks, ranks, arcs_of(network), [k] * ranks) == [k * ranks] * ranks
+
+
+def test_ranks_may_take_in_another_bandwidth_than_they_send():
+    """Bang-Jensen, Frank and Jackson: all that is split off must be balanced, what is served need not be."""
+    uneven = 0
+    for seed in WITH_SWITCHES:
+        topology = random_uneven_ranks(seed)
+        ranks = topology.num_ranks
+        uneven += topology.eulerian_defect() is not None
+        for weights in ([1] * ranks, [0, *range(1, ranks)]):
+            k, capacity, network = removed(topology, worst_ratio(topology, weights), weights)
+            trees = trees_by_root(ranks, k, weights)
+            assert flows_by_networkx(ranks, ranks, arcs_of(network), trees) == [trees.sum()] * ranks
+            assert (units_by_link(topology, network) <= capacity).all()
+    assert uneven > len(WITH_SWITCHES) / 2
 
 
 def test_every_rank_can_still_be_sent_everything_of_uneven_shards():
@@ -137,12 +153,12 @@ def star(bandwidth_in, bandwidth_out):
     return Topology.from_links("star", 3, links, num_switches=1, labels=["0", "1", "2", "ib"])
 
 
-def test_a_switch_that_is_not_eulerian_is_named_with_its_totals():
-    """Rank 2 comes first, with 100 GB/s in or 25 less."""
+def test_a_switch_that_is_not_balanced_is_named_with_its_totals():
+    """Rank 2 has 25 GB/s less out of it."""
     with pytest.raises(InputError) as refusal:
         remove_switches(star(100 * 10**9, 75 * 10**9), [1] * 6, 1)
     assert str(refusal.value) == (
-        "topology star: node 2 has 75GB/s in and 100GB/s out; ForestColl needs them equal"
+        "topology star: switch ib has 300GB/s in and 275GB/s out; ForestColl needs them equal"
     )
 
 
