@@ -1,0 +1,51 @@
+"""No bound is above a true optimum where α and bytes weigh alike.
+
+``true_optima.csv`` has what the constraint program of `optimum` proves without being told any bound
+(`configs/optima_middle.toml`), in microseconds, with the chunks a shard that it moves.
+"""
+
+import csv
+from collections import defaultdict
+from fractions import Fraction
+from pathlib import Path
+
+from experiments.registry import METHODS
+from experiments.runner.config import read_config
+from experiments.runner.plan import make_plan
+from models.bounds import lower_bounds
+from schedules import collective
+from tests.sweep import for_each
+from topologies.text import parse_topology
+
+ROOT = Path(__file__).parents[3]
+ROOTED = {"broadcast", "reduce", "scatter", "gather"}
+LAST_DIGIT = Fraction(1, 10**6)
+"""Of a time, us."""
+
+
+def optima():
+    """Return the least proven time of each case, us."""
+    least = defaultdict(list)
+    for row in csv.DictReader((ROOT / "tests/data/true_optima.csv").read_text().splitlines()):
+        least[row["topology"], row["collective"], int(row["size_bytes"])].append(Fraction(row["optimum_us"]))
+    return {case: min(times) for case, times in least.items()}
+
+
+OPTIMA = optima()
+
+
+@for_each("case", list(OPTIMA))
+def test_every_bound_holds_for_the_true_optimum(case):
+    text, kind, size = case
+    topology = parse_topology(text)
+    what = collective(kind, topology.num_ranks, **({"root": 0} if kind in ROOTED else {}))
+    for bound in lower_bounds(topology, what, size):
+        assert Fraction(bound.time(size)) * 10**6 <= OPTIMA[case] + LAST_DIGIT, bound.kind
+
+
+def test_the_config_asks_for_these_cases():
+    tasks = make_plan(read_config(ROOT / "configs" / "optima_middle.toml"), METHODS)
+    asked = {(task.topology, str(task.collective).split()[0], size) for task in tasks for size in task.sizes}
+    assert set(OPTIMA) <= asked
+    assert len(OPTIMA) >= 30
+    assert all(task.options["cuts"] is False for task in tasks)
