@@ -120,7 +120,7 @@ class _Data:
         hops = far[source, target]
         # Far ones first: they have the most to choose. Among them those that go equally far round, in turn.
         order = np.lexsort((source, (target - source) % topology.num_ranks, -hops))
-        order = order[(hops > 0)[order] & (chunks.size > 0)[order]]
+        order = order[hops[order] > 0]
         slowness = 1 / topology.bandwidth.numerators.astype(np.float64)
         return cls(
             _Network(topology.out_links, topology.source, topology.target, slowness),

@@ -78,3 +78,10 @@ def test_switches_are_refused():
 
 def test_it_is_registered():
     assert METHODS["stepwise"] is METHOD
+
+
+def test_empty_shards_are_sent_too():
+    """`verify` wants every chunk at its end, those without bytes too."""
+    topology = parse_topology("ring:5")
+    problem = Problem(topology, collective("all-to-all", 5, shards=[1, 0, 2, 1, 1]))
+    verify(METHOD.synthesize(problem, StepwiseOptions(), None))
