@@ -1,7 +1,7 @@
 """Postal gossip: allgathers for small messages, where the number of messages counts.
 
-Read `method` first (the routes of single messages, the symmetries, the search), then `kernel`, the greedy
-gossip that it calls. The bound that it is measured against is ``growth`` in `models.bounds`.
+Read `routes` first (of single messages, and the symmetries), then `method` (the search) and `kernel`, the
+greedy gossip that it calls. The bound that it is measured against is ``growth`` in `models.bounds`.
 """
 
 from heuristics.gossip.method import METHOD, PostalOptions

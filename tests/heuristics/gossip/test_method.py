@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from heuristics.gossip import METHOD
-from heuristics.gossip.method import MessageRoutes, single_messages, translations
+from heuristics.gossip.routes import MessageRoutes, single_messages, translations
 from models.bounds import best_bound
 from schedules import Problem, collective
 from schedules.files.schedule_file import content_hash
