@@ -68,6 +68,60 @@ def from_allgather(problem: Problem, make: Callable[[Problem], Schedule]) -> Sch
     return compose_allreduce(reduce_scatter, make(Problem(problem.topology, gather, problem.size)))
 
 
+def allreduce_in_clusters(
+    what: Collective, clusters: Int64Array, reduce_scatter: Schedule, allgather: Schedule | None = None
+) -> Schedule:
+    """Return the allreduce that is added up in each cluster of ranks, and then spread in it.
+
+    A datum is added up at one rank of every cluster, in a copy for each, by a reduce-scatter among all ranks
+    of whose N shards each is g / N of the data, g being the ranks of a cluster; then the clusters' allgathers
+    bring it to the others there. With one rank a cluster that is one shot, for N times the data. With one
+    cluster it would be `compose_allreduce`.
+
+    Parameters
+    ----------
+    what
+        The allreduce, among all ranks.
+    clusters
+        int64, shape (clusters, g): the ranks of each.
+    reduce_scatter, allgather
+        Each shard in equally many equal chunks, in the step clock; the allgather's groups are the clusters,
+        and it is left out where they are of one rank.
+    """
+    first = _in_copies(reduce_scatter, what, clusters)
+    return first if allgather is None else _one_after_the_other(first, _in_copies(allgather, what, clusters))
+
+
+def _in_copies(half: Schedule, what: Collective, clusters: Int64Array) -> Schedule:
+    """Return a half whose shards, of ranks, stand for all data that are added up there.
+
+    Datum i is added up by those that are number i modulo g of their clusters. Nothing arrives in what the
+    copies are made of, so that each begins as it does.
+    """
+    ranks, share = what.num_ranks, what.items.share.reduced
+    count, size = clusters.shape
+    cut = len(half.chunks) // ranks
+    item = np.repeat(np.arange(ranks, dtype=np.int32), cut * (count + 1))
+    copy_of = np.repeat(np.arange(ranks * cut, dtype=np.int32), count + 1) * np.int32(count + 1)
+    copy_of[:: count + 1] = NO_COPY
+    cluster, place = np.empty(ranks, dtype=np.int64), np.empty(ranks, dtype=np.int64)
+    cluster[clusters], place[clusters] = np.indices(clusters.shape)
+    owner = half.collective.items.owner[half.chunks.item[half.chunk]]
+    data, part = place[owner][:, None] + size * np.arange(count), half.chunk % cut
+    columns = {
+        name: None if column is None else np.repeat(column, count)
+        for name in ("route", "order", "reduce")
+        for column in [getattr(half, name)]
+    }
+    return half.replace(
+        collective=what,
+        chunks=Chunks(item, share.numerators[item], share.denominator * cut, copy_of),
+        chunk=((data * cut + part[:, None]) * (count + 1) + 1 + cluster[owner][:, None]).ravel(),
+        claims={},
+        **columns,
+    )
+
+
 def compose_allreduce(reduce_scatter: Schedule, allgather: Schedule) -> Schedule:
     """Return the allreduce that does one schedule and then the other, over their common refinement.
 
@@ -84,9 +138,14 @@ def compose_allreduce(reduce_scatter: Schedule, allgather: Schedule) -> Schedule
     _check_halves(reduce_scatter, allgather)
     chunks = common_refinement(reduce_scatter.chunks, allgather.chunks)
     first, second = _on_common_tick(refine(reduce_scatter, chunks), refine(allgather, chunks))
+    joined = _one_after_the_other(first, second)
+    return joined.replace(collective=allgather.collective.with_kind(Kind.ALLREDUCE))
+
+
+def _one_after_the_other(first: Schedule, second: Schedule) -> Schedule:
+    """Return the rows of both, over the same chunks: the second starts where the first ends."""
     routes, base = _joined_routes(first, second)
     return first.replace(
-        collective=allgather.collective.with_kind(Kind.ALLREDUCE),
         chunk=np.concatenate([first.chunk, second.chunk]),
         route=np.concatenate([first.route, second.route + np.int32(base)]),
         order=_joined_order(first, second),

@@ -11,7 +11,14 @@ from heuristics.classic.direct import METHOD as DIRECT
 from models.bounds import lower_bounds
 from schedules import KINDS, Chunks, Clock, Kind, Problem, Routes, Schedule, collective, concurrent
 from schedules.collective import EVERYONE
-from schedules.compose import common_refinement, compose_allreduce, from_allgather, refine, side_by_side
+from schedules.compose import (
+    allreduce_in_clusters,
+    common_refinement,
+    compose_allreduce,
+    from_allgather,
+    refine,
+    side_by_side,
+)
 from schedules.cost import congestion, link_loads, step_cost
 from schedules.files.schedule_file import content_hash, read_schedule, write_schedule
 from schedules.reversal import reverse
@@ -518,3 +525,41 @@ def test_copies_of_two_groups_are_those_of_each():
     verify(both)
     assert both.chunks.copy_of.tolist()[:12] == [-1, 0, 0, 0, -1, 4, 4, 4, -1, 8, 8, 8]
     assert both.chunks.copy_of.tolist()[12:16] == [-1, 12, 12, 12]
+
+
+@pytest.mark.parametrize(
+    "clusters", [[[0], [1], [2], [3], [4], [5]], [[0, 1], [2, 3], [4, 5]], [[5, 0, 3], [1, 4, 2]]]
+)
+@pytest.mark.parametrize("cut", [1, 3])
+@pytest.mark.parametrize("shards", [None, [1, 2, 0, 3, 1, 1]])
+def test_an_allreduce_is_added_up_in_each_cluster(clusters, shards, cut):
+    """On a complete network of 6, clusters of g: each rank adds up M / g, and then tells g - 1 others.
+
+    A link carries M / g in a step for that, and as much in another if there are others.
+    """
+    network, what = parse_topology("complete:6"), collective("allreduce", 6, shards=shards)
+    scatter = cut_in(cut, sent_directly(network, collective("reduce-scatter", 6)))
+    alone = len(clusters[0]) == 1
+    gather = (
+        None if alone else cut_in(cut, sent_directly(network, collective("allgather", 6, groups=clusters)))
+    )
+    whole = allreduce_in_clusters(what, np.array(clusters), scatter, gather)
+    verify(whole)
+    if shards is None:
+        size = 12 * 10**9
+        step = size / (len(clusters[0]) * network.bandwidth[0]) + network.alpha[0]
+        assert simulate(whole, size).time == pytest.approx(float(step * (1 if alone else 2)))
+
+
+def sent_directly(network, what):
+    return DIRECT.synthesize(Problem(network, what), DIRECT.options(), None)
+
+
+def cut_in(parts, schedule):
+    """The same rows, each chunk cut in parts that go one by one."""
+    columns = {name: getattr(schedule, name) for name in ("route", "order", "reduce")}
+    return schedule.replace(
+        chunks=Chunks.even(schedule.collective, parts),
+        chunk=(schedule.chunk[:, None] * parts + np.arange(parts)).ravel(),
+        **{name: None if column is None else np.repeat(column, parts) for name, column in columns.items()},
+    )
