@@ -91,6 +91,7 @@ _SINGLE = Methods(
         "multitree": _STARTS.find["multitree"],
         "blink": _at("heuristics.trees.blink:METHOD"),
         "postal": _at("heuristics.gossip:METHOD"),
+        "rounds": _at("heuristics.rounds:METHOD"),
         "rails": _at("heuristics.rails:METHOD"),
         "tacos": _STARTS.find["tacos"],
         "bfb": _STARTS.find["bfb"],

@@ -36,7 +36,7 @@ LEAST_SECONDS = 0.1
 ORDER = (
     *("torus_rings", "shifted_ring", "ring", "recursive_doubling", "rhd", "swing", "bruck", "stepwise"),
     *("one_shot", "walks", "direct", "dbt"),
-    *("nccl_like", "rails", "bfb", "postal", "expansion", "blueconnect", "themis", "ccube"),
+    *("nccl_like", "rails", "bfb", "rounds", "postal", "expansion", "blueconnect", "themis", "ccube"),
     *("allreduce_trees", "forestcoll", "listed", "multitree"),
     *("mcf", "tacos", "allreduce_lp", "blink", "tto", "sccl", "taccl"),
 )

@@ -1,0 +1,250 @@
+"""Which datum goes with which message, so that messages are about equally long.
+
+In the network in time that messages span, what is for one rank takes a path and what is for all a tree.
+A message that is busy for α + L costs t (2 (α + L) + t) for a datum that takes t, so that the sum of the
+squares falls (as in `heuristics.classic.stepwise`); all choose anew a few times, one after the other.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from heuristics.rounds.slots import Messages
+from schedules.collective import Collective, Kind
+from schedules.method import Problem
+from schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
+from topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
+from topologies.kernels import kernel
+from topologies.topology import Topology
+
+ROUNDS = 4
+"""How often all choose, unless that is more work."""
+MOST_CUTS, FEW_CHUNKS = 8, 2**9
+"""Each datum is cut in so many parts at most, so that no more chunks than these are told to every rank."""
+WORK = 2**28
+"""Messages times data times rounds."""
+
+
+class Spans(NamedTuple):
+    """Messages as those who choose see them.
+
+    Parameters
+    ----------
+    event
+        Twice the number of a message, and one more when it arrives, in the order in which that happens.
+    leaves, arrives
+        The places of each message in that order.
+    source, target
+        Its ends.
+    port
+        Equal where the slowest link of messages is the same in the same step: they share a load.
+    alpha, slowness
+        α of that link in seconds, and its seconds a byte.
+    into, offsets
+        Messages by target: those to node v are into[offsets[v] : offsets[v + 1]].
+    """
+
+    event: Int64Array
+    leaves: Int64Array
+    arrives: Int64Array
+    source: Int32Array
+    target: Int32Array
+    port: Int64Array
+    alpha: FloatArray
+    slowness: FloatArray
+    into: Int64Array
+    offsets: Int64Array
+
+    @classmethod
+    def of(cls, topology: Topology, routes: Routes, messages: Messages) -> Spans:
+        """Return messages over routes of a network."""
+        route, number = messages.route, np.arange(len(messages.route))
+        of = np.repeat(np.arange(len(routes)), np.diff(routes.offsets))
+        # The routes' links by bandwidth: the first of each route is its slowest.
+        by_bandwidth = np.lexsort((topology.bandwidth.numerators[routes.links], of))
+        link = routes.links[by_bandwidth][routes.offsets[:-1]][route]
+        source = topology.source[routes.links[routes.offsets[:-1]]]
+        target = topology.target[routes.links[routes.offsets[1:] - 1]]
+        arrives = np.repeat([0, 1], len(number))
+        times = np.concatenate([messages.start, messages.end])
+        order = np.lexsort((arrives, np.tile(messages.step, 2), times))
+        place = np.argsort(order)
+        return cls(
+            (2 * np.tile(number, 2) + arrives)[order],
+            place[: len(number)],
+            place[len(number) :],
+            source[route],
+            target[route],
+            np.unique(messages.step * topology.num_links + link, return_inverse=True)[1],
+            topology.alpha.floats[link],
+            1 / topology.bandwidth.floats[link],
+            np.argsort(target[route], kind="stable"),
+            offsets_of(np.bincount(target[route], minlength=topology.num_nodes)),
+        )
+
+
+def loaded(problem: Problem, routes: Routes, messages: Messages) -> Schedule:
+    """Return the all-to-all or allgather over these messages; those that carry nothing are left out."""
+    topology, what = problem.topology, problem.collective
+    cut = max(1, min(MOST_CUTS, FEW_CHUNKS // topology.num_ranks**2))
+    chunks, spans = Chunks.even(what, cut), Spans.of(topology, routes, messages)
+    size = chunks.size * float((problem.size or 1) / chunks.denominator)
+    items = what.items
+    if what.kind is Kind.ALL_TO_ALL:
+        source, target = items.start[chunks.item], items.end[chunks.item]
+        # Those that go equally far round, in turn.
+        data = np.lexsort((source, (target - source) % topology.num_ranks))
+        data = data[(source != target)[data]]
+        rounds = _rounds(len(data) * len(messages.route))
+        via = np.full((len(data), topology.num_nodes), -1, dtype=np.int32)
+        _choose_paths(spans, source[data], target[data], size[data], rounds, via)
+    else:
+        data = np.arange(len(chunks))
+        via = np.full((len(data), topology.num_nodes), -1, dtype=np.int32)
+        rounds = _rounds(len(data) * (len(messages.route) + topology.num_nodes**2))
+        _choose_trees(spans, items.start[chunks.item], wanted_of(what), size, rounds, via)
+    datum, place = np.nonzero(via >= 0)
+    message, chunk = via[datum, place], data[datum]
+    rows = np.lexsort((chunk, message))
+    message = message[rows]
+    return Schedule(
+        topology=topology,
+        collective=what,
+        clock=Clock.STEP,
+        chunks=chunks,
+        chunk=chunk[rows].astype(np.int32),
+        route=messages.route[message].astype(np.int32),
+        order=step_numbers(np.unique(messages.step[message], return_inverse=True)[1] + 1),
+        routes=routes,
+    )
+
+
+def wanted_of(what: Collective) -> BoolArray:
+    """Return whether rank u wants what begins at rank v, or has it, bool (ranks, ranks) by u and v."""
+    wanted = np.eye(what.num_ranks, dtype=np.bool_)
+    for members in what.members:
+        wanted[np.ix_(members, members)] = True
+    return wanted
+
+
+def _rounds(work: int) -> int:
+    return max(1, min(ROUNDS, WORK // work))
+
+
+@kernel
+def _price(spans: Spans, load: FloatArray, message: int, size: float) -> float:
+    time = size * spans.slowness[message]
+    return time * (2 * (spans.alpha[message] + load[spans.port[message]]) + time)
+
+
+@kernel
+def _choose_paths(
+    spans: Spans, source: Int32Array, target: Int32Array, size: FloatArray, rounds: int, path: Int32Array
+) -> None:
+    """Write the messages of each datum's path into its row of `path`, the last one first, and -1 behind."""
+    nodes, messages = path.shape[1], len(spans.source)
+    load, by, cost = np.zeros(messages), np.empty(messages, dtype=np.int64), np.empty(messages)
+    label, last = np.empty(nodes), np.empty(nodes, dtype=np.int64)
+    for _ in range(rounds):
+        for datum in range(len(size)):
+            for place in range(nodes):
+                message = path[datum, place]
+                if message < 0:
+                    break
+                load[spans.port[message]] -= size[datum] * spans.slowness[message]
+                path[datum, place] = -1
+            label.fill(np.inf)
+            last.fill(-1)
+            label[source[datum]] = 0.0
+            for event in spans.event:
+                message = event >> 1
+                end = spans.target[message]
+                if event & 1 == 0:
+                    begin = spans.source[message]
+                    cost[message] = label[begin] + _price(spans, load, message, size[datum])
+                    by[message] = last[begin]
+                elif cost[message] < label[end]:
+                    label[end], last[end] = cost[message], message
+            message, length = last[target[datum]], 0
+            while message >= 0:
+                load[spans.port[message]] += size[datum] * spans.slowness[message]
+                path[datum, length] = message
+                message, length = by[message], length + 1
+
+
+@kernel
+def _choose_trees(
+    spans: Spans, source: Int32Array, wanted: BoolArray, size: FloatArray, rounds: int, via: Int32Array
+) -> None:
+    """Write into via[d, v] by which message v gets datum d; who does not want it gets it to pass it on.
+
+    First each node gets it by the first message. Then it gets it by the cheapest one that comes before it
+    sends it on, from a node that has it: whoever got it through v has it only after that.
+    """
+    load = np.zeros(len(spans.source))
+    for datum in range(len(size)):
+        for event in spans.event:
+            message = event >> 1
+            known = spans.source[message] == source[datum] or via[datum, spans.source[message]] >= 0
+            left = known and (
+                spans.source[message] == source[datum]
+                or spans.arrives[via[datum, spans.source[message]]] < spans.leaves[message]
+            )
+            end = spans.target[message]
+            if event & 1 and left and end != source[datum] and via[datum, end] < 0:
+                via[datum, end] = message
+        _leave_out(spans, wanted[:, source[datum]], via[datum])
+        for message in via[datum]:
+            if message >= 0:
+                load[spans.port[message]] += size[datum] * spans.slowness[message]
+    for _ in range(rounds):
+        for datum in range(len(size)):
+            for node in range(via.shape[1]):
+                if via[datum, node] >= 0:
+                    _choose_again(
+                        spans, source[datum], wanted[:, source[datum]], size[datum], load, via[datum], node
+                    )
+
+
+@kernel
+def _leave_out(spans: Spans, wanted: BoolArray, via: Int32Array) -> None:
+    """Take a datum from those who neither want it nor pass it on."""
+    found = True
+    while found:
+        found = False
+        passes = np.zeros(len(via), dtype=np.bool_)
+        for message in via:
+            if message >= 0:
+                passes[spans.source[message]] = True
+        for node in range(len(via)):
+            if via[node] >= 0 and not passes[node] and (node >= len(wanted) or not wanted[node]):
+                via[node], found = -1, True
+
+
+@kernel
+def _choose_again(
+    spans: Spans, source: int, wanted: BoolArray, size: float, load: FloatArray, via: Int32Array, node: int
+) -> None:
+    """Let a node get a datum by the cheapest message in time, or by none if it has no use for it any more."""
+    by, needed = via[node], len(spans.event)
+    load[spans.port[by]] -= size * spans.slowness[by]
+    for other in range(len(via)):
+        if via[other] >= 0 and spans.source[via[other]] == node:
+            needed = min(needed, spans.leaves[via[other]])
+    if needed == len(spans.event) and (node >= len(wanted) or not wanted[node]):
+        via[node] = -1
+        return
+    least = _price(spans, load, by, size)
+    for place in range(spans.offsets[node], spans.offsets[node + 1]):
+        message = spans.into[place]
+        begin = spans.source[message]
+        if spans.arrives[message] >= needed or (begin != source and via[begin] < 0):
+            continue
+        if begin == source or spans.arrives[via[begin]] < spans.leaves[message]:
+            price = _price(spans, load, message, size)
+            if price < least:
+                by, least = message, price
+    via[node] = by
+    load[spans.port[by]] += size * spans.slowness[by]

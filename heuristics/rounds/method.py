@@ -1,0 +1,240 @@
+"""Rounds: the fewest α in which all can know all, and what the data of a collective make of their messages.
+
+Each message holds the ports that it goes through for α, so that small sizes want few, well chosen messages.
+Those by which every rank's shard reaches everyone (`heuristics.rounds.slots`) serve an allgather, and an
+all-to-all too: data of many ranks travel together (as in Bruck et al., doi 10.1109/71.642949). Larger sizes
+have more time than the fewest α take, so further messages follow on idle links: from as few as there can be
+to one for every two ranks. What is fastest when simulated at the problem's size is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import combinations, cycle, islice
+from typing import Annotated, ClassVar, NamedTuple
+
+import numpy as np
+
+from heuristics.gossip.routes import MessageRoutes, single_messages, translations
+from heuristics.rounds.loads import loaded, wanted_of
+from heuristics.rounds.slots import Messages, Slots, Use, alpha_or_hops, longer, messages_in, moments, search
+from schedules.capabilities import Capabilities, Groups
+from schedules.collective import Collective, Kind, collective
+from schedules.compose import BY_ALLGATHER, allreduce_in_clusters, compose_allreduce
+from schedules.method import Method, Problem
+from schedules.reversal import reverse
+from schedules.schedule import Routes, Schedule
+from schedules.simulation.simulate import simulate
+from topologies.errors import NoSchedule
+from topologies.exact import BoolArray, Int64Array, IntArray
+from topologies.graphs.shortest_paths import alpha_distances, hop_distances
+from topologies.ranges import Options, Whole
+from topologies.topology import Topology
+from topologies.transforms import transpose
+
+MOST_RANKS = 256
+"""Every rank may send to every other at every moment."""
+FURTHER = (1, 2, 4, 8, 16, 32, 64)
+"""So many times the least α messages may go on after all could be known."""
+FEW = 3
+"""How many of these are tried for allreduces in clusters."""
+WORK = 2**25
+"""Messages times data of one schedule: it may go on for as many rounds as that allows."""
+MOST_TRANSFERS = 2**22
+"""Of an allreduce in one shot."""
+MOST_SETS = 8
+"""Sets of symmetries that are tried."""
+LONGEST = 2**10
+"""So many times the least α is given to all that know each other."""
+
+
+@dataclass(frozen=True)
+class RoundsOptions(Options):
+    """Options of rounds.
+
+    Parameters
+    ----------
+    variants
+        How many sets of messages that take the fewest α are looked at; more find better ones.
+
+    Raises
+    ------
+    InputError
+        If it is not a whole number from 1.
+    """
+
+    OWNER: ClassVar[str] = "rounds"
+
+    variants: Annotated[int, Whole(1, 1000)] = 16
+
+
+class Variant(NamedTuple):
+    """Messages by which all know all, and by when."""
+
+    network: MessageRoutes
+    slots: Slots
+    use: Use
+    until: int
+
+    def messages(self, further: int) -> tuple[Routes, Messages]:
+        """Return them, and more that follow on idle links for so many times the least α."""
+        least = int(self.slots.alpha[self.slots.alpha > 0].min())
+        return self.network.routes, messages_in(*longer(self.slots, self.use, self.until + further * least))
+
+
+def synthesize(problem: Problem, options: RoundsOptions, rng: np.random.Generator) -> Schedule:
+    """Return the fastest schedule found, in the step clock.
+
+    Raises
+    ------
+    NoSchedule
+        If no messages were found by which all know all.
+    Unsupported
+        As `METHOD.supports`.
+    """
+    METHOD.supports(problem, options)
+    topology, what = problem.topology, problem.collective
+    size = Fraction(1) if problem.size is None else problem.size
+    forwards = Synthesizer(topology, options.variants, rng)
+    if what.kind in (Kind.ALL_TO_ALL, Kind.ALLGATHER):
+        return forwards.fastest(what, size)
+    backwards = Synthesizer(transpose(topology), options.variants, rng)
+
+    def scattered(of: Collective, size: Fraction, most: int = len(FURTHER)) -> Schedule:
+        return reverse(backwards.fastest(of.with_kind(Kind.ALLGATHER), size, most), topology)
+
+    if what.kind is Kind.REDUCE_SCATTER:
+        return scattered(what, size)
+    gather = what.with_kind(Kind.ALLGATHER)
+    found = [compose_allreduce(scattered(what, size), forwards.fastest(gather, size))]
+    everyone = collective(Kind.REDUCE_SCATTER, what.num_ranks)
+    for clusters in forwards.clusterings() if what.groups is None else ():
+        count, members = clusters.shape
+        scatter = scattered(everyone, size * count, FEW)
+        spread = None
+        if members > 1:
+            groups = collective(Kind.ALLGATHER, what.num_ranks, groups=clusters.tolist())
+            spread = forwards.fastest(groups, size, FEW)
+        found.append(allreduce_in_clusters(what, clusters, scatter, spread))
+    return min(found, key=lambda schedule: simulate(schedule, size).time)
+
+
+class Synthesizer:
+    """What makes schedules on a network, and keeps the messages that it found."""
+
+    def __init__(self, topology: Topology, variants: int, rng: np.random.Generator) -> None:
+        self.topology, self.variants, self.rng = topology, variants, rng
+        self.found: dict[bytes, list[Variant]] = {}
+
+    def fastest(self, what: Collective, size: Fraction, most: int = len(FURTHER)) -> Schedule:
+        """Return the fastest allgather or all-to-all over the fewest messages, or over more."""
+
+        def made(variant: Variant, further: int) -> tuple[float, Schedule]:
+            schedule = loaded(Problem(self.topology, what, size), *variant.messages(further))
+            return simulate(schedule, size).time, schedule
+
+        found = [(*made(variant, 0), variant) for variant in self.fewest(wanted_of(what))]
+        time, schedule, variant = min(found, key=lambda one: one[0])
+        longest = WORK // (self.topology.num_links * len(what.items))
+        further = (made(variant, rounds) for rounds in FURTHER[:most] if rounds <= longest)
+        return min([(time, schedule), *further], key=lambda one: one[0])[1]
+
+    def clusterings(self) -> Iterator[Int64Array]:
+        """Yield clusters of each size: ranks in a row, or equally far apart if these know all sooner."""
+        ranks = self.topology.num_ranks
+        rank = np.arange(ranks)
+        for size in (size for size in range(1, ranks) if ranks % size == 0):
+            if ranks * ranks * (ranks // size) <= MOST_TRANSFERS:
+                ways = [rank.reshape(-1, size), rank.reshape(size, -1).T]
+                yield min(ways, key=self._until) if size > 1 else ways[0]
+
+    def _until(self, clusters: Int64Array) -> int:
+        groups = collective(Kind.ALLGATHER, self.topology.num_ranks, groups=clusters.tolist())
+        return self.fewest(wanted_of(groups))[0].until
+
+    def fewest(self, wanted: BoolArray) -> list[Variant]:
+        """Return messages by which all know what they want in the fewest α found, of several symmetries.
+
+        The number of α is doubled until there are some, then the least that does is found by halving.
+
+        Raises
+        ------
+        NoSchedule
+            If none were found.
+        """
+        key = wanted.tobytes()
+        if key in self.found:
+            return self.found[key]
+        alpha = alpha_or_hops(self.topology)
+        first, step = int(self._distances[wanted].max()), int(alpha[alpha > 0].min())
+        few, more = -1, 0
+        found = self._variants(wanted, first)
+        while not found:
+            few, more = more, max(1, 2 * more)
+            if more > LONGEST:
+                name = self.topology.name
+                raise NoSchedule(f"rounds found no messages on {name} by which all ranks know all")
+            found = self._variants(wanted, first + more * step)
+        while more - few > 1:
+            between = (few + more) // 2
+            fewer = self._variants(wanted, first + between * step)
+            few, more, found = (few, between, fewer) if fewer else (between, more, found)
+        for other in islice(cycle(list(found)), max(0, self.variants - len(found)) * self._chooses):
+            found += self._variants(wanted, other.until, other.network)
+        self.found[key] = found[: self.variants]
+        return self.found[key]
+
+    @cached_property
+    def _distances(self) -> IntArray:
+        """From each rank to each, in α over its denominator or in hops."""
+        topology, ranks = self.topology, self.topology.num_ranks
+        distances = alpha_distances(topology) if topology.alpha.numerators.any() else hop_distances(topology)
+        return distances[:ranks, :ranks].T
+
+    @cached_property
+    def _chooses(self) -> bool:
+        """Whether messages go through switches that only forward."""
+        return any(len(route) > 1 for route in single_messages(self.topology))
+
+    @cached_property
+    def _networks(self) -> list[MessageRoutes]:
+        """The routes in classes of all translations, of fewer of them, and each alone."""
+        symmetries = translations(self.topology) if self._chooses else []
+        counts = range(len(symmetries), -1, -1)
+        sets = [list(used) for count in counts for used in combinations(symmetries, count)]
+        return [MessageRoutes.of(self.topology, used) for used in [*sets[:-1][: MOST_SETS - 1], sets[-1]]]
+
+    def _variants(self, wanted: BoolArray, until: int, *networks: MessageRoutes) -> list[Variant]:
+        """Return those of the networks (of all) on which messages are found, and these."""
+        found = []
+        for network in networks or self._networks:
+            slots = Slots.of(self.topology, network, moments(self.topology, until))
+            use = search(self.topology, slots, wanted, until, self.rng)
+            if use is not None:
+                found.append(Variant(network, slots, use, until))
+        return found
+
+
+def check(problem: Problem, options: RoundsOptions) -> None:
+    """Raise `Unsupported` for over 256 ranks."""
+    ranks = problem.topology.num_ranks
+    if ranks > MOST_RANKS:
+        raise METHOD.unsupported(f"takes at most {MOST_RANKS} ranks; {problem.topology.name} has {ranks}")
+
+
+METHOD = Method(
+    name="rounds",
+    kind="heuristic",
+    synthesize=synthesize,
+    options=RoundsOptions,
+    capabilities=Capabilities(
+        (*BY_ALLGATHER, Kind.ALL_TO_ALL), Groups.ANY, further=f"at most {MOST_RANKS} ranks"
+    ),
+    check=check,
+    size_dependent=lambda problem, options: True,
+    seeded=True,
+    summary="small sizes: as few α as there can be, messages shared by the data of all ranks",
+)

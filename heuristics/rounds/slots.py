@@ -1,0 +1,355 @@
+"""Which messages go when, so that all can know all by a given time.
+
+A *slot* is a class of routes (`heuristics.gossip.routes`) and a moment at which messages leave over them.
+Bytes take no time here: a message holds each link of its route for α and brings all that its source then
+knows, and routes of one link carry one whenever they can. What is left to choose is where messages go through
+switches that only forward. That is searched by simulated annealing (Kirkpatrick, Gelatt, Vecchi, doi
+10.1126/science.220.4598.671): a random slot is filled, those that are in its way are emptied, and the more
+all ranks know of all in the end the better. Networks of 64 ranks take some ten to some thousand such moves.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from heuristics.gossip.routes import MessageRoutes
+from heuristics.tacos.bitsets import popcount
+from topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
+from topologies.graphs.symmetry import UInt64Array
+from topologies.kernels import kernel
+from topologies.topology import Topology
+
+MOST_MOMENTS = 64
+"""Where α has more sums, messages leave at so many moments alike far apart."""
+NEGLIGIBLE = 64
+"""An α that many times less than the largest counts as none."""
+MOVES = 2**14
+"""Of one search."""
+WORK = 2**27
+"""Messages times words of what is known: so much is looked at in one search at most."""
+MOST_SLOTS = 2**23
+"""Routes times moments: where there are more nothing is searched."""
+HOPELESS = 8
+"""A search ends if after this part of its moves more is missing than this part of what was at first."""
+HEAT = 0.5
+"""So many shards for each message of a slot a move may lose at first, with a probability of 1 / e."""
+
+
+class Messages(NamedTuple):
+    """Messages in order: routes, and when their heads leave and arrive, over the denominator of α.
+
+    `step` numbers what leaves together; of what leaves at one time those without α go before the others.
+    """
+
+    route: Int64Array
+    start: Int64Array
+    end: Int64Array
+    step: Int64Array
+
+
+class Slots(NamedTuple):
+    """Slots, numbered by class and then by moment.
+
+    Parameters
+    ----------
+    offsets, links, source, target, classes
+        The routes, as `MessageRoutes` has them.
+    alpha, latency
+        int64, of links and of routes, over the denominator of α.
+    moments
+        Increasing, over the same.
+    """
+
+    offsets: Int64Array
+    links: Int32Array
+    source: Int32Array
+    target: Int32Array
+    classes: Int64Array
+    alpha: Int64Array
+    latency: Int64Array
+    moments: Int64Array
+
+    @classmethod
+    def of(cls, topology: Topology, network: MessageRoutes, moments: Int64Array) -> Slots:
+        """Return the slots of a network at these moments."""
+        alpha, routes = alpha_or_hops(topology), network.routes
+        latency = np.add.reduceat(alpha[routes.links], routes.offsets[:-1])
+        ends = (network.source, network.target, network.classes)
+        return cls(routes.offsets, routes.links, *ends, alpha, latency, moments)
+
+
+class Room(NamedTuple):
+    """Room for a search: slots in the way, and as bits what ranks want, nodes know and messages carry."""
+
+    found: Int64Array
+    wanted: UInt64Array
+    known: UInt64Array
+    carried: UInt64Array
+
+
+class Use(NamedTuple):
+    """Which slots are filled, and when messages of which slot enter each link that has α.
+
+    Of link l these are the first entered[l] of entry[l] and owner[l].
+    """
+
+    filled: BoolArray
+    entry: Int64Array
+    owner: Int64Array
+    entered: Int64Array
+
+
+def alpha_or_hops(topology: Topology) -> Int64Array:
+    """Return α of each link over its denominator, 0 for `NEGLIGIBLE` ones; 1 each if there is none."""
+    alpha = topology.alpha.numerators
+    return np.where(alpha > alpha.max() // NEGLIGIBLE, alpha, 0) if alpha.any() else np.ones_like(alpha)
+
+
+def moments(topology: Topology, until: int) -> Int64Array:
+    """Return when messages may leave: at all sums of α up to `until`, over its denominator."""
+    steps = np.unique(alpha_or_hops(topology))
+    found = np.zeros(1, dtype=np.int64)
+    while True:
+        longer = np.unique(np.add.outer(found, steps))
+        longer = np.union1d(found, longer[longer <= until])
+        if len(longer) > MOST_MOMENTS:
+            return np.unique(np.linspace(0, until, MOST_MOMENTS).astype(np.int64))
+        if len(longer) == len(found):
+            return found
+        found = longer
+
+
+def search(
+    topology: Topology, slots: Slots, wanted: BoolArray, until: int, rng: np.random.Generator
+) -> Use | None:
+    """Return a use of slots by which all know what they want by `until`, None if none was found.
+
+    Parameters
+    ----------
+    topology, slots
+        The network, and its slots.
+    wanted
+        bool, shape (ranks, ranks): whether u wants to know v's shard.
+    until
+        Over the denominator of α.
+    rng
+        For the moves.
+    """
+    count, words = len(slots.moments), -(-topology.num_ranks // 64)
+    if len(slots.source) * count > MOST_SLOTS:
+        return None
+    kind, moment = np.divmod(np.arange((len(slots.classes) - 1) * count), count)
+    way = slots.classes[kind]
+    in_time = slots.moments[moment] + slots.latency[way] <= until
+    free = (np.diff(slots.offsets)[way] == 1) | (slots.latency[way] == 0)
+    use = _unused(slots, until)
+    _fill_idle(slots, use, np.flatnonzero(in_time & free))
+    choice = np.flatnonzero(in_time & ~free)
+    moves = min(MOVES, WORK // (topology.num_links * count * words + len(kind))) if len(choice) else 0
+    room = Room(
+        np.empty(len(kind), dtype=np.int64),
+        _as_words(wanted),
+        np.zeros((topology.num_nodes, words), dtype=np.uint64),
+        np.empty((len(slots.source) * count, words), dtype=np.uint64),
+    )
+    events = _events(slots, np.flatnonzero(in_time))
+    missing = _anneal(slots, use, events, choice, rng.random((moves, 2)), room)
+    return None if missing else use
+
+
+def _as_words(table: BoolArray) -> UInt64Array:
+    """Return each row as words of 64 bits, the first entry the lowest bit."""
+    padded = np.pad(table, ((0, 0), (0, -table.shape[1] % 64)))
+    words: UInt64Array = np.packbits(padded, axis=1, bitorder="little").view("<u8")
+    return words
+
+
+def longer(slots: Slots, use: Use, until: int) -> tuple[Slots, Use]:
+    """Return the same use of slots until later, with idle links used too, the least used routes first."""
+    least = int(slots.alpha[slots.alpha > 0].min())
+    step = max(least, until // MOST_MOMENTS)
+    further = slots._replace(moments=np.union1d(slots.moments, np.arange(0, until + 1, step)))
+    kind, moment = np.divmod(np.flatnonzero(use.filled), len(slots.moments))
+    place = np.searchsorted(further.moments, slots.moments[moment])
+    extended = _unused(further, until)
+    _fill_idle(further, extended, kind * len(further.moments) + place)
+    _use_least_used(further, extended, until)
+    return further, extended
+
+
+def messages_in(slots: Slots, use: Use) -> Messages:
+    """Return the messages of all filled slots; those without α go first."""
+    kind, moment = np.divmod(np.flatnonzero(use.filled), len(slots.moments))
+    sizes = np.diff(slots.classes)[kind]
+    route = np.repeat(slots.classes[kind] - offsets_of(sizes)[:-1], sizes) + np.arange(sizes.sum())
+    start = np.repeat(slots.moments[moment], sizes)
+    order = np.lexsort((route, slots.latency[route] > 0, start))
+    route, start = route[order], start[order]
+    later = (start[1:] > start[:-1]) | (slots.latency[route[1:]] > 0) & (slots.latency[route[:-1]] == 0)
+    return Messages(route, start, start + slots.latency[route], offsets_of(later))
+
+
+def _unused(slots: Slots, until: int) -> Use:
+    """Return that all slots are empty, with room for what enters links until then."""
+    alpha = slots.alpha
+    room = until // int(alpha[alpha > 0].min()) + 2
+    table = (len(alpha), room)
+    return Use(
+        np.zeros((len(slots.classes) - 1) * len(slots.moments), dtype=np.bool_),
+        np.empty(table, dtype=np.int64),
+        np.empty(table, dtype=np.int64),
+        np.zeros(len(alpha), dtype=np.int64),
+    )
+
+
+def _events(slots: Slots, chosen: Int64Array) -> Int64Array:
+    """Return twice the number of each slot, one more for its arrival, in the order in which that happens."""
+    kind, moment = np.divmod(chosen, len(slots.moments))
+    start, latency = slots.moments[moment], slots.latency[slots.classes[kind]]
+    arrives = np.repeat([0, 1], len(chosen))
+    order = np.lexsort(
+        (arrives, np.tile(latency > 0, 2), np.tile(start, 2), np.concatenate([start, start + latency]))
+    )
+    events: Int64Array = (2 * np.tile(chosen, 2) + arrives)[order]
+    return events
+
+
+@kernel
+def _fill_idle(slots: Slots, use: Use, chosen: Int64Array) -> None:
+    """Fill those of the chosen slots, in their order, that nothing is in the way of."""
+    found = np.empty(len(use.filled), dtype=np.int64)
+    for slot in chosen:
+        if _in_the_way(slots, use, slot, found) == 0:
+            _fill(slots, use, slot)
+
+
+@kernel
+def _use_least_used(slots: Slots, use: Use, until: int) -> None:
+    """Fill slots that nothing is in the way of, moment by moment, those of the least used classes first."""
+    count, kinds = len(slots.moments), len(slots.classes) - 1
+    found, used = np.empty(len(use.filled), dtype=np.int64), np.zeros(kinds, dtype=np.int64)
+    for slot in range(len(use.filled)):
+        used[slot // count] += use.filled[slot]
+    for moment in range(count):
+        for kind in np.argsort(used, kind="mergesort"):
+            slot = kind * count + moment
+            if slots.moments[moment] + slots.latency[slots.classes[kind]] > until or use.filled[slot]:
+                continue
+            if _in_the_way(slots, use, slot, found) == 0:
+                _fill(slots, use, slot)
+                used[kind] += 1
+
+
+@kernel
+def _fill(slots: Slots, use: Use, slot: int) -> None:
+    """Let messages leave in a slot: nothing may be in their way."""
+    kind, moment = divmod(slot, len(slots.moments))
+    use.filled[slot] = True
+    for way in range(slots.classes[kind], slots.classes[kind + 1]):
+        time = slots.moments[moment]
+        for place in range(slots.offsets[way], slots.offsets[way + 1]):
+            link = slots.links[place]
+            if slots.alpha[link] > 0:
+                use.entry[link, use.entered[link]] = time
+                use.owner[link, use.entered[link]] = slot
+                use.entered[link] += 1
+                time += slots.alpha[link]
+
+
+@kernel
+def _empty(slots: Slots, use: Use, slot: int) -> None:
+    kind = slot // len(slots.moments)
+    use.filled[slot] = False
+    for way in range(slots.classes[kind], slots.classes[kind + 1]):
+        for place in range(slots.offsets[way], slots.offsets[way + 1]):
+            link = slots.links[place]
+            for number in range(use.entered[link]):
+                if use.owner[link, number] == slot:
+                    use.entered[link] -= 1
+                    last = use.entered[link]
+                    use.entry[link, number] = use.entry[link, last]
+                    use.owner[link, number] = use.owner[link, last]
+                    break
+
+
+@kernel
+def _in_the_way(slots: Slots, use: Use, slot: int, found: Int64Array) -> int:
+    """Return how many filled slots hold a link that messages of a slot would need, and write which."""
+    (kind, moment), count = divmod(slot, len(slots.moments)), 0
+    for way in range(slots.classes[kind], slots.classes[kind + 1]):
+        time = slots.moments[moment]
+        for place in range(slots.offsets[way], slots.offsets[way + 1]):
+            link = slots.links[place]
+            for number in range(use.entered[link]):
+                if abs(use.entry[link, number] - time) < slots.alpha[link]:
+                    other, known = use.owner[link, number], False
+                    for before in range(count):
+                        known = known or found[before] == other
+                    if not known:
+                        found[count] = other
+                        count += 1
+            time += slots.alpha[link]
+    return count
+
+
+@kernel
+def _anneal(
+    slots: Slots,
+    use: Use,
+    events: Int64Array,
+    choice: Int64Array,
+    moves: FloatArray,
+    room: Room,
+) -> int:
+    """Fill slots, one of `choice` a move, until nothing is missing or moves end; return what is missing."""
+    now = _missing(slots, use.filled, events, room)
+    few = now // HOPELESS
+    for number in range(len(moves)):
+        if number == len(moves) // HOPELESS and now > few:
+            break
+        slot = choice[int(moves[number, 0] * len(choice))]
+        if now == 0 or use.filled[slot]:
+            continue
+        count = _in_the_way(slots, use, slot, room.found)
+        for place in range(count):
+            _empty(slots, use, room.found[place])
+        _fill(slots, use, slot)
+        then = _missing(slots, use.filled, events, room)
+        kind = slot // len(slots.moments)
+        heat = HEAT * (slots.classes[kind + 1] - slots.classes[kind]) * (1 - number / len(moves))
+        if moves[number, 1] < np.exp((now - then) / heat):
+            now = then
+        else:
+            _empty(slots, use, slot)
+            for place in range(count):
+                _fill(slots, use, room.found[place])
+    return now
+
+
+@kernel
+def _missing(slots: Slots, filled: BoolArray, events: Int64Array, room: Room) -> int:
+    """Let all messages bring all that their sources know; return how many shards are missing somewhere."""
+    known, carried = room.known, room.carried
+    count, words = len(slots.moments), known.shape[1]
+    known.fill(np.uint64(0))
+    for rank in range(len(room.wanted)):
+        known[rank, rank >> 6] = np.uint64(1) << np.uint64(rank & 63)
+    for event in events:
+        slot = event >> 1
+        if not filled[slot]:
+            continue
+        kind, moment = slot // count, slot % count
+        for way in range(slots.classes[kind], slots.classes[kind + 1]):
+            message = way * count + moment
+            for word in range(words):
+                if event & 1:
+                    known[slots.target[way], word] |= carried[message, word]
+                else:
+                    carried[message, word] = known[slots.source[way], word]
+    total = 0
+    for rank in range(len(room.wanted)):
+        for word in range(words):
+            total += int(popcount(room.wanted[rank, word] & ~known[rank, word]))
+    return total
