@@ -106,7 +106,13 @@ _SINGLE = Methods(
         "teccl": _at("models.teccl:teccl", _STARTS),
     }
 )
-_MADE = Methods({**_SINGLE.find, "listed": _at("experiments.methods.list_scheduled:listed", _SINGLE)})
+_MADE = Methods(
+    {
+        **_SINGLE.find,
+        "listed": _at("experiments.methods.list_scheduled:listed", _SINGLE),
+        "refined": _at("experiments.methods.refined:refinement", _SINGLE),
+    }
+)
 METHODS = Methods({**_MADE.find, "best": _at("experiments.methods.best:portfolio", _MADE)})
 """The methods of this project, by the name used in configs and on the command line."""
 

@@ -69,6 +69,8 @@ class Method:
         ``(problem, options) -> bool``: whether the schedule depends on the size.
     seeded
         Whether the schedule depends on the seed.
+    improve
+        ``(problem, schedule, options, rng) -> Schedule``, if it can begin with any schedule: one no slower.
     fast
         Options that name its fast way, where it also has a model to solve; methods that call it take these.
     quick
@@ -85,6 +87,7 @@ class Method:
     check: Callable[[Problem, Any], None] = _anything
     size_dependent: Callable[[Problem, Any], bool] = _never
     seeded: bool = False
+    improve: Callable[[Problem, Schedule, Any, np.random.Generator], Schedule] | None = None
     fast: Mapping[str, Any] = field(default_factory=dict)
     quick: Mapping[str, Any] = field(default_factory=dict)
     summary: str = ""

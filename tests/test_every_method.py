@@ -85,6 +85,7 @@ OPTIONS = {
     "sccl": {"frontier": False},
     "optimum": {"gap": 0.25},
     "tacos": {"chunks": 2},
+    "refined": {"time_limit": "20ms"},
 }
 """Of those that search long with their defaults, or that do more with others."""
 LISTED_OF_FLOWS = {"of": ["mcf"]}

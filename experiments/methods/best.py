@@ -39,6 +39,7 @@ ORDER = (
     *("nccl_like", "rails", "bfb", "rounds", "postal", "expansion", "blueconnect", "themis", "ccube"),
     *("allreduce_trees", "forestcoll", "listed", "multitree"),
     *("mcf", "tacos", "allreduce_lp", "blink", "tto", "sccl", "taccl"),
+    "refined",
 )
 """Quick ones and those that are often best first."""
 VARIANTS: Mapping[str, Sequence[Mapping[str, Any]]] = {
@@ -218,6 +219,8 @@ class _Search:
             max(SHARE * left, LEAST_SECONDS),
         )
         entry.method.supports(self.problem, options)
+        if entry.method.improve is not None and self.best is not None:
+            return entry.method.improve(self.problem, self.best, options, rng)
         return entry.method.synthesize(self.problem, options, rng)
 
     def _judged(self, entry: Entry, schedule: Schedule) -> float:

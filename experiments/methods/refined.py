@@ -1,0 +1,131 @@
+"""The method `refined`: schedules of other methods, improved by local search in time for the size asked.
+
+What a link needs where α and bytes weigh alike is few messages, none of them waiting long. The search
+(`heuristics.refine`) begins with what quick methods make, or with any schedule that it is handed, and changes
+messages, routes and cuts one at a time. Nothing slower than what it began with is returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Annotated, ClassVar
+
+import numpy as np
+
+from heuristics.refine import refined
+from schedules.capabilities import Capabilities, Groups
+from schedules.collective import KINDS
+from schedules.method import Method, Problem
+from schedules.schedule import Schedule
+from schedules.simulation.pipelining import best_slices
+from topologies.errors import InputError, NoSchedule, Unsupported, suggestion
+from topologies.kernels import now
+from topologies.ranges import Duration, Names, Options
+from topologies.units import parse_time
+
+DEFAULT_SECONDS = "10s"
+QUICK = ("bfb", "torus_rings", "stepwise", "postal")
+"""Whose schedules are tried by default."""
+STARTS_PART = 0.5
+"""Of the time limit; when it is over no other start is made."""
+
+
+@dataclass(frozen=True)
+class RefinedOptions(Options):
+    """Options of the local search.
+
+    Parameters
+    ----------
+    of
+        Methods whose schedules it begins with.
+    time_limit
+        A time with its unit, for these and the search.
+
+    Raises
+    ------
+    InputError
+        If the time is none, or a method is not a name.
+    """
+
+    OWNER: ClassVar[str] = "refined"
+
+    of: Annotated[tuple[str, ...], Names(1)] = QUICK
+    time_limit: Annotated[str, Duration("20s")] = DEFAULT_SECONDS
+
+    def __post_init__(self) -> None:
+        """Check the values; the names become a tuple."""
+        super().__post_init__()
+        object.__setattr__(self, "of", tuple(self.of))
+
+
+def refinement(methods: Mapping[str, Method]) -> Method:
+    """Return the method `refined` over the schedules of these methods."""
+
+    def synthesize(problem: Problem, options: RefinedOptions, rng: np.random.Generator) -> Schedule:
+        until = now() + float(parse_time(options.time_limit))
+        starts = list(_made(problem, _chosen(methods, options), until, rng))
+        return _fastest(problem, starts, until - now(), rng)
+
+    def improve(
+        problem: Problem, start: Schedule, options: RefinedOptions, rng: np.random.Generator
+    ) -> Schedule:
+        return _fastest(problem, [start], float(parse_time(options.time_limit)), rng)
+
+    return Method(
+        name="refined",
+        kind="heuristic",
+        synthesize=synthesize,
+        improve=improve,
+        options=RefinedOptions,
+        capabilities=Capabilities(KINDS, groups=Groups.NONE),
+        check=lambda problem, options: _check(problem, _chosen(methods, options)),
+        size_dependent=lambda problem, options: True,
+        seeded=True,
+        quick={"time_limit": "5s"},
+        summary="schedules of other methods, improved in time: fewer messages, on other links, cut elsewhere",
+    )
+
+
+def _chosen(methods: Mapping[str, Method], options: RefinedOptions) -> list[Method]:
+    unknown = next((name for name in options.of if name not in methods), None)
+    if unknown is not None:
+        raise InputError(f"refined option of: unknown method '{unknown}'{suggestion(unknown, methods)}")
+    return [methods[name] for name in options.of]
+
+
+def _check(problem: Problem, methods: Sequence[Method]) -> None:
+    """Refuse shards without a byte, which need not go anywhere."""
+    if not all(share > 0 for share in problem.collective.items.share):
+        raise Unsupported(f"refined needs shards of some size; this is {problem.collective}")
+
+
+def _made(
+    problem: Problem, methods: Sequence[Method], until: float, rng: np.random.Generator
+) -> Iterator[Schedule]:
+    """Yield what the methods make, as long as `STARTS_PART` of the time lasts."""
+    enough = now() + STARTS_PART * (until - now())
+    for method in methods:
+        options = method.options(**method.fast)
+        try:
+            method.supports(problem, options)
+            if now() > enough:
+                return
+            yield method.synthesize(problem, options, rng)
+        except (Unsupported, NoSchedule, InputError):  # the last: numbers that outgrow a method
+            continue
+
+
+def _fastest(
+    problem: Problem, starts: Sequence[Schedule], seconds: float, rng: np.random.Generator
+) -> Schedule:
+    """Return the fastest of some schedules and of what the search makes of them."""
+    size = problem.size or Fraction(1)
+    try:
+        found = [*starts, refined(problem, starts, seconds, rng)]
+    except Unsupported:
+        if not starts:
+            raise
+        found = list(starts)
+    return min(found, key=lambda schedule: best_slices(schedule, size)[1])

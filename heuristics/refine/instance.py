@@ -1,0 +1,200 @@
+"""A problem as parcels on roads, one item for all that a symmetry takes it to; and the schedule of a plan.
+
+Where a group of automorphisms moves every rank but by its identity, an item's plan carried along by all of
+them is a plan of as many items, in which all links of an orbit are used alike and at the same times. So one
+item of each orbit and one timeline of each orbit of links are enough: on a torus or a circulant, the item
+of rank 0, and as many timelines as a rank has links.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from heuristics.refine.plan import Parcels, Plan, Roads
+from heuristics.refine.roads import Network
+from schedules.collective import Kind
+from schedules.list_scheduling import in_messages
+from schedules.method import Problem
+from schedules.schedule import Chunks, Clock, Schedule
+from topologies.exact import Int32Array, Int64Array, offsets_of
+
+UNITS = 720720
+"""In which the smallest share is cut, at least: a multiple of all numbers up to 16."""
+SPARE = 2
+"""A path may have so many routes more than the longest of the shortest ones."""
+PATHS = (Kind.ALL_TO_ALL, Kind.SCATTER)
+KINDS = (Kind.ALLGATHER, Kind.BROADCAST, Kind.ALLREDUCE, *PATHS)
+"""What is planned forwards; the others are reverses of these."""
+
+
+class Planned(NamedTuple):
+    """Parcels and what becomes of them."""
+
+    parcels: Parcels
+    plan: Plan
+
+
+@dataclass(frozen=True, eq=False)
+class Instance:
+    """What a search works on.
+
+    Parameters
+    ----------
+    problem
+        What is asked, of one of `KINDS`, by all ranks.
+    network
+        Its topology's.
+    pieces
+        Parcels of each item, at most.
+    """
+
+    problem: Problem
+    network: Network
+    pieces: int
+
+    @cached_property
+    def size(self) -> Fraction:
+        """M in bytes."""
+        return self.problem.size or Fraction(1)
+
+    @cached_property
+    def denominator(self) -> int:
+        """Units of M."""
+        return self.problem.collective.items.share.reduced.denominator * UNITS
+
+    @cached_property
+    def units(self) -> Int64Array:
+        """int64, shape (items of the collective,)."""
+        return self.problem.collective.items.share.reduced.numerators * UNITS
+
+    @cached_property
+    def moved(self) -> Int64Array:
+        """int64, shape (elements, items of the collective): the item that each element takes each to."""
+        data, ranks = self.problem.collective.items, self.problem.topology.num_ranks
+        key = data.owner.astype(np.int64) * (ranks + 1) + data.dest + 1
+        order = np.argsort(key)
+        nodes = np.hstack([self.network.nodes[:, :ranks], np.full((len(self.network.nodes), 1), -1)])
+        images = nodes[:, data.owner].astype(np.int64) * (ranks + 1) + nodes[:, data.dest] + 1
+        return order[np.searchsorted(key, images, sorter=order)]
+
+    @cached_property
+    def items(self) -> Int64Array:
+        """int64, shape (items,): the least of each orbit of items that move, which stands for all."""
+        data = self.problem.collective.items
+        least = self.moved.min(axis=0) == np.arange(len(data))
+        return np.flatnonzero(least & ((data.start < 0) | (data.start != data.end)))
+
+    @cached_property
+    def roads(self) -> Roads:
+        """The classes of routes."""
+        return self.network.roads(self.size / self.denominator)
+
+    @cached_property
+    def parcels(self) -> Parcels:
+        """Parcels with the items' owners as roots."""
+        what, ranks = self.problem.collective, self.problem.topology.num_ranks
+        paths, up = what.kind in PATHS, what.kind is Kind.ALLREDUCE
+        goal = what.items.dest[self.items] if what.kind is Kind.ALL_TO_ALL else what.items.end[self.items]
+        root = what.items.start[self.items] if paths else what.items.owner[self.items]
+        slots = int(self.roads.hops.max()) + SPARE if paths else ranks * (1 + up)
+        return Parcels(
+            item=np.arange(len(self.items) + 1) * self.pieces,
+            root=np.repeat(root, self.pieces),
+            goal=np.repeat(goal if paths else np.full_like(root, -1), self.pieces),
+            slots=slots,
+            cells=slots + 1 if paths else slots,
+            up=up,
+        )
+
+    def empty(self) -> Plan:
+        """Return a plan in which nothing goes anywhere."""
+        parcels = len(self.items) * self.pieces
+        slots = parcels * self.parcels.slots
+        return Plan(
+            slot=np.zeros(slots, np.int32),
+            begins=np.zeros(slots, np.bool_),
+            start=np.zeros(slots),
+            route=np.full(slots, -1, np.int32),
+            origin=np.zeros(slots, np.int32),
+            goal=np.zeros(slots, np.int32),
+            size=np.zeros(parcels, np.int64),
+            length=np.zeros(1, np.int64),
+        )
+
+    def laid_out(
+        self, root: Int32Array, route: Int32Array, slot: Int64Array, turn: Int64Array, size: Int64Array
+    ) -> Planned:
+        """Return a plan.
+
+        Parameters
+        ----------
+        root
+            int32, shape (parcels,).
+        route
+            int32, shape (slots,): of each transfer, -1 where there is none.
+        slot, turn
+            int64, shape (transfers,): the transfers in sequence; those of one turn and class go together.
+        size
+            int64, shape (parcels,).
+        """
+        parcels = self.parcels._replace(root=root)
+        plan, roads, length = self.empty(), self.roads, len(slot)
+        every = np.arange(len(route))
+        parcel, within = np.divmod(every, parcels.slots)
+        if parcels.goal[0] >= 0:
+            origin, goal = within, within + 1
+        else:
+            source, target = roads.source[route].astype(np.int64), roads.target[route].astype(np.int64)
+            down = len(roads.hops) * (parcels.up & (within >= len(roads.hops)))
+            origin, goal = np.where(source == parcels.root[parcel], source, source + down), target + down
+        plan.route[:], plan.size[:], plan.length[0] = route, size, length
+        plan.origin[:], plan.goal[:] = parcel * parcels.cells + origin, parcel * parcels.cells + goal
+        kind = roads.kind[route[slot]]
+        order = np.lexsort((kind, turn))
+        plan.slot[:length], plan.start[:length] = slot[order], turn[order]
+        plan.begins[:1] = True
+        plan.begins[1:length] = (np.diff(turn[order]) != 0) | (np.diff(kind[order]) != 0)
+        return Planned(parcels, plan)
+
+    def schedule(self, plan: Plan) -> Schedule:
+        """Return the plan's schedule in the time clock, with the images of all that it does."""
+        what, network, parcels = self.problem.collective, self.network, self.parcels
+        length = int(plan.length[0])
+        slot = plan.slot[:length].astype(np.int64)
+        parcel, route = slot // parcels.slots, plan.route[slot]
+        first, number, chunks = self._chunks(plan.size)
+        elements = len(network.nodes)
+        routes = network.images[:, route].ravel()
+        chunk = (first[self.moved[:, self.items[parcel // self.pieces]]] + number[parcel]).ravel()
+        turn = np.tile(np.cumsum(plan.begins[:length]), elements)
+        adds = np.tile(parcels.up & (slot % parcels.slots < len(self.roads.hops)), elements)
+        order = np.lexsort((chunk, routes, turn))
+        flow = Schedule(
+            topology=self.problem.topology,
+            collective=what,
+            clock=Clock.FLOW,
+            chunks=chunks,
+            chunk=chunk[order],
+            route=routes[order],
+            reduce=adds[order] if parcels.up else None,
+            routes=network.routes,
+        )
+        return in_messages(flow, turn[order], self.size)
+
+    def _chunks(self, size: Int64Array) -> tuple[Int64Array, Int64Array, Chunks]:
+        """Return each item's first chunk, each parcel's number among its item's, and the chunks."""
+        sizes = [[units] for units in self.units.tolist()]
+        number = np.zeros(len(size), np.int64)
+        for index, item in enumerate(self.items):
+            span = slice(index * self.pieces, (index + 1) * self.pieces)
+            number[span] = np.cumsum(size[span] > 0) - 1
+            for image in self.moved[:, item]:
+                sizes[image] = size[span][size[span] > 0].tolist()
+        first = offsets_of([len(own) for own in sizes])
+        item = np.repeat(np.arange(len(sizes)), np.diff(first))
+        return first, number, Chunks(item, np.concatenate(sizes), self.denominator)

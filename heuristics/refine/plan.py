@@ -1,0 +1,239 @@
+"""A plan says over which route every parcel goes on from where, and in which messages: its times follow.
+
+A *parcel* is a part of an item, of some units, cut anywhere. It goes down a tree from its root to all ranks,
+up a tree to its root, up and then down again, or along a path. Each edge of that is a *transfer*, from a
+*cell* (the parcel at a rank, before or after all of it is summed up) to another; a cell is ready when all
+transfers into it are over. Transfers over routes of one class that go together are a *message*: it starts
+when its cells are ready and its links free of the messages before it. Where the network's symmetry moves all
+ranks at once, one item stands for all its images, a class of routes for all of its routes, and a class of
+links for all of its links: what happens once in the plan happens everywhere at the same time.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array
+from topologies.kernels import kernel
+
+MOST_PASSES = 64
+"""Times that a sequence is gone through for messages that stand before what they wait for."""
+NOBODY = -1
+NEVER = np.inf
+
+
+class Roads(NamedTuple):
+    """What messages travel on, in classes of routes.
+
+    Parameters
+    ----------
+    source, target
+        int32, shape (routes,): ranks.
+    kind
+        int32, shape (routes,): the class of each.
+    first
+        int64, shape (classes + 1,): where the hops of each class begin.
+    link
+        int32, shape (hops,): the class of the link.
+    enter, alpha, byte
+        Shape (hops,): seconds from the start to the link; for which a message holds it, and for each unit.
+    latency, slowest
+        Shape (classes,): seconds until a message arrives, and for each unit.
+    into, entering
+        CSR over ranks of the routes into each.
+    out, leaving
+        CSR over ranks of the routes out of each.
+    hops
+        int64, shape (N, N): fewest routes from one rank to another.
+    """
+
+    source: Int32Array
+    target: Int32Array
+    kind: Int32Array
+    first: Int64Array
+    link: Int32Array
+    enter: FloatArray
+    alpha: FloatArray
+    byte: FloatArray
+    latency: FloatArray
+    slowest: FloatArray
+    into: Int64Array
+    entering: Int32Array
+    out: Int64Array
+    leaving: Int32Array
+    hops: Int64Array
+
+
+class Parcels(NamedTuple):
+    """What is moved.
+
+    Parameters
+    ----------
+    item
+        int64, shape (items + 1,): where the parcels of each begin.
+    root, goal
+        int32, shape (parcels,): where each starts or is summed up; where its path ends, or -1.
+    slots, cells
+        Transfers and cells of each: parcel p has those from p times so many on. A transfer of a tree has the
+        number of the rank that it goes to (on the way up: from; down again: plus N), one of a path its place.
+    up
+        Whether its first N slots are for the way up to its root.
+    """
+
+    item: Int64Array
+    root: Int32Array
+    goal: Int32Array
+    slots: int
+    cells: int
+    up: bool
+
+
+class Plan(NamedTuple):
+    """The transfers in sequence, so that each message stands together.
+
+    Parameters
+    ----------
+    slot
+        int32, shape (slots,): the transfer at each place in the sequence.
+    begins
+        bool, shape (slots,): whether it is the first of its message.
+    start
+        float64, shape (slots,): when its message starts, in seconds.
+    route, origin, goal
+        int32, shape (slots,): of each transfer the route, and the cells that it goes from and to.
+    size
+        int64, shape (parcels,): units; the transfers of those without any are not in the sequence.
+    length
+        int64, shape (1,): how many places are taken.
+    """
+
+    slot: Int32Array
+    begins: BoolArray
+    start: FloatArray
+    route: Int32Array
+    origin: Int32Array
+    goal: Int32Array
+    size: Int64Array
+    length: Int64Array
+
+
+class Times(NamedTuple):
+    """What `play` finds, and what it works with.
+
+    Parameters
+    ----------
+    ready
+        float64, shape (cells,): when each is.
+    bringer
+        int32, shape (cells,): the place of the message that came last.
+    left
+        int32, shape (cells,): transfers that are still to come.
+    free, holder
+        Shape (links,): when each is free, and the place of its last message.
+    waits
+        int32, shape (slots,): at the place where a message begins, that of the one that it waits for.
+    queue
+        int32, shape (slots,): messages whose turn has not come.
+    blocked
+        int32, shape (links,): the last pass in which a message could not enter.
+    """
+
+    ready: FloatArray
+    bringer: Int32Array
+    left: Int32Array
+    free: FloatArray
+    holder: Int32Array
+    waits: Int32Array
+    queue: Int32Array
+    blocked: Int32Array
+
+
+def room(slots: int, cells: int, links: int) -> Times:
+    """Return the tables for plans of so many transfers, cells and classes of links."""
+    return Times(
+        np.zeros(cells),
+        np.zeros(cells, np.int32),
+        np.zeros(cells, np.int32),
+        np.zeros(links),
+        np.zeros(links, np.int32),
+        np.zeros(slots, np.int32),
+        np.zeros(slots, np.int32),
+        np.zeros(links, np.int32),
+    )
+
+
+@kernel
+def play(  # noqa: C901 (one loop over messages; its parts share a dozen numbers)
+    roads: Roads, slots: int, plan: Plan, times: Times
+) -> tuple[float, int, float]:
+    """Time a plan: return when it ends, the place of the last message, and when links are done on the mean.
+
+    Messages enter each link in the sequence's order. One that stands before what it waits for holds up those
+    behind it on its links. It is infinite if messages wait for each other in a circle.
+    """
+    kind_of, first, link_of, enter = roads.kind, roads.first, roads.link, roads.enter
+    alpha, byte, latency, slowest = roads.alpha, roads.byte, roads.latency, roads.slowest
+    slot, begins, start, route = plan.slot, plan.begins, plan.start, plan.route
+    origin, goal, size = plan.origin, plan.goal, plan.size
+    ready, bringer, left, free, holder = times.ready, times.bringer, times.left, times.free, times.holder
+    waits, queue, blocked = times.waits, times.queue, times.blocked
+    length = plan.length[0]
+    for cell in range(len(ready)):
+        ready[cell], left[cell] = 0.0, 0
+    for link in range(len(free)):
+        free[link], holder[link], blocked[link] = 0.0, NOBODY, 0
+    waiting = 0
+    for place in range(length):
+        left[goal[slot[place]]] += 1
+        if begins[place]:
+            queue[waiting] = place
+            waiting += 1
+    end, last, passes = 0.0, NOBODY, 0
+    while waiting > 0:
+        passes += 1
+        kept = 0
+        for position in range(waiting):
+            place = queue[position]
+            kind = kind_of[route[slot[place]]]
+            begin, wait, load, held = 0.0, NOBODY, 0, False
+            after = place
+            while True:
+                load += size[slot[after] // slots]
+                cell = origin[slot[after]]
+                held |= left[cell] > 0
+                if ready[cell] > begin:
+                    begin, wait = ready[cell], bringer[cell]
+                after += 1
+                if after == length or begins[after]:
+                    break
+            for hop in range(first[kind], first[kind + 1]):
+                held |= blocked[link_of[hop]] == passes
+            if held:
+                for hop in range(first[kind], first[kind + 1]):
+                    blocked[link_of[hop]] = passes
+                queue[kept] = place
+                kept += 1
+                continue
+            for hop in range(first[kind], first[kind + 1]):
+                earliest = free[link_of[hop]] - enter[hop]
+                if earliest > begin:
+                    begin, wait = earliest, holder[link_of[hop]]
+            for hop in range(first[kind], first[kind + 1]):
+                free[link_of[hop]] = begin + enter[hop] + alpha[hop] + load * byte[hop]
+                holder[link_of[hop]] = place
+            over = begin + latency[kind] + load * slowest[kind]
+            waits[place] = wait
+            for other in range(place, after):
+                start[other] = begin
+                cell = goal[slot[other]]
+                left[cell] -= 1
+                if over >= ready[cell]:
+                    ready[cell], bringer[cell] = over, place
+            if over > end:
+                end, last = over, place
+        if kept == waiting or passes == MOST_PASSES:
+            return NEVER, NOBODY, NEVER
+        waiting = kept
+    return end, last, free.mean()

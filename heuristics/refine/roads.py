@@ -1,0 +1,105 @@
+"""The routes that messages take, in classes that a symmetry of the network makes alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from heuristics.gossip.method import single_messages
+from heuristics.refine.plan import Roads
+from schedules.schedule import Routes
+from topologies.exact import FloatArray, Int32Array, Int64Array, offsets_of
+from topologies.graphs.free_action import free_group
+from topologies.graphs.shortest_paths import Neighbours, Route, hops_from_each
+from topologies.graphs.symmetry import orbits_of
+from topologies.topology import Topology
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A topology with its messages' routes, and a group of automorphisms that keep no rank.
+
+    Parameters
+    ----------
+    topology
+        With its ranks as the only nodes that keep data.
+    nodes, links
+        int32, shape (elements, nodes) and (elements, links): the group, the identity first.
+    routes
+        Those of single messages, and all their images.
+    kind
+        int32, shape (routes,): the orbit of each.
+    """
+
+    topology: Topology
+    nodes: Int32Array
+    links: Int32Array
+    routes: Routes
+    kind: Int32Array
+
+    @classmethod
+    def of(cls, topology: Topology, *, symmetric: bool) -> Network:
+        """Return the network with a large group, or with the identity alone.
+
+        A group is not taken if it keeps a link, between switches, or takes one of a route to another of it:
+        its routes would be in each other's way.
+        """
+        nodes = np.arange(topology.num_nodes, dtype=np.int32)[None]
+        links = np.arange(topology.num_links, dtype=np.int32)[None]
+        if symmetric:
+            larger = free_group(topology)
+            if not (larger[1][1:] == links).any():
+                nodes, links = larger
+        known: dict[Route, int] = {}
+        for route in single_messages(replace(topology, multicast=frozenset())):
+            if route not in known:
+                number = len(known)
+                for image in links[:, list(route)].tolist():
+                    known.setdefault(tuple(image), number)
+        kind = np.unique(list(known.values()), return_inverse=True)[1]
+        orbit = orbits_of(links, topology.num_links)
+        if any(len(np.unique(orbit[list(route)])) < len(route) for route in known):
+            return cls.of(topology, symmetric=False)
+        return cls(topology, nodes, links, Routes.of(list(known)), kind.astype(np.int32))
+
+    @property
+    def images(self) -> Int64Array:
+        """int64, shape (elements, routes): the route that each element takes each route to."""
+        lists = np.split(self.routes.links, self.routes.offsets[1:-1])
+        number = {tuple(links.tolist()): route for route, links in enumerate(lists)}
+        taken = [[number[tuple(image)] for image in self.links[:, links].tolist()] for links in lists]
+        return np.array(taken, dtype=np.int64).T
+
+    def roads(self, unit: Fraction) -> Roads:
+        """Return the classes of routes, with times for units of so many bytes."""
+        topology, ranks = self.topology, self.topology.num_ranks
+        source = topology.source[self.routes.links[self.routes.offsets[:-1]]]
+        target = topology.target[self.routes.links[self.routes.offsets[1:] - 1]]
+        examples = np.unique(self.kind, return_index=True)[1]
+        hops = [self.routes.links[self.routes.offsets[i] : self.routes.offsets[i + 1]] for i in examples]
+        flat = np.concatenate(hops)
+        alpha, byte = topology.alpha.floats, float(unit) / topology.bandwidth.floats
+        link = np.unique(orbits_of(self.links, topology.num_links), return_inverse=True)[1]
+        return Roads(
+            source=source,
+            target=target,
+            kind=self.kind,
+            first=offsets_of([len(links) for links in hops]),
+            link=link[flat].astype(np.int32),
+            enter=np.concatenate([_sums_before(alpha[links]) for links in hops]),
+            alpha=alpha[flat],
+            byte=byte[flat],
+            latency=np.array([alpha[links].sum() for links in hops]),
+            slowest=np.array([byte[links].max() for links in hops]),
+            into=offsets_of(np.bincount(target, minlength=ranks)),
+            entering=np.argsort(target, kind="stable").astype(np.int32),
+            out=offsets_of(np.bincount(source, minlength=ranks)),
+            leaving=np.argsort(source, kind="stable").astype(np.int32),
+            hops=hops_from_each(Neighbours.of(source, target, ranks), np.arange(ranks)).astype(np.int64),
+        )
+
+
+def _sums_before(values: FloatArray) -> FloatArray:
+    return np.cumsum(values) - values

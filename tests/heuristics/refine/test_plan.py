@@ -1,0 +1,97 @@
+"""Plans: their times are those of the simulator, for whatever was changed, with symmetry and without."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from heuristics.refine.instance import Instance
+from heuristics.refine.plan import play, room
+from heuristics.refine.refinement import Search
+from heuristics.refine.roads import Network
+from heuristics.refine.starts import by_steps, of_schedule
+from schedules import Problem, collective
+from schedules.simulation.simulate import simulate
+from schedules.verify import verify
+from topologies.text import parse_topology
+
+SIZE = Fraction(10**6)
+NETWORKS = [
+    "ring:5",
+    "torus:3x3",
+    "mesh:2x3",
+    "gen_kautz:2,6",
+    "switch2d:2x2",
+    "dgx1",
+    "torus:3x3?bandwidth=50GB/s,20GB/s",
+]
+KINDS = ["allgather", "broadcast", "allreduce", "all-to-all", "scatter"]
+
+
+def instance(text, kind, *, symmetric=True, pieces=3):
+    topology = parse_topology(text)
+    what = collective(kind, topology.num_ranks)
+    return Instance(
+        Problem(topology, what, SIZE), Network.of(topology, symmetric=symmetric and what.root is None), pieces
+    )
+
+
+def changed(problem, rounds, pieces=2):
+    """A search after some changes, all of them accepted that can be played."""
+    search = Search(problem, by_steps(problem, pieces), np.random.default_rng(1))
+    search.change(rounds, np.inf)
+    return search
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("text", NETWORKS)
+def test_a_plan_takes_as_long_as_its_schedule(text, kind, symmetric):
+    problem = instance(text, kind, symmetric=symmetric)
+    search = changed(problem, 100)
+    for plan in (search.plans[0], search.plans[-1]):
+        end = play(problem.roads, problem.parcels.slots, plan, search.times[0])[0]
+        schedule = problem.schedule(plan)
+        verify(schedule)
+        assert simulate(schedule, SIZE).time == pytest.approx(end, rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("text", NETWORKS)
+def test_a_schedule_is_followed(text, kind):
+    """Its own plan, found again from the table alone, takes as long."""
+    problem = instance(text, kind)
+    search = changed(problem, 100)
+    schedule = problem.schedule(search.plans[-1])
+    again = of_schedule(problem, schedule)
+    assert again is not None
+    times = room(
+        len(again.plan.slot), len(again.parcels.root) * again.parcels.cells, int(problem.roads.link.max()) + 1
+    )
+    assert play(problem.roads, again.parcels.slots, again.plan, times)[0] == pytest.approx(
+        search.end, rel=1e-9
+    )
+
+
+def test_messages_by_hand():
+    """Around a directed ring of 3, M = 3 MB, 1 us and 1 MB/us a link: own shard, then the next, 2 us each."""
+    topology = parse_topology("uniring:3?bandwidth=1TB/s&alpha=1us")
+    problem = Instance(
+        Problem(topology, collective("allgather", 3), Fraction(3 * 10**6)),
+        Network.of(topology, symmetric=True),
+        1,
+    )
+    start = by_steps(problem, 1)
+    assert len(problem.network.nodes) == 3
+    assert play(problem.roads, 3, start.plan, room(3, 3, 1))[0] == pytest.approx(4e-6)
+
+
+def test_messages_that_wait_for_each_other_never_end():
+    """Down a path of three, the message to the last rank cannot carry what it waits for itself."""
+    topology = parse_topology("mesh:3x1")
+    problem = Instance(
+        Problem(topology, collective("broadcast", 3), SIZE), Network.of(topology, symmetric=False), 1
+    )
+    plan = by_steps(problem, 1).plan
+    plan.origin[plan.slot[0]] = plan.goal[plan.slot[1]]
+    assert play(problem.roads, 3, plan, room(3, 3, 4))[0] == np.inf

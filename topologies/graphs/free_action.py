@@ -1,0 +1,75 @@
+"""Groups of automorphisms that act freely on the ranks: none but the identity leaves one where it is.
+
+Under such a group every orbit of ranks, and every orbit of links between them, has as many members as the
+group has elements. On a torus, a hypercube or a circulant the translations are one, and all ranks an orbit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from topologies.exact import Int32Array
+from topologies.graphs.symmetry import Group, automorphisms
+from topologies.topology import Topology
+
+ATTEMPTS, PRODUCTS = 8, 40
+"""How often generators are taken in another order, and so many products of them with them."""
+
+
+def free_group(topology: Topology) -> tuple[Int32Array, Int32Array]:
+    """Return the elements of a large free group, the identity first.
+
+    Automorphisms are added one after the other, in several orders, as long as the group is free; the largest
+    that is found counts.
+
+    Returns
+    -------
+    nodes, links
+        int32, shape (elements, nodes) and (elements, links): where each takes the nodes and the links.
+
+    Examples
+    --------
+    >>> from topologies.families.grids import mesh, torus
+    >>> len(free_group(torus(3, 4))[0]), len(free_group(mesh(3, 4))[0]), len(free_group(mesh(3, 3))[0])
+    (12, 2, 1)
+    """
+    group, rng = automorphisms(topology), np.random.default_rng(0)
+    identity = np.arange(topology.num_nodes, dtype=np.int32), np.arange(topology.num_links, dtype=np.int32)
+    best = identity[0][None], identity[1][None]
+    for attempt in range(ATTEMPTS if len(group.nodes) else 0):
+        kept = Group(topology, group.nodes[:0], group.links[:0])
+        elements = identity[0][None], identity[1][None]
+        for nodes, links in _candidates(group, attempt, rng):
+            larger = Group(topology, np.vstack([kept.nodes, nodes]), np.vstack([kept.links, links]))
+            found = larger.elements(topology.num_ranks)
+            if (
+                found is not None
+                and len(found[0]) > len(elements[0])
+                and _is_free(found[0], topology.num_ranks)
+            ):
+                kept, elements = larger, found
+        if len(elements[0]) > len(best[0]):
+            best = elements
+        if len(best[0]) == topology.num_ranks:
+            break
+    return best
+
+
+def _is_free(nodes: Int32Array, ranks: int) -> bool:
+    return not (nodes[1:, :ranks] == np.arange(ranks)).any()
+
+
+def _candidates(
+    group: Group, attempt: int, rng: np.random.Generator
+) -> Iterator[tuple[Int32Array, Int32Array]]:
+    """Yield automorphisms that keep no rank: the generators, and later products of them, by chance."""
+    pairs = list(zip(group.nodes, group.links, strict=True))
+    if attempt:
+        for _ in range(PRODUCTS):
+            (nodes, links), (then, after) = (pairs[i] for i in rng.integers(len(pairs), size=2))
+            pairs.append((then[nodes], after[links]))
+        pairs = [pairs[i] for i in rng.permutation(len(pairs))]
+    ranks = group.topology.num_ranks
+    yield from (pair for pair in pairs if not (pair[0][:ranks] == np.arange(ranks)).any())
