@@ -106,6 +106,7 @@ class Instance:
             item=np.arange(len(self.items) + 1) * self.pieces,
             root=np.repeat(root, self.pieces),
             goal=np.repeat(goal if paths else np.full_like(root, -1), self.pieces),
+            of=np.repeat(np.arange(len(root) * self.pieces, dtype=np.int32), slots),
             slots=slots,
             cells=slots + 1 if paths else slots,
             up=up,

@@ -75,6 +75,8 @@ class Parcels(NamedTuple):
         int64, shape (items + 1,): where the parcels of each begin.
     root, goal
         int32, shape (parcels,): where each starts or is summed up; where its path ends, or -1.
+    of
+        int32, shape (slots,): the parcel of each transfer.
     slots, cells
         Transfers and cells of each: parcel p has those from p times so many on. A transfer of a tree has the
         number of the rank that it goes to (on the way up: from; down again: plus N), one of a path its place.
@@ -85,6 +87,7 @@ class Parcels(NamedTuple):
     item: Int64Array
     root: Int32Array
     goal: Int32Array
+    of: Int32Array
     slots: int
     cells: int
     up: bool
@@ -166,12 +169,13 @@ def room(slots: int, cells: int, links: int) -> Times:
 
 @kernel
 def play(  # noqa: C901 (one loop over messages; its parts share a dozen numbers)
-    roads: Roads, slots: int, plan: Plan, times: Times
+    roads: Roads, of: Int32Array, plan: Plan, times: Times, limit: float = NEVER
 ) -> tuple[float, int, float]:
     """Time a plan: return when it ends, the place of the last message, and when links are done on the mean.
 
     Messages enter each link in the sequence's order. One that stands before what it waits for holds up those
-    behind it on its links. It is infinite if messages wait for each other in a circle.
+    behind it on its links. It is infinite if messages wait for each other in a circle, or if one of them is over
+    later than the limit.
     """
     kind_of, first, link_of, enter = roads.kind, roads.first, roads.link, roads.enter
     alpha, byte, latency, slowest = roads.alpha, roads.byte, roads.latency, roads.slowest
@@ -200,7 +204,7 @@ def play(  # noqa: C901 (one loop over messages; its parts share a dozen numbers
             begin, wait, load, held = 0.0, NOBODY, 0, False
             after = place
             while True:
-                load += size[slot[after] // slots]
+                load += size[of[slot[after]]]
                 cell = origin[slot[after]]
                 held |= left[cell] > 0
                 if ready[cell] > begin:
@@ -224,6 +228,8 @@ def play(  # noqa: C901 (one loop over messages; its parts share a dozen numbers
                 free[link_of[hop]] = begin + enter[hop] + alpha[hop] + load * byte[hop]
                 holder[link_of[hop]] = place
             over = begin + latency[kind] + load * slowest[kind]
+            if over > limit:
+                return NEVER, NOBODY, NEVER
             waits[place] = wait
             for other in range(place, after):
                 start[other] = begin

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,22 +12,27 @@ from heuristics.refine.plan import play, room
 from heuristics.refine.roads import Network
 from heuristics.refine.search import anneal, copy
 from heuristics.refine.starts import by_steps, of_schedule
+from schedules.collective import Kind
+from schedules.compose import compose_allreduce
 from schedules.method import Problem
 from schedules.reversal import reverse
 from schedules.schedule import Schedule
 from topologies.errors import Unsupported
 from topologies.kernels import now
 from topologies.progress import tell
-from topologies.transforms import transpose
 from topologies.units import duration
 
-HOT, COLD = 2e-2, 3e-4
-"""Of the end: what it may be later by, at first and at last."""
+HOT, COOLING = 2e-2, 1e-2
+"""Of the end: what it may be later by at first, and of that at last."""
+ENOUGH = 5000
+"""Changes for each transfer; with fewer it is cooler from the beginning."""
 RACE = 0.2
 """Of the time, for all starts together."""
+HALVES = 0.4
+"""Of the time, for the halves of an allreduce, before both are changed together."""
 STRETCH = 0.1
 """Seconds of search between two looks at the clock."""
-PIECES, SLOTS = 4, 2**11
+PIECES, SLOTS = 3, 2**11
 """Parcels of an item, if no more transfers than that follow."""
 MOST_PIECES, MOST_SLOTS = 16, 2**18
 """Parcels of an item, and transfers of all: schedules with more are no starts."""
@@ -54,11 +60,27 @@ def refined(
         If there are too many transfers.
     """
     what = problem.collective
-    if what.kind not in KINDS:
-        turned = Problem(transpose(problem.topology), what.reverse, problem.size)
-        backwards = [reverse(start, turned.topology) for start in starts]
-        return reverse(refined(turned, backwards, seconds, rng), problem.topology)
     network = Network.of(problem.topology, symmetric=what.plain and what.root is None)
+    return _refined(network, problem, starts, seconds, rng)
+
+
+def _refined(
+    network: Network, problem: Problem, starts: Sequence[Schedule], seconds: float, rng: np.random.Generator
+) -> Schedule:
+    """Return what `refined` does, on its network."""
+    what = problem.collective
+    if what.kind not in KINDS:
+        back = network.reversed()
+        turned = Problem(back.topology, what.reverse, problem.size)
+        backwards = [reverse(start, back.topology) for start in starts]
+        return reverse(_refined(back, turned, backwards, seconds, rng), problem.topology)
+    if what.kind is Kind.ALLREDUCE:
+        halves = (what.with_kind(kind) for kind in (Kind.REDUCE_SCATTER, Kind.ALLGATHER))
+        first, second = (
+            _refined(network, replace(problem, collective=half), [], HALVES * seconds / 2, rng)
+            for half in halves
+        )
+        starts, seconds = [*starts, compose_allreduce(first, second)], (1 - HALVES) * seconds
     single = Instance(problem, network, 1)
     slots = len(single.items) * single.parcels.slots
     if slots > MOST_SLOTS:
@@ -79,9 +101,9 @@ def _search(
     searches = [Search(instance, start, rng) for start in begun]
     if len(searches) > 1:
         for search in searches:
-            search.run(RACE * seconds / len(searches), HOT / 4, COLD)
+            search.run(RACE * seconds / len(searches))
     best = min(searches, key=lambda search: search.end)
-    best.run(until - now(), HOT, COLD)
+    best.run(until - now())
     return Planned(best.parcels, best.plans[-1])
 
 
@@ -94,8 +116,9 @@ class Search:
         links, slots = int(instance.roads.link.max()) + 1, len(start.plan.slot)
         cells = len(start.parcels.root) * start.parcels.cells
         self.times = room(slots, cells, links), room(slots, cells, links)
-        self.ends = np.array([play(instance.roads, self.parcels.slots, start.plan, self.times[0])[0]])
+        self.ends = np.array([play(instance.roads, self.parcels.of, start.plan, self.times[0])[0]])
         copy(start.plan, self.plans[-1])
+        self.rounds = 0
 
     @property
     def end(self) -> float:
@@ -104,17 +127,20 @@ class Search:
 
     def change(self, rounds: int, heat: float) -> None:
         """Try some changes; an end that is `heat` seconds later is accepted once in e times."""
+        self.rounds += rounds
         plan, trial, best = self.plans
         roads, plans = self.instance.roads, (plan, trial, best)
         if anneal(roads, self.parcels, plans, self.times, self.rng, self.ends, rounds, heat):
             self.plans = [trial, plan, best]
 
-    def run(self, seconds: float, hot: float, cold: float) -> None:
-        """Search from the best plan for so long, from hot to cold."""
+    def run(self, seconds: float) -> None:
+        """Search from the best plan for so long, the hotter at first the more can be tried."""
         copy(self.plans[-1], self.plans[0])
-        began, rounds = now(), 16
+        began, rounds, hot = now(), 16, 0.0
         while (passed := now() - began) < seconds:
-            self.change(rounds, self.end * hot * (cold / hot) ** (passed / seconds))
-            took = now() - began - passed
-            rounds = max(1, int(rounds * min(4.0, STRETCH / max(took, 1e-6))))
+            self.change(rounds, self.end * hot * COOLING ** (passed / seconds))
+            took = max(now() - began - passed, 1e-6)
+            tries = rounds / took * seconds / int(self.plans[0].length[0])
+            hot = HOT * min(1.0, tries / ENOUGH)
+            rounds = max(1, int(rounds * min(4.0, STRETCH / took)))
             tell(f"refine: {duration(self.end * 1e6)}")

@@ -15,6 +15,7 @@ from topologies.graphs.free_action import free_group
 from topologies.graphs.shortest_paths import Neighbours, Route, hops_from_each
 from topologies.graphs.symmetry import orbits_of
 from topologies.topology import Topology
+from topologies.transforms import transpose
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +64,11 @@ class Network:
         if any(len(np.unique(orbit[list(route)])) < len(route) for route in known):
             return cls.of(topology, symmetric=False)
         return cls(topology, nodes, links, Routes.of(list(known)), kind.astype(np.int32))
+
+    def reversed(self) -> Network:
+        """Return the transposed network, its routes turned round, with the same group."""
+        lists = [links[::-1].tolist() for links in np.split(self.routes.links, self.routes.offsets[1:-1])]
+        return replace(self, topology=transpose(self.topology), routes=Routes.of(lists))
 
     @property
     def images(self) -> Int64Array:

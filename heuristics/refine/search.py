@@ -107,7 +107,7 @@ def anneal(
     plan, trial, best = plans
     own, spare = times
     sort(plan)
-    end, last, mean = play(roads, parcels.slots, plan, own)
+    end, last, mean = play(roads, parcels.of, plan, own, NEVER)
     value, which = end + MEAN * mean, 0
     path = np.empty(len(plan.slot), np.int32)
     for _ in range(rounds):
@@ -115,13 +115,14 @@ def anneal(
         place = _chosen(rng, plan, last, own.waits, path)
         if not change(rng, roads, parcels, trial, place, own):
             continue
-        end, _, mean = play(roads, parcels.slots, trial, spare)
-        if end == NEVER or end + MEAN * mean > value - heat * np.log(rng.random()):
+        limit = value - heat * np.log(1 - rng.random())
+        end, _, mean = play(roads, parcels.of, trial, spare, limit)
+        if end + MEAN * mean > limit:
             continue
         sort(trial)
         plan, trial, which = trial, plan, 1 - which
         value = end + MEAN * mean
-        _, last, _ = play(roads, parcels.slots, plan, own)  # anew: what waits are places in the sequence
+        _, last, _ = play(roads, parcels.of, plan, own, NEVER)  # anew: what waits are places in the sequence
         if end < ends[0] * (1 - LEAST):
             ends[0] = end
             copy(plan, best)

@@ -50,7 +50,7 @@ def test_a_plan_takes_as_long_as_its_schedule(text, kind, symmetric):
     problem = instance(text, kind, symmetric=symmetric)
     search = changed(problem, 100)
     for plan in (search.plans[0], search.plans[-1]):
-        end = play(problem.roads, problem.parcels.slots, plan, search.times[0])[0]
+        end = play(problem.roads, problem.parcels.of, plan, search.times[0])[0]
         schedule = problem.schedule(plan)
         verify(schedule)
         assert simulate(schedule, SIZE).time == pytest.approx(end, rel=1e-9)
@@ -68,9 +68,7 @@ def test_a_schedule_is_followed(text, kind):
     times = room(
         len(again.plan.slot), len(again.parcels.root) * again.parcels.cells, int(problem.roads.link.max()) + 1
     )
-    assert play(problem.roads, again.parcels.slots, again.plan, times)[0] == pytest.approx(
-        search.end, rel=1e-9
-    )
+    assert play(problem.roads, again.parcels.of, again.plan, times)[0] == pytest.approx(search.end, rel=1e-9)
 
 
 def test_messages_by_hand():
@@ -83,7 +81,7 @@ def test_messages_by_hand():
     )
     start = by_steps(problem, 1)
     assert len(problem.network.nodes) == 3
-    assert play(problem.roads, 3, start.plan, room(3, 3, 1))[0] == pytest.approx(4e-6)
+    assert play(problem.roads, problem.parcels.of, start.plan, room(3, 3, 1))[0] == pytest.approx(4e-6)
 
 
 def test_messages_that_wait_for_each_other_never_end():
@@ -94,4 +92,4 @@ def test_messages_that_wait_for_each_other_never_end():
     )
     plan = by_steps(problem, 1).plan
     plan.origin[plan.slot[0]] = plan.goal[plan.slot[1]]
-    assert play(problem.roads, 3, plan, room(3, 3, 4))[0] == np.inf
+    assert play(problem.roads, problem.parcels.of, plan, room(3, 3, 4))[0] == np.inf
