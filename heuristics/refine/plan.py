@@ -174,7 +174,7 @@ def play(  # noqa: C901 (one loop over messages; its parts share a dozen numbers
     """Time a plan: return when it ends, the place of the last message, and when links are done on the mean.
 
     Messages enter each link in the sequence's order. One that stands before what it waits for holds up those
-    behind it on its links. It is infinite if messages wait for each other in a circle, or if one of them is over
+    behind it on its links. It is infinite if messages wait for each other in a circle, or if one of them ends
     later than the limit.
     """
     kind_of, first, link_of, enter = roads.kind, roads.first, roads.link, roads.enter

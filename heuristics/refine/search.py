@@ -117,7 +117,7 @@ def anneal(
             continue
         limit = value - heat * np.log(1 - rng.random())
         end, _, mean = play(roads, parcels.of, trial, spare, limit)
-        if end + MEAN * mean > limit:
+        if end == NEVER or end + MEAN * mean > limit:
             continue
         sort(trial)
         plan, trial, which = trial, plan, 1 - which
