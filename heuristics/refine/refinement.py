@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +17,7 @@ from schedules.compose import compose_allreduce
 from schedules.method import Problem
 from schedules.reversal import reverse
 from schedules.schedule import Schedule
+from schedules.simulation.simulate import simulate
 from topologies.errors import Unsupported
 from topologies.kernels import now
 from topologies.progress import tell
@@ -24,18 +25,24 @@ from topologies.units import duration
 
 HOT, COOLING = 2e-2, 1e-2
 """Of the end: what it may be later by at first, and of that at last."""
-ENOUGH = 5000
+ENOUGH = 2000
 """Changes for each transfer; with fewer it is cooler from the beginning."""
-RACE = 0.2
-"""Of the time, for all starts together."""
+TRIAL = 64
+"""Changes by which the search's pace is measured."""
+FRESH = 0.4
+"""Of the time, for a search from shortest ways, where it can be hot."""
+RACE = 0.3
+"""Of the time left, for all starts together."""
 HALVES = 0.4
 """Of the time, for the halves of an allreduce, before both are changed together."""
 STRETCH = 0.1
 """Seconds of search between two looks at the clock."""
 PIECES, SLOTS = 3, 2**11
 """Parcels of an item, if no more transfers than that follow."""
-MOST_PIECES, MOST_SLOTS = 16, 2**18
+MOST_PIECES, MOST_SLOTS = 32, 2**17
 """Parcels of an item, and transfers of all: schedules with more are no starts."""
+ROUNDING = 1 + 1e-6
+"""Of times: sizes of parcels are rounded."""
 
 
 def refined(
@@ -81,30 +88,60 @@ def _refined(
             for half in halves
         )
         starts, seconds = [*starts, compose_allreduce(first, second)], (1 - HALVES) * seconds
-    single = Instance(problem, network, 1)
-    slots = len(single.items) * single.parcels.slots
-    if slots > MOST_SLOTS:
-        raise Unsupported(f"refine: {slots} transfers; at most {MOST_SLOTS} can be searched")
-    counts = [int(np.bincount(start.chunks.item[start.chunks.size > 0]).max()) for start in starts]
-    fit = [count for count in counts if count <= min(MOST_PIECES, MOST_SLOTS // slots)]
-    instance = Instance(problem, network, max(1, min(PIECES, SLOTS // slots), *fit))
-    return instance.schedule(_search(instance, starts, seconds, rng).plan)
-
-
-def _search(
-    instance: Instance, starts: Sequence[Schedule], seconds: float, rng: np.random.Generator
-) -> Planned:
-    """Return the best plan that is found."""
     until = now() + seconds
-    followed = [of_schedule(instance, start) for start in starts]
-    begun = [plan for plan in followed if plan is not None] or [by_steps(instance, 1)]
-    searches = [Search(instance, start, rng) for start in begun]
-    if len(searches) > 1:
-        for search in searches:
-            search.run(RACE * seconds / len(searches))
-    best = min(searches, key=lambda search: search.end)
+    searches = list(_searches(network, problem, starts, rng))
+    if searches[0].changes(FRESH * seconds) >= ENOUGH:
+        searches[0].run(
+            FRESH * seconds
+        )  # what is hot enough forgets where it began: the fewest parcels are best
+    best = _raced(searches, RACE * (until - now()))
     best.run(until - now())
-    return Planned(best.parcels, best.plans[-1])
+    return best.instance.schedule(best.plans[-1])
+
+
+def _searches(
+    network: Network, problem: Problem, starts: Sequence[Schedule], rng: np.random.Generator
+) -> Iterator[Search]:
+    """Yield a search from shortest ways in steps, and from each start that is one of plans.
+
+    A start that is not as symmetric as the network takes longer when it is made so: then it is also taken as
+    it is.
+    """
+    slots = _slots(problem, network)
+    if slots > MOST_SLOTS:
+        raise Unsupported(f"refined: {slots} transfers; at most {MOST_SLOTS} can be searched")
+    instance = Instance(problem, network, max(1, min(PIECES, SLOTS // slots)))
+    yield Search(instance, by_steps(instance, 1), rng)
+    for start in starts:
+        pieces = int(np.bincount(start.chunks.item[start.chunks.size > 0]).max())
+        time = simulate(start, instance.size).time
+        for on in (network, network.alone):
+            if pieces > MOST_PIECES or pieces * _slots(problem, on) > MOST_SLOTS:
+                break
+            own = Instance(problem, on, max(pieces, instance.pieces if on is network else 1))
+            followed = of_schedule(own, start)
+            if followed is None:
+                break
+            search = Search(own, followed, rng)
+            yield search
+            if search.end <= time * ROUNDING:
+                break
+
+
+def _slots(problem: Problem, network: Network) -> int:
+    """Return how many transfers there are if no item is cut."""
+    whole = Instance(problem, network, 1)
+    return len(whole.items) * whole.parcels.slots
+
+
+def _raced(searches: list[Search], seconds: float) -> Search:
+    """Return the search that goes on: all run for a while, then the better half of them, and so on."""
+    stages = max(1, (len(searches) - 1).bit_length())
+    while len(searches) > 1:
+        for search in searches:
+            search.run(seconds / stages / len(searches))
+        searches = sorted(searches, key=lambda search: search.end)[: (len(searches) + 1) // 2]
+    return searches[0]
 
 
 class Search:
@@ -118,7 +155,6 @@ class Search:
         self.times = room(slots, cells, links), room(slots, cells, links)
         self.ends = np.array([play(instance.roads, self.parcels.of, start.plan, self.times[0])[0]])
         copy(start.plan, self.plans[-1])
-        self.rounds = 0
 
     @property
     def end(self) -> float:
@@ -127,20 +163,25 @@ class Search:
 
     def change(self, rounds: int, heat: float) -> None:
         """Try some changes; an end that is `heat` seconds later is accepted once in e times."""
-        self.rounds += rounds
         plan, trial, best = self.plans
         roads, plans = self.instance.roads, (plan, trial, best)
         if anneal(roads, self.parcels, plans, self.times, self.rng, self.ends, rounds, heat):
             self.plans = [trial, plan, best]
 
+    def changes(self, seconds: float) -> float:
+        """Return how many changes of each transfer can be tried in so many seconds."""
+        began = now()
+        self.change(TRIAL, 0.0)
+        took = max(now() - began, 1e-6)
+        return TRIAL / took * seconds / int(self.plans[0].length[0])
+
     def run(self, seconds: float) -> None:
         """Search from the best plan for so long, the hotter at first the more can be tried."""
         copy(self.plans[-1], self.plans[0])
-        began, rounds, hot = now(), 16, 0.0
+        began = now()
+        changes = self.changes(seconds)
+        hot = HOT * min(1.0, changes / ENOUGH)
+        rounds = max(1, int(changes * int(self.plans[0].length[0]) * STRETCH / seconds))
         while (passed := now() - began) < seconds:
             self.change(rounds, self.end * hot * COOLING ** (passed / seconds))
-            took = max(now() - began - passed, 1e-6)
-            tries = rounds / took * seconds / int(self.plans[0].length[0])
-            hot = HOT * min(1.0, tries / ENOUGH)
-            rounds = max(1, int(rounds * min(4.0, STRETCH / took)))
             tell(f"refine: {duration(self.end * 1e6)}")

@@ -71,6 +71,12 @@ class Network:
         return replace(self, topology=transpose(self.topology), routes=Routes.of(lists))
 
     @property
+    def alone(self) -> Network:
+        """The same routes, none of them like another: the group is the identity."""
+        kind = np.arange(len(self.kind), dtype=np.int32)
+        return replace(self, nodes=self.nodes[:1], links=self.links[:1], kind=kind)
+
+    @property
     def images(self) -> Int64Array:
         """int64, shape (elements, routes): the route that each element takes each route to."""
         lists = np.split(self.routes.links, self.routes.offsets[1:-1])
