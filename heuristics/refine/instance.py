@@ -172,7 +172,7 @@ class Instance:
         elements = len(network.nodes)
         routes = network.images[:, route].ravel()
         chunk = (first[self.moved[:, self.items[parcel // self.pieces]]] + number[parcel]).ravel()
-        turn = np.tile(np.cumsum(plan.begins[:length]), elements)
+        turn: Int64Array = np.tile(np.cumsum(plan.begins[:length], dtype=np.int64), elements)
         adds = np.tile(parcels.up & (slot % parcels.slots < len(self.roads.hops)), elements)
         order = np.lexsort((chunk, routes, turn))
         flow = Schedule(
@@ -181,7 +181,7 @@ class Instance:
             clock=Clock.FLOW,
             chunks=chunks,
             chunk=chunk[order],
-            route=routes[order],
+            route=routes[order].astype(np.int32),
             reduce=adds[order] if parcels.up else None,
             routes=network.routes,
         )

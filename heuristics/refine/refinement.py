@@ -29,7 +29,7 @@ ENOUGH = 2000
 """Changes for each transfer; with fewer it is cooler from the beginning."""
 TRIAL = 64
 """Changes by which the search's pace is measured."""
-FRESH = 0.4
+FRESH = 0.7
 """Of the time, for a search from shortest ways, where it can be hot."""
 RACE = 0.3
 """Of the time left, for all starts together."""
@@ -37,7 +37,7 @@ HALVES = 0.4
 """Of the time, for the halves of an allreduce, before both are changed together."""
 STRETCH = 0.1
 """Seconds of search between two looks at the clock."""
-PIECES, SLOTS = 3, 2**11
+PIECES, SLOTS = 3, 2**9
 """Parcels of an item, if no more transfers than that follow."""
 MOST_PIECES, MOST_SLOTS = 32, 2**17
 """Parcels of an item, and transfers of all: schedules with more are no starts."""

@@ -52,6 +52,21 @@ def test_it_is_as_fast_as_the_fastest_of_its_methods(text, size):
     assert times[chosen.stats["algorithm"]] == min(times.values())
 
 
+def test_what_improves_schedules_is_handed_the_fastest():
+    handed = []
+
+    def improve(task, schedule, options, rng):
+        handed.append(schedule.stats["algorithm"])
+        return schedule
+
+    polish = replace(METHODS["ring"], name="polish", improve=improve)
+    entries = {"direct": METHODS["direct"], "ring": METHODS["ring"], "polish": polish}
+    method = portfolio(entries)
+    options = method.options(methods=("direct", "ring", "polish", "direct"), gap=0)
+    method.synthesize(problem("ring:6", "allgather", 2**30), options, np.random.default_rng(0))
+    assert handed == ["ring"]  # direct sends every shard three times as often
+
+
 def test_sizes_switch_over():
     """On a cube: 3 exchanges of M take 3 (α + M/b), the best of the others 6 α + 7/12 M/b."""
     small, large = (best(problem("hypercube:3", "allreduce", size), methods=QUICK) for size in (2**10, 2**30))
@@ -178,9 +193,10 @@ def test_a_portfolio_of_other_methods_has_only_those():
     assert [one.method for one in schedule.stats["tried"]] == ["ring"]
 
 
-def test_what_it_tries_by_default_are_methods_each_once():
+def test_what_it_tries_by_default_are_methods_each_once_and_what_improves_them_again_at_last():
     assert set(ORDER) <= set(METHODS)
-    assert len(set(ORDER)) == len(ORDER)
+    assert len(set(ORDER)) == len(ORDER) - 1
+    assert ORDER[-1] == "refined"
 
 
 def test_channels_of_machines_are_within_a_twentieth_of_the_bound_of_allreduce():
