@@ -26,8 +26,10 @@ from topologies.ranges import Duration, Names, Options
 from topologies.units import parse_time
 
 DEFAULT_SECONDS = "10s"
-QUICK = ("bfb", "torus_rings", "stepwise", "postal")
+QUICK = ("bfb", "torus_rings", "stepwise", "rails")
 """Whose schedules are tried by default."""
+MOST_ITEMS = 2**16
+"""Shards, or in an all-to-all pairs of ranks."""
 STARTS_PART = 0.5
 """Of the time limit; when it is over no other start is made."""
 
@@ -96,7 +98,11 @@ def _chosen(methods: Mapping[str, Method], options: RefinedOptions) -> list[Meth
 
 
 def _check(problem: Problem, methods: Sequence[Method]) -> None:
-    """Refuse shards without a byte, which need not go anywhere."""
+    """Refuse too many items, and shards without a byte, which need not go anywhere."""
+    if len(problem.collective.items) > MOST_ITEMS:
+        raise Unsupported(
+            f"refined needs at most {MOST_ITEMS} items; this has {len(problem.collective.items)}"
+        )
     if not all(share > 0 for share in problem.collective.items.share):
         raise Unsupported(f"refined needs shards of some size; this is {problem.collective}")
 

@@ -73,14 +73,14 @@ class Instance:
         return self.problem.collective.items.share.reduced.numerators * UNITS
 
     @cached_property
-    def moved(self) -> Int64Array:
-        """int64, shape (elements, items of the collective): the item that each element takes each to."""
+    def moved(self) -> Int32Array:
+        """int32, shape (elements, items of the collective): the item that each element takes each to."""
         data, ranks = self.problem.collective.items, self.problem.topology.num_ranks
         key = data.owner.astype(np.int64) * (ranks + 1) + data.dest + 1
         order = np.argsort(key)
         nodes = np.hstack([self.network.nodes[:, :ranks], np.full((len(self.network.nodes), 1), -1)])
         images = nodes[:, data.owner].astype(np.int64) * (ranks + 1) + nodes[:, data.dest] + 1
-        return order[np.searchsorted(key, images, sorter=order)]
+        return order[np.searchsorted(key, images, sorter=order)].astype(np.int32)
 
     @cached_property
     def items(self) -> Int64Array:

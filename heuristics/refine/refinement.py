@@ -90,10 +90,8 @@ def _refined(
         starts, seconds = [*starts, compose_allreduce(first, second)], (1 - HALVES) * seconds
     until = now() + seconds
     searches = list(_searches(network, problem, starts, rng))
-    if searches[0].changes(FRESH * seconds) >= ENOUGH:
-        searches[0].run(
-            FRESH * seconds
-        )  # what is hot enough forgets where it began: the fewest parcels are best
+    if searches[0].changes(FRESH * seconds) >= ENOUGH:  # what is hot forgets where it began
+        searches[0].run(FRESH * seconds)
     best = _raced(searches, RACE * (until - now()))
     best.run(until - now())
     return best.instance.schedule(best.plans[-1])

@@ -13,7 +13,6 @@ from schedules.schedule import Routes
 from topologies.exact import FloatArray, Int32Array, Int64Array, offsets_of
 from topologies.graphs.free_action import free_group
 from topologies.graphs.shortest_paths import Neighbours, Route, hops_from_each
-from topologies.graphs.symmetry import orbits_of
 from topologies.topology import Topology
 from topologies.transforms import transpose
 
@@ -60,7 +59,7 @@ class Network:
                 for image in links[:, list(route)].tolist():
                     known.setdefault(tuple(image), number)
         kind = np.unique(list(known.values()), return_inverse=True)[1]
-        orbit = orbits_of(links, topology.num_links)
+        orbit = links.min(axis=0)
         if any(len(np.unique(orbit[list(route)])) < len(route) for route in known):
             return cls.of(topology, symmetric=False)
         return cls(topology, nodes, links, Routes.of(list(known)), kind.astype(np.int32))
@@ -79,10 +78,13 @@ class Network:
     @property
     def images(self) -> Int64Array:
         """int64, shape (elements, routes): the route that each element takes each route to."""
-        lists = np.split(self.routes.links, self.routes.offsets[1:-1])
-        number = {tuple(links.tolist()): route for route, links in enumerate(lists)}
-        taken = [[number[tuple(image)] for image in self.links[:, links].tolist()] for links in lists]
-        return np.array(taken, dtype=np.int64).T
+        length = np.diff(self.routes.offsets)
+        taken = np.empty((len(self.links), len(self.routes)), np.int64)
+        for hops in np.unique(length):
+            routes = np.flatnonzero(length == hops)
+            own = self.routes.links[self.routes.offsets[routes, None] + np.arange(hops)]
+            taken[:, routes] = routes[_rows_of(own, self.links[:, own])]
+        return taken
 
     def roads(self, unit: Fraction) -> Roads:
         """Return the classes of routes, with times for units of so many bytes."""
@@ -93,7 +95,7 @@ class Network:
         hops = [self.routes.links[self.routes.offsets[i] : self.routes.offsets[i + 1]] for i in examples]
         flat = np.concatenate(hops)
         alpha, byte = topology.alpha.floats, float(unit) / topology.bandwidth.floats
-        link = np.unique(orbits_of(self.links, topology.num_links), return_inverse=True)[1]
+        link = np.unique(self.links.min(axis=0), return_inverse=True)[1]
         return Roads(
             source=source,
             target=target,
@@ -111,6 +113,17 @@ class Network:
             leaving=np.argsort(source, kind="stable").astype(np.int32),
             hops=hops_from_each(Neighbours.of(source, target, ranks), np.arange(ranks)).astype(np.int64),
         )
+
+
+def _rows_of(table: Int32Array, rows: Int32Array) -> Int64Array:
+    """Return which row of a table each row is, rows being along the last axis."""
+    known, code = np.zeros(len(table), np.int64), np.zeros(rows.shape[:-1], np.int64)
+    base = int(table.max()) + 1
+    for column in range(table.shape[1]):  # rows are ranked by their first columns, and then by one more
+        key = known * base + table[:, column]
+        ranks = np.unique(key)
+        known, code = np.searchsorted(ranks, key), np.searchsorted(ranks, code * base + rows[..., column])
+    return np.argsort(known)[code]
 
 
 def _sums_before(values: FloatArray) -> FloatArray:

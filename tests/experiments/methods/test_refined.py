@@ -55,6 +55,8 @@ def test_links_of_two_speeds_carry_what_suits_them():
 def test_what_it_refuses():
     with pytest.raises(Unsupported, match="refined needs shards of some size"):
         METHOD.supports(problem("ring:3", "allgather", shards=[1, 0, 1]), METHOD.options())
+    with pytest.raises(Unsupported, match="refined needs at most 65536 items; this has 66049"):
+        METHOD.supports(problem("ring:257", "all-to-all"), METHOD.options())
     with pytest.raises(InputError, match="refined option of: unknown method 'bbf'; did you mean 'bfb'"):
         METHOD.supports(problem("ring:3", "allgather"), METHOD.options(of=["bbf"]))
     with pytest.raises(InputError, match="time 'soon' is not a number"):
