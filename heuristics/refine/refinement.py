@@ -29,11 +29,11 @@ ENOUGH = 2000
 """Changes for each transfer; with fewer it is cooler from the beginning."""
 TRIAL = 64
 """Changes by which the search's pace is measured."""
-FRESH = 0.7
-"""Of the time, for a search from shortest ways, where it can be hot."""
+FRESH = 0.6
+"""Of the time, for a search from shortest ways: it has the fewest parcels, so that it can be hottest."""
 RACE = 0.3
 """Of the time left, for all starts together."""
-HALVES = 0.4
+HALVES = 0.7
 """Of the time, for the halves of an allreduce, before both are changed together."""
 STRETCH = 0.1
 """Seconds of search between two looks at the clock."""
@@ -90,8 +90,7 @@ def _refined(
         starts, seconds = [*starts, compose_allreduce(first, second)], (1 - HALVES) * seconds
     until = now() + seconds
     searches = list(_searches(network, problem, starts, rng))
-    if searches[0].changes(FRESH * seconds) >= ENOUGH:  # what is hot forgets where it began
-        searches[0].run(FRESH * seconds)
+    searches[0].run(FRESH * seconds)
     best = _raced(searches, RACE * (until - now()))
     best.run(until - now())
     return best.instance.schedule(best.plans[-1])
@@ -166,20 +165,13 @@ class Search:
         if anneal(roads, self.parcels, plans, self.times, self.rng, self.ends, rounds, heat):
             self.plans = [trial, plan, best]
 
-    def changes(self, seconds: float) -> float:
-        """Return how many changes of each transfer can be tried in so many seconds."""
-        began = now()
-        self.change(TRIAL, 0.0)
-        took = max(now() - began, 1e-6)
-        return TRIAL / took * seconds / int(self.plans[0].length[0])
-
     def run(self, seconds: float) -> None:
         """Search from the best plan for so long, the hotter at first the more can be tried."""
         copy(self.plans[-1], self.plans[0])
         began = now()
-        changes = self.changes(seconds)
-        hot = HOT * min(1.0, changes / ENOUGH)
-        rounds = max(1, int(changes * int(self.plans[0].length[0]) * STRETCH / seconds))
+        self.change(TRIAL, 0.0)
+        pace = TRIAL / max(now() - began, 1e-6)
+        hot = HOT * min(1.0, pace * seconds / int(self.plans[0].length[0]) / ENOUGH)
         while (passed := now() - began) < seconds:
-            self.change(rounds, self.end * hot * COOLING ** (passed / seconds))
+            self.change(int(pace * STRETCH) + 1, self.end * hot * COOLING ** (passed / seconds))
             tell(f"refine: {duration(self.end * 1e6)}")

@@ -19,7 +19,7 @@ from topologies.kernels import kernel
 CRITICAL = 0.6
 """Share of the changes that are made on the critical path."""
 MEAN = 0.5
-"""Weight of the mean end of the links, beside the end of all."""
+"""Weight of the mean of the links' ends, beside the end of all."""
 LEAST = 1e-12
 """Of the end: less is no gain."""
 
