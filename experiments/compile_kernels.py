@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from experiments.registry import METHODS
+from heuristics.refine import refined
 from heuristics.tacos import TacosOptions
 from heuristics.tacos.on_disk import synthesize_to
 from models.all_to_all import Demand, McfOptions, solve_by_orbits
@@ -54,8 +55,8 @@ NETWORKS = (
 SIZE = Fraction(10**6)
 QUICK = ("ring", "direct", "mcf")
 """Methods whose schedules are of all three clocks, on most networks."""
-WITHOUT_KERNELS = ("best", "listed", "optimum", "sccl", "teccl")
-"""Not run: the portfolio and `listed` run the others again, and solvers have nothing to compile."""
+WITHOUT_KERNELS = ("best", "listed", "refined", "optimum", "sccl", "teccl")
+"""Not run: the first three run the others again, and solvers have nothing to compile."""
 
 
 def compile_kernels() -> None:
@@ -96,7 +97,9 @@ def _compile_others() -> None:
     if network is not None:
         pack(network.graph, Fraction(1, 2), products=False)  # greedy trees, of large networks only
     ring = parse_topology("ring:4")
-    planned_schedule(Problem(ring, collective(Kind.ALLGATHER, 4), SIZE), 0.1, np.random.default_rng(0))
+    problem = Problem(ring, collective(Kind.ALLGATHER, 4), SIZE)
+    planned_schedule(problem, 0.1, np.random.default_rng(0))
+    refined(problem, [], 0.1, np.random.default_rng(0))
 
 
 def _compile_flows() -> None:
