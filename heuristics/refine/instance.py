@@ -25,7 +25,7 @@ from topologies.exact import Int32Array, Int64Array, offsets_of
 
 UNITS = 720720
 """In which the smallest share is cut, at least: a multiple of all numbers up to 16."""
-SPARE = 2
+SPARE = 4
 """A path may have so many routes more than the longest of the shortest ones."""
 PATHS = (Kind.ALL_TO_ALL, Kind.SCATTER)
 KINDS = (Kind.ALLGATHER, Kind.BROADCAST, Kind.ALLREDUCE, *PATHS)

@@ -187,8 +187,9 @@ def play(  # noqa: C901 (one loop over messages; its parts share a dozen numbers
     ready, bringer, left, free, holder = times.ready, times.bringer, times.left, times.free, times.holder
     waits, queue, blocked = times.waits, times.queue, times.blocked
     length = plan.length[0]
-    for cell in range(len(ready)):
-        ready[cell], left[cell] = 0.0, 0
+    for place in range(length):
+        ready[origin[slot[place]]], left[origin[slot[place]]] = 0.0, 0
+        ready[goal[slot[place]]], left[goal[slot[place]]] = 0.0, 0
     for link in range(len(free)):
         free[link], holder[link], blocked[link] = 0.0, NOBODY, 0
     waiting = 0

@@ -37,9 +37,9 @@ HALVES = 0.7
 """Of the time, for the halves of an allreduce, before both are changed together."""
 STRETCH = 0.1
 """Seconds of search between two looks at the clock."""
-PIECES, SLOTS = 3, 2**9
+PIECES, SLOTS = 4, 2**9
 """Parcels of an item, if no more transfers than that follow."""
-MOST_PIECES, MOST_SLOTS = 32, 2**17
+MOST_PIECES, MOST_SLOTS = 2**7, 2**18
 """Parcels of an item, and transfers of all: schedules with more are no starts."""
 ROUNDING = 1 + 1e-6
 """Of times: sizes of parcels are rounded."""

@@ -30,12 +30,8 @@ def copy(plan: Plan, to: Plan) -> None:
     length = plan.length[0]
     to.length[0] = length
     for place in range(length):
-        to.slot[place], to.begins[place], to.start[place] = (
-            plan.slot[place],
-            plan.begins[place],
-            plan.start[place],
-        )
-    for slot in range(len(plan.route)):
+        slot = to.slot[place] = plan.slot[place]
+        to.begins[place], to.start[place] = plan.begins[place], plan.start[place]
         to.route[slot], to.origin[slot], to.goal[slot] = plan.route[slot], plan.origin[slot], plan.goal[slot]
     for parcel in range(len(plan.size)):
         to.size[parcel] = plan.size[parcel]
