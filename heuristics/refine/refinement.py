@@ -99,7 +99,7 @@ def _refined(
 def _searches(
     network: Network, problem: Problem, starts: Sequence[Schedule], rng: np.random.Generator
 ) -> Iterator[Search]:
-    """Yield a search from shortest ways in steps, and from each start that is one of plans.
+    """Yield a search from shortest ways in steps, and from each start that is one of plans, without copies.
 
     A start that is not as symmetric as the network takes longer when it is made so: then it is also taken as
     it is.
@@ -110,6 +110,8 @@ def _searches(
     instance = Instance(problem, network, max(1, min(PIECES, SLOTS // slots)))
     yield Search(instance, by_steps(instance, 1), rng)
     for start in starts:
+        if start.chunks.copy_of is not None:
+            continue
         pieces = int(np.bincount(start.chunks.item[start.chunks.size > 0]).max())
         time = simulate(start, instance.size).time
         for on in (network, network.alone):

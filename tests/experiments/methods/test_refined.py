@@ -34,6 +34,7 @@ def made(name, task, **options):
         ("bfb", "torus:3x3", "allreduce"),
         ("stepwise", "gen_kautz:2,6", "all-to-all"),
         ("forestcoll", "switch2d:2x2", "reduce-scatter"),
+        ("one_shot", "torus:3x3", "allreduce"),  # copies of chunks: nor is this
         ("recursive_doubling", "hypercube:2", "allreduce"),  # no trees to a root: it is not begun with
     ],
 )
