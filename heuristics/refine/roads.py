@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from heuristics.gossip.method import single_messages
+from heuristics.gossip.routes import single_messages
 from heuristics.refine.plan import Roads
 from schedules.schedule import Routes
 from topologies.exact import FloatArray, Int32Array, Int64Array, offsets_of
