@@ -130,7 +130,8 @@ def _messages(certificate: Certificate) -> str:
     time = duration(float(int(certificate["ticks"]) * Fraction(certificate["tick"]) * MICRO))
     inward = certificate["direction"] == "in"
     what = "needs can't all have come" if inward else "starts with can't all have gone"
-    return f"what some rank {what} before {time}, as a message costs alpha and holds only what its sender had"
+    which = "some rank can't have heard of all" if certificate["heard"] else f"what some rank {what}"
+    return f"{which} before {time}, as a message costs alpha and holds only what its sender had"
 
 
 def _partition(certificate: Certificate, topology: Topology) -> str:

@@ -79,6 +79,8 @@ messages
     rank to others, sums, or from all to one's each, reverse links and time (``out``): a rank sends on what it
     was sent before. Where everything starts and ends with everyone, any byte of the sum that v ends with
     depends on a far start: what is far is as long as M, and so is what several ranks have together.
+    Where data of each of some ranks is for each other, in whatever form, each must have *heard* of each:
+    count one for every rank that a message tells of, and let bytes take no time.
     Time is in ticks. At tick k, X, Z and H are those of any time up to k: a message that begins after tick j
     and before j + 1 finds what there is at j + 1, and the time left since j. α is rounded down. Links with an
     α of less than two ticks bring b(e) t. With j the time that is left falls by at least what X or Z can
@@ -342,8 +344,11 @@ def _messages(certificate: Certificate, topology: Topology, collective: Collecti
     if known != sorted(set(known)) or known[:1] != [0]:
         raise InputError("messages bound: distances must rise, 0 first")
     ways = transpose(topology) if outward else topology
-    demand = _demand(list(_items(collective)), outward)
-    receipt = Receipt(ways, _all_distances(ways), demand, others, known, tick, size)
+    items = list(_items(collective))
+    demand = _hearing(items) if certificate["heard"] else _demand(items, outward)
+    # Where bytes take no time, as many as the slowest link brings in a tick are all there are.
+    counted = min(topology.bandwidth) * tick if certificate["heard"] else size
+    receipt = Receipt(ways, _all_distances(ways), demand, others, known, tick, counted)
     if receipt.all_come(ticks):
         raise InputError(f"messages bound: all may have come after {ticks} ticks of {tick} s")
     return ticks * tick
@@ -364,6 +369,16 @@ def _demand(items: Sequence[_Item], outward: bool) -> Demand:
     if len(ends) != 1 or len(alike) > 1:
         raise InputError("messages bound: not all that is needed is needed by the same ranks")
     return Demand({rank: share for rank, share in starts.items() if share}, ends.pop(), not summed)
+
+
+def _hearing(items: Sequence[_Item]) -> Demand:
+    """Return that each rank starts with as much as any other and needs all; data of each must go to each."""
+    moved = [item for item in items if item.share]
+    members = frozenset().union(*(item.starts | item.ends for item in moved))
+    heard = {(start, end) for item in moved for start in item.starts for end in item.ends if start != end}
+    if len(heard) < len(members) * (len(members) - 1):
+        raise InputError("messages bound: not all ranks must hear of all")
+    return Demand(dict.fromkeys(members, Fraction(1, len(members))), members, adds=True)
 
 
 def _all_distances(topology: Topology, *, backwards: bool = False) -> list[list[int]]:

@@ -80,9 +80,20 @@ def messages_bound(
     cuts
         Masks over nodes: sets that are looked at besides single ranks.
     """
-    share = _shares(traffic)
-    if share is None or topology.num_nodes > MOST_NODES:
+    if topology.num_nodes > MOST_NODES:
         return None
+    found = [_bound(topology, share, distances, size, least, cuts) for share in _shares(topology, traffic)]
+    return max((bound for bound in found if bound), key=lambda bound: bound.value, default=None)
+
+
+def _bound(
+    topology: Topology,
+    share: _Shares,
+    distances: AlphaDistances,
+    size: Fraction,
+    least: Fraction,
+    cuts: Sequence[BoolArray],
+) -> Bound | None:
     network, apart = topology, distances.nodes
     if not share.inward:
         network, apart = transpose(topology), apart.T
@@ -94,10 +105,9 @@ def messages_bound(
         return None
     certificate = {
         "size_bytes": json_number(size),
+        "heard": share.heard,
         "direction": "in" if share.inward else "out",
-        "distances": [
-            json_number(Fraction(away, topology.alpha.denominator)) for away in receipt.known.tolist()
-        ],
+        "distances": [json_number(Fraction(d, topology.alpha.denominator)) for d in receipt.known.tolist()],
         "tick": json_number(tick),
         "ticks": ticks,
         "cuts": [cut_nodes(topology, cut) for cut in receipt.sets[len(receipt.hubs) :]],
@@ -120,13 +130,15 @@ def _tick(topology: Topology, least: Fraction) -> Fraction | None:
 class _Shares:
     """What each rank starts with, in units of M / `UNITS`, rounded up; who needs all of it.
 
-    With `sums` the data of all ranks is added up: each starts with as much as all together.
+    With `sums` the data of all ranks is added up: each starts with as much as all together. With `heard`
+    bytes take no time: each rank must have heard of all.
     """
 
     exact: Sequence[Fraction]
     ends: Int64Array
     inward: bool
     sums: bool = False
+    heard: bool = False
 
     @cached_property
     def own(self) -> Int64Array:
@@ -139,14 +151,15 @@ class _Shares:
         return int((max if self.sums else sum)([*chosen, Fraction(0)]) * UNITS)
 
 
-def _shares(traffic: Traffic) -> _Shares | None:
-    """Return them where everything goes from one rank to all, or to one rank, or the reverse."""
+def _shares(topology: Topology, traffic: Traffic) -> Iterator[_Shares]:
+    """Yield them where all goes from one rank to all, or to one rank, or the reverse; or has to be heard."""
     if len(traffic.members) > 1:
-        return None
+        return
     members, ranks = traffic.members[0].astype(np.int64), len(traffic.group)
-    if not len(traffic.pairs.start) and not traffic.spread.any() and not traffic.collect.any():
+    summed = bool(traffic.both[0])
+    if summed and not (len(traffic.pairs.start) or traffic.spread.any() or traffic.collect.any()):
         one = Fraction(int(traffic.both[0]), traffic.denominator)
-        return _Shares([one * (rank in members) for rank in range(ranks)], members, inward=True, sums=True)
+        yield _Shares([one * (rank in members) for rank in range(ranks)], members, inward=True, sums=True)
     for inward, way in ((True, traffic), (False, traffic.reverse)):
         if way.both.any() or way.collect.any():
             continue
@@ -158,8 +171,13 @@ def _shares(traffic: Traffic) -> _Shares | None:
             np.add.at(share, way.pairs.start, way.pairs.share)
         else:
             continue
-        return _Shares([Fraction(int(s), way.denominator) for s in share], ends, inward)
-    return None
+        yield _Shares([Fraction(int(s), way.denominator) for s in share], ends, inward)
+        return
+    pairs = np.unique(np.stack([traffic.pairs.start, traffic.pairs.end], axis=1), axis=0)
+    forwarding = topology.num_nodes > ranks + len(topology.multicast | topology.aggregate)
+    if forwarding and (summed or len(pairs) == len(members) * (len(members) - 1)):  # else it is the distance
+        one = Fraction(1, len(members))
+        yield _Shares([one * (rank in members) for rank in range(ranks)], members, inward=True, heard=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -337,7 +355,8 @@ class _Search:
         def ticks(alphas: Int64Array) -> Int64Array:
             return alphas * unit.denominator // unit.numerator
 
-        rates = {b: min(UNITS, -(-b * tick * UNITS // size)) for b in set(topology.bandwidth)}
+        counted = min(topology.bandwidth) * tick if receipt.share.heard else size  # else all of it in a tick
+        rates = {b: min(UNITS, -(-b * tick * UNITS // counted)) for b in set(topology.bandwidth)}
         own = np.zeros((len(receipt.hubs), count + 1), dtype=np.int64)
         own[: topology.num_ranks, 0] = receipt.share.own
         needs = receipt.needs()
