@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -321,3 +322,13 @@ def large_allgather(num_ranks: int) -> Schedule:
         column.flags.writeable = False  # a schedule then takes it without a copy
     what = collective("allgather", num_ranks)
     return Schedule(ring_network(num_ranks), what, Clock.STEP, Chunks.even(what), **columns)
+
+
+def step_loads(schedule):
+    """The largest load of a link in each step, in parts of M."""
+    total = defaultdict(Fraction)
+    for chunk, route, step in zip(schedule.chunk, schedule.route, schedule.order, strict=True):
+        size = Fraction(int(schedule.chunks.size[chunk]), schedule.chunks.denominator)
+        total[int(step), int(route)] += size
+    steps = sorted({step for step, _ in total})
+    return [max(load for (at, _), load in total.items() if at == step) for step in steps]

@@ -1,6 +1,5 @@
 """Allreduce in one shot and in more steps: its steps and loads, counted by hand."""
 
-from collections import defaultdict
 from fractions import Fraction
 
 import pytest
@@ -14,6 +13,7 @@ from schedules.programs.lowering import lower
 from schedules.programs.raising import to_schedule
 from schedules.simulation.simulate import simulate
 from schedules.verify import verify
+from tests.schedules.builders import step_loads
 from tests.schedules.programs.runs import outcome
 from topologies import Link, Topology
 from topologies.errors import Unsupported
@@ -29,16 +29,6 @@ def made(network, size=None, *, radius=None, shards=None):
     return schedule
 
 
-def loads(schedule):
-    """The largest load of a link in each step, in parts of M."""
-    total = defaultdict(Fraction)
-    for chunk, route, step in zip(schedule.chunk, schedule.route, schedule.order, strict=True):
-        size = Fraction(int(schedule.chunks.size[chunk]), schedule.chunks.denominator)
-        total[int(step), int(route)] += size
-    steps = sorted({step for step, _ in total})
-    return [max(load for (at, _), load in total.items() if at == step) for step in steps]
-
-
 @pytest.mark.parametrize(
     ("network", "expected"),
     [
@@ -52,7 +42,7 @@ def loads(schedule):
     ],
 )
 def test_in_one_shot_links_carry_sums_of_all(network, expected):
-    assert loads(made(network, radius=0)) == expected
+    assert step_loads(made(network, radius=0)) == expected
 
 
 @pytest.mark.parametrize(
@@ -64,7 +54,7 @@ def test_in_one_shot_links_carry_sums_of_all(network, expected):
 )
 def test_with_one_root_a_shard_it_is_reduce_scatter_and_allgather(network, radius, expected):
     schedule = made(network, radius=radius)
-    assert loads(schedule) == expected
+    assert step_loads(schedule) == expected
     assert schedule.chunks.copy_of is None
 
 
@@ -73,7 +63,7 @@ def test_between_the_two_every_rank_has_a_root_near_it():
     # three hops deep; then both tell the two next to them: a rank is a root of two items, and sends both.
     schedule = made("ring:6", radius=1)
     assert int(schedule.order.max()) == 4
-    assert loads(schedule)[3] == Fraction(2, 6)
+    assert step_loads(schedule)[3] == Fraction(2, 6)
     assert (schedule.chunks.copy_of[:3] == [-1, 0, 0]).all()
     assert len(schedule.chunks) == 18
 
@@ -148,8 +138,8 @@ def test_a_program_that_makes_several_sums_at_once_is_not_read_back():
 
 
 def test_shards_may_be_uneven_and_empty():
-    assert loads(made("complete:3", radius=0, shards=[5, 0, 1])) == [1]
-    assert sum(loads(made("ring:5", radius=2, shards=[1, 0, 2, 0, 1]))) <= 4
+    assert step_loads(made("complete:3", radius=0, shards=[5, 0, 1])) == [1]
+    assert sum(step_loads(made("ring:5", radius=2, shards=[1, 0, 2, 0, 1]))) <= 4
 
 
 def test_what_it_refuses():

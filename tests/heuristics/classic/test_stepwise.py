@@ -1,6 +1,5 @@
 """The all-to-all in steps: its steps and loads, counted by hand."""
 
-from collections import defaultdict
 from fractions import Fraction
 
 import pytest
@@ -10,6 +9,7 @@ from heuristics.classic.stepwise import METHOD, StepwiseOptions
 from schedules import Problem
 from schedules.collective import collective
 from schedules.verify import verify
+from tests.schedules.builders import step_loads
 from topologies import Link, Topology
 from topologies.errors import Unsupported
 from topologies.text import parse_topology
@@ -23,19 +23,9 @@ def made(network, kind="all-to-all", **options):
     return schedule
 
 
-def loads(schedule):
-    """The largest load of a link in each step, in parts of M."""
-    total = defaultdict(Fraction)
-    for chunk, route, step in zip(schedule.chunk, schedule.route, schedule.order, strict=True):
-        size = Fraction(int(schedule.chunks.size[chunk]), schedule.chunks.denominator)
-        total[int(step), int(route)] += size
-    steps = sorted({step for step, _ in total})
-    return [max(load for (at, _), load in total.items() if at == step) for step in steps]
-
-
 def test_on_an_odd_ring_every_path_is_the_only_one():
     # Ring of 5, by hand: over a link go the data for 1 and 2 hops in step 1, the second hop of one in step 2.
-    assert loads(made("ring:5")) == [Fraction(2, 5), Fraction(1, 5)]
+    assert step_loads(made("ring:5")) == [Fraction(2, 5), Fraction(1, 5)]
 
 
 @pytest.mark.parametrize(
@@ -46,7 +36,7 @@ def test_on_an_odd_ring_every_path_is_the_only_one():
     ],
 )
 def test_links_are_used_alike_where_there_is_a_choice(network, pairs, links):
-    found = loads(made(network, chunks=12))
+    found = step_loads(made(network, chunks=12))
     even = [Fraction(count, links * parse_topology(network).num_ranks) for count in pairs]
     assert len(found) == len(even)
     assert sum(found) <= Fraction(21, 20) * sum(even)

@@ -1,6 +1,5 @@
 """Allreduce by walks: its steps and loads, counted by hand, and the networks that have such walks."""
 
-from collections import defaultdict
 from fractions import Fraction
 
 import pytest
@@ -15,6 +14,7 @@ from schedules.programs.interpreter import judge
 from schedules.programs.lowering import lower
 from schedules.simulation.simulate import simulate
 from schedules.verify import verify
+from tests.schedules.builders import step_loads
 from topologies import Link, Topology
 from topologies.errors import Unsupported
 from topologies.text import parse_topology
@@ -26,16 +26,6 @@ def made(network, **keys):
     schedule = METHOD.synthesize(problem, NoOptions(), None)
     verify(schedule)
     return schedule
-
-
-def loads(schedule):
-    """The largest load of a link in each step, in parts of M."""
-    total = defaultdict(Fraction)
-    for chunk, route, step in zip(schedule.chunk, schedule.route, schedule.order, strict=True):
-        size = Fraction(int(schedule.chunks.size[chunk]), schedule.chunks.denominator)
-        total[int(step), int(route)] += size
-    steps = sorted({step for step, _ in total})
-    return [max(load for (at, _), load in total.items() if at == step) for step in steps]
 
 
 @pytest.mark.parametrize(
@@ -54,20 +44,20 @@ def loads(schedule):
     ],
 )
 def test_in_as_many_steps_as_the_network_is_wide(network, expected):
-    assert loads(made(network)) == expected
+    assert step_loads(made(network)) == expected
 
 
 def test_in_bipartite_line_graphs_one_step_takes_one_link_of_each():
     # 18 = 2 · 3 · 3 ranks: all links in two steps, and in one a link of each, which leads to the other half.
-    assert sorted(loads(made("L(K_{3,3})")))[0] == Fraction(1, 3)
-    assert sum(loads(made("L(K_{3,3})"))) == Fraction(7, 3)
+    assert sorted(step_loads(made("L(K_{3,3})")))[0] == Fraction(1, 3)
+    assert sum(step_loads(made("L(K_{3,3})"))) == Fraction(7, 3)
 
 
 @pytest.mark.parametrize("size", [6, 8, 10, 14])
 def test_on_an_even_ring_each_rank_gets_one_message_of_each_shard_in_a_step(size):
     schedule = made(f"ring:{size}")
     assert len(schedule) == size // 2 * size * size
-    assert loads(schedule) == [Fraction(1, 2)] * (size // 2)
+    assert step_loads(schedule) == [Fraction(1, 2)] * (size // 2)
 
 
 def test_what_a_rank_has_is_not_sent_to_it():
@@ -96,11 +86,11 @@ def test_small_vectors_are_near_the_bound(network, most):
 
 def test_parallel_links_are_one_where_one_is_taken():
     pair = Topology.from_links("pair", 2, [Link(0, 1), Link(0, 1), Link(1, 0), Link(1, 0)])
-    assert loads(made(pair)) == [Fraction(1, 2)]
+    assert step_loads(made(pair)) == [Fraction(1, 2)]
 
 
 def test_shards_may_be_uneven():
-    assert loads(made("complete:3", shards=[3, 0, 2])) == [1]
+    assert step_loads(made("complete:3", shards=[3, 0, 2])) == [1]
 
 
 @pytest.mark.parametrize("network", ["ring:5", "uniring:4", "dragonfly:2x3", "mesh:3x3", "torus:4x5"])
