@@ -104,7 +104,7 @@ def _check(problem: Problem, methods: Sequence[Method]) -> None:
             f"refined needs at most {MOST_ITEMS} items; this has {len(problem.collective.items)}"
         )
     if not all(share > 0 for share in problem.collective.items.share):
-        raise Unsupported(f"refined needs shards of some size; this is {problem.collective}")
+        raise Unsupported(f"refined needs bytes in every shard; this is {problem.collective}")
 
 
 def _made(

@@ -269,5 +269,5 @@ METHOD = Method(
     size_dependent=lambda problem, options: not options.fewest,
     capabilities=Capabilities((Kind.ALL_TO_ALL, Kind.GATHER, Kind.SCATTER), switches=Switches.NONE),
     check=check,
-    summary="all-to-all along shortest paths in few steps, one message a link and step",
+    summary="all-to-all, gather, scatter along shortest paths in few steps",
 )

@@ -54,7 +54,7 @@ def test_links_of_two_speeds_carry_what_suits_them():
 
 
 def test_what_it_refuses():
-    with pytest.raises(Unsupported, match="refined needs shards of some size"):
+    with pytest.raises(Unsupported, match="refined needs bytes in every shard"):
         METHOD.supports(problem("ring:3", "allgather", shards=[1, 0, 1]), METHOD.options())
     with pytest.raises(Unsupported, match="refined needs at most 65536 items; this has 66049"):
         METHOD.supports(problem("ring:257", "all-to-all"), METHOD.options())
