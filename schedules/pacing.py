@@ -19,12 +19,13 @@ from topologies.exact import INT64_MAX, FloatArray, Int32Array, Int64Array, offs
 from topologies.kernels import kernel
 
 CUTS = (12, 4, 1)
+"""A datum is cut in the most of these parts with which there are few transfers."""
 SPREADS = (0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0)
 """In how many quotas the busiest link's load goes, over the hops of the longest path."""
 
 
-def paced(schedule: Schedule, size: Fraction | int) -> Schedule:
-    """Return the fastest at a size of a schedule and those that move its data over the same routes in steps.
+def paced(schedule: Schedule, size: Fraction | int, *others: Schedule) -> Schedule:
+    """Return the fastest at a size of others, a schedule, and those that move its data in steps.
 
     Parameters
     ----------
@@ -33,6 +34,8 @@ def paced(schedule: Schedule, size: Fraction | int) -> Schedule:
         each in order.
     size
         M, bytes.
+    others
+        Any of the same problem; of equally fast ones the first of these is returned.
     """
     order = np.argsort(schedule.chunk, kind="stable")
     hops = np.bincount(schedule.chunk)
@@ -45,7 +48,7 @@ def paced(schedule: Schedule, size: Fraction | int) -> Schedule:
         links=routes.links,
         slowness=1 / schedule.topology.bandwidth.numerators.astype(np.float64),
     )
-    found, busiest = [schedule], _busiest(hop)
+    found, busiest = [*others, schedule], _busiest(hop)
     for spread in SPREADS if len(order) else ():
         step = np.empty(len(order), dtype=np.int64)
         _pace(hop, busiest / (spread * int(hops.max())), step)

@@ -152,6 +152,11 @@ class Routes:
         return cls(offsets_of([len(links) for links in lists]), np.array(flat, dtype=np.int32))
 
     @property
+    def lists(self) -> list[tuple[int, ...]]:
+        """The links of each, as `of` takes them."""
+        return [tuple(links.tolist()) for links in np.split(self.links, self.offsets[1:-1])]
+
+    @property
     def are_links(self) -> bool:
         """Whether route r is link r for every r."""
         return len(self.links) == len(self) and np.array_equal(self.links, np.arange(len(self)))

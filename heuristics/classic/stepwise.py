@@ -20,17 +20,16 @@ from heuristics.classic.steps import MOST_ROWS
 from schedules.capabilities import Capabilities, Switches
 from schedules.collective import Kind
 from schedules.method import Method, Problem
-from schedules.pacing import paced
+from schedules.pacing import CUTS, paced
 from schedules.schedule import Chunks, Clock, Schedule, step_numbers
-from schedules.simulation.simulate import simulate
 from topologies.exact import FloatArray, Int32Array, Int64Array, offsets_of
 from topologies.graphs.shortest_paths import hop_distances
 from topologies.kernels import kernel
 from topologies.ranges import Options, Whole
 from topologies.topology import Incidence
 
-CUTS, FEW_TRANSFERS = (12, 4, 1), 2**19
-"""A datum is cut in the most of these parts with which there are few transfers."""
+FEW_TRANSFERS = 2**19
+"""A datum is cut in the most of `CUTS` parts with which there are no more."""
 ROUNDS, ROUNDS_OF_MANY = 10, 3
 
 
@@ -73,13 +72,10 @@ def synthesize(problem: Problem, options: StepwiseOptions, rng: np.random.Genera
     """
     METHOD.supports(problem, options)
     data = _Data.of(problem, options)
-    path = data.paths(by_step=True)
-    fewest = data.schedule(problem, path, data.hop_numbers)
-    size = problem.size
-    if size is None or options.fewest or not len(path):
+    fewest = data.schedule(problem, data.paths(by_step=True))
+    if problem.size is None or options.fewest or not len(data.chunk):
         return fewest
-    asap = data.schedule(problem, data.paths(by_step=False), data.hop_numbers)
-    return min(fewest, paced(asap, size), key=lambda made: simulate(made, size).time)
+    return paced(data.schedule(problem, data.paths(by_step=False)), problem.size, fewest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +111,8 @@ class _Data:
     def of(cls, problem: Problem, options: StepwiseOptions) -> _Data:
         topology, what = problem.topology, problem.collective
         far = hop_distances(topology)
-        chunks = Chunks.even(what, _cut(problem, options))
+        cut, transfers = _cut(problem, far, options)
+        chunks = Chunks.even(what, cut)
         source, target = what.items.start[chunks.item], what.items.end[chunks.item]
         hops = far[source, target]
         # Far ones first: they have the most to choose. Among them those that go equally far round, in turn.
@@ -130,7 +127,7 @@ class _Data:
             hops[order].astype(np.int64),
             offsets_of(hops[order]),
             far,
-            options.rounds or (ROUNDS if hops.sum(dtype=np.int64) <= FEW_TRANSFERS else ROUNDS_OF_MANY),
+            options.rounds or (ROUNDS if transfers <= FEW_TRANSFERS else ROUNDS_OF_MANY),
         )
 
     @property
@@ -144,14 +141,10 @@ class _Data:
         _choose(self.network, self.far, self.ends, self.size, self.begin, path, self.rounds, by_step)
         return path
 
-    @property
-    def hop_numbers(self) -> Int64Array:
-        """Of each hop of each datum, 1 first."""
-        return np.arange(self.begin[-1]) - np.repeat(self.begin[:-1], self.hops) + 1
-
-    def schedule(self, problem: Problem, path: Int64Array, step: Int64Array) -> Schedule:
-        """Return the schedule that moves each datum over its links in these steps."""
+    def schedule(self, problem: Problem, path: Int64Array) -> Schedule:
+        """Return the schedule that moves each datum over its links, one a step from the first."""
         chunk = np.repeat(self.chunk, self.hops)
+        step = np.arange(len(path)) - np.repeat(self.begin[:-1], self.hops) + 1
         rows = np.lexsort((chunk, path, step))
         return Schedule(
             topology=problem.topology,
@@ -164,15 +157,12 @@ class _Data:
         )
 
 
-def _cut(problem: Problem, options: StepwiseOptions) -> int:
-    """Return in how many chunks each datum is cut."""
-    few = (cut for cut in CUTS if cut * _hops_of_all(problem) <= FEW_TRANSFERS)
-    return options.chunks or next(few, 1)
-
-
-def _hops_of_all(problem: Problem) -> int:
+def _cut(problem: Problem, far: Int32Array, options: StepwiseOptions) -> tuple[int, int]:
+    """Return in how many chunks each datum is cut, and how many transfers that makes."""
     items = problem.collective.items
-    return int(hop_distances(problem.topology)[items.start, items.end].sum(dtype=np.int64))
+    hops = int(far[items.start, items.end].sum(dtype=np.int64))
+    cut = options.chunks or next((cut for cut in CUTS if cut * hops <= FEW_TRANSFERS), 1)
+    return cut, cut * hops
 
 
 class _Search(NamedTuple):
@@ -256,7 +246,7 @@ def _find(
 
 def check(problem: Problem, options: StepwiseOptions) -> None:
     """Raise `Unsupported` for too many transfers."""
-    rows = _hops_of_all(problem) * _cut(problem, options)
+    _, rows = _cut(problem, hop_distances(problem.topology), options)
     if rows > MOST_ROWS:
         raise METHOD.unsupported(f"makes {rows} transfers of this; at most {MOST_ROWS}")
 

@@ -66,8 +66,8 @@ class Network:
 
     def reversed(self) -> Network:
         """Return the transposed network, its routes turned round, with the same group."""
-        lists = [links[::-1].tolist() for links in np.split(self.routes.links, self.routes.offsets[1:-1])]
-        return replace(self, topology=transpose(self.topology), routes=Routes.of(lists))
+        turned = [links[::-1] for links in self.routes.lists]
+        return replace(self, topology=transpose(self.topology), routes=Routes.of(turned))
 
     @property
     def alone(self) -> Network:

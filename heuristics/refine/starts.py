@@ -8,7 +8,7 @@ import numpy as np
 
 from heuristics.refine.instance import Instance, Planned
 from heuristics.refine.plan import Parcels, Roads
-from schedules.schedule import Routes, Schedule
+from schedules.schedule import Schedule
 from schedules.simulation.simulate import simulate
 from topologies.exact import BoolArray, Int32Array, Int64Array, offsets_of
 
@@ -89,8 +89,8 @@ def of_schedule(instance: Instance, schedule: Schedule) -> Planned | None:
     """
     size, parcel_of = _parcels(instance, schedule)
     table = schedule.route_table
-    number = {route: i for i, route in enumerate(_links(instance.network.routes))}
-    road_of = np.array([number.get(route, -1) for route in _links(table)])
+    number = {route: i for i, route in enumerate(instance.network.routes.lists)}
+    road_of = np.array([number.get(route, -1) for route in table.lists])
     count = np.ones(len(schedule), np.int64) if schedule.count is None else schedule.count.astype(np.int64)
     row = np.repeat(np.arange(len(schedule)), count)
     parcel = parcel_of[schedule.chunk[row] + np.arange(len(row)) - offsets_of(count)[row]]
@@ -115,10 +115,6 @@ def of_schedule(instance: Instance, schedule: Schedule) -> Planned | None:
 
 
 _ELSEWHERE, _TOO_MANY = -1, -2
-
-
-def _links(routes: Routes) -> list[tuple[int, ...]]:
-    return [tuple(links.tolist()) for links in np.split(routes.links, routes.offsets[1:-1])]
 
 
 def _parcels(instance: Instance, schedule: Schedule) -> tuple[Int64Array, Int64Array]:

@@ -37,7 +37,6 @@ from schedules.collective import Kind
 from schedules.method import Method, Problem
 from schedules.pacing import hop_by_hop, paced
 from schedules.schedule import Schedule
-from schedules.simulation.simulate import simulate
 from topologies.errors import InputError, TuttiError, suggestion
 from topologies.ranges import Choice, Number, Options
 
@@ -185,10 +184,8 @@ def synthesize(problem: Problem, options: McfOptions, rng: np.random.Generator) 
         "bounds": (bound_of(demand, optimum.lengths),),
         "bottleneck": saturated_links(problem.topology, optimum).tolist(),
     }
-    size = problem.size
-    if options.paced and size is not None:
-        in_steps = paced(hop_by_hop(schedule, MOST_HOPS), size)
-        schedule = min(schedule, in_steps, key=lambda made: simulate(made, size).time)
+    if options.paced and problem.size is not None:
+        schedule = paced(hop_by_hop(schedule, MOST_HOPS), problem.size, schedule)
     return schedule.replace(claims={"congestion": interval.upper}, stats=stats)
 
 

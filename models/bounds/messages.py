@@ -64,8 +64,9 @@ def messages_bound(
 ) -> Bound | None:
     """Return the time before which not all that some rank needs can have come in messages, or None.
 
-    None where it is no larger than the others, for several groups, for all-to-all, where no message costs α
-    that matters beside the bytes, and on networks that are too large. The certificate has the direction
+    None where it is no larger than the others, for several groups, where no message costs α that matters
+    beside the bytes, and on networks that are too large. Of an all-to-all no bytes count: each rank must have
+    heard of all (``heard``), as it must in an allreduce too. The certificate has that, the direction
     (``in``: what a rank ends with, ``out``: what it starts with, links and time reversed), the distances K,
     the length of a tick and how many of them, and the cuts.
 
@@ -94,11 +95,14 @@ def _bound(
     least: Fraction,
     cuts: Sequence[BoolArray],
 ) -> Bound | None:
+    tick = _tick(topology, least)
+    if tick is None:
+        return None
     network, apart = topology, distances.nodes
     if not share.inward:
         network, apart = transpose(topology), apart.T
-    receipt, tick = _Receipt.of(network, apart, share, cuts), _tick(topology, least)
-    if receipt is None or tick is None:
+    receipt = _Receipt.of(network, apart, share, cuts)
+    if receipt is None:
         return None
     ticks = _Search.of(receipt, tick, size).ticks()
     if ticks * tick <= least:
@@ -205,6 +209,8 @@ class _Receipt:
         where the link begins, else any rank, numbered after the hubs, or any other hub, after that), the α up
         to the link, and the most that starts at K(c) or more from S but nearer than K(c') to one of them:
         shape (rows, K, K + 1), the last c' beyond all.
+    needs
+        What each S must have from ranks outside, from each distance K on; shape (sets, K).
     """
 
     topology: Topology
@@ -219,6 +225,7 @@ class _Receipt:
     sender: Int64Array
     before: Int64Array
     nearer: Int64Array
+    needs: Int64Array
 
     @classmethod
     def of(
@@ -262,13 +269,8 @@ class _Receipt:
         return cls(
             *(topology, apart, share, hubs.tolist(), sets, known),
             *(place, link, row, sender, lag, np.minimum(nearer, int(limit))),
+            needs=np.array([[share.of(mask) for mask in masks] for masks in far]),
         )
-
-    def needs(self) -> Int64Array:
-        """Return what each S must have from ranks outside, from each distance K on; shape (sets, K)."""
-        ranks = self.topology.num_ranks
-        far = (_far(inside, self.apart, self.known, ranks) for inside in self.sets)
-        return np.array([[self.share.of(mask) for mask in masks] for masks in far])
 
 
 def _far(inside: BoolArray, apart: Int64Array, known: Int64Array, ranks: int) -> BoolArray:
@@ -359,7 +361,7 @@ class _Search:
         rates = {b: min(UNITS, -(-b * tick * UNITS // counted)) for b in set(topology.bandwidth)}
         own = np.zeros((len(receipt.hubs), count + 1), dtype=np.int64)
         own[: topology.num_ranks, 0] = receipt.share.own
-        needs = receipt.needs()
+        needs = receipt.needs
         senders = np.bincount(receipt.row, minlength=len(link))
         tests = [
             (rows, ticks(receipt.apart[topology.target[link[rows]], end]), needs[place])
