@@ -85,6 +85,18 @@ messages
     and before j + 1 finds what there is at j + 1, and the time left since j. α is rounded down. Links with an
     α of less than two ticks bring b(e) t. With j the time that is left falls by at least what X or Z can
     rise, so that the most is where it meets what there is to bring.
+relays
+    Only where each item goes from one rank to one rank. The links that bring a byte from s to t are a chain. A
+    message with it enters link (u, v) of the chain not before the α's of a path from s to u have passed, and
+    lets the link go so early that the α's of the chain from v to t can still pass, also where it cuts through.
+    Round these two down to distances K_i and K_j, the second link by link from t on: on this link, the byte is
+    of class (i, j). A message that holds link e from p to q has at most b(e) (q - p - α(e)) bytes, and only of
+    classes with K_i ≤ p and K_j ≤ T - q. Give each class on each link a price a byte, none negative. Then what
+    is moved costs M · sum over items of share · (least sum of prices over a chain from s to t), or more; and
+    link e earns at most the largest sum of b(e) (q - p - α(e)) · (largest price of such classes) over disjoint
+    messages. That sum is linear in all p and q between the moments K_i and T - K_j, and a message shorter than
+    α is better left out: the largest has all p and q at such moments. In less time links earn less. So if
+    what is moved costs as much as all links earn in T, or more, T is a bound.
 """
 
 from __future__ import annotations
@@ -101,6 +113,7 @@ import numpy.typing as npt
 
 from models.bounds.reachability import Reachability
 from models.bounds.receipt import Demand, Receipt
+from models.bounds.relaying import Relaying
 from schedules.collective import EVERYONE, Collective
 from topologies.errors import InputError
 from topologies.exact import INT64_MAX, IntArray
@@ -118,7 +131,7 @@ _STARTS_AT_ONCE = 64
 
 
 def proven(kind: str, certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
-    """Return what the certificate proves: s per byte of M, or s for distance, combined, growth and messages.
+    """Return what the certificate proves: s per byte of M, or s where the kind's bound has α's.
 
     Raises
     ------
@@ -256,10 +269,8 @@ def _mcf(certificate: Certificate, topology: Topology, collective: Collective) -
     whole = all(isinstance(length, int) and length >= 0 for length in lengths)
     if len(lengths) != topology.num_links or not whole or not any(lengths):
         raise InputError("mcf bound: lengths must be whole numbers, one a link, not negative, nor all 0")
-    items = collective.items
-    if (items.start == EVERYONE).any() or (items.end == EVERYONE).any():
-        raise InputError(f"mcf bound: it is for items from one rank to one rank, not for {collective}")
-    moved = 0
+    _check_pairs("mcf", collective)
+    items, moved = collective.items, 0
     for starts in np.array_split(np.unique(items.start), -(-topology.num_ranks // _STARTS_AT_ONCE)):
         rows = np.flatnonzero(np.isin(items.start, starts))
         relaxed = _relaxed(topology, lengths, starts)
@@ -270,6 +281,12 @@ def _mcf(certificate: Certificate, topology: Topology, collective: Collective) -
             moved += share * (int(alike.sum()) if small else sum(alike.tolist()))
     offered = sum(b * length for b, length in zip(topology.bandwidth, lengths, strict=True))
     return Fraction(moved, items.share.denominator) / offered
+
+
+def _check_pairs(kind: str, collective: Collective) -> None:
+    items = collective.items
+    if (items.start == EVERYONE).any() or (items.end == EVERYONE).any():
+        raise InputError(f"{kind} bound: it is for items from one rank to one rank, not for {collective}")
 
 
 def _relaxed(topology: Topology, lengths: Sequence[int], starts: IntArray) -> npt.NDArray[Any]:
@@ -381,6 +398,34 @@ def _hearing(items: Sequence[_Item]) -> Demand:
     return Demand(dict.fromkeys(members, Fraction(1, len(members))), members, adds=True)
 
 
+def _relays(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
+    size, time = exact_number(str(certificate["size_bytes"])), exact_number(str(certificate["time"]))
+    known = [int(exact_number(str(d)) * topology.alpha.denominator) for d in certificate["distances"]]
+    tables, rows = certificate["prices"], certificate["rows"]
+    if known != sorted(set(known)) or known[:1] != [0]:
+        raise InputError("relays bound: distances must rise, 0 first")
+    square = all([len(row) for row in table] == [len(known)] * len(known) for table in tables)
+    if not square or any(type(n) is not int or n < 0 for table in tables for row in table for n in row):
+        raise InputError("relays bound: prices must be whole numbers, not negative, for each two distances")
+    if len(rows) != topology.num_links or size <= 0 or time <= 0:
+        raise InputError("relays bound: it takes a table of prices a link, and a positive size and time")
+    _check_pairs("relays", collective)
+    relaying = Relaying(topology, known, [tables[row] for row in rows])
+    items: defaultdict[int, list[_Item]] = defaultdict(list)
+    for item in _items(collective):
+        items[min(item.starts)].append(item)
+    cost = Fraction(0)
+    for start, moved in items.items():
+        costs = relaying.costs(start, _dijkstra(topology, start)[0])
+        cost += sum(item.share * costs[min(item.ends)] for item in moved)
+    earned = relaying.earned(time)
+    if not cost or size * cost < earned:
+        raise InputError(
+            f"relays bound: {size * cost} for what is moved, but links earn {earned} in {time} s"
+        )
+    return time
+
+
 def _all_distances(topology: Topology, *, backwards: bool = False) -> list[list[int]]:
     return [_dijkstra(topology, v, backwards=backwards)[0] for v in range(topology.num_nodes)]
 
@@ -427,5 +472,6 @@ PROOFS: dict[str, Proof] = {
     "combined": _combined,
     "growth": _growth,
     "messages": _messages,
+    "relays": _relays,
 }
 """By kind; `models.bounds.report.add_kind` adds those from outside."""

@@ -1,6 +1,6 @@
 """All bounds of a problem, the best of them, and the line that ``tutti bound --json`` prints.
 
-Two kinds are by-products of the exact methods above this folder, which know how to find them. They are named
+Three kinds are by-products of the exact methods above this folder, which know how to find them. They are named
 in `ELSEWHERE` and looked up when they are first asked for, so that nothing here depends on those methods.
 """
 
@@ -34,6 +34,7 @@ MICROSECONDS = 10**6
 ELSEWHERE = {
     "mcf": "models.all_to_all.bound:mcf_bound",
     "lp": "models.allreduce.bound:lp_bound",
+    "relays": "models.all_to_all.relays:relays_bound",
 }
 """Kinds of bounds that are found by a method's own folder: the module, and the function in it that returns
 the bound or None. A new one is a line here, its proof in `models.bounds.check`."""
@@ -113,7 +114,8 @@ def lower_bounds(
     least = max(bound.time(Fraction(size)) for bound in bounds)
     cuts = [inside, ~inside, *told_hosts(topology)]
     messages = messages_bound(topology, traffic, distances, Fraction(size), least, cuts)
-    return [*bounds, *([messages] if messages else [])]
+    relays = _finder("relays")(topology, collective, Fraction(size), least)
+    return [*bounds, *(bound for bound in (messages, relays) if bound)]
 
 
 def best_bound(topology: Topology, collective: Collective, size: Fraction | int | None = None) -> Bound:

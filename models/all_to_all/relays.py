@@ -1,0 +1,324 @@
+"""The bound ``relays``: prices of data on links by how far it comes and goes; proof in `models.bounds.check`.
+
+The best prices for a time T are a linear program on the orbits of the network's symmetries. Distances are
+rounded down to K_0 = 0 < K_1 < ..., and w(o, i, j) is the price of a byte on a link of orbit o to which its
+sender is K_i away, and which is K_j away from its end:
+
+    maximize    sum over sources s and ends t of weight_s demand(s, t) π_s(t, 0)
+    subject to  π_s(v, j) ≤ π_s(u, j') + w(o, i, j)             for a link (u, v) of o; K_i from s to u, K_j' = K_j + α
+                V_o(q) ≥ V_o(p) + b (q - p - α) w(o, i, j)      for moments p < q of 0 to T, K_i ≤ p, K_j ≤ T - q
+                sum over o of links_o V_o(T) = 1
+
+π is the least that a byte of s costs at v with K_j to go, V what a link of the orbit can earn by a moment. If
+the maximum exceeds 1, T is too little. The maximum falls about as 1 / (T - c): secants of its reciprocal soon
+lead to where it is 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from models.all_to_all.demand import Demand
+from models.all_to_all.orbits import SHORT_SEARCH
+from models.all_to_all.reduction import ReducedProblem, reduce_by
+from models.bounds.bound import SECONDS, Bound
+from models.solvers import CompiledModel, HighsOptions, solve
+from schedules.collective import EVERYONE, Collective
+from topologies.errors import InputError
+from topologies.exact import INT64_MAX, FloatArray, Int64Array, json_number
+from topologies.graphs.shortest_paths import alpha_distances
+from topologies.graphs.symmetry import automorphisms
+from topologies.topology import Topology
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+MOST_ROWS = 20_000
+"""Sources times links times distances: about a second a program."""
+
+MOST_DISTANCES = 5
+"""More make no bound larger by 1 %."""
+
+MOST_PROGRAMS, CLOSE = 8, 2e-4
+"""When secants end: after so many, or with times so near to each other (relatively)."""
+
+STEP = 1.2
+"""From the first time to the second, and beyond times for which there is no maximum."""
+
+WORTHWHILE = 1e-3
+"""A bound must be larger than the others by more than this, relatively, or it is not searched for."""
+
+GREATEST_PRICE = 2**30
+"""Of integer prices: as fine as doubles' rounding errors in a solver's answer."""
+
+FLOAT_SLACK = 1e-9
+"""Of times, relatively: sums of doubles err by far less."""
+
+DOUBLE_BITS = 50
+"""Halvings of an interval of times."""
+
+
+def relays_bound(topology: Topology, collective: Collective, size: Fraction, least: Fraction) -> Bound | None:
+    """Return the bound by the prices that the linear programs find.
+
+    The certificate has the size, the time, the distances K, tables of prices and the table of each link.
+
+    Parameters
+    ----------
+    topology, collective
+        The problem.
+    size
+        M, bytes.
+    least
+        Seconds: the largest of the other bounds.
+
+    Returns
+    -------
+    Bound or None
+        None where it is no larger than the others, if an item starts or ends at several ranks, where α is 0, and
+        on large networks with little symmetry.
+    """
+    items = collective.items
+    if (items.start == EVERYONE).any() or (items.end == EVERYONE).any() or not least:
+        return None
+    try:
+        demand = Demand.of(topology, collective)
+    except InputError:  # too much for 64 bits: the other bounds must do
+        return None
+    if topology.num_links > MOST_ROWS or not demand.amounts.any() or not topology.alpha.numerators.any():
+        return None
+    relaying = _Relaying.of(reduce_by(automorphisms(topology, SHORT_SEARCH), demand), size, least)
+    found = relaying and relaying.search()
+    if not relaying or not found:
+        return None
+    time = Fraction(found.time * (1 - FLOAT_SLACK)) * least
+    if time <= least:
+        return None
+    certificate = {
+        "size_bytes": json_number(size),
+        "time": json_number(time),
+        "distances": [json_number(Fraction(k, topology.alpha.denominator)) for k in relaying.known.tolist()],
+        "prices": found.prices.tolist(),
+        "rows": relaying.problem.orbit.tolist(),
+    }
+    return Bound("relays", time, SECONDS, certificate)
+
+
+class _Found(NamedTuple):
+    """Integer prices (orbits, K, K), and the time that they prove, in units of the least."""
+
+    time: float
+    prices: Int64Array
+
+
+@dataclass(frozen=True, eq=False)
+class _Relaying:
+    """The problem on orbits, in units of the time that is known to be too little, and of M.
+
+    Parameters
+    ----------
+    problem
+        The demands.
+    known
+        int64: the distances K, over α's denominator.
+    come
+        int64, shape (sources, links): which K each link's tail is away from each source.
+    left
+        int64, shape (links, K): which K is left before the link, by the one that is left after it.
+    distance, alpha, rate
+        The distances K; α and the bytes that pass in a unit of time, one an orbit.
+    """
+
+    problem: ReducedProblem
+    known: Int64Array
+    come: Int64Array
+    left: Int64Array
+    distance: FloatArray
+    alpha: FloatArray
+    rate: FloatArray
+
+    @classmethod
+    def of(cls, problem: ReducedProblem, size: Fraction, least: Fraction) -> _Relaying | None:
+        """Return it with as many distances as there is room for, or None for less than two."""
+        topology, alpha = problem.topology, problem.topology.alpha
+        count = min(MOST_DISTANCES, MOST_ROWS // (len(problem.sources) * topology.num_links))
+        away = alpha_distances(topology, problem.sources)
+        known = np.unique(np.append(away[away > 0], 0))[:count]
+        if len(known) < 2:
+            return None
+        first = np.unique(problem.orbit, return_index=True)[1]
+        unit = float(1 / (alpha.denominator * least))
+        bandwidth = topology.bandwidth
+        return cls(
+            problem,
+            known,
+            np.searchsorted(known, away[:, topology.source], side="right") - 1,
+            np.searchsorted(known, known + alpha.numerators[:, None], side="right") - 1,
+            known * unit,
+            alpha.numerators[first] * unit,
+            bandwidth.numerators[first] * float(least / (bandwidth.denominator * size)),
+        )
+
+    def search(self) -> _Found | None:
+        """Return the best prices that are found; None where the first program shows that there are none."""
+        found: list[_Found] = []
+        times, reciprocals = [1 + WORTHWHILE], []
+        while len(reciprocals) < MOST_PROGRAMS:
+            reciprocal, prices = self._solved(times[-1])
+            reciprocals.append(reciprocal)
+            if prices is not None:
+                found.append(_Found(self._time(prices), prices))
+            if reciprocals[0] >= 1:
+                return None
+            times.append(_secant(times, reciprocals))
+            if abs(times[-1] - times[-2]) < CLOSE * times[-1]:
+                break
+        return max(found, key=lambda one: one.time, default=None)
+
+    def _solved(self, time: float) -> tuple[float, Int64Array | None]:
+        """Return the reciprocal of the program's maximum, 0 if it has none, and its prices as integers.
+
+        Classes for whose messages the time is too short cost more than any chain of others.
+        """
+        result = solve(self._program(time), "highs", HighsOptions(method="ipm", crossover=False))
+        reach = self._reach
+        if result.values is None or not result.objective:
+            return 0.0, None
+        values = np.where(reach < time, np.maximum(result.values[: reach.size].reshape(reach.shape), 0), 0)
+        prices = np.rint(values * (GREATEST_PRICE / values.max())).astype(np.int64)
+        steps = self.problem.topology.num_nodes * len(self.known)
+        return 1 / result.objective, np.where(reach < time, prices, GREATEST_PRICE * steps)
+
+    def _program(self, time: float) -> CompiledModel:
+        """Return the linear program: columns w, V and π."""
+        problem, topology = self.problem, self.problem.topology
+        orbits, sources, count = problem.num_orbits, len(problem.sources), len(self.known)
+        moments, first, last = self._moments(time)
+        shapes = (orbits, count, count), (orbits, len(moments)), (sources, topology.num_nodes, count)
+        ends = np.cumsum([math.prod(shape) for shape in shapes])
+        w, V, pi = (
+            np.arange(end - math.prod(shape), end).reshape(shape)
+            for shape, end in zip(shapes, ends, strict=True)
+        )
+        value = np.zeros(ends[-1])
+        value[pi[:, :, 0]] = problem.weights[:, None] * problem.demand / problem.whole.denominator
+        V[:, 0] = pi[np.arange(sources), problem.sources] = _NONE
+        rows = _Rows()
+        rows.add((1, w[:, 1:]), (-1, w[:, :-1]))  # who may send farther data may send nearer
+        rows.add((1, w[:, :, 1:]), (-1, w[:, :, :-1]))
+        rows.add((1, V[:, 1:]), (-1, V[:, :-1]))
+        for p, q in combinations(range(len(moments)), 2):
+            passed = self.rate * (moments[q] - moments[p] - self.alpha)
+            o = np.flatnonzero(passed > 0)
+            rows.add((1, V[o, q]), (-1, V[o, p]), (-passed[o], w[o, first[p], last[q]]))
+        s, e, j = np.nonzero(self._reach[problem.orbit, self.come] < time)
+        before, price = pi[s, topology.source[e], self.left[e, j]], w[problem.orbit[e], self.come[s, e], j]
+        rows.add((1, before), (1, price), (-1, pi[s, topology.target[e], j]))
+        rows.add(*zip(np.bincount(problem.orbit), V[:, -1:], strict=True))
+        matrix = rows.matrix(len(value))
+        above = np.append(np.full(matrix.shape[0] - 1, np.inf), 1.0)
+        below = np.append(np.zeros(matrix.shape[0] - 1), 1.0)
+        return CompiledModel.of_matrix("relays", matrix, value, below, above, maximize=True)
+
+    @property
+    def _reach(self) -> FloatArray:
+        """Shape (orbits, K, K): what a message of each class takes besides its bytes."""
+        reach: FloatArray = self.distance[:, None] + self.distance + self.alpha[:, None, None]
+        return reach
+
+    def _moments(self, time: float) -> tuple[FloatArray, Int64Array, Int64Array]:
+        """Return K and T - K, the last K up to each, and the last up to what is left of the time."""
+        there = self.distance[self.distance <= time]
+        moments = np.unique([*there, *(time - there)])
+        come, left = (
+            np.searchsorted(self.distance, side + FLOAT_SLACK, side="right") - 1
+            for side in (moments, time - moments)
+        )
+        return moments, come, left
+
+    def _time(self, prices: Int64Array) -> float:
+        """Return the time in which all links earn what moving the data costs."""
+        cost = self._cost(prices)
+        low, high = 0.0, 1.0
+        while self._earned(prices, high) < cost:
+            low, high = high, 2 * high
+        for _ in range(DOUBLE_BITS):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self._earned(prices, middle) < cost else (low, middle)
+        return low
+
+    def _earned(self, prices: Int64Array, time: float) -> float:
+        """Return the most that all links earn together."""
+        moments, first, last = self._moments(time)
+        dearest = (
+            np.maximum.accumulate(np.maximum.accumulate(prices, axis=1), axis=2) * self.rate[:, None, None]
+        )
+        best = np.zeros((len(moments), len(prices)))
+        for q in range(1, len(moments)):
+            length = moments[q] - moments[:q, None] - self.alpha
+            best[q] = np.maximum(
+                best[q - 1], (best[:q] + dearest[:, first[:q], last[q]].T * length).max(axis=0)
+            )
+        return float(best[-1] @ np.bincount(self.problem.orbit))
+
+    def _cost(self, prices: Int64Array) -> float:
+        """Return what moving the data costs at least."""
+        problem, topology = self.problem, self.problem.topology
+        order = np.argsort(topology.target, kind="stable")
+        heads, first = np.unique(topology.target[order], return_index=True)
+        price = prices[problem.orbit, self.come][:, order]
+        cost = np.full((len(price), topology.num_nodes, len(self.known)), INT64_MAX // 2)
+        cost[np.arange(len(price)), problem.sources] = 0
+        while True:
+            before = cost[:, topology.source[order, None], self.left[order]]
+            through = np.minimum.reduceat(before + price, first, axis=1)
+            if (cost[:, heads] <= through).all():
+                break
+            cost[:, heads] = np.minimum(cost[:, heads], through)
+        moved = problem.weights[:, None] * problem.demand / problem.whole.denominator
+        return float((moved * np.where(moved, cost[:, :, 0], 0)).sum())
+
+
+_NONE = -1
+"""The column of what is 0."""
+
+
+class _Rows:
+    """Rows of a program: each adds up to 0 or more."""
+
+    def __init__(self) -> None:
+        self._terms: list[tuple[Int64Array, Int64Array, FloatArray]] = []
+        self._count = 0
+
+    def add(self, *terms: tuple[npt.ArrayLike, Int64Array]) -> None:
+        """Add a row for each entry of the arrays of columns, which have a factor, or one each."""
+        count = terms[0][1].size
+        rows = self._count + np.arange(count)
+        for factor, columns in terms:
+            kept = columns.ravel() != _NONE
+            factors = np.broadcast_to(np.asarray(factor, dtype=np.float64), count)
+            self._terms.append((rows[kept], columns.ravel()[kept], factors[kept]))
+        self._count += count
+
+    def matrix(self, columns: int) -> csr_array:
+        """Return their matrix."""
+        from scipy.sparse import csr_array
+
+        row, column, factor = (np.concatenate(parts) for parts in zip(*self._terms, strict=True))
+        return csr_array((factor, (row, column)), shape=(self._count, columns))
+
+
+def _secant(times: Sequence[float], reciprocals: Sequence[float]) -> float:
+    """Return where the line through the last two reaches 1, no less than the first time."""
+    if len(times) > 1 and reciprocals[-1] != reciprocals[-2]:
+        slope = (reciprocals[-1] - reciprocals[-2]) / (times[-1] - times[-2])
+        return min(max(times[-1] + (1 - reciprocals[-1]) / slope, times[0]), 2 * times[-1])
+    return times[-1] * STEP
