@@ -5,8 +5,8 @@ rounded down to K_0 = 0 < K_1 < ..., and w(o, i, j) is the price of a byte on a 
 sender is K_i away, and which is K_j away from its end:
 
     maximize    sum over sources s and ends t of weight_s demand(s, t) π_s(t, 0)
-    subject to  π_s(v, j) ≤ π_s(u, j') + w(o, i, j)             for a link (u, v) of o; K_i from s to u, K_j' = K_j + α
-                V_o(q) ≥ V_o(p) + b (q - p - α) w(o, i, j)      for moments p < q of 0 to T, K_i ≤ p, K_j ≤ T - q
+    subject to  π_s(v, j) ≤ π_s(u, h) + w(o, i, j)          link (u, v) of o, K_i from s to u, K_h = K_j + α
+                V_o(q) ≥ V_o(p) + b (q - p - α) w(o, i, j)  messages from p to q, K_i ≤ p, K_j ≤ T - q
                 sum over o of links_o V_o(T) = 1
 
 π is the least that a byte of s costs at v with K_j to go, V what a link of the orbit can earn by a moment. If
@@ -53,10 +53,10 @@ MOST_PROGRAMS, CLOSE = 8, 2e-4
 STEP = 1.2
 """From the first time to the second, and beyond times for which there is no maximum."""
 
-WORTHWHILE = 1e-3
+WORTHWHILE = 1e-4
 """A bound must be larger than the others by more than this, relatively, or it is not searched for."""
 
-GREATEST_PRICE = 2**30
+GREATEST_PRICE = 2**40
 """Of integer prices: as fine as doubles' rounding errors in a solver's answer."""
 
 FLOAT_SLACK = 1e-9
@@ -83,17 +83,17 @@ def relays_bound(topology: Topology, collective: Collective, size: Fraction, lea
     Returns
     -------
     Bound or None
-        None where it is no larger than the others, if an item starts or ends at several ranks, where α is 0, and
-        on large networks with little symmetry.
+        None where it is no larger than the others, if an item starts or ends at several ranks, where α is 0,
+        and on large networks with little symmetry.
     """
-    items = collective.items
-    if (items.start == EVERYONE).any() or (items.end == EVERYONE).any() or not least:
+    items, alpha = collective.items, topology.alpha.numerators
+    if (items.start == EVERYONE).any() or (items.end == EVERYONE).any() or not least or not alpha.any():
+        return None
+    if topology.num_links > MOST_ROWS:
         return None
     try:
         demand = Demand.of(topology, collective)
     except InputError:  # too much for 64 bits: the other bounds must do
-        return None
-    if topology.num_links > MOST_ROWS or not demand.amounts.any() or not topology.alpha.numerators.any():
         return None
     relaying = _Relaying.of(reduce_by(automorphisms(topology, SHORT_SEARCH), demand), size, least)
     found = relaying and relaying.search()
@@ -169,19 +169,16 @@ class _Relaying:
 
     def search(self) -> _Found | None:
         """Return the best prices that are found; None where the first program shows that there are none."""
-        found: list[_Found] = []
-        times, reciprocals = [1 + WORTHWHILE], []
-        while len(reciprocals) < MOST_PROGRAMS:
-            reciprocal, prices = self._solved(times[-1])
+        times, reciprocals, prices = [1 + WORTHWHILE], [], []
+        while len(reciprocals) < MOST_PROGRAMS and (len(times) < 2 or _apart(*times[-2:]) > CLOSE):
+            reciprocal, found = self._solved(times[-1])
             reciprocals.append(reciprocal)
-            if prices is not None:
-                found.append(_Found(self._time(prices), prices))
+            prices.append(found)
             if reciprocals[0] >= 1:
                 return None
             times.append(_secant(times, reciprocals))
-            if abs(times[-1] - times[-2]) < CLOSE * times[-1]:
-                break
-        return max(found, key=lambda one: one.time, default=None)
+        best = prices[int(np.argmin(np.abs(1 - np.array(reciprocals))))]
+        return None if best is None else _Found(self._time(best), best)
 
     def _solved(self, time: float) -> tuple[float, Int64Array | None]:
         """Return the reciprocal of the program's maximum, 0 if it has none, and its prices as integers.
@@ -314,6 +311,10 @@ class _Rows:
 
         row, column, factor = (np.concatenate(parts) for parts in zip(*self._terms, strict=True))
         return csr_array((factor, (row, column)), shape=(self._count, columns))
+
+
+def _apart(time: float, other: float) -> float:
+    return abs(time - other) / other
 
 
 def _secant(times: Sequence[float], reciprocals: Sequence[float]) -> float:

@@ -86,17 +86,18 @@ messages
     α of less than two ticks bring b(e) t. With j the time that is left falls by at least what X or Z can
     rise, so that the most is where it meets what there is to bring.
 relays
-    Only where each item goes from one rank to one rank. The links that bring a byte from s to t are a chain. A
-    message with it enters link (u, v) of the chain not before the α's of a path from s to u have passed, and
-    lets the link go so early that the α's of the chain from v to t can still pass, also where it cuts through.
-    Round these two down to distances K_i and K_j, the second link by link from t on: on this link, the byte is
-    of class (i, j). A message that holds link e from p to q has at most b(e) (q - p - α(e)) bytes, and only of
-    classes with K_i ≤ p and K_j ≤ T - q. Give each class on each link a price a byte, none negative. Then what
-    is moved costs M · sum over items of share · (least sum of prices over a chain from s to t), or more; and
-    link e earns at most the largest sum of b(e) (q - p - α(e)) · (largest price of such classes) over disjoint
-    messages. That sum is linear in all p and q between the moments K_i and T - K_j, and a message shorter than
-    α is better left out: the largest has all p and q at such moments. In less time links earn less. So if
-    what is moved costs as much as all links earn in T, or more, T is a bound.
+    Only where each item goes from one rank to one rank. The links that bring a byte from s to t are a
+    chain. A message with it enters link (u, v) of the chain not before the α's of a path from s to u have
+    passed, and lets the link go so early that the α's of the chain from v to t can still pass, also where
+    it cuts through. Round these two down to distances K_i and K_j, the second link by link from t on: on
+    this link the byte is of class (i, j). A message that holds link e from p to q has at most b(e) (q - p
+    - α(e)) bytes, all of classes with K_i ≤ p and K_j ≤ T - q. Give each class on each link a price a
+    byte, none negative. Then what is moved costs M · sum over items of share · (least sum of prices over
+    a chain from s to t), or more; and link e earns at most the largest sum, over disjoint messages, of
+    b(e) (q - p - α(e)) · (largest price of such classes). That is linear in all p and q between the
+    moments K_i and T - K_j, and a message shorter than α is better left out: the largest sum has all p
+    and q at such moments. In less time links earn less. So if what is moved costs as much as all links
+    earn in T, or more, T is a bound. (Without α the dual of (A.1) again.)
 """
 
 from __future__ import annotations
@@ -420,9 +421,7 @@ def _relays(certificate: Certificate, topology: Topology, collective: Collective
         cost += sum(item.share * costs[min(item.ends)] for item in moved)
     earned = relaying.earned(time)
     if not cost or size * cost < earned:
-        raise InputError(
-            f"relays bound: {size * cost} for what is moved, but links earn {earned} in {time} s"
-        )
+        raise InputError(f"relays bound: links earn {earned} in {time} s, more than the {size * cost} to pay")
     return time
 
 

@@ -1,7 +1,7 @@
 """All bounds of a problem, the best of them, and the line that ``tutti bound --json`` prints.
 
-Three kinds are by-products of the exact methods above this folder, which know how to find them. They are named
-in `ELSEWHERE` and looked up when they are first asked for, so that nothing here depends on those methods.
+Three kinds are found by the exact methods above this folder, which know how. They are named in `ELSEWHERE`
+and looked up when they are first asked for, so that nothing here depends on those methods.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def lower_bounds(
     list of Bound
         ``cut``, ``degree``, for allreduce ``partition``, for all-to-all ``mcf``, and with a size
         ``distance``, ``combined``, where switches only forward ``growth``, and where messages count and one
-        or all ranks need everything ``messages``; and those of `FURTHER`.
+        or all ranks need everything ``messages``, for all-to-all ``relays``; and those of `FURTHER`.
 
     Raises
     ------
@@ -114,6 +114,7 @@ def lower_bounds(
     least = max(bound.time(Fraction(size)) for bound in bounds)
     cuts = [inside, ~inside, *told_hosts(topology)]
     messages = messages_bound(topology, traffic, distances, Fraction(size), least, cuts)
+    least = max(least, messages.value) if messages else least
     relays = _finder("relays")(topology, collective, Fraction(size), least)
     return [*bounds, *(bound for bound in (messages, relays) if bound)]
 

@@ -224,14 +224,17 @@ def turned(topology):
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind is not Kind.ALL_TO_ALL])
 def test_bounds_of_a_collective_are_those_of_its_reverse_on_the_transpose(kind):
-    """Theorem 1: a schedule run backwards takes as long. (Combined takes one of several worst cuts.)"""
+    """Theorem 1: a schedule run backwards takes as long.
+
+    Combined takes one of several worst cuts; relays measures what is behind data otherwise than what is before.
+    """
     for seed in range(6):
         topology = random_network(seed)
         what = random_collective(kind, topology.num_ranks, seed, uneven=kind in WITH_SHARDS)
         bounds = by_kind(lower_bounds(topology, what, SIZE))
         other = by_kind(lower_bounds(turned(topology), what.reverse, SIZE))
         assert bounds.keys() == other.keys()
-        for name in bounds.keys() - {"combined"}:
+        for name in bounds.keys() - {"combined", "relays"}:
             assert bounds[name].value == other[name].value
 
 
