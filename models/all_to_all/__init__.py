@@ -1,10 +1,11 @@
 """All-to-all as a multi-commodity flow (dissertation A.1.5): the program, its proofs, its schedules.
 
-Read `model` first, linear program (A.1) as the paper has it, over a `demand`; then `certificate`, what proves
-an answer from both sides, and `optimum`, which solves the model and makes integers of its answer
+Read `model` first, linear program (A.1) as the paper has it, over a `demand`; then `certificate`, what
+proves an answer from both sides, and `optimum`, which solves the model and makes integers of its answer
 (`rounding`). At scale the program is reduced by symmetry (`reduction`) and solved by `columns` or by a
-`first_order` method; `orbits` chooses, and maps the paths of a few sources to all. `paths` makes paths of a
-flow and a schedule of paths. `method` is what a user runs, `bound` what every all-to-all is set against, and `relays` that with α.
+`first_order` method; `orbits` chooses, and maps the paths of a few sources to all. `paths` makes paths of
+a flow and a schedule of paths. `method` is what a user runs, `bound` what every all-to-all is set
+against, and `relays` that with α.
 """
 
 from models.all_to_all.certificate import FlowError, Interval, SourceFlow, lower_bound, upper_bound

@@ -9,9 +9,10 @@ sender is K_i away, and which is K_j away from its end:
                 V_o(q) ≥ V_o(p) + b (q - p - α) w(o, i, j)  messages from p to q, K_i ≤ p, K_j ≤ T - q
                 sum over o of links_o V_o(T) = 1
 
-π is the least that a byte of s costs at v with K_j to go, V what a link of the orbit can earn by a moment. If
-the maximum exceeds 1, T is too little. The maximum falls about as 1 / (T - c): secants of its reciprocal soon
-lead to where it is 1.
+π is the least that a byte of s costs at v with K_j to go, V what a link of the orbit can earn by a
+moment. (A message from before K_1 to after T - K_1 brings no more than goes from u to v: a row for these
+two moments.) If the maximum exceeds 1, T is too little. The maximum falls about as 1 / (T - c): secants
+of its reciprocal soon lead to where it is 1.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -135,6 +135,8 @@ class _Relaying:
         int64, shape (links, K): which K is left before the link, by the one that is left after it.
     distance, alpha, rate
         The distances K; α and the bytes that pass in a unit of time, one an orbit.
+    own
+        What goes from the link's tail to its head, one an orbit; None where an α is less than K_1.
     """
 
     problem: ReducedProblem
@@ -144,6 +146,7 @@ class _Relaying:
     distance: FloatArray
     alpha: FloatArray
     rate: FloatArray
+    own: FloatArray | None
 
     @classmethod
     def of(cls, problem: ReducedProblem, size: Fraction, least: Fraction) -> _Relaying | None:
@@ -151,25 +154,31 @@ class _Relaying:
         topology, alpha = problem.topology, problem.topology.alpha
         count = min(MOST_DISTANCES, MOST_ROWS // (len(problem.sources) * topology.num_links))
         away = alpha_distances(topology, problem.sources)
-        known = np.unique(np.append(away[away > 0], 0))[:count]
+        least_alpha = alpha.numerators.min()
+        known = np.unique(np.append(away[away > 0], [0, least_alpha]))[:count]
         if len(known) < 2:
             return None
         first = np.unique(problem.orbit, return_index=True)[1]
         unit = float(1 / (alpha.denominator * least))
-        bandwidth = topology.bandwidth
+        bandwidth, whole = topology.bandwidth, problem.whole
+        own = np.zeros((topology.num_nodes,) * 2)
+        own[: topology.num_ranks, : topology.num_ranks] = whole.amounts
         return cls(
             problem,
             known,
             np.searchsorted(known, away[:, topology.source], side="right") - 1,
             np.searchsorted(known, known + alpha.numerators[:, None], side="right") - 1,
             known * unit,
-            alpha.numerators[first] * unit,
-            bandwidth.numerators[first] * float(least / (bandwidth.denominator * size)),
+            alpha.numerators[first].astype(np.float64) * unit,
+            bandwidth.numerators[first].astype(np.float64) * float(least / (bandwidth.denominator * size)),
+            own[topology.source[first], topology.target[first]] / whole.denominator if least_alpha else None,
         )
 
     def search(self) -> _Found | None:
         """Return the best prices that are found; None where the first program shows that there are none."""
-        times, reciprocals, prices = [1 + WORTHWHILE], [], []
+        times = [1 + WORTHWHILE]
+        reciprocals: list[float] = []
+        prices: list[Int64Array | None] = []
         while len(reciprocals) < MOST_PROGRAMS and (len(times) < 2 or _apart(*times[-2:]) > CLOSE):
             reciprocal, found = self._solved(times[-1])
             reciprocals.append(reciprocal)
@@ -190,7 +199,7 @@ class _Relaying:
         if result.values is None or not result.objective:
             return 0.0, None
         values = np.where(reach < time, np.maximum(result.values[: reach.size].reshape(reach.shape), 0), 0)
-        prices = np.rint(values * (GREATEST_PRICE / values.max())).astype(np.int64)
+        prices = np.rint(values * (GREATEST_PRICE / (values.max() or 1))).astype(np.int64)
         steps = self.problem.topology.num_nodes * len(self.known)
         return 1 / result.objective, np.where(reach < time, prices, GREATEST_PRICE * steps)
 
@@ -198,8 +207,8 @@ class _Relaying:
         """Return the linear program: columns w, V and π."""
         problem, topology = self.problem, self.problem.topology
         orbits, sources, count = problem.num_orbits, len(problem.sources), len(self.known)
-        moments, first, last = self._moments(time)
-        shapes = (orbits, count, count), (orbits, len(moments)), (sources, topology.num_nodes, count)
+        moments, messages = self._messages(time)
+        shapes = (orbits, count, count), (orbits, moments), (sources, topology.num_nodes, count)
         ends = np.cumsum([math.prod(shape) for shape in shapes])
         w, V, pi = (
             np.arange(end - math.prod(shape), end).reshape(shape)
@@ -212,10 +221,9 @@ class _Relaying:
         rows.add((1, w[:, 1:]), (-1, w[:, :-1]))  # who may send farther data may send nearer
         rows.add((1, w[:, :, 1:]), (-1, w[:, :, :-1]))
         rows.add((1, V[:, 1:]), (-1, V[:, :-1]))
-        for p, q in combinations(range(len(moments)), 2):
-            passed = self.rate * (moments[q] - moments[p] - self.alpha)
+        for p, q, come, left, passed in messages:
             o = np.flatnonzero(passed > 0)
-            rows.add((1, V[o, q]), (-1, V[o, p]), (-passed[o], w[o, first[p], last[q]]))
+            rows.add((1, V[o, q]), (-1, V[o, p]), (-passed[o], w[o, come, left]))
         s, e, j = np.nonzero(self._reach[problem.orbit, self.come] < time)
         before, price = pi[s, topology.source[e], self.left[e, j]], w[problem.orbit[e], self.come[s, e], j]
         rows.add((1, before), (1, price), (-1, pi[s, topology.target[e], j]))
@@ -231,15 +239,29 @@ class _Relaying:
         reach: FloatArray = self.distance[:, None] + self.distance + self.alpha[:, None, None]
         return reach
 
-    def _moments(self, time: float) -> tuple[FloatArray, Int64Array, Int64Array]:
-        """Return K and T - K, the last K up to each, and the last up to what is left of the time."""
+    def _messages(self, time: float) -> tuple[int, list[tuple[int, int, int, int, FloatArray]]]:
+        """Return how many moments K and T - K there are, and what may pass between two of them.
+
+        That is the two moments, the farthest class that may be there then, and the bytes of each orbit.
+        """
         there = self.distance[self.distance <= time]
         moments = np.unique([*there, *(time - there)])
         come, left = (
             np.searchsorted(self.distance, side + FLOAT_SLACK, side="right") - 1
             for side in (moments, time - moments)
         )
-        return moments, come, left
+        begin, end = int(np.searchsorted(come, 1)), int(np.count_nonzero(left)) - 1
+        scarce = None
+        if begin < end and self.own is not None:
+            scarce = np.minimum(self.own, self.rate * (time - self.alpha))
+        found = []
+        pairs = [(p, q) for q in range(len(moments)) for p in range(q)]
+        for p, q in pairs:
+            if scarce is None or come[p] or left[q]:
+                found.append((p, q, come[p], left[q], self.rate * (moments[q] - moments[p] - self.alpha)))
+            if scarce is not None and (p, q) == (begin, end):
+                found.append((p, q, 0, 0, scarce))
+        return len(moments), found
 
     def _time(self, prices: Int64Array) -> float:
         """Return the time in which all links earn what moving the data costs."""
@@ -254,16 +276,11 @@ class _Relaying:
 
     def _earned(self, prices: Int64Array, time: float) -> float:
         """Return the most that all links earn together."""
-        moments, first, last = self._moments(time)
-        dearest = (
-            np.maximum.accumulate(np.maximum.accumulate(prices, axis=1), axis=2) * self.rate[:, None, None]
-        )
-        best = np.zeros((len(moments), len(prices)))
-        for q in range(1, len(moments)):
-            length = moments[q] - moments[:q, None] - self.alpha
-            best[q] = np.maximum(
-                best[q - 1], (best[:q] + dearest[:, first[:q], last[q]].T * length).max(axis=0)
-            )
+        moments, messages = self._messages(time)
+        dearest = np.maximum.accumulate(np.maximum.accumulate(prices, axis=1), axis=2)
+        best = np.zeros((moments, len(prices)))
+        for p, q, come, left, passed in messages:
+            best[q] = np.maximum(best[q], np.maximum(best[q - 1], best[p] + dearest[:, come, left] * passed))
         return float(best[-1] @ np.bincount(self.problem.orbit))
 
     def _cost(self, prices: Int64Array) -> float:

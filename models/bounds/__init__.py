@@ -15,11 +15,12 @@ kind            unit      what no schedule can beat
 ``relays``      s         all-to-all: prices of data on links by how far it has come and has to go
 ==============  ========  ===================================================================
 
-Read `check` first: it states and proves each, and recomputes a bound from its certificate with code of its
-own (`reachability` counts for ``growth``, `receipt` for ``messages``, `relaying` for ``relays``). `traffic`
-sorts what a collective moves; `bandwidth` (by the `bottleneck_cut`), `partition`, `latency`, `growth` and
-`messages` find the bounds; `report` gathers them. The methods `models.all_to_all` and `models.allreduce` find
-``mcf``, ``relays`` and ``lp``; ForestColl builds on the bottleneck cut. A `BoundKind` from outside brings a proof of its own.
+Read `check` first: it states and proves each, and recomputes a bound from its certificate with code of
+its own (`reachability` counts for ``growth``, `receipt` for ``messages``, `relaying` for ``relays``).
+`traffic` sorts what a collective moves; `bandwidth` (by the `bottleneck_cut`), `partition`, `latency`,
+`growth` and `messages` find the bounds; `report` gathers them. The methods `models.all_to_all` and
+`models.allreduce` find ``mcf``, ``relays`` and ``lp``; ForestColl builds on the bottleneck cut. A
+`BoundKind` from outside brings a proof of its own.
 """
 
 from models.bounds.bound import Bound, BoundError, BoundKind, own_bounds

@@ -96,8 +96,11 @@ relays
     a chain from s to t), or more; and link e earns at most the largest sum, over disjoint messages, of
     b(e) (q - p - α(e)) · (largest price of such classes). That is linear in all p and q between the
     moments K_i and T - K_j, and a message shorter than α is better left out: the largest sum has all p
-    and q at such moments. In less time links earn less. So if what is moved costs as much as all links
-    earn in T, or more, T is a bound. (Without α the dual of (A.1) again.)
+    and q at such moments. Where no α is less than K_1 > 0, class (0, 0) on (u, v) is the item from u to v
+    alone. Where T > 2 K_1 a message that begins before K_1 and ends after T - K_1 has nothing else, so
+    that it earns no more than that item's price; the others must end by K_1 or begin at T - K_1 or later.
+    If what is moved costs more than all links can earn in T, which is not less than in less time, T is a
+    bound. (Without α the dual of (A.1) again.)
 """
 
 from __future__ import annotations
@@ -411,7 +414,14 @@ def _relays(certificate: Certificate, topology: Topology, collective: Collective
     if len(rows) != topology.num_links or size <= 0 or time <= 0:
         raise InputError("relays bound: it takes a table of prices a link, and a positive size and time")
     _check_pairs("relays", collective)
-    relaying = Relaying(topology, known, [tables[row] for row in rows])
+    own = None
+    if len(known) > 1 and topology.alpha.numerators.min() >= known[1]:
+        shares: defaultdict[tuple[int, int], Fraction] = defaultdict(Fraction)
+        for item in _items(collective):
+            shares[min(item.starts), min(item.ends)] += item.share * size
+        ends = zip(topology.source.tolist(), topology.target.tolist(), strict=True)
+        own = [shares[pair] for pair in ends]
+    relaying = Relaying(topology, known, [tables[row] for row in rows], own)
     items: defaultdict[int, list[_Item]] = defaultdict(list)
     for item in _items(collective):
         items[min(item.starts)].append(item)
@@ -420,8 +430,10 @@ def _relays(certificate: Certificate, topology: Topology, collective: Collective
         costs = relaying.costs(start, _dijkstra(topology, start)[0])
         cost += sum(item.share * costs[min(item.ends)] for item in moved)
     earned = relaying.earned(time)
-    if not cost or size * cost < earned:
-        raise InputError(f"relays bound: links earn {earned} in {time} s, more than the {size * cost} to pay")
+    if size * cost <= earned:
+        raise InputError(
+            f"relays bound: links may earn {earned} in {time} s, as much as the {size * cost} to pay"
+        )
     return time
 
 

@@ -30,11 +30,14 @@ class Relaying:
         The distances K over α's denominator, in order, 0 first.
     prices
         Of each link.
+    own
+        What goes from each link's tail to its head, bytes; None where an α is less than the first K after 0.
     """
 
     topology: Topology
     known: Sequence[int]
     prices: Sequence[Prices]
+    own: Sequence[Fraction] | None
 
     def costs(self, origin: int, distance: Sequence[int]) -> list[int]:
         """Return what a byte from `origin` to each node costs at least; -1 where there is no way.
@@ -61,13 +64,19 @@ class Relaying:
         moments = sorted({moment for k in known if k <= until for moment in (k, until - k)})
         first = [bisect_right(known, moment) - 1 for moment in moments]
         last = [bisect_right(known, until - moment) - 1 for moment in moments]
-        seen: dict[tuple[int, int], int] = {}
+        scarce = None
+        if self.own and len(known) > 1 and 2 * known[1] < until:
+            scarce = moments.index(known[1]), moments.index(until - known[1])
+        day = _Day(moments, first, last, scarce)
+        seen: dict[tuple[int, int, Fraction], Fraction] = {}
         total = Fraction(0)
-        for link, prices in enumerate(self.prices):
+        for link, (prices, bandwidth) in enumerate(zip(self.prices, self.topology.bandwidth, strict=True)):
             alpha = int(self.topology.alpha.numerators[link]) * time.denominator
-            if (id(prices), alpha) not in seen:
-                seen[id(prices), alpha] = _most(prices, alpha, moments, first, last)
-            total += seen[id(prices), alpha] * self.topology.bandwidth[link]
+            own = min(self.own[link] / bandwidth * unit, Fraction(until - alpha)) if self.own else Fraction(0)
+            key = id(prices), alpha, own
+            if key not in seen:
+                seen[key] = day.most(prices, alpha, own)
+            total += seen[key] * bandwidth
         return total / unit
 
     @cached_property
@@ -85,15 +94,36 @@ class Relaying:
         return bisect_right(self.known, distance) - 1
 
 
-def _most(
-    prices: Prices, alpha: int, moments: Sequence[int], first: Sequence[int], last: Sequence[int]
-) -> int:
-    """Return the largest sum over disjoint messages of price times (length - α)."""
-    best = [0]
-    for end in range(1, len(moments)):
-        ways = [best[-1]]
-        for begin in range(end):
-            price = max(max(row[: last[end] + 1]) for row in prices[: first[begin] + 1])
-            ways.append(best[begin] + price * (moments[end] - moments[begin] - alpha))
-        best.append(max(ways))
-    return best[-1]
+@dataclass(frozen=True)
+class _Day:
+    """The moments at which messages may begin and end.
+
+    Parameters
+    ----------
+    moments
+        In order.
+    first, last
+        Of each the last K up to it, and up to what is left of the time.
+    scarce
+        The moments between which data goes that neither comes nor goes farther, if that is not much.
+    """
+
+    moments: Sequence[int]
+    first: Sequence[int]
+    last: Sequence[int]
+    scarce: tuple[int, int] | None
+
+    def most(self, prices: Prices, alpha: int, own: Fraction) -> Fraction:
+        """Return the largest sum over disjoint messages of price times (length - α), or of own data."""
+        best = [Fraction(0)]
+        for end in range(1, len(self.moments)):
+            ways = [best[-1]]
+            for begin in range(end):
+                far, left = self.first[begin], self.last[end]
+                if far or left or not self.scarce:
+                    price = max(max(row[: left + 1]) for row in prices[: far + 1])
+                    ways.append(best[begin] + price * (self.moments[end] - self.moments[begin] - alpha))
+                if (begin, end) == self.scarce:
+                    ways.append(best[begin] + prices[0][0] * own)
+            best.append(max(ways))
+        return best[-1]

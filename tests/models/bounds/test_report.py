@@ -226,14 +226,14 @@ def turned(topology):
 def test_bounds_of_a_collective_are_those_of_its_reverse_on_the_transpose(kind):
     """Theorem 1: a schedule run backwards takes as long.
 
-    Combined takes one of several worst cuts; relays measures what is behind data otherwise than what is before.
+    Combined takes one of several worst cuts; relays measures come and go in two ways.
     """
     for seed in range(6):
         topology = random_network(seed)
         what = random_collective(kind, topology.num_ranks, seed, uneven=kind in WITH_SHARDS)
         bounds = by_kind(lower_bounds(topology, what, SIZE))
         other = by_kind(lower_bounds(turned(topology), what.reverse, SIZE))
-        assert bounds.keys() == other.keys()
+        assert bounds.keys() - {"relays"} == other.keys() - {"relays"}
         for name in bounds.keys() - {"combined", "relays"}:
             assert bounds[name].value == other[name].value
 
