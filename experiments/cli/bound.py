@@ -62,6 +62,8 @@ def sentence(kind: str, certificate: Certificate, topology: Topology) -> str:
         return _weights(certificate, topology)
     if kind == "messages":
         return _messages(certificate)
+    if kind == "relays":
+        return _relays(certificate)
     if kind in FURTHER:
         return _plain(certificate)
     crossing = _crossing(certificate, topology)
@@ -132,6 +134,11 @@ def _messages(certificate: Certificate) -> str:
     what = "needs can't all have come" if inward else "starts with can't all have gone"
     which = "some rank can't have heard of all" if certificate["heard"] else f"what some rank {what}"
     return f"{which} before {time}, as a message costs alpha and holds only what its sender had"
+
+
+def _relays(certificate: Certificate) -> str:
+    time = duration(float(Fraction(certificate["time"]) * MICRO))
+    return f"links can't have moved all before {time}, as one that relays waits for data or pays alpha again"
 
 
 def _partition(certificate: Certificate, topology: Topology) -> str:
