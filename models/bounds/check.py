@@ -130,6 +130,8 @@ Certificate = Mapping[str, Any]
 
 _MOST_TICKS = 10**4
 """Of a certificate; more would take minutes to count."""
+_MOST_DISTANCES = 64
+"""Of a certificate of relays, for the same reason."""
 _STARTS_AT_ONCE = 64
 """Rows of distances held at a time."""
 
@@ -406,8 +408,8 @@ def _relays(certificate: Certificate, topology: Topology, collective: Collective
     size, time = exact_number(str(certificate["size_bytes"])), exact_number(str(certificate["time"]))
     known = [int(exact_number(str(d)) * topology.alpha.denominator) for d in certificate["distances"]]
     tables, rows = certificate["prices"], certificate["rows"]
-    if known != sorted(set(known)) or known[:1] != [0]:
-        raise InputError("relays bound: distances must rise, 0 first")
+    if known != sorted(set(known)) or known[:1] != [0] or len(known) > _MOST_DISTANCES:
+        raise InputError(f"relays bound: distances must rise, 0 first, and be at most {_MOST_DISTANCES}")
     square = all([len(row) for row in table] == [len(known)] * len(known) for table in tables)
     if not square or any(type(n) is not int or n < 0 for table in tables for row in table for n in row):
         raise InputError("relays bound: prices must be whole numbers, not negative, for each two distances")

@@ -141,6 +141,7 @@ def test_what_moving_costs_by_hand():
         ({"time": 0}, "a positive size and time"),
         ({"rows": [0]}, "a table of prices a link"),
         ({"distances": ["1/1000000"]}, "distances must rise, 0 first"),
+        ({"distances": list(range(65))}, "at most 64"),
         ({"prices": [[[1, -1], [1, 1]]]}, "whole numbers, not negative"),
         ({"prices": [[[1, 1, 1], [1, 1, 1]]]}, "whole numbers, not negative"),
         ({"prices": [[[0] * 2] * 2]}, "links may earn 0 "),
