@@ -52,6 +52,11 @@ class Compilation:
                 before()
         self._began.append(time.perf_counter())
 
+    @property
+    def under_way(self) -> bool:
+        """Whether a stretch has begun and not ended."""
+        return bool(self._began)
+
     def end(self) -> None:
         """End it."""
         began = self._began.pop()
@@ -179,6 +184,7 @@ class Kernel:
     def compiled(self) -> Any:
         """The compiled function, which now stands in the place of this in its module."""
         _watched()
+        COMPILATION.start()  # nothing may come between: a kernel that is found must find those that it calls
         names, own = self._function.__globals__, self._function.__name__
         made = self.__dict__["compiled"] = self._decorate()(self._function)
         if names.get(own) is self:
@@ -186,6 +192,7 @@ class Kernel:
         for name in set(_names(self._function.__code__)):
             if isinstance(names.get(name), Kernel):
                 names[name] = names[name].compiled
+        COMPILATION.end()
         return made
 
 

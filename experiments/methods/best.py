@@ -18,22 +18,26 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
+from experiments.methods.calling import CallingOptions
 from models.bounds import Bound, best_bound, own_bounds
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from schedules.simulation.pipelining import best_slices
 from schedules.verify import verify_answer
-from topologies.errors import InputError, NoSchedule, Unsupported, suggestion
+from topologies.deadline import OutOfTime, within
+from topologies.errors import InputError, NoSchedule, Unsupported
 from topologies.kernels import COMPILATION
 from topologies.progress import tell
-from topologies.ranges import Duration, Names, Number, Options
+from topologies.ranges import Duration, Names, Number
 from topologies.units import duration, parse_time
 
 DEFAULT_SECONDS, DEFAULT_GAP = "60s", 5e-3
 SHARE = 0.5
-"""Of the time left, what a method with a time limit of its own gets at most."""
+"""Of the time left, what a method gets at most once there is a schedule."""
 LEAST_SECONDS = 0.1
-"""A method with a time limit of its own gets so much in any case."""
+"""Of the time there is always so much left."""
+GRACE_SECONDS = 0.5
+"""So much later than all is over a method with a time limit of its own is ended, which keeps it roughly."""
 ORDER = (
     *("torus_rings", "shifted_ring", "ring", "recursive_doubling", "rhd", "swing", "bruck", "stepwise"),
     *("one_shot", "walks", "direct", "dbt"),
@@ -59,13 +63,14 @@ ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
-class BestOptions(Options):
+class BestOptions(CallingOptions):
     """Options of the portfolio.
 
     Parameters
     ----------
     time_limit
-        A time with its unit; when it is over and there is a schedule, no other method is begun.
+        A time with its unit; when it is over and there is a schedule, no other method is begun, and the one
+        that is under way is ended, but for what it compiles.
     methods
         Which are tried, in this order; empty: all that are sensible.
     gap
@@ -78,15 +83,11 @@ class BestOptions(Options):
     """
 
     OWNER: ClassVar[str] = "best"
+    CALLED: ClassVar[str] = "methods"
 
     time_limit: Annotated[str, Duration("60s")] = DEFAULT_SECONDS
     methods: Annotated[tuple[str, ...], Names()] = ()
     gap: Annotated[float, Number(least=0, words="it must be 0 or more, such as 0.005")] = DEFAULT_GAP
-
-    def __post_init__(self) -> None:
-        """Check the values; the names become a tuple."""
-        super().__post_init__()
-        object.__setattr__(self, "methods", tuple(self.methods))
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,7 @@ def fastest(
     NoSchedule
         If no method found one.
     """
-    budget, compiling = float(parse_time(options.time_limit)), COMPILATION.seconds
+    budget, compiling = options.seconds, COMPILATION.seconds
     search = _Search(problem, options.gap, budget)
     for entry in entries:
         search.attempt(entry, rng)
@@ -191,13 +192,17 @@ class _Search:
         if why:
             self.tried.append(Tried(entry.label, math.inf, 0.0, why))
             return
-        began = time.monotonic()
+        began, seconds = time.monotonic(), math.inf
         tell(f"{entry.label}{self._so_far()}")
         try:
-            made = verify_answer(self._made(entry, rng), self.problem, entry.method.name)
-            seconds = self._judged(entry, made)
+            options, left = self._within_budget(entry, max(self.until - began, LEAST_SECONDS))
+            with within(left):
+                made = verify_answer(self._made(entry.method, options, rng), self.problem, entry.method.name)
+                seconds = self._judged(entry, made)
+        except OutOfTime:
+            why = "out of time"
         except Exception as error:  # noqa: BLE001 (one method's fault is not the others')
-            seconds, why = math.inf, _told(error)
+            why = _told(error)
         self.tried.append(Tried(entry.label, seconds, time.monotonic() - began, why))
 
     def _so_far(self) -> str:
@@ -214,16 +219,19 @@ class _Search:
             return "the proven bound is met" if met else "near enough to the proven bound"
         return "no time left" if self.best is not None and time.monotonic() > self.until else ""
 
-    def _made(self, entry: Entry, rng: np.random.Generator) -> Schedule:
-        left = self.until - time.monotonic()
-        options = _limited(
-            entry.method.options(**{**entry.method.fast, **entry.given}),
-            max(SHARE * left, LEAST_SECONDS),
-        )
-        entry.method.supports(self.problem, options)
-        if entry.method.improve is not None and self.best is not None:
-            return entry.method.improve(self.problem, self.best, options, rng)
-        return entry.method.synthesize(self.problem, options, rng)
+    def _within_budget(self, entry: Entry, left: float) -> tuple[Any, float]:
+        """Return a method's options, and when it is ended: what keeps a limit itself gets time to do so."""
+        own = entry.method.options(**{**entry.method.fast, **entry.given})
+        options = _limited(own, SHARE * left)
+        if self.best is None:
+            return options, math.inf
+        return options, left + GRACE_SECONDS if options is not own else SHARE * left
+
+    def _made(self, method: Method, options: Any, rng: np.random.Generator) -> Schedule:
+        method.supports(self.problem, options)
+        if method.improve is not None and self.best is not None:
+            return method.improve(self.problem, self.best, options, rng)
+        return method.synthesize(self.problem, options, rng)
 
     def _judged(self, entry: Entry, schedule: Schedule) -> float:
         """Keep a verified schedule if it is the fastest, and what it proves; return its seconds."""
@@ -232,8 +240,8 @@ class _Search:
         self.bounds += proven
         self.bound = max([self.bound, *(float(bound.time(self.size)) for bound in proven)])
         if seconds < self.seconds:
-            self.seconds = seconds
-            self.best = schedule.replace(stats={**schedule.stats, "algorithm": entry.label})
+            best = schedule.replace(stats={**schedule.stats, "algorithm": entry.label})
+            self.seconds, self.best = seconds, best  # at once: the time may be over in between
         return seconds
 
 
@@ -256,8 +264,5 @@ def _limited(options: Any, left: float) -> Any:
 
 def _chosen(methods: Mapping[str, Method], options: BestOptions) -> list[Entry]:
     """Return the methods to try, in order, each with its variants."""
-    names = options.methods or [name for name in ORDER if name in methods]
-    unknown = next((name for name in names if name not in methods), None)
-    if unknown is not None:
-        raise InputError(f"best option methods: unknown method '{unknown}'{suggestion(unknown, methods)}")
-    return [Entry(methods[name], given) for name in names for given in ({}, *VARIANTS.get(name, ()))]
+    chosen = options.chosen(methods) or [methods[name] for name in ORDER if name in methods]
+    return [Entry(method, given) for method in chosen for given in ({}, *VARIANTS.get(method.name, ()))]

@@ -16,6 +16,7 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
+from experiments.methods.calling import CallingOptions
 from models.forestcoll.epochs import planned_schedule
 from schedules.capabilities import Capabilities
 from schedules.collective import KINDS, Collective, Kind
@@ -25,12 +26,10 @@ from schedules.list_scheduling import can_be_listed, list_schedule
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from schedules.simulation.simulate import simulate
-from topologies.errors import InputError, NoSchedule, Unsupported, suggestion
+from topologies.errors import InputError, NoSchedule, Unsupported
 from topologies.kernels import now
-from topologies.ranges import Duration, Names, Options
-from topologies.units import parse_time
+from topologies.ranges import Duration, Names
 
-DEFAULT_SECONDS = "30s"
 TREES = ("forestcoll", "allreduce_trees", "allreduce_lp")
 """Whose flows are tried by default."""
 _AS_FLOWS: Mapping[str, Mapping[str, Any]] = {
@@ -47,7 +46,7 @@ LISTS_PART = 0.4
 
 
 @dataclass(frozen=True)
-class ListedOptions(Options):
+class ListedOptions(CallingOptions):
     """Options of the list schedules.
 
     Parameters
@@ -56,29 +55,19 @@ class ListedOptions(Options):
         Methods whose flows are tried, one after the other.
     time_limit
         A time with its unit; when it is over, nothing else is begun.
-
-    Raises
-    ------
-    InputError
-        If the time is none, or a method is not a name.
     """
 
     OWNER: ClassVar[str] = "listed"
 
     of: Annotated[tuple[str, ...], Names(1)] = TREES
-    time_limit: Annotated[str, Duration("20s")] = DEFAULT_SECONDS
-
-    def __post_init__(self) -> None:
-        """Check the values; the names become a tuple."""
-        super().__post_init__()
-        object.__setattr__(self, "of", tuple(self.of))
+    time_limit: Annotated[str, Duration("20s")] = "30s"
 
 
 def listed(methods: Mapping[str, Method]) -> Method:
     """Return the method `listed` over the flows of these methods."""
 
     def synthesize(problem: Problem, options: ListedOptions, rng: np.random.Generator) -> Schedule:
-        return _shortest(problem, _chosen(methods, options), float(parse_time(options.time_limit)), rng)
+        return _shortest(problem, _chosen(methods, options), options.seconds, rng)
 
     def check(problem: Problem, options: ListedOptions) -> None:
         _check(problem, _chosen(methods, options))
@@ -98,10 +87,7 @@ def listed(methods: Mapping[str, Method]) -> Method:
 
 def _chosen(methods: Mapping[str, Method], options: ListedOptions) -> list[tuple[Method, Any]]:
     """Return the methods and their options."""
-    unknown = next((name for name in options.of if name not in methods), None)
-    if unknown is not None:
-        raise InputError(f"listed option of: unknown method '{unknown}'{suggestion(unknown, methods)}")
-    return [(methods[name], methods[name].options(**_AS_FLOWS.get(name, {}))) for name in options.of]
+    return [(method, method.options(**_AS_FLOWS.get(method.name, {}))) for method in options.chosen(methods)]
 
 
 def _check(problem: Problem, methods: Sequence[tuple[Method, Any]]) -> None:

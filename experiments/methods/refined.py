@@ -14,18 +14,17 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
+from experiments.methods.calling import CallingOptions
 from heuristics.refine import refined
 from schedules.capabilities import Capabilities, Groups
 from schedules.collective import KINDS
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from schedules.simulation.pipelining import best_slices
-from topologies.errors import InputError, NoSchedule, Unsupported, suggestion
+from topologies.errors import InputError, NoSchedule, Unsupported
 from topologies.kernels import now
-from topologies.ranges import Duration, Names, Options
-from topologies.units import parse_time
+from topologies.ranges import Names
 
-DEFAULT_SECONDS = "10s"
 QUICK = ("bfb", "torus_rings", "stepwise", "rails")
 """Whose schedules are tried by default."""
 MOST_ITEMS = 2**16
@@ -35,45 +34,32 @@ STARTS_PART = 0.5
 
 
 @dataclass(frozen=True)
-class RefinedOptions(Options):
-    """Options of the local search.
+class RefinedOptions(CallingOptions):
+    """Options of the local search, `time_limit` being for the starts and the search.
 
     Parameters
     ----------
     of
         Methods whose schedules it begins with.
-    time_limit
-        A time with its unit, for these and the search.
-
-    Raises
-    ------
-    InputError
-        If the time is none, or a method is not a name.
     """
 
     OWNER: ClassVar[str] = "refined"
 
     of: Annotated[tuple[str, ...], Names(1)] = QUICK
-    time_limit: Annotated[str, Duration("20s")] = DEFAULT_SECONDS
-
-    def __post_init__(self) -> None:
-        """Check the values; the names become a tuple."""
-        super().__post_init__()
-        object.__setattr__(self, "of", tuple(self.of))
 
 
 def refinement(methods: Mapping[str, Method]) -> Method:
     """Return the method `refined` over the schedules of these methods."""
 
     def synthesize(problem: Problem, options: RefinedOptions, rng: np.random.Generator) -> Schedule:
-        until = now() + float(parse_time(options.time_limit))
-        starts = list(_made(problem, _chosen(methods, options), until, rng))
+        until = now() + options.seconds
+        starts = list(_made(problem, options.chosen(methods), until, rng))
         return _fastest(problem, starts, until - now(), rng)
 
     def improve(
         problem: Problem, start: Schedule, options: RefinedOptions, rng: np.random.Generator
     ) -> Schedule:
-        return _fastest(problem, [start], float(parse_time(options.time_limit)), rng)
+        return _fastest(problem, [start], options.seconds, rng)
 
     return Method(
         name="refined",
@@ -82,19 +68,12 @@ def refinement(methods: Mapping[str, Method]) -> Method:
         improve=improve,
         options=RefinedOptions,
         capabilities=Capabilities(KINDS, groups=Groups.NONE),
-        check=lambda problem, options: _check(problem, _chosen(methods, options)),
+        check=lambda problem, options: _check(problem, options.chosen(methods)),
         size_dependent=lambda problem, options: True,
         seeded=True,
         quick={"time_limit": "5s"},
         summary="schedules of other methods, improved in time: fewer messages, on other links, cut elsewhere",
     )
-
-
-def _chosen(methods: Mapping[str, Method], options: RefinedOptions) -> list[Method]:
-    unknown = next((name for name in options.of if name not in methods), None)
-    if unknown is not None:
-        raise InputError(f"refined option of: unknown method '{unknown}'{suggestion(unknown, methods)}")
-    return [methods[name] for name in options.of]
 
 
 def _check(problem: Problem, methods: Sequence[Method]) -> None:

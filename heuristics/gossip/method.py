@@ -14,10 +14,12 @@ preferences are random. The schedule that is fastest when simulated is kept.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from itertools import product
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -30,7 +32,8 @@ from schedules.method import Method, Problem
 from schedules.schedule import Chunks, Clock, Schedule, step_numbers
 from schedules.simulation.simulate import simulate
 from topologies.exact import BoolArray, Int32Array, Int64Array, offsets_of
-from topologies.ranges import Options, Whole
+from topologies.kernels import now
+from topologies.ranges import SECONDS, Options, Whole
 
 MOST_RANKS = 256
 """Every rank may send to every other at every moment."""
@@ -55,16 +58,19 @@ class PostalOptions(Options):
     ----------
     tries
         How often at most the search is run, in each of its variants; large networks get fewer.
+    time_limit
+        Seconds after which no further search is begun, if one has found something; None for none.
 
     Raises
     ------
     InputError
-        If it is not a whole number from 1.
+        If `tries` is not a whole number from 1, or the time is not positive.
     """
 
     OWNER: ClassVar[str] = "postal"
 
     tries: Annotated[int, Whole(1, words="it must be a whole number from 1")] = DEFAULT_TRIES
+    time_limit: Annotated[float | None, SECONDS] = None
 
 
 def synthesize(problem: Problem, options: PostalOptions, rng: np.random.Generator) -> Schedule:
@@ -76,32 +82,42 @@ def synthesize(problem: Problem, options: PostalOptions, rng: np.random.Generato
         As `METHOD.supports`.
     """
     METHOD.supports(problem, options)
-    return from_allgather(problem, partial(_allgather, tries=options.tries, rng=rng))
+    until = math.inf if options.time_limit is None else now() + options.time_limit
+    return from_allgather(problem, partial(_allgather, tries=options.tries, until=until, rng=rng))
 
 
-def _allgather(problem: Problem, tries: int, rng: np.random.Generator) -> Schedule:
+def _allgather(problem: Problem, tries: int, until: float, rng: np.random.Generator) -> Schedule:
     size = Fraction(1) if problem.size is None else problem.size
-    found = list(_candidates(problem, tries, rng))
+    found = list(_candidates(problem, tries, until, rng))
     times = [simulate(schedule, size).time for schedule in found]
     return found[int(np.argmin(times))]
 
 
-def _candidates(problem: Problem, tries: int, rng: np.random.Generator) -> Iterator[Schedule]:
+def _candidates(problem: Problem, tries: int, until: float, rng: np.random.Generator) -> Iterator[Schedule]:
     """Yield the best of each variant of the search: with symmetries or without, by α or by α and bytes."""
     topology = problem.topology
     symmetries = translations(topology)
-    for used in [symmetries, []] if symmetries else [[]]:
+    variants = list(product([symmetries, []] if symmetries else [[]], (False, True)))
+    found = False
+    for left, (used, with_bytes) in zip(range(len(variants), 0, -1), variants, strict=True):
+        if found and now() > until:
+            return
         network = MessageRoutes.of(topology, used)
-        for with_bytes in (False, True):
-            best = _search(problem, network, with_bytes, tries, rng)
-            if best is not None:
-                yield _schedule(problem, network, best)
+        best = _search(problem, network, with_bytes, tries, now() + (until - now()) / left, rng)
+        if best is not None:
+            found = True
+            yield _schedule(problem, network, best)
 
 
 def _search(
-    problem: Problem, network: MessageRoutes, with_bytes: bool, tries: int, rng: np.random.Generator
+    problem: Problem,
+    network: MessageRoutes,
+    with_bytes: bool,
+    tries: int,
+    until: float,
+    rng: np.random.Generator,
 ) -> Found | None:
-    """Return the fastest gossip of all tries, None if none reached everyone."""
+    """Return the fastest gossip of all tries begun in time, None if none reached everyone."""
     net = _arrays_of(problem, network, with_bytes)
     work = len(network.source) * problem.topology.num_ranks
     best, fastest = None, NEVER
@@ -110,6 +126,8 @@ def _search(
         time, found = gossip(net, problem.topology.num_nodes, priorities, fastest)
         if time < fastest:
             best, fastest = found, time
+        if best is not None and now() > until:
+            break
     return best
 
 

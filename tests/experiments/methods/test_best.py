@@ -1,5 +1,6 @@
 """The portfolio: the fastest of the schedules that its methods make one by one, within its budget."""
 
+import time
 from dataclasses import replace
 from fractions import Fraction
 
@@ -134,6 +135,22 @@ def test_a_budget_that_is_over_tries_no_other_method():
         "tried"
     ]
     assert [one.why for one in tried] == ["", "no time left"]
+
+
+def test_a_method_that_takes_too_long_is_ended_and_the_next_one_tried():
+    """Of two seconds it has a half."""
+
+    def synthesize(task, options, rng):
+        time.sleep(20)
+
+    slow = Method("slow", "heuristic", synthesize)
+    methods = {"ring": METHODS["ring"], "slow": slow, "direct": METHODS["direct"]}
+    method = portfolio(methods)
+    options = method.options(time_limit="2s", methods=tuple(methods), gap=0)
+    began = time.monotonic()
+    found = method.synthesize(problem("ring:6", "allgather", 2**30), options, np.random.default_rng(0))
+    assert [one.why for one in found.stats["tried"]] == ["", "out of time", ""]
+    assert time.monotonic() - began < 2
 
 
 def test_a_budget_that_is_over_still_lets_the_first_that_is_able_make_a_schedule():

@@ -14,6 +14,7 @@ from schedules.simulation.simulate import simulate
 from schedules.verify import verify
 from tests.sweep import for_each
 from topologies import InputError, Unsupported
+from topologies.kernels import now
 from topologies.text import parse_topology
 
 KILOBYTE = Fraction(1000)
@@ -122,3 +123,16 @@ def test_what_it_does_not_do_is_said():
 def test_tries_are_counted(tries):
     with pytest.raises(InputError, match=r"postal option tries is .*; it must be a whole number from 1"):
         METHOD.options(tries=tries)
+
+
+def test_a_time_limit_ends_the_tries():
+    """A hundred thousand tries would take half a minute; each variant has one in any case."""
+    topology = parse_topology("ring:12")
+    problem = Problem(topology, collective("allgather", 12), KILOBYTE)
+    postal("ring:12", tries=1)  # what is compiled does not count
+    began = now()
+    schedule = METHOD.synthesize(
+        problem, METHOD.options(tries=10**5, time_limit=0.1), np.random.default_rng(0)
+    )
+    assert now() - began < 2
+    verify(schedule)

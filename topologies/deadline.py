@@ -1,0 +1,62 @@
+"""A time limit for calls that have none of their own: when it is over, they end by an exception."""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from topologies.kernels import COMPILATION, now
+
+AGAIN_SECONDS = 0.02
+"""Until the next look, where a call can't be ended yet."""
+
+
+class OutOfTime(BaseException):
+    """The time is over. No `Exception`: a method that passes over others' faults does not pass over this."""
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Raise `OutOfTime` in the ``with`` block if it takes longer.
+
+    It is raised as soon as Python runs, so a kernel that is running ends first, and what is being compiled or
+    imported is kept whole. Blocks are not to be nested. In threads other than the main one, which alone hear
+    of signals, there is no limit.
+
+    Parameters
+    ----------
+    seconds
+        Above 0, on a clock that stands still while kernels are compiled; infinite for no limit.
+    """
+    if math.isinf(seconds) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    until = now() + seconds
+
+    def over(number: int, frame: FrameType | None) -> None:
+        left = until - now()
+        if left <= 0 and not COMPILATION.under_way and not _imports(frame):
+            raise OutOfTime
+        signal.setitimer(signal.ITIMER_REAL, max(left, AGAIN_SECONDS))
+
+    before = signal.signal(signal.SIGALRM, over)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _imports(frame: FrameType | None) -> bool:
+    """Return whether a module is being imported."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
