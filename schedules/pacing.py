@@ -8,6 +8,7 @@ wait for.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -48,10 +49,8 @@ def paced(schedule: Schedule, size: Fraction | int, *others: Schedule) -> Schedu
         links=routes.links,
         slowness=1 / schedule.topology.bandwidth.numerators.astype(np.float64),
     )
-    found, busiest = [*others, schedule], _busiest(hop)
-    for spread in SPREADS if len(order) else ():
-        step = np.empty(len(order), dtype=np.int64)
-        _pace(hop, busiest / (spread * int(hops.max())), step)
+    found = [*others, schedule]
+    for step in steps(hop) if len(order) else ():
         rows = np.lexsort((schedule.chunk[order], hop.route, step))
         found.append(
             schedule.replace(
@@ -118,6 +117,64 @@ class Hops(NamedTuple):
     first: Int64Array
     links: Int32Array
     slowness: FloatArray
+
+    @classmethod
+    def over_links(cls, begin: Int64Array, link: Int32Array, size: FloatArray, slowness: FloatArray) -> Hops:
+        """Return those over one link each, given the sizes of data."""
+        first, links = np.arange(len(slowness) + 1), np.arange(len(slowness), dtype=np.int32)
+        return cls(begin, link.astype(np.int64), np.repeat(size, np.diff(begin)), first, links, slowness)
+
+
+def steps(hop: Hops) -> Iterator[Int64Array]:
+    """Yield the step of every hop, from 1, for each of `SPREADS`; there is one hop at least."""
+    most, busiest = int(np.diff(hop.begin).max()), _busiest(hop)
+    for spread in SPREADS:
+        step = np.empty(len(hop.route), dtype=np.int64)
+        _pace(hop, busiest / (spread * most), step)
+        yield step
+
+
+@kernel
+def last_end(hop: Hops, step: Int64Array, alpha: FloatArray, seconds: float) -> float:
+    """Return when the last message arrives: what goes over a link in a step is one, after that of the last.
+
+    It is what `simulate` finds of the schedule, but for rounding.
+
+    Parameters
+    ----------
+    hop
+        Over one link each.
+    step
+        Of each hop, from 1.
+    alpha
+        Of each link, in seconds.
+    seconds
+        What an amount of 1 takes on a link of slowness 1.
+    """
+    ready, free = np.zeros(len(hop.begin) - 1), np.zeros(len(alpha))
+    start, held = np.zeros(len(alpha)), np.zeros(len(alpha))
+    datum_of = np.empty(len(step), dtype=np.int64)
+    for datum in range(len(ready)):
+        datum_of[hop.begin[datum] : hop.begin[datum + 1]] = datum
+    order = np.argsort(step, kind="mergesort")
+    first = 0
+    while first < len(order):
+        last = first
+        while last < len(order) and step[order[last]] == step[order[first]]:
+            link = hop.route[order[last]]
+            start[link] = max(start[link], ready[datum_of[order[last]]])
+            held[link] += hop.amount[order[last]] * hop.slowness[link] * seconds
+            last += 1
+        for place in range(first, last):
+            link = hop.route[order[place]]
+            if start[link] >= 0:
+                free[link] = max(free[link], start[link]) + alpha[link] + held[link]
+                start[link], held[link] = -1.0, 0.0
+            ready[datum_of[order[place]]] = free[link]
+        for place in range(first, last):
+            start[hop.route[order[place]]] = 0.0
+        first = last
+    return free.max()
 
 
 @kernel

@@ -7,6 +7,9 @@ the squares falls, and all paths are chosen anew a few times, one after the othe
 link's load in all steps together counts, and each step brings about as much as the next: the data with the
 farthest to go first, up to a quota, the rest in later steps. Of a few quotas the fastest at the size is
 taken.
+
+Where symmetries of the network take ranks to others (on a torus all are alike), paths are chosen for the data
+of one of them, loads counted by classes of links, and those of the others are their images.
 """
 
 from __future__ import annotations
@@ -20,9 +23,10 @@ from heuristics.classic.steps import MOST_ROWS
 from schedules.capabilities import Capabilities, Switches
 from schedules.collective import Kind
 from schedules.method import Method, Problem
-from schedules.pacing import CUTS, paced
+from schedules.pacing import CUTS, Hops, last_end, steps
 from schedules.schedule import Chunks, Clock, Schedule, step_numbers
 from topologies.exact import FloatArray, Int32Array, Int64Array, offsets_of
+from topologies.graphs.free_action import free_group
 from topologies.graphs.shortest_paths import hop_distances
 from topologies.kernels import kernel
 from topologies.ranges import Options, Whole
@@ -54,11 +58,12 @@ class StepwiseOptions(Options):
 
 
 class _Network(NamedTuple):
-    """The links out of each rank, where links begin and end, and what a unit of size takes on each."""
+    """The links out of each rank, where links begin and end, their class, and what a unit takes on each."""
 
     out: Incidence
     source: Int32Array
     target: Int32Array
+    kind: Int32Array
     slowness: FloatArray
 
 
@@ -72,26 +77,33 @@ def synthesize(problem: Problem, options: StepwiseOptions, rng: np.random.Genera
     """
     METHOD.supports(problem, options)
     data = _Data.of(problem, options)
-    fewest = data.schedule(problem, data.paths(by_step=True))
-    if problem.size is None or options.fewest or not len(data.chunk):
-        return fewest
-    return paced(data.schedule(problem, data.paths(by_step=False)), problem.size, fewest)
+    path, step = data.paths(by_step=True), data.numbers
+    if problem.size is not None and not options.fewest and len(data.chunk):
+        even = data.paths(by_step=False)
+        found = [(path, step), (even, step), *((even, paced) for paced in steps(data.along(even)))]
+        unit = float(problem.size / data.chunks.denominator)
+        path, step = min(found, key=lambda each: last_end(data.along(each[0]), each[1], data.alpha, unit))
+    return data.schedule(problem, path, step)
 
 
 @dataclass(frozen=True, eq=False)
 class _Data:
-    """What goes where: chunks in the order in which paths are chosen.
+    """What goes where: chunks in the order in which paths are chosen, of like ones one alone.
 
     Parameters
     ----------
     network
         Links.
+    alpha
+        Of each class of links, in seconds.
+    nodes, links
+        int32, shape (elements, nodes) and (elements, links): where the symmetries take them.
     chunks, chunk
         The table of chunks, and those that move, in order.
     ends
         int64, shape (2, data): where each starts and ends.
-    hops, begin
-        Of each, and where its links stand among those of all.
+    begin
+        Where the links of each stand among those of all.
     far
         Hops between all nodes.
     rounds
@@ -99,10 +111,12 @@ class _Data:
     """
 
     network: _Network
+    alpha: FloatArray
+    nodes: Int32Array
+    links: Int32Array
     chunks: Chunks
     chunk: Int64Array
     ends: Int64Array
-    hops: Int64Array
     begin: Int64Array
     far: Int32Array
     rounds: int
@@ -113,18 +127,22 @@ class _Data:
         far = hop_distances(topology)
         cut, transfers = _cut(problem, far, options)
         chunks = Chunks.even(what, cut)
+        nodes, links = _symmetries(problem)
         source, target = what.items.start[chunks.item], what.items.end[chunks.item]
         hops = far[source, target]
         # Far ones first: they have the most to choose. Among them those that go equally far round, in turn.
         order = np.lexsort((source, (target - source) % topology.num_ranks, -hops))
-        order = order[hops[order] > 0]
-        slowness = 1 / topology.bandwidth.numerators.astype(np.float64)
+        order = order[(hops[order] > 0) & (nodes.min(axis=0)[source[order]] == source[order])]
+        examples, kind = np.unique(links.min(axis=0), return_inverse=True)
+        slowness = 1 / topology.bandwidth.numerators[examples].astype(np.float64)
         return cls(
-            _Network(topology.out_links, topology.source, topology.target, slowness),
+            _Network(topology.out_links, topology.source, topology.target, kind.astype(np.int32), slowness),
+            topology.alpha.floats[examples],
+            nodes,
+            links,
             chunks,
             order,
             np.stack([source[order], target[order]]).astype(np.int64),
-            hops[order].astype(np.int64),
             offsets_of(hops[order]),
             far,
             options.rounds or (ROUNDS if transfers <= FEW_TRANSFERS else ROUNDS_OF_MANY),
@@ -135,26 +153,55 @@ class _Data:
         """Of each datum, over the chunks' denominator."""
         return self.chunks.size[self.chunk].astype(np.float64)
 
+    @property
+    def numbers(self) -> Int64Array:
+        """Of each link its number on its path, from 1: the step in which nothing waits."""
+        return np.arange(self.begin[-1]) - np.repeat(self.begin[:-1], np.diff(self.begin)) + 1
+
     def paths(self, *, by_step: bool) -> Int64Array:
         """Return the links of all data, their loads evened out in each step or in all together."""
         path = np.empty(self.begin[-1], dtype=np.int64)
         _choose(self.network, self.far, self.ends, self.size, self.begin, path, self.rounds, by_step)
         return path
 
-    def schedule(self, problem: Problem, path: Int64Array) -> Schedule:
-        """Return the schedule that moves each datum over its links, one a step from the first."""
-        chunk = np.repeat(self.chunk, self.hops)
-        step = np.arange(len(path)) - np.repeat(self.begin[:-1], self.hops) + 1
-        rows = np.lexsort((chunk, path, step))
+    def along(self, path: Int64Array) -> Hops:
+        """Return these paths as hops over classes of links."""
+        return Hops.over_links(self.begin, self.network.kind[path], self.size, self.network.slowness)
+
+    def schedule(self, problem: Problem, path: Int64Array, step: Int64Array) -> Schedule:
+        """Return the schedule that moves each datum, and its images, over its links in these steps."""
+        datum = np.repeat(np.arange(len(self.chunk)), np.diff(self.begin))
+        row = np.lexsort((self.chunk[datum], path, step))
+        parts = np.split(row, np.flatnonzero(np.diff(step[row])) + 1)
+        chunk = self._images(problem)
         return Schedule(
             topology=problem.topology,
             collective=problem.collective,
             clock=Clock.STEP,
             chunks=self.chunks,
-            chunk=chunk[rows].astype(np.int32),
-            route=path[rows].astype(np.int32),
-            order=step_numbers(step[rows]),
+            chunk=np.concatenate([chunk[:, datum[part]].ravel() for part in parts]),
+            route=np.concatenate([self.links[:, path[part]].ravel() for part in parts]),
+            order=step_numbers(np.repeat(step[row], len(self.links))),
         )
+
+    def _images(self, problem: Problem) -> Int32Array:
+        """Return where the symmetries take the chunks that move, int32 (elements, data)."""
+        items, ranks = problem.collective.items, problem.topology.num_ranks
+        item_of = np.zeros((ranks, ranks), dtype=np.int64)
+        item_of[items.start, items.end] = np.arange(len(items))
+        item = self.chunks.item[self.chunk]
+        piece = self.chunk - self.chunks.first[item]
+        own = item_of[self.nodes[:, self.ends[0]], self.nodes[:, self.ends[1]]]
+        return (self.chunks.first[own] + piece).astype(np.int32)
+
+
+def _symmetries(problem: Problem) -> tuple[Int32Array, Int32Array]:
+    """Return permutations of nodes and links that take the problem to itself, the identity first."""
+    topology, what = problem.topology, problem.collective
+    if what.kind is Kind.ALL_TO_ALL and what.plain:
+        return free_group(topology)
+    same = (np.arange(size, dtype=np.int32)[None] for size in (topology.num_nodes, topology.num_links))
+    return next(same), next(same)
 
 
 def _cut(problem: Problem, far: Int32Array, options: StepwiseOptions) -> tuple[int, int]:
@@ -187,7 +234,7 @@ def _choose(
 ) -> None:
     """Write into path[begin[d] : begin[d + 1]] the links of each datum d, from ends[0, d] to ends[1, d]."""
     nodes = hops.shape[0]
-    load = np.zeros((hops.max() + 1, len(network.target)))
+    load = np.zeros((hops.max() + 1, len(network.slowness)))
     search = _Search(
         np.empty(nodes),
         np.empty(nodes, dtype=np.int64),
@@ -198,13 +245,15 @@ def _choose(
         for datum in range(len(size)):
             first, last, node = begin[datum], begin[datum + 1], ends[1, datum]
             for place in range(first, last if turn > 0 else first):
-                load[(place - first) * by_step, path[place]] -= size[datum] * network.slowness[path[place]]
+                kind = network.kind[path[place]]
+                load[(place - first) * by_step, kind] -= size[datum] * network.slowness[kind]
             mark = turn * len(size) + datum
             left, source = hops[:, node], ends[0, datum]
             _find(network, left, source, last - first, size[datum], load, search, mark, by_step)
             for place in range(last - 1, first - 1, -1):
                 path[place] = search.by[node]
-                load[(place - first) * by_step, path[place]] += size[datum] * network.slowness[path[place]]
+                kind = network.kind[path[place]]
+                load[(place - first) * by_step, kind] += size[datum] * network.slowness[kind]
                 node = network.source[path[place]]
 
 
@@ -233,8 +282,9 @@ def _find(
                 other = network.target[link]
                 if left[other] != far - step - 1:
                     continue
-                time = size * network.slowness[link]
-                dearer = cost[node] + time * (2 * load[step * by_step, link] + time)
+                kind = network.kind[link]
+                time = size * network.slowness[kind]
+                dearer = cost[node] + time * (2 * load[step * by_step, kind] + time)
                 if marks[other] != mark:
                     marks[other], front[found] = mark, other
                     found += 1

@@ -9,16 +9,19 @@ import numpy as np
 import pytest
 
 import schedules.pacing as pacing_module
+from heuristics.classic.stepwise import METHOD as STEPWISE
+from heuristics.classic.stepwise import StepwiseOptions
 from models.all_to_all import METHOD as MCF
 from models.all_to_all import McfOptions
 from schedules import Problem, collective
 from schedules.cost import congestion
-from schedules.pacing import hop_by_hop, paced
-from schedules.schedule import Chunks, Clock, Routes, Schedule
+from schedules.pacing import Hops, hop_by_hop, last_end, paced, steps
+from schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
 from schedules.simulation.simulate import simulate
 from schedules.verify import verify
 from tests.sweep import for_each
 from topologies import Link, Topology
+from topologies.exact import offsets_of
 from topologies.text import parse_topology
 
 
@@ -129,3 +132,31 @@ def test_nothing_to_move():
         routes=Routes.of([[0]]),
     )
     assert paced(empty, 10) is empty
+
+
+@for_each("network", ["mesh:3x4", "gen_kautz:3,11", "dragonfly:3x3", "ring:5"])
+def test_the_last_end_is_that_of_the_simulation(network):
+    """Links with α and bandwidths of their own; data over shortest paths, in steps and as they come."""
+    rng, plain = np.random.default_rng(0), parse_topology(network)
+    links = [
+        Link(int(a), int(b), bandwidth=int(rng.integers(1, 9)), alpha=Fraction(int(rng.integers(9)), 10))
+        for a, b in zip(plain.source, plain.target, strict=True)
+    ]
+    topology = Topology.from_links(network, plain.num_ranks, links)
+    problem = Problem(topology, collective("all-to-all", topology.num_ranks))
+    schedule = STEPWISE.synthesize(problem, StepwiseOptions(chunks=2), None)
+    order = np.argsort(schedule.chunk, kind="stable")
+    hops = np.bincount(schedule.chunk)
+    sizes, slowness = np.ones(np.count_nonzero(hops)), 1 / topology.bandwidth.floats
+    hop = Hops.over_links(offsets_of(hops[hops > 0]), schedule.route[order], sizes, slowness)
+    for size in (1, 100):
+        unit = float(size * schedule.chunks.size[0] / schedule.chunks.denominator)
+        for step in (schedule.order[order].astype(np.int64), *steps(hop)):
+            own = np.empty(len(step), np.int64)
+            own[order] = step
+            rows = np.argsort(own, kind="stable")
+            made = schedule.replace(
+                chunk=schedule.chunk[rows], route=schedule.route[rows], order=step_numbers(own[rows])
+            )
+            found = last_end(hop, step, topology.alpha.floats, unit)
+            assert found == pytest.approx(simulate(made, size).time, rel=1e-9)

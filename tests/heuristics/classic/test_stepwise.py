@@ -8,6 +8,7 @@ from experiments.registry import METHODS
 from heuristics.classic.stepwise import METHOD, StepwiseOptions
 from schedules import Problem
 from schedules.collective import collective
+from schedules.cost import congestion
 from schedules.verify import verify
 from tests.schedules.builders import step_loads
 from topologies import Link, Topology
@@ -75,3 +76,13 @@ def test_empty_shards_are_sent_too():
     topology = parse_topology("ring:5")
     problem = Problem(topology, collective("all-to-all", 5, shards=[1, 0, 2, 1, 1]))
     verify(METHOD.synthesize(problem, StepwiseOptions(), None))
+
+
+def test_where_all_ranks_are_alike_links_are_used_alike_exactly():
+    """4x4x4: each rank sends 64 data over 3 hops on average, and has six links: 32 data a link."""
+    topology = parse_topology("torus:4x4x4")
+    schedule = METHOD.synthesize(
+        Problem(topology, collective("all-to-all", 64), Fraction(10**9)), StepwiseOptions(), None
+    )
+    verify(schedule)
+    assert congestion(schedule) == Fraction(32, 64) / topology.bandwidth[0]
