@@ -4,8 +4,7 @@ Read `method` first, which says what is made how; then `network` (links as costs
 event loop: `event_loop` (Algorithm 2), `matching` (Algorithm 1 and the other picks), `guided` (chunks with
 goals of their own), all on the sets of `bitsets`. `rounds` is the same between like links, for up to 10^5
 ranks, with what it keeps in `round_state` and each node's choice in `round_matching`; `on_disk` writes its
-rounds to a file. `tree_guided` and `overlapped` decide first which tree each chunk follows, and then when
-(`detours`, `schedules.retiming`).
+rounds to a file.
 """
 
 from heuristics.tacos.method import METHOD

@@ -5,12 +5,10 @@ one cost, round by round (`rounds`); reduce-scatter, reduce and scatter as rever
 reverse of, on the transposed network; allreduce as one half and then the other (Fig. 11). Gather, all-to-all
 and collectives over groups, where chunks pass through ranks that do not want them, are guided by distance
 (`guided`). Switches are unwound to links between ranks and the schedule is put back on their ports
-(`network`; IV-G). Where links differ or share ports chunks may also follow trees of least load
-(`tree_guided`), and an allreduce may reduce and broadcast at once, over trees balanced both ways
-(`overlapped`). Several kinds at once (mixed collectives) are made one by one, and then all transfers are put
-as early as the others allow. Of links of unlike cost the cheapest is matched first (IV-F). A chunk is sent
-only if its source holds it when the transfer starts. The chunk replacement of the 2023 version (IV-F), which
-gives an earlier transfer another chunk, is not done: its source may not have it yet.
+(`network`; IV-G). Several kinds at once (mixed collectives) are made one by one, and then all transfers are
+put as early as the others allow. Of links of unlike cost the cheapest is matched first (IV-F). A chunk is
+sent only if its source holds it when the transfer starts. The chunk replacement of the 2023 version (IV-F),
+which gives an earlier transfer another chunk, is not done: its source may not have it yet.
 
 The paper chooses uniformly. That meets the bound, ceil(chunks to receive / in-links) rounds, on most meshes
 and misses it on tori by a round or two; the default rule met it, within a few seeds, on all that were tried.
@@ -40,19 +38,7 @@ from heuristics.tacos.network import (
     time_expanded,
     unwind,
 )
-from heuristics.tacos.options import (
-    AUTO,
-    NOTHING,
-    OVERLAPPED,
-    SAMPLED,
-    SCARCEST,
-    TREES,
-    TUNING,
-    TacosOptions,
-    check_table,
-)
-from heuristics.tacos.overlapped import can_overlap, overlapped, worth_overlapping
-from heuristics.tacos.tree_guided import along_trees, goes_to_all, uses_trees
+from heuristics.tacos.options import AUTO, SAMPLED, SCARCEST, TUNING, TacosOptions, check_table
 from schedules.capabilities import Capabilities
 from schedules.collective import EVERYONE, Collective, Kind
 from schedules.compose import BY_ALLGATHER, compose_allreduce, from_allgather, side_by_side
@@ -105,13 +91,8 @@ def synthesize(problem: Problem, options: TacosOptions, rng: np.random.Generator
 
 def _made(problem: Problem, size: Fraction, options: TacosOptions, rng: np.random.Generator) -> Schedule:
     """Return a schedule of one collective."""
-    ways = [_through_switches if problem.topology.num_switches else _between_ranks]
-    if problem.collective.kind is Kind.ALLREDUCE and options.allreduce == OVERLAPPED:
-        ways = [overlapped]
-    elif options.allreduce == AUTO and worth_overlapping(problem, options):
-        ways.append(overlapped)
-    made = [way(problem, size, options.shared(len(ways)), rng) for way in ways]
-    return min(made, key=ends) if len(made) > 1 else made[0]
+    make = _through_switches if problem.topology.num_switches else _between_ranks
+    return make(problem, size, options, rng)
 
 
 def _through_switches(
@@ -123,24 +104,13 @@ def _through_switches(
         halves = [Problem(where, what.with_kind(kind), size) for kind in HALVES]
         own = options.shared(len(halves))
         return retimed(compose_allreduce(*(_through_switches(half, size, own, rng) for half in halves)))
-    made = [_along_trees(problem, size, options)] if uses_trees(problem, options) else []
-    if options.guide != TREES:
-        worth = degrees(where) if options.degree is None else [options.degree]
-        own = replace(options.shared(len(worth)), guide=NOTHING)
-        for degree in worth:
-            unwound = unwind(where, degree)
-            plan = _between_ranks(Problem(unwound.topology, what, size), size, own, rng)
-            made.append(_on_ports(plan, where, unwound.routes, bytes_of_chunk(plan.chunks, size)))
+    worth = degrees(where) if options.degree is None else [options.degree]
+    own, made = options.shared(len(worth)), []
+    for degree in worth:
+        unwound = unwind(where, degree)
+        plan = _between_ranks(Problem(unwound.topology, what, size), size, own, rng)
+        made.append(_on_ports(plan, where, unwound.routes, bytes_of_chunk(plan.chunks, size)))
     return min(made, key=ends) if len(made) > 1 else made[0]
-
-
-def _along_trees(problem: Problem, size: Fraction, options: TacosOptions) -> Schedule:
-    """Return a schedule whose chunks follow trees, on a network with switches."""
-    what = problem.collective
-    if what.kind in COPYING:
-        return along_trees(problem, size, options)
-    turned = along_trees(Problem(transpose(problem.topology), what.reverse, size), size, options)
-    return retimed(reverse(turned, problem.topology))
 
 
 def _between_ranks(
@@ -151,10 +121,7 @@ def _between_ranks(
     own = options.shared(2 if what.kind is Kind.ALLREDUCE else 1)
 
     def make(copying: Problem) -> Schedule:
-        made = [along_trees(copying, size, options)] if uses_trees(copying, options) else []
-        if options.guide != TREES:
-            made.append(_copies(copying, size, own, rng))
-        return min(made, key=ends) if len(made) > 1 else made[0]
+        return _copies(copying, size, own, rng)
 
     if what.kind in BY_ALLGATHER:
         return from_allgather(problem, make)
@@ -360,21 +327,6 @@ def check(problem: Problem, options: TacosOptions) -> None:
         check_unwinding(where)
     elif options.degree is not None:
         raise METHOD.unsupported(f"with a degree unwinds switches; {where.name} has none")
-    if options.guide == TREES and not what.parts and not goes_to_all(what):
-        raise METHOD.unsupported(f"with guide 'trees' does what goes to or comes from all ranks; not {what}")
-    if what.kind is Kind.ALLREDUCE and options.allreduce == OVERLAPPED:
-        _check_overlap(problem)
-
-
-def _check_overlap(problem: Problem) -> None:
-    where = problem.topology
-    if problem.collective.groups is not None:
-        raise METHOD.unsupported(f"with allreduce 'overlapped' needs all ranks; this is {problem.collective}")
-    if not can_overlap(where, problem.collective):
-        raise METHOD.unsupported(
-            f"with allreduce 'overlapped' needs links both ways that join all ranks without switches; "
-            f"those of {where.name} do not"
-        )
 
 
 def size_dependent(problem: Problem, options: TacosOptions) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -20,18 +19,10 @@ AUTO, UNIFORM, RAREST, SCARCEST = "auto", "uniform", "rarest", "scarcest"
 PAPER, MAXIMUM, SAMPLED = "paper", "maximum", "sampled"
 PICKS = (AUTO, SAMPLED, UNIFORM, RAREST, SCARCEST, PAPER, MAXIMUM)
 
-NOTHING, TREES = "nothing", "trees"
-GUIDES = (AUTO, NOTHING, TREES)
-
-HALVES, OVERLAPPED = "halves", "overlapped"
-ALLREDUCES = (AUTO, HALVES, OVERLAPPED)
-
 ROW_BYTES = 16
 """Of a transfer in a schedule."""
 LINK_BYTES = 128
 """Of a link in the network, its copies and the room to work in, rounded up."""
-TREE_BYTES = 400
-"""Of a rank in a tree, with the times of its transfers, while they are scheduled; measured, rounded up."""
 
 
 @dataclass(frozen=True)
@@ -43,32 +34,15 @@ class Tuning:
     sampled_above
         Transfers between links of one cost above which ``"auto"`` samples: it misses the bound on some small
         tori, and takes 0.06 s for a 32x32 mesh where the exact rule takes 0.3 s.
-    trees_up_to, overlapped_up_to
-        Transfers up to which trees, and reducing and broadcasting at once (of each half), are tried unasked:
-        beyond they take many times as long as what they are compared with.
     first_degrees
         Of the degrees to unwind a switch to, each up to here is tried, then powers of two, then the largest.
     most_unwound
         Higher degrees that would make more links, degree times ranks, are tried only if asked for.
-    worth_placing
-        Unwindings whose trees load some link by so much more than those of the best are left out.
-    few_placed, close_degrees
-        For more transfers than the first, only so many degrees are looked at closely, after a placement each.
-    hop, sweeps
-        Of overlapped trees: what a hop more from the root is worth, in loads of one tree (low trees, but of
-        even load before all), and how often all trees are grown.
     """
 
     sampled_above: int = 2**17
-    trees_up_to: int = 2**17
-    overlapped_up_to: int = 2**20
     first_degrees: int = 4
     most_unwound: int = 2**17
-    worth_placing: Fraction = Fraction(21, 20)
-    few_placed: int = 2**14
-    close_degrees: int = 2
-    hop: float = 0.25
-    sweeps: int = 3
 
 
 TUNING = Tuning()
@@ -110,24 +84,9 @@ class TacosOptions(Options):
     degree
         To how many links a rank switches are unwound (section IV-G); None: several, and the schedule that
         ends first is kept. Of networks with switches only.
-    guide
-        What a chunk is guided by, if it goes to all ranks or comes from all.
-
-        - ``"nothing"``: a link takes any chunk that its pick finds best.
-        - ``"trees"``: each chunk keeps to a tree of its own, of trees that load links as little as can be
-          (`heuristics.tacos.tree_guided`). Where slow links join parts of a network no chunk crosses twice.
-        - ``"auto"``: where links differ or share ports, for up to 2^17 transfers, both are made, and the one
-          that ends first is kept; elsewhere nothing.
-    allreduce
-        ``"halves"``: a reduce-scatter, and when it ends an allgather. ``"overlapped"``: every chunk is
-        reduced up a tree and broadcast down it, all at once and balanced over the links
-        (`heuristics.tacos.overlapped`); without switches, where links that lead both ways join all ranks.
-        ``"auto"``: where it can be overlapped, for up to 2^20 transfers a half, both
-        are made, and the one that ends first is kept.
     time_limit
         Seconds in which tries are added, past `tries`, by as many threads as there are cores; what is begun
-        is ended, and schedules along trees are made once. ``stats["tries"]`` says how many there were. None:
-        `tries`, and the result depends on the seed alone.
+        is ended. ``stats["tries"]`` says how many there were. None: `tries`, and the seed alone decides.
     memory
         How much memory may be used, such as ``"16GB"``; None: all of the machine. What needs more is refused.
 
@@ -144,8 +103,6 @@ class TacosOptions(Options):
     wait: bool = True
     tries: Annotated[int, Whole(1)] = 1
     degree: Annotated[int | None, Whole(1)] = None
-    guide: Annotated[str, Choice(GUIDES)] = AUTO
-    allreduce: Annotated[str, Choice(ALLREDUCES)] = HALVES
     time_limit: Annotated[float | None, SECONDS] = None
     memory: str | None = None
 
@@ -167,13 +124,6 @@ def check_table(problem: Problem, options: TacosOptions) -> None:
     transfers = options.chunks * int(np.where(items.end == EVERYONE, reached, items.end != items.start).sum())
     state = options.chunks * len(items) * problem.topology.num_ranks // 4
     _check(problem.topology, f"{transfers} transfers", ROW_BYTES * transfers + state, options)
-
-
-def check_trees(problem: Problem, options: TacosOptions) -> None:
-    """Raise `InputError` if a tree for each chunk needs more than there is."""
-    trees = options.chunks * len(problem.collective.items)
-    needed = TREE_BYTES * trees * problem.topology.num_ranks
-    _check(problem.topology, f"{trees} trees", needed, options)
 
 
 def check_state(topology: Topology, chunks: int, options: TacosOptions) -> None:

@@ -57,28 +57,6 @@ def tree_transfers(trees: TreePairs, pair: Int64Array, amount: Amounts, *, by_di
     return Transfers(route, need, first, follower, amount.reshape(-1))
 
 
-def broadcast_transfers(parent: Int32Array, route: Int32Array) -> Transfers:
-    """Return the transfers of pieces that are only broadcast, in order of piece and rank; all amounts are 1.
-
-    Parameters
-    ----------
-    parent, route
-        int32, shape (pieces, ranks), -1 at the roots: a tree for each piece, and the routes of its edges.
-
-    Examples
-    --------
-    >>> parent = np.array([[-1, 0, 1]], np.int32)
-    >>> broadcast_transfers(parent, parent).need.tolist()
-    [0, 0, 1]
-    """
-    number = np.arange(parent.size, dtype=np.int32).reshape(parent.shape)
-    above = np.take_along_axis(number, np.maximum(parent, 0).astype(np.int64), axis=1)
-    from_root = np.take_along_axis(parent, np.maximum(parent, 0).astype(np.int64), axis=1) < 0
-    before = np.where((parent < 0) | from_root, np.int32(-1), above)
-    need, first, follower = _followers(before.reshape(-1), number.reshape(-1))
-    return Transfers(route.reshape(-1), need, first, follower, np.ones(parent.size, np.int64))
-
-
 @kernel
 def _tree_transfers(
     trees: TreePairs, pair: Int64Array, a_piece: int, a_half: int

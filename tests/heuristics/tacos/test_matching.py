@@ -90,7 +90,7 @@ def test_of_equal_matchings_the_first_links_are_taken():
 
 
 def synthesize(text, **options):
-    return tacos(text, pick="maximum", guide="nothing", **options)
+    return tacos(text, pick="maximum", **options)
 
 
 def most_of_receivers(schedule, free, have, want):

@@ -146,8 +146,7 @@ def test_the_simulated_time_is_the_last_arrival():
 def test_waiting_for_faster_links_pays_where_links_differ_much():
     text = "mesh:3x3?bandwidth=100GB/s,25GB/s&alpha=1us"
     best = {
-        wait: min(finish(tacos(text, seed=seed, wait=wait, guide="nothing")) for seed in range(5))
-        for wait in (False, True)
+        wait: min(finish(tacos(text, seed=seed, wait=wait)) for seed in range(5)) for wait in (False, True)
     }
     assert best[True] < best[False]
 
@@ -155,7 +154,7 @@ def test_waiting_for_faster_links_pays_where_links_differ_much():
 @pytest.mark.parametrize("pick", ["scarcest", "maximum"])
 @pytest.mark.parametrize("text", ["torus:4x4", "mesh:3x4?bandwidth=100GB/s,25GB/s&alpha=1us"])
 def test_one_seed_gives_one_schedule(text, pick):
-    first, second = (tacos(text, seed=7, pick=pick, guide="nothing") for _ in range(2))
+    first, second = (tacos(text, seed=7, pick=pick) for _ in range(2))
     assert np.array_equal(first.chunk, second.chunk)
     assert np.array_equal(first.route, second.route)
     assert np.array_equal(first.order, second.order)

@@ -5,7 +5,6 @@ import tracemalloc
 import pytest
 
 from heuristics.tacos import TacosOptions
-from heuristics.tacos.options import TREE_BYTES
 from schedules.verify import verify
 from tests.heuristics.tacos.synthesis import tacos
 from topologies import InputError
@@ -19,7 +18,7 @@ from topologies import InputError
         ("mesh:3x3", "gather", {}, 7 * 8),
         ("mesh:3x3", "allgather", {"groups": [(0, 1, 2), (3, 7, 8)]}, 7 * 6 * 2),
         ("mesh:3x3", "scatter", {"groups": [(0, 1, 2), (3, 7, 8)]}, 7 * 2 * 2),
-        ("dgx_a100:1", "reduce-scatter", {"guide": "nothing"}, 7 * 8 * 7),
+        ("dgx_a100:1", "reduce-scatter", {}, 7 * 8 * 7),
     ],
 )
 def test_there_are_at_least_so_many_transfers(text, kind, options, count):
@@ -30,21 +29,8 @@ def test_there_are_at_least_so_many_transfers(text, kind, options, count):
 
 @pytest.mark.parametrize(
     ("text", "options"),
-    [("dgx_a100:1", {"guide": "trees"}), ("mesh:2x4", {"kind": "allreduce", "allreduce": "overlapped"})],
-)
-def test_trees_are_counted_too(text, options):
-    """400 bytes for each of 8 ranks in each of 3 * 8 trees."""
-    with pytest.raises(InputError, match=r"^tacos: 24 trees on .* need 7\.68e-05 GB of memory; allowed"):
-        tacos(text, chunks=3, memory="76799B", **options)
-    verify(tacos(text, chunks=3, memory="76800B", **options))
-
-
-@pytest.mark.parametrize(
-    ("text", "options"),
     [
         ("mesh:3x3", {}),
-        ("mesh:3x3?bandwidth=50GB/s,20GB/s", {"guide": "trees"}),
-        ("mesh:3x3", {"kind": "allreduce", "allreduce": "overlapped"}),
         ("mesh:3x3", {"kind": "all-to-all"}),
     ],
 )
@@ -56,12 +42,6 @@ def test_nothing_is_built_before_it_is_refused(text, options):
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 10**7
-
-
-def test_trees_that_nobody_asked_for_do_not_refuse_what_fits():
-    schedule = tacos("mesh:3x3?bandwidth=50GB/s,20GB/s", memory="2KB")
-    verify(schedule)
-    assert TREE_BYTES * 9 * 9 > 2000
 
 
 def test_what_the_memory_can_not_hold_is_refused(monkeypatch):
@@ -96,8 +76,6 @@ def test_a_memory_budget_is_kept(monkeypatch):
         ({"degree": True}, "tacos option degree is True; it must be a whole number, at least 1"),
         ({"pick": "rarist"}, "tacos option pick is 'rarist'; did you mean 'rarest'?"),
         ({"wait": "no"}, "tacos option wait is 'no'; it must be true or false"),
-        ({"guide": "tree"}, "guide is 'tree'"),
-        ({"allreduce": "halfs"}, "allreduce is 'halfs'"),
         ({"time_limit": 0}, "time_limit is 0; it must be a positive number of seconds"),
         ({"time_limit": -1.5}, "time_limit is -1.5"),
         ({"time_limit": float("inf")}, "time_limit is inf"),
