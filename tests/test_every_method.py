@@ -18,11 +18,12 @@ from schedules.collective import KINDS, Collective, Kind, concurrent
 from schedules.compose import BY_ALLGATHER
 from schedules.cost import congestion
 from schedules.files.schedule_file import content_hash, read_schedule, write_schedule
+from schedules.method import Method
 from schedules.reversal import normal_order, reverse
 from schedules.simulation.simulate import simulate
 from schedules.verify import verify
 from tests import plugged
-from topologies import Link, Topology, Unsupported
+from topologies import Link, Topology, TuttiError, Unsupported
 from topologies.text import parse_topology
 
 METHODS = {**registry.METHODS, "hub": plugged.names("hub_method.py")["METHOD"]}
@@ -182,6 +183,35 @@ def test_a_schedule_is_legal_and_no_faster_than_any_bound(name, network, kind):
         assert time >= float(bound.time(SIZE)) * (1 - LATE), bound.kind
         if bound.unit == "s/B":
             assert load >= bound.value, bound.kind
+
+
+AWKWARD = [("ring:2", 10**18), ("ring:2?alpha=1s", 1), ("mesh:2x2?bandwidth=1B/s,1TB/s&alpha=0s", 1000)]
+"""Networks and sizes: a pair, an exabyte, a second of α and none, a byte, bandwidths 10^12 apart."""
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(("text", "size"), AWKWARD)
+def test_awkward_problems_have_right_answers_or_a_line(name, text, size):
+    method, topology = METHODS[name], parsed(text)
+    for kind in (*BY_ALLGATHER, Kind.ALL_TO_ALL):
+        problem = Problem(topology, whole(kind, topology.num_ranks), Fraction(size))
+        given = LISTED_OF_FLOWS if name == "listed" and kind in POINT_TO_POINT else OPTIONS.get(name, {})
+        found = answer(method, problem, method.options(**given))
+        if isinstance(found, str):
+            assert "\n" not in found
+            continue
+        verify(found)
+        time, bounds = simulate(found, size).time, lower_bounds(topology, problem.collective, size)
+        assert time >= max(float(bound.time(size)) for bound in bounds) * (1 - LATE)
+
+
+def answer(method: Method, problem: Problem, options: object) -> Schedule | str:
+    """What a method makes, or what it says why not."""
+    try:
+        method.supports(problem, options)
+        return method.synthesize(problem, options, np.random.default_rng(0))
+    except TuttiError as refusal:
+        return str(refusal)
 
 
 def on_the_first_network(name: str) -> list[Schedule]:

@@ -1,9 +1,9 @@
 """The portfolio `best`: many methods on one problem, the fastest verified schedule at its size.
 
-Methods are tried one after the other, the quick ones first, until there is a schedule and either no time left
-or the fastest near enough to the proven bound: those that make steps, then trees and matching, then the exact
-ones. One that improves schedules is handed the fastest so far, after those that make steps and at last. One
-that does not handle the problem, or finds nothing legal, is passed over; what each did is kept in
+Methods are tried one after the other until there is a schedule and either no time left or the fastest near
+enough to the proven bound: those that make steps, trees and matching, then those that search, then the exact
+ones. Each has at most half of the time left. One that improves schedules is handed the fastest so far, twice.
+One that does not handle the problem, or finds nothing legal, is passed over; what each did is kept in
 ``stats["tried"]``.
 """
 
@@ -40,14 +40,13 @@ GRACE_SECONDS = 0.5
 """So much later than all is over a method with a time limit of its own is ended, which keeps it roughly."""
 ORDER = (
     *("torus_rings", "shifted_ring", "ring", "recursive_doubling", "rhd", "swing", "bruck", "stepwise"),
-    *("one_shot", "walks", "direct", "dbt"),
-    *("nccl_like", "rails", "bfb", "rounds", "postal", "expansion", "blueconnect", "themis", "ccube"),
+    *("one_shot", "walks", "direct", "dbt", "nccl_like", "rails", "bfb", "expansion", "blueconnect"),
+    *("themis", "ccube", "multitree", "forestcoll", "mcf", "tacos", "rounds", "postal"),
     "refined",
-    *("allreduce_trees", "forestcoll", "listed", "multitree"),
-    *("mcf", "tacos", "allreduce_lp", "blink", "tto", "sccl", "taccl"),
+    *("allreduce_trees", "listed", "allreduce_lp", "blink", "tto", "sccl", "taccl"),
     "refined",
 )
-"""Quick ones and those that are often best first; what improves the fastest comes twice."""
+"""Quick ones first, then those that take what time they get; what improves the fastest comes twice."""
 VARIANTS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "rhd": ({"distance": "halving"},),
     "swing": ({"version": "latency"},),

@@ -181,20 +181,19 @@ def _first_to_end(
 ) -> tuple[Try, int]:
     """Return the try that ends first of those made from several seeds, the first of equal ones.
 
-    And how many there were: `tries`, and more while the time lasts if it is limited.
+    And how many there were: `tries`, or fewer if the time is limited and over.
     """
-    until = None if options.time_limit is None else now() + options.time_limit
-    cores = os.cpu_count() or 1
-    workers = min(options.tries, cores) if until is None else cores
-    tried = options.tries
+    until = math.inf if options.time_limit is None else now() + options.time_limit
+    workers = min(options.tries, os.cpu_count() or 1)
+    together = options.tries if math.isinf(until) else workers
+    best: list[Try] = []
+    tried = 0
     with ThreadPoolExecutor(workers) as pool:
-        seeds = rng.integers(2**64, size=options.tries, dtype=np.uint64)
-        best = min(pool.map(make, seeds), key=lambda each: each.end)
-        while until is not None and now() < until:
-            seeds = rng.integers(2**64, size=workers, dtype=np.uint64)
-            best = min([best, *pool.map(make, seeds)], key=lambda each: each.end)
-            tried += workers
-    return best, tried
+        while tried < options.tries and (not best or now() < until):
+            seeds = rng.integers(2**64, size=min(together, options.tries - tried), dtype=np.uint64)
+            best = [min([*best, *pool.map(make, seeds)], key=lambda each: each.end)]
+            tried += len(seeds)
+    return best[0], tried
 
 
 def _to_goals(where: Topology, network: Network, what: Collective, chunks: int) -> Callable[[np.uint64], Try]:

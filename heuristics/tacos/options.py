@@ -85,8 +85,8 @@ class TacosOptions(Options):
         To how many links a rank switches are unwound (section IV-G); None: several, and the schedule that
         ends first is kept. Of networks with switches only.
     time_limit
-        Seconds in which tries are added, past `tries`, by as many threads as there are cores; what is begun
-        is ended. ``stats["tries"]`` says how many there were. None: `tries`, and the seed alone decides.
+        Seconds after which no other try is begun. ``stats["tries"]`` says how many there were. None: `tries`,
+        and the seed alone decides.
     memory
         How much memory may be used, such as ``"16GB"``; None: all of the machine. What needs more is refused.
 

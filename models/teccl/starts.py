@@ -180,33 +180,40 @@ def passes_on(epochs: Epochs, transfers: Iterable[Transfer]) -> bool:
 
 
 class _Room:
-    """What is held when, and the messages that have begun."""
+    """When links are held, from an epoch to another, and how many chunks each route began to send in each."""
 
     def __init__(self, epochs: Epochs) -> None:
         self.epochs = epochs
-        self.held: list[set[int]] = [set() for _ in range(epochs.instance.topology.num_links)]
-        self.begun: dict[tuple[int, int], int] = {}
+        self.held: list[list[tuple[int, int]]] = [[] for _ in range(epochs.instance.topology.num_links)]
+        self.begun: list[dict[int, int]] = [{} for _ in epochs.holds]
 
     def earliest(self, route: int, since: int) -> int:
         """Return the first epoch, `since` or later, in which the route can take one more chunk."""
-        now, carries = since, self.epochs.carries[route]
-        while not (0 < self.begun.get((route, now), 0) < carries or self._free(route, now)):
-            now += 1
-        return now
+        carries = self.epochs.carries[route]
+        with_room = (now for now, count in self.begun[route].items() if now >= since and count < carries)
+        return min([self._free(route, since), *with_room])
 
     def take(self, route: int, since: int) -> int:
         """Put one more chunk on the route, as early as can be; return when."""
         now = self.earliest(route, since)
-        self.begun[route, now] = self.begun.get((route, now), 0) + 1
-        for held in self.epochs.holds[route]:
-            self.held[held.link].update(range(now + held.enters, now + held.until))
+        if now not in self.begun[route]:
+            for held in self.epochs.holds[route]:
+                self.held[held.link].append((now + held.enters, now + held.until))
+        self.begun[route][now] = self.begun[route].get(now, 0) + 1
         return now
 
-    def _free(self, route: int, now: int) -> bool:
-        return all(
-            self.held[held.link].isdisjoint(range(now + held.enters, now + held.until))
-            for held in self.epochs.holds[route]
-        )
+    def _free(self, route: int, now: int) -> int:
+        """Return the first epoch, `now` or later, from which no other message holds a link of the route."""
+        while True:
+            later = [
+                end - held.enters
+                for held in self.epochs.holds[route]
+                for begin, end in self.held[held.link]
+                if begin < now + held.until and now + held.enters < end
+            ]
+            if not later:
+                return now
+            now = max(later)
 
 
 def _rows(schedule: Schedule) -> Iterator[tuple[int, int, int]]:

@@ -12,6 +12,8 @@ from schedules.simulation.simulate import SimulationOptions, simulate
 
 MOST_HOPS = 2**22
 """Hops (transfers times links times slices) of the largest simulation tried, a few seconds' worth."""
+GAIN = 1e-5
+"""Relative: what helps less does not help. Without α the gain is halved time after time."""
 PATIENCE = 2
 """So many powers of two in a row that don't help end the search."""
 _PLAIN = SimulationOptions()
@@ -47,7 +49,7 @@ def best_slices(
     slices = 2
     while slices <= best << PATIENCE and slices * hops <= most_hops:
         time = simulate(schedule, size, replace(options, slices=slices)).time
-        if time < least:
+        if time < least * (1 - GAIN):
             best, least = slices, time
         slices *= 2
     return best, least

@@ -227,10 +227,10 @@ def test_each_half_of_an_allreduce_is_the_best_of_its_tries():
     assert int(schedule.order[-1]) + 1 == 12
 
 
-def test_a_time_limit_adds_tries_and_says_how_many(clock):
+def test_a_time_limit_ends_the_tries_and_says_how_many_there_were():
+    """Ten million would take hours."""
     few = tacos("mesh:4x4", chunks=3, tries=2)
     assert few.stats["tries"] == 2
-    more = tacos("mesh:4x4", chunks=3, tries=2, time_limit=0.2)
-    assert more.stats["tries"] > 2
-    assert simulate(more, GIB).time <= simulate(few, GIB).time
-    verify(more)
+    more = tacos("mesh:4x4", chunks=3, tries=10**7, time_limit=0.2)
+    assert 2 < more.stats["tries"] < 10**7
+    assert tacos("mesh:4x4", chunks=3, tries=3, time_limit=100).stats["tries"] == 3
