@@ -87,9 +87,10 @@ OPTIONS = {
     "optimum": {"gap": 0.25},
     "tacos": {"chunks": 2},
     "refined": {"time_limit": "20ms"},
+    "listed": {"time_limit": "1s"},
 }
 """Of those that search long with their defaults, or that do more with others."""
-LISTED_OF_FLOWS = {"of": ["mcf"]}
+LISTED_OF_FLOWS = {"of": ["mcf"], "time_limit": "1s"}
 """Lists trees by default; flows from one rank to one rank where every route is one link."""
 POINT_TO_POINT = {Kind.ALL_TO_ALL, Kind.GATHER, Kind.SCATTER}
 WALKLESS = ("ring:5", "mesh:3x3", "UniRing(1,4)", "mesh:3x4", "wheel:5")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from schedules import Chunks, Clock, Schedule, collective
+from schedules.simulation import pipelining
 from schedules.simulation.pipelining import best_slices
 from schedules.simulation.simulate import SimulationOptions, simulate
 from topologies import Link, Topology
@@ -60,6 +61,15 @@ def test_the_time_is_that_of_a_simulation_with_so_many_slices():
     schedule, size = broadcast(4), Fraction(5000)
     slices, time = best_slices(schedule, size)
     assert time == simulate(schedule, size, SimulationOptions(slices=slices)).time
+
+
+def test_without_latency_the_search_ends_where_little_is_gained(monkeypatch):
+    """Two hops in s slices take (1 + 1/s) M / B: of 1/1000, 2^11 gain enough over 2^9, 2^13 over 2^11 do not."""
+    monkeypatch.setattr(pipelining, "GAIN", 1e-3)
+    ends = [(0, 1), (1, 2), (2, 0)]
+    topology = Topology.from_links("path", 3, [Link(a, b, BYTES_A_SECOND, Fraction(0)) for a, b in ends])
+    schedule = broadcast(3).replace(topology=topology, route=np.arange(2))
+    assert best_slices(schedule, Fraction(10**6))[0] == 2**11
 
 
 def test_other_clocks_are_not_sliced():
