@@ -29,7 +29,18 @@ from topologies.progress import tell
 
 METHODS = (
     *("ring", "direct", "rhd", "recursive_doubling", "bruck", "stepwise", "dbt", "nccl_like", "torus_rings"),
-    *("blueconnect", "multitree", "postal", "rounds", "rails", "bfb", "forestcoll", "mcf", "allreduce_trees"),
+    *(
+        "blueconnect",
+        "multitree",
+        "postal",
+        "rounds",
+        "hybrid",
+        "rails",
+        "bfb",
+        "forestcoll",
+        "mcf",
+        "allreduce_trees",
+    ),
     *("tacos", "swing", "one_shot", "walks"),
 )
 """Those that make a schedule within seconds, whatever the network."""

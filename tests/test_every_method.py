@@ -88,6 +88,7 @@ OPTIONS = {
     "tacos": {"chunks": 2},
     "refined": {"time_limit": "20ms"},
     "listed": {"time_limit": "1s"},
+    "hybrid": {"moves": 10},
 }
 """Of those that search long with their defaults, or that do more with others."""
 LISTED_OF_FLOWS = {"of": ["mcf"], "time_limit": "1s"}

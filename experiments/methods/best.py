@@ -41,7 +41,7 @@ GRACE_SECONDS = 0.5
 ORDER = (
     *("torus_rings", "shifted_ring", "ring", "recursive_doubling", "rhd", "swing", "bruck", "stepwise"),
     *("one_shot", "walks", "direct", "dbt", "nccl_like", "rails", "bfb", "expansion", "blueconnect"),
-    *("themis", "ccube", "multitree", "forestcoll", "mcf", "tacos", "rounds", "postal"),
+    *("themis", "ccube", "multitree", "forestcoll", "mcf", "tacos", "rounds", "postal", "hybrid"),
     "refined",
     *("allreduce_trees", "listed", "allreduce_lp", "blink", "tto", "sccl", "taccl"),
     "refined",

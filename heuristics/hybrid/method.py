@@ -1,0 +1,254 @@
+"""Hybrid: an allreduce in parts, each of which goes digit by digit in a way of its own.
+
+A message holds each port for α, and a partial sum serves all that still lack it. So where α and bytes weigh
+alike, there should be few messages that carry sums, not sums for each rank that wants them. Which digits
+to take (all 8 ranks of a machine at once or by twos), in which order, which to scatter, and which to sum at
+once is searched by simulated annealing (Kirkpatrick, Gelatt, Vecchi, doi 10.1126/science.220.4598.671), and
+so is how the vector is cut in parts, which use several networks in turn. What counts is the simulated time.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache, partial
+from typing import Annotated, ClassVar, NamedTuple
+
+import numpy as np
+
+from heuristics.classic.steps import StepTransfers, step_schedule
+from heuristics.hosts import HostOptions, with_note_on_hosts
+from heuristics.hybrid.chains import Chain, exchanges
+from schedules.capabilities import Capabilities, Groups
+from schedules.collective import Kind
+from schedules.method import Method, Problem
+from schedules.schedule import Chunks, Schedule
+from schedules.simulation.simulate import simulate
+from topologies.exact import FloatArray, Int64Array, offsets_of
+from topologies.graphs.grid_structure import grid_of, placed
+from topologies.ranges import Whole
+
+MOST_RANKS = 256
+"""Ranks by items is a table."""
+WEIGHT = 64
+"""Parts are so many of these in all."""
+MOST_TRANSFERS = 2**19
+"""Of a part."""
+WORK = 2**24
+"""Transfers that are simulated for each number of parts, about: there are fewer moves of larger schedules."""
+KEPT = 32
+"""Chains whose transfers are kept for the next schedule."""
+HEAT = 0.02
+"""Of the time: so much longer a schedule may get at first, with a probability of 1 / e."""
+SWAPS = 0.5
+"""How many changes of a chain put two digits in another order; of the others, how many scatter others."""
+
+
+@dataclass(frozen=True)
+class HybridOptions(HostOptions):
+    """Options of hybrid.
+
+    Parameters
+    ----------
+    parts
+        In how many parts the vector is cut at most.
+    moves
+        How many changes are tried for each number of parts.
+
+    Raises
+    ------
+    InputError
+        If one is not a whole number from 1, or there are over 64 parts or 10^6 moves.
+    """
+
+    OWNER: ClassVar[str] = "hybrid"
+
+    parts: Annotated[int, Whole(1, WEIGHT)] = 2
+    moves: Annotated[int, Whole(1, 10**6)] = 2000
+
+
+class Part(NamedTuple):
+    """So many of the `WEIGHT` parts of each item, and what they do."""
+
+    weight: int
+    chain: Chain
+
+
+def synthesize(problem: Problem, options: HybridOptions, rng: np.random.Generator) -> Schedule:
+    """Return the fastest schedule found, in the step clock.
+
+    Raises
+    ------
+    Unsupported
+        As `METHOD.supports`.
+    """
+    METHOD.supports(problem, options)
+    made = Search(problem, options, rng).fastest(options.parts)
+    return with_note_on_hosts(made, options)
+
+
+class Search:
+    """A search on one network."""
+
+    def __init__(self, problem: Problem, options: HybridOptions, rng: np.random.Generator) -> None:
+        self.problem, self.moves, self.rng = problem, options.moves, rng
+        self.size = problem.size or Fraction(1)
+        ranks = problem.topology.num_ranks
+        grid = grid_of(placed(problem.topology, infer=options.infer_hosts))
+        self.ranks = np.arange(ranks) if grid is None else grid.ranks.ravel()
+        shape = (ranks,) if grid is None else grid.shape
+        ways = itertools.product(*(factorizations(length) for length in shape))
+        self.radices = [tuple(itertools.chain(*way)) for way in ways]
+        self.exchanges = lru_cache(KEPT)(partial(exchanges, ranks=self.ranks))
+        self.starts: dict[Part, FloatArray] = {}
+        self.times: dict[tuple[Part, ...], float] = {}
+
+    def fastest(self, count: int) -> Schedule:
+        """Return the fastest schedule found: first of one part, then with one more, up to so many."""
+        radices = self.radices[0]
+        halved = Chain(radices, tuple(range(len(radices)))[::-1], len(radices), radices)
+        best = self._annealed([Part(WEIGHT, halved)])
+        for _ in range(count - 1):
+            largest = max(best)
+            half = largest.weight // 2
+            cut = [largest._replace(weight=half), largest._replace(weight=largest.weight - half)]
+            others = [part for part in best if part.weight and part is not largest]
+            best = min(best, self._annealed([*others, *cut]), key=self._time)
+        return self.schedule(best)
+
+    def _annealed(self, parts: list[Part]) -> list[Part]:
+        """Return the fastest parts on a walk from these."""
+        now = best = parts
+        before = least = self._time(parts)
+        moves = max(1, min(self.moves, WORK // sum(part.chain.transfers for part in parts)))
+        for number, chance in enumerate(self.rng.random(moves)):
+            then = self._changed(now)
+            time = self._time(then)
+            if chance < np.exp(min(0.0, (before - time) / (HEAT * least * (1 - number / moves)))):
+                now, before = then, time
+            if time < least:
+                best, least = then, time
+        return best
+
+    def _time(self, parts: Sequence[Part]) -> float:
+        """Return the simulated time, infinite where there are too many transfers."""
+        used = tuple(part for part in parts if part.weight)
+        if any(part.chain.transfers > MOST_TRANSFERS for part in used):
+            return np.inf
+        if used not in self.times:
+            self.times[used] = simulate(self.schedule(used), self.size).time
+        return self.times[used]
+
+    def schedule(self, parts: Sequence[Part]) -> Schedule:
+        """Return what the parts do: first the exchanges that would start first if each part were alone."""
+        used = [part for part in parts if part.weight]
+        starts = [self._alone(part) for part in used]
+        places = [np.arange(len(one)) for one in starts]
+        keys = np.stack([np.concatenate(starts), np.concatenate(places)])
+        step = np.unique(keys, axis=1, return_inverse=True)[1].ravel() + 1
+        return self._in_steps(used, np.split(step, np.cumsum([len(one) for one in starts])[:-1]))
+
+    def _alone(self, part: Part) -> FloatArray:
+        """Return when each exchange of a part starts if there is no other part, in seconds."""
+        if part not in self.starts:
+            schedule = self._in_steps([part], [np.arange(1, part.chain.length + 1)])
+            simulation = simulate(schedule, self.size * part.weight / WEIGHT)
+            first = offsets_of([len(one.item) for one in self.exchanges(part.chain)])[:-1]
+            start = np.minimum.reduceat(simulation.start[simulation.message], first)
+            self.starts[part] = np.maximum.accumulate(start)
+        return self.starts[part]
+
+    def _in_steps(self, parts: Sequence[Part], steps: Sequence[Int64Array]) -> Schedule:
+        """Return what the parts do if each exchange is done in its step."""
+        what = self.problem.collective
+        cuts = [part.weight for part in parts]
+        share = what.items.share.reduced
+        item = np.repeat(np.arange(len(share), dtype=np.int32), len(cuts))
+        sizes = share.numerators[item] * np.tile(cuts, len(share))
+        chunks = Chunks(item, sizes, share.denominator * sum(cuts))
+        rows, adds = [], []
+        for number, part in enumerate(parts):
+            for step, one in zip(steps[number], self.exchanges(part.chain), strict=True):
+                chunk = one.item * len(cuts) + number
+                rows.append(StepTransfers.of(step, one.source, one.target, chunk))
+                adds.append(np.full(len(chunk), one.adds))
+        joined, reduce = StepTransfers.joined(rows), np.concatenate(adds)
+        order = np.argsort(joined.step, kind="stable")
+        in_order = StepTransfers(*(column[order] for column in joined))
+        return step_schedule(self.problem.topology, what, chunks, in_order, reduce[order])
+
+    def _chain(self) -> Chain:
+        """Return any chain."""
+        radices = self.radices[self.rng.integers(len(self.radices))]
+        order = self.rng.permutation(len(radices)).tolist()
+        return Chain(radices, tuple(order), int(self.rng.integers(len(order) + 1)), radices)
+
+    def _changed(self, parts: Sequence[Part]) -> list[Part]:
+        """Return the parts with a change: of weights, or of what one does."""
+        found, rng = list(parts), self.rng
+        one, other = rng.integers(len(found), size=2)
+        part = found[one]
+        match rng.integers(4 if len(found) > 1 else 2):
+            case 0:
+                found[one] = part._replace(chain=self._chain())
+            case 1:
+                found[one] = part._replace(chain=self._neighbour(part.chain))
+            case 2:
+                found[one] = found[other]._replace(weight=part.weight)
+            case _:
+                moved = min(part.weight, 2 ** int(rng.integers(5)))
+                found[one] = part._replace(weight=part.weight - moved)
+                found[other] = found[other]._replace(weight=found[other].weight + moved)
+        return found
+
+    def _neighbour(self, chain: Chain) -> Chain:
+        """Return a chain with two digits in another order, another fold or more or fewer digits scattered."""
+        place, other = self.rng.integers(len(chain.order), size=2).tolist()
+        if self.rng.random() < SWAPS:
+            order = list(chain.order)
+            order[place], order[other] = order[other], order[place]
+            return chain._replace(order=tuple(order))
+        if self.rng.random() < SWAPS:
+            return chain._replace(scattered=int(self.rng.integers(len(chain.order) + 1)))
+        folds = list(chain.folds)
+        folds[place] = int(self.rng.integers(1, chain.radices[place] + 1))
+        return chain._replace(folds=tuple(folds))
+
+
+def factorizations(number: int) -> list[tuple[int, ...]]:
+    """Return all ordered products that make a number.
+
+    Examples
+    --------
+    >>> factorizations(8)
+    [(2, 2, 2), (2, 4), (4, 2), (8,)]
+    """
+    if number == 1:
+        return [()]
+    divisors = (divisor for divisor in range(2, number + 1) if number % divisor == 0)
+    return [(divisor, *rest) for divisor in divisors for rest in factorizations(number // divisor)]
+
+
+def check(problem: Problem, options: HybridOptions) -> None:
+    """Raise `Unsupported` for over 256 ranks."""
+    ranks = problem.topology.num_ranks
+    if ranks > MOST_RANKS:
+        raise METHOD.unsupported(f"takes at most {MOST_RANKS} ranks; {problem.topology.name} has {ranks}")
+
+
+METHOD = Method(
+    name="hybrid",
+    kind="heuristic",
+    synthesize=synthesize,
+    options=HybridOptions,
+    capabilities=Capabilities(
+        (Kind.ALLREDUCE,), Groups.NONE, uneven_shards=False, further=f"at most {MOST_RANKS} ranks"
+    ),
+    check=check,
+    size_dependent=lambda problem, options: True,
+    seeded=True,
+    quick={"moves": 500},
+    summary="allreduce digit by digit: few messages, some digits scattered and others summed at once",
+)
