@@ -36,7 +36,7 @@ WEIGHT = 64
 """Parts are so many of these in all."""
 MOST_TRANSFERS = 2**19
 """Of a part."""
-WORK = 2**24
+WORK = 2**23
 """Transfers that are simulated for each number of parts, about: there are fewer moves of larger schedules."""
 KEPT = 32
 """Chains whose transfers are kept for the next schedule."""
@@ -66,7 +66,7 @@ class HybridOptions(HostOptions):
     OWNER: ClassVar[str] = "hybrid"
 
     parts: Annotated[int, Whole(1, WEIGHT)] = 2
-    moves: Annotated[int, Whole(1, 10**6)] = 2000
+    moves: Annotated[int, Whole(1, 10**6)] = 1000
 
 
 class Part(NamedTuple):
