@@ -76,7 +76,7 @@ _SINGLE = Methods(
         "rhd": _at("heuristics.classic.halving_doubling:RHD"),
         "recursive_doubling": _at("heuristics.classic.halving_doubling:RECURSIVE_DOUBLING"),
         "bruck": _at("heuristics.classic.bruck:METHOD"),
-        "one_shot": _at("heuristics.classic.one_shot:METHOD"),
+        "one_shot": _at("heuristics.one_shot:METHOD"),
         "walks": _at("heuristics.classic.walks:METHOD"),
         "stepwise": _at("heuristics.classic.stepwise:METHOD"),
         "dbt": _at("heuristics.trees.double_binary_tree:METHOD"),

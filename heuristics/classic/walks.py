@@ -12,26 +12,48 @@ and now to the other, and in between every second rank puts what arrives in the 
 pair one then has the sums from one side, the other all else, until they add these. In networks of several
 dimensions each follows the others, which is recursive doubling in hypercubes. Where a step takes one link of
 each rank, parts of the vector take different ones, and the dimensions in all rotations of their order.
+
+Larger vectors are cut in more parts, each of which only some ranks add up, its roots: those that one rank
+reaches in all steps but the first few, `radius` of them. What leads to no root is not sent; from the roots
+the others get the sum. With radius 1 a de Bruijn graph of degree d sends 1/d of the vector over each link in
+each of D + 1 steps, and with radius D it is a reduce-scatter and an allgather.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
 from schedules.capabilities import Capabilities, Groups, Switches
 from schedules.collective import Kind
 from schedules.intervals import CutLine, line_width
-from schedules.method import Method, NoOptions, Problem
+from schedules.method import Method, Problem
 from schedules.schedule import Clock, Schedule, step_numbers
-from topologies.exact import BoolArray, FloatArray, Int64Array, offsets_of
+from topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
 from topologies.graphs.grid_structure import Grid, LineKind, grid_of
-from topologies.graphs.shortest_paths import diameter
+from topologies.graphs.shortest_paths import diameter, hop_distances
+from topologies.ranges import Options, Whole
 from topologies.topology import Link, Topology
 
 MOST_TRANSFERS = 2**22
+
+
+@dataclass(frozen=True)
+class WalksOptions(Options):
+    """Which ranks add up a part of the vector.
+
+    Parameters
+    ----------
+    radius
+        Those that a rank reaches in all steps but so many: 0 for all of them; by default the best for the
+        size.
+    """
+
+    OWNER: ClassVar[str] = "walks"
+    radius: Annotated[int | None, Whole(0)] = None
 
 
 class _Step(NamedTuple):
@@ -46,6 +68,15 @@ class _Step(NamedTuple):
         np.add.at(matrix, (topology.target[self.links], topology.source[self.links]), 1)
         return matrix
 
+    def take(self, topology: Topology, held: BoolArray) -> None:
+        """Change held[v, u], whether what rank u began with is in what rank v has, by this step."""
+        arrived, target = held[topology.source[self.links]], topology.target[self.links]
+        held[~self.adds] = False
+        while len(target):  # of each rank one after the other
+            ranks, first = np.unique(target, return_index=True)
+            held[ranks] |= arrived[first]
+            arrived, target = np.delete(arrived, first, axis=0), np.delete(target, first)
+
 
 class _Rows(NamedTuple):
     """Transfers of one part of an item, as arrays of one length."""
@@ -55,8 +86,8 @@ class _Rows(NamedTuple):
     reduce: BoolArray
 
 
-def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -> Schedule:
-    """Return a schedule in the step clock, of as many steps as the network is wide.
+def synthesize(problem: Problem, options: WalksOptions, rng: np.random.Generator) -> Schedule:
+    """Return a schedule in the step clock, with radius 0 of as many steps as the network is wide.
 
     Raises
     ------
@@ -64,10 +95,28 @@ def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -
         As `METHOD.supports`.
     """
     METHOD.supports(problem, options)
-    topology, what = problem.topology, problem.collective
+    topology = problem.topology
     walks = _walks(topology)
-    parts = [_rows(topology, walk) for walk in walks]
-    # The parts of the vector follow each other, so that what goes over a link is one message.
+    most = len(walks[0])
+    radii = range(most + 1) if options.radius is None else [min(options.radius, most)]
+    choices = [_parts(topology, walks, radius) for radius in radii]
+    return _schedule(problem, min(choices, key=lambda parts: _seconds(problem, parts)))
+
+
+def _seconds(problem: Problem, parts: Sequence[_Rows]) -> float:
+    """Return the sum over steps of α and the largest load over bandwidth, all parts being as large."""
+    topology, size = problem.topology, float(problem.size or 0)
+    rows = _Rows(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    load = np.zeros((int(rows.step.max()) + 1, topology.num_links))
+    np.add.at(load, (rows.step, rows.link), size / len(parts))
+    used = np.zeros_like(load)
+    used[rows.step, rows.link] = 1
+    return float((used * topology.alpha.floats + load / topology.bandwidth.floats).max(axis=1).sum())
+
+
+def _schedule(problem: Problem, parts: Sequence[_Rows]) -> Schedule:
+    """Return the schedule; parts of the vector follow each other, so that what takes a link is one."""
+    what = problem.collective
     width = line_width(what, len(parts))
     line = CutLine.of(what, width, np.arange(len(parts)) * (width // len(parts)))
     of_part = [np.flatnonzero(line.start * len(parts) // width == part) for part in range(len(parts))]
@@ -78,7 +127,7 @@ def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -
     )
     rows = np.lexsort((chunk, link, reduce, step))  # of what arrives in a step, copies come first
     return Schedule(
-        topology=topology,
+        topology=problem.topology,
         collective=what,
         clock=Clock.STEP,
         chunks=line.chunks,
@@ -87,6 +136,42 @@ def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -
         order=step_numbers(step[rows]),
         reduce=reduce[rows].astype(np.bool_),
     )
+
+
+def _parts(topology: Topology, walks: Sequence[Sequence[_Step]], radius: int) -> list[_Rows]:
+    """Return the transfers of each part of the vector, all parts being as large."""
+    hops, parts = hop_distances(topology), []
+    load = np.zeros((len(hops), topology.num_links))
+    for walk in walks:
+        reached = np.eye(len(hops), dtype=np.bool_)
+        for step in walk[radius:]:
+            step.take(topology, reached)
+        for roots in np.unique(reached.T, axis=0):
+            steps = [*_toward(topology, walk, roots), *_from(topology, hops[roots].min(axis=0), load)]
+            parts.append(_rows(topology, steps))
+    return parts
+
+
+def _toward(topology: Topology, walk: Sequence[_Step], roots: BoolArray) -> list[_Step]:
+    """Return of each step what leads to the roots; where nothing arrives a rank keeps what it has."""
+    steps, needed = [], roots
+    for step in reversed(walk):
+        links = step.links[needed[topology.target[step.links]]]
+        adds = step.adds | ~np.isin(np.arange(len(roots)), topology.target[links])
+        steps.append(_Step(links, adds))
+        needed = needed & step.adds
+        needed[topology.source[links]] = True
+    return steps[::-1]
+
+
+def _from(topology: Topology, far: Int32Array, load: FloatArray) -> Iterator[_Step]:
+    """Yield steps from the roots to all, over the links that have carried least; `load` grows by them."""
+    for hop in range(1, int(far.max()) + 1):
+        onward = np.flatnonzero((far[topology.source] == hop - 1) & (far[topology.target] == hop))
+        onward = onward[np.argsort(load[hop, onward], kind="stable")]
+        links = onward[np.unique(topology.target[onward], return_index=True)[1]]
+        load[hop, links] += 1
+        yield _Step(links, far != hop)
 
 
 def _walks(topology: Topology) -> list[list[_Step]]:
@@ -205,7 +290,7 @@ def _matchings(topology: Topology) -> Iterator[Int64Array]:
 
 def _rows(topology: Topology, walk: Sequence[_Step]) -> _Rows:
     """Return what is sent in each step; what a rank has already need not be sent to it."""
-    held, rows = np.eye(topology.num_ranks, dtype=np.float64), []
+    held, rows = np.eye(topology.num_ranks, dtype=np.bool_), []
     for number, (links, adds) in enumerate(walk, 1):
         source, target = topology.source[links], topology.target[links]
         there = ~adds[target] & (held[source] == held[target]).all(axis=1)
@@ -216,14 +301,14 @@ def _rows(topology: Topology, walk: Sequence[_Step]) -> _Rows:
         first = np.unique(topology.target[sent], return_index=True)[1]
         reduce |= ~np.isin(np.arange(len(sent)), first)
         rows.append(_Rows(np.full(len(sent), number), sent, reduce))
-        held = _Step(links, adds).matrix(topology) @ held
+        _Step(links, adds).take(topology, held)
     return _Rows(*(np.concatenate(column) for column in zip(*rows, strict=True)))
 
 
-def check(problem: Problem, options: NoOptions) -> None:
+def check(problem: Problem, options: WalksOptions) -> None:
     """Raise `Unsupported` for networks without such walks, and for too many transfers."""
     topology = problem.topology
-    rows = topology.num_ranks**2 * diameter(topology)  # at least: a link of each rank in each step
+    rows = topology.num_ranks**2 * diameter(topology)  # at least, with radius 0: a link of each in each step
     if rows > MOST_TRANSFERS:
         raise METHOD.unsupported(f"makes {rows} transfers of this, or more; at most {MOST_TRANSFERS}")
     if not _walks(topology):
@@ -234,6 +319,8 @@ METHOD = Method(
     name="walks",
     kind="heuristic",
     synthesize=synthesize,
+    options=WalksOptions,
+    size_dependent=lambda problem, options: options.radius is None,
     capabilities=Capabilities(
         (Kind.ALLREDUCE,),
         Groups.NONE,

@@ -25,8 +25,9 @@ from topologies.exact import BoolArray, Int64Array, frozen, offsets_of
 from topologies.ranges import Options, Whole
 from topologies.units import parse_size
 
-DEPTHS = (2, 8, MOST_UNITS)
-"""Messages that a FIFO holds: programs are made for the least of these that one is found for."""
+DEPTHS = (2, 8)
+"""Messages that a FIFO holds: programs are made for the least of these that one is found for, or for any
+number; rather with instructions apart than for FIFOs that hold more."""
 
 ROUNDS = 5
 """Of making programs with more channels, until no block has too many steps."""
@@ -200,8 +201,9 @@ def _program(
     joined = _flow(moves, fifos, np.where(fused == NONE, nodes, fused))
     apart = _flow(moves, fifos, nodes)
     tries = [
-        *((joined, times, depth) for depth in DEPTHS),
-        *((apart, when, MOST_UNITS) for when in (times, turns)),
+        *((flow, times, depth) for flow in (joined, apart) for depth in DEPTHS),
+        *((flow, times, MOST_UNITS) for flow in (joined, apart)),
+        (apart, turns, MOST_UNITS),
     ]
     for flow, when, depth in tries:  # the last, the replay's own order, is always one
         order = in_order(waiting, flow, when, depth)

@@ -6,10 +6,9 @@ import pytest
 
 import tutti
 from experiments.registry import METHODS
-from heuristics.classic.walks import METHOD
+from heuristics.classic.walks import METHOD, WalksOptions
 from schedules import Problem
 from schedules.collective import collective
-from schedules.method import NoOptions
 from schedules.programs.interpreter import judge
 from schedules.programs.lowering import lower
 from schedules.simulation.simulate import simulate
@@ -17,13 +16,14 @@ from schedules.verify import verify
 from tests.schedules.builders import step_loads
 from topologies import Link, Topology
 from topologies.errors import Unsupported
+from topologies.graphs.shortest_paths import diameter
 from topologies.text import parse_topology
 
 
-def made(network, **keys):
+def made(network, size=None, *, radius=None, **keys):
     topology = parse_topology(network) if isinstance(network, str) else network
-    problem = Problem(topology, collective("allreduce", topology.num_ranks, **keys))
-    schedule = METHOD.synthesize(problem, NoOptions(), None)
+    problem = Problem(topology, collective("allreduce", topology.num_ranks, **keys), size)
+    schedule = METHOD.synthesize(problem, WalksOptions(radius=radius), None)
     verify(schedule)
     return schedule
 
@@ -45,6 +45,42 @@ def made(network, **keys):
 )
 def test_in_as_many_steps_as_the_network_is_wide(network, expected):
     assert step_loads(made(network)) == expected
+
+
+@pytest.mark.parametrize(
+    ("network", "radius", "expected"),
+    [
+        # de Bruijn, d = 4, D = 3: d^-1 .. d^-j to fewer ranks each, D - j steps with d^-j, and back.
+        ("debruijn:4,3", 1, [Fraction(1, 4)] * 4),
+        ("gen_kautz:4,64", 1, [Fraction(1, 4)] * 4),
+        ("debruijn:4,3", 2, [Fraction(1, n) for n in (4, 16, 16, 16, 4)]),
+        ("debruijn:4,3", 3, [Fraction(1, n) for n in (4, 16, 64, 64, 16, 4)]),
+        ("debruijn:2,4", 1, [Fraction(1, 2)] * 5),
+        ("complete:5", 1, [Fraction(1, 5)] * 2),
+        ("complete:5", 9, [Fraction(1, 5)] * 2),  # no more than its one step is saved
+    ],
+)
+def test_parts_of_the_vector_go_to_fewer_roots(network, radius, expected):
+    assert step_loads(made(network, radius=radius)) == expected
+
+
+@pytest.mark.parametrize("radius", [0, 1, 2, 3])
+@pytest.mark.parametrize(
+    "network", ["kautz:2,2", "L(K_{3,3})", "L(K_4)", "hypercube:3", "torus:4x6", "ring:6", "dgx1"]
+)
+def test_with_any_radius_all_get_all(network, radius):
+    schedule = made(network, radius=radius)  # verified
+    assert diameter(schedule.topology) <= schedule.order.max() <= diameter(schedule.topology) + radius + 2
+
+
+def test_the_larger_the_vector_the_fewer_the_roots():
+    # α 0.5 µs, 50 GB/s, d = 4, D = 3: 1 KB takes 0.02 µs, 32 KB 0.64 µs. Times are Σ α + load, as above.
+    seconds = {
+        size: simulate(made("debruijn:4,3", size), size).time * 1e6 for size in (1000, 32_000, 4_000_000)
+    }
+    assert seconds[1000] == pytest.approx(3 * 0.52)
+    assert seconds[32_000] == pytest.approx(4 * 0.5 + 0.64)
+    assert seconds[4_000_000] == pytest.approx(6 * 0.5 + 80 * 2 * (1 / 4 + 1 / 16 + 1 / 64))
 
 
 def test_in_bipartite_line_graphs_one_step_takes_one_link_of_each():
@@ -70,8 +106,9 @@ def test_what_a_rank_has_is_not_sent_to_it():
 
 
 @pytest.mark.parametrize("network", ["debruijn:2,3", "kautz:2,1", "L(K_{3,3})", "hypercube:3", "ring:8"])
-def test_programs_do_the_same(network):
-    schedule = made(network)
+@pytest.mark.parametrize("radius", [0, 1])
+def test_programs_do_the_same(network, radius):
+    schedule = made(network, radius=radius)
     for in_place in (False, True):
         assert judge(lower(schedule, in_place=in_place, grain=4)).races_checked
 

@@ -6,7 +6,7 @@ import pytest
 
 import tutti
 from experiments.registry import METHODS
-from heuristics.classic.one_shot import METHOD, OneShotOptions
+from heuristics.one_shot import METHOD, OneShotOptions
 from schedules import Problem
 from schedules.collective import collective
 from schedules.programs.lowering import lower
@@ -81,12 +81,34 @@ def test_steps_are_the_diameter_and_the_radius(network, radius):
         assert steps == diameter(topology)
 
 
+@pytest.mark.parametrize(
+    ("network", "size", "expected"),
+    [
+        # α is 0.5 µs, a link has 50 GB/s: 32 KB take 0.64 µs, 1 MB 20 µs.
+        # Two neighbours gather in three steps, exchange in one and tell in three: a shard a step each way.
+        ("ring:8", 10**6, [Fraction(1, 8)] * 7),
+        # A quarter of the vector begins in each dimension: three halve it, in one pairs exchange an eighth.
+        ("hypercube:4", 10**6, [Fraction(1, 4 * n) for n in (2, 4, 8, 8, 8, 4, 2)]),
+        # To the middle and back: 4 (0.5 + 0.64) µs in one piece, 5 (0.5 + 0.32) in two, 6 · 0.71 in three.
+        ("mesh:5", 32_000, [Fraction(1, 2)] * 5),
+        # In lines of four the two in the middle exchange: three steps. Half of the vector takes rows first.
+        ("mesh:4x4", 32_000, [Fraction(1, 4)] * 7),
+        ("complete:8", 10**6, [Fraction(1, 8)] * 2),
+    ],
+)
+def test_roots_gather_exchange_and_spread(network, size, expected):
+    schedule = made(network, size)
+    assert step_loads(schedule) == expected
+    assert schedule.chunks.copy_of is None  # what all exchange in one step needs no copies
+
+
 def test_the_larger_the_vector_the_fewer_the_roots():
     sizes = (10**3, 10**5, 10**8)
-    steps = [int(made("ring:8", size).order.max()) for size in sizes]
-    assert steps[0] == 4
-    assert steps == sorted(steps)
-    assert steps[-1] == 8
+    schedules = [made("ring:8", size) for size in sizes]
+    assert [int(schedule.order.max()) for schedule in schedules][::2] == [4, 7]
+    lengths = [len(schedule) for schedule in schedules]
+    assert lengths == sorted(lengths, reverse=True)
+    assert lengths[-1] == 8 * 14
 
 
 @pytest.mark.parametrize(
@@ -127,6 +149,13 @@ def test_programs_do_the_same(network, radius):
         program = lower(schedule, in_place=in_place, grain=8)
         program.check()
         assert outcome(program) == "right"
+
+
+@pytest.mark.parametrize(
+    ("network", "size"), [("ring:6", 10**6), ("hypercube:3", 10**6), ("mesh:4x4", 32_000)]
+)
+def test_programs_exchange_and_follow_each_other(network, size):
+    assert outcome(lower(made(network, size), grain=12)) == "right"
 
 
 def test_a_program_that_makes_several_sums_at_once_is_not_read_back():
