@@ -275,10 +275,12 @@ def synthesize(problem: Problem, options: OneShotOptions, rng: np.random.Generat
     ]
     small = [trial for trial in trials if trial.rows <= MOST_TRANSFERS] or trials[-1:]
     likely = sorted(small, key=lambda trial: trial.estimate)
-    many = np.searchsorted(np.cumsum([trial.rows for trial in likely]), TRIED_TRANSFERS)
-    tried = [(trial, _in_pieces(trial)) for trial in likely[: max(TRIES, int(many))]]
-    trial, laid = min(tried, key=lambda made: made[1].seconds)
-    return trial.schedule(laid)
+    many = int(np.searchsorted(np.cumsum([trial.rows for trial in likely]), TRIED_TRANSFERS))
+    best, laid = likely[0], _in_pieces(likely[0])
+    for trial in likely[1 : max(TRIES, many)]:
+        if trial.estimate < laid.seconds:
+            best, laid = min((best, laid), (trial, _in_pieces(trial)), key=lambda made: made[1].seconds)
+    return best.schedule(laid)
 
 
 def _in_pieces(trial: _Trial) -> _Laid:

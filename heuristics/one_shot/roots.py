@@ -78,14 +78,16 @@ class Line:
     def __init__(self, hops: Int32Array) -> None:
         self.hops, self.size, self.widest = hops, len(hops), int(hops.max())
         self._admitted: dict[Shape, list[Int64Array]] = {}
+        self._found: dict[tuple[Shape, int], Int64Array] = {}
 
     def roots(self, shape: Shape, seed: int) -> Int64Array:
         """Return the coordinates of roots, `seed` among them if it can be one."""
-        found = self._covering(shape, seed)
-        if found is None:
-            admitted = self.admitted(shape)
-            found = admitted[seed % len(admitted)]
-        return found
+        if (shape, seed) not in self._found:
+            found = self._covering(shape, seed)
+            if found is None:
+                found = self.admitted(shape)[seed % len(self.admitted(shape))]
+            self._found[shape, seed] = found
+        return self._found[shape, seed]
 
     def admitted(self, shape: Shape) -> list[Int64Array]:
         """Return the roots of those seeds that can be some, of all or, on long lines, of a sample."""
