@@ -9,6 +9,7 @@ roots are those of the least time, by the sum over steps of α and the largest l
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, NamedTuple
@@ -33,8 +34,8 @@ MOST_CHOICES = 64
 """Of shapes; where there would be more, all dimensions have like ones."""
 SAMPLE = 6
 """Parts by which choices are estimated."""
-TRIES, TRIED_TRANSFERS = 3, 2**21
-"""How many of the best are worked out at least, and beyond them as many as have so many transfers in all."""
+TRIES, TRIED_TRANSFERS = 3, 2**22
+"""How many of the best are worked out at least; beyond them, and in pieces, so many transfers in all."""
 ROUNDS = 6
 """How often all messages choose."""
 
@@ -274,23 +275,24 @@ def synthesize(problem: Problem, options: OneShotOptions, rng: np.random.Generat
         for nested in ((True, False) if len(shapes) > 1 and all(s.gathers for s in shapes) else (True,))
     ]
     small = [trial for trial in trials if trial.rows <= MOST_TRANSFERS] or trials[-1:]
-    likely = sorted(small, key=lambda trial: trial.estimate)
-    many = int(np.searchsorted(np.cumsum([trial.rows for trial in likely]), TRIED_TRANSFERS))
-    best, laid = likely[0], _in_pieces(likely[0])
-    for trial in likely[1 : max(TRIES, many)]:
-        if trial.estimate < laid.seconds:
-            best, laid = min((best, laid), (trial, _in_pieces(trial)), key=lambda made: made[1].seconds)
+    best, laid = _fastest(sorted(small, key=lambda trial: trial.estimate))
     return best.schedule(laid)
 
 
-def _in_pieces(trial: _Trial) -> _Laid:
-    """Return the fastest in one piece or more, of which one more does not help."""
-    best = trial.laid(1)
-    for pieces in range(2, int(FEW_TRANSFERS / trial.rows) + 1):
-        made = trial.laid(pieces)
-        if made.seconds >= best.seconds:
+def _fastest(trials: Sequence[_Trial]) -> tuple[_Trial, _Laid]:
+    """Return the fastest, in as many pieces as help; the work is bounded whatever α is."""
+    best, left = (trials[0], trials[0].laid(1)), TRIED_TRANSFERS
+    for number, trial in enumerate(trials):
+        if trial.estimate >= best[1].seconds or (number >= TRIES and left <= 0):
             break
-        best = made
+        pieces, before = 1, math.inf
+        while pieces == 1 or (pieces * trial.rows <= FEW_TRANSFERS and left > 0):
+            made = trial.laid(pieces)
+            left -= int(pieces * trial.rows)
+            if made.seconds >= before:
+                break
+            best = min(best, (trial, made), key=lambda one: one[1].seconds)
+            pieces, before = pieces + max(1, pieces // 4), made.seconds
     return best
 
 

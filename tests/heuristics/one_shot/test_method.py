@@ -102,6 +102,12 @@ def test_roots_gather_exchange_and_spread(network, size, expected):
     assert schedule.chunks.copy_of is None  # what all exchange in one step needs no copies
 
 
+def test_without_alpha_pieces_have_an_end():
+    # Any number of them would be faster yet: the more, the nearer to a pipeline.
+    links = [Link(a, b, bandwidth=10**9) for a, b in ((0, 1), (1, 0), (1, 2), (2, 1), (2, 3), (3, 2))]
+    assert len(made(Topology.from_links("a path", 4, links), 10**6)) <= 2**19
+
+
 def test_the_larger_the_vector_the_fewer_the_roots():
     sizes = (10**3, 10**5, 10**8)
     schedules = [made("ring:8", size) for size in sizes]
