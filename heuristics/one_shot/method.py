@@ -34,7 +34,7 @@ MOST_CHOICES = 64
 """Of shapes; where there would be more, all dimensions have like ones."""
 SAMPLE = 6
 """Parts by which choices are estimated."""
-TRIES, TRIED_TRANSFERS = 3, 2**22
+TRIES, TRIED_TRANSFERS = 3, 2**23
 """How many of the best are worked out at least; beyond them, and in pieces, so many transfers in all."""
 ROUNDS = 6
 """How often all messages choose."""
