@@ -62,6 +62,8 @@ def sentence(kind: str, certificate: Certificate, topology: Topology) -> str:
         return _weights(certificate, topology)
     if kind == "messages":
         return _messages(certificate)
+    if kind == "transfers":
+        return _transfers(certificate)
     if kind == "relays":
         return _relays(certificate)
     if kind in FURTHER:
@@ -139,6 +141,13 @@ def _messages(certificate: Certificate) -> str:
 def _relays(certificate: Certificate) -> str:
     time = duration(float(Fraction(certificate["time"]) * MICRO))
     return f"links can't have moved all before {time}, as one that relays waits for data or pays alpha again"
+
+
+def _transfers(certificate: Certificate) -> str:
+    count, time = len(certificate["parts"]), duration(float(Fraction(certificate["time"]) * MICRO))
+    return (
+        f"transfers between {count} parts take {time}, as a link pays alpha again where they wait for others"
+    )
 
 
 def _partition(certificate: Certificate, topology: Topology) -> str:

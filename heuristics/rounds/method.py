@@ -9,12 +9,13 @@ to one for every two ranks. What is fastest when simulated at the problem's size
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import combinations, cycle, islice
-from typing import Annotated, ClassVar, NamedTuple
+from itertools import combinations, cycle, islice, takewhile
+from typing import Annotated, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -31,10 +32,12 @@ from schedules.simulation.simulate import simulate
 from topologies.errors import NoSchedule
 from topologies.exact import BoolArray, Int64Array, IntArray
 from topologies.graphs.shortest_paths import alpha_distances, hop_distances
-from topologies.ranges import Options, Whole
+from topologies.kernels import now
+from topologies.ranges import SECONDS, Options, Whole
 from topologies.topology import Topology
 from topologies.transforms import transpose
 
+T = TypeVar("T")
 MOST_RANKS = 256
 """Every rank may send to every other at every moment."""
 FURTHER = (1, 2, 4, 8, 16, 32, 64)
@@ -59,16 +62,19 @@ class RoundsOptions(Options):
     ----------
     variants
         How many sets of messages that take the fewest α are looked at; more find better ones.
+    time_limit
+        Seconds after which no further set is looked at, if there is a schedule; None for none.
 
     Raises
     ------
     InputError
-        If it is not a whole number from 1.
+        If one is out of its range.
     """
 
     OWNER: ClassVar[str] = "rounds"
 
     variants: Annotated[int, Whole(1, 1000)] = 16
+    time_limit: Annotated[float | None, SECONDS] = None
 
 
 class Variant(NamedTuple):
@@ -98,10 +104,11 @@ def synthesize(problem: Problem, options: RoundsOptions, rng: np.random.Generato
     METHOD.supports(problem, options)
     topology, what = problem.topology, problem.collective
     size = Fraction(1) if problem.size is None else problem.size
-    forwards = Synthesizer(topology, options.variants, rng)
+    until = math.inf if options.time_limit is None else now() + options.time_limit
+    forwards = Synthesizer(topology, options.variants, rng, until)
     if what.kind in (Kind.ALL_TO_ALL, Kind.ALLGATHER):
         return forwards.fastest(what, size)
-    backwards = Synthesizer(transpose(topology), options.variants, rng)
+    backwards = Synthesizer(transpose(topology), options.variants, rng, until)
 
     def scattered(of: Collective, size: Fraction, most: int = len(FURTHER)) -> Schedule:
         return reverse(backwards.fastest(of.with_kind(Kind.ALLGATHER), size, most), topology)
@@ -112,6 +119,8 @@ def synthesize(problem: Problem, options: RoundsOptions, rng: np.random.Generato
     found = [compose_allreduce(scattered(what, size), forwards.fastest(gather, size))]
     everyone = collective(Kind.REDUCE_SCATTER, what.num_ranks)
     for clusters in forwards.clusterings() if what.groups is None else ():
+        if now() > until:
+            break
         count, members = clusters.shape
         scatter = scattered(everyone, size * count, FEW)
         spread = None
@@ -123,10 +132,24 @@ def synthesize(problem: Problem, options: RoundsOptions, rng: np.random.Generato
 
 
 class Synthesizer:
-    """What makes schedules on a network, and keeps the messages that it found."""
+    """What makes schedules on a network, and keeps the messages that it found.
 
-    def __init__(self, topology: Topology, variants: int, rng: np.random.Generator) -> None:
-        self.topology, self.variants, self.rng = topology, variants, rng
+    Parameters
+    ----------
+    topology
+        The network.
+    variants
+        How many sets of messages are looked at.
+    rng
+        Chooses among messages.
+    until
+        After which it is content with what it has, by `topologies.kernels.now`.
+    """
+
+    def __init__(
+        self, topology: Topology, variants: int, rng: np.random.Generator, until: float = math.inf
+    ) -> None:
+        self.topology, self.variants, self.rng, self.until = topology, variants, rng, until
         self.found: dict[bytes, list[Variant]] = {}
 
     def fastest(self, what: Collective, size: Fraction, most: int = len(FURTHER)) -> Schedule:
@@ -136,11 +159,17 @@ class Synthesizer:
             schedule = loaded(Problem(self.topology, what, size), *variant.messages(further))
             return simulate(schedule, size).time, schedule
 
-        found = [(*made(variant, 0), variant) for variant in self.fewest(wanted_of(what))]
+        first, *others = self.fewest(wanted_of(what))
+        found = [(*made(first, 0), first), *((*made(one, 0), one) for one in self._in_time(others))]
         time, schedule, variant = min(found, key=lambda one: one[0])
         longest = WORK // (self.topology.num_links * len(what.items))
-        further = (made(variant, rounds) for rounds in FURTHER[:most] if rounds <= longest)
-        return min([(time, schedule), *further], key=lambda one: one[0])[1]
+        further = (rounds for rounds in FURTHER[:most] if rounds <= longest)
+        extended = (made(variant, rounds) for rounds in self._in_time(further))
+        return min([(time, schedule), *extended], key=lambda one: one[0])[1]
+
+    def _in_time(self, things: Iterable[T]) -> Iterator[T]:
+        """Yield things while there is time."""
+        return takewhile(lambda thing: now() <= self.until, things)
 
     def clusterings(self) -> Iterator[Int64Array]:
         """Yield clusters of each size: ranks in a row, or equally far apart if these know all sooner."""
@@ -182,7 +211,8 @@ class Synthesizer:
             between = (few + more) // 2
             fewer = self._variants(wanted, first + between * step)
             few, more, found = (few, between, fewer) if fewer else (between, more, found)
-        for other in islice(cycle(list(found)), max(0, self.variants - len(found)) * self._chooses):
+        others = islice(cycle(list(found)), max(0, self.variants - len(found)) * self._chooses)
+        for other in self._in_time(others):
             found += self._variants(wanted, other.until, other.network)
         self.found[key] = found[: self.variants]
         return self.found[key]

@@ -31,7 +31,7 @@ from models.all_to_all.orbits import SHORT_SEARCH
 from models.all_to_all.reduction import ReducedProblem, reduce_by
 from models.bounds.bound import SECONDS, Bound
 from models.solvers import CompiledModel, HighsOptions, solve
-from schedules.collective import EVERYONE, Collective
+from schedules.collective import EVERYONE, Collective, Items
 from topologies.errors import InputError
 from topologies.exact import INT64_MAX, FloatArray, Int64Array, json_number
 from topologies.graphs.shortest_paths import alpha_distances
@@ -84,12 +84,12 @@ def relays_bound(topology: Topology, collective: Collective, size: Fraction, lea
     -------
     Bound or None
         None where it is no larger than the others, if an item starts or ends at several ranks, where α is 0,
-        and on large networks with little symmetry.
+        where each item has a link of its own, and on large networks with little symmetry.
     """
     items, alpha = collective.items, topology.alpha.numerators
     if (items.start == EVERYONE).any() or (items.end == EVERYONE).any() or not least or not alpha.any():
         return None
-    if topology.num_links > MOST_ROWS:
+    if topology.num_links > MOST_ROWS or _direct(topology, items):
         return None
     try:
         demand = Demand.of(topology, collective)
@@ -110,6 +110,13 @@ def relays_bound(topology: Topology, collective: Collective, size: Fraction, lea
         "rows": relaying.problem.orbit.tolist(),
     }
     return Bound("relays", time, SECONDS, certificate)
+
+
+def _direct(topology: Topology, items: Items) -> bool:
+    """Whether all that is moved has a link from its start to its end."""
+    joined = topology.source.astype(np.int64) * topology.num_nodes + topology.target
+    moved = items.start.astype(np.int64) * topology.num_nodes + items.end
+    return bool(np.isin(moved[items.start != items.end], joined).all())
 
 
 class _Found(NamedTuple):

@@ -27,6 +27,34 @@ partition
     T ≥ M · sum over items of share · 2(k - 1) / (sum over parts of the bandwidth out of, or into, them).
     This counts one sender and one receiver a transfer: a switch outside all parts must neither copy nor
     add. Switches inside parts may do both.
+transfers
+    The transfers of `partition`, with messages that cost α, the least on a link that leaves or enters a part.
+    A link that is used is held for α besides its bytes, so T ≥ α + M · transfers / capacity. Say that a
+    transfer is *single* if it depends on nothing that came into its part from another, and nothing that
+    leaves the part which it enters depends on it. A link with another transfer has that wait for what came
+    (α at least, in which it idles or sends another message), or be through α before T (and then idles or
+    sends another): of its time 2 α are lost. So over a link that may bring b (T - α) bytes, or b (T - 2 α)
+    with others than single ones among them, bytes / (T - α) of the single and bytes / (T - 2 α) of the others
+    come to b at most, and all to the capacity.
+    Of a byte with 2(k - 1) + E transfers at most 9 E + 4 are single, so that E > 0 costs more than it saves
+    where T ≥ 10 α. Order transfers by when they enter their link. Let w be the first member part to be
+    complete, at the transfer t0. Of each other part from which data has come to w by then take the latest
+    transfer out of it on the way of any: these are a *tree* into w, one for each other member at least. A
+    part but w is not left by the tree before all its tree transfers came, so a single one is in the tree only
+    where it enters w. Each member but w has a further transfer, not before t0, at which it is complete; E
+    counts all that is beyond these and k - 1 of the tree, so all *feeds*: those outside the tree before t0.
+    (1) Parts but w with two further transfers or more, or no members, have 2 E single ones at most.
+    (2) *Special* are members with one, if it is single: v, from u(v). All else v has heard of by ways whose
+    last step is the tree's. Without feeds another special is below v in the tree, or is u(v): there are two
+    at most. With F feeds: of three or more specials none of which is below another, each has the end
+    of a feed below it, so there are F at most, or two. Of specials each below the next all but two must have
+    told the lowest before it sent up the tree, which was before they did: by feeds of their own. So they are
+    at most 2 max(F, 2) + F ≤ 5 F + 2.
+    (3) Single ones into w: E outside the tree. Those of the tree come from parts u of which the next member
+    to be complete, r, must hear otherwise, as w passes nothing of them on: by another transfer out of u,
+    outside the tree, at which none but r is complete. So there are E + 2 at most, both together: one for
+    u = r, one for r's own.
+    In all 2 E + 5 E + 2 + E + 2 ≤ 9 E + 4.
 mcf
     Only where each item goes from one rank to one rank. Give every link e a length l(e), none negative. Each
     byte of an item runs over links whose lengths add up to at least the distance from its start to its end,
@@ -132,6 +160,8 @@ _MOST_TICKS = 10**4
 """Of a certificate; more would take minutes to count."""
 _MOST_DISTANCES = 64
 """Of a certificate of relays, for the same reason."""
+_SINGLE, _WAITING = 4, 10
+"""Of the bound transfers; see the proof."""
 _STARTS_AT_ONCE = 64
 """Rows of distances held at a time."""
 
@@ -260,6 +290,38 @@ def _partition(certificate: Certificate, topology: Topology, collective: Collect
         if end in part_of and part_of.get(source) != part_of.get(target):
             capacity += bandwidth
     return transfers / capacity
+
+
+def _transfers(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
+    size, time = (exact_number(str(certificate[name])) for name in ("size_bytes", "time"))
+    parts = [frozenset(part) for part in certificate["parts"]]
+    _check_parts(parts, topology)
+    part_of = {node: index for index, part in enumerate(parts) for node in part}
+    single = every = Fraction(0)
+    for item in _items(collective):
+        if item.starts == item.ends and len(item.starts) > 1:
+            count = 2 * (sum(not part.isdisjoint(item.starts) for part in parts) - 1)
+            every += size * item.share * count
+            single += size * item.share * min(_SINGLE, count)
+    capacity, alphas = Fraction(0), set[Fraction]()
+    ends = zip(topology.source.tolist(), topology.target.tolist(), strict=True)
+    for (tail, head), bandwidth, alpha in zip(ends, topology.bandwidth, topology.alpha, strict=True):
+        if part_of.get(tail) != part_of.get(head):
+            alphas.add(alpha)
+            if (tail if certificate["direction"] == "out" else head) in part_of:
+                capacity += bandwidth
+    alpha = min(alphas)
+    plain = every / capacity + alpha
+    if not every or not alpha or size <= 0:
+        raise InputError(
+            f"transfers bound: it holds for allreduce and where messages cost, not for {collective}"
+        )
+    if time > plain:
+        if plain < _WAITING * alpha:
+            raise InputError(f"transfers bound: all may be over before {_WAITING} α")
+        if (every - single) / (time - 2 * alpha) + single / (time - alpha) < capacity:
+            raise InputError("transfers bound: what is moved does not take so long")
+    return time
 
 
 def _check_parts(parts: Iterable[frozenset[int]], topology: Topology) -> None:
@@ -479,6 +541,7 @@ PROOFS: dict[str, Proof] = {
     "cut": _cut,
     "degree": _cut,
     "partition": _partition,
+    "transfers": _transfers,
     "mcf": _mcf,
     "lp": _lp,
     "distance": _distance,

@@ -1,4 +1,4 @@
-r"""The partition bound of allreduce: 2(k - 1) transfers a byte between k parts.
+r"""The partition bounds of allreduce: 2(k - 1) transfers a byte between k parts, and what messages add to it.
 
 It is proven in `models.bounds.check`. Among all partitions P of the ranks the bound 2(|P| - 1) / cap(P) is
 largest where cap(P) / (|P| - 1) is least: on a network without switches that is the strength of the graph
@@ -9,20 +9,28 @@ the parts into which the strength of the whole network falls, switches included.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
 
-from models.bounds.bound import SECONDS_PER_BYTE, Bound
+from models.bounds.bound import SECONDS, SECONDS_PER_BYTE, Bound
 from models.bounds.traffic import Traffic
 from topologies.errors import InputError
 from topologies.exact import Int32Array, json_number
 from topologies.graphs.strength import strength, undirected
 from topologies.topology import Topology
+from topologies.units import exact_number
 
 MOST_WORK = 2 * 10**9
 """Nodes times pairs of neighbours of a network whose strength is asked for: a flow for each pair."""
+
+SINGLE = 4
+"""Of the fewest transfers of a byte, so many at most neither wait for another nor are waited for; each more
+adds up to 9 such (`models.bounds.check`), which is less than it costs once T is 10 α."""
+WAITING = 10
+ROUNDED = 1e-12
 
 Parts = list[list[int]]
 
@@ -102,3 +110,53 @@ def _bounds(topology: Topology, traffic: Traffic, parts: Parts, maximum: bool) -
         }
         value = Fraction(transfers, traffic.denominator) / capacity
         yield Bound("partition", value, SECONDS_PER_BYTE, certificate)
+
+
+def transfers_bound(
+    topology: Topology, traffic: Traffic, partition: Bound | None, size: Fraction
+) -> Bound | None:
+    """Return the partition bound with what its transfers pay in α; None without one, or without α.
+
+    All transfers but `SINGLE` a byte wait for another, or another waits for them: with α the least on a link
+    between parts, C the capacity and n, m the transfers of both sorts, M n / (T - 2α) + M m / (T - α) ≤ C.
+
+    Parameters
+    ----------
+    topology, traffic
+        The problem.
+    partition
+        What `partition_bound` returned.
+    size
+        M, bytes.
+    """
+    if partition is None:
+        return None
+    parts: Parts = partition.certificate["parts"]
+    part_of = np.full(topology.num_nodes, -1)
+    for index, part in enumerate(parts):
+        part_of[part] = index
+    between = part_of[topology.source] != part_of[topology.target]
+    alpha = Fraction(int(topology.alpha.numerators[between].min()), topology.alpha.denominator)
+    if not alpha:
+        return None
+    counts = [2 * (len(np.unique(part_of[members])) - 1) for members in traffic.members]
+    shares = [Fraction(int(both), traffic.denominator) for both in traffic.both]
+    every = size * sum(share * count for share, count in zip(shares, counts, strict=True))
+    single = size * sum(share * min(SINGLE, count) for share, count in zip(shares, counts, strict=True))
+    capacity = exact_number(str(partition.certificate["capacity"]))
+    time = every / capacity + alpha
+    if time >= WAITING * alpha:
+        time = max(time, _with_waits(every / capacity, single / capacity, alpha))
+    certificate = {
+        **{name: partition.certificate[name] for name in ("parts", "direction")},
+        "size_bytes": json_number(size),
+        "time": json_number(time),
+    }
+    return Bound("transfers", time, SECONDS, certificate)
+
+
+def _with_waits(every: Fraction, single: Fraction, alpha: Fraction) -> Fraction:
+    """Return T, hardly less than where (every - single) / (T - 2α) + single / (T - α) is 1."""
+    middle, both = every + 3 * alpha, every + single + 2 * alpha
+    root = math.sqrt(middle**2 - 4 * alpha * both)
+    return Fraction((float(middle) + root) / 2 * (1 - ROUNDED))

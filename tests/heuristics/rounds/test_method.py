@@ -113,3 +113,14 @@ def test_what_it_does_not_do_is_said():
         made("ring:4", "broadcast")
     with pytest.raises(InputError, match="rounds option variants is 0"):
         METHOD.options(variants=0)
+
+
+@pytest.mark.parametrize("kind", ["allgather", "allreduce", "all-to-all"])
+def test_out_of_time_it_has_a_schedule_already(kind):
+    topology = parse_topology("switch2d:4x2")
+    problem = Problem(topology, collective(kind, topology.num_ranks), Fraction(1000))
+    options = METHOD.options(time_limit=1e-9)
+    schedule = METHOD.synthesize(problem, options, np.random.default_rng(0))
+    verify(schedule)
+    longer = METHOD.synthesize(problem, METHOD.options(), np.random.default_rng(0))
+    assert simulate(longer, 1000).time <= simulate(schedule, 1000).time

@@ -1,6 +1,8 @@
 """The partition bound of allreduce: against all partitions of small networks, and from its certificate."""
 
+from dataclasses import replace
 from fractions import Fraction
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from models.bounds import lower_bounds
 from models.bounds import partition as module
 from schedules import collective
 from schedules.collective import concurrent
-from topologies import Link, Topology
+from topologies import InputError, Link, Topology
 from topologies.text import parse_topology
 
 
@@ -123,3 +125,76 @@ def test_beside_other_collectives_allreduce_counts_alone(rest):
 
 def test_other_collectives_have_none():
     assert bound_of(parse_topology("mesh:2x2"), collective("allgather", 4)) is None
+
+
+def transfers(text, size):
+    topology = parse_topology(text)
+    what = collective("allreduce", topology.num_ranks)
+    (bound,) = (bound for bound in lower_bounds(topology, what, size) if bound.kind == "transfers")
+    bound.check(topology, what)
+    return topology, what, bound
+
+
+def test_transfers_that_wait_pay_alpha_twice():
+    """On complete:8 a link has 2 · 7/56 of 1 MB at 50 GB/s, 5 us; all but 4 of 14 transfers pay 2 · 0.5 us.
+
+    5 (10/14) / (T - 1) + 5 (4/14) / (T - 0.5) = 1 at T = 5.8669 us; in two steps it takes 5 + 2 · 0.5.
+    """
+    *_, bound = transfers("complete:8", 10**6)
+    time = bound.value * 10**6
+    assert abs(5 * Fraction(10, 14) / (time - 1) + 5 * Fraction(4, 14) / (time - Fraction(1, 2)) - 1) < 1e-9
+    assert Fraction("5.866") < time < 6
+
+
+def test_few_bytes_pay_alpha_once():
+    """100 kB: 0.5 us of transfers, less than 9 α: more transfers, of which fewer wait, may be faster."""
+    *_, bound = transfers("complete:8", 10**5)
+    assert bound.value == Fraction(1, 10**6)
+
+
+def test_a_later_time_is_not_proven():
+    topology, what, bound = transfers("torus:4x4", 10**6)
+    later = {**bound.certificate, "time": str(bound.value * Fraction(1_000_001, 1_000_000))}
+    with pytest.raises(InputError, match="what is moved does not take so long"):
+        replace(bound, certificate=later, value=Fraction(later["time"])).check(topology, what)
+    topology, what, bound = transfers("complete:8", 10**5)
+    later = {**bound.certificate, "time": "2/1000000"}
+    with pytest.raises(InputError, match="all may be over before 10 α"):
+        replace(bound, certificate=later, value=Fraction(later["time"])).check(topology, what)
+
+
+def most_single(parts, transfers):
+    """Return, for each number of transfers after which all have heard of all, the most single ones.
+
+    All sequences are tried: a transfer is single, of the sender's own and never passed on, or of all it has.
+    """
+    everyone = (1 << parts) - 1
+    layer = {(tuple(1 << v for v in range(parts)), (0,) * parts): 0}
+    found = {}
+    for count in range(1, transfers + 1):
+        after = {}
+        for (passed, kept), single in layer.items():
+            for u, v in permutations(range(parts), 2):
+                for state, more in (
+                    ((swapped(passed, v, passed[v] | passed[u]), kept), single),
+                    ((passed, swapped(kept, v, kept[v] | 1 << u)), single + 1),
+                ):
+                    after[state] = max(after.get(state, 0), more)
+        layer = after
+        complete = [
+            s for (p, k), s in layer.items() if all(a | b == everyone for a, b in zip(p, k, strict=True))
+        ]
+        found |= {count: max(complete)} if complete else {}
+    return found
+
+
+def swapped(values, place, value):
+    return (*values[:place], value, *values[place + 1 :])
+
+
+def test_of_the_fewest_transfers_few_are_single():
+    """The lemma behind the bound, 9 E + 4 at most of 2(k - 1) + E, on all sequences between three parts."""
+    found = most_single(3, 7)
+    assert min(found) == 4
+    assert all(single <= 9 * (count - 4) + 4 for count, single in found.items())
+    assert found[4] < 4
