@@ -32,7 +32,7 @@ from experiments.bench.models import (
 )
 from experiments.bench.tacos import bench_tacos, bench_tacos_large
 from experiments.cli.output import print_table
-from experiments.runner.store import machine, now, versions
+from experiments.runner.manifest import machine, now, versions
 from topologies.errors import suggestion
 
 __all__ = ["BENCHMARKS", "LARGE", "Measurement", "at_most", "exactly", "main", "run", "summary"]

@@ -49,8 +49,8 @@ from experiments.report.utilisation import (
     traffic_panels,
     usages,
 )
+from experiments.runner.manifest import NOT_RUN
 from experiments.runner.results import replacing
-from experiments.runner.store import NOT_RUN
 from topologies.errors import InputError, TuttiError
 from topologies.text import parse_topology
 from topologies.topology import Topology

@@ -15,8 +15,8 @@ import numpy as np
 from experiments import plugins
 from experiments.registry import find_method
 from experiments.runner.config import CollectiveTable, Config, MethodTable, PartTable, Placed
+from experiments.runner.manifest import code_digest
 from experiments.runner.options import build_options, first_seeds, options_text
-from experiments.runner.store import code_digest
 from experiments.runner.tasks import Task
 from schedules.collective import Collective, Kind, collective, concurrent
 from schedules.method import Method, Problem

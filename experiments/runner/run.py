@@ -12,11 +12,13 @@ from typing import Any
 from rich.console import Console
 
 from experiments.runner.config import Config, read_config
+from experiments.runner.kept_schedules import schedule_path
+from experiments.runner.manifest import NOT_RUN, describe, now
 from experiments.runner.plan import make_plan, select, time_limit
 from experiments.runner.pool import KEPT, DiskError, Pool, Setting, load_methods, one_line
 from experiments.runner.progress import Reporter
 from experiments.runner.rejudging import rejudge
-from experiments.runner.store import NOT_RUN, Store, describe, in_config_order, now
+from experiments.runner.store import Store, in_config_order
 from experiments.runner.tasks import Outcome, Row, Task
 from topologies.errors import InputError
 
@@ -128,16 +130,11 @@ def run(
         if options.rejudge:
             rejudge(store, chosen)
         session = {"started": now()}
-        again = damaged(store, chosen, console)
-        todo = [
-            task
-            for task in chosen
-            if task.key in again or not _settled(store, task, limit, config.run.keep_schedules)
-        ]
+        say_damaged(store, console)
+        todo = [task for task in chosen if not _settled(store, task, limit, config.run.keep_schedules)]
         interrupted = not _perform(store, tasks, todo, _Terms(config, options, workers, limit), console)
-        outcomes = {task.key: outcome for task in tasks if (outcome := store.load(task)) is not None}
-        rows = in_config_order(tasks, outcomes)
-        missing = sum(len(task.sizes) for task in tasks if task.key not in outcomes)
+        rows = in_config_order(tasks, store.outcomes(tasks))
+        missing = sum(len(task.sizes) for task in tasks) - len(rows)
         sessions = [*store.sessions(), {**session, "ended": now()}]
         store.write_tables(rows)
         statuses = [*(row["status"] for row in rows), *[NOT_RUN] * missing]
@@ -182,33 +179,29 @@ def _refuse_scheduler(address: str | None) -> None:
         raise InputError(f"--scheduler {address}: not supported yet; leave it out to run on this machine")
 
 
-def damaged(store: Store, tasks: Sequence[Task], console: Console) -> set[str]:
-    """Return the keys of the tasks whose files are damaged, and say each file."""
-    again = list(store.damaged(tasks))
-    for path in dict.fromkeys(path for _, path in again):
-        console.print(f"{path}: damaged; made again", soft_wrap=True, markup=False, highlight=False)
-    return {task.key for task, _ in again}
+def say_damaged(store: Store, console: Console) -> None:
+    """Remove what is damaged in a store, and say each."""
+    for what in store.damaged():
+        console.print(f"{what}: damaged; made again", soft_wrap=True, markup=False, highlight=False)
 
 
 def _settled(store: Store, task: Task, limit: float | None, keep: str) -> bool:
     """Whether a task is done, and its schedule on disk if it is to be kept."""
     if not store.settled(task, limit):
         return False
-    outcome = store.load(task)
-    if outcome is None or outcome.status != "ok" or keep == "none":
-        return outcome is not None
-    digest = outcome.rows[0].get("schedule")
-    return bool(digest) and (keep == "best" or any(store.schedules.glob(f"{digest}.*")))
+    status, digest = store.status(task), store.schedule_of(task)
+    if status != "ok" or keep == "none":
+        return True
+    return digest is not None and (keep == "best" or schedule_path(store.schedules, digest) is not None)
 
 
 def _perform(
     store: Store, tasks: Sequence[Task], todo: Sequence[Task], terms: _Terms, console: Console
 ) -> bool:
     """Run tasks, writing each as it ends; return whether all of them ended."""
-    bounds: dict[str, Any] = {}
-    for task in tasks:
-        outcome = store.load(task)
-        bounds.update(outcome.bounds if outcome else {})
+    wanted = {task.bound_key(size) for task in todo for size in task.sizes}
+    related = (task for task in tasks if any(task.bound_key(size) in wanted for size in task.sizes))
+    bounds = {key: bound for _, outcome in store.outcomes(related) for key, bound in outcome.bounds.items()}
     rest = sum(len(task.sizes) for task in todo)
     total = sum(len(task.sizes) for task in tasks) if terms.options.only is None else rest
     keep = terms.config.run.keep_schedules != "none"

@@ -1,74 +1,89 @@
-"""The directory of a run: each finished task at once, the tables and the manifest at the end."""
+"""The directory of a run: each finished task at once, in one table; the rows and the manifest at the end.
+
+The table is a SQLite file: what a task gave is in it, on the disk, before the next is looked at, so that a
+run that is killed loses what was under way and nothing else. A hash of each entry tells what is not as it was
+written.
+"""
 
 from __future__ import annotations
 
-import fcntl
+import errno
 import hashlib
-import importlib.metadata
 import json
 import os
-import platform
-import re
-from collections import Counter
+import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from contextlib import contextmanager
 from fractions import Fraction
-from functools import cache
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
-import psutil
-
-from experiments import plugins
 from experiments.runner.judge import GAPS, INSTANCE, ProvenBound, gap_table
-from experiments.runner.kept_schedules import drop_damaged, drop_schedules
+from experiments.runner.kept_schedules import drop_damaged, drop_schedules, schedule_path
+from experiments.runner.manifest import MANIFEST
 from experiments.runner.results import replacing, write_csv, write_results
 from experiments.runner.tasks import Outcome, Row, Task
 from topologies.errors import InputError
 from topologies.files import read_text
 
-MANIFEST = "manifest.json"
-FORMAT = "tutti.run/1"
-DISTRIBUTION = "tutti"
-NOT_RUN = "not run"
-"""Stands for the status of rows that a run leaves for another, such as with ``--only``."""
-CODE = ("topologies", "schedules", "models", "heuristics", "expansions", "experiments/methods")
-"""The folders that results depend on; the runner and the report only arrange them."""
-TASKS, SCHEDULES, LOCK = "tasks", "schedules", ".lock"
+TABLE, SCHEDULES = "tasks.sqlite", "schedules"
+FILES = "tasks"
+"""The folder in which earlier versions kept a file a task."""
 SAVED = frozenset({"status", "time_limit", "rows", "bounds", "trace"})
-"""The keys of a task's file that are read again."""
+"""The keys of what is kept of a task that are read again."""
 CHECKSUM = "sha256"
-"""The key of the hash of all that a task's file says besides."""
+"""The key of the hash in a file of an earlier version."""
 AGAIN = frozenset({"failed"})
 """Outcomes that are tried again when a run is continued."""
+SYSTEM = {
+    sqlite3.SQLITE_FULL: errno.ENOSPC,
+    sqlite3.SQLITE_READONLY: errno.EROFS,
+    sqlite3.SQLITE_CANTOPEN: errno.EACCES,
+    sqlite3.SQLITE_PERM: errno.EACCES,
+}
+"""What the system said, by what SQLite says of it."""
+LAYOUT = """
+PRAGMA locking_mode = EXCLUSIVE;
+PRAGMA journal_mode = WAL;
+PRAGMA synchronous = FULL;
+CREATE TABLE IF NOT EXISTS tasks (
+    key TEXT PRIMARY KEY, made REAL, status TEXT, time_limit REAL, schedule TEXT, document TEXT, sha256 TEXT
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS schedules (digest TEXT PRIMARY KEY, bytes INTEGER, changed INTEGER) WITHOUT ROWID;
+"""
+"""What became of each task, by its key; and how the files of schedules looked when they were last read. One
+process alone has it, so that no memory is shared and a network's folder serves; what is written is on the
+disk."""
 
 
 class Store:
     """A run's directory, held by one run at a time; use it in a ``with`` block.
 
+    Parameters
+    ----------
+    directory
+        Made if it is not there. What earlier versions left in it is taken into the table.
+
     Raises
     ------
     InputError
-        If another run holds it.
+        If another run holds it, or the table is none.
     OSError
         If it can't be made or written.
     """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        (directory / TASKS).mkdir(parents=True, exist_ok=True)
-        self._lock: TextIO = (directory / LOCK).open("w")
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self._lock.close()
-            raise InputError(f"{directory}: another run is writing there; wait for it or use --out") from None
+        directory.mkdir(parents=True, exist_ok=True)
+        self._table = self._open()
+        self._broken = [*self._take_files(), *self._drop_damaged()]
 
     def __enter__(self) -> Store:
         return self
 
     def __exit__(self, *unused: object) -> None:
-        self._lock.close()
+        self._table.close()
 
     @property
     def schedules(self) -> Path:
@@ -76,7 +91,7 @@ class Store:
         return self.directory / SCHEDULES
 
     def save(self, task: Task, outcome: Outcome, limit: float | None) -> None:
-        """Write what became of a task, all or nothing."""
+        """Write what became of a task, all or nothing, to the disk."""
         document = {
             "task": str(task),
             "status": outcome.status,
@@ -85,62 +100,75 @@ class Store:
             "bounds": {key: [str(bound.seconds), bound.kind] for key, bound in outcome.bounds.items()},
             "trace": outcome.trace,
         }
-        document[CHECKSUM] = _checksum(document)
-        _replace(self._path(task), json.dumps(document, indent=1))
+        with self._said():
+            self._insert(task.key, time.time(), document)
 
     def load(self, task: Task) -> Outcome | None:
-        """Return what became of a task earlier, None if nothing did or its file is damaged."""
-        document = self._document(task)
-        if document is None:
-            return None
-        bounds = {key: ProvenBound(Fraction(s), kind) for key, (s, kind) in document["bounds"].items()}
-        return Outcome(document["status"], document["rows"], bounds, document["trace"])
+        """Return what became of a task earlier, None if nothing did."""
+        found = self._table.execute("SELECT document FROM tasks WHERE key = ?", (task.key,)).fetchone()
+        return None if found is None else _outcome(json.loads(found[0]))
+
+    def outcomes(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Outcome]]:
+        """Yield the tasks that ended, with what became of them."""
+        for task in tasks:
+            outcome = self.load(task)
+            if outcome is not None:
+                yield task, outcome
 
     def documents(self) -> Iterator[tuple[float, dict[str, Any]]]:
-        """Yield the time and the content of every file of a task, of this code or of other, that is whole.
+        """Yield the time and the content of every entry, of this code or of other.
 
-        One that earlier code wrote has no checksum: who reads it must expect anything in its values.
+        One that earlier code wrote had no checksum: who reads it must expect anything in its values.
         """
-        for path in (self.directory / TASKS).glob("*.json"):
-            document = _read(path)
-            if document is not None and document.get(CHECKSUM, _checksum(document)) == _checksum(document):
-                yield path.stat().st_mtime, document
+        for made, document in self._table.execute("SELECT made, document FROM tasks"):
+            yield made, json.loads(document)
 
     def settled(self, task: Task, limit: float | None) -> bool:
         """Whether a task needs no (other) try: it is done, and not by failing or under another limit."""
-        document = self._document(task)
-        if document is None or document["status"] in AGAIN:
+        query = "SELECT status, time_limit FROM tasks WHERE key = ?"
+        found = self._table.execute(query, (task.key,)).fetchone()
+        if found is None or found[0] in AGAIN:
             return False
-        return document["status"] != "timeout" or document["time_limit"] == limit
+        return bool(found[0] != "timeout" or found[1] == limit)
 
-    def damaged(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Path]]:
-        """Yield the tasks of which the file, or that of the schedule, is not as it was written.
+    def status(self, task: Task) -> str | None:
+        """Return how a task ended, None if it has not."""
+        found = self._table.execute("SELECT status FROM tasks WHERE key = ?", (task.key,)).fetchone()
+        return found[0] if found else None
 
-        Such schedules are removed: no other would be written over them.
+    def schedule_of(self, task: Task) -> str | None:
+        """Return the content hash of a task's schedule, if it gave one."""
+        found = self._table.execute("SELECT schedule FROM tasks WHERE key = ?", (task.key,)).fetchone()
+        return found[0] if found else None
+
+    def damaged(self) -> list[str]:
+        """Remove what is not as it was written, and return what each was: its task is not done then.
+
+        Schedules are read again where the file has changed since; no other would be written over them.
         """
-        known: dict[str, Path | None] = {}
-        for task in tasks:
-            path, outcome = self._path(task), self.load(task)
-            if outcome is None:
-                if path.exists():
-                    yield task, path
+        broken = self._broken
+        known = {digest: seen for digest, *seen in self._table.execute("SELECT * FROM schedules")}
+        named = self._table.execute("SELECT DISTINCT schedule FROM tasks WHERE schedule IS NOT NULL")
+        for (digest,) in named.fetchall():
+            path = schedule_path(self.schedules, digest)
+            if path is None or _looks(path) == known.get(digest):
                 continue
-            for digest in {row["schedule"] for row in outcome.rows if row.get("schedule")}:
-                if digest not in known:
-                    known[digest] = drop_damaged(self.schedules, digest)
-                broken = known[digest]
-                if broken is not None:
-                    yield task, broken
+            if drop_damaged(self.schedules, digest):
+                broken.append(str(path))
+                self._table.execute("DELETE FROM tasks WHERE schedule = ?", (digest,))
+            else:
+                self._table.execute("REPLACE INTO schedules VALUES (?, ?, ?)", (digest, *_looks(path)))
+        return list(dict.fromkeys(broken))
 
     def forget(self, tasks: Iterable[Task]) -> None:
         """Remove what is known of these tasks."""
-        for task in tasks:
-            self._path(task).unlink(missing_ok=True)
+        with self._at_once():
+            self._table.executemany("DELETE FROM tasks WHERE key = ?", ((task.key,) for task in tasks))
 
     def holds_others(self, tasks: Iterable[Task]) -> bool:
-        """Whether there are files of other tasks than these."""
-        own = {self._path(task) for task in tasks}
-        return any(path not in own for path in (self.directory / TASKS).glob("*.json"))
+        """Whether there are entries of other tasks than these."""
+        own = {task.key for task in tasks}
+        return any(key not in own for (key,) in self._table.execute("SELECT key FROM tasks"))
 
     def sessions(self) -> list[Mapping[str, str]]:
         """Return when this run was begun and continued before."""
@@ -157,7 +185,8 @@ class Store:
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
         """Write the manifest."""
-        _replace(self.directory / MANIFEST, json.dumps(manifest, indent=1) + "\n")
+        with replacing(self.directory / MANIFEST) as draft:
+            draft.write_text(json.dumps(manifest, indent=1) + "\n")
 
     def prune_schedules(self, rows: Iterable[Row], keep: str) -> None:
         """Remove the schedules that no row names, or with ``keep="best"`` that are nobody's best."""
@@ -171,153 +200,118 @@ class Store:
             done = list(best.values())
         drop_schedules(self.schedules, set() if keep == "none" else {row["schedule"] for row in done})
 
-    def _path(self, task: Task) -> Path:
-        return self.directory / TASKS / f"{task.key}.json"
+    def _open(self) -> sqlite3.Connection:
+        path = self.directory / TABLE
+        with self._said():
+            table = sqlite3.connect(path, isolation_level=None, timeout=0)
+        try:
+            table.executescript(LAYOUT)
+        except sqlite3.Error as error:
+            table.close()
+            raise _reason(error, path) from error
+        return table
 
-    def _document(self, task: Task) -> dict[str, Any] | None:
-        document = _read(self._path(task))
-        if document is None or document.get(CHECKSUM) != _checksum(document) or not _is_of(document, task):
-            return None
-        return document
+    @contextmanager
+    def _said(self) -> Iterator[None]:
+        """Say what SQLite meets as what the system met."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise _reason(error, self.directory / TABLE) from error
+
+    @contextmanager
+    def _at_once(self) -> Iterator[None]:
+        """Write all or nothing."""
+        with self._said():
+            self._table.execute("BEGIN")
+            with self._table:
+                yield
+
+    def _insert(self, key: str, made: float, document: Mapping[str, Any]) -> None:
+        text = json.dumps(document)
+        schedule = next((row["schedule"] for row in document["rows"] if row.get("schedule")), None)
+        entry = (key, made, document["status"], document["time_limit"], schedule, text, _hash(text))
+        self._table.execute("REPLACE INTO tasks VALUES (?, ?, ?, ?, ?, ?, ?)", entry)
+
+    def _take_files(self) -> list[str]:
+        """Move the files of earlier versions into the table; return those that are damaged."""
+        paths = sorted((self.directory / FILES).glob("*.json"))
+        broken = []
+        with self._at_once():
+            for path in paths:
+                document = _read(path)
+                if document is None:
+                    broken.append(str(path))
+                else:
+                    self._insert(path.stem, path.stat().st_mtime, document)
+        for path in paths:
+            path.unlink()
+        if paths and not any((self.directory / FILES).iterdir()):
+            (self.directory / FILES).rmdir()
+        return broken
+
+    def _drop_damaged(self) -> list[str]:
+        """Remove the entries that are not as they were written; return what they were."""
+        entries = self._table.execute("SELECT key, document, sha256 FROM tasks")
+        broken = [key for key, text, digest in entries if not isinstance(text, str) or _hash(text) != digest]
+        with self._at_once():
+            self._table.executemany("DELETE FROM tasks WHERE key = ?", ((key,) for key in broken))
+        return [f"{self.directory / TABLE}: {key}" for key in broken]
+
+
+def _reason(error: sqlite3.Error, path: Path) -> Exception:
+    """Return what a person is told when SQLite can't."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return InputError(f"{path.parent}: another run is writing there; wait for it or use --out")
+    if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+        return InputError(f"{path}: no table of tasks, or a damaged one; move it away to start over")
+    number = SYSTEM.get(code, errno.EIO)
+    return OSError(number, os.strerror(number), str(path))
+
+
+def _outcome(document: Mapping[str, Any]) -> Outcome:
+    bounds = {key: ProvenBound(Fraction(s), kind) for key, (s, kind) in document["bounds"].items()}
+    return Outcome(document["status"], document["rows"], bounds, document["trace"])
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """Return the content of a task's file; None if there is none, or not all that `Store.save` writes."""
+    """Return the content of a file of an earlier version; None if it is not all that was written."""
     try:
-        document = json.loads(read_text(path)) if path.exists() else None
+        document = json.loads(read_text(path))
     except (InputError, ValueError, RecursionError):
         return None
-    return document if isinstance(document, dict) and document.keys() >= SAVED else None
+    if not isinstance(document, dict) or not document.keys() >= SAVED:
+        return None
+    digest = document.pop(CHECKSUM, None)  # the first versions had none
+    whole = digest is None or digest == _hash(json.dumps(document, sort_keys=True))
+    rows = document["rows"]
+    return (
+        document if whole and isinstance(rows, list) and all(isinstance(row, dict) for row in rows) else None
+    )
 
 
-def _checksum(document: Mapping[str, Any]) -> str:
-    rest = {key: value for key, value in document.items() if key != CHECKSUM}
-    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _is_of(document: Mapping[str, Any], task: Task) -> bool:
-    asked = [(row["topology"], row["method"], row["size_bytes"]) for row in document["rows"]]
-    return asked == [(task.topology, task.method, size) for size in task.sizes]
+def _looks(path: Path) -> list[int]:
+    """Return the size of a file and when it was changed: as they were, it is not read again."""
+    seen = path.stat()
+    return [seen.st_size, seen.st_mtime_ns]
 
 
-def in_config_order(tasks: Sequence[Task], outcomes: Mapping[str, Outcome]) -> list[Row]:
+def in_config_order(tasks: Sequence[Task], outcomes: Iterable[tuple[Task, Outcome]]) -> list[Row]:
     """Return the rows of finished tasks by network, collective, size and method, each as in the config."""
     place: dict[tuple[Any, ...], int] = {}
     for task in tasks:
         for size in task.sizes:
             place.setdefault((task.topology, str(task.collective)), len(place))
             place.setdefault((task.topology, str(task.collective), size), len(place))
-    rows = [row for task in tasks if task.key in outcomes for row in outcomes[task.key].rows]
+    rows = [row for _, outcome in outcomes for row in outcome.rows]
     return sorted(rows, key=lambda row: _place(row, place))
 
 
 def _place(row: Row, place: Mapping[tuple[Any, ...], int]) -> tuple[int, int]:
     topology, what, size = (row[name] for name in INSTANCE)
     return place[topology, what], place[topology, what, size]
-
-
-def _replace(path: Path, text: str) -> None:
-    with replacing(path) as draft:
-        draft.write_text(text)
-
-
-@cache
-def code_digest() -> str:
-    """Return a hash of the source of every package that a result depends on."""
-    root = Path(__file__).resolve().parents[2]
-    digest = hashlib.sha256()
-    for package in CODE:
-        for path in sorted((root / package).rglob("*.py")):
-            digest.update(f"{path.relative_to(root)}\0".encode())
-            digest.update(path.read_bytes())
-    return digest.hexdigest()
-
-
-@cache
-def versions() -> dict[str, str]:
-    """Return the version of Python, of tutti and of everything that it depends on."""
-    names = {re.split(r"[^\w.-]", text, maxsplit=1)[0] for text in _requirements()}
-    found = {name: version for name in sorted(names) if (version := _version(name))}
-    own = _version(DISTRIBUTION) or "unknown"
-    return {"python": platform.python_version(), DISTRIBUTION: own, "code": code_digest(), **found}
-
-
-def _requirements() -> list[str]:
-    try:
-        return importlib.metadata.requires(DISTRIBUTION) or []
-    except importlib.metadata.PackageNotFoundError:
-        return []
-
-
-def _version(name: str) -> str | None:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
-def machine() -> dict[str, Any]:
-    """Return what the run was made on."""
-    return {
-        "system": platform.system(),
-        "release": platform.release(),
-        "architecture": platform.machine(),
-        "processor": _processor(),
-        "cores": os.cpu_count(),
-        "memory_bytes": psutil.virtual_memory().total,
-    }
-
-
-def _processor() -> str:
-    try:
-        text = Path("/proc/cpuinfo").read_text()
-    except OSError:
-        return platform.processor()
-    named = re.search(r"model name\s*:\s*(.*)", text)
-    return named[1] if named else platform.processor()
-
-
-def now() -> str:
-    """Return the time in UTC, to the second, in ISO 8601."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def describe(
-    config_path: str,
-    config_text: str,
-    *,
-    seeds: Iterable[int],
-    settings: Mapping[str, Any],
-    statuses: Iterable[str],
-    sessions: Sequence[Mapping[str, Any]],
-) -> dict[str, Any]:
-    """Return the manifest of a run.
-
-    Parameters
-    ----------
-    config_path, config_text
-        The config file.
-    seeds
-        All that occur.
-    settings
-        Workers, time limit and the like, as used.
-    statuses
-        One a row.
-    sessions
-        ``{"started", "ended"}`` of each time that the run was begun or continued.
-    """
-    return {
-        "format": FORMAT,
-        "config": {
-            "path": config_path,
-            "sha256": hashlib.sha256(config_text.encode()).hexdigest(),
-            "text": config_text,
-        },
-        "settings": dict(settings),
-        "seeds": sorted(set(seeds)),
-        "rows": dict(sorted(Counter(statuses).items())),
-        "sessions": list(sessions),
-        "versions": versions(),
-        "plugins": plugins.manifest(),
-        "machine": machine(),
-    }

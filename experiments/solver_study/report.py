@@ -14,8 +14,8 @@ from markupsafe import Markup
 from experiments.report.page import REPORT, manifest_lines, palette, source, swatch, template
 from experiments.report.series import Series, brief_labels
 from experiments.report.text import number, seconds
+from experiments.runner.manifest import MANIFEST
 from experiments.runner.results import read_results, replacing
-from experiments.runner.store import MANIFEST
 from experiments.solver_study.charts import (
     error_chart,
     integral_chart,

@@ -14,13 +14,14 @@ from typing import Any
 from rich.console import Console
 
 from experiments import plugins
+from experiments.runner.manifest import code_digest, describe, now
 from experiments.runner.options import options_text
 from experiments.runner.plan import topology_digest
 from experiments.runner.pool import KEPT, DiskError, Pool, Setting, one_line
 from experiments.runner.progress import Reporter
 from experiments.runner.results import write_results
-from experiments.runner.run import RunOptions, Summary, available_workers, damaged, written_report
-from experiments.runner.store import Store, code_digest, describe, now
+from experiments.runner.run import RunOptions, Summary, available_workers, say_damaged, written_report
+from experiments.runner.store import Store
 from experiments.runner.tasks import Row
 from experiments.solver_study.config import COLUMNS, Entrant, Program, StudyConfig, read_study
 from experiments.solver_study.milp_statistics import scored
@@ -59,8 +60,8 @@ def run_study(config_path: Path | str, options: RunOptions, console: Console) ->
         if options.fresh:
             store.forget(chosen)
         started = now()
-        again = damaged(store, chosen, console)
-        todo = [task for task in chosen if task.key in again or not store.settled(task, task.time_limit)]
+        say_damaged(store, console)
+        todo = [task for task in chosen if not store.settled(task, task.time_limit)]
         interrupted = not _perform(store, todo, options, workers, console)
         rows = _judged_rows(store, tasks)
         sessions = [*store.sessions(), {"started": started, "ended": now()}]
@@ -191,8 +192,7 @@ def _perform(
 
 
 def _judged_rows(store: Store, tasks: Sequence[StudyTask]) -> list[Row]:
-    outcomes = [outcome for task in tasks if (outcome := store.load(task)) is not None]
-    return scored(judged([row for outcome in outcomes for row in outcome.rows]))
+    return scored(judged([row for _, outcome in store.outcomes(tasks) for row in outcome.rows]))
 
 
 def _manifest(

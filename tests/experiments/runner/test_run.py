@@ -4,11 +4,14 @@ import contextlib
 import csv
 import errno
 import gzip
+import hashlib
 import io
 import json
 import multiprocessing
 import os
+import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -58,6 +61,26 @@ def go(config: Path, out: Path, **options):
     screen = Console(file=text, width=200)
     summary = run(config, RunOptions(out=out, registry="zoo:METHODS", **options), screen, write_report)
     return summary, text.getvalue()
+
+
+def table(out: Path) -> list[tuple[str, float, str]]:
+    """Return the entries of a store: their key, when they were made, and what they say."""
+    with contextlib.closing(sqlite3.connect(out / "tasks.sqlite")) as file:
+        return file.execute("SELECT key, made, document FROM tasks").fetchall()
+
+
+def made(out: Path) -> dict[str, float]:
+    return {key: when for key, when, _ in table(out)}
+
+
+def entries(out: Path) -> dict[str, dict]:
+    return {key: json.loads(document) for key, _, document in table(out)}
+
+
+def overwrite(out: Path, key: str, document: str) -> None:
+    """Change what an entry says behind the store's back."""
+    with contextlib.closing(sqlite3.connect(out / "tasks.sqlite", isolation_level=None)) as file:
+        file.execute("UPDATE tasks SET document = ? WHERE key = ?", (document, key))
 
 
 def comparable(out: Path) -> list[dict[str, str]]:
@@ -186,12 +209,12 @@ def test_two_workers_give_the_results_of_one(plain, tmp_path):
 
 
 def test_a_finished_run_runs_nothing_again(plain):
-    before = {path: path.stat().st_mtime_ns for path in (plain[1] / "tasks").iterdir()}
+    before = made(plain[1])
     results = (plain[1] / "results.csv").read_bytes()
     summary, _ = go(plain[0], plain[1])
     assert not summary.missing
     assert (plain[1] / "results.csv").read_bytes() == results
-    assert {path: path.stat().st_mtime_ns for path in (plain[1] / "tasks").iterdir()} == before
+    assert made(plain[1]) == before
     assert len(json.loads((plain[1] / "manifest.json").read_text())["sessions"]) >= 2
 
 
@@ -245,10 +268,21 @@ def start(config: Path, out: Path) -> subprocess.Popen:
     process = subprocess.Popen(
         [sys.executable, script, config, out], stderr=subprocess.PIPE, text=True, start_new_session=True
     )
-    while len(list(out.glob("tasks/[!.]*.json"))) < 2:
+    while done_so_far(out) < 2:
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.02)
     return process
+
+
+def done_so_far(out: Path) -> int:
+    """Return the entries of a store that another process holds, from a copy."""
+    with tempfile.TemporaryDirectory() as folder:
+        for path in out.glob("tasks.sqlite*"):
+            shutil.copy(path, folder)
+        try:
+            return len(table(Path(folder)))
+        except sqlite3.Error:  # not made yet, or copied half-way
+            return 0
 
 
 def alive_in_group(group: int):
@@ -263,11 +297,11 @@ def test_a_killed_run_continues_where_it_stopped(tmp_path):
     process = start(config, tmp_path / "killed")
     process.kill()
     process.communicate()
-    done = {path: path.stat().st_mtime_ns for path in (tmp_path / "killed" / "tasks").glob("[!.]*.json")}
+    done = made(tmp_path / "killed")
     assert 2 <= len(done) < 8
     summary, _ = go(config, tmp_path / "killed")
     assert (len(summary.rows), summary.missing) == (16, 0)
-    assert {path: path.stat().st_mtime_ns for path in done} == done
+    assert done.items() < made(tmp_path / "killed").items()
     config.write_text(config.read_text().replace("seconds = 0.2", "seconds = 0"))
     go(config, tmp_path / "whole")
     strip = [{**row, "options": row["options"].split()[0]} for row in comparable(tmp_path / "killed")]
@@ -292,12 +326,12 @@ def test_failed_tasks_are_tried_again_and_fresh_starts_over(tmp_path):
     head = HEAD.replace("[4, 5]", "[4]")
     config = write_config(tmp_path, 'name = "good"', 'name = "crash"', head=head)
     go(config, tmp_path / "out")
-    times = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "tasks").iterdir()}
+    times = made(tmp_path / "out")
     go(config, tmp_path / "out")
-    again = [path for path, when in times.items() if path.stat().st_mtime_ns != when]
-    assert [json.loads(path.read_text())["status"] for path in again] == ["failed"]
+    again = [key for key, when in made(tmp_path / "out").items() if times[key] != when]
+    assert [entries(tmp_path / "out")[key]["status"] for key in again] == ["failed"]
     go(config, tmp_path / "out", fresh=True)
-    assert all(path.stat().st_mtime_ns != when for path, when in times.items())
+    assert all(when != times[key] for key, when in made(tmp_path / "out").items())
 
 
 @pytest.mark.parametrize(("keep", "count"), [("best", 1), ("none", 0)])
@@ -322,9 +356,7 @@ def test_a_schedule_that_cannot_be_written_stops_the_run_and_loses_nothing(tmp_p
     (tmp_path / "out" / "schedules").write_text("in the way")
     with pytest.raises(DiskError, match=r"out/schedules: File exists; what is done is kept"):
         go(config, tmp_path / "out", workers=1)
-    assert [json.loads(path.read_text())["status"] for path in (tmp_path / "out" / "tasks").iterdir()] == [
-        "infeasible"
-    ]
+    assert [document["status"] for document in entries(tmp_path / "out").values()] == ["infeasible"]
 
 
 def test_two_runs_do_not_share_a_directory(tmp_path):
@@ -349,19 +381,43 @@ def test_a_very_long_time_limit_is_no_limit(tmp_path):
     assert go(config, tmp_path / "out")[0].failed == 0
 
 
+def as_files(out: Path) -> Path:
+    """Make a store one of earlier versions, which kept a file a task; return their folder."""
+    (out / "tasks").mkdir()
+    for key, document in entries(out).items():
+        digest = hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+        (out / "tasks" / f"{key}.json").write_text(json.dumps({**document, "sha256": digest}))
+    for path in out.glob("tasks.sqlite*"):
+        path.unlink()
+    return out / "tasks"
+
+
+def test_files_of_earlier_versions_are_taken_into_the_table(tmp_path):
+    config = write_config(tmp_path, 'name = "good"')
+    go(config, tmp_path / "out")
+    before, documents = comparable(tmp_path / "out"), entries(tmp_path / "out")
+    folder = as_files(tmp_path / "out")
+    summary, text = go(config, tmp_path / "out")
+    assert (summary.missing, summary.failed, text) == (0, 0, "")
+    assert (comparable(tmp_path / "out"), entries(tmp_path / "out")) == (before, documents)
+    assert not folder.exists()
+
+
 NO_ROWS = '{"rows": 1, "status": "ok", "time_limit": null, "bounds": {}, "trace": ""}'
 DAMAGED = ["", "{", "{}", "[1]", "5", NO_ROWS]
 
 
 @pytest.mark.parametrize("text", DAMAGED)
-def test_a_damaged_task_file_is_a_task_not_done(text, tmp_path):
+def test_a_damaged_file_of_an_earlier_version_is_a_task_not_done(text, tmp_path):
     config = write_config(tmp_path, 'name = "good"')
     go(config, tmp_path / "out")
     before = comparable(tmp_path / "out")
-    next((tmp_path / "out" / "tasks").glob("*.json")).write_text(text)
+    path = next(as_files(tmp_path / "out").iterdir())
+    path.write_text(text)
     (tmp_path / "out" / "manifest.json").write_text('{"sessions": 5}')
-    summary, _ = go(config, tmp_path / "out")
+    summary, said = go(config, tmp_path / "out")
     assert (summary.missing, summary.failed) == (0, 0)
+    assert f"{path}: damaged; made again" in said
     assert comparable(tmp_path / "out") == before
 
 
@@ -382,29 +438,28 @@ def test_a_file_that_does_not_fit_is_named_and_leaves_the_old_one(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new"), [('"time_us": ', '"time_us": "abc", "was": '), ('"ring:4', '"ring:5'), ("", "{")]
 )
-def test_a_task_file_that_is_not_as_it_was_written_is_named_and_made_again(old, new, tmp_path):
+def test_an_entry_that_is_not_as_it_was_written_is_named_and_made_again(old, new, tmp_path):
     config = write_config(tmp_path, 'name = "good"', head=HEAD.replace("[4, 5]", "[4]"))
     go(config, tmp_path / "out")
     before = comparable(tmp_path / "out")
-    (path,) = (tmp_path / "out" / "tasks").glob("*.json")
-    whole = json.loads(path.read_text())
-    path.write_text(path.read_text().replace(old, new) if old else new)
+    ((key, _, whole),) = table(tmp_path / "out")
+    overwrite(tmp_path / "out", key, whole.replace(old, new) if old else new)
     summary, text = go(config, tmp_path / "out")
-    assert f"{path}: damaged; made again\n" in text.replace("\n" * 2, "\n")
+    assert text == f"{tmp_path / 'out' / 'tasks.sqlite'}: {key}: damaged; made again\n"
     assert (summary.missing, summary.failed) == (0, 0)
     assert comparable(tmp_path / "out") == before
-    assert json.loads(path.read_text())["bounds"] == whole["bounds"]
+    assert entries(tmp_path / "out")[key]["bounds"] == json.loads(whole)["bounds"]
     assert go(config, tmp_path / "out")[1] == ""
 
 
-def test_a_bound_that_is_no_number_does_not_stop_a_run(tmp_path):
-    config = write_config(tmp_path, 'name = "good"', head=HEAD.replace("[4, 5]", "[4]"))
-    go(config, tmp_path / "out")
-    (path,) = (tmp_path / "out" / "tasks").glob("*.json")
-    document = json.loads(path.read_text())
-    document["bounds"] = {key: ["1/0", kind] for key, (_, kind) in document["bounds"].items()}
-    path.write_text(json.dumps(document))
-    assert go(config, tmp_path / "out")[0].failed == 0
+@pytest.mark.parametrize("content", [b"no table", b"SQLite format 3\0" + bytes(100)])
+def test_a_table_that_is_none_is_one_line(content, tmp_path):
+    config = write_config(tmp_path, 'name = "good"')
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "tasks.sqlite").write_bytes(content)
+    with pytest.raises(InputError, match=r"tasks\.sqlite: no table of tasks, or a damaged one; move it away"):
+        go(config, tmp_path / "out")
+    assert (tmp_path / "out" / "tasks.sqlite").read_bytes() == content
 
 
 @pytest.mark.parametrize("keep", ["all", "best"])

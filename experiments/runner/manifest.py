@@ -1,0 +1,129 @@
+"""What a run was made with: code, versions, machine, and the manifest that says so."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import os
+import platform
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from experiments import plugins
+
+MANIFEST = "manifest.json"
+FORMAT = "tutti.run/1"
+DISTRIBUTION = "tutti"
+NOT_RUN = "not run"
+"""Stands for the status of rows that a run leaves for another, such as with ``--only``."""
+CODE = ("topologies", "schedules", "models", "heuristics", "expansions", "experiments/methods")
+"""The folders that results depend on; the runner and the report only arrange them."""
+
+
+@cache
+def code_digest() -> str:
+    """Return a hash of the source of every package that a result depends on."""
+    root = Path(__file__).resolve().parents[2]
+    digest = hashlib.sha256()
+    for package in CODE:
+        for path in sorted((root / package).rglob("*.py")):
+            digest.update(f"{path.relative_to(root)}\0".encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Return the version of Python, of tutti and of everything that it depends on."""
+    names = {re.split(r"[^\w.-]", text, maxsplit=1)[0] for text in _requirements()}
+    found = {name: version for name in sorted(names) if (version := _version(name))}
+    own = _version(DISTRIBUTION) or "unknown"
+    return {"python": platform.python_version(), DISTRIBUTION: own, "code": code_digest(), **found}
+
+
+def _requirements() -> list[str]:
+    try:
+        return importlib.metadata.requires(DISTRIBUTION) or []
+    except importlib.metadata.PackageNotFoundError:
+        return []
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def machine() -> dict[str, Any]:
+    """Return what the run was made on."""
+    return {
+        "system": platform.system(),
+        "release": platform.release(),
+        "architecture": platform.machine(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "memory_bytes": psutil.virtual_memory().total,
+    }
+
+
+def _processor() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return platform.processor()
+    named = re.search(r"model name\s*:\s*(.*)", text)
+    return named[1] if named else platform.processor()
+
+
+def now() -> str:
+    """Return the time in UTC, to the second, in ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def describe(
+    config_path: str,
+    config_text: str,
+    *,
+    seeds: Iterable[int],
+    settings: Mapping[str, Any],
+    statuses: Iterable[str],
+    sessions: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
+    """Return the manifest of a run.
+
+    Parameters
+    ----------
+    config_path, config_text
+        The config file.
+    seeds
+        All that occur.
+    settings
+        Workers, time limit and the like, as used.
+    statuses
+        One a row.
+    sessions
+        ``{"started", "ended"}`` of each time that the run was begun or continued.
+    """
+    return {
+        "format": FORMAT,
+        "config": {
+            "path": config_path,
+            "sha256": hashlib.sha256(config_text.encode()).hexdigest(),
+            "text": config_text,
+        },
+        "settings": dict(settings),
+        "seeds": sorted(set(seeds)),
+        "rows": dict(sorted(Counter(statuses).items())),
+        "sessions": list(sessions),
+        "versions": versions(),
+        "plugins": plugins.manifest(),
+        "machine": machine(),
+    }
