@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections import Counter
 from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from experiments.runner.judge import INSTANCE, REFERENCE, gap_table
 from experiments.runner.run import RunOptions, Summary, run
 from experiments.solver_study import is_study, run_study
 from experiments.solver_study.statistics import shift_of, standings
-from topologies.errors import InputError
 from topologies.units import format_size
 
 OK, FAILED, INTERRUPTED = 0, 1, 130
@@ -37,8 +35,6 @@ def execute(arguments: argparse.Namespace) -> int:
         scheduler=arguments.scheduler,
     )
     study = is_study(arguments.config)
-    if study and arguments.rejudge:
-        raise InputError(f"--rejudge: {arguments.config} is a study of solvers, which has no bounds")
     screen = console(sys.stderr)
     if study:
         summary = run_study(arguments.config, options, screen)
@@ -59,8 +55,8 @@ def _write_report(directory: Path) -> Path:
 
 
 def _stopped(summary: Summary) -> str:
-    done = len(summary.rows)
-    return f"tutti: stopped; {done} of {done + summary.missing} rows are kept, the same command continues"
+    every = summary.done + summary.missing
+    return f"tutti: stopped; {summary.done} of {every} rows are kept, the same command continues"
 
 
 def _print_summary(summary: Summary) -> None:
@@ -92,12 +88,11 @@ def _print_study(summary: Summary) -> None:
 
 
 def _print_counts(summary: Summary) -> None:
-    counts = Counter(row["status"] for row in summary.rows)
-    text = ", ".join(f"{count} {status}" for status, count in counts.items())
+    text = ", ".join(f"{count} {status}" for status, count in summary.counts.items())
     left_out = " (results made by other code or another config are left out)" if summary.stale else ""
     missing = f"; {summary.missing} not run{left_out}" if summary.missing else ""
     where = f"report: {summary.report}" if summary.report else f"in {summary.directory}"
-    say(f"{len(summary.rows)} rows: {text}{missing}; {where}")
+    say(f"{summary.done} rows: {text}{missing}; {where}")
 
 
 def _largest(summary: Summary) -> list[dict[str, object]]:

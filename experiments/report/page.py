@@ -51,12 +51,12 @@ from experiments.report.utilisation import (
 )
 from experiments.runner.manifest import NOT_RUN
 from experiments.runner.results import replacing
+from experiments.runner.study import REPORT
 from topologies.errors import InputError, TuttiError
 from topologies.text import parse_topology
 from topologies.topology import Topology
 from topologies.units import format_bandwidth, format_time
 
-REPORT = "report.html"
 OPEN_PICTURES = 30
 """Above this many matrices a topology's are folded away until they are wanted."""
 MOST_ACROSS = 6

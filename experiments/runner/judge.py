@@ -179,26 +179,42 @@ def method_label(row: Row) -> str:
     return " ".join(filter(None, [row["method"], row.get("options") or ""]))
 
 
-def gap_table(rows: Iterable[Row]) -> pd.DataFrame:
-    """Return the gap table.
+class GapTable:
+    """The gap table, from the rows of one instance after the other.
 
     Columns: ``topology, collective, size_bytes``; ``bound_us, bound_kind``, the largest proven lower bound;
     ``exact_us, exact_method``, the best of the exact methods; ``best_us, best_method, best_gap``, the best of
     all (equal ones: the first of the config); and one column a method, its gap to the bound, empty where it
     has none. Several seeds of one method share a column, which holds the best.
     """
-    table = list(rows)
-    labels = list(dict.fromkeys(method_label(row) for row in table))
-    instances: dict[tuple[Any, ...], list[Row]] = {}
-    for row in table:
-        instances.setdefault(tuple(row[name] for name in INSTANCE), []).append(row)
-    lines = [_line(instance, group, labels) for instance, group in instances.items()]
-    import pandas as pd  # slow to import, and few commands need it
 
-    return pd.DataFrame(lines, columns=[*INSTANCE, *REFERENCE, *labels])
+    def __init__(self) -> None:
+        self._labels: dict[str, None] = {}
+        self._lines: list[dict[str, Any]] = []
+
+    def add(self, rows: Iterable[Row]) -> None:
+        """Add all rows of some instances."""
+        instances: dict[tuple[Any, ...], list[Row]] = {}
+        for row in rows:
+            self._labels[method_label(row)] = None
+            instances.setdefault(tuple(row[name] for name in INSTANCE), []).append(row)
+        self._lines += [_line(instance, group) for instance, group in instances.items()]
+
+    def frame(self) -> pd.DataFrame:
+        """Return the table."""
+        import pandas as pd  # slow to import, and few commands need it
+
+        return pd.DataFrame(self._lines, columns=[*INSTANCE, *REFERENCE, *self._labels])
 
 
-def _line(instance: tuple[Any, ...], rows: list[Row], labels: list[str]) -> dict[str, Any]:
+def gap_table(rows: Iterable[Row]) -> pd.DataFrame:
+    """Return the gap table of rows."""
+    table = GapTable()
+    table.add(rows)
+    return table.frame()
+
+
+def _line(instance: tuple[Any, ...], rows: list[Row]) -> dict[str, Any]:
     line = dict(zip(INSTANCE, instance, strict=True))
     done = [row for row in rows if row["status"] == "ok"]
     if not done:
@@ -209,7 +225,7 @@ def _line(instance: tuple[Any, ...], rows: list[Row], labels: list[str]) -> dict
     exact = min((row for row in done if row["kind"] == "exact"), key=_time, default=None)
     if exact is not None:
         line |= {"exact_us": exact["time_us"], "exact_method": method_label(exact)}
-    for label in labels:
+    for label in dict.fromkeys(map(method_label, done)):
         gaps = [_gap(row, bound) for row in done if method_label(row) == label]
         line[label] = min((gap for gap in gaps if gap is not None), default=None)
     return line

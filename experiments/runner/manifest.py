@@ -7,7 +7,6 @@ import importlib.metadata
 import os
 import platform
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
@@ -28,12 +27,12 @@ CODE = ("topologies", "schedules", "models", "heuristics", "expansions", "experi
 
 
 @cache
-def code_digest() -> str:
-    """Return a hash of the source of every package that a result depends on."""
+def code_digest(folders: tuple[str, ...] = CODE) -> str:
+    """Return a hash of the source of folders; without any, of all that a result depends on."""
     root = Path(__file__).resolve().parents[2]
     digest = hashlib.sha256()
-    for package in CODE:
-        for path in sorted((root / package).rglob("*.py")):
+    for folder in folders:
+        for path in sorted((root / folder).rglob("*.py")):
             digest.update(f"{path.relative_to(root)}\0".encode())
             digest.update(path.read_bytes())
     return digest.hexdigest()
@@ -94,7 +93,7 @@ def describe(
     *,
     seeds: Iterable[int],
     settings: Mapping[str, Any],
-    statuses: Iterable[str],
+    statuses: Mapping[str, int],
     sessions: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
     """Return the manifest of a run.
@@ -108,7 +107,7 @@ def describe(
     settings
         Workers, time limit and the like, as used.
     statuses
-        One a row.
+        How many rows have each.
     sessions
         ``{"started", "ended"}`` of each time that the run was begun or continued.
     """
@@ -121,7 +120,7 @@ def describe(
         },
         "settings": dict(settings),
         "seeds": sorted(set(seeds)),
-        "rows": dict(sorted(Counter(statuses).items())),
+        "rows": {status: count for status, count in sorted(statuses.items()) if count},
         "sessions": list(sessions),
         "versions": versions(),
         "plugins": plugins.manifest(),

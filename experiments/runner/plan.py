@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,8 @@ from experiments.registry import find_method
 from experiments.runner.config import CollectiveTable, Config, MethodTable, PartTable, Placed
 from experiments.runner.manifest import code_digest
 from experiments.runner.options import build_options, first_seeds, options_text
-from experiments.runner.tasks import Task
+from experiments.runner.study import Outcomes, Study
+from experiments.runner.tasks import Row, Task
 from schedules.collective import Collective, Kind, collective, concurrent
 from schedules.method import Method, Problem
 from topologies.errors import InputError, TuttiError
@@ -64,6 +66,7 @@ def make_plan(config: Config, methods: Mapping[str, Method]) -> list[Task]:
     approaches = [_approach(placed, methods) for placed in config.methods]
     _refuse_merging(approaches)
     sizes = {placed.where: _sizes(placed) for placed in config.collectives}
+    limit = time_limit(config)
     tasks: list[Task] = []
     for placed in config.topologies:
         text = placed.table.spec.strip()
@@ -74,12 +77,49 @@ def make_plan(config: Config, methods: Mapping[str, Method]) -> list[Task]:
             problem = Problem(topology, what)
             for approach in approaches:
                 if approach.is_for(text, str(what)):
-                    tasks += _tasks(text, digest, problem, approach, sizes[asked.where])
+                    tasks += _tasks(text, digest, problem, approach, sizes[asked.where], limit)
                     if len(tasks) > MOST_TASKS:
                         raise InputError(f"{config.path}: more than {MOST_TASKS} tasks; make several configs")
     _refuse_idle(approaches, tasks)
     _refuse_duplicates(tasks, config.path)
     return tasks
+
+
+def study_of(
+    config: Config, methods: Mapping[str, Method], report: Callable[[Path], Path] | None = None
+) -> Study:
+    """Return the study of a config of methods; `report` writes its report.
+
+    Raises
+    ------
+    InputError
+        As `make_plan`.
+    """
+    tasks = make_plan(config, methods)
+    keep = config.run.keep_schedules
+    return Study(
+        name=config.name,
+        path=config.path,
+        text=config.text,
+        tasks=tasks,
+        arrange=by_instance,
+        report=report,
+        workers=config.run.workers,
+        keep_schedules=keep,
+        gaps=True,
+        settings={"time_limit_s": time_limit(config), "keep_schedules": keep},
+    )
+
+
+def by_instance(tasks: Sequence[Task], outcomes: Outcomes) -> Iterator[list[Row]]:
+    """Yield the rows of each topology and collective, by size and then method, all as in the config."""
+    groups: dict[tuple[str, str], list[Task]] = {}
+    for task in tasks:
+        groups.setdefault((task.topology, str(task.collective)), []).append(task)
+    for group in groups.values():
+        place = {size: i for i, size in enumerate(dict.fromkeys(s for task in group for s in task.sizes))}
+        rows = [row for _, outcome in outcomes(group) for row in outcome.rows]
+        yield sorted(rows, key=lambda row: place[row["size_bytes"]])
 
 
 def tasks_of(
@@ -120,26 +160,18 @@ def time_limit(config: Config) -> float | None:
     return float(seconds)
 
 
-def select(tasks: Iterable[Task], pattern: str) -> list[Task]:
-    """Return the tasks whose topology, collective, method or whole text matches a shell pattern.
+def select(tasks: Sequence[Task], pattern: str) -> list[Task]:
+    """Return the tasks of which a name, or the whole text, matches a shell pattern.
 
     Raises
     ------
     InputError
         If none does.
     """
-    every = list(tasks)
-    chosen = [
-        task
-        for task in every
-        if any(
-            fnmatchcase(text, pattern)
-            for text in (task.topology, str(task.collective), task.method, str(task))
-        )
-    ]
+    chosen = [task for task in tasks if any(fnmatchcase(text, pattern) for text in (*task.names, str(task)))]
     if not chosen:
-        names = sorted({task.topology for task in every} | {task.method for task in every})
-        raise InputError(f"--only '{pattern}' matches none of the {len(every)} tasks; try one of {names}")
+        names = sorted({name for task in tasks for name in task.names})
+        raise InputError(f"--only '{pattern}' matches none of the {len(tasks)} tasks; try one of {names}")
     return chosen
 
 
@@ -263,7 +295,12 @@ def _part(table: PartTable, num_ranks: int) -> Collective:
 
 
 def _tasks(
-    text: str, digest: str, problem: Problem, approach: Approach, sizes: tuple[int, ...]
+    text: str,
+    digest: str,
+    problem: Problem,
+    approach: Approach,
+    sizes: tuple[int, ...],
+    limit: float | None = None,
 ) -> Iterator[Task]:
     """Yield a task for each entry of the seeds; and for each size, where the schedule depends on it."""
     method, topology = approach.method, problem.topology
@@ -287,6 +324,7 @@ def _tasks(
                 size_dependent=dependent,
                 key=_key(parts),
                 note=approach.note,
+                time_limit=limit,
             )
 
 

@@ -116,14 +116,11 @@ class Pool:
         How many processes.
     setting
         What they share.
-    time_limit
-        Seconds for each synthesis, None for no limit.
     """
 
-    def __init__(self, workers: int, setting: Setting, time_limit: float | None = None) -> None:
+    def __init__(self, workers: int, setting: Setting) -> None:
         self._size = workers
         self._setting = setting
-        self._limit = time_limit
         self._tasks: dict[Worker, Task | None] = {}
 
     def __enter__(self) -> Pool:
@@ -177,7 +174,7 @@ class Pool:
                     task = self._tasks[worker] = waiting.pop()
                     started(task)
                     known = {key: bounds[key] for key in _bound_keys(task) if key in bounds}
-                    worker.give(_Call(task, known), self._limit)
+                    worker.give(_Call(task, known), task.time_limit)
 
     def _start(self) -> None:
         worker = Worker.forked("experiments.runner.pool:work", self._setting, PRELOADED)
@@ -190,7 +187,7 @@ class Pool:
         if ended.how is End.TIME:
             many = len(task.seeds) > 1
             which = f" (synthesis {ended.stops + 1} of {len(task.seeds)})" if many else ""
-            message = f"a synthesis exceeded the time limit of {self._limit:g} s{which}"
+            message = f"a synthesis exceeded the time limit of {task.time_limit:g} s{which}"
             return Outcome("timeout", task.rows("timeout", message))
         return failure(task, _cause(ended))
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import csv
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import pandas as pd
 import pyarrow as pa
@@ -107,6 +108,8 @@ def replacing(path: Path) -> Iterator[Path]:
     draft = path.with_name(f".{path.name}")
     try:
         yield draft
+        with draft.open("rb") as file:
+            os.fsync(file.fileno())  # else a power cut after the renaming may leave an empty file
         draft.replace(path)
     except OSError as error:
         raise OSError(error.errno, error.strerror or str(error), str(path)) from error
@@ -120,25 +123,54 @@ def to_table(rows: Iterable[Row], columns: Mapping[str, Any] = COLUMNS) -> Any:
     return pa.Table.from_pylist(filled, schema=pa.schema(list(columns.items())))
 
 
-def write_results(rows: Iterable[Row], directory: Path, columns: Mapping[str, Any] = COLUMNS) -> None:
-    """Write ``results.parquet`` and ``results.csv``; either the old file or the new one is there.
+@contextmanager
+def tables(
+    directory: Path, columns: Mapping[str, Any] = COLUMNS
+) -> Iterator[Callable[[Iterable[Row]], None]]:
+    """Give a function that adds rows to ``results.parquet`` and ``results.csv``.
+
+    Both take the place of the old ones at the end of the ``with`` block.
 
     Raises
     ------
     OSError
         If they can't be written.
     """
-    table = to_table(rows, columns)
-    with replacing(directory / PARQUET) as draft:
-        pq.write_table(table, draft)
-    write_csv(table.to_pandas(integer_object_nulls=True), directory / CSV)
+    schema = pa.schema(list(columns.items()))
+    with (
+        replacing(directory / PARQUET) as draft,
+        replacing(directory / CSV) as text,
+        pq.ParquetWriter(draft, schema) as parquet,
+        text.open("w", newline="", encoding="utf-8") as file,
+    ):
+        begun = False
+
+        def write(rows: Iterable[Row]) -> None:
+            nonlocal begun
+            table = to_table(rows, columns)
+            parquet.write_table(table)
+            _append(table.to_pandas(integer_object_nulls=True), file, header=not begun)
+            begun = True
+
+        write([])
+        yield write
+
+
+def write_results(rows: Iterable[Row], directory: Path, columns: Mapping[str, Any] = COLUMNS) -> None:
+    """Write both tables; see `tables`."""
+    with tables(directory, columns) as write:
+        write(rows)
 
 
 def write_csv(frame: pd.DataFrame, path: Path) -> None:
     """Write a table as CSV in one go; a mark, ``'``, keeps spreadsheets from taking a text for a formula."""
-    marked = _changed(frame, _marked)
-    with replacing(path) as draft:  # texts in quotes, as one may have a line's end in it
-        marked.to_csv(draft, index=False, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+    with replacing(path) as draft, draft.open("w", newline="", encoding="utf-8") as file:
+        _append(frame, file, header=True)
+
+
+def _append(frame: pd.DataFrame, file: TextIO, *, header: bool) -> None:
+    marked = _changed(frame, _marked)  # texts in quotes, as one may have a line's end in it
+    marked.to_csv(file, index=False, header=header, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
 
 
 def read_csv(path: Path) -> pd.DataFrame:
@@ -186,3 +218,16 @@ def read_results(directory: Path) -> pd.DataFrame:
     """
     with opened(directory / PARQUET) as file:
         return pd.read_parquet(file)
+
+
+def read_rows(directory: Path) -> list[dict[str, Any]]:
+    """Return the rows of a finished run, None where a cell is empty.
+
+    Raises
+    ------
+    InputError, ValueError
+        If they can't be read.
+    """
+    with opened(directory / PARQUET) as file:
+        rows: list[dict[str, Any]] = pq.read_table(file).to_pylist()
+    return rows

@@ -1,24 +1,28 @@
-"""The experiment runner: plan, run what is not done yet, keep everything, arrange it."""
+"""The runner: run what of a study is not done yet, keep everything, arrange it."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from experiments.runner.config import Config, read_config
+from experiments.runner.config import read_config
 from experiments.runner.kept_schedules import schedule_path
 from experiments.runner.manifest import NOT_RUN, describe, now
-from experiments.runner.plan import make_plan, select, time_limit
+from experiments.runner.plan import select, study_of
 from experiments.runner.pool import KEPT, DiskError, Pool, Setting, load_methods, one_line
 from experiments.runner.progress import Reporter
 from experiments.runner.rejudging import rejudge
-from experiments.runner.store import Store, in_config_order
+from experiments.runner.results import read_rows
+from experiments.runner.store import Store
+from experiments.runner.study import REPORT, Study
 from experiments.runner.tasks import Outcome, Row, Task
 from topologies.errors import InputError
 
@@ -27,7 +31,7 @@ REGISTRY = Setting.registry
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How to run a config; the command line's options.
+    """How to run a study; the command line's options.
 
     Parameters
     ----------
@@ -67,29 +71,39 @@ class Summary:
     ----------
     directory
         Where its files are.
-    rows
-        Those of all finished tasks, in the order of the config.
+    counts
+        How many rows of all finished tasks have each status.
     missing
         Rows of tasks that have not been run.
     interrupted
         Whether it was stopped.
     report
-        The report, if it was written.
+        The report, if there is one.
     stale
         Whether there are results of tasks that are not this run's: made by other code, or another config.
     """
 
     directory: Path
-    rows: Sequence[Row]
-    missing: int
-    interrupted: bool
+    counts: Counter[str] = field(default_factory=Counter)
+    missing: int = 0
+    interrupted: bool = False
     report: Path | None = None
     stale: bool = False
 
     @property
     def failed(self) -> int:
         """How many rows failed."""
-        return sum(row["status"] == "failed" for row in self.rows)
+        return self.counts["failed"]
+
+    @property
+    def done(self) -> int:
+        """How many rows there are."""
+        return self.counts.total()
+
+    @cached_property
+    def rows(self) -> Sequence[Row]:
+        """Those of all finished tasks, in the order of the config."""
+        return read_rows(self.directory)
 
 
 def run(
@@ -98,157 +112,143 @@ def run(
     console: Console,
     write_report: Callable[[Path], Path] | None = None,
 ) -> Summary:
-    """Run a config, or the rest of it, and write its results.
+    """Run a config of methods, or the rest of it, and write its results; as `carry_out`."""
+    study = study_of(read_config(config_path), load_methods(options.registry), write_report)
+    return carry_out(study, options, console)
+
+
+def carry_out(study: Study, options: RunOptions, console: Console) -> Summary:
+    """Run a study, or the rest of it, and write its results.
 
     Parameters
     ----------
-    config_path
-        A TOML file.
+    study
+        What to do.
     options
         How to run it.
     console
         Progress and failures are written there.
-    write_report
-        Writes the report of a folder of results and returns its path; None: no report is written.
 
     Raises
     ------
     InputError
-        If the config or an option is wrong; nothing has run then.
+        If an option is wrong; nothing has run then.
     DiskError, OSError
         If results can't be written; those written stay.
     """
-    config = read_config(config_path)
-    tasks = make_plan(config, load_methods(options.registry))
-    limit = time_limit(config)
-    chosen = tasks if options.only is None else select(tasks, options.only)
-    workers = available_workers(options.workers, config.run.workers, config.path, "[run]")
-    _refuse_scheduler(options.scheduler)
-    with Store(options.out or Path("results") / config.name) as store:
+    chosen = study.tasks if options.only is None else select(study.tasks, options.only)
+    workers = _workers(options.workers, study)
+    if options.scheduler is not None:
+        raise InputError(
+            f"--scheduler {options.scheduler}: not supported yet; leave it out to run on this machine"
+        )
+    if options.rejudge and not study.gaps:
+        raise InputError(f"--rejudge: {study.path} is a study of solvers, which has no bounds")
+    with Store(options.out or Path("results") / study.name) as store:
+        for name in study.folders:
+            (store.directory / name).mkdir(exist_ok=True)
         if options.fresh:
             store.forget(chosen)
         if options.rejudge:
             rejudge(store, chosen)
-        session = {"started": now()}
-        say_damaged(store, console)
-        todo = [task for task in chosen if not _settled(store, task, limit, config.run.keep_schedules)]
-        interrupted = not _perform(store, tasks, todo, _Terms(config, options, workers, limit), console)
-        rows = in_config_order(tasks, store.outcomes(tasks))
-        missing = sum(len(task.sizes) for task in tasks) - len(rows)
-        sessions = [*store.sessions(), {**session, "ended": now()}]
-        store.write_tables(rows)
-        statuses = [*(row["status"] for row in rows), *[NOT_RUN] * missing]
-        store.write_manifest(
-            _manifest(config, tasks, statuses, sessions, workers=workers, time_limit_s=limit)
-        )
-        if not missing:
-            store.prune_schedules(rows, config.run.keep_schedules)
-        report = None
-        if write_report is not None and not interrupted:
-            report = written_report(write_report, store.directory, console)
-        return Summary(store.directory, rows, missing, interrupted, report, store.holds_others(tasks))
+        started = now()
+        for what in store.damaged():
+            console.print(f"{what}: damaged; made again", soft_wrap=True, markup=False, highlight=False)
+        todo = [task for task in chosen if not _settled(store, task, study.keep_schedules)]
+        interrupted = not _perform(store, study, todo, options, workers, console)
+        fresh = _arranged(store, study, {"workers": workers}, started)
+        report = None if interrupted else _report(study, store.directory, console, fresh=fresh)
+        counts, missing = _counts(store, study)
+        others = store.holds_others(study.tasks)
+        return Summary(store.directory, counts, missing, interrupted, report, others)
 
 
-@dataclass(frozen=True)
-class _Terms:
-    config: Config
-    options: RunOptions
-    workers: int
-    limit: float | None
-
-
-def available_workers(given: int | None, configured: int | None, path: str, table: str) -> int:
-    """Return how many processes: as given on the command line, else in the config, else one a core.
-
-    Raises
-    ------
-    InputError
-        If it is not positive.
-    """
-    count = given if given is not None else configured
+def _workers(given: int | None, study: Study) -> int:
+    """Return how many processes: as given on the command line, else in the config, else one a core."""
+    count = given if given is not None else study.workers
     if count is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if count < 1:
-        where = "--workers" if given is not None else f"{path}: {table}: workers"
+        where = "--workers" if given is not None else f"{study.path}: {study.table}: workers"
         raise InputError(f"{where} is {count}; at least 1 is needed")
     return count
 
 
-def _refuse_scheduler(address: str | None) -> None:
-    if address is not None:
-        raise InputError(f"--scheduler {address}: not supported yet; leave it out to run on this machine")
-
-
-def say_damaged(store: Store, console: Console) -> None:
-    """Remove what is damaged in a store, and say each."""
-    for what in store.damaged():
-        console.print(f"{what}: damaged; made again", soft_wrap=True, markup=False, highlight=False)
-
-
-def _settled(store: Store, task: Task, limit: float | None, keep: str) -> bool:
+def _settled(store: Store, task: Task, keep: str) -> bool:
     """Whether a task is done, and its schedule on disk if it is to be kept."""
-    if not store.settled(task, limit):
+    if not store.settled(task):
         return False
-    status, digest = store.status(task), store.schedule_of(task)
-    if status != "ok" or keep == "none":
+    if keep == "none" or store.status(task) != "ok":
         return True
+    digest = store.schedule_of(task)
     return digest is not None and (keep == "best" or schedule_path(store.schedules, digest) is not None)
 
 
 def _perform(
-    store: Store, tasks: Sequence[Task], todo: Sequence[Task], terms: _Terms, console: Console
+    store: Store, study: Study, todo: Sequence[Task], options: RunOptions, workers: int, console: Console
 ) -> bool:
     """Run tasks, writing each as it ends; return whether all of them ended."""
     wanted = {task.bound_key(size) for task in todo for size in task.sizes}
-    related = (task for task in tasks if any(task.bound_key(size) in wanted for size in task.sizes))
+    related = (task for task in study.tasks if any(task.bound_key(size) in wanted for size in task.sizes))
     bounds = {key: bound for _, outcome in store.outcomes(related) for key, bound in outcome.bounds.items()}
     rest = sum(len(task.sizes) for task in todo)
-    total = sum(len(task.sizes) for task in tasks) if terms.options.only is None else rest
-    keep = terms.config.run.keep_schedules != "none"
-    setting = Setting(terms.options.registry, store.schedules if keep else None)
+    total = sum(len(task.sizes) for task in study.tasks) if options.only is None else rest
+    keep = study.keep_schedules != "none"
+    setting = Setting(options.registry, store.schedules if keep else None, study.perform)
     with (
         contextlib.suppress(KeyboardInterrupt),
-        Reporter(console, total, total - rest, quiet=terms.options.quiet) as reporter,
-        Pool(terms.workers, setting, terms.limit) as pool,
+        Reporter(console, total, total - rest, quiet=options.quiet) as reporter,
+        Pool(workers, setting) as pool,
     ):
         for task, outcome in pool.run(todo, bounds, reporter.started):
-            _save(store, task, outcome, terms.limit)
+            _save(store, task, outcome)
             reporter.finished(task, outcome)
         return True
     return False
 
 
-def _save(store: Store, task: Task, outcome: Outcome, limit: float | None) -> None:
+def _save(store: Store, task: Task, outcome: Outcome) -> None:
     try:
-        store.save(task, outcome, limit)
+        store.save(task, outcome, task.time_limit)
     except OSError as error:
         raise DiskError(f"{one_line(error)}; {KEPT}") from error
 
 
-def _manifest(
-    config: Config,
-    tasks: Sequence[Task],
-    statuses: Sequence[str],
-    sessions: Sequence[Mapping[str, str]],
-    **settings: Any,
-) -> dict[str, Any]:
-    return {
-        "name": config.name,
-        **describe(
-            config.path,
-            config.text,
-            seeds=[seed for task in tasks if task.seeded for seed in task.seeds],
-            settings={**settings, "keep_schedules": config.run.keep_schedules},
-            statuses=statuses,
-            sessions=sessions,
-        ),
-    }
+def _arranged(store: Store, study: Study, settings: Mapping[str, Any], started: str) -> bool:
+    """Write the tables and the manifest; return whether the tables were written of these very rows before."""
+    said = store.arranged(study)
+    counted = store.arrange(study) if said is None else said
+    counts, missing = _counts(store, study)
+    sessions = [*store.sessions(), {"started": started, "ended": now()}]
+    what = describe(
+        study.path,
+        study.text,
+        seeds=[seed for task in study.tasks if task.seeded for seed in task.seeds],
+        settings={**settings, **study.settings, **counted},
+        statuses=counts + Counter({NOT_RUN: missing}),
+        sessions=sessions,
+    )
+    store.write_manifest({"name": study.name, **what})
+    return said is not None
 
 
-def written_report(write: Callable[[Path], Path], directory: Path, console: Console) -> Path | None:
-    """Write a report and return its path; if that fails, say why: the results stand without it."""
+def _counts(store: Store, study: Study) -> tuple[Counter[str], int]:
+    """Return how many rows have each status, and how many there are not yet."""
+    counts: Counter[str] = Counter()
+    for task in study.tasks:
+        counts[store.status(task) or NOT_RUN] += len(task.sizes)
+    missing = counts.pop(NOT_RUN, 0)
+    return counts, missing
+
+
+def _report(study: Study, directory: Path, console: Console, *, fresh: bool) -> Path | None:
+    """Return the report, written anew unless it is fresh; if that fails, say why: the results stand."""
+    if study.report is None:
+        return None
+    if fresh and (directory / REPORT).exists():
+        return directory / REPORT
     try:
-        return write(directory)
+        return study.report(directory)
     except Exception as error:  # noqa: BLE001 (a report is made of results that are complete without it)
         console.print(f"the report was not written: {type(error).__name__}: {error}", highlight=False)
         return None

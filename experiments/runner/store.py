@@ -13,16 +13,18 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from experiments.runner.judge import GAPS, INSTANCE, ProvenBound, gap_table
+from experiments.runner.judge import GAPS, INSTANCE, GapTable, ProvenBound
 from experiments.runner.kept_schedules import drop_damaged, drop_schedules, schedule_path
-from experiments.runner.manifest import MANIFEST
-from experiments.runner.results import replacing, write_csv, write_results
+from experiments.runner.manifest import MANIFEST, code_digest
+from experiments.runner.results import CSV, replacing, tables, write_csv
+from experiments.runner.study import Study
 from experiments.runner.tasks import Outcome, Row, Task
 from topologies.errors import InputError
 from topologies.files import read_text
@@ -50,11 +52,12 @@ PRAGMA synchronous = FULL;
 CREATE TABLE IF NOT EXISTS tasks (
     key TEXT PRIMARY KEY, made REAL, status TEXT, time_limit REAL, schedule TEXT, document TEXT, sha256 TEXT
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS arranged (of TEXT, said TEXT);
 CREATE TABLE IF NOT EXISTS schedules (digest TEXT PRIMARY KEY, bytes INTEGER, changed INTEGER) WITHOUT ROWID;
 """
-"""What became of each task, by its key; and how the files of schedules looked when they were last read. One
-process alone has it, so that no memory is shared and a network's folder serves; what is written is on the
-disk."""
+"""What became of each task, by its key; of what the tables are; how the files of schedules looked when they
+were last read. One process alone has it, so that no memory is shared and a network's folder serves; what is
+written is on the disk."""
 
 
 class Store:
@@ -123,13 +126,13 @@ class Store:
         for made, document in self._table.execute("SELECT made, document FROM tasks"):
             yield made, json.loads(document)
 
-    def settled(self, task: Task, limit: float | None) -> bool:
+    def settled(self, task: Task) -> bool:
         """Whether a task needs no (other) try: it is done, and not by failing or under another limit."""
         query = "SELECT status, time_limit FROM tasks WHERE key = ?"
         found = self._table.execute(query, (task.key,)).fetchone()
         if found is None or found[0] in AGAIN:
             return False
-        return bool(found[0] != "timeout" or found[1] == limit)
+        return bool(found[0] != "timeout" or found[1] == task.time_limit)
 
     def status(self, task: Task) -> str | None:
         """Return how a task ended, None if it has not."""
@@ -178,27 +181,48 @@ class Store:
             return []
         return sessions if isinstance(sessions, list) else []
 
-    def write_tables(self, rows: Sequence[Row]) -> None:
-        """Write the results and the gap table."""
-        write_results(rows, self.directory)
-        write_csv(gap_table(rows), self.directory / GAPS)
+    def arranged(self, study: Study) -> dict[str, Any] | None:
+        """Return what was said of the tables, if they are of these very tasks and outcomes; None if not."""
+        found = self._table.execute("SELECT of, said FROM arranged").fetchone()
+        if found is None or found[0] != self._state(study) or not (self.directory / CSV).exists():
+            return None
+        said: dict[str, Any] = json.loads(found[1])
+        return said
+
+    def arrange(self, study: Study) -> dict[str, Any]:
+        """Write the tables and remove the schedules that are not to be kept; return what is counted."""
+        kept, gaps = _Kept(study.keep_schedules), GapTable()
+        counted = {name: Counter[str]() for name in study.counted}
+        with tables(self.directory, study.columns) as write:
+            for rows in study.arrange(study.tasks, self.outcomes):
+                write(rows)
+                kept.add(rows)
+                for name, column in study.counted.items():
+                    counted[name].update(row.get(column) or "none" for row in rows)
+                if study.gaps:
+                    gaps.add(rows)
+        if study.gaps:
+            write_csv(gaps.frame(), self.directory / GAPS)
+        if all(self.status(task) for task in study.tasks):
+            drop_schedules(self.schedules, kept.digests)
+        said = {name: dict(values) for name, values in counted.items()}
+        with self._at_once():
+            self._table.execute("DELETE FROM arranged")
+            self._table.execute("INSERT INTO arranged VALUES (?, ?)", (self._state(study), json.dumps(said)))
+        return said
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
         """Write the manifest."""
         with replacing(self.directory / MANIFEST) as draft:
             draft.write_text(json.dumps(manifest, indent=1) + "\n")
 
-    def prune_schedules(self, rows: Iterable[Row], keep: str) -> None:
-        """Remove the schedules that no row names, or with ``keep="best"`` that are nobody's best."""
-        done = [row for row in rows if row.get("schedule")]
-        if keep == "best":
-            best: dict[tuple[Any, ...], Row] = {}
-            for row in done:
-                key = tuple(row[name] for name in INSTANCE)
-                if key not in best or row["time_us"] < best[key]["time_us"]:
-                    best[key] = row
-            done = list(best.values())
-        drop_schedules(self.schedules, set() if keep == "none" else {row["schedule"] for row in done})
+    def _state(self, study: Study) -> str:
+        """Return a hash of the tasks in their order, and of when each was made."""
+        digest = hashlib.sha256(repr((code_digest(("experiments",)), study.keep_schedules)).encode())
+        for task in study.tasks:
+            found = self._table.execute("SELECT made FROM tasks WHERE key = ?", (task.key,)).fetchone()
+            digest.update(f"{task.key} {found and found[0]}\n".encode())
+        return digest.hexdigest()
 
     def _open(self) -> sqlite3.Connection:
         path = self.directory / TABLE
@@ -301,17 +325,22 @@ def _looks(path: Path) -> list[int]:
     return [seen.st_size, seen.st_mtime_ns]
 
 
-def in_config_order(tasks: Sequence[Task], outcomes: Iterable[tuple[Task, Outcome]]) -> list[Row]:
-    """Return the rows of finished tasks by network, collective, size and method, each as in the config."""
-    place: dict[tuple[Any, ...], int] = {}
-    for task in tasks:
-        for size in task.sizes:
-            place.setdefault((task.topology, str(task.collective)), len(place))
-            place.setdefault((task.topology, str(task.collective), size), len(place))
-    rows = [row for _, outcome in outcomes for row in outcome.rows]
-    return sorted(rows, key=lambda row: _place(row, place))
+class _Kept:
+    """The schedules that stay: of all rows, of each instance's best, or none."""
 
+    def __init__(self, keep: str) -> None:
+        self._keep, self._best = keep, dict[tuple[Any, ...], Row]()
+        self._all: set[str] = set()
 
-def _place(row: Row, place: Mapping[tuple[Any, ...], int]) -> tuple[int, int]:
-    topology, what, size = (row[name] for name in INSTANCE)
-    return place[topology, what], place[topology, what, size]
+    def add(self, rows: Iterable[Row]) -> None:
+        for row in rows:
+            if self._keep == "none" or not row.get("schedule"):
+                continue
+            self._all.add(row["schedule"])
+            key = tuple(row[name] for name in INSTANCE)
+            if key not in self._best or row["time_us"] < self._best[key]["time_us"]:
+                self._best[key] = row
+
+    @property
+    def digests(self) -> set[str]:
+        return {row["schedule"] for row in self._best.values()} if self._keep == "best" else self._all

@@ -176,6 +176,8 @@ class Task:
         A hash of all that determines the result.
     note
         What is said beside its rows, besides what the schedule says.
+    time_limit
+        Seconds of each synthesis; None for no limit.
     """
 
     topology: str
@@ -192,6 +194,7 @@ class Task:
     size_dependent: bool
     key: str
     note: str = field(default="", kw_only=True)
+    time_limit: float | None = field(default=None, kw_only=True)
 
     def __str__(self) -> str:
         options = options_text(self.options)
@@ -202,6 +205,11 @@ class Task:
     def seed(self) -> int | None:
         """The seed, where only one is tried and it matters."""
         return self.seeds[0] if self.seeded and len(self.seeds) == 1 else None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What it is picked by, besides the whole text."""
+        return self.topology, str(self.collective), self.method
 
     def rows(self, status: str, message: str = "") -> list[Row]:
         """Return a row for each size with what is known without running it."""

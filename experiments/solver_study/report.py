@@ -11,11 +11,12 @@ from typing import Any
 
 from markupsafe import Markup
 
-from experiments.report.page import REPORT, manifest_lines, palette, source, swatch, template
+from experiments.report.page import manifest_lines, palette, source, swatch, template
 from experiments.report.series import Series, brief_labels
 from experiments.report.text import number, seconds
 from experiments.runner.manifest import MANIFEST
 from experiments.runner.results import read_results, replacing
+from experiments.runner.study import REPORT
 from experiments.solver_study.charts import (
     error_chart,
     integral_chart,

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from experiments import plugins
-from experiments.runner.manifest import code_digest, describe, now
+from experiments.runner.manifest import code_digest
 from experiments.runner.options import options_text
 from experiments.runner.plan import topology_digest
-from experiments.runner.pool import KEPT, DiskError, Pool, Setting, one_line
-from experiments.runner.progress import Reporter
-from experiments.runner.results import write_results
-from experiments.runner.run import RunOptions, Summary, available_workers, say_damaged, written_report
-from experiments.runner.store import Store
-from experiments.runner.tasks import Row
+from experiments.runner.run import RunOptions, Summary, carry_out
+from experiments.runner.study import Outcomes, Study
+from experiments.runner.tasks import Row, Task
 from experiments.solver_study.config import COLUMNS, Entrant, Program, StudyConfig, read_study
 from experiments.solver_study.milp_statistics import scored
 from experiments.solver_study.models import find_model, is_mixed
@@ -38,39 +32,40 @@ PERFORM = "experiments.solver_study.tasks:perform"
 
 
 def run_study(config_path: Path | str, options: RunOptions, console: Console) -> Summary:
-    """Run a study, or the rest of it, and write its results and report.
+    """Run a study of solvers, or the rest of it, and write its results and report; as `carry_out`."""
+    directory = options.out
+    return carry_out(study_of(read_study(config_path), directory), options, console)
+
+
+def study_of(config: StudyConfig, directory: Path | None = None) -> Study:
+    """Return the study of a config; logs go into a folder of `directory`, None for the study's own.
 
     Raises
     ------
     InputError
-        If the config or an option is wrong; nothing has run then.
-    DiskError, OSError
-        If results can't be written; those written stay.
+        As `make_tasks`.
     """
-    config = read_study(config_path)
-    directory = options.out or Path("results") / config.name
-    if options.scheduler is not None:
-        raise InputError(f"--scheduler {options.scheduler}: a study times solvers on this machine only")
-    tasks = make_tasks(config, directory / LOGS if config.keep_logs else None)
-    chosen = tasks if options.only is None else select(tasks, options.only)
-    workers = available_workers(options.workers, config.workers, config.path, "[study]")
-    with Store(directory) as store:
-        if config.keep_logs:
-            (directory / LOGS).mkdir(exist_ok=True)
-        if options.fresh:
-            store.forget(chosen)
-        started = now()
-        say_damaged(store, console)
-        todo = [task for task in chosen if not store.settled(task, task.time_limit)]
-        interrupted = not _perform(store, todo, options, workers, console)
-        rows = _judged_rows(store, tasks)
-        sessions = [*store.sessions(), {"started": started, "ended": now()}]
-        write_results(rows, directory, COLUMNS)
-        store.write_manifest(_manifest(config, tasks, rows, sessions, workers))
-        report = written_report(_write_report, directory, console)
-        return Summary(
-            directory, rows, len(tasks) - len(rows), interrupted, report, store.holds_others(tasks)
-        )
+    logs = (directory or Path("results") / config.name) / LOGS
+    return Study(
+        name=config.name,
+        path=config.path,
+        text=config.text,
+        tasks=make_tasks(config, logs if config.keep_logs else None),
+        arrange=_judged,
+        report=_write_report,
+        perform=PERFORM,
+        table="[study]",
+        workers=config.workers,
+        folders=(LOGS,) if config.keep_logs else (),
+        columns=COLUMNS,
+        settings={
+            "memory_limit_bytes": config.memory_limit,
+            "clock": config.clock,
+            **({"relative_gap": config.relative_gap} if config.mixed else {}),
+            "solvers": {e.label: f"{e.solver} {options_text(e.given)}".strip() for e in config.solvers},
+        },
+        counted={"answers": "answer"},
+    )
 
 
 def make_tasks(config: StudyConfig, logs: Path | None) -> list[StudyTask]:
@@ -152,75 +147,9 @@ def _key(program: Program, topology: Topology, entrant: Entrant, more: tuple[Any
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def select(tasks: Sequence[StudyTask], pattern: str) -> list[StudyTask]:
-    """Return the tasks whose model, topology, solver or whole text matches a shell pattern.
-
-    Raises
-    ------
-    InputError
-        If none does.
-    """
-    chosen = [
-        task
-        for task in tasks
-        if any(fnmatchcase(text, pattern) for text in (task.model, task.topology, task.method, str(task)))
-    ]
-    if not chosen:
-        names = sorted({task.model for task in tasks} | {task.method for task in tasks})
-        raise InputError(f"--only '{pattern}' matches none of the {len(tasks)} tasks; try one of {names}")
-    return chosen
-
-
-def _perform(
-    store: Store, todo: Sequence[StudyTask], options: RunOptions, workers: int, console: Console
-) -> bool:
-    """Run tasks, writing each as it ends; return whether all of them ended."""
-    limits = {task.key: task.time_limit for task in todo}
-    with (
-        contextlib.suppress(KeyboardInterrupt),
-        Reporter(console, len(todo), 0, quiet=options.quiet) as reporter,
-        Pool(workers, Setting(perform=PERFORM)) as pool,
-    ):
-        for task, outcome in pool.run(todo, {}, reporter.started):
-            try:
-                store.save(task, outcome, limits[task.key])
-            except OSError as error:
-                raise DiskError(f"{one_line(error)}; {KEPT}") from error
-            reporter.finished(task, outcome)
-        return True
-    return False
-
-
-def _judged_rows(store: Store, tasks: Sequence[StudyTask]) -> list[Row]:
-    return scored(judged([row for _, outcome in store.outcomes(tasks) for row in outcome.rows]))
-
-
-def _manifest(
-    config: StudyConfig,
-    tasks: Sequence[StudyTask],
-    rows: Sequence[Row],
-    sessions: Sequence[Mapping[str, str]],
-    workers: int,
-) -> dict[str, Any]:
-    settings = {
-        "workers": workers,
-        "memory_limit_bytes": config.memory_limit,
-        "clock": config.clock,
-        **({"relative_gap": config.relative_gap} if config.mixed else {}),
-        "solvers": {e.label: f"{e.solver} {options_text(e.given)}".strip() for e in config.solvers},
-        "answers": dict(Counter(row.get("answer") or "none" for row in rows)),
-    }
-    return {
-        "name": config.name,
-        **describe(
-            config.path,
-            config.text,
-            seeds=[task.order for task in tasks],
-            settings=settings,
-            statuses=[row["status"] for row in rows],
-            sessions=sessions,
-        ),
-    }
+def _judged(tasks: Sequence[Task], outcomes: Outcomes) -> Iterator[list[Row]]:
+    """Yield all rows: what one proved judges the others."""
+    yield scored(judged([row for _, outcome in outcomes(tasks) for row in outcome.rows]))
 
 
 def _write_report(directory: Path) -> Path:

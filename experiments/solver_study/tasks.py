@@ -62,21 +62,21 @@ class StudyTask(Task):
         The solver.
     order
         The seed: the order of rows and columns, and the solver's own.
-    time_limit, memory_limit
-        Seconds and bytes.
+    memory_limit
+        Bytes.
     log
         The file of the solver's log, None for none.
     clock, relative_gap
         As the study's.
 
-    The others are those of any task; `sizes` is one 0, as a linear program has no size of M.
+    The others are those of any task; `sizes` is one 0, as a linear program has no size of M, and the time
+    limit is the solver's.
     """
 
     model: str
     builder: str
     entrant: Entrant
     order: int
-    time_limit: float
     memory_limit: float | None
     log: Path | None
     clock: str = "wall"
@@ -84,6 +84,11 @@ class StudyTask(Task):
 
     def __str__(self) -> str:
         return f"{self.model} {self.topology} {self.entrant.label} seed={self.order}"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What it is picked by, besides the whole text."""
+        return self.model, self.topology, self.method
 
     def rows(self, status: str, message: str = "") -> list[Row]:
         """Return its row with what is known without running it."""

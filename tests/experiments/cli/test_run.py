@@ -1,31 +1,32 @@
 """``tutti run``: what it prints, its exit codes, and a summary that fits on a screen."""
 
 import errno
-from pathlib import Path
+from collections import Counter
 
 import pytest
 
 from experiments.cli.run import MOST_METHODS, _print_summary
 from experiments.runner import run as runner
-from experiments.runner.results import read_results
+from experiments.runner.results import read_results, write_results
 from experiments.runner.run import Summary
 from experiments.runner.store import Store
 from tests.experiments.cli.commands import write_smoke
 from tests.experiments.report.test_page import row
 
 
-def printed(count, capsys):
+def printed(count, folder, capsys):
     """Return what is said of so many methods: the first takes 10 us where 8 are the least, others 16."""
     names = ["quick", *(f"slow{place}" for place in range(1, count))]
     rows = [row(method=name, time_us=10.0 if name == "quick" else 16.0) for name in names]
     rows = [line | {"gap": line["time_us"] / 8.0 - 1} for line in rows]
-    _print_summary(Summary(Path(), rows, 0, interrupted=False))
+    write_results(rows, folder)
+    _print_summary(Summary(folder, Counter(ok=count)))
     return capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("count", "shown"), [(2, True), (MOST_METHODS + 1, False)])
-def test_of_many_methods_only_the_best_is_named(count, shown, capsys):
-    text = printed(count, capsys)
+def test_of_many_methods_only_the_best_is_named(count, shown, tmp_path, capsys):
+    text = printed(count, tmp_path, capsys)
     assert "25.00%" in text
     assert "quick" in text
     assert ("slow1" in text and "100.00%" in text) is shown

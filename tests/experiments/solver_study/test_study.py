@@ -11,8 +11,6 @@ import pandas as pd
 import pytest
 
 from experiments.cli import main
-from experiments.runner.run import RunOptions
-from experiments.solver_study import run_study
 from experiments.solver_study.config import is_study, read_study
 from experiments.solver_study.instances import MODELS
 from experiments.solver_study.report import advice, render_study
@@ -31,7 +29,7 @@ from experiments.solver_study.tasks import judged
 from models.solvers import solve
 from tests.experiments.solver_study.studies import refusal, replaced
 from tests.sweep import for_each
-from topologies.errors import InputError, TuttiError
+from topologies.errors import TuttiError
 from topologies.text import parse_topology
 
 STUDY = """
@@ -397,11 +395,3 @@ def test_the_size_of_a_program_is_known_before_it_is_built(name, text):
     built = model.build(topology).compiled.num_nonzeros
     least = 0 if name.startswith("bfb") else 0.8
     assert least <= built / model.entries(topology) <= 1.2
-
-
-def test_a_study_has_no_cluster(tmp_path):
-    config = tmp_path / "tiny.toml"
-    config.write_text(STUDY)
-    options = RunOptions(out=tmp_path / "out", scheduler="tcp://x:1")
-    with pytest.raises(InputError, match="a study times solvers on this machine only"):
-        run_study(config, options, None)
