@@ -46,7 +46,8 @@ docs: $(COMPILED) ## build the reference of the public names in build/docs
 
 lock: ## resolve requirements.txt again from pyproject.toml (needs uv)
 	$(UV) pip compile --quiet --universal --upgrade --generate-hashes --python-version 3.11 \
-	    --no-emit-index-url --no-header --extra dev --extra docs --output-file requirements.txt pyproject.toml
+	    --no-emit-index-url --no-header --extra cluster --extra dev --extra docs --output-file requirements.txt \
+	    pyproject.toml
 	echo 'mpi4py>=4' | $(UV) pip compile --quiet --universal --upgrade --generate-hashes --python-version 3.11 \
 	    --no-emit-index-url --no-header --output-file requirements-mpi.txt -
 

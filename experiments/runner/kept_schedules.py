@@ -6,7 +6,13 @@ import re
 from collections.abc import Collection
 from pathlib import Path
 
-from schedules.files.schedule_file import content_hash, read_schedule, write_schedule
+from schedules.files.schedule_file import (
+    content_hash,
+    read_schedule,
+    schedule_bytes,
+    write_schedule,
+    write_whole,
+)
 from schedules.schedule import Schedule
 from topologies.errors import InputError
 
@@ -24,12 +30,35 @@ def keep_schedule(schedule: Schedule, directory: Path) -> str:
         If it can't be written; no half file is left behind.
     """
     digest = content_hash(schedule)
-    suffix = "npz" if len(schedule) > MANY_TRANSFERS else "json.gz"
-    path = directory / f"{digest}.{suffix}"
+    path = directory / _name(schedule, digest)
     if not path.exists():
         directory.mkdir(parents=True, exist_ok=True)
         write_schedule(schedule, path)
     return digest
+
+
+def packed(schedule: Schedule) -> tuple[str, str, bytes]:
+    """Return a schedule's content hash, and the name and the content of the file that would keep it."""
+    digest = content_hash(schedule)
+    name = _name(schedule, digest)
+    return digest, name, schedule_bytes(schedule, name)
+
+
+def keep_file(name: str, data: bytes, directory: Path) -> None:
+    """Write a file that `packed` made into `directory`, unless it is there.
+
+    Raises
+    ------
+    InputError, OSError
+        As `keep_schedule`.
+    """
+    if not (directory / name).exists():
+        directory.mkdir(parents=True, exist_ok=True)
+        write_whole(directory / name, lambda file: file.write(data))
+
+
+def _name(schedule: Schedule, digest: str) -> str:
+    return f"{digest}.{'npz' if len(schedule) > MANY_TRANSFERS else 'json.gz'}"
 
 
 def schedule_path(directory: Path, digest: str) -> Path | None:

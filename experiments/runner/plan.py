@@ -38,7 +38,7 @@ MOST_TASKS = 10**6
 class Approach:
     """A method with its options, the seeds of each of its tasks, and what it is for (None: everything).
 
-    `note` is said beside its rows.
+    `note` is said beside its rows; `memory` is in bytes.
     """
 
     where: str
@@ -49,6 +49,7 @@ class Approach:
     note: str = ""
     topologies: list[str] | None = None
     collectives: list[str] | None = None
+    memory: float | None = None
 
     def is_for(self, topology: str, collective: str) -> bool:
         """Whether a pattern matches each."""
@@ -63,7 +64,8 @@ def make_plan(config: Config, methods: Mapping[str, Method]) -> list[Task]:
     InputError
         If anything in the config is wrong, or asks for the same row twice.
     """
-    approaches = [_approach(placed, methods) for placed in config.methods]
+    memory = _positive(parse_size, config.run.memory, f"{config.path}: [run]: memory")
+    approaches = [_approach(placed, methods, memory) for placed in config.methods]
     _refuse_merging(approaches)
     sizes = {placed.where: _sizes(placed) for placed in config.collectives}
     limit = time_limit(config)
@@ -105,6 +107,7 @@ def study_of(
         arrange=by_instance,
         report=report,
         workers=config.run.workers,
+        scheduler=config.run.scheduler,
         keep_schedules=keep,
         gaps=True,
         settings={"time_limit_s": time_limit(config), "keep_schedules": keep},
@@ -151,13 +154,16 @@ def tasks_of(
 
 def time_limit(config: Config) -> float | None:
     """Return the time limit of a synthesis in seconds, None where there is none."""
-    where, text = f"{config.path}: [run]: time_limit", config.run.time_limit
+    return _positive(parse_time, config.run.time_limit, f"{config.path}: [run]: time_limit")
+
+
+def _positive(parse: Callable[[str], Fraction], text: str | None, where: str) -> float | None:
     if text is None:
         return None
-    seconds = _at(where, parse_time, text)
-    if seconds <= 0:
+    value = _at(where, parse, text)
+    if value <= 0:
         raise InputError(f"{where} is '{text}'; it must be positive")
-    return float(seconds)
+    return float(value)
 
 
 def select(tasks: Sequence[Task], pattern: str) -> list[Task]:
@@ -194,13 +200,14 @@ def _at(where: str, function: Any, *arguments: Any) -> Any:
         raise InputError(f"{where}: {error}") from error
 
 
-def _approach(placed: Placed[MethodTable], methods: Mapping[str, Method]) -> Approach:
+def _approach(placed: Placed[MethodTable], methods: Mapping[str, Method], memory: float | None) -> Approach:
     table = placed.table
     method = _at(placed.where, find_method, table.name, methods)
     options = _at(placed.where, build_options, method, table.options)
     seeds, note = _at(placed.where, _seeds, method, table), _seeds_note(method, table.seeds)
     wanted = (table.topologies, table.collectives)
-    return Approach(placed.where, method, table.options, options, seeds, note, *wanted)
+    most = _positive(parse_size, table.memory, f"{placed.where}: memory") or memory
+    return Approach(placed.where, method, table.options, options, seeds, note, *wanted, most)
 
 
 def _matches(text: str, patterns: Sequence[str] | None) -> bool:
@@ -325,6 +332,7 @@ def _tasks(
                 key=_key(parts),
                 note=approach.note,
                 time_limit=limit,
+                memory=approach.memory,
             )
 
 

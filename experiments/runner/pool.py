@@ -7,15 +7,17 @@ only its task is lost.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from experiments import plugins
 from experiments.plugins import Loaded
+from experiments.runner.kept_schedules import keep_schedule, packed
 from experiments.runner.tasks import SYNTHESIZE, Outcome, Task, Workplace, failure
 from schedules.method import Method
+from schedules.schedule import Schedule
 from topologies.errors import TuttiError
 from topologies.kernels import COMPILATION
 from topologies.processes import SHUTDOWN_SECONDS, Caller, End, Ended, Worker, load, step_all
@@ -61,11 +63,35 @@ def load_methods(registry: str) -> Mapping[str, Method]:
 
 def work(caller: Caller, setting: Setting) -> None:
     """Be a worker: perform each task that comes, with the bounds that are known."""
-    perform = load(setting.perform)
     COMPILATION.watchers.append((caller.pause_clock, caller.resume_clock))
-    notify = partial(_set_clock, caller)
-    place = Workplace(load_methods(setting.registry), setting.schedules, {}, notify)
-    caller.serve(partial(_perform, perform, place, setting.plugins))
+    keep = None if setting.schedules is None else partial(keep_schedule, directory=setting.schedules)
+    caller.serve(partial(_perform, setting, _workplace(setting, keep, caller)))
+
+
+def work_afar(caller: Caller) -> None:
+    """Be a worker for whoever has the setting with each task, and keeps the schedules itself."""
+    COMPILATION.watchers.append((caller.pause_clock, caller.resume_clock))
+    files: dict[str, bytes] = {}
+    places: dict[Setting, Workplace] = {}
+
+    def keep(schedule: Schedule) -> str:
+        digest, name, data = packed(schedule)
+        files[name] = data
+        return digest
+
+    def perform(call: Any) -> Outcome:
+        files.clear()
+        setting = call.setting
+        if setting not in places:
+            places[setting] = _workplace(setting, keep if setting.schedules else None, caller)
+        outcome = _perform(setting, places[setting], call)
+        return replace(outcome, files=dict(files))
+
+    caller.serve(perform)
+
+
+def _workplace(setting: Setting, keep: Callable[[Schedule], str] | None, caller: Caller) -> Workplace:
+    return Workplace(load_methods(setting.registry), keep, {}, partial(_set_clock, caller))
 
 
 def _set_clock(caller: Caller, stage: str) -> None:
@@ -76,20 +102,21 @@ def _set_clock(caller: Caller, stage: str) -> None:
         caller.stop_clock()
 
 
-class _Call(NamedTuple):
-    """A task, and the bounds of its sizes that are known."""
+@dataclass(frozen=True)
+class Call:
+    """A task, what is known of its bounds, and the setting where the worker has none of its own."""
 
     task: Task
     bounds: Mapping[str, Any]
+    setting: Setting | None = None
 
 
-def _perform(
-    perform: Callable[[Task, Workplace], Outcome], place: Workplace, theirs: Loaded, call: _Call
-) -> Outcome:
+def _perform(setting: Setting, place: Workplace, call: Call) -> Outcome:
     place.bounds.update(call.bounds)
     try:
-        plugins.load_same(theirs)
-        return perform(call.task, place)
+        plugins.load_same(setting.plugins)
+        outcome: Outcome = load(setting.perform)(call.task, place)
+        return outcome
     except BrokenPipeError:
         raise
     except (OSError, TuttiError) as error:
@@ -103,7 +130,7 @@ def one_line(error: Exception) -> str:
     return str(error)
 
 
-def _nobody(task: Task) -> None:
+def nobody(task: Task) -> None:
     """Tell nobody."""
 
 
@@ -135,7 +162,7 @@ class Pool:
         self,
         tasks: Sequence[Task],
         bounds: dict[str, Any],
-        started: Callable[[Task], None] = _nobody,
+        started: Callable[[Task], None] = nobody,
     ) -> Iterator[tuple[Task, Outcome]]:
         """Yield each task with its outcome, in the order in which they finish.
 
@@ -161,42 +188,50 @@ class Pool:
                 else:
                     stillborn += not worker.ready
                     if stillborn > STILLBORN:
-                        raise TuttiError(f"{_cause(ended)} before it was ready, as were all others; {KEPT}")
+                        raise TuttiError(f"{cause(ended)} before it was ready, as were all others; {KEPT}")
                     self._start()
                 if task is not None:
                     stillborn = 0
                     running -= 1
-                    outcome = self._outcome(task, ended)
+                    outcome = outcome_of(task, ended)
                     bounds.update(outcome.bounds)
                     yield task, outcome
             for worker in self._tasks:
                 if worker.ready and not worker.busy and waiting:
                     task = self._tasks[worker] = waiting.pop()
                     started(task)
-                    known = {key: bounds[key] for key in _bound_keys(task) if key in bounds}
-                    worker.give(_Call(task, known), task.time_limit)
+                    known = {key: bounds[key] for key in bound_keys(task) if key in bounds}
+                    worker.watched = task.memory is not None
+                    worker.give(Call(task, known), task.time_limit, task.memory)
 
     def _start(self) -> None:
         worker = Worker.forked("experiments.runner.pool:work", self._setting, PRELOADED)
         self._tasks[worker] = None
 
-    def _outcome(self, task: Task, ended: Ended) -> Outcome:
-        if ended.how is End.ANSWER:
-            outcome: Outcome = ended.answer
-            return outcome
-        if ended.how is End.TIME:
-            many = len(task.seeds) > 1
-            which = f" (synthesis {ended.stops + 1} of {len(task.seeds)})" if many else ""
-            message = f"a synthesis exceeded the time limit of {task.time_limit:g} s{which}"
-            return Outcome("timeout", task.rows("timeout", message))
-        return failure(task, _cause(ended))
+
+def outcome_of(task: Task, ended: Ended) -> Outcome:
+    """Return what became of a task whose call ended so."""
+    if ended.how is End.ANSWER:
+        outcome: Outcome = ended.answer
+        return outcome
+    if ended.how is End.TIME:
+        many = len(task.seeds) > 1
+        which = f" (synthesis {ended.stops + 1} of {len(task.seeds)})" if many else ""
+        message = f"a synthesis exceeded the time limit of {task.time_limit:g} s{which}"
+        return Outcome("timeout", task.rows("timeout", message))
+    if ended.how is End.MEMORY:
+        most = (task.memory or 0) / MEGABYTE
+        return failure(task, f"it took {ended.peak_mb:.0f} MB of memory; its limit is {most:g} MB")
+    return failure(task, cause(ended))
 
 
-def _bound_keys(task: Task) -> list[str]:
+def bound_keys(task: Task) -> list[str]:
+    """Return what the bounds of a task's rows are known by."""
     return [task.bound_key(size) for size in task.sizes]
 
 
-def _cause(ended: Ended) -> str:
+def cause(ended: Ended) -> str:
+    """Return of what a worker died, in words."""
     if ended.cause.startswith("SIG"):
         hint = ": often out of memory" if ended.cause == "SIGKILL" else ""
         return f"the worker process was killed by {ended.cause}{hint}"

@@ -13,6 +13,7 @@ from typing import Any
 
 from rich.console import Console
 
+from experiments.runner.cluster import Cluster
 from experiments.runner.config import read_config
 from experiments.runner.kept_schedules import schedule_path
 from experiments.runner.manifest import NOT_RUN, describe, now
@@ -137,11 +138,7 @@ def carry_out(study: Study, options: RunOptions, console: Console) -> Summary:
         If results can't be written; those written stay.
     """
     chosen = study.tasks if options.only is None else select(study.tasks, options.only)
-    workers = _workers(options.workers, study)
-    if options.scheduler is not None:
-        raise InputError(
-            f"--scheduler {options.scheduler}: not supported yet; leave it out to run on this machine"
-        )
+    where = _where(options, study)
     if options.rejudge and not study.gaps:
         raise InputError(f"--rejudge: {study.path} is a study of solvers, which has no bounds")
     with Store(options.out or Path("results") / study.name) as store:
@@ -155,23 +152,38 @@ def carry_out(study: Study, options: RunOptions, console: Console) -> Summary:
         for what in store.damaged():
             console.print(f"{what}: damaged; made again", soft_wrap=True, markup=False, highlight=False)
         todo = [task for task in chosen if not _settled(store, task, study.keep_schedules)]
-        interrupted = not _perform(store, study, todo, options, workers, console)
-        fresh = _arranged(store, study, {"workers": workers}, started)
+        interrupted = not _perform(store, study, todo, options, where, console)
+        fresh = _arranged(
+            store, study, {"workers" if isinstance(where, int) else "scheduler": where}, started
+        )
         report = None if interrupted else _report(study, store.directory, console, fresh=fresh)
         counts, missing = _counts(store, study)
         others = store.holds_others(study.tasks)
         return Summary(store.directory, counts, missing, interrupted, report, others)
 
 
-def _workers(given: int | None, study: Study) -> int:
-    """Return how many processes: as given on the command line, else in the config, else one a core."""
-    count = given if given is not None else study.workers
-    if count is None:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if count < 1:
-        where = "--workers" if given is not None else f"{study.path}: {study.table}: workers"
-        raise InputError(f"{where} is {count}; at least 1 is needed")
-    return count
+def _where(options: RunOptions, study: Study) -> str | int:
+    """Return the address of a scheduler, or how many processes: as asked, else as the config has it.
+
+    Raises
+    ------
+    InputError
+        If both are asked for at one place, or there are no processes.
+    """
+    places = (
+        ("", "--scheduler", options.scheduler, "--workers", options.workers),
+        (f"{study.path}: {study.table}: ", "scheduler", study.scheduler, "workers", study.workers),
+    )
+    for place, one, scheduler, other, workers in places:
+        if scheduler is not None and workers is not None:
+            raise InputError(f"{place}{one} and {other}: a cluster has workers of its own; give one of them")
+        if scheduler is not None:
+            return scheduler
+        if workers is not None and workers < 1:
+            raise InputError(f"{place}{other} is {workers}; at least 1 is needed")
+        if workers is not None:
+            return workers
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _settled(store: Store, task: Task, keep: str) -> bool:
@@ -185,7 +197,7 @@ def _settled(store: Store, task: Task, keep: str) -> bool:
 
 
 def _perform(
-    store: Store, study: Study, todo: Sequence[Task], options: RunOptions, workers: int, console: Console
+    store: Store, study: Study, todo: Sequence[Task], options: RunOptions, where: str | int, console: Console
 ) -> bool:
     """Run tasks, writing each as it ends; return whether all of them ended."""
     wanted = {task.bound_key(size) for task in todo for size in task.sizes}
@@ -198,9 +210,9 @@ def _perform(
     with (
         contextlib.suppress(KeyboardInterrupt),
         Reporter(console, total, total - rest, quiet=options.quiet) as reporter,
-        Pool(workers, setting) as pool,
+        Pool(where, setting) if isinstance(where, int) else Cluster(where, setting) as executor,
     ):
-        for task, outcome in pool.run(todo, bounds, reporter.started):
+        for task, outcome in executor.run(todo, bounds, reporter.started):
             _save(store, task, outcome)
             reporter.finished(task, outcome)
         return True

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.runner.judge import GAPS, INSTANCE, GapTable, ProvenBound
-from experiments.runner.kept_schedules import drop_damaged, drop_schedules, schedule_path
+from experiments.runner.kept_schedules import drop_damaged, drop_schedules, keep_file, schedule_path
 from experiments.runner.manifest import MANIFEST, code_digest
 from experiments.runner.results import CSV, replacing, tables, write_csv
 from experiments.runner.study import Study
@@ -103,6 +103,8 @@ class Store:
             "bounds": {key: [str(bound.seconds), bound.kind] for key, bound in outcome.bounds.items()},
             "trace": outcome.trace,
         }
+        for name, data in outcome.files.items():
+            keep_file(name, data, self.schedules)
         with self._said():
             self._insert(task.key, time.time(), document)
 

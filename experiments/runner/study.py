@@ -33,9 +33,9 @@ class Study:
     perform
         ``"module:NAME"`` of the function that performs a task.
     table
-        Of the config, in which `workers` stands.
-    workers
-        Processes; None: one a core.
+        Of the config, in which the next two stand.
+    workers, scheduler
+        Processes here; or the address of a Dask cluster. Of neither: one process a core.
     keep_schedules
         Which schedules stay: "all", "best" or "none".
     folders
@@ -59,6 +59,7 @@ class Study:
     perform: str = "experiments.runner.tasks:perform"
     table: str = "[run]"
     workers: int | None = None
+    scheduler: str | None = None
     keep_schedules: str = "none"
     folders: tuple[str, ...] = ()
     columns: Mapping[str, Any] = field(default_factory=lambda: COLUMNS)

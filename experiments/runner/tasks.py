@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -17,7 +16,6 @@ import numpy as np
 from experiments import plugins
 from experiments.registry import find_method
 from experiments.runner.judge import Cost, ProvenBound, notes, time_columns
-from experiments.runner.kept_schedules import keep_schedule
 from experiments.runner.options import build_options, options_text
 from models.bounds import own_bounds
 from schedules.collective import Collective
@@ -176,8 +174,8 @@ class Task:
         A hash of all that determines the result.
     note
         What is said beside its rows, besides what the schedule says.
-    time_limit
-        Seconds of each synthesis; None for no limit.
+    time_limit, memory
+        Seconds of each synthesis, and bytes that it may take; None for no limit.
     """
 
     topology: str
@@ -195,6 +193,7 @@ class Task:
     key: str
     note: str = field(default="", kw_only=True)
     time_limit: float | None = field(default=None, kw_only=True)
+    memory: float | None = field(default=None, kw_only=True)
 
     def __str__(self) -> str:
         options = options_text(self.options)
@@ -251,12 +250,15 @@ class Outcome:
         Those computed for it, by `Task.bound_key`.
     trace
         Where it failed, for developers.
+    files
+        Schedules that are still to be kept: the content of a file by its name.
     """
 
     status: str
     rows: list[Row]
     bounds: Mapping[str, ProvenBound] = field(default_factory=dict)
     trace: str = ""
+    files: Mapping[str, bytes] = field(default_factory=dict)
 
 
 _parsed = lru_cache(maxsize=4)(parse_topology)
@@ -270,8 +272,8 @@ class Workplace:
     ----------
     methods
         By name.
-    schedules
-        The directory that schedules go to; None keeps none.
+    keep
+        Keeps a schedule and returns its content hash; None keeps none.
     bounds
         Computed before, here or by other workers.
     notify
@@ -281,7 +283,7 @@ class Workplace:
     """
 
     methods: Mapping[str, Method]
-    schedules: Path | None
+    keep: Callable[[Schedule], str] | None
     bounds: Bounds
     notify: Callable[[str], None] = _silent
     topology: Callable[[str], Topology] = _parsed
@@ -308,8 +310,8 @@ def perform(task: Task, place: Workplace) -> Outcome:
     except Exception as error:  # noqa: BLE001 (one method's fault is one task's row)
         return failure(task, _one_line(error), traceback.format_exc())
     new = {key: bound for key, bound in place.bounds.items() if key not in known}
-    if place.schedules is not None:
-        digest = keep_schedule(result.schedule, place.schedules)
+    if place.keep is not None:
+        digest = place.keep(result.schedule)
         rows = [{**row, "schedule": digest} for row in rows]
     return Outcome("ok", rows, new)
 

@@ -115,6 +115,7 @@ class StudyTable(Table):
     memory_limit: str | None = None
     seeds: list[int] = Field(default=[0], min_length=1)
     workers: int | None = None
+    scheduler: str | None = None
     keep_logs: bool = True
     clock: Literal["wall", "cpu"] = "wall"
     relative_gap: Decimal = Field(default=Decimal("1e-6"), gt=0, lt=1)
@@ -191,8 +192,8 @@ class StudyConfig:
         Who is compared.
     memory_limit
         Bytes of a solve; None for none.
-    workers
-        Processes; None: one a core.
+    workers, scheduler
+        Processes; None: one a core. Or the address of a Dask cluster.
     keep_logs
         Whether each row has its solver's log.
     clock
@@ -208,6 +209,7 @@ class StudyConfig:
     solvers: tuple[Entrant, ...]
     memory_limit: float | None
     workers: int | None
+    scheduler: str | None
     keep_logs: bool
     clock: str
     relative_gap: float
@@ -247,6 +249,7 @@ def read_study(path: Path | str) -> StudyConfig:
         solvers=_entrants(read_tables(SolverTable, document.solver, where, "solver")),
         memory_limit=_memory(table.memory_limit, where),
         workers=table.workers,
+        scheduler=table.scheduler,
         keep_logs=table.keep_logs,
         clock=table.clock,
         relative_gap=float(table.relative_gap),

@@ -56,6 +56,7 @@ def study_of(config: StudyConfig, directory: Path | None = None) -> Study:
         perform=PERFORM,
         table="[study]",
         workers=config.workers,
+        scheduler=config.scheduler,
         folders=(LOGS,) if config.keep_logs else (),
         columns=COLUMNS,
         settings={

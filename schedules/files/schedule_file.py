@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import json
 import math
 import os
@@ -150,6 +151,19 @@ def write_schedule(schedule: Schedule, path: Path | str) -> None:
     """
     write = _of_form(_WRITERS, path)
     write_whole(Path(path), lambda file: write(schedule, file))
+
+
+def schedule_bytes(schedule: Schedule, name: str) -> bytes:
+    """Return what `write_schedule` writes to a file of that name.
+
+    Raises
+    ------
+    InputError
+        If the name ends otherwise.
+    """
+    file = io.BytesIO()
+    _of_form(_WRITERS, name)(schedule, file)
+    return file.getvalue()
 
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:

@@ -1,0 +1,275 @@
+"""The same tasks on a Dask cluster: each row in a process of its own, which a Dask task only watches.
+
+A synthesis is minutes of native code that may hold the interpreter, and Dask takes a worker that doesn't
+answer for dead. So a Dask task gives the row to a process as the pool's, with the row's limits, waits for it
+without holding anything, and ends it where nobody wants the row any more. Rows and schedules come back as
+bytes; who asked keeps them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from multiprocessing.connection import wait
+from typing import Any
+
+from experiments.runner.manifest import versions
+from experiments.runner.pool import KEPT, Call, Setting, bound_keys, cause, nobody, outcome_of
+from experiments.runner.tasks import Outcome, Task, failure
+from topologies.errors import InputError, TuttiError
+from topologies.processes import Caller, End, Worker
+
+HERE = "local:"
+"""An address that begins so starts a cluster on this machine, of so many workers."""
+ANSWER_SECONDS = 10.0
+"""How long a scheduler may take to answer."""
+LOOK_SECONDS = 0.5
+"""Between two looks at whether a row is still wanted."""
+AHEAD = 2
+"""So many rows are with the cluster for each of its threads: one to run and one to go on with."""
+MEMORY = "memory"
+"""The Dask resource, in bytes, that a row with a limit of memory takes where workers have it."""
+
+
+class Cluster:
+    """Tasks on a Dask cluster; use it in a ``with`` block.
+
+    Parameters
+    ----------
+    address
+        Of a scheduler, or ``"local:N"``.
+    setting
+        What the tasks share.
+
+    Raises
+    ------
+    InputError
+        If nobody answers there, or what answers has other versions of anything that results depend on.
+    """
+
+    def __init__(self, address: str, setting: Setting) -> None:
+        self._address, self._setting, self._stack = address, setting, ExitStack()
+        self._here: _Here | None = None
+
+    def __enter__(self) -> Cluster:
+        with ExitStack() as stack:
+            address = self._address
+            if address.startswith(HERE):
+                self._here = stack.enter_context(_Here(_count(address)))
+                address = self._here.address
+            self._client = stack.enter_context(_client(address, self._address))
+            self._check()
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._stack.close()
+
+    def run(
+        self,
+        tasks: Sequence[Task],
+        bounds: dict[str, Any],
+        started: Callable[[Task], None] = nobody,
+    ) -> Iterator[tuple[Task, Outcome]]:
+        """Yield each task with its outcome, as `Pool.run`; one whose worker is lost runs again elsewhere.
+
+        Raises
+        ------
+        TuttiError
+            If the scheduler is lost.
+        """
+        waiting, running = deque(tasks), dict[str, Task]()
+        done = _dask(self._address).as_completed(loop=self._client.loop)
+        while waiting or running:
+            while waiting and len(running) < self._room():
+                task = waiting.popleft()
+                known = {key: bounds[key] for key in bound_keys(task) if key in bounds}
+                running[task.key] = task
+                started(task)
+                done.add(self._submit(task, known))
+            future = next(done)
+            task = running.pop(future.key)
+            outcome = _outcome(task, future, self._address)
+            bounds.update(outcome.bounds)
+            yield task, outcome
+            future.release()
+
+    def _submit(self, task: Task, known: Mapping[str, Any]) -> Any:
+        needs = {} if task.memory is None or not self._counts_memory else {MEMORY: task.memory}
+        call = Call(task, known, self._setting)
+        return self._client.submit(supervise, call, key=task.key, pure=False, resources=needs)
+
+    def _room(self) -> int:
+        if self._here is not None:
+            self._here.mend()
+        return AHEAD * max(1, sum(self._client.nthreads().values()))
+
+    @property
+    def _counts_memory(self) -> bool:
+        workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
+        return any(MEMORY in worker["resources"] for worker in workers)
+
+    def _check(self) -> None:
+        """Refuse workers with other versions; one that comes later refuses rows itself."""
+        own = versions()
+        for where, theirs in self._client.run(versions, on_error="return").items():
+            if isinstance(theirs, Exception):
+                raise InputError(f"worker {where}: {type(theirs).__name__}: {theirs}".partition("\n")[0])
+            said = _differences(own, theirs)
+            if said:
+                raise InputError(f"worker {where} differs: {said}")
+
+
+def supervise(row: Call) -> Outcome:
+    """Be a Dask task: give a row to this thread's process, and wait for it while it is wanted.
+
+    Raises
+    ------
+    TuttiError
+        If something stops all rows, as in `Pool.run`.
+    """
+    process = _process()
+    process.give(row, row.task.time_limit, row.task.memory)
+    ended = None
+    while ended is None:
+        patience = process.patience()
+        wait([process.pipe], LOOK_SECONDS if patience is None else min(patience, LOOK_SECONDS))
+        ended = process.step()
+        if ended is None and not _wanted(row.task.key):
+            process.end()
+            return failure(row.task, "nobody wants it any more")
+    return outcome_of(row.task, ended)
+
+
+_here = threading.local()
+
+
+def _process() -> Worker:
+    """Return this thread's process, a new one where the last has ended."""
+    process: Worker | None = getattr(_here, "process", None)
+    if process is None or process.process.exitcode is not None:
+        process = _here.process = Worker.fresh("experiments.runner.pool:work_afar")
+    return process
+
+
+def _wanted(key: str) -> bool:
+    """Whether the scheduler still waits for a task that runs here."""
+    known = import_module("distributed").get_worker().state.tasks.get(key)
+    return known is not None and known.state != "cancelled"
+
+
+def _outcome(task: Task, future: Any, address: str) -> Outcome:
+    dask = _dask(address)
+    try:
+        outcome: Outcome = future.result(timeout=ANSWER_SECONDS)
+    except dask.KilledWorker as error:
+        many = error.allowed_failures + 1
+        return failure(task, f"{many} Dask workers were lost while they ran it: often out of memory")
+    except (dask.CancelledError, OSError) as error:  # a time-out is one of the system's
+        raise TuttiError(f"{address}: the scheduler is lost; {KEPT}") from error
+    return outcome
+
+
+def _dask(said: str) -> Any:
+    """Return the package, which is slow to import, and which not everyone has."""
+    try:
+        return import_module("distributed")
+    except ImportError:
+        raise InputError(f"--scheduler {said} needs Dask: pip install 'tutti[cluster]'") from None
+
+
+def _count(address: str) -> int:
+    text = address.removeprefix(HERE)
+    if not text.isdigit() or not int(text):
+        raise InputError(f"--scheduler {address}: write local:4 for a scheduler and 4 workers here")
+    return int(text)
+
+
+def _differences(own: Mapping[str, str], theirs: Mapping[str, str]) -> str:
+    """Return what is of another version there."""
+    return ", ".join(
+        f"{name} {str(theirs.get(name, 'is missing'))[:12]} (here {str(own.get(name, 'none'))[:12]})"
+        for name in sorted({*own, *theirs})
+        if own.get(name) != theirs.get(name)
+    )
+
+
+@contextmanager
+def _client(address: str, said: str) -> Iterator[Any]:
+    """Give a client of a scheduler, once it has answered."""
+    dask = _dask(said)
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    try:
+        client = dask.Client(address, timeout=ANSWER_SECONDS, set_as_default=False)
+    except (OSError, ValueError) as error:
+        why = f"nobody answers within {ANSWER_SECONDS:g} s" if isinstance(error, OSError) else str(error)
+        raise InputError(f"--scheduler {said}: {why}") from error
+    with client:
+        version = client.get_versions()["scheduler"]["packages"]["distributed"]
+        if version != dask.__version__:
+            raise InputError(
+                f"--scheduler {said} has distributed {version}, here is {dask.__version__}; install the same"
+            )
+        yield client
+
+
+class _Here:
+    """A scheduler and workers on this machine, each in a process of its own; use it in a ``with`` block."""
+
+    def __init__(self, count: int) -> None:
+        self._count, self._workers = count, list[Worker]()
+
+    def __enter__(self) -> _Here:
+        self._scheduler, self.address = _served("experiments.runner.cluster:be_scheduler", None)
+        self.mend()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        for process in (*self._workers, self._scheduler):
+            process.end()
+
+    def mend(self) -> None:
+        """Start workers for those that have ended."""
+        self._workers = [worker for worker in self._workers if worker.process.exitcode is None]
+        while len(self._workers) < self._count:
+            self._workers.append(_served("experiments.runner.cluster:be_worker", self.address)[0])
+
+
+def _served(entry: str, call: Any) -> tuple[Worker, str]:
+    """Start a process that serves Dask, and return it with its address."""
+    process = Worker.fresh(entry)
+    process.give(call)
+    ended = process.finish()
+    if ended.how is not End.ANSWER:
+        raise TuttiError(f"a Dask process could not start: {cause(ended)}")
+    return process, ended.answer
+
+
+def be_scheduler(caller: Caller) -> None:
+    """Be a Dask scheduler until whoever started it is gone."""
+    dask = import_module("distributed")
+    _serve(caller, lambda call: dask.Scheduler(host="127.0.0.1", port=0, dashboard=False))
+
+
+def be_worker(caller: Caller) -> None:
+    """Be a Dask worker of one thread until whoever started it is gone."""
+    dask = import_module("distributed")
+    _serve(caller, lambda address: dask.Worker(address, host="127.0.0.1", nthreads=1, memory_limit=0))
+
+
+def _serve(caller: Caller, make: Callable[[Any], Any]) -> None:
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+
+    async def served(call: Any) -> str:
+        server = await make(call)
+        address: str = server.address
+        return address
+
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, daemon=True).start()
+    caller.serve(lambda call: asyncio.run_coroutine_threadsafe(served(call), loop).result())
