@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -24,14 +26,15 @@ from experiments.runner.tasks import Outcome, Task, failure
 from topologies.errors import InputError, TuttiError
 from topologies.processes import Caller, End, Worker
 
+ADDRESS = re.compile(r"[a-z]+://.+:\d+")
 HERE = "local:"
 """An address that begins so starts a cluster on this machine, of so many workers."""
 ANSWER_SECONDS = 10.0
 """How long a scheduler may take to answer."""
 LOOK_SECONDS = 0.5
 """Between two looks at whether a row is still wanted."""
-AHEAD = 2
-"""So many rows are with the cluster for each of its threads: one to run and one to go on with."""
+AHEAD = 3
+"""So many rows are with the cluster for each of its threads: one to run, the others to go on with."""
 MEMORY = "memory"
 """The Dask resource, in bytes, that a row with a limit of memory takes where workers have it."""
 
@@ -53,16 +56,16 @@ class Cluster:
     """
 
     def __init__(self, address: str, setting: Setting) -> None:
-        self._address, self._setting, self._stack = address, setting, ExitStack()
+        self.address, self._setting, self._stack = address, setting, ExitStack()
         self._here: _Here | None = None
+        self._threads, self._looked = 1, -LOOK_SECONDS
 
     def __enter__(self) -> Cluster:
         with ExitStack() as stack:
-            address = self._address
-            if address.startswith(HERE):
-                self._here = stack.enter_context(_Here(_count(address)))
-                address = self._here.address
-            self._client = stack.enter_context(_client(address, self._address))
+            if self.address.startswith(HERE):
+                self._here = stack.enter_context(_Here(_count(self.address)))
+                self.address = self._here.address
+            self._client = stack.enter_context(_client(self.address))
             self._check()
             self._stack = stack.pop_all()
         return self
@@ -84,7 +87,7 @@ class Cluster:
             If the scheduler is lost.
         """
         waiting, running = deque(tasks), dict[str, Task]()
-        done = _dask(self._address).as_completed(loop=self._client.loop)
+        done = _dask(self.address).as_completed(loop=self._client.loop, with_results=True, raise_errors=False)
         while waiting or running:
             while waiting and len(running) < self._room():
                 task = waiting.popleft()
@@ -92,12 +95,17 @@ class Cluster:
                 running[task.key] = task
                 started(task)
                 done.add(self._submit(task, known))
-            future = next(done)
+            future, result = next(done)
             task = running.pop(future.key)
-            outcome = _outcome(task, future, self._address)
+            outcome = _outcome(task, future, result, self.address)
             bounds.update(outcome.bounds)
             yield task, outcome
             future.release()
+
+    @property
+    def workers(self) -> list[int]:
+        """The processes of the workers that were started here."""
+        return [] if self._here is None else self._here.processes
 
     def _submit(self, task: Task, known: Mapping[str, Any]) -> Any:
         needs = {} if task.memory is None or not self._counts_memory else {MEMORY: task.memory}
@@ -105,9 +113,11 @@ class Cluster:
         return self._client.submit(supervise, call, key=task.key, pure=False, resources=needs)
 
     def _room(self) -> int:
-        if self._here is not None:
-            self._here.mend()
-        return AHEAD * max(1, sum(self._client.nthreads().values()))
+        """Return how many rows may be with the cluster; it is asked now and then, as workers come and go."""
+        if time.monotonic() - self._looked >= LOOK_SECONDS:
+            self._threads = max(1, sum(self._client.nthreads().values()))
+            self._looked = time.monotonic()
+        return AHEAD * self._threads
 
     @property
     def _counts_memory(self) -> bool:
@@ -115,9 +125,11 @@ class Cluster:
         return any(MEMORY in worker["resources"] for worker in workers)
 
     def _check(self) -> None:
-        """Refuse workers with other versions; one that comes later refuses rows itself."""
+        """Refuse workers with other versions."""
         own = versions()
-        for where, theirs in self._client.run(versions, on_error="return").items():
+        if self._here is not None:
+            self._client.wait_for_workers(1)
+        for where, theirs in self._client.run(their_versions, on_error="return").items():
             if isinstance(theirs, Exception):
                 raise InputError(f"worker {where}: {type(theirs).__name__}: {theirs}".partition("\n")[0])
             said = _differences(own, theirs)
@@ -146,6 +158,11 @@ def supervise(row: Call) -> Outcome:
     return outcome_of(row.task, ended)
 
 
+def their_versions() -> dict[str, str]:
+    """Return the versions that a worker has."""
+    return versions()
+
+
 _here = threading.local()
 
 
@@ -163,24 +180,33 @@ def _wanted(key: str) -> bool:
     return known is not None and known.state != "cancelled"
 
 
-def _outcome(task: Task, future: Any, address: str) -> Outcome:
+def _outcome(task: Task, future: Any, result: Any, address: str) -> Outcome:
+    """Return what became of a task; `result` is an error where the future's status says so."""
     dask = _dask(address)
-    try:
-        outcome: Outcome = future.result(timeout=ANSWER_SECONDS)
-    except dask.KilledWorker as error:
+    if future.status == "finished":
+        outcome: Outcome = result
+        return outcome
+    error = future.exception() if future.status == "error" else None
+    if isinstance(error, dask.KilledWorker):
         many = error.allowed_failures + 1
         return failure(task, f"{many} Dask workers were lost while they ran it: often out of memory")
-    except (dask.CancelledError, OSError) as error:  # a time-out is one of the system's
-        raise TuttiError(f"{address}: the scheduler is lost; {KEPT}") from error
-    return outcome
+    if isinstance(error, Exception):
+        raise error
+    raise TuttiError(f"{address}: the scheduler is lost; {KEPT}")
 
 
-def _dask(said: str) -> Any:
+def _dask(address: str) -> Any:
     """Return the package, which is slow to import, and which not everyone has."""
     try:
         return import_module("distributed")
     except ImportError:
-        raise InputError(f"--scheduler {said} needs Dask: pip install 'tutti[cluster]'") from None
+        raise InputError(f"--scheduler {address} needs Dask: pip install 'tutti[cluster]'") from None
+
+
+def _hush() -> None:
+    """Keep Dask from writing what it meets: we say it, in one line."""
+    for name in ("distributed", "tornado", "asyncio"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
 def _count(address: str) -> int:
@@ -200,20 +226,21 @@ def _differences(own: Mapping[str, str], theirs: Mapping[str, str]) -> str:
 
 
 @contextmanager
-def _client(address: str, said: str) -> Iterator[Any]:
+def _client(address: str) -> Iterator[Any]:
     """Give a client of a scheduler, once it has answered."""
-    dask = _dask(said)
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    if not ADDRESS.fullmatch(address):
+        raise InputError(f"--scheduler {address}: write tcp://host:8786, or local:4 for 4 workers here")
+    dask = _dask(address)
+    _hush()
     try:
         client = dask.Client(address, timeout=ANSWER_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
-        why = f"nobody answers within {ANSWER_SECONDS:g} s" if isinstance(error, OSError) else str(error)
-        raise InputError(f"--scheduler {said}: {why}") from error
+        raise InputError(f"--scheduler {address}: nobody answers within {ANSWER_SECONDS:g} s") from error
     with client:
         version = client.get_versions()["scheduler"]["packages"]["distributed"]
         if version != dask.__version__:
             raise InputError(
-                f"--scheduler {said} has distributed {version}, here is {dask.__version__}; install the same"
+                f"--scheduler {address} has distributed {version}, not {dask.__version__} as here"
             )
         yield client
 
@@ -223,21 +250,33 @@ class _Here:
 
     def __init__(self, count: int) -> None:
         self._count, self._workers = count, list[Worker]()
+        self._closing = threading.Event()
+        self._watch = threading.Thread(target=self._mend, daemon=True)
 
     def __enter__(self) -> _Here:
         self._scheduler, self.address = _served("experiments.runner.cluster:be_scheduler", None)
-        self.mend()
+        self._watch.start()
         return self
 
     def __exit__(self, *error: Any) -> None:
+        self._closing.set()
+        self._watch.join()
         for process in (*self._workers, self._scheduler):
             process.end()
 
-    def mend(self) -> None:
-        """Start workers for those that have ended."""
-        self._workers = [worker for worker in self._workers if worker.process.exitcode is None]
-        while len(self._workers) < self._count:
-            self._workers.append(_served("experiments.runner.cluster:be_worker", self.address)[0])
+    @property
+    def processes(self) -> list[int]:
+        """The numbers of the workers' processes."""
+        return [worker.process.pid for worker in self._workers]
+
+    def _mend(self) -> None:
+        """Start workers, and others for those that have ended."""
+        while True:
+            self._workers = [worker for worker in self._workers if worker.process.exitcode is None]
+            while len(self._workers) < self._count and not self._closing.is_set():
+                self._workers.append(_served("experiments.runner.cluster:be_worker", self.address)[0])
+            if self._closing.wait(LOOK_SECONDS):
+                return
 
 
 def _served(entry: str, call: Any) -> tuple[Worker, str]:
@@ -263,7 +302,7 @@ def be_worker(caller: Caller) -> None:
 
 
 def _serve(caller: Caller, make: Callable[[Any], Any]) -> None:
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    _hush()
 
     async def served(call: Any) -> str:
         server = await make(call)

@@ -20,7 +20,7 @@ from schedules.method import Method
 from schedules.schedule import Schedule
 from topologies.errors import TuttiError
 from topologies.kernels import COMPILATION
-from topologies.processes import SHUTDOWN_SECONDS, Caller, End, Ended, Worker, load, step_all
+from topologies.processes import MEGABYTE, SHUTDOWN_SECONDS, Caller, End, Ended, Worker, load, step_all
 
 PRELOADED = ("experiments.runner.tasks",)
 """Imported once, by a server that has run nothing and has no threads; workers are forked from it at once."""

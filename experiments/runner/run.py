@@ -200,6 +200,8 @@ def _perform(
     store: Store, study: Study, todo: Sequence[Task], options: RunOptions, where: str | int, console: Console
 ) -> bool:
     """Run tasks, writing each as it ends; return whether all of them ended."""
+    if not todo:
+        return True
     wanted = {task.bound_key(size) for task in todo for size in task.sizes}
     related = (task for task in study.tasks if any(task.bound_key(size) in wanted for size in task.sizes))
     bounds = {key: bound for _, outcome in store.outcomes(related) for key, bound in outcome.bounds.items()}
