@@ -163,7 +163,9 @@ def _run(commands: Any) -> None:
     parser.add_argument("config", type=_path, help="a TOML file")
     parser.add_argument("--out", type=_path, metavar="DIR", help="default: results/<name>")
     parser.add_argument("--workers", type=int, metavar="N", help="processes; default: as in the config")
-    parser.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster")
+    parser.add_argument(
+        "--scheduler", metavar="ADDRESS", help="of a Dask cluster, or local:N (docs/cluster.md)"
+    )
     parser.add_argument("--fresh", action="store_true", help="start over")
     parser.add_argument(
         "--rejudge",

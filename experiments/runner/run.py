@@ -49,7 +49,7 @@ class RunOptions:
     quiet
         Write nothing but failures.
     scheduler
-        The address of a Dask scheduler.
+        The address of a Dask scheduler, or ``"local:N"`` for one here.
     registry
         ``"module:NAME"`` of the methods.
     """
