@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -60,14 +60,10 @@ def sentence(kind: str, certificate: Certificate, topology: Topology) -> str:
         return _lengths(certificate, topology)
     if kind == "lp":
         return _weights(certificate, topology)
-    if kind == "messages":
-        return _messages(certificate)
-    if kind == "transfers":
-        return _transfers(certificate)
-    if kind == "relays":
-        return _relays(certificate)
-    if kind in FURTHER:
-        return _plain(certificate)
+    if kind == "neighbours":
+        return _neighbours(certificate, topology)
+    if kind in FURTHER or kind in ALONE:
+        return ALONE.get(kind, _plain)(certificate)
     crossing = _crossing(certificate, topology)
     return crossing if kind != "combined" else f"{crossing}{_far(certificate)}"
 
@@ -143,11 +139,24 @@ def _relays(certificate: Certificate) -> str:
     return f"links can't have moved all before {time}, as one that relays waits for data or pays alpha again"
 
 
+def _neighbours(certificate: Certificate, topology: Topology) -> str:
+    node = _nodes([certificate["node"]], topology)
+    verb = "have all" if certificate["direction"] == "in" else "have sent all"
+    time = duration(float(Fraction(certificate["time"]) * MICRO))
+    return f"{node} can't {verb} before {time}, as a link with more than a neighbour's own pays alpha twice"
+
+
 def _transfers(certificate: Certificate) -> str:
     count, time = len(certificate["parts"]), duration(float(Fraction(certificate["time"]) * MICRO))
-    return (
-        f"transfers between {count} parts take {time}, as a link pays alpha again where they wait for others"
-    )
+    return f"transfers between {count} parts take {time}, as links pay alpha again where these wait"
+
+
+ALONE: Mapping[str, Callable[[Certificate], str]] = {
+    "messages": _messages,
+    "relays": _relays,
+    "transfers": _transfers,
+}
+"""What is said of kinds whose certificate says it alone."""
 
 
 def _partition(certificate: Certificate, topology: Topology) -> str:

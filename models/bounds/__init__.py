@@ -12,6 +12,7 @@ kind            unit      what no schedule can beat
 ``combined``    s         distance and bandwidth at once, at one size
 ``growth``      s         how fast data spreads if a message holds each link for α
 ``messages``    s         how much can have come if a message holds only what its sender had
+``neighbours``  s         a link brings what a neighbour has itself, or pays α twice
 ``transfers``   s         allreduce: ``partition``, and that nearly all of these wait or are waited for
 ``relays``      s         all-to-all: prices of data on links by how far it has come and has to go
 ==============  ========  ===================================================================

@@ -17,7 +17,9 @@ SECONDS = "s"
 SECONDS_PER_BYTE = "s/B"
 UNITS = {
     **dict.fromkeys(("cut", "degree", "partition", "mcf", "lp"), (SECONDS_PER_BYTE,)),
-    **dict.fromkeys(("distance", "combined", "growth", "messages", "relays", "transfers"), (SECONDS,)),
+    **dict.fromkeys(
+        ("distance", "combined", "growth", "messages", "neighbours", "relays", "transfers"), (SECONDS,)
+    ),
 }
 """Of each kind's value; kinds from outside may have either."""
 ANY_SCHEDULE = "any schedule"
@@ -36,7 +38,7 @@ class Bound:
     ----------
     kind
         ``cut``, ``degree``, ``partition``, ``mcf``, ``lp`` (bandwidth), ``distance``, ``combined``,
-        ``growth``, ``messages``, ``relays``, ``transfers``, or the name of a `BoundKind`.
+        ``growth``, ``messages``, ``neighbours``, ``relays``, ``transfers``, or the name of a `BoundKind`.
     value
         Exact, in `unit`.
     unit

@@ -27,6 +27,14 @@ partition
     T ≥ M · sum over items of share · 2(k - 1) / (sum over parts of the bandwidth out of, or into, them).
     This counts one sender and one receiver a transfer: a switch outside all parts must neither copy nor
     add. Switches inside parts may do both.
+neighbours
+    Fix a rank v and let items from one rank each bring it what it needs. What comes over link (x, v) by T is
+    in messages that hold it for α and their bytes over b, so b (T - α) at most. If none of it came to x over
+    another link, it is no more than x has itself. Else a message with such data began no sooner than the
+    least α of a link into x has passed: until then the link idled, or it had another message and paid α
+    twice. So it brought at most b (T - α - the lesser of both α's). If all links at their most bring no more
+    than v needs until T, then T is a bound (``in``). For what a rank must send, to one end each, reverse
+    links and time (``out``): what does not end at the other side of a link must go on from there.
 transfers
     The transfers of `partition`, with messages that cost α, the least on a link that leaves or enters a part.
     A link that is used is held for α besides its bytes, so T ≥ α + M · transfers / capacity. Say that a
@@ -292,6 +300,28 @@ def _partition(certificate: Certificate, topology: Topology, collective: Collect
     return transfers / capacity
 
 
+def _neighbours(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
+    node, outward = certificate["node"], certificate["direction"] == "out"
+    size, time = (exact_number(str(certificate[name])) for name in ("size_bytes", "time"))
+    starts: defaultdict[int, Fraction] = defaultdict(Fraction)
+    for item in _items(collective):
+        sides = (item.ends, item.starts) if outward else (item.starts, item.ends)
+        if len(sides[0]) == 1 and node in sides[1] - sides[0]:
+            starts[next(iter(sides[0]))] += size * item.share
+    ways = transpose(topology) if outward else topology
+    links = list(zip(ways.source.tolist(), ways.target.tolist(), ways.bandwidth, ways.alpha, strict=True))
+    brought = Fraction(0)
+    for tail, head, bandwidth, alpha in links:
+        if head == node:
+            own = min(starts[tail], bandwidth * (time - alpha))
+            before = [least for _, other, _, least in links if other == tail]
+            other = bandwidth * (time - alpha - min([alpha, *before])) if before else own
+            brought += max(own, other, Fraction(0))
+    if not 0 < brought <= sum(starts.values(), Fraction(0)):
+        raise InputError(f"neighbours bound: rank {node} may have all before, or needs nothing")
+    return time
+
+
 def _transfers(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
     size, time = (exact_number(str(certificate[name])) for name in ("size_bytes", "time"))
     parts = [frozenset(part) for part in certificate["parts"]]
@@ -542,6 +572,7 @@ PROOFS: dict[str, Proof] = {
     "degree": _cut,
     "partition": _partition,
     "transfers": _transfers,
+    "neighbours": _neighbours,
     "mcf": _mcf,
     "lp": _lp,
     "distance": _distance,

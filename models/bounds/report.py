@@ -20,6 +20,7 @@ from models.bounds.check import PROOFS
 from models.bounds.growth import growth_bound
 from models.bounds.latency import AlphaDistances, combined_bound, distance_bound
 from models.bounds.messages import messages_bound
+from models.bounds.neighbours import neighbours_bound
 from models.bounds.partition import partition_bound, transfers_bound
 from models.bounds.traffic import Traffic
 from schedules.collective import Collective
@@ -75,9 +76,9 @@ def lower_bounds(
     -------
     list of Bound
         ``cut``, ``degree``, for allreduce ``partition``, for all-to-all ``mcf``, and with a size
-        ``distance``, ``combined``, for allreduce ``transfers``, where switches only forward ``growth``, and
-        where messages count and one or all ranks need everything ``messages``, for all-to-all ``relays``;
-        and those of `FURTHER`.
+        ``distance``, ``combined``, ``neighbours``, for allreduce ``transfers``, where switches only forward
+        ``growth``, and where messages count and one or all ranks need everything ``messages``, for all-to-all
+        ``relays``; and those of `FURTHER`.
 
     Raises
     ------
@@ -110,6 +111,7 @@ def lower_bounds(
         distance_bound(topology, traffic, distances),
         combined_bound(topology, traffic, distances, Fraction(size), inside),
         growth_bound(topology, traffic, distances),
+        neighbours_bound(topology, traffic, Fraction(size)),
         transfers_bound(topology, traffic, partition, Fraction(size)),
     )
     bounds += [bound for bound in timed if bound]

@@ -187,6 +187,10 @@ def paced(topology, size, arrivals):
     )
 
 
+BEYOND = ("messages", "neighbours")
+"""Kinds that may be larger than ``combined``."""
+
+
 def ingress(topology, v, *, out=False):
     links = map(topology.link, range(topology.num_links))
     return sum(k.bandwidth for k in links if (k.source if out else k.target) == v)
@@ -212,7 +216,7 @@ def test_combined_of_an_allgather_paces_what_each_rank_receives_and_sends(size):
         else:
             assert found.value == nodes
         bounds = by_kind(lower_bounds(topology, collective("allgather", n), size))
-        others = [bound.time(size) for kind, bound in bounds.items() if kind != "messages"]
+        others = [bound.time(size) for kind, bound in bounds.items() if kind not in BEYOND]
         assert found.value >= max(others)
 
 
@@ -291,8 +295,7 @@ def test_a_ring_by_hand(ring):
     And some link brings 3 of them, not all from its neighbour: one message more, or one that waits, 1 s.
     """
     found = {b.kind: b.time(8) for b in lower_bounds(ring, collective("allgather", 4), 8)}
-    assert 0.99 * 5 < found.pop("messages") <= 5
-    assert found == {"cut": 3, "degree": 3, "distance": 2, "combined": 4}
+    assert found == {"cut": 3, "degree": 3, "distance": 2, "combined": 4, "neighbours": 5}
 
 
 def test_a_ring_of_long_links_by_hand(ring):

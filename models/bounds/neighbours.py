@@ -1,0 +1,150 @@
+r"""The bound that a link brings a neighbour's own data, or pays α twice.
+
+Over a link e = (x, v) rank v has by T at most b(e) (T - α(e)) bytes, and no more than x's own if none of them
+came to x over another link. Else e waited for what came, or brought another message before: the least α into
+x or its own is lost besides. The first T at which all links together may have brought all that v needs is a
+bound, as it is with links and time reversed. Proof: `models.bounds.check`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from models.bounds.bound import SECONDS, Bound
+from models.bounds.traffic import Traffic
+from topologies.exact import FloatArray, Int64Array, json_number
+from topologies.topology import Topology
+from topologies.transforms import transpose
+
+HALVINGS = 60
+"""Of an interval of times: below what doubles tell apart."""
+
+
+def neighbours_bound(topology: Topology, traffic: Traffic, size: Fraction) -> Bound | None:
+    """Return the largest over all ranks and both directions, or None if nothing goes from one rank to others.
+
+    Parameters
+    ----------
+    topology, traffic
+        The problem.
+    size
+        M, bytes.
+    """
+    found = None
+    for direction, network, way in (("in", topology, traffic), ("out", transpose(topology), traffic.reverse)):
+        arrivals = _Arrivals.of(network, way, size)
+        node = int(np.argmax(arrivals.times()))
+        time = arrivals.time(node)
+        if time and (found is None or time > found.value):
+            certificate = {
+                "node": node,
+                "direction": direction,
+                "size_bytes": json_number(size),
+                "time": json_number(time),
+            }
+            found = Bound("neighbours", time, SECONDS, certificate)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Arrivals:
+    """What each rank needs from others, and what each link into it may bring.
+
+    Parameters
+    ----------
+    topology
+        The network.
+    size
+        M, bytes.
+    denominator
+        Of shares.
+    needs
+        int64, shape (ranks,): shares.
+    own
+        int64, shape (links,): the share that the link's tail has itself and its head needs.
+    again
+        int64, shape (links,): α that is lost besides with other data, over α's denominator; -1: none comes.
+    """
+
+    topology: Topology
+    size: Fraction
+    denominator: int
+    needs: Int64Array
+    own: Int64Array
+    again: Int64Array
+
+    @classmethod
+    def of(cls, topology: Topology, traffic: Traffic, size: Fraction) -> _Arrivals:
+        ranks, nodes = len(traffic.group), topology.num_nodes
+        source, target, alpha = topology.source, topology.target, topology.alpha.numerators
+        pairs = traffic.pairs
+        ends, place = np.unique(pairs.start.astype(np.int64) * nodes + pairs.end, return_inverse=True)
+        shares = np.zeros(len(ends) + 1, dtype=np.int64)
+        np.add.at(shares, place, pairs.share)
+        joined = source.astype(np.int64) * nodes + target
+        found = np.searchsorted(ends, joined)
+        own = np.where(np.append(ends, -1)[found] == joined, shares[found], 0)
+        group = np.append(traffic.group, np.full(nodes - ranks, -1))
+        alike = (group[source] == group[target]) & (group[source] >= 0)
+        own[alike] += traffic.spread[source[alike]]
+        needs = np.zeros(ranks, dtype=np.int64)
+        np.add.at(needs, pairs.end, pairs.share)
+        spread = np.array([traffic.spread[members].sum() for members in traffic.members], dtype=np.int64)
+        needs += np.where(traffic.group >= 0, spread[traffic.group] - traffic.spread, 0)
+        into = np.full(nodes, -1, dtype=np.int64)
+        order = np.argsort(-alpha, kind="stable")
+        into[target[order]] = alpha[order]
+        again = np.where(into[source] < 0, -1, np.minimum(into[source], alpha))
+        return cls(topology, size, traffic.denominator, needs, own, again)
+
+    def times(self) -> FloatArray:
+        """Return about the first time at which each rank may have all."""
+        alpha = self.topology.alpha.numerators / self.topology.alpha.denominator
+        again = np.where(self.again < 0, np.inf, self.again / self.topology.alpha.denominator)
+        unit = float(self.size / self.denominator)
+        rate, target = self.topology.bandwidth.floats, self.topology.target
+        low, needs = np.zeros(self.topology.num_nodes), np.zeros(self.topology.num_nodes)
+        needs[: len(self.needs)] = self.needs * unit
+        slowest = needs.sum() / rate.min() + 2 * alpha.max()
+        high = np.where(needs > 0, slowest, 0.0)
+        for _ in range(HALVINGS):
+            time = (low + high) / 2
+            first = rate * (time[target] - alpha)
+            most = np.maximum(np.minimum(first, self.own * unit), first - rate * again)
+            enough = np.bincount(target, np.maximum(most, 0.0), self.topology.num_nodes) >= needs
+            low, high = np.where(enough, low, time), np.where(enough, time, high)
+        return low[: len(self.needs)]
+
+    def time(self, node: int) -> Fraction:
+        """Return the first time at which a rank may have all, exactly: between two bends it is on a line."""
+        topology, share = self.topology, self.size / self.denominator
+        links: list[tuple[Fraction, Fraction, Fraction, Fraction | None]] = []
+        for link in np.flatnonzero(topology.target == node).tolist():
+            lost = int(self.again[link])
+            again = None if lost < 0 else Fraction(lost, topology.alpha.denominator)
+            links.append((topology.bandwidth[link], topology.alpha[link], share * int(self.own[link]), again))
+        needs = share * int(self.needs[node])
+
+        def brought(time: Fraction) -> Fraction:
+            total = Fraction(0)
+            for rate, alpha, own, again in links:
+                later = Fraction(0) if again is None else rate * (time - alpha - again)
+                total += max(min(own, rate * (time - alpha)), later, Fraction(0))
+            return total
+
+        moments = {
+            alpha + lost + filled
+            for rate, alpha, own, again in links
+            for lost in (Fraction(0), again or Fraction(0))
+            for filled in (Fraction(0), own / rate)
+        }
+        early = [moment for moment in moments if brought(moment) < needs]
+        if not early:
+            return Fraction(0)
+        before = max(early)
+        after = min((moment for moment in moments if moment > before), default=before + 1)
+        slope = (brought(after) - brought(before)) / (after - before)
+        return before + (needs - brought(before)) / slope if slope else Fraction(0)
