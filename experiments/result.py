@@ -23,6 +23,7 @@ from schedules.collective import Collective, Kind
 from schedules.files.schedule_file import write_schedule
 from schedules.programs.formats import find_format
 from schedules.schedule import Schedule
+from topologies.errors import InputError
 from topologies.topology import Topology
 from topologies.units import duration, format_size, short, throughput
 
@@ -80,7 +81,7 @@ class LowerBound:
         """Return whether the certificate alone proves it, recomputed exactly by code that did not find it."""
         try:
             self.proof.check(self.topology, self.collective)
-        except BoundError:
+        except (BoundError, InputError):
             return False
         return True
 

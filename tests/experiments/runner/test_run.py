@@ -371,9 +371,10 @@ def test_options_of_a_run_are_checked(tmp_path):
     config = write_config(tmp_path, 'name = "good"')
     with pytest.raises(InputError, match="--workers is 0; at least 1 is needed"):
         go(config, tmp_path / "out", workers=0)
+    assert not (tmp_path / "out").exists()
     with pytest.raises(InputError, match=r"--scheduler tcp://x:1: .*"):
         go(config, tmp_path / "out", scheduler="tcp://x:1")
-    assert not (tmp_path / "out").exists()
+    assert entries(tmp_path / "out") == {}
 
 
 def test_a_very_long_time_limit_is_no_limit(tmp_path):
