@@ -233,9 +233,14 @@ def _client(address: str) -> Iterator[Any]:
     dask = _dask(address)
     _hush()
     try:
+        kind = asyncio.run(_kind(address))
+        if kind != "Scheduler":
+            raise InputError(f"--scheduler {address}: that is a {kind}, no Dask scheduler")
         client = dask.Client(address, timeout=ANSWER_SECONDS, set_as_default=False)
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise InputError(f"--scheduler {address}: nobody answers within {ANSWER_SECONDS:g} s") from error
+    except (ValueError, TypeError) as error:
+        raise InputError(f"--scheduler {address}: {error}") from error
     with client:
         version = client.get_versions()["scheduler"]["packages"]["distributed"]
         if version != dask.__version__:
@@ -243,6 +248,13 @@ def _client(address: str) -> Iterator[Any]:
                 f"--scheduler {address} has distributed {version}, not {dask.__version__} as here"
             )
         yield client
+
+
+async def _kind(address: str) -> str:
+    """Return what answers at an address; a client would wait for ever for one that never is a scheduler."""
+    async with _dask(address).rpc(address, timeout=ANSWER_SECONDS) as there:
+        kind: str = (await asyncio.wait_for(there.identity(), ANSWER_SECONDS))["type"]
+        return kind
 
 
 class _Here:
@@ -292,7 +304,8 @@ def _served(entry: str, call: Any) -> tuple[Worker, str]:
 def be_scheduler(caller: Caller) -> None:
     """Be a Dask scheduler until whoever started it is gone."""
     dask = import_module("distributed")
-    _serve(caller, lambda call: dask.Scheduler(host="127.0.0.1", port=0, dashboard=False))
+    place = {"host": "127.0.0.1", "port": 0, "dashboard": False, "dashboard_address": "127.0.0.1:0"}
+    _serve(caller, lambda call: dask.Scheduler(**place))
 
 
 def be_worker(caller: Caller) -> None:

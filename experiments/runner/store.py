@@ -80,13 +80,16 @@ class Store:
         self.directory = directory
         directory.mkdir(parents=True, exist_ok=True)
         self._table = self._open()
-        self._broken = [*self._take_files(), *self._drop_damaged()]
+        with self._said():
+            self._broken = [*self._take_files(), *self._drop_damaged()]
 
     def __enter__(self) -> Store:
         return self
 
-    def __exit__(self, *unused: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._table.close()
+        if isinstance(error, sqlite3.Error):
+            raise _reason(error, self.directory / TABLE) from error
 
     @property
     def schedules(self) -> Path:
@@ -290,8 +293,10 @@ def _reason(error: sqlite3.Error, path: Path) -> Exception:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return InputError(f"{path.parent}: another run is writing there; wait for it or use --out")
-    if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+    if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR):
         return InputError(f"{path}: no table of tasks, or a damaged one; move it away to start over")
+    if path.exists() and not os.access(path, os.W_OK):  # SQLite says so in several ways
+        code = sqlite3.SQLITE_PERM
     number = SYSTEM.get(code, errno.EIO)
     return OSError(number, os.strerror(number), str(path))
 

@@ -1,8 +1,10 @@
 """A Dask cluster gives what the pool gives, and what becomes of rows whose worker is lost."""
 
+import contextlib
 import io
 import os
 import signal
+import socket
 from dataclasses import replace
 
 import pytest
@@ -87,6 +89,37 @@ def test_nobody_answers(tmp_path, monkeypatch):
     monkeypatch.setattr(cluster, "ANSWER_SECONDS", 0.2)
     with pytest.raises(InputError, match=r"--scheduler tcp://127\.0\.0\.1:9: nobody answers within 0\.2 s"):
         Cluster("tcp://127.0.0.1:9", SETTING).__enter__()
+
+
+def test_who_answers_without_being_a_scheduler(monkeypatch):
+    monkeypatch.setattr(cluster, "ANSWER_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as mute:  # takes connections, as any server, and says nothing
+        address = f"tcp://127.0.0.1:{mute.getsockname()[1]}"
+        with pytest.raises(InputError, match=rf"^--scheduler {address}: nobody answers within 0\.2 s$"):
+            Cluster(address, SETTING).__enter__()
+
+
+def test_a_worker_is_no_scheduler(here):
+    with cluster._client(here.address) as client:
+        (worker,) = client.nthreads()
+    with pytest.raises(InputError, match=f"^--scheduler {worker}: that is a Worker, no Dask scheduler$"):
+        Cluster(worker, SETTING).__enter__()
+
+
+@pytest.mark.parametrize("address", ["foo://a:1", "tls://127.0.0.1:1", "tcp://:::1"])
+def test_an_address_that_cannot_be_is_one_line(address):
+    with pytest.raises(InputError, match=f"^--scheduler {address}: .*(known|TLS|brackets)"):
+        Cluster(address, SETTING).__enter__()
+
+
+def test_a_cluster_here_takes_no_port_of_others(capfd):
+    with socket.socket() as taken:
+        with contextlib.suppress(OSError):
+            taken.bind(("127.0.0.1", 8787))
+            taken.listen()
+        with Cluster("local:1", SETTING):
+            pass
+    assert capfd.readouterr().err == ""
 
 
 def test_a_cluster_has_workers_of_its_own(tmp_path):

@@ -30,6 +30,7 @@ from experiments.report import write_report
 from experiments.runner.pool import DiskError
 from experiments.runner.results import COLUMNS, MEASURED, read_csv, read_results, replacing, write_csv
 from experiments.runner.run import RunOptions, run
+from experiments.runner.store import Store
 from topologies import InputError, TuttiError
 
 DESIGNED = """
@@ -350,6 +351,23 @@ def test_a_directory_that_cannot_be_written_is_said_before_anything_runs(tmp_pat
         go(write_config(tmp_path, 'name = "good"'), tmp_path / "file" / "out")
 
 
+def test_a_table_that_cannot_be_written_is_said_before_anything_runs(tmp_path):
+    """As root may write anything but what the system itself protects, by one whom it forbids it."""
+    script = (
+        "import os, pathlib, sys; from experiments.runner.store import Store\n"
+        "Store(pathlib.Path(sys.argv[1])).__exit__(None, None, None)\n"
+        "os.chmod(sys.argv[1] + '/tasks.sqlite', 0o444)\n"
+        "os.getuid() or os.setuid(65534)\n"
+        "Store(pathlib.Path(sys.argv[1]))"
+    )
+    with tempfile.TemporaryDirectory() as open_to_all:
+        Path(open_to_all).chmod(0o777)
+        ended = subprocess.run(
+            [sys.executable, "-c", script, open_to_all], capture_output=True, text=True, check=False
+        )
+    assert ended.stderr.splitlines()[-1].startswith("PermissionError: [Errno 13] Permission denied: '")
+
+
 def test_a_schedule_that_cannot_be_written_stops_the_run_and_loses_nothing(tmp_path):
     config = write_config(tmp_path, 'name = "hopeless"', 'name = "good"')
     (tmp_path / "out").mkdir()
@@ -461,6 +479,34 @@ def test_a_table_that_is_none_is_one_line(content, tmp_path):
     with pytest.raises(InputError, match=r"tasks\.sqlite: no table of tasks, or a damaged one; move it away"):
         go(config, tmp_path / "out")
     assert (tmp_path / "out" / "tasks.sqlite").read_bytes() == content
+
+
+def spoil_pages(path):
+    content = bytearray(path.read_bytes())
+    for page in range(4096, len(content), 4096):
+        content[page : page + 64] = bytes(64)
+    path.write_bytes(content)
+
+
+def have_other_columns(path):
+    with contextlib.closing(sqlite3.connect(path)) as table:
+        table.executescript("DROP TABLE tasks; CREATE TABLE tasks (a)")
+
+
+@pytest.mark.parametrize("spoil", [spoil_pages, have_other_columns])
+def test_a_table_that_is_damaged_within_is_one_line(spoil, tmp_path):
+    config = write_config(tmp_path, 'name = "good"')
+    go(config, tmp_path / "out")
+    spoil(tmp_path / "out" / "tasks.sqlite")
+    with pytest.raises(InputError, match=r"tasks\.sqlite: no table of tasks, or a damaged one; move it away"):
+        go(config, tmp_path / "out")
+
+
+def test_a_disk_that_is_full_before_a_task_ends_is_an_error_of_the_system(tmp_path):
+    full = r"No space left on device: '.*tasks\.sqlite'"
+    script = "PRAGMA max_page_count = 1; CREATE TABLE large AS SELECT zeroblob(1000000)"
+    with pytest.raises(OSError, match=full), Store(tmp_path / "out") as store:
+        store._table.executescript(script)
 
 
 @pytest.mark.parametrize("keep", ["all", "best"])
