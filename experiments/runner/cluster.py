@@ -110,7 +110,7 @@ class Cluster:
     def _submit(self, task: Task, known: Mapping[str, Any]) -> Any:
         needs = {} if task.memory is None or not self._counts_memory else {MEMORY: task.memory}
         call = Call(task, known, self._setting)
-        return self._client.submit(supervise, call, key=task.key, pure=False, resources=needs)
+        return self._client.submit(supervise, call, versions(), key=task.key, pure=False, resources=needs)
 
     def _room(self) -> int:
         """Return how many rows may be with the cluster; it is asked now and then, as workers come and go."""
@@ -137,14 +137,20 @@ class Cluster:
                 raise InputError(f"worker {where} differs: {said}")
 
 
-def supervise(row: Call) -> Outcome:
+def supervise(row: Call, theirs: Mapping[str, str]) -> Outcome:
     """Be a Dask task: give a row to this thread's process, and wait for it while it is wanted.
 
     Raises
     ------
     TuttiError
-        If something stops all rows, as in `Pool.run`.
+        If something stops all rows, as in `Pool.run`, or this worker, which came late, has other versions
+        than who asks.
     """
+    said = _differences(theirs, versions())
+    if said:
+        raise TuttiError(
+            f"worker {import_module('distributed').get_worker().address} differs: {said}; {KEPT}"
+        )
     process = _process()
     process.give(row, row.task.time_limit, row.task.memory)
     ended = None

@@ -18,7 +18,7 @@ from experiments.runner.pool import Setting
 from experiments.runner.run import RunOptions, run
 from tests.experiments import zoo
 from tests.experiments.runner.test_run import HEAD, comparable, go, write_config
-from topologies import InputError
+from topologies import InputError, TuttiError
 
 SMALL = HEAD.replace("[4, 5]", "[4]")
 SETTING = Setting("zoo:METHODS")
@@ -75,6 +75,17 @@ def test_a_worker_of_other_versions_is_refused(here, monkeypatch):
     monkeypatch.setattr(cluster, "versions", lambda: own | {"numpy": "0.1"})
     with pytest.raises(InputError, match=r"worker tcp://.* differs: numpy .* \(here 0\.1\)"):
         Cluster(here.address, SETTING).__enter__()
+
+
+def test_a_worker_of_other_versions_that_comes_late_is_refused(here, tmp_path, monkeypatch):
+    (task,) = tasks_of(tmp_path, 'name = "good"')
+    own = cluster.versions()
+    with Cluster(here.address, SETTING) as late:
+        monkeypatch.setattr(cluster, "versions", lambda: own | {"numpy": "0.1"})
+        with pytest.raises(
+            TuttiError, match=r"worker tcp://.* differs: numpy .* \(here 0\.1\); what is done"
+        ):
+            list(late.run([task], {}))
 
 
 @pytest.mark.parametrize("address", ["local:", "local:0", "local:x", "nonsense", "tcp://x", "8786"])
