@@ -35,6 +35,8 @@ LOOK_SECONDS = 0.5
 """Between two looks at whether a row is still wanted."""
 AHEAD = 3
 """So many rows are with the cluster for each of its threads: one to run, the others to go on with."""
+NOISY = frozenset({"distributed", "tornado", "asyncio"})
+"""Packages that log for themselves; some of their loggers have levels of their own."""
 MEMORY = "memory"
 """The Dask resource, in bytes, that a row with a limit of memory takes where workers have it."""
 
@@ -210,8 +212,8 @@ def _dask(address: str) -> Any:
 
 
 def _hush() -> None:
-    """Keep Dask from writing what it meets: we say it, in one line."""
-    for name in ("distributed", "tornado", "asyncio"):
+    """Keep Dask, which is imported, from writing what it meets: we say it, in one line."""
+    for name in [name for name in logging.root.manager.loggerDict if name.partition(".")[0] in NOISY]:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 

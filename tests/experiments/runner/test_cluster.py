@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import logging
 import os
 import signal
 import socket
@@ -108,6 +109,11 @@ def test_who_answers_without_being_a_scheduler(monkeypatch):
         address = f"tcp://127.0.0.1:{mute.getsockname()[1]}"
         with pytest.raises(InputError, match=rf"^--scheduler {address}: nobody answers within 0\.2 s$"):
             Cluster(address, SETTING).__enter__()
+
+
+def test_dask_writes_nothing_itself(here):
+    names = ["distributed", "distributed.client", "distributed.scheduler", "distributed.worker"]
+    assert not any(logging.getLogger(name).isEnabledFor(logging.CRITICAL) for name in names)
 
 
 def test_a_worker_is_no_scheduler(here):
