@@ -21,7 +21,7 @@ from multiprocessing.connection import wait
 from typing import Any
 
 from experiments.runner.manifest import versions
-from experiments.runner.pool import KEPT, Call, Setting, bound_keys, cause, nobody, outcome_of
+from experiments.runner.pool import KEPT, Call, Setting, cause, known_bounds, nobody, outcome_of
 from experiments.runner.tasks import Outcome, Task, failure
 from topologies.errors import InputError, TuttiError
 from topologies.processes import Caller, End, Worker
@@ -93,10 +93,9 @@ class Cluster:
         while waiting or running:
             while waiting and len(running) < self._room():
                 task = waiting.popleft()
-                known = {key: bounds[key] for key in bound_keys(task) if key in bounds}
                 running[task.key] = task
                 started(task)
-                done.add(self._submit(task, known))
+                done.add(self._submit(task, known_bounds(task, bounds)))
             future, result = next(done)
             task = running.pop(future.key)
             outcome = _outcome(task, future, result, self.address)

@@ -200,9 +200,9 @@ class Pool:
                 if worker.ready and not worker.busy and waiting:
                     task = self._tasks[worker] = waiting.pop()
                     started(task)
-                    known = {key: bounds[key] for key in bound_keys(task) if key in bounds}
                     worker.watched = task.memory is not None
-                    worker.give(Call(task, known), task.time_limit, task.memory)
+                    call = Call(task, known_bounds(task, bounds))
+                    worker.give(call, task.time_limit, task.memory)
 
     def _start(self) -> None:
         worker = Worker.forked("experiments.runner.pool:work", self._setting, PRELOADED)
@@ -225,9 +225,10 @@ def outcome_of(task: Task, ended: Ended) -> Outcome:
     return failure(task, cause(ended))
 
 
-def bound_keys(task: Task) -> list[str]:
-    """Return what the bounds of a task's rows are known by."""
-    return [task.bound_key(size) for size in task.sizes]
+def known_bounds(task: Task, bounds: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of a task's rows."""
+    keys = map(task.bound_key, task.sizes)
+    return {key: bounds[key] for key in keys if key in bounds}
 
 
 def cause(ended: Ended) -> str:

@@ -156,12 +156,6 @@ def tables(
         yield write
 
 
-def write_results(rows: Iterable[Row], directory: Path, columns: Mapping[str, Any] = COLUMNS) -> None:
-    """Write both tables; see `tables`."""
-    with tables(directory, columns) as write:
-        write(rows)
-
-
 def write_csv(frame: pd.DataFrame, path: Path) -> None:
     """Write a table as CSV in one go; a mark, ``'``, keeps spreadsheets from taking a text for a formula."""
     with replacing(path) as draft, draft.open("w", newline="", encoding="utf-8") as file:

@@ -153,11 +153,14 @@ def carry_out(study: Study, options: RunOptions, console: Console) -> Summary:
             console.print(f"{what}: damaged; made again", soft_wrap=True, markup=False, highlight=False)
         todo = [task for task in chosen if not _settled(store, task, study.keep_schedules)]
         interrupted = not _perform(store, study, todo, options, where, console)
-        fresh = _arranged(
-            store, study, {"workers" if isinstance(where, int) else "scheduler": where}, started
-        )
-        report = None if interrupted else _report(study, store.directory, console, fresh=fresh)
+        said = store.arranged(study)
+        counted = store.arrange(study) if said is None else said
         counts, missing = _counts(store, study)
+        settings = {"workers" if isinstance(where, int) else "scheduler": where, **study.settings, **counted}
+        sessions = [*store.sessions(), {"started": started, "ended": now()}]
+        statuses = counts + Counter({NOT_RUN: missing})
+        store.write_manifest(_manifest(study, settings, statuses, sessions))
+        report = None if interrupted else _report(study, store.directory, console, fresh=said is not None)
         others = store.holds_others(study.tasks)
         return Summary(store.directory, counts, missing, interrupted, report, others)
 
@@ -188,11 +191,12 @@ def _where(options: RunOptions, study: Study) -> str | int:
 
 def _settled(store: Store, task: Task, keep: str) -> bool:
     """Whether a task is done, and its schedule on disk if it is to be kept."""
-    if not store.settled(task):
+    entry = store.entry(task)
+    if entry is None or not entry.settles(task):
         return False
-    if keep == "none" or store.status(task) != "ok":
+    if keep == "none" or entry.status != "ok":
         return True
-    digest = store.schedule_of(task)
+    digest = entry.schedule
     return digest is not None and (keep == "best" or schedule_path(store.schedules, digest) is not None)
 
 
@@ -228,29 +232,25 @@ def _save(store: Store, task: Task, outcome: Outcome) -> None:
         raise DiskError(f"{one_line(error)}; {KEPT}") from error
 
 
-def _arranged(store: Store, study: Study, settings: Mapping[str, Any], started: str) -> bool:
-    """Write the tables and the manifest; return whether the tables were written of these very rows before."""
-    said = store.arranged(study)
-    counted = store.arrange(study) if said is None else said
-    counts, missing = _counts(store, study)
-    sessions = [*store.sessions(), {"started": started, "ended": now()}]
+def _manifest(
+    study: Study,
+    settings: Mapping[str, Any],
+    statuses: Mapping[str, int],
+    sessions: Sequence[Mapping[str, str]],
+) -> dict[str, Any]:
+    seeds = [seed for task in study.tasks if task.seeded for seed in task.seeds]
     what = describe(
-        study.path,
-        study.text,
-        seeds=[seed for task in study.tasks if task.seeded for seed in task.seeds],
-        settings={**settings, **study.settings, **counted},
-        statuses=counts + Counter({NOT_RUN: missing}),
-        sessions=sessions,
+        study.path, study.text, seeds=seeds, settings=settings, statuses=statuses, sessions=sessions
     )
-    store.write_manifest({"name": study.name, **what})
-    return said is not None
+    return {"name": study.name, **what}
 
 
 def _counts(store: Store, study: Study) -> tuple[Counter[str], int]:
     """Return how many rows have each status, and how many there are not yet."""
     counts: Counter[str] = Counter()
     for task in study.tasks:
-        counts[store.status(task) or NOT_RUN] += len(task.sizes)
+        entry = store.entry(task)
+        counts[entry.status if entry else NOT_RUN] += len(task.sizes)
     missing = counts.pop(NOT_RUN, 0)
     return counts, missing
 

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from experiments.runner.judge import GAPS, INSTANCE, GapTable, ProvenBound
 from experiments.runner.kept_schedules import drop_damaged, drop_schedules, keep_file, schedule_path
@@ -58,6 +58,19 @@ CREATE TABLE IF NOT EXISTS schedules (digest TEXT PRIMARY KEY, bytes INTEGER, ch
 """What became of each task, by its key; of what the tables are; how the files of schedules looked when they
 were last read. One process alone has it, so that no memory is shared and a network's folder serves; what is
 written is on the disk."""
+
+
+class Entry(NamedTuple):
+    """What became of a task: when, how, under which limit in seconds, and its schedule's content hash."""
+
+    made: float
+    status: str
+    time_limit: float | None
+    schedule: str | None
+
+    def settles(self, task: Task) -> bool:
+        """Whether the task needs no other try: it did not fail, and ran out of no other time."""
+        return self.status not in AGAIN and (self.status != "timeout" or self.time_limit == task.time_limit)
 
 
 class Store:
@@ -131,23 +144,11 @@ class Store:
         for made, document in self._table.execute("SELECT made, document FROM tasks"):
             yield made, json.loads(document)
 
-    def settled(self, task: Task) -> bool:
-        """Whether a task needs no (other) try: it is done, and not by failing or under another limit."""
-        query = "SELECT status, time_limit FROM tasks WHERE key = ?"
+    def entry(self, task: Task) -> Entry | None:
+        """Return what is known of a task without its rows, None if nothing is."""
+        query = "SELECT made, status, time_limit, schedule FROM tasks WHERE key = ?"
         found = self._table.execute(query, (task.key,)).fetchone()
-        if found is None or found[0] in AGAIN:
-            return False
-        return bool(found[0] != "timeout" or found[1] == task.time_limit)
-
-    def status(self, task: Task) -> str | None:
-        """Return how a task ended, None if it has not."""
-        found = self._table.execute("SELECT status FROM tasks WHERE key = ?", (task.key,)).fetchone()
-        return found[0] if found else None
-
-    def schedule_of(self, task: Task) -> str | None:
-        """Return the content hash of a task's schedule, if it gave one."""
-        found = self._table.execute("SELECT schedule FROM tasks WHERE key = ?", (task.key,)).fetchone()
-        return found[0] if found else None
+        return found and Entry(*found)
 
     def damaged(self) -> list[str]:
         """Remove what is not as it was written, and return what each was: its task is not done then.
@@ -208,7 +209,7 @@ class Store:
                     gaps.add(rows)
         if study.gaps:
             write_csv(gaps.frame(), self.directory / GAPS)
-        if all(self.status(task) for task in study.tasks):
+        if all(self.entry(task) for task in study.tasks):
             drop_schedules(self.schedules, kept.digests)
         said = {name: dict(values) for name, values in counted.items()}
         with self._at_once():
@@ -225,8 +226,8 @@ class Store:
         """Return a hash of the tasks in their order, and of when each was made."""
         digest = hashlib.sha256(repr((code_digest(("experiments",)), study.keep_schedules)).encode())
         for task in study.tasks:
-            found = self._table.execute("SELECT made FROM tasks WHERE key = ?", (task.key,)).fetchone()
-            digest.update(f"{task.key} {found and found[0]}\n".encode())
+            entry = self.entry(task)
+            digest.update(f"{task.key} {entry and entry.made}\n".encode())
         return digest.hexdigest()
 
     def _open(self) -> sqlite3.Connection:

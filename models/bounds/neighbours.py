@@ -15,12 +15,12 @@ import numpy as np
 
 from models.bounds.bound import SECONDS, Bound
 from models.bounds.traffic import Traffic
-from topologies.exact import FloatArray, Int64Array, json_number
+from topologies.exact import INT64_MAX, FloatArray, Int64Array, json_number
 from topologies.topology import Topology
 from topologies.transforms import transpose
 
-HALVINGS = 60
-"""Of an interval of times: below what doubles tell apart."""
+HALVINGS = 40
+"""Of an interval of times: enough to tell who is last."""
 
 
 def neighbours_bound(topology: Topology, traffic: Traffic, size: Fraction) -> Bound | None:
@@ -66,7 +66,7 @@ class _Arrivals:
     own
         int64, shape (links,): the share that the link's tail has itself and its head needs.
     again
-        int64, shape (links,): α that is lost besides with other data, over α's denominator; -1: none comes.
+        int64, shape (links,): α that is lost besides with other data, over α's denominator.
     """
 
     topology: Topology
@@ -94,22 +94,19 @@ class _Arrivals:
         np.add.at(needs, pairs.end, pairs.share)
         spread = np.array([traffic.spread[members].sum() for members in traffic.members], dtype=np.int64)
         needs += np.where(traffic.group >= 0, spread[traffic.group] - traffic.spread, 0)
-        into = np.full(nodes, -1, dtype=np.int64)
-        order = np.argsort(-alpha, kind="stable")
-        into[target[order]] = alpha[order]
-        again = np.where(into[source] < 0, -1, np.minimum(into[source], alpha))
-        return cls(topology, size, traffic.denominator, needs, own, again)
+        into = np.full(nodes, INT64_MAX)
+        np.minimum.at(into, target, alpha)
+        return cls(topology, size, traffic.denominator, needs, own, np.minimum(into[source], alpha))
 
     def times(self) -> FloatArray:
         """Return about the first time at which each rank may have all."""
         alpha = self.topology.alpha.numerators / self.topology.alpha.denominator
-        again = np.where(self.again < 0, np.inf, self.again / self.topology.alpha.denominator)
+        again = self.again / self.topology.alpha.denominator
         unit = float(self.size / self.denominator)
         rate, target = self.topology.bandwidth.floats, self.topology.target
         low, needs = np.zeros(self.topology.num_nodes), np.zeros(self.topology.num_nodes)
         needs[: len(self.needs)] = self.needs * unit
-        slowest = needs.sum() / rate.min() + 2 * alpha.max()
-        high = np.where(needs > 0, slowest, 0.0)
+        high = np.where(needs > 0, needs / rate.min() + 2 * alpha.max(), 0.0)
         for _ in range(HALVINGS):
             time = (low + high) / 2
             first = rate * (time[target] - alpha)
@@ -121,24 +118,28 @@ class _Arrivals:
     def time(self, node: int) -> Fraction:
         """Return the first time at which a rank may have all, exactly: between two bends it is on a line."""
         topology, share = self.topology, self.size / self.denominator
-        links: list[tuple[Fraction, Fraction, Fraction, Fraction | None]] = []
-        for link in np.flatnonzero(topology.target == node).tolist():
-            lost = int(self.again[link])
-            again = None if lost < 0 else Fraction(lost, topology.alpha.denominator)
-            links.append((topology.bandwidth[link], topology.alpha[link], share * int(self.own[link]), again))
+        links = [
+            (
+                topology.bandwidth[link],
+                topology.alpha[link],
+                share * int(self.own[link]),
+                Fraction(int(self.again[link]), topology.alpha.denominator),
+            )
+            for link in np.flatnonzero(topology.target == node).tolist()
+        ]
         needs = share * int(self.needs[node])
 
         def brought(time: Fraction) -> Fraction:
             total = Fraction(0)
             for rate, alpha, own, again in links:
-                later = Fraction(0) if again is None else rate * (time - alpha - again)
+                later = rate * (time - alpha - again)
                 total += max(min(own, rate * (time - alpha)), later, Fraction(0))
             return total
 
         moments = {
             alpha + lost + filled
             for rate, alpha, own, again in links
-            for lost in (Fraction(0), again or Fraction(0))
+            for lost in (Fraction(0), again)
             for filled in (Fraction(0), own / rate)
         }
         early = [moment for moment in moments if brought(moment) < needs]

@@ -7,7 +7,7 @@ import pytest
 
 from experiments.cli.run import MOST_METHODS, _print_summary
 from experiments.runner import run as runner
-from experiments.runner.results import read_results, write_results
+from experiments.runner.results import read_results, tables
 from experiments.runner.run import Summary
 from experiments.runner.store import Store
 from tests.experiments.cli.commands import write_smoke
@@ -19,7 +19,8 @@ def printed(count, folder, capsys):
     names = ["quick", *(f"slow{place}" for place in range(1, count))]
     rows = [row(method=name, time_us=10.0 if name == "quick" else 16.0) for name in names]
     rows = [line | {"gap": line["time_us"] / 8.0 - 1} for line in rows]
-    write_results(rows, folder)
+    with tables(folder) as write:
+        write(rows)
     _print_summary(Summary(folder, Counter(ok=count)))
     return capsys.readouterr().out
 
