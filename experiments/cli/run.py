@@ -10,7 +10,7 @@ from typing import Any
 
 from experiments.cli.output import console, print_table
 from experiments.printable import say
-from experiments.runner.judge import INSTANCE, REFERENCE, gap_table
+from experiments.runner.judge import INSTANCE, REFERENCE
 from experiments.runner.run import RunOptions, Summary, run
 from experiments.solver_study import is_study, run_study
 from experiments.solver_study.statistics import shift_of, standings
@@ -60,7 +60,8 @@ def _stopped(summary: Summary) -> str:
 
 
 def _print_summary(summary: Summary) -> None:
-    gaps = gap_table(_largest(summary))
+    gaps = summary.gaps
+    gaps = gaps[gaps["size_bytes"] == gaps.groupby(["topology", "collective"])["size_bytes"].transform("max")]
     if 0 < len(gaps) <= MOST_INSTANCES:
         methods = list(gaps.columns[len(INSTANCE) + len(REFERENCE) :])
         columns = methods if len(methods) <= MOST_METHODS else ["best_method", "best_gap"]
@@ -93,14 +94,6 @@ def _print_counts(summary: Summary) -> None:
     missing = f"; {summary.missing} not run{left_out}" if summary.missing else ""
     where = f"report: {summary.report}" if summary.report else f"in {summary.directory}"
     say(f"{summary.done} rows: {text}{missing}; {where}")
-
-
-def _largest(summary: Summary) -> list[dict[str, object]]:
-    sizes: dict[tuple[str, str], int] = {}
-    for row in summary.rows:
-        instance = row["topology"], row["collective"]
-        sizes[instance] = max(sizes.get(instance, 0), row["size_bytes"])
-    return [row for row in summary.rows if row["size_bytes"] == sizes[row["topology"], row["collective"]]]
 
 
 def _instance(line: Mapping[Hashable, Any]) -> list[str]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +63,8 @@ OPEN_PICTURES = 30
 """Above this many matrices a topology's are folded away until they are wanted."""
 MOST_ACROSS = 6
 """Matrices in a row."""
+MOST_ROWS = 5000
+"""Topologies beyond so many rows have no section."""
 
 
 def template(name: str) -> Template:
@@ -140,13 +144,25 @@ def render(results: Results) -> str:
         yardstick=yardstick(results),
         switch_overs=switch_overs(results),
         folded_from=FOLDED_FROM,
-        sections=[_section(results, topology, used, least) for topology in results.topologies],
+        sections=[_section(results, topology, used, least) for topology in _shown(results)],
+        most_rows=f"{MOST_ROWS:,}",
         swatch=swatch,
         levels=[(level, level_name(level)) for level in range(LEVELS + 1)],
         matrix_nodes=MATRIX_NODES,
         open_pictures=OPEN_PICTURES,
         manifest=list(manifest_lines(results.manifest)),
     )
+
+
+def _shown(results: Results) -> list[str]:
+    """Return the topologies that have a section: the first, and those that all fit."""
+    rows = Counter(row.topology for row in results.rows)
+    ends = accumulate(rows[topology] for topology in results.topologies)
+    return [
+        topology
+        for place, (topology, end) in enumerate(zip(results.topologies, ends, strict=True))
+        if place == 0 or end <= MOST_ROWS
+    ]
 
 
 def _not_run(manifest: Mapping[str, Any]) -> int:

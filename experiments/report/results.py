@@ -131,7 +131,7 @@ class Results:
         """The number of the series of a (method, options)."""
         return {(series.method, series.options): series.number for series in self.series}
 
-    @property
+    @cached_property
     def topologies(self) -> list[str]:
         """Names, in order of appearance."""
         return list(dict.fromkeys(row.topology for row in self.rows))
@@ -141,7 +141,7 @@ class Results:
         """For each topology a short name, for tables."""
         return short_names(self.topologies)
 
-    @property
+    @cached_property
     def collectives(self) -> list[str]:
         """Names, in order of appearance."""
         return list(dict.fromkeys(row.collective for row in self.rows))

@@ -207,13 +207,6 @@ class GapTable:
         return pd.DataFrame(self._lines, columns=[*INSTANCE, *REFERENCE, *self._labels])
 
 
-def gap_table(rows: Iterable[Row]) -> pd.DataFrame:
-    """Return the gap table of rows."""
-    table = GapTable()
-    table.add(rows)
-    return table.frame()
-
-
 def _line(instance: tuple[Any, ...], rows: list[Row]) -> dict[str, Any]:
     line = dict(zip(INSTANCE, instance, strict=True))
     done = [row for row in rows if row["status"] == "ok"]

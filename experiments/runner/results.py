@@ -92,6 +92,8 @@ MEASURED = frozenset(
 )
 """The columns that differ from run to run."""
 PARQUET, CSV = "results.parquet", "results.csv"
+AT_ONCE = 1000
+"""So many rows are written at once."""
 FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
 """How a cell begins that a spreadsheet takes for a formula; and the marks of those that are none."""
 
@@ -143,17 +145,23 @@ def tables(
         pq.ParquetWriter(draft, schema) as parquet,
         text.open("w", newline="", encoding="utf-8") as file,
     ):
-        begun = False
+        waiting: list[Row] = []
+
+        def flush(*, header: bool = False) -> None:
+            table = to_table(waiting, columns)
+            parquet.write_table(table)
+            _append(table.to_pandas(integer_object_nulls=True), file, header=header)
+            waiting.clear()
 
         def write(rows: Iterable[Row]) -> None:
-            nonlocal begun
-            table = to_table(rows, columns)
-            parquet.write_table(table)
-            _append(table.to_pandas(integer_object_nulls=True), file, header=not begun)
-            begun = True
+            for row in rows:
+                waiting.append(row)
+                if len(waiting) == AT_ONCE:
+                    flush()
 
-        write([])
+        flush(header=True)
         yield write
+        flush()
 
 
 def write_csv(frame: pd.DataFrame, path: Path) -> None:

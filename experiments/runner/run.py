@@ -11,17 +11,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from rich.console import Console
 
 from experiments.runner.cluster import Cluster
 from experiments.runner.config import read_config
+from experiments.runner.judge import GAPS
 from experiments.runner.kept_schedules import schedule_path
 from experiments.runner.manifest import NOT_RUN, describe, now
 from experiments.runner.plan import select, study_of
 from experiments.runner.pool import KEPT, DiskError, Pool, Setting, load_methods, one_line
 from experiments.runner.progress import Reporter
 from experiments.runner.rejudging import rejudge
-from experiments.runner.results import read_rows
+from experiments.runner.results import read_csv, read_rows
 from experiments.runner.store import Store
 from experiments.runner.study import REPORT, Study
 from experiments.runner.tasks import Outcome, Row, Task
@@ -105,6 +107,11 @@ class Summary:
     def rows(self) -> Sequence[Row]:
         """Those of all finished tasks, in the order of the config."""
         return read_rows(self.directory)
+
+    @cached_property
+    def gaps(self) -> pd.DataFrame:
+        """The gap table (`GapTable`) of a study that has gaps."""
+        return read_csv(self.directory / GAPS)
 
 
 def run(

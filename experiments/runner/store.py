@@ -49,9 +49,10 @@ LAYOUT = """
 PRAGMA locking_mode = EXCLUSIVE;
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = FULL;
+PRAGMA cache_size = -32000;
 CREATE TABLE IF NOT EXISTS tasks (
     key TEXT PRIMARY KEY, made REAL, status TEXT, time_limit REAL, schedule TEXT, document TEXT, sha256 TEXT
-) WITHOUT ROWID;
+);
 CREATE TABLE IF NOT EXISTS arranged (of TEXT, said TEXT);
 CREATE TABLE IF NOT EXISTS schedules (digest TEXT PRIMARY KEY, bytes INTEGER, changed INTEGER) WITHOUT ROWID;
 """

@@ -7,7 +7,8 @@ import pytest
 
 from experiments.cli.run import MOST_METHODS, _print_summary
 from experiments.runner import run as runner
-from experiments.runner.results import read_results, tables
+from experiments.runner.judge import GAPS, GapTable
+from experiments.runner.results import read_results, write_csv
 from experiments.runner.run import Summary
 from experiments.runner.store import Store
 from tests.experiments.cli.commands import write_smoke
@@ -19,8 +20,9 @@ def printed(count, folder, capsys):
     names = ["quick", *(f"slow{place}" for place in range(1, count))]
     rows = [row(method=name, time_us=10.0 if name == "quick" else 16.0) for name in names]
     rows = [line | {"gap": line["time_us"] / 8.0 - 1} for line in rows]
-    with tables(folder) as write:
-        write(rows)
+    gaps = GapTable()
+    gaps.add(rows)
+    write_csv(gaps.frame(), folder / GAPS)
     _print_summary(Summary(folder, Counter(ok=count)))
     return capsys.readouterr().out
 

@@ -156,6 +156,16 @@ def test_every_topology_has_every_section(tmp_path):
         assert headings == list(SECTIONS)
 
 
+def test_topologies_beyond_the_first_rows_are_in_the_tables_and_said_to_be_left_out(tmp_path, monkeypatch):
+    monkeypatch.setattr("experiments.report.page.MOST_ROWS", 3)
+    rows = [row(topology=f"ring:{n}", method=method) for n in (3, 4, 5) for method in ("bfb", "ring")]
+    page = report(tmp_path, rows)
+    assert [e["text"] for e in page.all("h2")][-4:-1] == ["ring:3", "ring:4", "ring:5"]
+    assert len(page.all("section", "topology")) == 1
+    assert "Of 2 topologies, those after the first 3 rows, only" in page.all("p", "lead")[0]["text"]
+    assert {"ring:3", "ring:4", "ring:5"} <= {e["text"] for e in page.all("a")}
+
+
 def test_every_chart_has_a_panel_a_collective(tmp_path):
     page = report(tmp_path, two_by_two())
     names = [e["text"] for e in page.all("figcaption", None, page.section(0))]

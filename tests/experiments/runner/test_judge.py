@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from experiments.registry import METHODS
-from experiments.runner.judge import ProvenBound, gap_table, time_columns
+from experiments.runner.judge import GapTable, ProvenBound, time_columns
 from models.bounds import BoundError, own_bounds
 from schedules import Clock, Problem, collective
 from tests.schedules.simulation.test_pipelining import broadcast
@@ -104,6 +104,12 @@ def row(method, gap, *, kind="heuristic", status="ok", options="", size=1000):
         "time_us": time,
         "gap": gap,
     }
+
+
+def gap_table(rows):
+    table = GapTable()
+    table.add(rows)
+    return table.frame()
 
 
 def only_line(rows):
