@@ -10,6 +10,7 @@ small network needs, on few entries: for half a second in all, and until somethi
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 import threading
@@ -80,12 +81,16 @@ def _watched() -> None:
     COMPILATION.start()
     from numba.core import event  # slow to import, as all of numba is
 
+    from topologies.compiled_once import release_all
+
     class Lock(event.Listener):
         def on_start(self, event: Any) -> None:
             COMPILATION.start()
 
         def on_end(self, event: Any) -> None:
             COMPILATION.end()
+            if not COMPILATION.under_way:
+                release_all()
 
     class Compiled(event.Listener):
         def on_start(self, event: Any) -> None:
@@ -218,17 +223,25 @@ def kernel(function: Any = None, /, *, light: bool = False, **options: Any) -> A
     light
         Whether it takes time in proportion to its arrays, or little more: Python may run it on few entries.
     options
-        Of ``numba.njit``, besides ``cache=True``.
+        Of ``numba.njit``.
     """
 
     def decorate() -> Callable[..., Any]:
         from numba import njit
 
-        decorator: Callable[..., Any] = njit(cache=True, no_cfunc_wrapper=True, **options)
-        return decorator
+        return lambda function: _kept(njit(no_cfunc_wrapper=True, **options)(function))
 
     wrap = functools.partial(Kernel, decorate=decorate, light=light)
     return wrap if function is None else wrap(function)
+
+
+def _kept(dispatcher: Any) -> Any:
+    """Let a function that numba will compile be kept on disk, if there is a place that can be written."""
+    from topologies.compiled_once import CompiledOnce
+
+    with contextlib.suppress(RuntimeError):  # of numba: there is none
+        dispatcher._cache = CompiledOnce(dispatcher.py_func)  # noqa: SLF001 (as its own `enable_caching` does)
+    return dispatcher
 
 
 def intrinsic(function: Callable[..., Any]) -> Any:

@@ -1,0 +1,122 @@
+"""Processes that start together on an empty cache: one compiles a kernel, the others load what it made."""
+
+import errno
+import importlib.util
+import multiprocessing
+import os
+import signal
+import sys
+
+import pytest
+
+from topologies import compiled_once
+from topologies.kernels import COMPILATION
+
+SOURCE = """
+from topologies.kernels import kernel
+
+@kernel
+def inner(x):
+    return x + 1
+
+@kernel
+def outer(x):
+    return inner(x) + inner(x)
+
+@kernel
+def wrong(x):
+    return x.nothing
+"""
+FORK = multiprocessing.get_context("fork")
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    path = tmp_path / "fresh.py"
+    path.write_text(SOURCE)
+    spec = importlib.util.spec_from_file_location("fresh", path)
+    loaded = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "fresh", loaded)
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+def in_processes(count, work):
+    """Return what `work` returned in so many processes that start it at once."""
+    barrier, answers = FORK.Barrier(count), FORK.SimpleQueue()
+
+    def one():
+        barrier.wait()
+        try:
+            answers.put(work())
+        except BaseException as error:
+            answers.put(repr(error))
+            raise
+
+    started = [FORK.Process(target=one) for _ in range(count)]
+    for process in started:
+        process.start()
+    found = [answers.get() for _ in started]
+    for process in started:
+        process.join()
+    assert not [one for one in found if isinstance(one, str)], found
+    return found
+
+
+def compilations(module):
+    before = COMPILATION.kernels
+    assert module.outer(3) == 8
+    return COMPILATION.kernels - before
+
+
+def test_processes_that_start_at_once_compile_each_kernel_once(module):
+    assert sum(in_processes(3, lambda: compilations(module))) == 2
+
+
+def test_a_process_that_is_killed_leaves_its_claim_to_others(module):
+    def killed():
+        module.outer.compiled._cache._claim()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    process = FORK.Process(target=killed)
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    assert compilations(module) == 2
+
+
+def test_what_could_not_be_compiled_is_left_to_others(module):
+    def refused():
+        with pytest.raises(Exception, match="nothing"):
+            module.wrong(3)
+        return set(compiled_once._HELD)
+
+    assert in_processes(2, refused) == [set(), set()]
+
+
+def test_who_holds_a_claim_for_too_long_is_not_waited_for(module, monkeypatch):
+    monkeypatch.setattr(compiled_once, "PATIENCE_SECONDS", 0.05)
+    module.outer.compiled._cache._claim()
+    assert in_processes(1, lambda: compilations(module)) == [2]
+    module.outer._cache.release()
+
+
+def test_where_there_can_be_no_file_of_claims_each_compiles_for_itself(module, monkeypatch):
+    monkeypatch.setattr(compiled_once, "CLAIMS", "missing/kernels.lock")
+    assert compilations(module) == 2
+
+
+def test_where_nothing_can_be_locked_each_compiles_for_itself(module, monkeypatch):
+    def refused(*arguments):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(compiled_once.fcntl, "lockf", refused)
+    assert compilations(module) == 2
+
+
+def test_without_a_folder_to_write_to_kernels_are_compiled_and_not_kept(module, monkeypatch):
+    def nowhere(function):
+        raise RuntimeError("cannot cache function: no locator available")
+
+    monkeypatch.setattr(compiled_once, "CompiledOnce", nowhere)
+    assert compilations(module) == 2

@@ -1,0 +1,95 @@
+"""Kernels on disk, of which each is compiled once, however many processes start together.
+
+numba keeps what it compiled, but lets all processes that find nothing there compile the same. Here a process
+claims a kernel before it compiles it: a lock on the kernel's byte of a file beside the compiled ones, which
+the system lifts when the process ends, however it does. Others wait, and load what it made. A kernel that
+calls others is claimed before these, in every process: nobody waits in a circle.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import functools
+import os
+import time
+import zlib
+from pathlib import Path
+from typing import Any
+
+from numba.core.caching import FunctionCache
+
+from topologies.progress import tell
+
+CLAIMS = "kernels.lock"
+LOOK_SECONDS, TOLD_SECONDS = 0.01, 1.0
+PATIENCE_SECONDS = 120.0
+"""Nothing takes as long to compile: whoever holds a claim so long was stopped, and is not waited for."""
+TAKEN = {errno.EACCES, errno.EAGAIN}
+_HELD: set[CompiledOnce] = set()
+
+
+class CompiledOnce(FunctionCache):
+    """numba's cache of one function, which processes fill one after the other.
+
+    Where the file of claims can't be written or locked, as in some networks' folders, each compiles alone.
+    """
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return what is on disk; None where it is this process's to compile, and to save."""
+        found = super().load_overload(sig, target_context)
+        if found is None and self._claim():
+            found = super().load_overload(sig, target_context)
+            if found is not None:
+                self.release()
+        return found
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Write what was compiled, for those that wait."""
+        try:
+            super().save_overload(sig, data)
+        finally:
+            self.release()
+
+    def release(self) -> None:
+        """Leave it to others, if it was claimed."""
+        if self in _HELD:
+            _HELD.discard(self)
+            fcntl.lockf(_claims(self.cache_path), fcntl.LOCK_UN, 1, self._byte)
+
+    @functools.cached_property
+    def _byte(self) -> int:
+        return zlib.crc32(self._impl.filename_base.encode())
+
+    def _claim(self) -> bool:
+        """Wait until nobody else compiles it; False where that can't be known, or takes too long."""
+        file, began, told = _claims(self.cache_path), time.monotonic(), False
+        while file is not None and (waited := time.monotonic() - began) < PATIENCE_SECONDS:
+            try:
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, self._byte)
+            except OSError as error:
+                if error.errno not in TAKEN:
+                    return False
+            else:
+                _HELD.add(self)
+                return True
+            if waited > TOLD_SECONDS and not told:
+                tell("waiting for another process, which compiles kernels")
+                told = True
+            time.sleep(LOOK_SECONDS)
+        return False
+
+
+def release_all() -> None:
+    """Leave to others what could not be compiled."""
+    for cache in list(_HELD):
+        cache.release()
+
+
+@functools.cache
+def _claims(folder: str) -> int | None:
+    """Return the file of claims, open; closing it would lift them all."""
+    try:
+        return os.open(Path(folder) / CLAIMS, os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError:
+        return None
