@@ -117,7 +117,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.set_defaults(module="help", command=None, parser=parser, commands={}, plugin=[])
     commands = parser.add_subparsers(metavar="COMMAND", parser_class=OneLineParser)
     for add in (
-        *(_run, _synth, _verify, _simulate, _bound, _topology_command, _fit, _find),
+        *(_run, _diff, _synth, _verify, _simulate, _bound, _topology_command, _fit, _find),
         *(_export, _import, _exec, _profile, _tune, _list, _model, _completion, _help),
     ):
         add(commands)
@@ -178,6 +178,23 @@ def _run(commands: Any) -> None:
         help="only what matches: a topology, collective or method, * for any text",
     )
     parser.add_argument("--quiet", action="store_true", help="say only what fails")
+
+
+def _diff(commands: Any) -> None:
+    summary = "say what changed between two folders of results"
+    parser = _command(commands, "diff", "diff", summary)
+    parser.add_argument("was", type=_path, metavar="A", help="a folder of results, of any version")
+    parser.add_argument("now", type=_path, metavar="B", help="another, compared with it")
+    parser.add_argument(
+        "--top", type=int, default=20, metavar="N", help="lines of a table, at most; default: %(default)s"
+    )
+    parser.add_argument(
+        "--fail-above",
+        metavar="SHARE",
+        help="exit 1 if a row's time, or its time over its bound, is more than SHARE (1%%) above that in A, "
+        "or a row that was ok in A is not ok in B, or missing; what synthesis took does not count",
+    )
+    _json(parser)
 
 
 def _synth(commands: Any) -> None:
