@@ -117,7 +117,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.set_defaults(module="help", command=None, parser=parser, commands={}, plugin=[])
     commands = parser.add_subparsers(metavar="COMMAND", parser_class=OneLineParser)
     for add in (
-        *(_run, _diff, _synth, _verify, _simulate, _bound, _topology_command, _fit, _find),
+        *(_run, _diff, _merge, _synth, _verify, _simulate, _bound, _topology_command, _fit, _find),
         *(_export, _import, _exec, _profile, _tune, _list, _model, _completion, _help),
     ):
         add(commands)
@@ -195,6 +195,15 @@ def _diff(commands: Any) -> None:
         "or a row that was ok in A is not ok in B, or missing; what synthesis took does not count",
     )
     _json(parser)
+
+
+def _merge(commands: Any) -> None:
+    summary = "make one folder of what several folders of results hold"
+    parser = _command(commands, "merge", "merge", summary)
+    parser.add_argument("folders", type=_path, nargs="+", metavar="DIR", help="what runs have written")
+    parser.add_argument(
+        "-o", "--output", type=_path, metavar="DIR", required=True, help="a new folder, or an empty one"
+    )
 
 
 def _synth(commands: Any) -> None:

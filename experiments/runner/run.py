@@ -50,6 +50,8 @@ class RunOptions:
         A shell pattern: run only the tasks it matches.
     quiet
         Write nothing but failures.
+    perform
+        False: only arrange what is done.
     scheduler
         The address of a Dask scheduler, or ``"local:N"`` for one here.
     registry
@@ -62,6 +64,7 @@ class RunOptions:
     rejudge: bool = False
     only: str | None = None
     quiet: bool = False
+    perform: bool = True
     scheduler: str | None = None
     registry: str = REGISTRY
 
@@ -158,7 +161,9 @@ def carry_out(study: Study, options: RunOptions, console: Console) -> Summary:
         started = now()
         for what in store.damaged():
             console.print(f"{what}: damaged; made again", soft_wrap=True, markup=False, highlight=False)
-        todo = [task for task in chosen if not _settled(store, task, study.keep_schedules)]
+        todo = [
+            task for task in chosen if options.perform and not _settled(store, task, study.keep_schedules)
+        ]
         interrupted = not _perform(store, study, todo, options, where, console)
         said = store.arranged(study)
         counted = store.arrange(study) if said is None else said

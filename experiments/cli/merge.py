@@ -1,0 +1,132 @@
+"""``tutti merge``: one folder of what several hold, such as halves of a study that two machines ran."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from experiments.cli.output import console
+from experiments.printable import say
+from experiments.runner.manifest import MANIFEST
+from experiments.runner.run import RunOptions, Summary, run
+from experiments.runner.store import FILES, TABLE, Store
+from experiments.solver_study import is_study, run_study
+from topologies.errors import InputError, TuttiError
+from topologies.files import read_text
+
+COPY = "config.toml"
+"""The config is written under this name where it is no longer where it was."""
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Merge the folders, write the tables where the config can still be read, and say what there is."""
+    folders: Sequence[Path] = list(dict.fromkeys(path.resolve() for path in arguments.folders))
+    out: Path = arguments.output
+    if len(folders) < 2:
+        raise InputError("give two folders or more")
+    for folder in folders:
+        if not any((folder / name).exists() for name in (TABLE, FILES)):
+            raise InputError(f"{folder}: no {TABLE}; give folders that tutti run wrote")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError(f"{out}: there is something already; give a new folder")
+    manifests = [_manifest(folder) for folder in folders]
+    with ExitStack() as stack:
+        others = [stack.enter_context(Store(folder)) for folder in folders]  # before there is an `out`
+        store = stack.enter_context(Store(out))
+        for other in others:
+            store.take(other)
+        sessions = [session for one in manifests for session in _sessions(one)]
+        store.write_manifest({"sessions": sorted(sessions, key=lambda one: str(one.get("started")))})
+    for line in _remarks(folders, manifests):
+        say(line)
+    config = _config(manifests, out)
+    if config is None:
+        say(f"merged, without tables: no manifest has the config; tutti run CONFIG --out {out} writes them")
+        return 0
+    again = f"tutti run {config} --out {out}"
+    try:
+        say(_said(_arranged(config, out), again))
+    except TuttiError as error:
+        say(f"merged, without tables: {error}; {again} writes them")
+    return 0
+
+
+def _arranged(config: Path, out: Path) -> Summary:
+    options, screen = RunOptions(out=out, workers=1, perform=False), console(sys.stderr)
+    return run_study(config, options, screen) if is_study(config) else run(config, options, screen, _report)
+
+
+def _report(directory: Path) -> Path:
+    from experiments.report import write_report  # drawing takes a while to import
+
+    return write_report(directory)
+
+
+def _said(summary: Summary, again: str) -> str:
+    counts = ", ".join(f"{count} {status}" for status, count in summary.counts.items()) or "none"
+    rest = f"; {summary.missing} not run: {again}" if summary.missing else ""
+    others = "; what other code or another config made is kept beside them"
+    if summary.stale and summary.missing:
+        others += ", and --rejudge takes over what it can"
+    where = f"report: {summary.report}" if summary.report else f"in {summary.directory}"
+    return f"{summary.done} rows: {counts}{rest}{others if summary.stale else ''}; {where}"
+
+
+def _remarks(folders: Sequence[Path], manifests: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return in what the folders differ, a line each."""
+    configs = [_part(one, "config").get("text") for one in manifests]
+    codes = [_part(one, "versions").get("code") for one in manifests]
+    remarks = []
+    if len(set(configs)) > 1:
+        remarks.append(f"the configs differ: the tables are of that of {folders[0]}, and hold its rows")
+    if len(set(codes)) > 1:
+        which = ", ".join(
+            f"{folder.name} {str(code)[:12]}" for folder, code in zip(folders, codes, strict=True)
+        )
+        remarks.append(f"different versions of the code made them ({which}): the tables hold this version's")
+    return remarks
+
+
+def _config(manifests: Sequence[Mapping[str, Any]], out: Path) -> Path | None:
+    """Return the first config's file: where it was, else a copy; None if no manifest has one."""
+    for config in (_part(one, "config") for one in manifests):
+        path, text = config.get("path"), config.get("text")
+        if isinstance(path, str) and isinstance(text, str):
+            if _holds(Path(path), text):
+                return Path(path)
+            (out / COPY).write_text(text)
+            return out / COPY
+    return None
+
+
+def _holds(path: Path, text: str) -> bool:
+    try:
+        return read_text(path) == text
+    except (InputError, OSError, ValueError):
+        return False
+
+
+def _manifest(folder: Path) -> Mapping[str, Any]:
+    try:
+        found = json.loads(read_text(folder / MANIFEST))
+    except (InputError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _sessions(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return when a folder's run was begun and continued, and on what machine."""
+    sessions = manifest.get("sessions")
+    machine = _part(manifest, "machine").get("processor")
+    found = sessions if isinstance(sessions, list) else []
+    return [{"machine": machine, **session} for session in found if isinstance(session, dict)]
+
+
+def _part(manifest: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    part = manifest.get(name)
+    return part if isinstance(part, dict) else {}
