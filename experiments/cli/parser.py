@@ -64,6 +64,9 @@ TRANSPORTS = ("shm", "tcp", "mpi", "nccl")
 DTYPES = ("float32", "float64", "int32", "int64")
 """`schedules.execution.data.DTYPES`."""
 
+JOBQUEUES = ("slurm", "pbs", "kubernetes", "ssh")
+"""`experiments.cli.jobqueue.SYSTEMS`."""
+
 COMPLETION_EXAMPLES = """\
 examples:
   eval "$(tutti completion bash)"                    # in ~/.bashrc
@@ -178,6 +181,12 @@ def _run(commands: Any) -> None:
         help="only what matches: a topology, collective or method, * for any text",
     )
     parser.add_argument("--quiet", action="store_true", help="say only what fails")
+    parser.add_argument(
+        "--print-jobqueue",
+        choices=JOBQUEUES,
+        metavar="|".join(JOBQUEUES),
+        help="run nothing: print a script, to be edited, that starts a Dask cluster and runs it there",
+    )
 
 
 def _diff(commands: Any) -> None:

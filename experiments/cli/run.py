@@ -8,6 +8,7 @@ from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
+from experiments.cli.jobqueue import print_script
 from experiments.cli.output import console, print_table
 from experiments.printable import say
 from experiments.runner.judge import INSTANCE, REFERENCE
@@ -25,6 +26,8 @@ MOST_METHODS = 12
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run it, say what came out, and return the exit code."""
+    if arguments.print_jobqueue:
+        return print_script(arguments.config, arguments.print_jobqueue, arguments.out)
     options = RunOptions(
         out=arguments.out,
         workers=arguments.workers,

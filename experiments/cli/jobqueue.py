@@ -1,0 +1,192 @@
+"""``tutti run --print-jobqueue``: a script, to be edited, that starts a Dask cluster and runs a study."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from experiments.printable import say
+from experiments.registry import METHODS
+from experiments.runner.config import read_config
+from experiments.runner.plan import study_of
+from experiments.runner.study import Study
+from experiments.solver_study import is_study, read_study
+from experiments.solver_study.run import study_of as study_of_solvers
+
+GIGABYTE = 10**9
+LEAST_MEMORY = 64
+"""GB of a worker, where no row may take more."""
+
+SCRIPT = '''\
+"""Runs the study {name} on a Dask cluster of {system}. Edit what is in capitals, then: python THIS_FILE
+
+It needs `pip install 'tutti[cluster]' {package}`, the same versions of everything where rows run, and
+FOLDER under the same name there: networks and plug-ins that are files are read on the workers. Rows and
+schedules come back to this process, which alone writes OUT; if it is stopped, the same script goes on.
+"""
+
+import subprocess
+import sys
+
+{imports}
+
+CONFIG, OUT, FOLDER = {path!r}, {out!r}, {folder!r}
+CORES = 16  # of {worker}: so many rows run there at once
+MEMORY = {memory}  # GB of {worker}; rows with a limit of memory take theirs of it{least}
+{settings}
+
+if __name__ == "__main__":
+{cluster}
+    with cluster:
+{scale}        cluster.wait_for_workers(1)  # versions that differ are said before anything runs
+        command = ["tutti", "run", CONFIG, "--out", OUT, "--scheduler", cluster.scheduler_address]
+        sys.exit(subprocess.run(command, cwd=FOLDER).returncode)
+'''
+
+
+@dataclass(frozen=True)
+class System:
+    """What differs from one system to another; the texts are Python.
+
+    Parameters
+    ----------
+    name, package
+        Of the system, and what makes a Dask cluster of it.
+    worker
+        What has its cores and memory.
+    imports, settings, cluster, scale
+        Lines of the script.
+    """
+
+    name: str
+    package: str
+    worker: str
+    imports: str
+    settings: str
+    cluster: str
+    scale: str = ""
+
+
+JOBS = """\
+JOBS, WALLTIME, QUEUE = 8, "12:00:00", None  # None: the queue of the site
+INTERFACE = None  # the network that nodes reach this machine by, such as "ib0"; None: the first\
+"""
+JOB_CLUSTER = """\
+    cluster = {kind}(
+        queue=QUEUE,
+        walltime=WALLTIME,
+        cores=CORES,
+        memory=f"{{MEMORY}}GB",
+        processes=1,
+        nanny=False,
+        worker_extra_args=["--resources", f"memory={{MEMORY}}e9"],
+        job_script_prologue=[f"cd {{FOLDER}}"],
+        interface=INTERFACE,{more}
+    )\
+"""
+SCALE = "        cluster.adapt(minimum_jobs=JOBS, maximum_jobs=JOBS)  # another for each that ends\n"
+SSH_CLUSTER = """\
+    cluster = SSHCluster(
+        HOSTS,
+        connect_options={"known_hosts": None},  # or remove: hosts are then known by ~/.ssh/known_hosts
+        worker_class="distributed.Worker",
+        worker_options={
+            "nthreads": CORES,
+            "memory_limit": 0,
+            "resources": {"memory": MEMORY * 10**9},
+        },
+        remote_python=f"env -C {FOLDER} {sys.executable}",
+    )\
+"""
+KUBERNETES_CLUSTER = """\
+    spec = make_cluster_spec(
+        name="tutti",
+        image=IMAGE,
+        n_workers=WORKERS,
+        resources={"requests": {"cpu": "1"}},
+        worker_command=["dask", "worker", "--no-nanny", "--memory-limit", "0", "--nthreads", str(CORES)]
+        + ["--resources", f"memory={MEMORY}e9"],
+    )
+    pod = spec["spec"]["worker"]["spec"]
+    pod["volumes"] = [{"name": "folder", "persistentVolumeClaim": {"claimName": CLAIM}}]
+    pod["containers"][0] |= {
+        "workingDir": FOLDER,
+        "volumeMounts": [{"name": "folder", "mountPath": FOLDER}],
+        "resources": {
+            "requests": {"cpu": str(CORES), "memory": f"{MEMORY}G"},
+            "limits": {"memory": f"{MEMORY}G"},
+        },
+    }
+    cluster = KubeCluster(custom_cluster_spec=spec, namespace=NAMESPACE)\
+"""
+SYSTEMS: Mapping[str, System] = {
+    "slurm": System(
+        "SLURM jobs",
+        "dask-jobqueue",
+        "a job",
+        "from dask_jobqueue import SLURMCluster",
+        JOBS,
+        JOB_CLUSTER.format(kind="SLURMCluster", more=""),
+        SCALE,
+    ),
+    "pbs": System(
+        "PBS jobs",
+        "dask-jobqueue",
+        "a job",
+        "from dask_jobqueue import PBSCluster",
+        JOBS,
+        JOB_CLUSTER.format(
+            kind="PBSCluster",
+            more='\n        resource_spec=f"select=1:ncpus={CORES}:mem={MEMORY}GB",',
+        ),
+        SCALE,
+    ),
+    "kubernetes": System(
+        "Kubernetes pods (with Dask's operator)",
+        "dask-kubernetes",
+        "a pod",
+        "from dask_kubernetes.operator import KubeCluster, make_cluster_spec",
+        'IMAGE, NAMESPACE, WORKERS = "registry/tutti:latest", "default", 8\n'
+        'CLAIM = "tutti"  # a volume that this machine has too, with FOLDER',
+        KUBERNETES_CLUSTER,
+    ),
+    "ssh": System(
+        "machines that ssh reaches",
+        "asyncssh",
+        "a machine",
+        "from distributed import SSHCluster",
+        'HOSTS = ["node1", "node1", "node2"]  # the scheduler\'s, and one worker on each of the others',
+        SSH_CLUSTER,
+    ),
+}
+
+
+def print_script(path: Path, system: str, out: Path | None) -> int:
+    """Print the script that runs a config on a system."""
+    study, chosen = _study(path), SYSTEMS[system]
+    largest = max((task.memory or 0 for task in study.tasks), default=0)
+    values = {
+        "name": study.name,
+        "system": chosen.name,
+        "package": chosen.package,
+        "imports": chosen.imports,
+        "path": str(path),
+        "out": str(out or Path("results") / study.name),
+        "folder": str(Path.cwd()),
+        "memory": max(LEAST_MEMORY, math.ceil(largest / GIGABYTE)),
+        "least": f", up to {largest / GIGABYTE:g}" if largest else "",
+        "worker": chosen.worker,
+        "settings": chosen.settings,
+        "cluster": chosen.cluster,
+        "scale": chosen.scale,
+    }
+    for line in SCRIPT.format(**values).splitlines():
+        say(line)
+    return 0
+
+
+def _study(path: Path) -> Study:
+    """Return the study of a config of either kind, checked as if it were run."""
+    return study_of_solvers(read_study(path)) if is_study(path) else study_of(read_config(path), METHODS)
