@@ -94,6 +94,8 @@ MEASURED = frozenset(
 PARQUET, CSV = "results.parquet", "results.csv"
 AT_ONCE = 1000
 """So many rows are written at once."""
+DRAFTS = ".*.part"
+"""How drafts are called, those of `schedules.files.schedule_file.write_whole` too."""
 FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
 """How a cell begins that a spreadsheet takes for a formula; and the marks of those that are none."""
 
@@ -107,7 +109,7 @@ def replacing(path: Path) -> Iterator[Path]:
     OSError
         If it can't be written; it names `path` (a full disk does not), and no draft is left behind.
     """
-    draft = path.with_name(f".{path.name}")
+    draft = path.with_name(f".{path.name}.part")
     try:
         yield draft
         with draft.open("rb") as file:
@@ -116,6 +118,12 @@ def replacing(path: Path) -> Iterator[Path]:
     except OSError as error:
         raise OSError(error.errno, error.strerror or str(error), str(path)) from error
     finally:
+        draft.unlink(missing_ok=True)
+
+
+def drop_drafts(directory: Path) -> None:
+    """Remove what a killed process had begun to write into a folder that nobody else writes to now."""
+    for draft in directory.glob(DRAFTS):
         draft.unlink(missing_ok=True)
 
 

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from experiments.runner.judge import GAPS, INSTANCE, GapTable, ProvenBound
 from experiments.runner.kept_schedules import drop_damaged, drop_schedules, keep_file, schedule_path
 from experiments.runner.manifest import MANIFEST, code_digest
-from experiments.runner.results import CSV, replacing, tables, write_csv
+from experiments.runner.results import CSV, drop_drafts, replacing, tables, write_csv
 from experiments.runner.study import Study
 from experiments.runner.tasks import Outcome, Row, Task
 from topologies.errors import InputError
@@ -95,6 +95,8 @@ class Store:
         self.directory = directory
         directory.mkdir(parents=True, exist_ok=True)
         self._table = self._open()
+        for folder in (directory, self.schedules):
+            drop_drafts(folder)
         with self._said():
             self._broken = [*self._take_files(), *self._drop_damaged()]
 

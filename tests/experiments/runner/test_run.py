@@ -440,6 +440,28 @@ def test_a_damaged_file_of_an_earlier_version_is_a_task_not_done(text, tmp_path)
     assert comparable(tmp_path / "out") == before
 
 
+def test_what_a_killed_run_had_begun_to_write_is_removed_by_the_next(tmp_path):
+    script = (
+        "import os, pathlib, signal\n"
+        "from experiments.runner.results import replacing\n"
+        "from schedules.files.schedule_file import write_whole\n"
+        "def killed(file): os.kill(os.getpid(), signal.SIGKILL)\n"
+        "if os.fork() == 0: write_whole(pathlib.Path('schedules/x.json.gz'), killed)\n"
+        "os.wait()\n"
+        "with replacing(pathlib.Path('results.csv')) as draft: killed(draft.write_text('half'))\n"
+    )
+    (tmp_path / "schedules").mkdir()
+    (tmp_path / "schedules" / "kept.part").touch()
+    command, root = [sys.executable, "-c", script], {"PYTHONPATH": str(Path(__file__).parents[3])}
+    ran = subprocess.run(command, cwd=tmp_path, env=root, check=False)
+    assert ran.returncode == -signal.SIGKILL
+    drafts = sorted(path.name for path in tmp_path.rglob(".*"))
+    assert [name.partition(".part")[1] for name in drafts] == [".part", ".part"]
+    with Store(tmp_path):
+        left = {path.name for path in tmp_path.rglob("*")}
+    assert left - {"tasks.sqlite", "tasks.sqlite-wal", "tasks.sqlite-shm"} == {"schedules", "kept.part"}
+
+
 def _write_half(path):
     with replacing(path) as draft:
         draft.write_text("half")
