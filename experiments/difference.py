@@ -243,8 +243,8 @@ def _row(record: Mapping[Any, Any], *, solvers: bool) -> Row:
     if solvers:
         answer = _text(record.get("answer"))
         status = answer if status == OK and answer == "wrong" else status
-        seconds = (_number(record.get(name)) for name in SOLVED)
-        return Row(status, None, None, None, next(filter(None, seconds), None))
+        solved = (_number(record.get(name)) for name in SOLVED)
+        return Row(status, None, None, None, next(filter(None, solved), None))
     time, bound, gap, seconds = (
         _number(record.get(name)) for name in ("time_us", "bound_us", "gap", "synth_s")
     )

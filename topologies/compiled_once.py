@@ -26,7 +26,8 @@ LOOK_SECONDS, TOLD_SECONDS = 0.01, 1.0
 PATIENCE_SECONDS = 120.0
 """Nothing takes as long to compile: whoever holds a claim so long was stopped, and is not waited for."""
 TAKEN = {errno.EACCES, errno.EAGAIN}
-_HELD: set[CompiledOnce] = set()
+_HELD: dict[CompiledOnce, int] = {}
+"""What this process has claimed, with the file."""
 
 
 class CompiledOnce(FunctionCache):
@@ -53,9 +54,9 @@ class CompiledOnce(FunctionCache):
 
     def release(self) -> None:
         """Leave it to others, if it was claimed."""
-        if self in _HELD:
-            _HELD.discard(self)
-            fcntl.lockf(_claims(self.cache_path), fcntl.LOCK_UN, 1, self._byte)
+        file = _HELD.pop(self, None)
+        if file is not None:
+            fcntl.lockf(file, fcntl.LOCK_UN, 1, self._byte)
 
     @functools.cached_property
     def _byte(self) -> int:
@@ -71,7 +72,7 @@ class CompiledOnce(FunctionCache):
                 if error.errno not in TAKEN:
                     return False
             else:
-                _HELD.add(self)
+                _HELD[self] = file
                 return True
             if waited > TOLD_SECONDS and not told:
                 tell("waiting for another process, which compiles kernels")

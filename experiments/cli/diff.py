@@ -43,8 +43,8 @@ def _share(text: str) -> float:
 def _print(found: Difference, top: int) -> None:
     names = [str(found.was.path), str(found.now.path)]
     if found.made_with:
-        lines = [[name, _short(was), _short(now)] for name, was, now in found.made_with]
-        print_table("made with", ["", *names], lines)
+        made_with = [[name, _short(was), _short(now)] for name, was, now in found.made_with]
+        print_table("made with", ["", *names], made_with)
     changes = found.changes
     if changes and top:
         columns = ["topology", "collective", "model", "size", "method", "status"]
@@ -68,8 +68,9 @@ def _line(change: Change) -> list[str]:
     named = dict(zip(KEY, change.key, strict=False))
     seed = f"seed={named['seed']}" if named["seed"] else ""
     size = named["size_bytes"]
-    was, now = change.was, change.now
-    both = was is not None and now is not None
+    both = change.was is not None and change.now is not None
+    pair = (change.was, change.now) if both else ()
+    times, gaps = ([getattr(row, name) for row in pair] or [None, None] for name in ("time", "gap"))
     return [
         named["topology"],
         named["collective"],
@@ -77,11 +78,9 @@ def _line(change: Change) -> list[str]:
         format_size(int(size)) if size.isdigit() else size,
         " ".join(filter(None, [named["method"], named["options"], seed])),
         change.status,
-        duration(was.time) if both and was.time is not None else "",
-        duration(now.time) if both and now.time is not None else "",
+        *("" if time is None else duration(time) for time in times),
         _percent(change.rises.get("time")),
-        f"{was.gap:.2%}" if both and was.gap is not None else "",
-        f"{now.gap:.2%}" if both and now.gap is not None else "",
+        *("" if gap is None else f"{gap:.2%}" for gap in gaps),
         _percent(change.rises.get("bound")),
     ]
 
@@ -106,6 +105,7 @@ def _counts(found: Difference) -> str:
 
 
 def _document(found: Difference, worse: list[Change]) -> dict[str, Any]:
+    failed = set(worse)
     return {
         "was": str(found.was.path),
         "now": str(found.now.path),
@@ -117,7 +117,7 @@ def _document(found: Difference, worse: list[Change]) -> dict[str, Any]:
                 "was": one.was and vars(one.was),
                 "now": one.now and vars(one.now),
                 "rises": one.rises,
-                "worse": one in worse,
+                "worse": one in failed,
             }
             for one in found.changes
         ],
