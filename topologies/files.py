@@ -54,6 +54,8 @@ if TYPE_CHECKING:
 
 MOST_TEXT = 2**30
 """Bytes of text that are read: a network of ten million links has as many."""
+DRAFTS = ".*.part"
+"""How drafts are called, those of `schedules.files.schedule_file.write_whole` too."""
 _KINDS = ("compute", "switch")
 _NODE_KEYS = ("id", "kind", "label", "host", "multicast", "aggregate")
 _EDGE_KEYS = ("source", "target", "key", "bandwidth", "alpha")
@@ -125,6 +127,41 @@ def read_text(path: Path | str, most: float = MOST_TEXT) -> str:
         return data.decode()
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 text, at byte {error.start}") from None
+
+
+@contextmanager
+def replacing(path: Path, *, lasting: bool = True) -> Iterator[Path]:
+    """Give the path of a draft, which takes the place of `path` at the end of the ``with`` block.
+
+    Parameters
+    ----------
+    path
+        Of the file. A draft that a killed run left is called ``.NAME.part``.
+    lasting
+        Whether it is on the disk then, and stays whole if the power goes.
+
+    Raises
+    ------
+    OSError
+        If it can't be written; it names `path` (a full disk does not), and no draft is left behind.
+    """
+    draft = path.with_name(f".{path.name}.part")
+    try:
+        yield draft
+        if lasting:
+            with draft.open("rb") as file:
+                os.fsync(file.fileno())  # else a power cut after the renaming may leave an empty file
+        draft.replace(path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def drop_drafts(directory: Path) -> None:
+    """Remove what a killed process had begun to write into a folder that nobody else writes to now."""
+    for draft in directory.glob(DRAFTS):
+        draft.unlink(missing_ok=True)
 
 
 def to_node_link(topology: Topology) -> dict[str, Any]:

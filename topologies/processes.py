@@ -127,12 +127,18 @@ class Worker:
         To it.
     watched
         Whether to look at its memory all the time; needed for a limit of memory.
+
+    Attributes
+    ----------
+    given
+        When the last call began, on the monotonic clock.
     """
 
     def __init__(self, process: Any, pipe: Connection, *, watched: bool = False) -> None:
         self.process, self.pipe, self.watched = process, pipe, watched
         self._system = _system_process(process.pid)
         self.ready = self.busy = False
+        self.given = 0.0
         self._clock, self._memory, self._peak = _Clock(), float("inf"), 0.0
         self._notify: Callable[[Any], None] = _ignore
 
@@ -186,6 +192,7 @@ class Worker:
             Is given what the call tells on its way.
         """
         self.busy, self._clock, self._peak = True, _Clock(seconds), 0.0
+        self.given = self._clock.began
         self._memory = float("inf") if memory is None else memory / MEGABYTE
         self._notify = _ignore if notify is None else notify
         with contextlib.suppress(ConnectionError):  # a dead process is found by the next step

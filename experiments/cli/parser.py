@@ -120,8 +120,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser.set_defaults(module="help", command=None, parser=parser, commands={}, plugin=[])
     commands = parser.add_subparsers(metavar="COMMAND", parser_class=OneLineParser)
     for add in (
-        *(_run, _diff, _merge, _synth, _verify, _simulate, _bound, _topology_command, _fit, _find),
-        *(_export, _import, _exec, _profile, _tune, _list, _model, _completion, _help),
+        *(_run, _attach, _status, _cancel, _diff, _merge, _synth, _verify, _simulate, _bound),
+        *(_topology_command, _fit, _find, _export, _import, _exec, _profile, _tune, _list, _model),
+        *(_completion, _help),
     ):
         add(commands)
     return parser
@@ -169,6 +170,9 @@ def _run(commands: Any) -> None:
     parser.add_argument(
         "--scheduler", metavar="ADDRESS", help="of a Dask cluster, or local:N (docs/cluster.md)"
     )
+    parser.add_argument(
+        "--detach", action="store_true", help="leave it with that scheduler; tutti attach collects it"
+    )
     parser.add_argument("--fresh", action="store_true", help="start over")
     parser.add_argument(
         "--rejudge",
@@ -213,6 +217,25 @@ def _merge(commands: Any) -> None:
     parser.add_argument(
         "-o", "--output", type=_path, metavar="DIR", required=True, help="a new folder, or an empty one"
     )
+
+
+def _attach(commands: Any) -> None:
+    parser = _command(commands, "attach", "attach", "go on with what run --detach left with a scheduler")
+    parser.add_argument("directory", type=_path, metavar="DIR", help="of its results, such as results/x")
+    parser.add_argument("--quiet", action="store_true", help="say only what fails")
+
+
+def _status(commands: Any) -> None:
+    parser = _command(commands, "status", "status", "say how far an experiment is")
+    parser.add_argument(
+        "directory", nargs="?", type=_path, metavar="DIR", help="of its results; default: all in results"
+    )
+    _json(parser)
+
+
+def _cancel(commands: Any) -> None:
+    parser = _command(commands, "cancel", "cancel", "withdraw what run --detach left with a scheduler")
+    parser.add_argument("directory", type=_path, metavar="DIR", help="of its results")
 
 
 def _synth(commands: Any) -> None:

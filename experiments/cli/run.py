@@ -36,17 +36,23 @@ def execute(arguments: argparse.Namespace) -> int:
         only=arguments.only,
         quiet=arguments.quiet,
         scheduler=arguments.scheduler,
+        detach=arguments.detach,
     )
-    study = is_study(arguments.config)
+    return carry_out(arguments.config, options)
+
+
+def carry_out(config: Path, options: RunOptions) -> int:
+    """Run a config of either kind, say what came out, and return the exit code."""
+    study = is_study(config)
     screen = console(sys.stderr)
     if study:
-        summary = run_study(arguments.config, options, screen)
+        summary = run_study(config, options, screen)
     else:
-        summary = run(arguments.config, options, screen, _write_report)
+        summary = run(config, options, screen, _write_report)
     if summary.interrupted:
         say(_stopped(summary), sys.stderr)
-        return INTERRUPTED
-    if not arguments.quiet:
+        return OK if options.detach and summary.detached else INTERRUPTED
+    if not options.quiet:
         _print_study(summary) if study else _print_summary(summary)
     return FAILED if summary.failed else OK
 
@@ -59,7 +65,12 @@ def _write_report(directory: Path) -> Path:
 
 def _stopped(summary: Summary) -> str:
     every = summary.done + summary.missing
-    return f"tutti: stopped; {summary.done} of {every} rows are kept, the same command continues"
+    if summary.detached is None:
+        return f"tutti: stopped; {summary.done} of {every} rows are kept, the same command continues"
+    return (
+        f"tutti: {summary.done} of {every} rows are kept, the others are left with {summary.detached}; "
+        f"tutti attach {summary.directory} collects them"
+    )
 
 
 def _print_summary(summary: Summary) -> None:

@@ -22,12 +22,11 @@ import numpy as np
 
 from expansions.finder import MOST_DEGREE, MOST_NODES, Candidate, Finder
 from expansions.prediction import Prediction, predict
-from experiments.runner.results import replacing
 from models.bfb.kautz import kautz_cost
 from topologies.errors import InputError, NoSchedule
 from topologies.exact import FloatArray, Int32Array
 from topologies.families.expressions import Base, Both, Degree, Expression, Line, Power, Product
-from topologies.files import read_text
+from topologies.files import read_text, replacing
 from topologies.graphs.shortest_paths import Neighbours, breadth_first
 from topologies.kernels import kernel
 from topologies.topology import Incidence, Topology

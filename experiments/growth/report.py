@@ -34,10 +34,10 @@ from experiments.report.page import palette, source, template
 from experiments.report.series import LIGHT
 from experiments.report.svg import Frame, Point, Scale, group, linear, logarithmic, polyline, spread, tag
 from experiments.report.text import number
-from experiments.runner.results import replacing
 from schedules.cost import moore_optimal_steps
 from topologies.errors import InputError
 from topologies.families.expressions import Base, Expression, Line, parse_notation
+from topologies.files import replacing
 
 NAMES = 132.0
 """Pixels right of a chart for the names of its curves."""

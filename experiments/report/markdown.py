@@ -28,8 +28,8 @@ from experiments.report.overview import Spot, heat_map, nearest, ranking
 from experiments.report.results import OK, Results, read_results
 from experiments.report.tables import states
 from experiments.report.text import percent, seconds, size
-from experiments.runner.results import replacing
 from topologies.errors import InputError, TuttiError, suggestion
+from topologies.files import replacing
 from topologies.units import parse_size
 
 BLOCK = re.compile(r"(<!-- results: ([^>]*?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)

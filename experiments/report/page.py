@@ -52,9 +52,9 @@ from experiments.report.utilisation import (
     usages,
 )
 from experiments.runner.manifest import NOT_RUN
-from experiments.runner.results import replacing
 from experiments.runner.study import REPORT
 from topologies.errors import InputError, TuttiError
+from topologies.files import replacing
 from topologies.text import parse_topology
 from topologies.topology import Topology
 from topologies.units import format_bandwidth, format_time

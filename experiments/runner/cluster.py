@@ -9,34 +9,51 @@ bytes; who asked keeps them.
 from __future__ import annotations
 
 import asyncio
-import logging
+import hashlib
+import os
 import re
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from importlib import import_module
 from multiprocessing.connection import wait
+from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
+from uuid import uuid4
 
+from experiments.runner.local_cluster import HERE, MOST_HERE, LocalCluster, count_of, hush
 from experiments.runner.manifest import versions
-from experiments.runner.pool import KEPT, Call, Setting, cause, known_bounds, nobody, outcome_of
+from experiments.runner.pool import (
+    KEPT,
+    Call,
+    DiskError,
+    Running,
+    Setting,
+    known_bounds,
+    one_line,
+    outcome_of,
+)
+from experiments.runner.state import Detached
 from experiments.runner.tasks import Outcome, Task, failure
 from topologies.errors import InputError, TuttiError
-from topologies.processes import Caller, End, Worker
+from topologies.files import replacing
+from topologies.processes import Worker
 
 ADDRESS = re.compile(r"[a-z]+://.+:\d+")
-HERE = "local:"
-"""An address that begins so starts a cluster on this machine, of so many workers."""
 ANSWER_SECONDS = 10.0
 """How long a scheduler may take to answer."""
 LOOK_SECONDS = 0.5
 """Between two looks at whether a row is still wanted."""
 AHEAD = 3
 """So many rows are with the cluster for each of its threads: one to run, the others to go on with."""
-NOISY = frozenset({"distributed", "tornado", "asyncio"})
-"""Packages that log for themselves; some of their loggers have levels of their own."""
+BATCH = 500
+"""So many rows are left with a scheduler at once."""
+WORKING = frozenset({"running", "paused", "closing_gracefully"})
+"""What a Dask worker is while it may still hand in a row."""
 MEMORY = "memory"
 """The Dask resource, in bytes, that a row with a limit of memory takes where workers have it."""
 
@@ -50,68 +67,143 @@ class Cluster:
         Of a scheduler, or ``"local:N"``.
     setting
         What the tasks share.
+    most
+        So many workers at most are started here.
+    study
+        What tasks are called that were left with the scheduler, or are to be; None: there are none.
 
     Raises
     ------
     InputError
-        If nobody answers there, or what answers has other versions of anything that results depend on.
+        If nobody answers there, or what answers has other versions of anything that results depend on, or
+        can't reach the shared folder.
     """
 
-    def __init__(self, address: str, setting: Setting) -> None:
-        self.address, self._setting, self._stack = address, setting, ExitStack()
-        self._here: _Here | None = None
+    def __init__(
+        self, address: str, setting: Setting, most: int = MOST_HERE, study: str | None = None
+    ) -> None:
+        self.address, self._setting, self._most, self._stack = address, setting, most, ExitStack()
+        self._study, self._left = study, set[str]()
+        self._here: LocalCluster | None = None
         self._threads, self._looked = 1, -LOOK_SECONDS
+        self._named: Mapping[str, Task] = {}
 
     def __enter__(self) -> Cluster:
         with ExitStack() as stack:
             if self.address.startswith(HERE):
-                self._here = stack.enter_context(_Here(_count(self.address)))
+                self._here = stack.enter_context(LocalCluster(min(count_of(self.address), self._most)))
                 self.address = self._here.address
             self._client = stack.enter_context(_client(self.address))
             self._check()
+            if self._study is not None:
+                self._left = {name.rpartition(" ")[2] for name in _names(self._client, self._study)}
             self._stack = stack.pop_all()
         return self
 
     def __exit__(self, *error: Any) -> None:
         self._stack.close()
 
-    def run(
-        self,
-        tasks: Sequence[Task],
-        bounds: dict[str, Any],
-        started: Callable[[Task], None] = nobody,
-    ) -> Iterator[tuple[Task, Outcome]]:
+    def run(self, tasks: Sequence[Task], bounds: dict[str, Any]) -> Iterator[tuple[Task, Outcome]]:
         """Yield each task with its outcome, as `Pool.run`; one whose worker is lost runs again elsewhere.
+
+        Those that were left with the scheduler, or whose outcomes lie in the shared folder, don't run again.
 
         Raises
         ------
         TuttiError
-            If the scheduler is lost.
+            If the scheduler is lost, or a worker differs from this process.
         """
-        waiting, running = deque(tasks), dict[str, Task]()
+        self._named = todo = {self._key(task): task for task in tasks}
+        there = _files(self._setting.shared)
+        for key in filter(there.__contains__, todo):
+            yield todo[key], _fetched(there[key])
+            self._forget(key)
+        waiting, running = deque(key for key in todo if key not in there), set[str]()
         done = _dask(self.address).as_completed(loop=self._client.loop, with_results=True, raise_errors=False)
         while waiting or running:
             while waiting and len(running) < self._room():
-                task = waiting.popleft()
-                running[task.key] = task
-                started(task)
-                done.add(self._submit(task, known_bounds(task, bounds)))
+                key = waiting.popleft()
+                running.add(key)
+                done.add(self._submit(key, todo[key], known_bounds(todo[key], bounds)))
             future, result = next(done)
-            task = running.pop(future.key)
-            outcome = _outcome(task, future, result, self.address)
-            bounds.update(outcome.bounds)
-            yield task, outcome
+            key = future.key
+            running.remove(key)
+            if self._failed_before(future):
+                self._forget(key)
+                waiting.append(key)
+            else:
+                outcome = self._outcome(todo[key], future, result)
+                bounds.update(outcome.bounds)
+                yield todo[key], outcome
+                self._forget(key)
             future.release()
+        self._sweep()
+
+    def leave(self, tasks: Sequence[Task]) -> None:
+        """Give the scheduler what it doesn't have of these, to keep them and their results without us."""
+        there = self._left.union(_files(self._setting.shared))
+        missing = [(key, task) for task in tasks if (key := self._key(task)) not in there]
+        for start in range(0, len(missing), BATCH):
+            batch = missing[start : start + BATCH]
+            kept = {f"{self._study} {key}": self._submit(key, task, {}) for key, task in batch}
+            self._client.publish_dataset(kept)
+            self._left.update(key for key, _ in batch)
+
+    def running(self) -> list[Running] | None:
+        """Return what runs now, as the workers say; None: there are none."""
+        said = self._client.run(began_here, on_error="return")
+        if not said:
+            return None
+        return [
+            Running(str(self._named[key]), seconds, where)
+            for where, began in said.items()
+            if isinstance(began, dict)  # else the worker differs, or has just gone
+            for key, seconds in began.items()
+            if key in self._named
+        ]
 
     @property
     def workers(self) -> list[int]:
         """The processes of the workers that were started here."""
         return [] if self._here is None else self._here.processes
 
-    def _submit(self, task: Task, known: Mapping[str, Any]) -> Any:
+    def _key(self, task: Task) -> str:
+        """Return a hash of all that determines what comes of a task, what it may take included."""
+        setting = replace(self._setting, schedules=None, shared=None), self._setting.schedules is None
+        return hashlib.sha256(repr((task.key, task.time_limit, task.memory, setting)).encode()).hexdigest()
+
+    def _submit(self, key: str, task: Task, known: Mapping[str, Any]) -> Any:
+        """Return the future of a task: the one that was left, or a new one."""
+        if key in self._left:
+            return self._client.get_dataset(f"{self._study} {key}")
         needs = {} if task.memory is None or not self._counts_memory else {MEMORY: task.memory}
         call = Call(task, known, self._setting)
-        return self._client.submit(supervise, call, versions(), key=task.key, pure=False, resources=needs)
+        return self._client.submit(supervise, call, versions(), key=key, pure=False, resources=needs)
+
+    def _failed_before(self, future: Any) -> bool:
+        """Whether what stops all rows, such as a full disk, met this one when nobody was there."""
+        killed = _dask(self.address).KilledWorker
+        return (
+            future.status == "error"
+            and future.key in self._left
+            and not isinstance(future.exception(), killed)
+        )
+
+    def _forget(self, key: str) -> None:
+        """Let the scheduler and the shared folder forget a task, as its outcome is kept here."""
+        if key in self._left:
+            self._client.unpublish_dataset(f"{self._study} {key}")
+            self._left.remove(key)
+        if self._setting.shared is not None:
+            (self._setting.shared / key).unlink(missing_ok=True)
+
+    def _sweep(self) -> None:
+        """Let go of what was left for tasks that are none any more, and of drafts in the shared folder."""
+        if self._left:
+            self._client.unpublish_dataset([f"{self._study} {key}" for key in self._left])
+        for name, path in _files(self._setting.shared).items():
+            if name.strip(".").partition(".")[0] in self._named:
+                path.unlink(missing_ok=True)
 
     def _room(self) -> int:
         """Return how many rows may be with the cluster; it is asked now and then, as workers come and go."""
@@ -126,32 +218,66 @@ class Cluster:
         return any(MEMORY in worker["resources"] for worker in workers)
 
     def _check(self) -> None:
-        """Refuse workers with other versions."""
-        own = versions()
+        """Refuse workers that differ, or that can't reach the shared folder."""
         if self._here is not None:
             self._client.wait_for_workers(1)
-        for where, theirs in self._client.run(their_versions, on_error="return").items():
-            if isinstance(theirs, Exception):
-                raise InputError(f"worker {where}: {type(theirs).__name__}: {theirs}".partition("\n")[0])
-            said = _differences(own, theirs)
-            if said:
-                raise InputError(f"worker {where} differs: {said}")
+        with ExitStack() as stack:
+            probe = None
+            if self._setting.shared is not None:
+                self._setting.shared.mkdir(parents=True, exist_ok=True)
+                file = stack.enter_context(NamedTemporaryFile(dir=self._setting.shared, suffix=".part"))
+                probe = Path(file.name)
+            for where, said in self._client.run(unfit, versions(), probe, on_error="return").items():
+                if isinstance(said, ImportError):
+                    raise InputError(f"worker {where} lacks tutti, or another version has it: {said}")
+                if said:
+                    raise InputError(f"worker {where} {_in_words(said)}")
+
+    def _outcome(self, task: Task, future: Any, result: Any) -> Outcome:
+        """Return what became of a task; `result` is an error where the future's status says so."""
+        if future.status == "finished":
+            return _fetched(Path(result)) if isinstance(result, str) else result
+        error = future.exception() if future.status == "error" else None
+        if isinstance(error, _dask(self.address).KilledWorker):
+            many = error.allowed_failures + 1
+            return failure(task, f"{many} Dask workers were lost while they ran it: often out of memory")
+        if isinstance(error, TuttiError):
+            raise error
+        if error is not None:
+            self._check()  # which says who differs
+            raise TuttiError(f"{self.address}: a worker can't run {task}: {_in_words(error)}; {KEPT}")
+        raise TuttiError(f"{self.address}: the scheduler is lost; {KEPT}")
 
 
-def supervise(row: Call, theirs: Mapping[str, str]) -> Outcome:
+def supervise(row: Call, theirs: Mapping[str, str]) -> Outcome | str:
     """Be a Dask task: give a row to this thread's process, and wait for it while it is wanted.
+
+    Returns
+    -------
+    What became of it, or the file in the shared folder that says so.
 
     Raises
     ------
     TuttiError
-        If something stops all rows, as in `Pool.run`, or this worker, which came late, has other versions
-        than who asks.
+        If something stops all rows, as in `Pool.run`, or this worker, which came late, differs from who asks.
     """
-    said = _differences(theirs, versions())
+    worker = import_module("distributed").get_worker()
+    shared = None if row.setting is None else row.setting.shared
+    said = unfit(theirs, shared)
     if said:
-        raise TuttiError(
-            f"worker {import_module('distributed').get_worker().address} differs: {said}; {KEPT}"
-        )
+        raise TuttiError(f"worker {worker.address} {said}; {KEPT}")
+    key = worker.get_current_task()
+    if shared is not None and (shared / key).exists():  # it was lost with another worker, its outcome was not
+        return str(shared / key)
+    _began[key] = time.monotonic()
+    try:
+        outcome = _attended(row, key, worker)
+    finally:
+        del _began[key]
+    return outcome if shared is None else _left_in(shared, key, outcome)
+
+
+def _attended(row: Call, key: str, worker: Any) -> Outcome:
     process = _process()
     process.give(row, row.task.time_limit, row.task.memory)
     ended = None
@@ -159,15 +285,37 @@ def supervise(row: Call, theirs: Mapping[str, str]) -> Outcome:
         patience = process.patience()
         wait([process.pipe], LOOK_SECONDS if patience is None else min(patience, LOOK_SECONDS))
         ended = process.step()
-        if ended is None and not _wanted(row.task.key):
+        if ended is None and not _wanted(key, worker):
             process.end()
-            return failure(row.task, "nobody wants it any more")
+            raise import_module("distributed").Reschedule  # elsewhere, if somebody wants it again
     return outcome_of(row.task, ended)
 
 
-def their_versions() -> dict[str, str]:
-    """Return the versions that a worker has."""
-    return versions()
+def unfit(theirs: Mapping[str, str], shared: Path | None) -> str:
+    """Return in what this worker differs from who asks; nothing where it is fit.
+
+    Parameters
+    ----------
+    theirs
+        The versions that they have.
+    shared
+        A file or folder that both must reach.
+    """
+    said = _differences(theirs, versions())
+    if said:
+        return f"differs: {said}"
+    if shared is not None and not os.access(shared, os.R_OK | os.W_OK):
+        return f"can't reach the shared folder {shared if shared.is_dir() else shared.parent}"
+    return ""
+
+
+_began: dict[str, float] = {}
+"""When each row began that runs here, on the monotonic clock."""
+
+
+def began_here() -> dict[str, float]:
+    """Return for how many seconds each row has run that runs here."""
+    return {key: time.monotonic() - began for key, began in list(_began.items())}
 
 
 _here = threading.local()
@@ -181,25 +329,80 @@ def _process() -> Worker:
     return process
 
 
-def _wanted(key: str) -> bool:
-    """Whether the scheduler still waits for a task that runs here."""
-    known = import_module("distributed").get_worker().state.tasks.get(key)
-    return known is not None and known.state != "cancelled"
+def _wanted(key: str, worker: Any) -> bool:
+    """Whether the scheduler still waits for a task that runs here, and the worker is not about to end."""
+    known = worker.state.tasks.get(key)
+    return worker.status.name in WORKING and known is not None and known.state != "cancelled"
 
 
-def _outcome(task: Task, future: Any, result: Any, address: str) -> Outcome:
-    """Return what became of a task; `result` is an error where the future's status says so."""
-    dask = _dask(address)
-    if future.status == "finished":
-        outcome: Outcome = result
-        return outcome
-    error = future.exception() if future.status == "error" else None
-    if isinstance(error, dask.KilledWorker):
-        many = error.allowed_failures + 1
-        return failure(task, f"{many} Dask workers were lost while they ran it: often out of memory")
-    if isinstance(error, Exception):
-        raise error
-    raise TuttiError(f"{address}: the scheduler is lost; {KEPT}")
+def _left_in(shared: Path, key: str, outcome: Outcome) -> str:
+    """Write an outcome to the shared folder, whole or not at all, and return the file."""
+    try:
+        whole = shared / f"{key}.{uuid4().hex}"  # another worker may run the same row
+        with replacing(whole) as draft:
+            draft.write_bytes(import_module("distributed.protocol").serialize_bytes(outcome))
+        whole.replace(shared / key)
+    except OSError as error:
+        raise DiskError(f"{one_line(error)}; {KEPT}") from error
+    return str(shared / key)
+
+
+def _fetched(path: Path) -> Outcome:
+    """Return the outcome in a file of the shared folder."""
+    try:
+        outcome: Outcome = import_module("distributed.protocol").deserialize_bytes(path.read_bytes())
+    except OSError as error:
+        raise DiskError(f"{one_line(error)}; {KEPT}") from error
+    except Exception as error:
+        raise TuttiError(f"{path}: it is damaged; remove it, and the row runs again; {KEPT}") from error
+    return outcome
+
+
+def _files(folder: Path | None) -> dict[str, Path]:
+    """Return what is in a folder, by name."""
+    if folder is None:
+        return {}
+    with os.scandir(folder) as entries:
+        return {entry.name: Path(entry.path) for entry in entries}
+
+
+def _names(client: Any, study: str) -> list[str]:
+    """Return the names under which the tasks of a study were left with a scheduler."""
+    return [name for name in client.list_datasets() if isinstance(name, str) and name.startswith(f"{study} ")]
+
+
+def withdraw(held: Detached) -> None:
+    """Let a scheduler forget a study; what runs ends.
+
+    Raises
+    ------
+    InputError
+        If it does not answer.
+    """
+    with _client(held.scheduler) as client:
+        client.unpublish_dataset(_names(client, held.study))
+
+
+def look(held: Detached) -> dict[str, Any]:
+    """Return how many tasks of a study are with a scheduler, how many have ended, and what workers run.
+
+    Raises
+    ------
+    InputError
+        As `withdraw`.
+    """
+    with _client(held.scheduler) as client:
+        keys = {name.rpartition(" ")[2] for name in _names(client, held.study)}
+        ended = sum(key in keys and bool(workers) for key, workers in client.who_has().items())
+        rows = client.run(began_here, on_error="ignore")
+        running = sum(key in keys for began in rows.values() for key in began)
+        return {"tasks": len(keys), "ended": ended, "workers": len(rows), "running": running}
+
+
+def _in_words(error: Any) -> str:
+    """Return an error of a worker, or what it said, in one line."""
+    text = f"{type(error).__name__}: {error}" if isinstance(error, Exception) else str(error)
+    return " ".join(text.split())
 
 
 def _dask(address: str) -> Any:
@@ -208,19 +411,6 @@ def _dask(address: str) -> Any:
         return import_module("distributed")
     except ImportError:
         raise InputError(f"--scheduler {address} needs Dask: pip install 'tutti[cluster]'") from None
-
-
-def _hush() -> None:
-    """Keep Dask, which is imported, from writing what it meets: we say it, in one line."""
-    for name in [name for name in logging.root.manager.loggerDict if name.partition(".")[0] in NOISY]:
-        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
-
-
-def _count(address: str) -> int:
-    text = address.removeprefix(HERE)
-    if not text.isdigit() or not int(text):
-        raise InputError(f"--scheduler {address}: write local:4 for a scheduler and 4 workers here")
-    return int(text)
 
 
 def _differences(own: Mapping[str, str], theirs: Mapping[str, str]) -> str:
@@ -238,7 +428,7 @@ def _client(address: str) -> Iterator[Any]:
     if not ADDRESS.fullmatch(address):
         raise InputError(f"--scheduler {address}: write tcp://host:8786, or local:4 for 4 workers here")
     dask = _dask(address)
-    _hush()
+    hush()
     try:
         kind = asyncio.run(_kind(address))
         if kind != "Scheduler":
@@ -262,73 +452,3 @@ async def _kind(address: str) -> str:
     async with _dask(address).rpc(address, timeout=ANSWER_SECONDS) as there:
         kind: str = (await asyncio.wait_for(there.identity(), ANSWER_SECONDS))["type"]
         return kind
-
-
-class _Here:
-    """A scheduler and workers on this machine, each in a process of its own; use it in a ``with`` block."""
-
-    def __init__(self, count: int) -> None:
-        self._count, self._workers = count, list[Worker]()
-        self._closing = threading.Event()
-        self._watch = threading.Thread(target=self._mend, daemon=True)
-
-    def __enter__(self) -> _Here:
-        self._scheduler, self.address = _served("experiments.runner.cluster:be_scheduler", None)
-        self._watch.start()
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._closing.set()
-        self._watch.join()
-        for process in (*self._workers, self._scheduler):
-            process.end()
-
-    @property
-    def processes(self) -> list[int]:
-        """The numbers of the workers' processes."""
-        return [worker.process.pid for worker in self._workers]
-
-    def _mend(self) -> None:
-        """Start workers, and others for those that have ended."""
-        while True:
-            self._workers = [worker for worker in self._workers if worker.process.exitcode is None]
-            while len(self._workers) < self._count and not self._closing.is_set():
-                self._workers.append(_served("experiments.runner.cluster:be_worker", self.address)[0])
-            if self._closing.wait(LOOK_SECONDS):
-                return
-
-
-def _served(entry: str, call: Any) -> tuple[Worker, str]:
-    """Start a process that serves Dask, and return it with its address."""
-    process = Worker.fresh(entry)
-    process.give(call)
-    ended = process.finish()
-    if ended.how is not End.ANSWER:
-        raise TuttiError(f"a Dask process could not start: {cause(ended)}")
-    return process, ended.answer
-
-
-def be_scheduler(caller: Caller) -> None:
-    """Be a Dask scheduler until whoever started it is gone."""
-    dask = import_module("distributed")
-    place = {"host": "127.0.0.1", "port": 0, "dashboard": False, "dashboard_address": "127.0.0.1:0"}
-    _serve(caller, lambda call: dask.Scheduler(**place))
-
-
-def be_worker(caller: Caller) -> None:
-    """Be a Dask worker of one thread until whoever started it is gone."""
-    dask = import_module("distributed")
-    _serve(caller, lambda address: dask.Worker(address, host="127.0.0.1", nthreads=1, memory_limit=0))
-
-
-def _serve(caller: Caller, make: Callable[[Any], Any]) -> None:
-    _hush()
-
-    async def served(call: Any) -> str:
-        server = await make(call)
-        address: str = server.address
-        return address
-
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, daemon=True).start()
-    caller.serve(lambda call: asyncio.run_coroutine_threadsafe(served(call), loop).result())

@@ -82,6 +82,7 @@ class RunTable(Table):
 
     workers: int | None = None
     scheduler: str | None = None
+    shared: str | None = None
     time_limit: TimeText | None = None
     memory: str | None = None
     keep_schedules: KeepSchedules = "all"

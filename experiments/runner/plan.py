@@ -108,6 +108,7 @@ def study_of(
         report=report,
         workers=config.run.workers,
         scheduler=config.run.scheduler,
+        shared=None if config.run.shared is None else Path(config.run.shared).absolute(),
         keep_schedules=keep,
         gaps=True,
         settings={"time_limit_s": time_limit(config), "keep_schedules": keep},

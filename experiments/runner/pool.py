@@ -6,11 +6,12 @@ only its task is lost.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from experiments import plugins
 from experiments.plugins import Loaded
@@ -47,12 +48,15 @@ class Setting:
         ``"module:NAME"`` of the function that performs a task.
     plugins
         The plug-ins that are loaded here, and so there.
+    shared
+        The folder in which the workers of a cluster leave outcomes; None: they return them.
     """
 
     registry: str = "experiments.registry:METHODS"
     schedules: Path | None = None
     perform: str = "experiments.runner.tasks:perform"
     plugins: Loaded = field(default_factory=plugins.loaded)
+    shared: Path | None = None
 
 
 def load_methods(registry: str) -> Mapping[str, Method]:
@@ -123,15 +127,19 @@ def _perform(setting: Setting, place: Workplace, call: Call) -> Outcome:
         raise DiskError(f"{one_line(error)}; {KEPT}") from error
 
 
+class Running(NamedTuple):
+    """A task that runs: its text, for how many seconds, and where."""
+
+    task: str
+    seconds: float
+    where: str
+
+
 def one_line(error: Exception) -> str:
     """Return an error of the system as ``"file: reason"``."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error)
-
-
-def nobody(task: Task) -> None:
-    """Tell nobody."""
 
 
 class Pool:
@@ -162,7 +170,6 @@ class Pool:
         self,
         tasks: Sequence[Task],
         bounds: dict[str, Any],
-        started: Callable[[Task], None] = nobody,
     ) -> Iterator[tuple[Task, Outcome]]:
         """Yield each task with its outcome, in the order in which they finish.
 
@@ -199,10 +206,18 @@ class Pool:
             for worker in self._tasks:
                 if worker.ready and not worker.busy and waiting:
                     task = self._tasks[worker] = waiting.pop()
-                    started(task)
                     worker.watched = task.memory is not None
                     call = Call(task, known_bounds(task, bounds))
                     worker.give(call, task.time_limit, task.memory)
+
+    def running(self) -> list[Running]:
+        """Return what runs now."""
+        now, busy = time.monotonic(), list(self._tasks.items())  # at once: another thread asks
+        return [
+            Running(str(task), now - worker.given, f"process {worker.process.pid}")
+            for worker, task in busy
+            if task is not None
+        ]
 
     def _start(self) -> None:
         worker = Worker.forked("experiments.runner.pool:work", self._setting, PRELOADED)

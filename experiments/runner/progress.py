@@ -1,14 +1,18 @@
-"""How far a run is: a bar on a terminal, a few plain lines elsewhere. And that one synthesis goes on."""
+"""How far a run is: a bar on a terminal, a line a minute elsewhere; and that one synthesis goes on."""
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
 from types import TracebackType
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import (
     BarColumn,
     Progress,
@@ -17,13 +21,27 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 
 from experiments.printable import printable
+from experiments.runner.pool import Running
+from experiments.runner.state import say
 from experiments.runner.tasks import Outcome, Task
 from topologies.progress import listening
 
 PLAIN_SECONDS = 10.0
-"""Between two lines where there is no terminal."""
+"""Between two lines on a single synthesis where there is no terminal."""
+
+LOG_SECONDS = 60.0
+"""Between two lines on a run where there is no terminal."""
+
+LOOK_SECONDS = 1.0
+"""Between two looks at what runs."""
+
+WITHOUT_SECONDS = 10.0
+"""After which it is said that there are no workers."""
+
+DAY_SECONDS = 86400.0
 
 SILENT_SECONDS = 1.0
 """What takes less needs no word on it."""
@@ -31,87 +49,209 @@ SILENT_SECONDS = 1.0
 BESIDE = 12
 """Columns of a terminal that a wait takes beside its text: what turns, and the time."""
 
-WIDE = 120
-"""Columns of a terminal on which the present task has room beside the bar."""
+MOST_NAMED = 5
+"""So many methods, and tasks that run, are named."""
+
+
+def _nothing() -> Sequence[Running]:
+    return ()
 
 
 class Reporter:
-    """Counts rows as tasks start and finish; use it in a ``with`` block.
+    """Counts rows as tasks finish, and looks at what runs; use it in a ``with`` block.
 
     Parameters
     ----------
     console
         Where to write.
-    total
-        Rows of the run.
-    kept
-        Rows done by an earlier run.
+    directory
+        Where the file is kept that says how far the run is (`experiments.runner.state`).
+    tasks
+        Of the run, with those that were done before.
+    todo
+        Those that are not done.
+    where
+        They run, in words.
     quiet
         Write nothing but failures.
+
+    Attributes
+    ----------
+    running
+        Returns what runs now; None where it waits for workers.
+    state
+        How the run will have ended: "finished", or "detached" where others go on with it.
     """
 
-    def __init__(self, console: Console, total: int, kept: int, *, quiet: bool = False) -> None:
-        self._console, self._total, self._kept, self._quiet = console, total, kept, quiet
-        self.done, self._running, self._failed = kept, 0, 0
-        self._started = self._spoke = time.monotonic()
-        self._bar = _bar(console) if console.is_terminal and not quiet else None
+    def __init__(
+        self,
+        console: Console,
+        directory: Path,
+        tasks: Iterable[Task],
+        todo: Iterable[Task],
+        where: str,
+        *,
+        quiet: bool = False,
+    ) -> None:
+        self._console, self._directory, self._where, self._quiet = console, directory, where, quiet
+        self._all, self._left = _rows(tasks), _rows(todo)
+        self._total, self._fresh, self._failed = self._all.total(), 0, 0
+        self._started = self._logged = self._manned = time.monotonic()
+        self._now: Sequence[Running] = ()
+        self._waits = False
+        self._bar = _Bar(console) if console.is_terminal and not quiet else None
+        self._over = threading.Event()
+        self._watch = threading.Thread(target=self._look_on, daemon=True)
+        self.running: Callable[[], Sequence[Running] | None] = _nothing
+        self.state = "finished"
 
     def __enter__(self) -> Reporter:
+        self._say("running")
         if self._bar is not None:
             self._bar.start()
-            self._line = self._bar.add_task("", total=self._total, completed=self._kept, counts="")
+            self._line = self._bar.add_task("", total=self._total, completed=self._done, counts="")
+        self._watch.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._over.set()
+        self._watch.join(LOOK_SECONDS)  # which may wait for a cluster that is gone
         if self._bar is not None:
             self._bar.stop()
-
-    def started(self, task: Task) -> None:
-        """Note that a task runs."""
-        self._running += len(task.sizes)
-        self._show(str(task))
+        self._now = ()
+        self._say(self.state if kind is None or self.state == "detached" else "interrupted")
 
     def finished(self, task: Task, outcome: Outcome) -> None:
         """Note how a task ended; failures and timeouts are written out."""
-        self._running -= len(task.sizes)
-        self.done += len(task.sizes)
+        self._left[task.names[-1]] -= len(task.sizes)
+        self._fresh += len(task.sizes)
         if outcome.status in ("failed", "timeout"):
             self._failed += len(task.sizes) if outcome.status == "failed" else 0
-            self._console.print(
-                f"{outcome.status}: {task}: {outcome.rows[0]['message']}", markup=False, highlight=False
-            )
-        self._show(str(task))
-
-    def _show(self, text: str) -> None:
-        counts = f"{self.done}/{self._total} rows, {self._running} running, {self._failed} failed"
+            self._print(f"{outcome.status}: {task}: {outcome.rows[0]['message']}")
         if self._bar is not None:
-            self._bar.update(self._line, completed=self.done, counts=counts, description=printable(text))
-        elif not self._quiet and time.monotonic() - self._spoke >= PLAIN_SECONDS:
-            self._spoke = time.monotonic()
-            self._console.print(f"{counts}, {self._left()} left", markup=False, highlight=False)
+            self._bar.update(self._line, completed=self._done, counts=self._counts())
 
-    def _left(self) -> str:
+    @property
+    def _done(self) -> int:
+        return self._total - self._left.total()
+
+    def _look_on(self) -> None:
+        while not self._over.wait(LOOK_SECONDS):
+            now = None
+            with contextlib.suppress(Exception):  # the run itself meets what is wrong, and says it
+                now = self.running()
+            self._mind_workers(now)
+            self._now = now or ()
+            self._say("running")
+            if self._bar is not None:
+                self._bar.below = [", ".join(self._methods()), *map(_line, self._longest())]
+                self._bar.update(self._line, counts=self._counts())
+            elif not self._quiet and time.monotonic() - self._logged >= LOG_SECONDS:
+                self._logged = time.monotonic()
+                self._print("; ".join([self._counts(), self._end(), *map(_line, self._longest()[:1])]))
+
+    def _mind_workers(self, now: Sequence[Running] | None) -> None:
+        """Say that there are no workers, when it lasts, and that there are some again."""
+        if now is not None:
+            self._manned = time.monotonic()
+        waits = time.monotonic() - self._manned > WITHOUT_SECONDS
+        if waits != self._waits and not self._over.is_set():
+            self._waits = waits
+            if not self._quiet:
+                self._print(f"waiting for workers at {self._where}" if waits else "workers have come")
+
+    def _counts(self) -> str:
+        return f"{self._done}/{self._total} rows, {len(self._now)} running, {self._failed} failed"
+
+    def _methods(self) -> list[str]:
+        """Return how far the methods are that have rows left, those with the most first."""
+        most = [(name, left) for name, left in self._left.most_common(MOST_NAMED) if left]
+        return [f"{name} {self._all[name] - left}/{self._all[name]}" for name, left in most]
+
+    def _longest(self) -> list[Running]:
+        return sorted(self._now, key=lambda one: -one.seconds)[:MOST_NAMED]
+
+    def _seconds_left(self) -> float | None:
         """Return a guess of the time left, from the rows done in this run."""
-        fresh = self.done - self._kept
-        if not fresh:
-            return "unknown time"
-        seconds = (time.monotonic() - self._started) / fresh * (self._total - self.done)
-        return f"about {seconds:.0f} s"
+        if not self._fresh:
+            return None
+        return (time.monotonic() - self._started) / self._fresh * self._left.total()
+
+    def _end(self) -> str:
+        left = self._seconds_left()
+        return "its end is not known yet" if left is None else f"ends about {clock(left)}"
+
+    def _print(self, text: str) -> None:
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def _say(self, state: str) -> None:
+        document = {
+            "state": state,
+            "where": self._where,
+            "seconds": time.monotonic() - self._started,
+            "ends_in": self._seconds_left(),
+            "rows": {name: [every - self._left[name], every] for name, every in self._all.items()},
+            "failed": self._failed,
+            "waits": self._waits,
+            "running": [one._asdict() for one in self._now],
+        }
+        say(self._directory, document)
 
 
-def _bar(console: Console) -> Progress:
-    columns = [
-        BarColumn(bar_width=20),
-        TextColumn("{task.fields[counts]}", markup=False),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    ]
-    if console.width >= WIDE:
-        columns.append(TextColumn("{task.description}", markup=False))
-    return Progress(*columns, console=console, transient=True)
+def _rows(tasks: Iterable[Task]) -> Counter[str]:
+    """Return how many rows tasks have, by method."""
+    rows: Counter[str] = Counter()
+    for task in tasks:
+        rows[task.names[-1]] += len(task.sizes)
+    return rows
+
+
+def _line(one: Running) -> str:
+    return f"{lasting(one.seconds)} {one.task} ({one.where})"
+
+
+def lasting(seconds: float) -> str:
+    """Return how long something lasts, to the second.
+
+    Examples
+    --------
+    >>> lasting(75.2), lasting(90000)
+    ('0:01:15', '1 day, 1:00:00')
+    """
+    return str(timedelta(seconds=round(seconds)))
+
+
+def clock(seconds: float) -> str:
+    """Return what the clock will show in so many seconds, with the day if that is another."""
+    try:
+        then = datetime.now().astimezone() + timedelta(seconds=seconds)
+    except OverflowError:
+        return "never"
+    return f"{then:%H:%M}" if seconds < DAY_SECONDS else f"{then:%Y-%m-%d %H:%M}"
+
+
+class _Bar(Progress):
+    """A bar with lines below it."""
+
+    def __init__(self, console: Console) -> None:
+        self.below: list[str] = []
+        super().__init__(
+            BarColumn(bar_width=20),
+            TextColumn("{task.fields[counts]}", markup=False),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+        )
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """Yield the bar and the lines."""
+        yield from super().get_renderables()
+        for line in filter(None, self.below):
+            yield Text(f"  {printable(line)}", no_wrap=True, overflow="ellipsis")
 
 
 class _Lines:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from topologies.files import opened
+from topologies.files import opened, replacing
 
 Row = Mapping[str, Any]
 COLUMNS: dict[str, Any] = {
@@ -94,37 +93,8 @@ MEASURED = frozenset(
 PARQUET, CSV = "results.parquet", "results.csv"
 AT_ONCE = 1000
 """So many rows are written at once."""
-DRAFTS = ".*.part"
-"""How drafts are called, those of `schedules.files.schedule_file.write_whole` too."""
 FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
 """How a cell begins that a spreadsheet takes for a formula; and the marks of those that are none."""
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Give the path of a draft, which takes the place of `path` at the end of the ``with`` block.
-
-    Raises
-    ------
-    OSError
-        If it can't be written; it names `path` (a full disk does not), and no draft is left behind.
-    """
-    draft = path.with_name(f".{path.name}.part")
-    try:
-        yield draft
-        with draft.open("rb") as file:
-            os.fsync(file.fileno())  # else a power cut after the renaming may leave an empty file
-        draft.replace(path)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def drop_drafts(directory: Path) -> None:
-    """Remove what a killed process had begun to write into a folder that nobody else writes to now."""
-    for draft in directory.glob(DRAFTS):
-        draft.unlink(missing_ok=True)
 
 
 def to_table(rows: Iterable[Row], columns: Mapping[str, Any] = COLUMNS) -> Any:

@@ -14,16 +14,18 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 
-from experiments.runner.cluster import Cluster
+from experiments.runner.cluster import Cluster, withdraw
 from experiments.runner.config import read_config
 from experiments.runner.judge import GAPS
 from experiments.runner.kept_schedules import schedule_path
+from experiments.runner.local_cluster import HERE
 from experiments.runner.manifest import NOT_RUN, describe, now
 from experiments.runner.plan import select, study_of
 from experiments.runner.pool import KEPT, DiskError, Pool, Setting, load_methods, one_line
 from experiments.runner.progress import Reporter
 from experiments.runner.rejudging import rejudge
 from experiments.runner.results import read_csv, read_rows
+from experiments.runner.state import Detached, detached, forget, study_name
 from experiments.runner.store import Store
 from experiments.runner.study import REPORT, Study
 from experiments.runner.tasks import Outcome, Row, Task
@@ -54,6 +56,8 @@ class RunOptions:
         False: only arrange what is done.
     scheduler
         The address of a Dask scheduler, or ``"local:N"`` for one here.
+    detach
+        Leave the study with that scheduler.
     registry
         ``"module:NAME"`` of the methods.
     """
@@ -66,6 +70,7 @@ class RunOptions:
     quiet: bool = False
     perform: bool = True
     scheduler: str | None = None
+    detach: bool = False
     registry: str = REGISTRY
 
 
@@ -85,6 +90,8 @@ class Summary:
         Whether it was stopped.
     report
         The report, if there is one.
+    detached
+        With which scheduler the rest was left, if it was.
     stale
         Whether there are results of tasks that are not this run's: made by other code, or another config.
     """
@@ -94,6 +101,7 @@ class Summary:
     missing: int = 0
     interrupted: bool = False
     report: Path | None = None
+    detached: str | None = None
     stale: bool = False
 
     @property
@@ -149,9 +157,19 @@ def carry_out(study: Study, options: RunOptions, console: Console) -> Summary:
     """
     chosen = study.tasks if options.only is None else select(study.tasks, options.only)
     where = _where(options, study)
+    if options.detach and (isinstance(where, int) or where.startswith(HERE)):
+        raise InputError(
+            "--detach leaves a study with a scheduler that stays: give --scheduler tcp://host:8786"
+        )
     if options.rejudge and not study.gaps:
         raise InputError(f"--rejudge: {study.path} is a study of solvers, which has no bounds")
     with Store(options.out or Path("results") / study.name) as store:
+        held = detached(store.directory)
+        if held is not None and (where != held.scheduler or options.fresh):
+            raise InputError(
+                f"{store.directory}: it was left with {held.scheduler}: "
+                f"tutti attach {store.directory} goes on with it, tutti cancel withdraws it"
+            )
         for name in study.folders:
             (store.directory / name).mkdir(exist_ok=True)
         if options.fresh:
@@ -164,7 +182,10 @@ def carry_out(study: Study, options: RunOptions, console: Console) -> Summary:
         todo = [
             task for task in chosen if options.perform and not _settled(store, task, study.keep_schedules)
         ]
-        interrupted = not _perform(store, study, todo, options, where, console)
+        if options.detach and held is None and todo:
+            config = str(Path(study.path).absolute())
+            held = Detached(str(where), study_name(study.name), config, options.only)
+        interrupted = not _perform(store, study, todo, options, where, held, console)
         said = store.arranged(study)
         counted = store.arrange(study) if said is None else said
         counts, missing = _counts(store, study)
@@ -174,7 +195,8 @@ def carry_out(study: Study, options: RunOptions, console: Console) -> Summary:
         store.write_manifest(_manifest(study, settings, statuses, sessions))
         report = None if interrupted else _report(study, store.directory, console, fresh=said is not None)
         others = store.holds_others(study.tasks)
-        return Summary(store.directory, counts, missing, interrupted, report, others)
+        left = None if held is None or not interrupted else held.scheduler
+        return Summary(store.directory, counts, missing, interrupted, report, left, others)
 
 
 def _where(options: RunOptions, study: Study) -> str | int:
@@ -213,26 +235,49 @@ def _settled(store: Store, task: Task, keep: str) -> bool:
 
 
 def _perform(
-    store: Store, study: Study, todo: Sequence[Task], options: RunOptions, where: str | int, console: Console
+    store: Store,
+    study: Study,
+    todo: Sequence[Task],
+    options: RunOptions,
+    where: str | int,
+    held: Detached | None,
+    console: Console,
 ) -> bool:
-    """Run tasks, writing each as it ends; return whether all of them ended."""
-    if not todo:
-        return True
+    """Run tasks, writing each as it ends; return whether all of them ended.
+
+    What is `held`, or is to be, stays with its scheduler until it has ended.
+    """
     wanted = {task.bound_key(size) for task in todo for size in task.sizes}
     related = (task for task in study.tasks if any(task.bound_key(size) in wanted for size in task.sizes))
     bounds = {key: bound for _, outcome in store.outcomes(related) for key, bound in outcome.bounds.items()}
-    rest = sum(len(task.sizes) for task in todo)
-    total = sum(len(task.sizes) for task in study.tasks) if options.only is None else rest
     keep = study.keep_schedules != "none"
-    setting = Setting(options.registry, store.schedules if keep else None, study.perform)
+    setting = Setting(options.registry, store.schedules if keep else None, study.perform, shared=study.shared)
+    tasks = study.tasks if options.only is None else todo
+    place = where if isinstance(where, str) else f"{where} processes of this machine"
     with (
         contextlib.suppress(KeyboardInterrupt),
-        Reporter(console, total, total - rest, quiet=options.quiet) as reporter,
-        Pool(where, setting) if isinstance(where, int) else Cluster(where, setting) as executor,
+        Reporter(console, store.directory, tasks, todo, place, quiet=options.quiet) as reporter,
+        contextlib.ExitStack() as stack,
     ):
-        for task, outcome in executor.run(todo, bounds, reporter.started):
+        if isinstance(where, int):
+            executor: Pool | Cluster = stack.enter_context(Pool(where, setting))
+        elif todo or held:
+            study_there = None if held is None else held.study
+            executor = cluster = stack.enter_context(Cluster(where, setting, len(todo), study_there))
+            if held is not None:
+                reporter.state = "detached"
+                held.write(store.directory)
+                cluster.leave(todo)
+                if options.detach:
+                    return False
+        else:
+            return True
+        reporter.running = executor.running
+        for task, outcome in executor.run(todo, bounds):
             _save(store, task, outcome)
             reporter.finished(task, outcome)
+        forget(store.directory)
+        reporter.state = "finished"
         return True
     return False
 
@@ -242,6 +287,39 @@ def _save(store: Store, task: Task, outcome: Outcome) -> None:
         store.save(task, outcome, task.time_limit)
     except OSError as error:
         raise DiskError(f"{one_line(error)}; {KEPT}") from error
+
+
+def left(directory: Path) -> Detached:
+    """Return with which scheduler a study was left.
+
+    Raises
+    ------
+    InputError
+        If it was not.
+    """
+    held = detached(directory)
+    if held is None:
+        raise InputError(f"{directory}: nothing of it was left with a scheduler (tutti run --detach)")
+    return held
+
+
+def cancel(directory: Path) -> str:
+    """Withdraw a study that was left with a scheduler, and say what became of it.
+
+    Raises
+    ------
+    InputError
+        If none was, or a run is attached to it.
+    """
+    held = left(directory)
+    with Store(directory):
+        try:
+            withdraw(held)
+            said = f"withdrawn from {held.scheduler}"
+        except InputError as error:  # as of a scheduler that is gone, with all that it had
+            said = f"forgotten, but not withdrawn: {error}"
+        forget(directory)
+    return said
 
 
 def _manifest(

@@ -24,11 +24,11 @@ from typing import Any, NamedTuple
 from experiments.runner.judge import GAPS, INSTANCE, GapTable, ProvenBound
 from experiments.runner.kept_schedules import drop_damaged, drop_schedules, keep_file, schedule_path
 from experiments.runner.manifest import MANIFEST, code_digest
-from experiments.runner.results import CSV, drop_drafts, replacing, tables, write_csv
+from experiments.runner.results import CSV, tables, write_csv
 from experiments.runner.study import Study
 from experiments.runner.tasks import Outcome, Row, Task
 from topologies.errors import InputError
-from topologies.files import read_text
+from topologies.files import drop_drafts, read_text, replacing
 
 TABLE, SCHEDULES = "tasks.sqlite", "schedules"
 FILES = "tasks"

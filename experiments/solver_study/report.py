@@ -15,7 +15,7 @@ from experiments.report.page import manifest_lines, palette, source, swatch, tem
 from experiments.report.series import Series, brief_labels
 from experiments.report.text import number, seconds
 from experiments.runner.manifest import MANIFEST
-from experiments.runner.results import read_results, replacing
+from experiments.runner.results import read_results
 from experiments.runner.study import REPORT
 from experiments.solver_study.charts import (
     error_chart,
@@ -57,7 +57,7 @@ from experiments.solver_study.statistics import (
 )
 from experiments.solver_study.tasks import MIXED_TOLERANCE
 from topologies.errors import InputError
-from topologies.files import read_text
+from topologies.files import read_text, replacing
 
 Row = Mapping[str, Any]
 

@@ -28,10 +28,11 @@ from rich.console import Console
 
 from experiments.report import write_report
 from experiments.runner.pool import DiskError
-from experiments.runner.results import COLUMNS, MEASURED, read_csv, read_results, replacing, write_csv
+from experiments.runner.results import COLUMNS, MEASURED, read_csv, read_results, write_csv
 from experiments.runner.run import RunOptions, run
 from experiments.runner.store import Store
 from topologies import InputError, TuttiError
+from topologies.files import replacing
 
 DESIGNED = """
     topology nodes switches links collective size_bytes method kind options seed status message synth_s
@@ -443,7 +444,7 @@ def test_a_damaged_file_of_an_earlier_version_is_a_task_not_done(text, tmp_path)
 def test_what_a_killed_run_had_begun_to_write_is_removed_by_the_next(tmp_path):
     script = (
         "import os, pathlib, signal\n"
-        "from experiments.runner.results import replacing\n"
+        "from topologies.files import replacing\n"
         "from schedules.files.schedule_file import write_whole\n"
         "def killed(file): os.kill(os.getpid(), signal.SIGKILL)\n"
         "if os.fork() == 0: write_whole(pathlib.Path('schedules/x.json.gz'), killed)\n"

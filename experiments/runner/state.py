@@ -1,0 +1,149 @@
+"""What a study says of itself beside its results: how far it is, and which scheduler has it.
+
+Two small files in the folder of results. The table of tasks is its run's alone; these are for ``tutti
+status`` in another terminal, and for whoever comes back to a study that was left with a scheduler.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import platform
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import psutil
+
+from experiments.runner.manifest import MANIFEST, NOT_RUN
+from topologies.errors import InputError
+from topologies.files import read_text, replacing
+
+PROGRESS, DETACHED = "progress.json", "detached.json"
+SILENT_SECONDS = 60.0
+"""A run elsewhere that has said nothing for so long may have been killed."""
+
+
+@dataclass(frozen=True)
+class Detached:
+    """A study that was left with a scheduler.
+
+    Parameters
+    ----------
+    scheduler
+        Its address.
+    study
+        What the study is called there.
+    config
+        The path of the config.
+    only
+        As of `RunOptions`.
+    """
+
+    scheduler: str
+    study: str
+    config: str
+    only: str | None = None
+
+    def write(self, directory: Path) -> None:
+        """Write it into a folder of results."""
+        with replacing(directory / DETACHED) as draft:
+            draft.write_text(json.dumps(asdict(self), indent=1) + "\n")
+
+
+def detached(directory: Path) -> Detached | None:
+    """Return with whom a study is; None: with nobody.
+
+    Raises
+    ------
+    InputError
+        If what is written there can't be read.
+    """
+    path = directory / DETACHED
+    if not path.exists():
+        return None
+    try:
+        return Detached(**json.loads(read_text(path)))
+    except (ValueError, TypeError) as error:
+        raise InputError(
+            f"{path}: it is damaged; remove it, and what ran on the cluster runs again"
+        ) from error
+
+
+def forget(directory: Path) -> None:
+    """Note that nobody else has the study any more."""
+    (directory / DETACHED).unlink(missing_ok=True)
+
+
+def study_name(name: str) -> str:
+    """Return what a study is called where others are, and of which name may be more than one."""
+    return f"tutti-{name}-{uuid4().hex[:8]}"
+
+
+def say(directory: Path, document: Mapping[str, Any]) -> None:
+    """Write how far a run is; where that can't be written, rows can't either, and the store says so."""
+    who = {"host": platform.node(), "process": os.getpid(), "said": time.time()}
+    with contextlib.suppress(OSError), replacing(directory / PROGRESS, lasting=False) as draft:
+        draft.write_text(json.dumps({**document, **who}) + "\n")
+
+
+def status(directory: Path) -> dict[str, Any]:
+    """Return how far a study is, as its last run said, and its ``state``.
+
+    That is ``running``, ``detached``, ``finished``, ``interrupted`` or ``killed``.
+
+    Raises
+    ------
+    InputError
+        If there are no results.
+    """
+    try:
+        said = json.loads(read_text(directory / (PROGRESS if (directory / PROGRESS).exists() else MANIFEST)))
+        found = _of_manifest(said) if "versions" in said else said
+        state = found["state"]
+        if state == "running" and not _lives(found):
+            state = "killed"
+        if state != "running":
+            found["running"], found["ends_in"] = [], None
+            held = detached(directory)
+            state = "detached" if held else "interrupted" if state == "detached" else state
+            found["where"] = held.scheduler if held else found["where"]
+        return {"directory": str(directory), **found, "state": state}
+    except (InputError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{directory}: no results of a run that can be read") from error
+
+
+def _of_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a run of an earlier version left: its rows, not by method."""
+    counts = dict(manifest["rows"])
+    left = counts.pop(NOT_RUN, 0)
+    done = sum(counts.values())
+    return {
+        "state": "interrupted" if left else "finished",
+        "rows": {"": [done, done + left]},
+        "failed": counts.get("failed", 0),
+        "where": "",
+    }
+
+
+def _lives(said: Mapping[str, Any]) -> bool:
+    """Whether the process that said so is there still; of another machine, whether it spoke lately."""
+    if said["host"] != platform.node():
+        return bool(time.time() - said["said"] < SILENT_SECONDS)
+    try:
+        return bool(psutil.Process(said["process"]).create_time() <= said["said"])  # else it is another
+    except psutil.Error:
+        return False
+
+
+def studies(folder: Path) -> list[Path]:
+    """Return the folders of results in a folder, in the order of their names."""
+    if not folder.is_dir():
+        return []
+    with os.scandir(folder) as entries:
+        paths = [Path(entry.path) for entry in entries if entry.is_dir()]
+    return sorted(path for path in paths if (path / PROGRESS).exists() or (path / MANIFEST).exists())
