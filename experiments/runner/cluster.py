@@ -54,6 +54,8 @@ BATCH = 500
 """So many rows are left with a scheduler at once."""
 WORKING = frozenset({"running", "paused", "closing_gracefully"})
 """What a Dask worker is while it may still hand in a row."""
+RUNS = "tutti"
+"""What the workers' word on the rows that they run is called among their metrics."""
 MEMORY = "memory"
 """The Dask resource, in bytes, that a row with a limit of memory takes where workers have it."""
 
@@ -151,13 +153,12 @@ class Cluster:
 
     def running(self) -> list[Running] | None:
         """Return what runs now, as the workers say; None: there are none."""
-        said = self._client.run(began_here, on_error="return")
+        said = _began_there(self._client)
         if not said:
             return None
         return [
             Running(str(self._named[key]), seconds, where)
             for where, began in said.items()
-            if isinstance(began, dict)  # else the worker differs, or has just gone
             for key, seconds in began.items()
             if key in self._named
         ]
@@ -270,6 +271,7 @@ def supervise(row: Call, theirs: Mapping[str, str]) -> Outcome | str:
     if shared is not None and (shared / key).exists():  # it was lost with another worker, its outcome was not
         return str(shared / key)
     _began[key] = time.monotonic()
+    worker.metrics[RUNS] = began_here
     try:
         outcome = _attended(row, key, worker)
     finally:
@@ -313,8 +315,8 @@ _began: dict[str, float] = {}
 """When each row began that runs here, on the monotonic clock."""
 
 
-def began_here() -> dict[str, float]:
-    """Return for how many seconds each row has run that runs here."""
+def began_here(worker: Any) -> dict[str, float]:
+    """Return for how many seconds each row has run that runs here; each heartbeat tells the scheduler."""
     return {key: time.monotonic() - began for key, began in list(_began.items())}
 
 
@@ -371,6 +373,12 @@ def _names(client: Any, study: str) -> list[str]:
     return [name for name in client.list_datasets() if isinstance(name, str) and name.startswith(f"{study} ")]
 
 
+def _began_there(client: Any) -> dict[str, dict[str, float]]:
+    """Return for how many seconds each row has run, of each worker."""
+    workers = client.scheduler_info(n_workers=-1)["workers"]
+    return {where: worker["metrics"].get(RUNS, {}) for where, worker in workers.items()}
+
+
 def withdraw(held: Detached) -> None:
     """Let a scheduler forget a study; what runs ends.
 
@@ -394,7 +402,7 @@ def look(held: Detached) -> dict[str, Any]:
     with _client(held.scheduler) as client:
         keys = {name.rpartition(" ")[2] for name in _names(client, held.study)}
         ended = sum(key in keys and bool(workers) for key, workers in client.who_has().items())
-        rows = client.run(began_here, on_error="ignore")
+        rows = _began_there(client)
         running = sum(key in keys for began in rows.values() for key in began)
         return {"tasks": len(keys), "ended": ended, "workers": len(rows), "running": running}
 
