@@ -9,7 +9,8 @@ Read `parser` first, which has the arguments of every command. Each command is a
 with one, and `status`), `diff` and `merge` for what runs wrote, `synth` (with `synth_rounds` for what
 outgrows memory), `verify`, `simulate`, `bound`, `topology`, `fit`, `find`, `export`, `importing`, `model`,
 `execution` for ``tutti exec`` and `profiling` for ``tutti profile`` (both on the processes of `ranks`), and
-`listing` for ``tutti list``. `problem` reads problems from arguments, `programs` programs from files, and `output` prints.
+`listing` for ``tutti list``. `problem` reads problems from arguments, `programs` programs from files, and
+`output` prints.
 """
 
 from __future__ import annotations

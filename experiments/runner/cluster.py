@@ -41,7 +41,7 @@ from experiments.runner.state import Detached
 from experiments.runner.tasks import Outcome, Task, failure
 from topologies.errors import InputError, TuttiError
 from topologies.files import replacing
-from topologies.processes import Worker
+from topologies.processes import POLL_SECONDS, Worker
 
 ADDRESS = re.compile(r"[a-z]+://.+:\d+")
 ANSWER_SECONDS = 10.0
@@ -88,6 +88,7 @@ class Cluster:
         self._study, self._left = study, set[str]()
         self._here: LocalCluster | None = None
         self._threads, self._looked = 1, -LOOK_SECONDS
+        self._fit = set[str]()
         self._named: Mapping[str, Task] = {}
 
     def __enter__(self) -> Cluster:
@@ -96,6 +97,8 @@ class Cluster:
                 self._here = stack.enter_context(LocalCluster(min(count_of(self.address), self._most)))
                 self.address = self._here.address
             self._client = stack.enter_context(_client(self.address))
+            if self._here is not None:
+                self._client.wait_for_workers(1)
             self._check()
             if self._study is not None:
                 self._left = {name.rpartition(" ")[2] for name in _names(self._client, self._study)}
@@ -132,12 +135,15 @@ class Cluster:
             running.remove(key)
             if self._failed_before(future):
                 self._forget(key)
+                future.release()
+                while key in self._client.futures:  # until another thread has let it go
+                    time.sleep(POLL_SECONDS)
                 waiting.append(key)
-            else:
-                outcome = self._outcome(todo[key], future, result)
-                bounds.update(outcome.bounds)
-                yield todo[key], outcome
-                self._forget(key)
+                continue
+            outcome = self._outcome(todo[key], future, result)
+            bounds.update(outcome.bounds)
+            yield todo[key], outcome
+            self._forget(key)
             future.release()
         self._sweep()
 
@@ -209,7 +215,10 @@ class Cluster:
     def _room(self) -> int:
         """Return how many rows may be with the cluster; it is asked now and then, as workers come and go."""
         if time.monotonic() - self._looked >= LOOK_SECONDS:
-            self._threads = max(1, sum(self._client.nthreads().values()))
+            workers = self._client.nthreads()
+            self._threads = max(1, sum(workers.values()))
+            if not self._fit.issuperset(workers):
+                self._check()
             self._looked = time.monotonic()
         return AHEAD * self._threads
 
@@ -219,20 +228,23 @@ class Cluster:
         return any(MEMORY in worker["resources"] for worker in workers)
 
     def _check(self) -> None:
-        """Refuse workers that differ, or that can't reach the shared folder."""
-        if self._here is not None:
-            self._client.wait_for_workers(1)
+        """Refuse workers that differ, or that can't reach the shared folder; each is asked once."""
+        shared = self._setting.shared
         with ExitStack() as stack:
-            probe = None
-            if self._setting.shared is not None:
-                self._setting.shared.mkdir(parents=True, exist_ok=True)
-                file = stack.enter_context(NamedTemporaryFile(dir=self._setting.shared, suffix=".part"))
-                probe = Path(file.name)
-            for where, said in self._client.run(unfit, versions(), probe, on_error="return").items():
-                if isinstance(said, ImportError):
-                    raise InputError(f"worker {where} lacks tutti, or another version has it: {said}")
-                if said:
-                    raise InputError(f"worker {where} {_in_words(said)}")
+            probe = ""
+            if shared is not None:
+                shared.mkdir(parents=True, exist_ok=True)
+                probe = stack.enter_context(NamedTemporaryFile(dir=shared, suffix=".part")).name
+            new = [where for where in self._client.nthreads() if where not in self._fit]
+            asked = unfit, versions(), shared, probe
+            said = self._client.run(*asked, workers=new, on_error="return") if new else {}
+        there = self._client.nthreads()
+        for where, what in said.items():
+            if where in there and isinstance(what, Exception):
+                raise InputError(f"worker {where} lacks tutti, or has another version: {_in_words(what)}")
+            if where in there and what:
+                raise InputError(f"worker {where} {what}")
+        self._fit.update(said)
 
     def _outcome(self, task: Task, future: Any, result: Any) -> Outcome:
         """Return what became of a task; `result` is an error where the future's status says so."""
@@ -245,7 +257,6 @@ class Cluster:
         if isinstance(error, TuttiError):
             raise error
         if error is not None:
-            self._check()  # which says who differs
             raise TuttiError(f"{self.address}: a worker can't run {task}: {_in_words(error)}; {KEPT}")
         raise TuttiError(f"{self.address}: the scheduler is lost; {KEPT}")
 
@@ -293,7 +304,7 @@ def _attended(row: Call, key: str, worker: Any) -> Outcome:
     return outcome_of(row.task, ended)
 
 
-def unfit(theirs: Mapping[str, str], shared: Path | None) -> str:
+def unfit(theirs: Mapping[str, str], shared: Path | None, probe: str = "") -> str:
     """Return in what this worker differs from who asks; nothing where it is fit.
 
     Parameters
@@ -301,13 +312,15 @@ def unfit(theirs: Mapping[str, str], shared: Path | None) -> str:
     theirs
         The versions that they have.
     shared
-        A file or folder that both must reach.
+        A folder that both must reach.
+    probe
+        A file that they have put there.
     """
     said = _differences(theirs, versions())
     if said:
         return f"differs: {said}"
-    if shared is not None and not os.access(shared, os.R_OK | os.W_OK):
-        return f"can't reach the shared folder {shared if shared.is_dir() else shared.parent}"
+    if shared is not None and not (os.access(shared, os.W_OK) and (shared / probe).exists()):
+        return f"can't reach the shared folder {shared}"
     return ""
 
 
@@ -407,10 +420,9 @@ def look(held: Detached) -> dict[str, Any]:
         return {"tasks": len(keys), "ended": ended, "workers": len(rows), "running": running}
 
 
-def _in_words(error: Any) -> str:
-    """Return an error of a worker, or what it said, in one line."""
-    text = f"{type(error).__name__}: {error}" if isinstance(error, Exception) else str(error)
-    return " ".join(text.split())
+def _in_words(error: Exception) -> str:
+    """Return an error of a worker in one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def _dask(address: str) -> Any:

@@ -7,8 +7,12 @@ import os
 import signal
 import socket
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
+import distributed
 import pytest
+from distributed.core import Status
 from rich.console import Console
 
 from experiments.runner import cluster
@@ -16,7 +20,8 @@ from experiments.runner.cluster import Cluster
 from experiments.runner.config import read_config
 from experiments.runner.plan import make_plan
 from experiments.runner.pool import Setting
-from experiments.runner.run import RunOptions, run
+from experiments.runner.run import RunOptions, cancel, run
+from experiments.runner.state import status
 from tests.experiments import zoo
 from tests.experiments.runner.test_run import HEAD, comparable, go, write_config
 from topologies import InputError, TuttiError
@@ -89,7 +94,9 @@ def test_a_worker_of_other_versions_that_comes_late_is_refused(here, tmp_path, m
             list(late.run([task], {}))
 
 
-@pytest.mark.parametrize("address", ["local:", "local:0", "local:x", "nonsense", "tcp://x", "8786"])
+@pytest.mark.parametrize(
+    "address", ["local:", "local:0", "local:257", "local:²", "local:x", "nonsense", "tcp://x", "8786"]
+)
 def test_an_address_that_is_none_is_one_line(address, tmp_path):
     config = write_config(tmp_path, 'name = "good"', head=SMALL)
     options = RunOptions(out=tmp_path / "out", registry="zoo:METHODS", scheduler=address)
@@ -129,13 +136,13 @@ def test_an_address_that_cannot_be_is_one_line(address):
         Cluster(address, SETTING).__enter__()
 
 
-def test_a_cluster_here_takes_no_port_of_others(capfd):
+def test_a_cluster_here_takes_no_port_of_others_and_has_no_more_workers_than_rows(capfd):
     with socket.socket() as taken:
         with contextlib.suppress(OSError):
             taken.bind(("127.0.0.1", 8787))
             taken.listen()
-        with Cluster("local:1", SETTING):
-            pass
+        with Cluster("local:3", SETTING, most=1) as one:
+            assert len(one.workers) == 1
     assert capfd.readouterr().err == ""
 
 
@@ -145,3 +152,128 @@ def test_a_cluster_has_workers_of_its_own(tmp_path):
         go(config, tmp_path / "out")
     with pytest.raises(InputError, match=r"^--scheduler and --workers: .*; give one of them"):
         go(config, tmp_path / "out", scheduler="local:1", workers=1)
+
+
+def never(*call, **how):
+    raise AssertionError("it was to run nothing again")
+
+
+def test_what_is_left_with_a_scheduler_is_collected_by_another_client_and_runs_once(here, tmp_path):
+    tasks = tasks_of(tmp_path, 'name = "slow"\noptions = {sweep = {chunks = [1, 2]}}')
+    with Cluster(here.address, SETTING, study="a") as first:
+        first.leave(tasks)
+    with Cluster(here.address, SETTING, study="a") as second:
+        second._client.submit = never
+        assert [outcome.status for _, outcome in second.run(tasks, {})] == ["ok", "ok"]
+        assert second._client.list_datasets() == ()
+
+
+def test_what_met_a_fault_when_nobody_was_there_runs_again(here, tmp_path, monkeypatch):
+    tasks, own = tasks_of(tmp_path, 'name = "good"'), cluster.versions()
+    with Cluster(here.address, SETTING, study="b") as first:
+        monkeypatch.setattr(cluster, "versions", lambda: own | {"numpy": "0.1"})
+        first.leave(tasks)
+        monkeypatch.setattr(cluster, "versions", lambda: own)
+    with Cluster(here.address, SETTING, study="b") as second:
+        assert [outcome.status for _, outcome in second.run(tasks, {})] == ["ok"]
+
+
+def test_a_study_that_is_left_is_collected_and_is_the_same(here, tmp_path):
+    config, out = write_config(tmp_path, 'name = "good"', 'name = "lucky"', head=SMALL), tmp_path / "out"
+    go(config, tmp_path / "pool")
+    summary, _ = go(config, out, scheduler=here.address, detach=True)
+    assert (summary.detached, summary.done) == (here.address, 0)
+    assert (status(out)["state"], status(out)["where"]) == ("detached", here.address)
+    with pytest.raises(InputError, match=f"out: it was left with {here.address}: tutti attach .*cancel"):
+        go(config, out)
+    summary, _ = go(config, out, scheduler=here.address)
+    assert (summary.detached, summary.missing) == (None, 0)
+    assert comparable(out) == comparable(tmp_path / "pool")
+    assert status(out)["state"] == "finished"
+    assert status(out)["rows"] == {"good": [2, 2], "lucky": [2, 2]}
+
+
+def test_a_study_that_is_cancelled_is_gone_from_the_scheduler_and_runs_elsewhere(here, tmp_path):
+    config, out = write_config(tmp_path, 'name = "good"', head=SMALL), tmp_path / "out"
+    go(config, out, scheduler=here.address, detach=True)
+    assert cancel(out) == f"withdrawn from {here.address}"
+    assert here._client.list_datasets() == ()
+    assert status(out)["state"] == "interrupted"
+    with pytest.raises(InputError, match=r"out: nothing of it was left with a scheduler"):
+        cancel(out)
+    assert go(config, out)[0].missing == 0
+
+
+def test_a_study_whose_scheduler_is_gone_can_be_forgotten(here, tmp_path, monkeypatch):
+    config, out = write_config(tmp_path, 'name = "good"', head=SMALL), tmp_path / "out"
+    go(config, out, scheduler=here.address, detach=True)
+    (out / "detached.json").write_text(
+        (out / "detached.json").read_text().replace(here.address, "tcp://127.0.0.1:9")
+    )
+    monkeypatch.setattr(cluster, "ANSWER_SECONDS", 0.2)
+    assert cancel(out).startswith("forgotten, but not withdrawn: --scheduler tcp://127.0.0.1:9: nobody")
+    assert go(config, out)[0].missing == 0
+
+
+@pytest.mark.parametrize("options", [{}, {"scheduler": "local:2"}])
+def test_nothing_is_left_with_nobody(options, tmp_path):
+    config = write_config(tmp_path, 'name = "good"', head=SMALL)
+    with pytest.raises(InputError, match=r"^--detach leaves .*: give --scheduler tcp://host:8786$"):
+        go(config, tmp_path / "out", detach=True, **options)
+
+
+def test_outcomes_lie_in_a_shared_folder_until_they_are_collected(here, tmp_path):
+    tasks, shared = tasks_of(tmp_path, 'name = "good"'), tmp_path / "shared"
+    setting = replace(SETTING, shared=shared)
+    with Cluster(here.address, setting, study="c") as first:
+        first.leave(tasks)
+        first._client.get_dataset(first._client.list_datasets()[0]).result(20)
+        cluster.withdraw(SimpleNamespace(scheduler=here.address, study="c"))  # with all that it had
+    (kept,) = shared.iterdir()
+    (shared / f".{kept.name}.1f.part").write_text("half")  # of a worker that was killed
+    with Cluster(here.address, setting) as second:
+        second._client.submit = never
+        assert [outcome.status for _, outcome in second.run(tasks, {})] == ["ok"]
+    assert list(shared.iterdir()) == []
+
+
+def test_a_worker_that_reaches_no_shared_folder_is_refused(here, tmp_path, monkeypatch):
+    assert cluster.unfit(cluster.versions(), Path("/nowhere")) == "can't reach the shared folder /nowhere"
+    elsewhere = contextlib.nullcontext(SimpleNamespace(name="of our own"))
+    monkeypatch.setattr(cluster, "NamedTemporaryFile", lambda **how: elsewhere)
+    with pytest.raises(InputError, match=f"worker tcp://.* can't reach the shared folder {tmp_path}$"):
+        Cluster(here.address, replace(SETTING, shared=tmp_path)).__enter__()
+
+
+def test_a_worker_that_lacks_us_is_named(here, monkeypatch):
+    monkeypatch.setattr(cluster, "unfit", SETTING.perform.join)  # which takes no such arguments
+    with pytest.raises(InputError, match=r"worker tcp://.* lacks tutti, or has another version: TypeError: "):
+        Cluster(here.address, SETTING).__enter__()
+
+
+def test_a_scheduler_of_another_version_is_refused(here, monkeypatch):
+    own = distributed.__version__
+    monkeypatch.setattr(distributed, "__version__", "2019.1")
+    with pytest.raises(InputError, match=f"has distributed {own}, not 2019.1 as here"):
+        Cluster(here.address, SETTING).__enter__()
+
+
+def test_a_row_is_wanted_while_its_worker_is_not_told_to_end():
+    state = SimpleNamespace(tasks={"a": SimpleNamespace(state="executing")})
+    assert cluster._wanted("a", SimpleNamespace(status=Status.running, state=state))
+    assert not cluster._wanted("a", SimpleNamespace(status=Status.closing, state=state))
+
+
+def test_what_runs_is_what_a_worker_has_begun(here, tmp_path):
+    tasks = tasks_of(tmp_path, 'name = "slow"\noptions = {sweep = {chunks = [1, 2, 3]}, seconds = 1.2}')
+    seen = []
+    with Cluster(here.address, SETTING) as one:
+        rows = one.run(tasks, {})
+        next(rows)
+        with contextlib.suppress(StopIteration):
+            while not (seen := one.running()):
+                next(rows)
+    ((task, seconds, where),) = seen
+    assert task in {str(task) for task in tasks}
+    assert 0 <= seconds < 5
+    assert where.startswith("tcp://")

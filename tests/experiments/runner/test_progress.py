@@ -2,15 +2,21 @@
 
 import io
 import json
+import os
+import platform
 import re
 import time
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
 from experiments.cli import main, synth
 from experiments.runner import progress
-from experiments.runner.progress import waiting
+from experiments.runner.pool import Running
+from experiments.runner.progress import Reporter, waiting
+from experiments.runner.state import status
+from topologies import InputError
 
 SYNTH = ["synth", "ring:4", "--method", "bfb", "--size", "1MB"]
 ERASED = "\x1b[2K"
@@ -125,3 +131,105 @@ def test_ctrl_c_while_the_line_is_there_erases_it_and_is_one_line(slow, capsys, 
     assert "bfb on ring:4" in slow.file.getvalue()
     assert not any(line.strip() for line in screen(slow.file.getvalue()))
     assert capsys.readouterr().err == "tutti: stopped\n"
+
+
+def task(method, rows=2):
+    return SimpleNamespace(names=("ring:4", method), sizes=range(rows))
+
+
+OK = SimpleNamespace(status="ok", rows=[{"message": ""}])
+
+
+@pytest.fixture
+def hasty(monkeypatch):
+    for name in ("LOOK_SECONDS", "LOG_SECONDS", "WITHOUT_SECONDS"):
+        monkeypatch.setattr(progress, name, 0.02)
+
+
+def reported(console, folder, running):
+    """Return what a run of ten rows, of which four were done before and two end, says on its way."""
+    slow, quick = [task("slow") for _ in range(4)], task("quick")
+    with Reporter(console, folder, [*slow, quick], slow[1:], "2 processes") as reporter:
+        reporter.running = running
+        reporter.finished(slow[1], OK)
+        time.sleep(0.2)
+        return status(folder)
+
+
+def test_a_run_says_what_is_done_by_method_and_what_runs_where_since_when(hasty, tmp_path):
+    console = Console(file=io.StringIO(), width=200)
+    said = reported(console, tmp_path, lambda: [Running("taccl on x", 75.0, "process 7")])
+    assert (said["state"], said["where"], said["process"]) == ("running", "2 processes", os.getpid())
+    assert said["rows"] == {"slow": [4, 8], "quick": [2, 2]}
+    assert said["running"] == [{"task": "taccl on x", "seconds": 75.0, "where": "process 7"}]
+    assert 0 < said["ends_in"] < 10
+    line = console.file.getvalue().splitlines()[0]
+    assert re.fullmatch(
+        r"6/10 rows, 1 running, 0 failed; ends about \d\d:\d\d; 0:01:15 taccl on x \(process 7\)", line
+    )
+    assert status(tmp_path)["state"] == "finished"
+    assert [path.name for path in tmp_path.iterdir()] == ["progress.json"]
+
+
+def test_a_terminal_shows_methods_and_tasks_below_the_bar(hasty, tmp_path):
+    console = terminal(120)
+    reported(console, tmp_path, lambda: [Running("taccl on x", 75.0, "process 7")])
+    shown = console.file.getvalue()
+    assert "6/10 rows, 1 running, 0 failed" in shown
+    assert "  slow 4/8" in shown
+    assert "  0:01:15 taccl on x (process 7)" in shown
+    assert not any(line.strip() for line in screen(shown))
+
+
+def test_no_workers_is_a_line_and_their_coming_another(hasty, tmp_path):
+    console, answers = Console(file=io.StringIO(), width=200), iter([None] * 4)
+    reported(console, tmp_path, lambda: next(answers, []))
+    lines = [line for line in console.file.getvalue().splitlines() if "workers" in line]
+    assert lines == ["waiting for workers at 2 processes", "workers have come"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "state"),
+    [
+        ({}, "running"),
+        ({"process": 2**22 + 1}, "killed"),
+        ({"said": 0.0}, "killed"),  # the process of this number began later
+        ({"host": "another", "said": 4e9}, "running"),
+        ({"host": "another", "said": 0.0}, "killed"),
+    ],
+)
+def test_a_run_that_was_killed_does_not_run(changed, state, tmp_path):
+    said = {"state": "running", "where": "", "rows": {}, "failed": 0, "running": []}
+    who = {"host": platform.node(), "process": os.getpid(), "said": time.time()}
+    (tmp_path / "progress.json").write_text(json.dumps({**said, **who, **changed}))
+    assert status(tmp_path)["state"] == state
+
+
+def test_a_run_of_an_earlier_version_has_a_status_too(tmp_path):
+    manifest = {"versions": {}, "rows": {"ok": 5, "failed": 1, "not run": 2}}
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    said = status(tmp_path)
+    assert (said["state"], said["rows"], said["failed"]) == ("interrupted", {"": [6, 8]}, 1)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"state": "running"}', None])
+def test_what_says_nothing_is_one_line(text, tmp_path):
+    if text is not None:
+        (tmp_path / "progress.json").write_text(text)
+    with pytest.raises(InputError, match=f"^{tmp_path}: no results of a run that can be read$"):
+        status(tmp_path)
+
+
+def test_the_command_says_how_far_all_studies_are_or_one(hasty, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["status"]) == 2
+    assert capsys.readouterr().err.startswith("tutti: results: no results of a run")
+    folder = tmp_path / "results" / "x"
+    folder.mkdir(parents=True)
+    reported(Console(file=io.StringIO()), folder, list)
+    assert main(["status"]) == 0
+    assert re.search(r"results/x +finished +6/10 +0 ", capsys.readouterr().out)
+    assert main(["status", str(folder), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == {"slow": [4, 8], "quick": [2, 2]}
+    assert main(["status", str(folder)]) == 0
+    assert re.search(r"slow +4 +4", capsys.readouterr().out)
