@@ -2,9 +2,10 @@
 
 Each benchmark is a function that yields measurements (`measurement`): of exact methods in `models`, of
 verifier and simulator in `schedules`, of TACOS in `tacos`; `circulants` is a study of its own. Times leave
-compilation out, and short ones are the best of three. The table is printed and written to
-``results/bench.json``, with versions and machine. Targets that every machine must reach set the exit status;
-limits on time and memory are counted.
+compilation out, and short ones are the best of three: they run one after the other, alone, and not as tasks
+of the runner, whose workers share a machine. The table is printed and written to ``results/bench.json``, with
+versions and machine. Targets that every machine must reach set the exit status; limits on time and memory are
+counted.
 """
 
 from __future__ import annotations

@@ -11,6 +11,9 @@ network is checked on its own, exactly (`models.bfb.translations`), that its ste
   6/4 and not 8/6;
 * all twisted tori a x b with every twist up to a small size, those of TPU v4 (n x 2n, n x n x 2n and
   n x 2n x 2n) up to a limit, and samples.
+
+This is no study of the runner: of tens of thousands of networks, as many as a kind's seconds allow, one line
+a kind is kept.
 """
 
 from __future__ import annotations

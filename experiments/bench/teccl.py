@@ -1,7 +1,7 @@
 """Beside what TE-CCL's authors ship: finish times on the same networks, under their rules and under ours.
 
 ``python -m experiments.bench.teccl results/paper_teccl`` plays every schedule that `configs/paper_teccl.toml`
-kept and joins the fastest with the published rows.
+kept and joins the fastest with the published rows. The synthesis, which takes long, is the runner's.
 
 Under their rules α of a hop is waited for, and the link is free after bytes over bandwidth. A switch only
 forwards here: in their schedules, too, who sends to all on a switch sends once to each. Epochs round their

@@ -5,28 +5,22 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
-from rich.progress import Progress
 
 from expansions.finder import Candidate, Finder, bandwidth_factor
 from experiments.cli.output import console, print_json, print_table
-from experiments.growth import (
-    BOTH_WAYS,
-    FIGURE,
-    FIRST_NODES,
-    Growth,
-    Workload,
-    least_hops,
-    write_growth,
-    write_kautz,
-)
+from experiments.cli.run import FAILED, INTERRUPTED, OK, stopped
+from experiments.growth.baselines import Workload, least_hops
 from experiments.growth.report import write_page
+from experiments.growth.study import FIRST_NODES, Growth, study_of
+from experiments.printable import say
 from experiments.registry import METHODS
+from experiments.runner.results import CSV
+from experiments.runner.run import RunOptions, carry_out
 from schedules.collective import Kind, collective
 from schedules.cost import moore_optimal_steps, step_cost
 from schedules.method import Problem
@@ -35,6 +29,8 @@ from topologies.errors import InputError, NoSchedule
 from topologies.graphs.shortest_paths import diameter
 from topologies.units import parse_time
 
+OLD = "frontiers.csv"
+"""The table of earlier versions, which had no runner."""
 GAP = 1e-4
 """Relative; an all-to-all interval as narrow as this is not made narrower."""
 
@@ -47,12 +43,15 @@ def execute(arguments: argparse.Namespace) -> int:
     InputError
         If there is no such network, or a number is out of range.
     """
-    finder = Finder(bidirectional=arguments.bidirectional, most_hops=arguments.max_diameter)
     if arguments.up_to is not None:
-        return _growth(arguments, finder)
+        return _growth(arguments)
     if arguments.output is not None:
         raise InputError("--output goes with --up-to; a frontier is printed (--json)")
+    for name in ("workers", "scheduler"):
+        if getattr(arguments, name) is not None:
+            raise InputError(f"--{name} goes with --up-to, not with --nodes")
     asked = _Asked(arguments)
+    finder = Finder(bidirectional=arguments.bidirectional, most_hops=arguments.max_diameter)
     found = finder.find(arguments.nodes, arguments.degree)
     documents = [_document(candidate, asked) for candidate in found]
     least = min(document[asked.criterion] for document in documents)
@@ -65,7 +64,7 @@ def execute(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _growth(arguments: argparse.Namespace, finder: Finder) -> int:
+def _growth(arguments: argparse.Namespace) -> int:
     for name in ("build", "all_to_all", "json"):
         if getattr(arguments, name):
             raise InputError(f"--{name.replace('_', '-')} goes with --nodes, not with --up-to")
@@ -77,29 +76,16 @@ def _growth(arguments: argparse.Namespace, finder: Finder) -> int:
         Workload.parse(arguments.alpha, size, arguments.bandwidth) for size in arguments.size.split(",")
     ]
     growth = Growth(arguments.degree, arguments.up_to, arguments.bidirectional, arguments.max_diameter)
-    with Progress(console=console(sys.stderr), transient=True, disable=not sys.stderr.isatty()) as progress:
-        _search(growth, arguments.output, finder, progress)
-    page = write_page(arguments.output, growth, workloads)
-    console().print(f"{FIRST_NODES} to {arguments.up_to} nodes of degree {arguments.degree}: {page}")
-    return 0
-
-
-def _search(growth: Growth, directory: Path, finder: Finder, progress: Progress) -> None:
-    """Make the tables: frontiers, those of bidirectional networks (unless these are all), Kautz graphs."""
-    bar = progress.add_task("nodes", total=growth.up_to)
-    write_growth(growth, directory, finder, lambda nodes: progress.update(bar, completed=nodes))
-    if not growth.bidirectional:
-        both = replace(growth, bidirectional=True, spans=False)
-        bar_both = progress.add_task("links both ways", total=growth.up_to)
-        write_growth(
-            both,
-            directory / BOTH_WAYS,
-            Finder(bidirectional=True, most_hops=growth.most_hops),
-            lambda nodes: progress.update(bar_both, completed=nodes),
-        )
-    degrees = {*FIGURE, growth.degree} - {1}
-    bar_kautz = progress.add_task("generalized Kautz", total=len(degrees))
-    write_kautz(directory, degrees, growth.up_to, lambda degree: progress.advance(bar_kautz))
+    study = study_of(growth, partial(write_page, growth=growth, workloads=workloads))
+    options = RunOptions(out=arguments.output, workers=arguments.workers, scheduler=arguments.scheduler)
+    if (arguments.output / OLD).exists():
+        say(f"tutti: {arguments.output / OLD}: of an earlier version; made again, in {CSV}", sys.stderr)
+    summary = carry_out(study, options, console(sys.stderr))
+    if summary.interrupted:
+        say(stopped(summary), sys.stderr)
+        return INTERRUPTED
+    say(f"{FIRST_NODES} to {arguments.up_to} nodes of degree {arguments.degree}: {summary.report}")
+    return FAILED if summary.failed or summary.report is None else OK
 
 
 class _Asked:

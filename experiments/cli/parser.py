@@ -162,14 +162,18 @@ def _collective(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--groups", metavar="R,R|R,R", help="groups of ranks that each do the collective")
 
 
+def _workers(parser: argparse.ArgumentParser, workers: str) -> None:
+    parser.add_argument("--workers", type=int, metavar="N", help=workers)
+    parser.add_argument(
+        "--scheduler", metavar="ADDRESS", help="of a Dask cluster, or local:N (docs/cluster.md)"
+    )
+
+
 def _run(commands: Any) -> None:
     parser = _command(commands, "run", "run", "run an experiment, or what is left of it")
     parser.add_argument("config", type=_path, help="a TOML file")
     parser.add_argument("--out", type=_path, metavar="DIR", help="default: results/<name>")
-    parser.add_argument("--workers", type=int, metavar="N", help="processes; default: as in the config")
-    parser.add_argument(
-        "--scheduler", metavar="ADDRESS", help="of a Dask cluster, or local:N (docs/cluster.md)"
-    )
+    _workers(parser, "processes; default: as in the config")
     parser.add_argument(
         "--detach", action="store_true", help="leave it with that scheduler; tutti attach collects it"
     )
@@ -361,6 +365,7 @@ def _find(commands: Any) -> None:
     parser.add_argument(
         "-o", "--output", type=_path, metavar="DIR", help="of --up-to; continues what is there"
     )
+    _workers(parser, "of --up-to: processes; default: one a core")
     _json(parser)
 
 

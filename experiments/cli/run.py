@@ -50,7 +50,7 @@ def carry_out(config: Path, options: RunOptions) -> int:
     else:
         summary = run(config, options, screen, _write_report)
     if summary.interrupted:
-        say(_stopped(summary), sys.stderr)
+        say(stopped(summary), sys.stderr)
         return OK if options.detach and summary.detached else INTERRUPTED
     if not options.quiet:
         _print_study(summary) if study else _print_summary(summary)
@@ -63,7 +63,8 @@ def _write_report(directory: Path) -> Path:
     return write_report(directory)
 
 
-def _stopped(summary: Summary) -> str:
+def stopped(summary: Summary) -> str:
+    """Return what is said of a run that was stopped."""
     every = summary.done + summary.missing
     if summary.detached is None:
         return f"tutti: stopped; {summary.done} of {every} rows are kept, the same command continues"

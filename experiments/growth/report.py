@@ -19,23 +19,15 @@ from markupsafe import Markup
 
 from expansions.finder import bandwidth_factor
 from expansions.prediction import predict
-from experiments.growth import (
-    BOTH_WAYS,
-    FrontierRow,
-    Growth,
-    KautzRow,
-    Workload,
-    least_hops,
-    read_frontiers,
-    read_kautz,
-)
 from experiments.growth import baselines as plain
+from experiments.growth.baselines import Workload, least_hops
+from experiments.growth.frontiers import BOTH_WAYS, KAUTZ, FrontierRow, read_frontiers
+from experiments.growth.study import Growth
 from experiments.report.page import palette, source, template
 from experiments.report.series import LIGHT
 from experiments.report.svg import Frame, Point, Scale, group, linear, logarithmic, polyline, spread, tag
 from experiments.report.text import number
 from schedules.cost import moore_optimal_steps
-from topologies.errors import InputError
 from topologies.families.expressions import Base, Expression, Line, parse_notation
 from topologies.files import replacing
 
@@ -142,6 +134,7 @@ def _ends(curves: Sequence[Curve], frame: Frame, x: Scale, y: Scale) -> Markup:
 
 
 PAGE, TIMES = "growth.html", "times.csv"
+"""Not what every kind's report is called, which stays where no row changed: these depend on sizes too."""
 COLOURED = 4
 """Ways of building that have a colour of their own; the rarer ones share the next."""
 OTHERS = "rest"
@@ -167,30 +160,24 @@ def write_page(directory: Path, growth: Growth, workloads: Sequence[Workload]) -
 
     Raises
     ------
-    InputError
+    InputError, OSError
         If the frontiers can't be read or the files not written.
     """
-    rows = _up_to(directory, growth)
-    both = _up_to(directory / BOTH_WAYS, growth) if (directory / BOTH_WAYS).is_dir() else []
+    every = read_frontiers(directory)
+    rows = [row for row in every if row.search == growth.search]
+    both = [] if growth.bidirectional else [row for row in every if row.search == BOTH_WAYS]
+    kautz = sorted(row for row in every if row.search == KAUTZ)
     times = {
         workload: [*times_of(rows, growth.degree, workload), *times_both_ways(both, workload)]
         for workload in workloads
     }
-    kautz = [row for row in read_kautz(directory) if row.nodes <= growth.up_to]
-    try:
-        with replacing(directory / TIMES) as draft, draft.open("w", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(Time._fields)
-            writer.writerows(chain(*times.values()))
-        with replacing(directory / PAGE) as draft:
-            draft.write_text(_render(rows, growth, kautz, times), encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{directory}: can't write there: {error.strerror}") from error
+    with replacing(directory / TIMES) as draft, draft.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(Time._fields)
+        writer.writerows(chain(*times.values()))
+    with replacing(directory / PAGE) as draft:
+        draft.write_text(_render(rows, growth, kautz, times), encoding="utf-8")
     return directory / PAGE
-
-
-def _up_to(directory: Path, growth: Growth) -> list[FrontierRow]:
-    return [row for row in read_frontiers(directory) if row.nodes <= growth.up_to]
 
 
 def times_both_ways(rows: Sequence[FrontierRow], workload: Workload) -> Iterator[Time]:
@@ -242,7 +229,7 @@ def _baselines(nodes: int, workload: Workload, known: Callable[..., Time]) -> It
 def _render(
     rows: Sequence[FrontierRow],
     growth: Growth,
-    kautz: Sequence[KautzRow],
+    kautz: Sequence[FrontierRow],
     times: Mapping[Workload, Sequence[Time]],
 ) -> str:
     return template("growth.html").render(
@@ -316,7 +303,7 @@ def _all_to_all_chart(times: Sequence[Time]) -> Markup:
     return curves_chart(curves, Axes("all-to-all against N", "N", "all-to-all (us)", log_up=True))
 
 
-def _kautz_chart(rows: Sequence[KautzRow]) -> Markup:
+def _kautz_chart(rows: Sequence[FrontierRow]) -> Markup:
     """Return Fig. A.7: T_B of the generalized Kautz graphs over the least there is, degrees growing."""
     curves = []
     for look, (degree, of_one) in enumerate(groupby(rows, key=lambda row: row.degree)):

@@ -5,6 +5,9 @@ enough to the proven bound: those that make steps, trees and matching, then thos
 ones. Each has at most half of the time left. One that improves schedules is handed the fastest so far, twice.
 One that does not handle the problem, or finds nothing legal, is passed over; what each did is kept in
 ``stats["tried"]``.
+
+The methods are no tasks of the runner, as seeds are: what one gets depends on those before it, on whether
+they are near enough to the bound, on the time that they left, and, if it improves schedules, on the fastest.
 """
 
 from __future__ import annotations

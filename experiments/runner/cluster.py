@@ -14,11 +14,11 @@ import os
 import re
 import threading
 import time
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from importlib import import_module
+from itertools import chain
 from multiprocessing.connection import wait
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -89,7 +89,7 @@ class Cluster:
         self._here: LocalCluster | None = None
         self._threads, self._looked = 1, -LOOK_SECONDS
         self._fit = set[str]()
-        self._named: Mapping[str, Task] = {}
+        self._named = dict[str, Task]()
 
     def __enter__(self) -> Cluster:
         with ExitStack() as stack:
@@ -108,7 +108,7 @@ class Cluster:
     def __exit__(self, *error: Any) -> None:
         self._stack.close()
 
-    def run(self, tasks: Sequence[Task], bounds: dict[str, Any]) -> Iterator[tuple[Task, Outcome]]:
+    def run(self, tasks: Collection[Task], bounds: dict[str, Any]) -> Iterator[tuple[Task, Outcome]]:
         """Yield each task with its outcome, as `Pool.run`; one whose worker is lost runs again elsewhere.
 
         Those that were left with the scheduler, or whose outcomes lie in the shared folder, don't run again.
@@ -118,18 +118,19 @@ class Cluster:
         TuttiError
             If the scheduler is lost, or a worker differs from this process.
         """
-        self._named = todo = {self._key(task): task for task in tasks}
-        there = _files(self._setting.shared)
-        for key in filter(there.__contains__, todo):
-            yield todo[key], _fetched(there[key])
-            self._forget(key)
-        waiting, running = deque(key for key in todo if key not in there), set[str]()
+        there, waiting, running = _files(self._setting.shared), self._keys(tasks), set[str]()
         done = _dask(self.address).as_completed(loop=self._client.loop, with_results=True, raise_errors=False)
-        while waiting or running:
-            while waiting and len(running) < self._room():
-                key = waiting.popleft()
-                running.add(key)
-                done.add(self._submit(key, todo[key], known_bounds(todo[key], bounds)))
+        while True:
+            while len(running) < self._room() and (key := next(waiting, None)) is not None:
+                task = self._named[key]
+                if key in there:
+                    yield task, _fetched(there[key])
+                    self._forget(key)
+                else:
+                    running.add(key)
+                    done.add(self._submit(key, task, known_bounds(task, bounds)))
+            if not running:
+                break
             future, result = next(done)
             key = future.key
             running.remove(key)
@@ -138,16 +139,23 @@ class Cluster:
                 future.release()
                 while key in self._client.futures:  # until another thread has let it go
                     time.sleep(POLL_SECONDS)
-                waiting.append(key)
+                waiting = chain([key], waiting)
                 continue
-            outcome = self._outcome(todo[key], future, result)
+            outcome = self._outcome(self._named[key], future, result)
             bounds.update(outcome.bounds)
-            yield todo[key], outcome
+            yield self._named[key], outcome
             self._forget(key)
             future.release()
         self._sweep()
 
-    def leave(self, tasks: Sequence[Task]) -> None:
+    def _keys(self, tasks: Iterable[Task]) -> Iterator[str]:
+        """Yield what tasks are called on the cluster, each when it is asked for."""
+        for task in tasks:
+            key = self._key(task)
+            self._named[key] = task
+            yield key
+
+    def leave(self, tasks: Iterable[Task]) -> None:
         """Give the scheduler what it doesn't have of these, to keep them and their results without us."""
         there = self._left.union(_files(self._setting.shared))
         missing = [(key, task) for task in tasks if (key := self._key(task)) not in there]

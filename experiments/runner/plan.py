@@ -330,17 +330,17 @@ def _tasks(
                 seeds=seeds,
                 sizes=group,
                 size_dependent=dependent,
-                key=_key(parts),
+                key=task_key(TASK_FORMAT, *parts),
                 note=approach.note,
                 time_limit=limit,
                 memory=approach.memory,
             )
 
 
-def _key(parts: list[Any]) -> str:
+def task_key(kind: str, *parts: Any) -> str:
     """Return a hash of everything that determines a result, the code that makes it included."""
     code = [code_digest(), *plugins.digests(*parts)]
-    text = json.dumps([TASK_FORMAT, *code, *parts], sort_keys=True, default=str)
+    text = json.dumps([kind, *code, *parts], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

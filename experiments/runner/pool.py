@@ -7,7 +7,7 @@ only its task is lost.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -168,12 +168,13 @@ class Pool:
 
     def run(
         self,
-        tasks: Sequence[Task],
+        tasks: Collection[Task],
         bounds: dict[str, Any],
     ) -> Iterator[tuple[Task, Outcome]]:
         """Yield each task with its outcome, in the order in which they finish.
 
-        `bounds` are known ones; those that the tasks compute are added.
+        A task is asked for when there is room for it. `bounds` are known ones; those that the tasks compute
+        are added.
 
         Raises
         ------
@@ -182,12 +183,10 @@ class Pool:
         TuttiError
             If a worker process can't start, or all are killed before they are ready.
         """
-        stillborn = 0
-        waiting = list(reversed(tasks))
+        stillborn, waiting, left = 0, iter(tasks), len(tasks) > 0
         while len(self._tasks) < min(self._size, len(tasks)):
             self._start()
-        running = len(waiting)
-        while running:
+        while left or any(self._tasks.values()):
             for worker, ended in step_all(self._tasks):
                 task = self._tasks.pop(worker)
                 if ended.how is End.ANSWER:
@@ -199,13 +198,15 @@ class Pool:
                     self._start()
                 if task is not None:
                     stillborn = 0
-                    running -= 1
                     outcome = outcome_of(task, ended)
                     bounds.update(outcome.bounds)
                     yield task, outcome
             for worker in self._tasks:
-                if worker.ready and not worker.busy and waiting:
-                    task = self._tasks[worker] = waiting.pop()
+                if worker.ready and not worker.busy and left:
+                    task = self._tasks[worker] = next(waiting, None)
+                    if task is None:
+                        left = False
+                        break
                     worker.watched = task.memory is not None
                     call = Call(task, known_bounds(task, bounds))
                     worker.give(call, task.time_limit, task.memory)
@@ -230,8 +231,8 @@ def outcome_of(task: Task, ended: Ended) -> Outcome:
         outcome: Outcome = ended.answer
         return outcome
     if ended.how is End.TIME:
-        many = len(task.seeds) > 1
-        which = f" (synthesis {ended.stops + 1} of {len(task.seeds)})" if many else ""
+        number, every = task.before + ended.stops + 1, task.all_seeds
+        which = f" (synthesis {number} of {every})" if every > 1 else ""
         message = f"a synthesis exceeded the time limit of {task.time_limit:g} s{which}"
         return Outcome("timeout", task.rows("timeout", message))
     if ended.how is End.MEMORY:

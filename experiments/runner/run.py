@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from experiments.runner.judge import GAPS
 from experiments.runner.kept_schedules import schedule_path
 from experiments.runner.local_cluster import HERE
 from experiments.runner.manifest import NOT_RUN, describe, now
+from experiments.runner.parts import Parts, combined, divided, parts_of, with_parts
 from experiments.runner.plan import select, study_of
 from experiments.runner.pool import KEPT, DiskError, Pool, Setting, load_methods, one_line
 from experiments.runner.progress import Reporter
@@ -173,15 +174,13 @@ def carry_out(study: Study, options: RunOptions, console: Console) -> Summary:
         for name in study.folders:
             (store.directory / name).mkdir(exist_ok=True)
         if options.fresh:
-            store.forget(chosen)
+            store.forget(with_parts(chosen))
         if options.rejudge:
             rejudge(store, chosen)
         started = now()
         for what in store.damaged():
             console.print(f"{what}: damaged; made again", soft_wrap=True, markup=False, highlight=False)
-        todo = [
-            task for task in chosen if options.perform and not _settled(store, task, study.keep_schedules)
-        ]
+        todo = [task for task in chosen if options.perform and not _settled(store, study, task)]
         if options.detach and held is None and todo:
             config = str(Path(study.path).absolute())
             held = Detached(str(where), study_name(study.name), config, options.only)
@@ -194,7 +193,7 @@ def carry_out(study: Study, options: RunOptions, console: Console) -> Summary:
         statuses = counts + Counter({NOT_RUN: missing})
         store.write_manifest(_manifest(study, settings, statuses, sessions))
         report = None if interrupted else _report(study, store.directory, console, fresh=said is not None)
-        others = store.holds_others(study.tasks)
+        others = store.holds_others(with_parts(study.tasks))
         left = None if held is None or not interrupted else held.scheduler
         return Summary(store.directory, counts, missing, interrupted, report, left, others)
 
@@ -223,15 +222,18 @@ def _where(options: RunOptions, study: Study) -> str | int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _settled(store: Store, task: Task, keep: str) -> bool:
+def _settled(store: Store, study: Study, task: Task) -> bool:
     """Whether a task is done, and its schedule on disk if it is to be kept."""
-    entry = store.entry(task)
+    entry, keep = store.entry(task), study.keep_schedules
     if entry is None or not entry.settles(task):
         return False
-    if keep == "none" or entry.status != "ok":
+    if entry.status != "ok":
+        return not task.is_part
+    if keep == "none":
         return True
     digest = entry.schedule
-    return digest is not None and (keep == "best" or schedule_path(store.schedules, digest) is not None)
+    dropped = keep == "best" and not task.is_part
+    return digest is not None and (dropped or schedule_path(store.schedules, digest) is not None)
 
 
 def _perform(
@@ -253,6 +255,7 @@ def _perform(
     keep = study.keep_schedules != "none"
     setting = Setting(options.registry, store.schedules if keep else None, study.perform, shared=study.shared)
     tasks = study.tasks if options.only is None else todo
+    parts = Parts(todo, partial(_settled, store, study))
     place = where if isinstance(where, str) else f"{where} processes of this machine"
     with (
         contextlib.suppress(KeyboardInterrupt),
@@ -263,23 +266,36 @@ def _perform(
             executor: Pool | Cluster = stack.enter_context(Pool(where, setting))
         elif todo or held:
             study_there = None if held is None else held.study
-            executor = cluster = stack.enter_context(Cluster(where, setting, len(todo), study_there))
+            executor = cluster = stack.enter_context(Cluster(where, setting, len(parts), study_there))
             if held is not None:
                 reporter.state = "detached"
                 held.write(store.directory)
-                cluster.leave(todo)
+                cluster.leave(parts)
                 if options.detach:
                     return False
         else:
             return True
         reporter.running = executor.running
-        for task, outcome in executor.run(todo, bounds):
-            _save(store, task, outcome)
-            reporter.finished(task, outcome)
+        for part, outcome in executor.run(parts, bounds):
+            _save(store, part, outcome)
+            task = parts.ended(part, outcome)
+            if task is not None:
+                reporter.finished(task, _whole(store, task, outcome))
         forget(store.directory)
         reporter.state = "finished"
         return True
     return False
+
+
+def _whole(store: Store, task: Task, last: Outcome) -> Outcome:
+    """Return what became of a task, decided by its last part, and keep it in the place of its parts."""
+    if not divided(task):
+        return last
+    outcome = combined(task, [outcome for _, outcome in store.outcomes(parts_of(task))])
+    _save(store, task, outcome)
+    if outcome.status == "ok":
+        store.forget(parts_of(task))
+    return outcome
 
 
 def _save(store: Store, task: Task, outcome: Outcome) -> None:

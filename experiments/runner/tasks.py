@@ -21,7 +21,7 @@ from models.bounds import own_bounds
 from schedules.collective import Collective
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
-from schedules.simulation.simulate import simulate
+from schedules.simulation.pipelining import best_slices
 from schedules.verify import VerificationError, verify_answer
 from topologies.errors import NoSchedule, TuttiError, Unsupported, raised
 from topologies.kernels import COMPILATION
@@ -121,7 +121,7 @@ def synthesize_best(
         with Stopwatch() as verification:
             verify_answer(schedule, problem, method.name)
         verify_s += verification.seconds
-        time = simulate(schedule, size).time if len(seeds) > 1 else 0.0
+        time = best_slices(schedule, size)[1] if len(seeds) > 1 else 0.0
         if best is None or time < best[0]:
             best = (time, seed, schedule)
     if best is None:
@@ -176,6 +176,9 @@ class Task:
         What is said beside its rows, besides what the schedule says.
     time_limit, memory
         Seconds of each synthesis, and bytes that it may take; None for no limit.
+    before, after
+        How many seeds of the same rows other tasks try, of smaller and of larger number
+        (`experiments.runner.parts`).
     """
 
     topology: str
@@ -194,16 +197,30 @@ class Task:
     note: str = field(default="", kw_only=True)
     time_limit: float | None = field(default=None, kw_only=True)
     memory: float | None = field(default=None, kw_only=True)
+    before: int = field(default=0, kw_only=True)
+    after: int = field(default=0, kw_only=True)
 
     def __str__(self) -> str:
         options = options_text(self.options)
         seed = "" if self.seed is None else f" seed={self.seed}"
+        if self.is_part:
+            seed = f" seeds={self.seeds[0]}..{self.seeds[-1]} of {self.all_seeds}"
         return f"{self.topology} {self.collective} {self.method}{' ' if options else ''}{options}{seed}"
+
+    @property
+    def is_part(self) -> bool:
+        """Whether other tasks try seeds of the same rows."""
+        return self.before + self.after > 0
+
+    @property
+    def all_seeds(self) -> int:
+        """How many seeds are tried for its rows, by other tasks too."""
+        return self.before + len(self.seeds) + self.after
 
     @property
     def seed(self) -> int | None:
         """The seed, where only one is tried and it matters."""
-        return self.seeds[0] if self.seeded and len(self.seeds) == 1 else None
+        return self.seeds[0] if self.seeded and self.all_seeds == 1 else None
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from experiments import plugins
-from experiments.runner.manifest import code_digest
 from experiments.runner.options import options_text
-from experiments.runner.plan import topology_digest
+from experiments.runner.plan import task_key, topology_digest
 from experiments.runner.run import RunOptions, Summary, carry_out
 from experiments.runner.study import Outcomes, Study
 from experiments.runner.tasks import Row, Task
-from experiments.solver_study.config import COLUMNS, Entrant, Program, StudyConfig, read_study
+from experiments.solver_study.config import COLUMNS, Program, StudyConfig, read_study
 from experiments.solver_study.milp_statistics import scored
 from experiments.solver_study.models import find_model, is_mixed
 from experiments.solver_study.tasks import StudyTask, judged
 from schedules.collective import collective
 from topologies.errors import InputError, TuttiError
 from topologies.text import parse_topology
-from topologies.topology import Topology
 
 TASK_FORMAT = "tutti.solve/1"
 LOGS = "logs"
@@ -105,9 +100,11 @@ def _tasks_of(program: Program, config: StudyConfig, logs: Path | None) -> Itera
         topology = parse_topology(program.topology)
     except TuttiError as error:
         raise InputError(f"{program.where}: {error}") from error
+    what = (topology_digest(topology), program.topology, program.model)
     for entrant in config.solvers:
         for seed in program.seeds:
-            key = _key(program, topology, entrant, (seed, config.memory_limit, *_of_mixed(config)))
+            who = (entrant.label, entrant.solver, dict(entrant.given))
+            key = task_key(TASK_FORMAT, *what, *who, seed, config.memory_limit, *_of_mixed(config))
             log = None if logs is None else logs / f"{key[:16]}.log"
             yield StudyTask(
                 topology=program.topology,
@@ -137,15 +134,6 @@ def _tasks_of(program: Program, config: StudyConfig, logs: Path | None) -> Itera
 
 def _of_mixed(config: StudyConfig) -> tuple[Any, ...]:
     return (config.clock, config.relative_gap) if config.mixed else ()
-
-
-def _key(program: Program, topology: Topology, entrant: Entrant, more: tuple[Any, ...]) -> str:
-    """Return a hash of everything that determines a row, the code that makes it included."""
-    what = [topology_digest(topology), program.topology, program.model]
-    who = [entrant.label, entrant.solver, dict(entrant.given)]
-    code = [code_digest(), *plugins.digests(*what, *who)]
-    text = json.dumps([TASK_FORMAT, *code, *what, *who, *more], sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _judged(tasks: Sequence[Task], outcomes: Outcomes) -> Iterator[list[Row]]:

@@ -39,6 +39,13 @@ def _lucky(problem, options, rng):
     return _good(problem, options, rng)
 
 
+def _stuck(problem, options, rng):
+    """Seed 3 hangs."""
+    if rng.integers(1000) == STUCK_DRAW:
+        time.sleep(3600)
+    return _good(problem, options, rng)
+
+
 def _crash(problem, options, rng):
     raise ValueError("a fault\nin two lines")
 
@@ -75,11 +82,13 @@ def _always(problem, options):
 
 
 LUCKY_DRAW = 837  # default_rng(2).integers(1000)
+STUCK_DRAW = 811  # default_rng(3).integers(1000)
 
 _METHODS = [
     Method("good", "heuristic", _good),
     Method("slow", "heuristic", _slow, options=Options),
     Method("lucky", "heuristic", _lucky, seeded=True),
+    Method("stuck", "heuristic", _stuck, seeded=True),
     Method("crash", "heuristic", _crash),
     Method("killed", "heuristic", _killed),
     Method("hang", "heuristic", _hang),

@@ -1,6 +1,7 @@
 """The table and page of ``tutti find --up-to``: baselines by brute force, resuming, numbers of the papers."""
 
 import csv
+import io
 import json
 import math
 import re
@@ -11,23 +12,16 @@ from pathlib import Path
 import networkx as nx
 import numpy as np
 import pytest
+from rich.console import Console
 
 from expansions.finder import Finder
 from experiments.cli import main
-from experiments.growth import (
-    Growth,
-    KautzRow,
-    Workload,
-    least_hops,
-    read_frontiers,
-    read_kautz,
-    write_growth,
-    write_kautz,
-)
 from experiments.growth.baselines import (
+    Workload,
     double_tree_all_to_all,
     double_tree_allreduce_us,
     double_tree_links,
+    least_hops,
     rings_all_to_all,
     rings_allreduce_us,
     torus_all_to_all,
@@ -35,7 +29,10 @@ from experiments.growth.baselines import (
     torus_sides,
     tree_height,
 )
-from experiments.growth.frontiers import COLUMNS, cheap_interval, family_of
+from experiments.growth.frontiers import cheap_interval, family_of, kautz_graphs, read_frontiers
+from experiments.growth.study import Growth, perform, study_of
+from experiments.runner.run import RunOptions, carry_out
+from experiments.runner.store import Store
 from models.all_to_all.demand import Demand
 from models.all_to_all.orbits import solve_by_orbits
 from models.bfb import workloads
@@ -172,58 +169,80 @@ def test_a_network_is_called_by_how_it_is_built(text, family):
     assert family_of(parse_notation(text)) == family
 
 
+def grow(up_to, directory, degree=4, **options):
+    """Run the study without its page."""
+    screen = Console(file=io.StringIO())
+    return carry_out(study_of(Growth(degree, up_to)), RunOptions(out=directory, **options), screen)
+
+
 @pytest.fixture(scope="module")
 def grown(tmp_path_factory):
     """The frontiers up to 40 nodes of degree 4."""
     directory = tmp_path_factory.mktemp("grown") / "d4"
-    write_growth(Growth(4, 40), directory, Finder())
+    grow(40, directory, workers=2)
     return directory
 
 
-def test_the_table_has_the_finders_frontiers(grown):
-    rows = read_frontiers(grown)
+def table(directory):
+    return (directory / "results.csv").read_text()
+
+
+@pytest.mark.parametrize("search", ["any", "bidirectional"])
+def test_the_table_has_the_finders_frontiers(search, grown):
+    rows = [row for row in read_frontiers(grown) if row.search == search]
     assert sorted({row.nodes for row in rows}) == list(range(2, 41))
-    for nodes in (7, 32, 36):
+    finder = Finder(bidirectional=search == "bidirectional")
+    for nodes in (36, 7, 32):
         front = [(row.topology, row.tl_steps, row.tb_factor) for row in rows if row.nodes == nodes]
-        found = Finder().find(nodes, 4)
+        found = finder.find(nodes, 4)
         assert front == [(str(c.expression), c.cost.tl, c.cost.tb) for c in found]
 
 
-def test_an_interrupted_search_continues_and_ends_the_same(grown, tmp_path):
-    whole = (grown / "frontiers.csv").read_text()
-    shutil.copytree(grown, tmp_path / "cut")
-    lines = whole.splitlines(keepends=True)
-    torn = next(i for i, line in enumerate(lines) if line.startswith("36,")) + 1  # 36 has further rows
-    (tmp_path / "cut/frontiers.csv").write_text("".join(lines[:torn]) + lines[torn][:9])
-    write_growth(Growth(4, 40), tmp_path / "cut", Finder())
-    assert (tmp_path / "cut/frontiers.csv").read_text() == whole
+def up_to(nodes, directory):
+    """Return a table's lines of so many nodes at most."""
+    head, *lines = table(directory).splitlines(keepends=True)
+    return "".join([head, *(line for line in lines if int(line.split(",")[2]) <= nodes)])
 
 
-def test_a_finished_search_searches_nothing_again(grown):
-    class Idle(Finder):
-        def find(self, nodes, degree):
-            raise AssertionError
+def test_a_study_that_was_stopped_continues_and_ends_the_same(grown, tmp_path, monkeypatch):
+    saved, save = [], Store.save
 
-    before = (grown / "frontiers.csv").read_text()
-    write_growth(Growth(4, 30), grown, Idle())
-    assert (grown / "frontiers.csv").read_text() == before
+    def stopped(store, task, *what):
+        if len(saved) == 5:
+            raise KeyboardInterrupt
+        save(store, task, *what)
+        saved.append(task.nodes)
+
+    monkeypatch.setattr(Store, "save", stopped)
+    assert grow(12, tmp_path, workers=1).interrupted
+    before, saved[:] = list(saved), []
+    monkeypatch.setattr(
+        Store, "save", lambda store, task, *what: saved.append(task.nodes) or save(store, task, *what)
+    )
+    grow(12, tmp_path, workers=1)
+    assert before + saved == list(range(2, 13))
+    assert table(tmp_path) == up_to(12, grown)
 
 
-def test_another_search_does_not_mix_with_the_table(grown):
-    with pytest.raises(InputError, match=r"has the frontiers of .*'degree': 4.*not of .*'degree': 3"):
-        write_growth(Growth(3, 10), grown, Finder())
+def test_a_fault_is_the_row_of_its_size(monkeypatch):
+    (task,) = study_of(Growth(4, 2)).tasks
+    monkeypatch.setattr(Growth, "rows", lambda growth, nodes: 1 // 0)
+    outcome = perform(task, None)
+    assert outcome.status == "failed"
+    (row,) = outcome.rows
+    assert (row["nodes"], row["degree"], row["status"]) == (2, 4, "failed")
+    assert row["message"].startswith("ZeroDivisionError: ")
 
 
-def test_a_table_without_its_settings_is_refused(tmp_path):
-    (tmp_path / "frontiers.csv").write_text(",".join(COLUMNS) + "\n")
-    with pytest.raises(InputError, match="without settings"):
-        write_growth(Growth(4, 10), tmp_path, Finder())
-
-
-def test_a_file_that_is_no_table_is_refused(tmp_path):
-    (tmp_path / "frontiers.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(InputError, match="not a table of frontiers"):
+def test_a_folder_without_a_table_is_one_line(tmp_path):
+    with pytest.raises(InputError):
         read_frontiers(tmp_path)
+
+
+def test_a_table_of_earlier_versions_is_made_again_and_that_is_said(tmp_path, capsys):
+    (tmp_path / "frontiers.csv").write_text("nodes,points\n")
+    assert main(["find", "--up-to", "3", "--degree", "1", "--workers", "1", "-o", str(tmp_path)]) == 0
+    assert "frontiers.csv: of an earlier version; made again, in results.csv" in capsys.readouterr().err
 
 
 def test_the_command_writes_times_and_a_page(grown, tmp_path, capsys):
@@ -246,7 +265,8 @@ def test_the_command_writes_times_and_a_page(grown, tmp_path, capsys):
     both = {(t["nodes"], t["size_bytes"]): t for t in times if t["network"] == "best bidirectional"}
     assert both["12", "1048576.0"]["topology"] == "C(12,{2,3})", "Table 3.5"
     assert all(float(time["allreduce_us"]) >= best[key] - 1e-9 for key, time in both.items())
-    kautz = {(row.degree, row.nodes) for row in read_kautz(tmp_path / "d4")}
+    rows = read_frontiers(tmp_path / "d4")
+    kautz = {(row.degree, row.nodes) for row in rows if row.search == "gen_kautz"}
     assert kautz == {(d, n) for d in (2, 4, 8, 16) for n in range(d + 2, 41)}
     page = (tmp_path / "d4/growth.html").read_text()
     assert page.count("<svg") == 7
@@ -255,27 +275,12 @@ def test_the_command_writes_times_and_a_page(grown, tmp_path, capsys):
     assert "://" not in page
 
 
-def test_kautz_graphs_are_measured_once_and_as_counting_does(tmp_path, monkeypatch):
-    write_kautz(tmp_path, [3], 20)
-    rows = read_kautz(tmp_path)
-    assert [row.nodes for row in rows] == list(range(5, 21))
-    for row in (rows[0], rows[-1]):
-        work = workloads(parse_topology(f"gen_kautz:3,{row.nodes}"))
-        assert row == KautzRow(3, row.nodes, work.steps, work.tb)
-    asked = []
-    monkeypatch.setattr(
-        "experiments.growth.frontiers.kautz_cost", lambda *a: asked.append(a) or (1, Fraction(1))
-    )
-    write_kautz(tmp_path, [2, 3], 6)
-    assert asked == [(2, 4), (2, 5), (2, 6)]
-    assert read_kautz(tmp_path)[3:] == rows
-
-
-@pytest.mark.parametrize("text", ["", "a,b\n1,2\n", "degree,nodes,tl_steps,tb_factor\n2,x,1,1\n"])
-def test_a_file_that_is_no_table_of_kautz_graphs_is_refused(text, tmp_path):
-    (tmp_path / "kautz.csv").write_text(text)
-    with pytest.raises(InputError, match=r"kautz.csv: not a table"):
-        write_kautz(tmp_path, [2], 6)
+def test_kautz_graphs_are_measured_as_counting_does():
+    for nodes in (5, 20):
+        (row,) = kautz_graphs(nodes, [3])
+        work = workloads(parse_topology(f"gen_kautz:3,{nodes}"))
+        assert (row.degree, row.nodes, row.tl_steps, row.tb_factor) == (3, nodes, work.steps, work.tb)
+    assert [row.degree for row in kautz_graphs(6, [16, 1, 4, 2])] == [2, 4]
 
 
 def test_sizes_without_a_network_are_left_out_of_the_page(tmp_path):
@@ -285,7 +290,8 @@ def test_sizes_without_a_network_are_left_out_of_the_page(tmp_path):
         assert main(["find", "--up-to", "12", "--degree", str(degree), *extra, "-o", str(out)]) == 0
         rows = read_frontiers(out)
         assert {row.nodes for row in rows} == set(range(2, 13))
-        empty = {row.nodes for row in rows if not row.points}
+        main_search = "bidirectional" if extra else "any"
+        empty = {row.nodes for row in rows if row.search == main_search and not row.points}
         assert empty >= ({5, 7, 9, 11} if degree == 3 else set())
 
 
@@ -298,6 +304,12 @@ def test_sizes_without_a_network_are_left_out_of_the_page(tmp_path):
         (["--up-to", "10", "-o", "x", "--build"], "--build goes with --nodes"),
         (["--up-to", "10", "-o", "x", "--mix", "0.3"], "--mix goes with --nodes"),
         (["--up-to", "10", "-o", "x", "--size", "1MiB,2"], "'2'"),
+        (["--nodes", "10", "--workers", "2"], "--workers goes with --up-to"),
+        (["--up-to", "9", "-o", "x", "--workers", "0"], "--workers is 0"),
+        (
+            ["--up-to", "9", "-o", "x", "--workers", "1", "--scheduler", "local:1"],
+            "--scheduler and --workers",
+        ),
         (["--nodes", "10", "-o", "x"], "--output goes with --up-to"),
         (["--nodes", "10", "--mix", "1.5"], "share of all-to-all, 0 to 1"),
         (["--nodes", "10", "--all-to-all", "--time-limit", "0s"], "must be positive"),
