@@ -300,6 +300,7 @@ def supervise(row: Call, theirs: Mapping[str, str]) -> Outcome | str:
 
 def _attended(row: Call, key: str, worker: Any) -> Outcome:
     process = _process()
+    process.watched = row.task.memory is not None
     process.give(row, row.task.time_limit, row.task.memory)
     ended = None
     while ended is None:
