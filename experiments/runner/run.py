@@ -180,11 +180,11 @@ def carry_out(study: Study, options: RunOptions, console: Console) -> Summary:
         started = now()
         for what in store.damaged():
             console.print(f"{what}: damaged; made again", soft_wrap=True, markup=False, highlight=False)
-        todo = [task for task in chosen if options.perform and not _settled(store, study, task)]
+        todo = [task for task in chosen if not _settled(store, study, task)]
         if options.detach and held is None and todo:
             config = str(Path(study.path).absolute())
             held = Detached(str(where), study_name(study.name), config, options.only)
-        interrupted = not _perform(store, study, todo, options, where, held, console)
+        interrupted = options.perform and not _perform(store, study, todo, options, where, held, console)
         said = store.arranged(study)
         counted = store.arrange(study) if said is None else said
         counts, missing = _counts(store, study)

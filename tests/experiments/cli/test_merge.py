@@ -43,6 +43,8 @@ def test_what_no_half_has_is_said_and_not_run(tutti, tmp_path):
     _, out, _ = tutti("merge", tmp_path / "a", tmp_path / "b", "-o", tmp_path / "c")
     again = f"tutti run {tmp_path / 'c' / 'config.toml'} --out {tmp_path / 'c'}"
     assert out.startswith(f"0 rows: none; 2 not run: {again}; what other code or another config made is kept")
+    said = json.loads(tutti("status", tmp_path / "c", "--json")[1])
+    assert (said["state"], said["rows"]) == ("interrupted", {"": [0, 2]})
 
 
 def test_of_two_entries_the_better_stays_and_of_equal_ones_the_newer(tutti, tmp_path):
