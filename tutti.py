@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     import networkx as nx
     import pandas as pd
 
+    from experiments.show.page import Page
+
 MOST_BYTES = 10**18
 """Of a size; more is a slip of the hand."""
 FIRST = ("topology", "collective", "size_bytes", "method", "options", "status", "time", "bound", "gap")
@@ -64,6 +66,7 @@ __all__ = [
     "find",
     "methods",
     "register",
+    "show",
     "simulate",
     "synthesize",
     "topology",
@@ -227,6 +230,40 @@ def simulate(
     if unknown is not None:
         raise InputError(f"simulate: unknown option '{unknown}'{suggestion(unknown, known)}")
     return simulated(verify(schedule), _size(size), SimulationOptions(**options))
+
+
+def show(
+    what: Result | Schedule | Topology | str | Path | nx.Graph,
+    size: str | float | Fraction | None = None,
+    path: str | Path | None = None,
+) -> Page:
+    """Show a network drawn, or a schedule played: below a notebook's cell, else in the browser.
+
+    Parameters
+    ----------
+    what
+        A result or a schedule, which is verified first, or a network as of `topology`.
+    size
+        Of a schedule, as of `synthesize`; by default a result's, that which it was made for, or 1 MB.
+    path
+        Where to write the page too.
+
+    Returns
+    -------
+    Page
+        With ``save(path)``.
+
+    Raises
+    ------
+    VerificationError, InputError
+        If it is no legal schedule and no network, or the page can't be written.
+    """
+    from experiments.show.page import schedule_page, topology_page
+
+    if not isinstance(what, Result | Schedule):
+        return topology_page(topology(what)).show(path)
+    own = what.size if isinstance(what, Result) else None
+    return schedule_page(verify(what), own if size is None else _size(size)).show(path)
 
 
 def bound(

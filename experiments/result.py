@@ -258,6 +258,23 @@ class Result:
         form = find_format(format)
         return form.write(self.schedule, Path(path), build_options(form, options))
 
+    def show(self, path: Path | str | None = None) -> Any:
+        """Show the schedule played at this size: below a notebook's cell, else in the browser.
+
+        Parameters
+        ----------
+        path
+            Where to write the page too.
+
+        Returns
+        -------
+        experiments.show.page.Page
+            With ``save(path)``.
+        """
+        from experiments.show.page import schedule_page
+
+        return schedule_page(self.schedule, self.size).show(path)
+
     def transfers(self) -> Any:
         """Return `Schedule.transfers` of the schedule."""
         return self.schedule.transfers()

@@ -60,6 +60,11 @@ examples:
   tutti exec ring.json --transport tcp --hosts a:5000,b:5000 --rank 0        # and --rank 1 on b
   mpirun --oversubscribe -n 8 tutti exec ring.json --transport mpi
 """
+SHOW_EXAMPLES = """\
+examples:
+  tutti show torus.json --size 64MB
+  tutti show dgx_a100:2 -o network.html --no-open
+"""
 TRANSPORTS = ("shm", "tcp", "mpi", "nccl")
 DTYPES = ("float32", "float64", "int32", "int64")
 """`schedules.execution.data.DTYPES`."""
@@ -121,8 +126,8 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", parser_class=OneLineParser)
     for add in (
         *(_run, _attach, _status, _cancel, _diff, _merge, _synth, _verify, _simulate, _bound),
-        *(_topology_command, _fit, _find, _export, _import, _exec, _profile, _tune, _list, _model),
-        *(_completion, _help),
+        *(_topology_command, _fit, _find, _show, _export, _import, _exec, _profile, _tune, _list),
+        *(_model, _completion, _help),
     ):
         add(commands)
     return parser
@@ -367,6 +372,21 @@ def _find(commands: Any) -> None:
     )
     _workers(parser, "of --up-to: processes; default: one a core")
     _json(parser)
+
+
+def _show(commands: Any) -> None:
+    summary = "draw a network, or play a schedule on it, as a page for the browser"
+    parser = _command(commands, "show", "show", summary)
+    parser.epilog, parser.formatter_class = SHOW_EXAMPLES, argparse.RawDescriptionHelpFormatter
+    parser.add_argument(
+        "what",
+        help="a schedule (.json, .json.gz, .npz, .csv), a program (.xml, .json) or a network, as of synth",
+    )
+    parser.add_argument("--size", help="M, such as 1MB; default: what the schedule was made for, or 1MB")
+    parser.add_argument(
+        "-o", "--output", type=_path, metavar="FILE", help="the page; default: NAME.show.html, here"
+    )
+    parser.add_argument("--no-open", action="store_true", help="only write the page")
 
 
 def _export(commands: Any) -> None:

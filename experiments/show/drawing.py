@@ -1,0 +1,322 @@
+"""A network as one SVG picture: nodes where `layout` has them, links coloured by what they carry.
+
+A link bends to its right, so that the two directions of a pair lie side by side; it bends further where it
+would run through another node, as the links around a torus do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from markupsafe import Markup, escape
+
+from experiments.show.layout import Frame, layout
+from topologies.exact import FloatArray, Int64Array
+from topologies.topology import Topology
+from topologies.units import duration, format_bandwidth, short
+
+MOST_LINKS = 4096
+"""Of a network that is drawn."""
+LEVELS = 5
+"""Shades of links that carry something; the last is that of the busiest."""
+CELL, WIDE, HIGH = 76.0, 1080.0, 560.0
+"""Pixels between the closest nodes where there is room, and of the whole picture at most."""
+LEAST_CELL, LEAST_RADIUS, MOST_RADIUS = 0.38, 4.0, 15.0
+"""Radius of a node over the distance of the closest two, and its limits in pixels."""
+LABELLED = 9.0
+"""Smaller nodes have no number in them."""
+EDGE = 6.0
+"""Pixels between the outermost things and the picture's edge."""
+BEND, APART = 0.06, 0.35
+"""Of a link's length: how far its middle is off the straight line; of a node's radius: how much further that
+of each link parallel to it."""
+DETOURS = (0.0, *(sign * share for share in (0.04, 0.08, 0.12, 0.17, 0.23, 0.3) for sign in (1, -1)))
+"""Over its length: how far a link goes around nodes in its way; tried first to last."""
+CLEAR = 1.2
+"""Of a node's radius: what a link keeps from the middle of other nodes, if it can."""
+MOST_AT_ONCE = 2**21
+"""Distances between links and nodes that are held at once."""
+_SHARES = np.linspace(0.02, 0.98, 33)[:, None]
+MICRO = 10**6
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A network in pixels.
+
+    Parameters
+    ----------
+    at
+        Shape (nodes, 2): the middle of each node.
+    radius
+        Of a node.
+    ways
+        Shape (links, 3, 2): start, control point and end of each link's quadratic curve, between the rims.
+    frames
+        Of the hosts.
+    size
+        Width and height.
+    """
+
+    at: FloatArray
+    radius: float
+    ways: FloatArray
+    frames: tuple[Frame, ...]
+    size: tuple[float, float]
+
+
+def picture(topology: Topology) -> Picture:
+    """Return a network's places in pixels."""
+    found = layout(topology)
+    corners = np.array([corner for frame in found.frames for corner in (frame.low, frame.high)])
+    marks = np.concatenate([found.at, corners.reshape(-1, 2)])
+    extent = np.maximum(np.ptp(marks, axis=0), 1e-9)
+    cell = min(CELL / _closest(found.at), WIDE / extent[0], HIGH / extent[1])
+    at = found.at * cell
+    radius = float(np.clip(LEAST_CELL * _closest(at), LEAST_RADIUS, MOST_RADIUS))
+    ways = _ways(topology, at, radius)
+    frames = [
+        Frame((f.low[0] * cell, f.low[1] * cell), (f.high[0] * cell, f.high[1] * cell), f.host)
+        for f in found.frames
+    ]
+    middles = (ways[:, 0] + 2 * ways[:, 1] + ways[:, 2]) / 4
+    room = np.concatenate([at - radius, at + radius, middles, corners.reshape(-1, 2) * cell])
+    low, high = room.min(axis=0) - EDGE, room.max(axis=0) + EDGE
+    moved = [
+        Frame(tuple(np.subtract(f.low, low).tolist()), tuple(np.subtract(f.high, low).tolist()), f.host)
+        for f in frames
+    ]
+    width, height = (high - low).tolist()
+    return Picture(at - low, radius, ways - low, tuple(moved), (width, height))
+
+
+def _closest(at: FloatArray) -> float:
+    """Return the least distance of two nodes."""
+    squares = (at**2).sum(axis=1)
+    apart = squares[:, None] + squares - 2 * at @ at.T
+    np.fill_diagonal(apart, math.inf)
+    return math.sqrt(max(float(apart.min()), 0.0))
+
+
+def _ways(topology: Topology, at: FloatArray, radius: float) -> FloatArray:
+    """Return the curve of each link: the first of its detours that keeps clear, or that which does best."""
+    start, end = at[topology.source], at[topology.target]
+    along = end - start
+    length = np.hypot(*along.T)[:, None]
+    right = np.stack([-along[:, 1], along[:, 0]], axis=1) / length
+    least = np.minimum(BEND * length, 0.5 * radius) + APART * radius * _parallel(topology)[:, None]
+    controls, best = np.empty_like(start), np.full(len(start), -1.0)
+    left = np.arange(len(start))
+    for detour in DETOURS:
+        # The middle of a curve is half as far off the straight line as its control point.
+        bend = 2 * (least + detour * length)[left] * right[left]
+        tried = (start[left] + end[left]) / 2 + bend
+        apart = _apart(topology, at, left, tried)
+        better = apart > best[left]
+        controls[left[better]], best[left[better]] = tried[better], apart[better]
+        left = left[best[left] < CLEAR * radius]
+    return np.stack([_rim(start, controls, radius), controls, _rim(end, controls, radius)], axis=1)
+
+
+def _parallel(topology: Topology) -> Int64Array:
+    """Return how many links before each have the same ends."""
+    seen: Counter[tuple[int, int]] = Counter()
+    found = []
+    for ends in zip(topology.source.tolist(), topology.target.tolist(), strict=True):
+        found.append(seen[ends])
+        seen[ends] += 1
+    return np.array(found)
+
+
+def _apart(topology: Topology, at: FloatArray, links: Int64Array, controls: FloatArray) -> FloatArray:
+    """Return the distance of each link's curve from the nearest node that it does not join."""
+    found = np.empty(len(links))
+    block = max(1, MOST_AT_ONCE // (len(_SHARES) * len(at)))
+    for first in range(0, len(links), block):
+        some = slice(first, first + block)
+        ends = topology.source[links[some]], topology.target[links[some]]
+        start, control, end = (places[:, None] for places in (at[ends[0]], controls[some], at[ends[1]]))
+        curve = (1 - _SHARES) ** 2 * start + 2 * _SHARES * (1 - _SHARES) * control + _SHARES**2 * end
+        across, along = ((curve[:, :, None, axis] - at[:, axis]) ** 2 for axis in (0, 1))
+        squares = (across + along).min(axis=1)
+        for nodes in ends:
+            squares[np.arange(len(squares)), nodes] = math.inf
+        found[some] = np.sqrt(squares.min(axis=1))
+    return found
+
+
+def _rim(node: FloatArray, toward: FloatArray, radius: float) -> FloatArray:
+    along = toward - node
+    return node + along * (radius + 1) / np.hypot(*along.T)[:, None]
+
+
+def draw(topology: Topology, loads: FloatArray | None = None) -> Markup:
+    """Return the picture of a network; its colours are those of ``show.css``.
+
+    Parameters
+    ----------
+    topology
+        Of at most `MOST_LINKS` links.
+    loads
+        Shape (links,): bytes that each carries; None: links are coloured alike.
+
+    Returns
+    -------
+    Markup
+        An ``<svg>``; each link is a path that has the link's number in ``data-link`` and says on hovering
+        which it is.
+
+    Examples
+    --------
+    >>> from topologies.text import parse_topology
+    >>> draw(parse_topology("ring:4")).count("data-link")
+    8
+    """
+    drawn = picture(topology)
+    shades = levels(topology, loads)
+    name = f"{topology.name}: {topology.num_ranks} ranks, {topology.num_links} links"
+    width, height = drawn.size
+    return _tag(
+        "svg",
+        _tag("title", name),
+        _group("hosts", map(_frame, drawn.frames)),
+        _group("links", _links(topology, drawn, loads, shades)),
+        _group("nodes", _nodes(topology, drawn)),
+        class_="net" if loads is None else "net loaded",
+        viewBox=f"0 0 {width:.0f} {height:.0f}",
+        style=f"max-width:{width:.0f}px",
+        role="img",
+        aria_label=_said(topology, loads, name),
+    )
+
+
+def levels(topology: Topology, loads: FloatArray | None) -> Int64Array:
+    """Return the shade of each link, 0 to `LEVELS`: bytes over bandwidth, compared with the busiest link."""
+    if loads is None:
+        return np.zeros(topology.num_links, np.int64)
+    time = loads / _rates(topology)
+    return np.ceil(LEVELS * time / max(time.max(), 1e-300) - 1e-9).astype(np.int64)
+
+
+def _rates(topology: Topology) -> FloatArray:
+    """Return the bandwidth of each link in bytes/s."""
+    rates: FloatArray = topology.bandwidth.numerators / topology.bandwidth.denominator
+    return rates
+
+
+def _said(topology: Topology, loads: FloatArray | None, name: str) -> str:
+    if loads is None or not loads.any():
+        return name
+    busiest = int(np.argmax(loads / _rates(topology)))
+    idle = int((loads == 0).sum())
+    return f"{name}; {link_text(topology, busiest, loads)}, the most for its bandwidth; {idle} links are idle"
+
+
+def link_text(topology: Topology, link: int, loads: FloatArray | None = None) -> str:
+    """Return what there is to say of a link: its ends, bandwidth, α and what it carries."""
+    rate, alpha = format_bandwidth(topology.bandwidth[link]), seconds(float(topology.alpha[link]))
+    text = f"{topology.link_name(link)}: {rate}, α {alpha}"
+    if loads is None:
+        return text
+    time = loads[link] / float(topology.bandwidth[link])
+    return f"{text}, carries {amount(loads[link])} in {seconds(time)}"
+
+
+def seconds(time: float) -> str:
+    """Return a time for people."""
+    return duration(time * MICRO).replace(" us", " µs")
+
+
+def amount(load: float) -> str:
+    """Return bytes in the largest unit that leaves a number of at least 1.
+
+    Examples
+    --------
+    >>> amount(62500.0), amount(1e9 / 3), amount(0.0)
+    ('62.5 KB', '333.333 MB', '0 B')
+    """
+    unit = next((u for u in ("GB", "MB", "KB") if load >= _UNITS[u]), "B")
+    return f"{short(load / _UNITS[unit])} {unit}"
+
+
+_UNITS = {"GB": 1e9, "MB": 1e6, "KB": 1e3, "B": 1.0}
+
+
+def _links(
+    topology: Topology, drawn: Picture, loads: FloatArray | None, shades: Int64Array
+) -> Iterator[Markup]:
+    """Yield the links, the busiest last, on top."""
+    rates = _rates(topology)
+    thick = 0.8 + 1.2 * np.sqrt(rates / rates.max())
+    for link in np.argsort(shades, kind="stable").tolist():
+        yield _tag(
+            "path",
+            _tag("title", link_text(topology, link, loads)),
+            class_=f"link q{shades[link]}",
+            d=_curve(drawn.ways[link], max(3.0, 0.4 * drawn.radius)),
+            stroke_width=f"{thick[link]:.1f}",
+            data_link=link,
+        )
+
+
+def _curve(way: FloatArray, head: float) -> str:
+    """Return the path of a link with an arrow's head at its end."""
+    start, control, end = way
+    angle = math.atan2(end[1] - control[1], end[0] - control[0])
+    barbs = [end - head * np.array([math.cos(angle + turn), math.sin(angle + turn)]) for turn in (0.5, -0.5)]
+    return f"M{_pair(start)}Q{_pair(control)} {_pair(end)}M{_pair(barbs[0])}L{_pair(end)}L{_pair(barbs[1])}"
+
+
+def _pair(at: Sequence[float] | FloatArray) -> str:
+    return f"{at[0]:.1f} {at[1]:.1f}"
+
+
+def _nodes(topology: Topology, drawn: Picture) -> Iterator[Markup]:
+    """Yield the nodes: ranks round, switches square, with their labels where these fit."""
+    r = drawn.radius
+    for node, (x, y) in enumerate(drawn.at.tolist()):
+        label = topology.labels[node]
+        switch = node >= topology.num_ranks
+        place = {"x": x - r, "y": y - r, "width": 2 * r, "height": 2 * r, "rx": 2.0 if switch else r}
+        fits = r >= LABELLED and len(label) <= (4 if switch else 3)
+        yield _tag(
+            "g",
+            _tag("title", f"{'switch' if switch else 'rank'} {label}"),
+            _tag("rect", **place),
+            _tag("text", label if fits else _short(label) if switch and r >= LABELLED else "", x=x, y=y),
+            class_="node switch" if switch else "node",
+            data_node=node,
+        )
+
+
+def _short(label: str) -> str:
+    """Return the end of a long label, its number."""
+    return label[len(label.rstrip("0123456789")) :]
+
+
+def _frame(frame: Frame) -> Markup:
+    (left, top), (right, foot) = frame.low, frame.high
+    return _tag("rect", x=left, y=top, width=right - left, height=foot - top, rx=8.0) + _tag(
+        "text", f"host {frame.host}", x=left + 7, y=foot - 6
+    )
+
+
+def _group(name: str, parts: Iterator[Markup] | map[Markup]) -> Markup:
+    return _tag("g", *parts, class_=name)
+
+
+def _tag(name: str, *children: object, **attributes: object) -> Markup:
+    """Return an element with everything in it escaped; ``_`` in a name is ``-``, but at its end nothing."""
+    pairs = Markup("").join(
+        Markup(' {}="{}"').format(
+            Markup(key.rstrip("_").replace("_", "-")),
+            f"{value:.1f}" if isinstance(value, float) else value,
+        )
+        for key, value in attributes.items()
+    )
+    inner = Markup("").join(escape(child) for child in children)
+    return Markup("<{}{}>{}</{}>").format(Markup(name), pairs, inner, Markup(name))

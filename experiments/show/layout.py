@@ -1,0 +1,246 @@
+"""Where the nodes of a network stand in a picture, by what the network is.
+
+Hosts are frames; the frames stand as a network of hosts would, and each host's nodes as a network of their
+own. Ranks that are joined to each other stand as a grid if they are one (a line of ranks each joined to all
+others, and a ring by itself, round), round if rotating the numbers changes no link, else where Kamada and
+Kawai's springs draw them; ranks that only switches join stand in rows. Switches stand above what they join,
+by tier; those that lead nowhere outside their host stand below its ranks.
+
+The unit is the distance of two neighbours in a row; y points down.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from topologies.errors import InputError
+from topologies.exact import BoolArray, FloatArray, Int64Array
+from topologies.graphs.grid_structure import NONE, Hosts, LineKind, grid_of, hosts_of
+from topologies.topology import Link, Topology
+
+MOST_NODES = 64
+"""Of a network that springs place, which takes the cube of their number; larger ones stand round."""
+MOST_COLUMNS = 32
+"""Ranks that only switches join stand so many in a row, of all hosts together."""
+MARGIN = 0.6
+"""Between the nodes of a host and its frame."""
+GAP = 0.5
+"""Between two frames."""
+RISE = 1.2
+"""From one tier of switches to the next, at least; and over the width of what stands below:"""
+SLOPE = 0.18
+DEPTH = (0.9, -0.55)
+"""How far the last plane of a grid of three dimensions is shifted from the first, in distances of ranks."""
+_TOP = -math.pi / 2
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A host: the corner with the least x and y of the rectangle around it, the opposite one, its number."""
+
+    low: tuple[float, float]
+    high: tuple[float, float]
+    host: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Places of nodes.
+
+    Parameters
+    ----------
+    at
+        Shape (nodes, 2): x and y, no two alike.
+    frames
+        Of the hosts, disjoint; none where the network has no hosts, or one.
+    """
+
+    at: FloatArray
+    frames: tuple[Frame, ...] = ()
+
+
+def layout(topology: Topology) -> Layout:
+    """Return where each node of a network stands; the same for the same network.
+
+    Examples
+    --------
+    >>> from topologies.text import parse_topology
+    >>> layout(parse_topology("mesh:2x3")).at.tolist()
+    [[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, 1.0]]
+    """
+    hosts = _hosts(topology)
+    if hosts is None:
+        every = np.arange(topology.num_nodes)
+        return Layout(_block(topology, every, np.zeros(topology.num_nodes, np.bool_), MOST_COLUMNS))
+    return _in_frames(topology, hosts)
+
+
+def _hosts(topology: Topology) -> Int64Array | None:
+    """Return the host of each node, -1 for none, where there are several and one has two ranks."""
+    hosts = hosts_of(topology, infer=True)
+    told = hosts.of if isinstance(hosts, Hosts) else topology.hosts
+    if told is None:
+        return None
+    ranks = told[: topology.num_ranks]
+    count = len(np.unique(ranks))
+    if (ranks == NONE).any() or not 1 < count < topology.num_ranks:
+        return None
+    return np.where(np.isin(told, ranks), told, NONE).astype(np.int64)
+
+
+def _in_frames(topology: Topology, hosts: Int64Array) -> Layout:
+    names = np.unique(hosts[: topology.num_ranks])
+    away = hosts[topology.source] != hosts[topology.target]
+    leading = np.zeros(topology.num_nodes, np.bool_)
+    leading[topology.source[away]] = leading[topology.target[away]] = True
+    columns = MOST_COLUMNS // len(names)
+    members = [np.flatnonzero(hosts == name) for name in names]
+    blocks = [_centred(_block(topology, nodes, ~leading[nodes], columns)) for nodes in members]
+    half = np.max([np.abs(block).max(axis=0) for block in blocks], axis=0) + MARGIN
+    of = np.full(topology.num_nodes, NONE)
+    of[hosts != NONE] = np.searchsorted(names, hosts[hosts != NONE])
+    joined = of[topology.source] != of[topology.target]
+    pairs = np.stack([of[topology.source[joined]], of[topology.target[joined]]])
+    middles = _apart(_joined(len(names), pairs[:, (pairs != NONE).all(axis=0)], len(names)), 2 * half + GAP)
+    at = np.zeros((topology.num_nodes, 2))
+    for nodes, block, middle in zip(members, blocks, middles, strict=True):
+        at[nodes] = block + middle
+    placed = hosts != NONE
+    _add_tiers(topology, at, placed, np.arange(topology.num_nodes), -MARGIN)
+    frames = [
+        Frame(_point(middle - half), _point(middle + half), host) for host, middle in enumerate(middles)
+    ]
+    return Layout(at, tuple(frames))
+
+
+def _apart(at: FloatArray, size: FloatArray) -> FloatArray:
+    """Return places stretched so that boxes of this size around them are disjoint."""
+    distance = np.abs(at[:, None] - at[None]).max(axis=2)
+    np.fill_diagonal(distance, math.inf)
+    return at * size / distance.min()
+
+
+def _block(topology: Topology, nodes: Int64Array, below: BoolArray, columns: int) -> FloatArray:
+    """Return the places of some nodes, of which switches that are `below` stand below the ranks."""
+    ranks = nodes[nodes < topology.num_ranks]
+    local = np.full(topology.num_nodes, NONE)
+    local[ranks] = np.arange(len(ranks))
+    pairs = np.stack([local[topology.source], local[topology.target]])
+    at = np.zeros((topology.num_nodes, 2))
+    at[ranks] = _joined(len(ranks), pairs[:, (pairs != NONE).all(axis=0)], columns)
+    placed = np.zeros(topology.num_nodes, np.bool_)
+    placed[ranks] = True
+    _add_tiers(topology, at, placed, nodes[~below])
+    at[:, 1] *= -1
+    _add_tiers(topology, at, placed, nodes)
+    at[:, 1] *= -1
+    return at[nodes]
+
+
+def _add_tiers(
+    topology: Topology, at: FloatArray, placed: BoolArray, wanted: Int64Array, top: float = 0.0
+) -> None:
+    """Place the wanted switches above what is placed: tier by tier, each in the order of what it joins.
+
+    A switch is a tier above the first that it is joined to; the first tier stands above `top`, which counts
+    from the highest node.
+    """
+    mine = placed.copy()
+    mine[wanted] = True
+    ends = np.stack([topology.source, topology.target])
+    ends = ends[:, mine[ends].all(axis=0)]
+    while len(left := wanted[~placed[wanted]]):
+        up = placed[ends[0]] & ~placed[ends[1]]
+        weight = np.bincount(ends[1, up], minlength=topology.num_nodes)
+        total = np.bincount(ends[1, up], at[ends[0, up], 0], minlength=topology.num_nodes)
+        tier = left[weight[left] > 0] if weight[left].any() else left
+        tier = tier[np.argsort(total[tier] / np.maximum(weight[tier], 1), kind="stable")]
+        low, high = at[placed].min(axis=0), at[placed].max(axis=0)
+        width = max(high[0] - low[0], len(tier) - 1.0)
+        share = (np.arange(len(tier)) + 0.5) / len(tier) - 0.5
+        rise = max(RISE, SLOPE * width)
+        at[tier] = np.stack(
+            [(low[0] + high[0]) / 2 + share * width, np.full(len(tier), low[1] + top - rise)], axis=1
+        )
+        placed[tier] = True
+        top = 0.0
+
+
+def _joined(count: int, pairs: Int64Array, columns: int) -> FloatArray:
+    """Return the places of ranks joined by links between these pairs, shape (2, links), and nothing else."""
+    if count == 1 or not pairs.size:
+        return _rows(count, columns)
+    kinds = np.unique(pairs, axis=1)
+    try:
+        links = [Link(a, b) for a, b in kinds.T.tolist()]
+        network = Topology.from_links("ranks", count, links)
+    except InputError:  # only switches join them all
+        return _circle(count)
+    grid = grid_of(network)
+    if grid is not None and grid.lines != (LineKind.RING,):
+        return _product(grid.shape, grid.lines)
+    turned = np.unique((kinds + 1) % count, axis=1)
+    if count > MOST_NODES or np.array_equal(turned, kinds):
+        return _circle(count)
+    return _springs(count, kinds)
+
+
+def _rows(count: int, columns: int) -> FloatArray:
+    """Return places in rows, every other one shifted by half, so that a link up passes between two nodes."""
+    columns = max(columns, math.isqrt(max(count - 1, 0)) + 1)
+    row, column = np.divmod(np.arange(count), math.ceil(count / math.ceil(count / columns)))
+    return np.stack([column + row % 2 / 2, row * 1.0], axis=1)
+
+
+def _circle(count: int) -> FloatArray:
+    """Return places clockwise on a circle, neighbours 1 apart: two side by side, four in the corners."""
+    radius = 0.5 / math.sin(math.pi / count) if count > 1 else 0.0
+    start = {2: math.pi, 4: 1.25 * math.pi}.get(count, _TOP)
+    angles = start + 2 * math.pi * np.arange(count) / count
+    return radius * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+
+
+def _product(shape: Sequence[int], lines: Sequence[LineKind]) -> FloatArray:
+    """Return the places of a grid: each dimension repeats what the faster ones are, along a line or round.
+
+    Lines go right, down, and into the picture; then right and down again, past what there is.
+    """
+    at, straight = np.zeros((1, 2)), 0
+    for size, line in zip(reversed(shape), reversed(lines), strict=True):
+        extent = np.ptp(at, axis=0)
+        if line is LineKind.COMPLETE:
+            own = _circle(size) * (math.hypot(*extent) + 1)
+        elif straight == 2 and extent.min() >= 1:
+            own = np.outer(np.arange(size) / size, DEPTH)
+            straight += 1
+        else:
+            axis = (straight - (straight > 2)) % 2
+            own = np.outer(np.arange(size), np.eye(2)[axis] * (extent[axis] + 1))
+            straight += 1
+        at = (own[:, None] + at[None]).reshape(-1, 2)
+    return at
+
+
+def _springs(count: int, pairs: Int64Array) -> FloatArray:
+    """Return places by springs as long as nodes are apart in hops, from a circle; the closest are 1 apart."""
+    import networkx as nx
+
+    graph = nx.Graph(pairs.T.tolist())
+    start = dict(enumerate(_circle(count)))
+    found = nx.kamada_kawai_layout(graph, pos=start)
+    at = np.array([found[node] for node in range(count)])
+    apart = np.hypot(*(at[:, None] - at[None]).transpose(2, 0, 1))
+    np.fill_diagonal(apart, math.inf)
+    return _circle(count) if apart.min() < 1e-3 * np.ptp(at) else at / apart.min()
+
+
+def _centred(at: FloatArray) -> FloatArray:
+    return at - (at.min(axis=0) + at.max(axis=0)) / 2
+
+
+def _point(at: FloatArray) -> tuple[float, float]:
+    return (float(at[0]), float(at[1]))

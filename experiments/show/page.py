@@ -1,0 +1,246 @@
+"""The page: a network, or a schedule on one, in one HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import sys
+import tempfile
+import webbrowser
+from contextlib import suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from experiments.printable import printable
+from experiments.show.drawing import LEVELS, MOST_LINKS, amount, draw, levels, seconds
+from experiments.show.player import MOST_BARS, Film, film
+from schedules.cost import link_loads
+from schedules.files.schedule_file import write_text
+from schedules.schedule import Schedule
+from topologies.exact import FloatArray
+from topologies.topology import Topology
+from topologies.units import format_bandwidth, format_size
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+"""The Content-Security-Policy that every page states: it loads nothing from anywhere."""
+DEFAULT_SIZE = Fraction(10**6)
+"""M in bytes, of schedules that are for any."""
+NOTEBOOK = 860
+"""Pixels: the height of a page in a notebook."""
+
+
+@dataclass(frozen=True, repr=False)
+class Page:
+    """A page to look at; a notebook shows it below its cell.
+
+    Parameters
+    ----------
+    title
+        Of the page.
+    html
+        All of it.
+    """
+
+    title: str
+    html: str
+
+    def save(self, path: Path | str) -> None:
+        """Write the page to a file, which is there whole or not at all.
+
+        Raises
+        ------
+        InputError
+            If it can't be written.
+        """
+        write_text(Path(path), self.html)
+
+    def show(self, path: Path | str | None = None) -> Page:
+        """Show the page: in a notebook below the cell that returns it, else in the browser, and return it.
+
+        Parameters
+        ----------
+        path
+            Where to write it; None: to a new file among the system's temporary ones, where there is a
+            browser that can open it.
+
+        Raises
+        ------
+        InputError
+            If it can't be written.
+        """
+        if path is not None:
+            self.save(path)
+        if not in_notebook() and has_display():
+            file = Path(tempfile.mkdtemp(prefix="tutti-")) / "show.html" if path is None else Path(path)
+            self.save(file)
+            open_page(file)
+        return self
+
+    def _repr_html_(self) -> str:
+        """Return the page in a frame of its own, for a notebook."""
+        return (
+            f'<iframe title="{html.escape(self.title)}" srcdoc="{html.escape(self.html)}" '
+            f'sandbox="allow-scripts" style="width:100%;height:{NOTEBOOK}px;border:0"></iframe>'
+        )
+
+    def __repr__(self) -> str:
+        return f"<Page {printable(self.title)}>"
+
+
+def has_display() -> bool:
+    """Return whether a browser would have a screen; ``BROWSER`` names one that needs none."""
+    names = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+    return sys.platform in ("darwin", "win32") or any(os.environ.get(name) for name in names)
+
+
+def open_page(path: Path) -> None:
+    """Open a file in the browser, if there is one and a display."""
+    with suppress(webbrowser.Error, OSError):
+        if has_display():
+            webbrowser.open(path.resolve().as_uri())
+
+
+def in_notebook() -> bool:
+    """Return whether a notebook shows what a cell returns."""
+    shell = sys.modules.get("IPython")
+    return shell is not None and hasattr(shell.get_ipython(), "kernel")
+
+
+def topology_page(topology: Topology) -> Page:
+    """Return the page of a network: its picture, and its links as a table."""
+    return _page(topology.name, topology, lead=_nodes(topology), notes=list(topology.notes))
+
+
+def schedule_page(schedule: Schedule, size: Fraction | None = None) -> Page:
+    """Return the page of a verified schedule: the player, and what each link carries.
+
+    Parameters
+    ----------
+    schedule
+        Verified.
+    size
+        M in bytes; None: what the schedule was made for, or 1 MB.
+
+    Raises
+    ------
+    InputError
+        As `schedules.simulation.simulate.simulate`.
+    """
+    size = size or schedule.size or DEFAULT_SIZE
+    topology, shown = schedule.topology, film(schedule, size)
+    moves = "one transfer" if len(schedule) == 1 else f"{len(schedule)} transfers"
+    lead = [f"M = {format_size(size)}", f"{moves}, {schedule.clock} clock"]
+    if shown is not None:
+        lead.append(f"{seconds(shown.time)} simulated")
+    loads = np.multiply(link_loads(schedule), float(size / schedule.chunks.denominator), dtype=np.float64)
+    return _page(
+        f"{schedule.collective} on {topology.name}",
+        topology,
+        lead=", ".join(lead),
+        notes=[*topology.notes, *_said(schedule, shown)],
+        loads=loads,
+        film=shown,
+    )
+
+
+def _said(schedule: Schedule, shown: Film | None) -> list[str]:
+    """Return what is left out of the player, or played otherwise than it would run."""
+    if not len(schedule):
+        return ["Nothing has to move."]
+    if shown is None:
+        return [f"The player shows up to {MOST_BARS} messages, counted on each link; this schedule has more."]
+    slices, best = shown.slices
+    if slices == best:
+        return [f"The flow is played in {slices} slices, in which it is fastest."] * (slices > 1)
+    return [f"The flow is played in {slices} slices, so as not to show too much; it is fastest in {best}."]
+
+
+def _nodes(topology: Topology) -> str:
+    count = topology.num_switches
+    switches = f", {count} switch{'es' * (count > 1)}" if count else ""
+    return f"{topology.num_ranks} ranks{switches}, {topology.num_links} links"
+
+
+def _page(
+    title: str,
+    topology: Topology,
+    *,
+    lead: str,
+    notes: list[str],
+    loads: FloatArray | None = None,
+    film: Film | None = None,
+) -> Page:
+    drawn = topology.num_links <= MOST_LINKS
+    if not drawn:
+        notes = [
+            *notes,
+            f"Networks of up to {MOST_LINKS} links are drawn; this one has {topology.num_links}.",
+        ]
+    text = (
+        _environment()
+        .get_template("page.html")
+        .render(
+            title=title,
+            policy=POLICY,
+            lead=lead,
+            notes=notes,
+            network=draw(topology) if drawn and (film is not None or loads is None) else None,
+            loaded=draw(topology, loads) if drawn and loads is not None else None,
+            levels=LEVELS,
+            busiest=None if loads is None else _busiest(topology, loads),
+            rows=_rows(topology, loads) if drawn else [],
+            data=None if film is None or not drawn else _data(topology, film),
+            style=_source("show.css"),
+            script=_source("show.js"),
+        )
+    )
+    return Page(title, text)
+
+
+def _busiest(topology: Topology, loads: FloatArray) -> str:
+    """Return for how long the busiest link sends."""
+    rates = topology.bandwidth.numerators / topology.bandwidth.denominator
+    return seconds(float((loads / rates).max(initial=0)))
+
+
+def _rows(topology: Topology, loads: FloatArray | None) -> list[list[str]]:
+    """Return the table of links, the busiest first."""
+    shades = levels(topology, loads)
+    rows = []
+    for link in np.argsort(-shades, kind="stable").tolist():
+        alike = (format_bandwidth(topology.bandwidth[link]), seconds(float(topology.alpha[link])))
+        rows.append([topology.link_name(link), *alike, *([] if loads is None else [amount(loads[link])])])
+    return rows
+
+
+def _data(topology: Topology, film: Film) -> Markup:
+    """Return the player's data as a script element may hold it."""
+    document = {
+        **film.document,
+        "links": [topology.link_name(link) for link in range(topology.num_links)],
+        "ranks": list(topology.labels[: topology.num_ranks]),
+    }
+    return Markup(json.dumps(document, separators=(",", ":")).replace("<", "\\u003c"))
+
+
+def _source(name: str) -> Markup:
+    """Return a file of this folder as it is."""
+    return Markup((Path(__file__).parent / "templates" / name).read_text(encoding="utf-8"))
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
+        loader=PackageLoader("experiments.show"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )

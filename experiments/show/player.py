@@ -1,0 +1,102 @@
+"""A schedule's messages on their links, as the simulator times them at a size: what the player shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from schedules.message_durations import Messages, messages
+from schedules.schedule import Clock, Schedule
+from schedules.simulation.pipelining import best_slices
+from schedules.simulation.simulate import SimulationOptions, watch
+from topologies.exact import FloatArray, Int64Array
+
+MOST_BARS = 4096
+"""Messages, each once for every link of its route, that are played: some 2,000 through a switch each."""
+
+
+@dataclass(frozen=True, eq=False)
+class Film:
+    """When each message holds which link, in order of time. Arrays are of one length, a bar each.
+
+    Parameters
+    ----------
+    time
+        Seconds until the last message is complete.
+    slices
+        In which a flow is played, and in which it is fastest; 1 of the other clocks.
+    message, link
+        int64: numbers, of `simulate` and of the topology.
+    begin, end
+        Seconds.
+    bytes
+        Of the message.
+    owners
+        The ranks whose data the message carries, increasing.
+    """
+
+    time: float
+    slices: tuple[int, int]
+    message: Int64Array
+    link: Int64Array
+    begin: FloatArray
+    end: FloatArray
+    bytes: FloatArray
+    owners: Sequence[tuple[int, ...]]
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The content of the page's data: ``bars`` are message, link, begin, end, bytes and owners each."""
+        columns = (self.message, self.link, self.begin, self.end, self.bytes)
+        bars = zip(*(column.tolist() for column in columns), self.owners, strict=True)
+        return {"time": self.time, "bars": list(bars)}
+
+
+def film(schedule: Schedule, size: Fraction) -> Film | None:
+    """Return what a player shows of a schedule at a size, None if it is too much.
+
+    A flow is played in its best number of slices, or in fewer where these would be too many messages.
+
+    Parameters
+    ----------
+    schedule
+        Verified.
+    size
+        M in bytes.
+
+    Raises
+    ------
+    InputError
+        As `schedules.simulation.simulate.simulate`.
+    """
+    grouped = messages(schedule)
+    if not 0 < int(np.diff(schedule.route_table.offsets)[grouped.route].sum()) <= MOST_BARS:
+        return None
+    best = best_slices(schedule, size)[0] if schedule.clock is Clock.FLOW else 1
+    slices = best_slices(schedule, size, MOST_BARS)[0] if best > 1 else 1
+    simulation, held = watch(schedule, size, SimulationOptions(slices))
+    order = np.lexsort((held.message, held.begin))
+    owners = _owners(schedule, grouped)
+    return Film(
+        simulation.time,
+        (slices, best),
+        held.message[order],
+        held.link[order].astype(np.int64),
+        held.begin[order],
+        held.end[order],
+        held.bytes[order],
+        [owners[message // slices] for message in held.message[order].tolist()],
+    )
+
+
+def _owners(schedule: Schedule, grouped: Messages) -> list[tuple[int, ...]]:
+    """Return the ranks whose data each message carries."""
+    found: list[set[int]] = [set() for _ in range(len(grouped))]
+    owner = schedule.collective.items.owner[schedule.chunks.item[schedule.chunk]]
+    for message, rank in zip(grouped.of_row.tolist(), owner.tolist(), strict=True):
+        found[message].add(rank)
+    return [tuple(sorted(ranks)) for ranks in found]
