@@ -46,7 +46,7 @@ def execute(arguments: argparse.Namespace) -> int:
 def _name(text: str) -> str:
     """Return a name for the page of a file or of a network's text."""
     stem = Path(text).name.partition(".")[0] if text.endswith(SCHEDULES) else text
-    return re.sub(r"[^\w-]+", "_", stem).strip("_")[:LONGEST] or "page"
+    return re.sub(r"[^A-Za-z0-9-]+", "_", stem).strip("_")[:LONGEST] or "page"
 
 
 def _read(text: str) -> Topology | Schedule:

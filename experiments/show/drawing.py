@@ -25,7 +25,7 @@ LEVELS = 5
 """Shades of links that carry something; the last is that of the busiest."""
 CELL, WIDE, HIGH = 76.0, 1080.0, 560.0
 """Pixels between the closest nodes where there is room, and of the whole picture at most."""
-LEAST_CELL, LEAST_RADIUS, MOST_RADIUS = 0.38, 4.0, 15.0
+SHARE, LEAST_RADIUS, MOST_RADIUS = 0.38, 1.0, 12.0
 """Radius of a node over the distance of the closest two, and its limits in pixels."""
 LABELLED = 9.0
 """Smaller nodes have no number in them."""
@@ -34,7 +34,7 @@ EDGE = 6.0
 BEND, APART = 0.06, 0.35
 """Of a link's length: how far its middle is off the straight line; of a node's radius: how much further that
 of each link parallel to it."""
-DETOURS = (0.0, *(sign * share for share in (0.04, 0.08, 0.12, 0.17, 0.23, 0.3) for sign in (1, -1)))
+DETOURS = (0.0, *(sign * 0.02 * times for times in range(1, 16) for sign in (1, -1)))
 """Over its length: how far a link goes around nodes in its way; tried first to last."""
 CLEAR = 1.2
 """Of a node's radius: what a link keeps from the middle of other nodes, if it can."""
@@ -77,7 +77,7 @@ def picture(topology: Topology) -> Picture:
     extent = np.maximum(np.ptp(marks, axis=0), 1e-9)
     cell = min(CELL / _closest(found.at), WIDE / extent[0], HIGH / extent[1])
     at = found.at * cell
-    radius = float(np.clip(LEAST_CELL * _closest(at), LEAST_RADIUS, MOST_RADIUS))
+    radius = float(np.clip(SHARE * _closest(at), LEAST_RADIUS, MOST_RADIUS))
     ways = _ways(topology, at, radius)
     frames = [
         Frame((f.low[0] * cell, f.low[1] * cell), (f.high[0] * cell, f.high[1] * cell), f.host)

@@ -33,7 +33,7 @@ GAP = 0.5
 RISE = 1.2
 """From one tier of switches to the next, at least; and over the width of what stands below:"""
 SLOPE = 0.18
-DEPTH = (0.9, -0.55)
+DEPTH = (0.9, -0.7)
 """How far the last plane of a grid of three dimensions is shifted from the first, in distances of ranks."""
 _TOP = -math.pi / 2
 

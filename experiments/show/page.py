@@ -181,7 +181,7 @@ def _page(
     if not drawn:
         notes = [
             *notes,
-            f"Networks of up to {MOST_LINKS} links are drawn; this one has {topology.num_links}.",
+            f"Networks of up to {MOST_LINKS} links are drawn; here are {topology.num_links}.",
         ]
     text = (
         _environment()

@@ -1,0 +1,147 @@
+"""The player in Chromium: plays, pauses and steps, and shows the simulator's messages."""
+
+import numpy as np
+import pytest
+
+import tutti
+from experiments.show.page import topology_page
+from topologies.text import parse_topology
+
+pytestmark = pytest.mark.browser
+
+STATE = """() => ({
+  time: +document.body.dataset.time,
+  told: [...document.querySelectorAll("#now li")].map((li) => [+li.dataset.message, +li.dataset.link]),
+  busy: [...document.querySelectorAll(".player .link.busy")].map((path) => +path.dataset.link),
+  parcels: document.querySelectorAll(".parcel").length,
+  slider: +document.getElementById("time").value,
+  clock: document.getElementById("clock").textContent,
+  play: document.getElementById("play").textContent,
+})"""
+
+LANES = """() => [...document.querySelectorAll(".lane")].map((lane) => [
+  lane.firstChild.textContent,
+  [...lane.querySelectorAll(".bar")].map(({ style }) => [parseFloat(style.left), parseFloat(style.width)]),
+])"""
+
+
+def state(tab):
+    return tab.evaluate(STATE)
+
+
+def later(tab, time):
+    """Wait until the player is past a time."""
+    while state(tab)["time"] <= time:
+        tab.wait_for_timeout(20)
+
+
+@pytest.fixture(scope="module")
+def result():
+    return tutti.synthesize("torus:3x3", size="1MB", method="ring")
+
+
+@pytest.fixture(scope="module")
+def opened(visit, result):
+    return visit(result.show())
+
+
+@pytest.fixture
+def tab(opened):
+    """The player of `result`, at its start."""
+    opened.locator("h1").click()
+    opened.keyboard.press("Home")
+    return opened
+
+
+@pytest.mark.parametrize(
+    ("network", "method"), [("torus:3x3", "ring"), ("mesh:3x3", "tacos"), ("dgx_a100:2", "forestcoll")]
+)
+def test_at_each_moment_it_shows_the_simulators_messages(visit, network, method):
+    made = tutti.synthesize(network, size="1MB", method=method)
+    frame = made.messages()
+    tab = visit(made.show())
+    moments = sorted({0.0, made.time, *frame["start"], *frame["end"]})
+    for moment in moments[:12]:
+        seen = state(tab)
+        assert seen["time"] == moment
+        now = frame[(frame["start"] <= moment) & (moment < frame["end"])]
+        assert sorted(seen["told"]) == sorted(map(list, zip(now["message"], now["link"], strict=True)))
+        assert sorted(seen["busy"]) == sorted(now["link"])
+        assert seen["parcels"] == len(now)
+        tab.keyboard.press("ArrowRight")
+
+
+def test_the_gantt_chart_has_a_bar_for_each_message_where_it_is(tab, result):
+    frame = result.messages()
+    lanes = tab.evaluate(LANES)
+    topology = result.schedule.topology
+    assert len(lanes) == frame["link"].nunique()
+    for (name, bars), (link, own) in zip(lanes, frame.groupby("link"), strict=True):
+        assert name == topology.link_name(link)
+        shares = 100 * np.stack([own["start"], own["end"] - own["start"]], axis=1) / result.time
+        assert np.array(bars) == pytest.approx(shares, abs=1e-3)
+
+
+def test_it_plays_and_pauses_by_mouse_and_by_keyboard(tab, result):
+    tab.get_by_role("button", name="Play").click()
+    later(tab, 0)
+    tab.get_by_role("button", name="Pause").click()
+    paused = state(tab)
+    assert paused["play"] == "Play"
+    assert 0 < paused["time"] < result.time
+    tab.wait_for_timeout(60)
+    assert state(tab)["time"] == paused["time"]
+    tab.locator("h1").click()  # which takes the focus from the button
+    tab.keyboard.press("Space")
+    later(tab, paused["time"])
+    tab.keyboard.press("Space")
+    assert state(tab)["play"] == "Play"
+
+
+def test_it_steps_by_mouse_and_by_keyboard(tab, result):
+    moments = sorted({0.0, *result.messages()["start"], *result.messages()["end"]})
+    for act, time in [
+        (lambda: tab.get_by_role("button", name="Step forward").click(), moments[1]),
+        (lambda: tab.keyboard.press("ArrowRight"), moments[2]),
+        (lambda: tab.get_by_role("button", name="Step back").click(), moments[1]),
+        (lambda: tab.keyboard.press("ArrowLeft"), 0.0),
+        (lambda: tab.keyboard.press("ArrowLeft"), 0.0),
+        (lambda: tab.keyboard.press("End"), result.time),
+        (lambda: tab.keyboard.press("Home"), 0.0),
+        (lambda: tab.get_by_role("button", name="To the end").click(), result.time),
+        (lambda: tab.get_by_role("button", name="To the start").click(), 0.0),
+    ]:
+        act()
+        assert state(tab)["time"] == time
+
+
+def test_the_slider_sets_the_time(tab, result):
+    box = tab.get_by_role("slider").bounding_box()
+    tab.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    seen = state(tab)
+    assert seen["time"] == pytest.approx(result.time / 2, rel=0.05)
+    assert seen["slider"] == pytest.approx(1000 * seen["time"] / result.time)
+    tab.keyboard.press("Home")  # of the slider, which has the focus
+    assert state(tab)["time"] == 0
+
+
+def test_the_data_of_one_rank_can_be_followed(tab, result):
+    schedule = result.schedule
+    owner = schedule.collective.items.owner[schedule.chunks.item[schedule.chunk]]
+    first = {int(link) for link in schedule.route[(owner == 4) & (np.asarray(schedule.order) == 1)]}
+    tab.get_by_label("Data of").select_option("rank 4")
+    assert set(state(tab)["busy"]) == first
+    tab.get_by_label("Data of").select_option("every rank")
+
+
+@pytest.mark.parametrize("network", ["torus:3x3", "dgx_a100:2"])
+def test_a_phone_scrolls_down_only(visit, network):
+    played = tutti.synthesize(network, size="1MB", method="ring").show()
+    for page in (played, topology_page(parse_topology(network))):
+        tab = visit(page, 390, 844)
+        assert tab.evaluate("document.documentElement.scrollWidth") == 390
+        assert tab.locator("svg.net").first.bounding_box()["width"] <= 390
+
+
+def test_the_first_screen_has_the_network_the_controls_and_the_chart(tab):
+    assert tab.locator(".gantt").bounding_box()["y"] < 700
