@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from importlib.util import find_spec
 
 import pytest
 
@@ -12,8 +13,8 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 def browser():
     """Skip where there is no Chromium, but with TUTTI_BROWSER=1 fail."""
     path = next(filter(None, map(shutil.which, NAMES)), None)
-    if path is None:
-        why = f"no browser: none of {', '.join(NAMES)} is installed"
+    if path is None or find_spec("playwright") is None:
+        why = f"no browser: {'playwright' if path else ' or '.join(NAMES)} is not installed"
         (pytest.fail if os.environ.get("TUTTI_BROWSER") == "1" else pytest.skip)(why)
     from playwright.sync_api import sync_playwright
 
