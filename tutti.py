@@ -242,7 +242,8 @@ def show(
     Parameters
     ----------
     what
-        A result or a schedule, which is verified first, or a network as of `topology`.
+        A result or a schedule, or the path of a file with one, which is verified first; or a network, as of
+        `topology`.
     size
         Of a schedule, as of `synthesize`; by default a result's, that which it was made for, or 1 MB.
     path
@@ -258,12 +259,17 @@ def show(
     VerificationError, InputError
         If it is no legal schedule and no network, or the page can't be written.
     """
-    from experiments.show.page import schedule_page, topology_page
+    from experiments.show.page import page_of
+    from experiments.show.sources import read_source
 
-    if not isinstance(what, Result | Schedule):
-        return topology_page(topology(what)).show(path)
-    own = what.size if isinstance(what, Result) else None
-    return schedule_page(verify(what), own if size is None else _size(size)).show(path)
+    if isinstance(what, Result) and size is None:
+        size = what.size
+    plugins.load_installed()
+    if isinstance(what, Result | Schedule):
+        found: Topology | Schedule = verify(what)
+    else:
+        found = read_source(str(what)) if isinstance(what, str | Path) else topology(what)
+    return page_of(found, None if size is None else _size(size)).show(path)
 
 
 def bound(

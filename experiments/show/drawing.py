@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,8 +27,8 @@ CELL, WIDE, HIGH = 76.0, 1080.0, 560.0
 """Pixels between the closest nodes where there is room, and of the whole picture at most."""
 SHARE, LEAST_RADIUS, MOST_RADIUS = 0.38, 1.0, 12.0
 """Radius of a node over the distance of the closest two, and its limits in pixels."""
-LABELLED = 9.0
-"""Smaller nodes have no number in them."""
+LABELLED, MOST_LETTERS = 8.0, 3
+"""Smaller nodes, and longer labels, are not labelled."""
 EDGE = 6.0
 """Pixels between the outermost things and the picture's edge."""
 BEND, APART = 0.06, 0.35
@@ -72,26 +72,22 @@ class Picture:
 def picture(topology: Topology) -> Picture:
     """Return a network's places in pixels."""
     found = layout(topology)
-    corners = np.array([corner for frame in found.frames for corner in (frame.low, frame.high)])
-    marks = np.concatenate([found.at, corners.reshape(-1, 2)])
-    extent = np.maximum(np.ptp(marks, axis=0), 1e-9)
+    corners = np.array([(frame.low, frame.high) for frame in found.frames]).reshape(-1, 2)
+    extent = np.maximum(np.ptp(np.concatenate([found.at, corners]), axis=0), 1e-9)
     cell = min(CELL / _closest(found.at), WIDE / extent[0], HIGH / extent[1])
-    at = found.at * cell
+    at, corners = found.at * cell, corners * cell
     radius = float(np.clip(SHARE * _closest(at), LEAST_RADIUS, MOST_RADIUS))
     ways = _ways(topology, at, radius)
-    frames = [
-        Frame((f.low[0] * cell, f.low[1] * cell), (f.high[0] * cell, f.high[1] * cell), f.host)
-        for f in found.frames
-    ]
     middles = (ways[:, 0] + 2 * ways[:, 1] + ways[:, 2]) / 4
-    room = np.concatenate([at - radius, at + radius, middles, corners.reshape(-1, 2) * cell])
-    low, high = room.min(axis=0) - EDGE, room.max(axis=0) + EDGE
-    moved = [
-        Frame(tuple(np.subtract(f.low, low).tolist()), tuple(np.subtract(f.high, low).tolist()), f.host)
-        for f in frames
+    marks = np.concatenate([at - radius, at + radius, middles, corners])
+    low, high = marks.min(axis=0) - EDGE, marks.max(axis=0) + EDGE
+    places = (corners - low).reshape(-1, 2, 2).tolist()
+    frames = [
+        Frame((left, top), (right, foot), frame.host)
+        for frame, ((left, top), (right, foot)) in zip(found.frames, places, strict=True)
     ]
     width, height = (high - low).tolist()
-    return Picture(at - low, radius, ways - low, tuple(moved), (width, height))
+    return Picture(at - low, radius, ways - low, tuple(frames), (width, height))
 
 
 def _closest(at: FloatArray) -> float:
@@ -155,7 +151,7 @@ def _rim(node: FloatArray, toward: FloatArray, radius: float) -> FloatArray:
 
 
 def draw(topology: Topology, loads: FloatArray | None = None) -> Markup:
-    """Return the picture of a network; its colours are those of ``show.css``.
+    """Return the picture of a network; its style is ``network.css``.
 
     Parameters
     ----------
@@ -182,7 +178,6 @@ def draw(topology: Topology, loads: FloatArray | None = None) -> Markup:
     width, height = drawn.size
     return _tag(
         "svg",
-        _tag("title", name),
         _group("hosts", map(_frame, drawn.frames)),
         _group("links", _links(topology, drawn, loads, shades)),
         _group("nodes", _nodes(topology, drawn)),
@@ -253,25 +248,30 @@ def _links(
     rates = _rates(topology)
     thick = 0.8 + 1.2 * np.sqrt(rates / rates.max())
     for link in np.argsort(shades, kind="stable").tolist():
-        yield _tag(
+        start, control, end = map(_pair, drawn.ways[link])
+        curve = f"M{start}Q{control} {end}"
+        path = _tag(
             "path",
-            _tag("title", link_text(topology, link, loads)),
             class_=f"link q{shades[link]}",
-            d=_curve(drawn.ways[link], max(3.0, 0.4 * drawn.radius)),
+            d=curve + _head(drawn.ways[link], max(3.0, 0.4 * drawn.radius)),
             stroke_width=f"{thick[link]:.1f}",
             data_link=link,
         )
+        wide = _tag("path", class_="hit", d=curve)  # which a pointer meets more easily
+        yield _tag("g", _tag("title", link_text(topology, link, loads)), path, wide, class_="way")
 
 
-def _curve(way: FloatArray, head: float) -> str:
-    """Return the path of a link with an arrow's head at its end."""
-    start, control, end = way
+def _head(way: FloatArray, length: float) -> str:
+    """Return the path of an arrow's head at the end of a link."""
+    _, control, end = way
     angle = math.atan2(end[1] - control[1], end[0] - control[0])
-    barbs = [end - head * np.array([math.cos(angle + turn), math.sin(angle + turn)]) for turn in (0.5, -0.5)]
-    return f"M{_pair(start)}Q{_pair(control)} {_pair(end)}M{_pair(barbs[0])}L{_pair(end)}L{_pair(barbs[1])}"
+    barbs = [
+        end - length * np.array([math.cos(angle + turn), math.sin(angle + turn)]) for turn in (0.5, -0.5)
+    ]
+    return f"M{_pair(barbs[0])}L{_pair(end)}L{_pair(barbs[1])}"
 
 
-def _pair(at: Sequence[float] | FloatArray) -> str:
+def _pair(at: FloatArray) -> str:
     return f"{at[0]:.1f} {at[1]:.1f}"
 
 
@@ -282,20 +282,20 @@ def _nodes(topology: Topology, drawn: Picture) -> Iterator[Markup]:
         label = topology.labels[node]
         switch = node >= topology.num_ranks
         place = {"x": x - r, "y": y - r, "width": 2 * r, "height": 2 * r, "rx": 2.0 if switch else r}
-        fits = r >= LABELLED and len(label) <= (4 if switch else 3)
         yield _tag(
             "g",
             _tag("title", f"{'switch' if switch else 'rank'} {label}"),
             _tag("rect", **place),
-            _tag("text", label if fits else _short(label) if switch and r >= LABELLED else "", x=x, y=y),
+            _tag("text", _fitting(label) if r >= LABELLED else "", x=x, y=y),
             class_="node switch" if switch else "node",
             data_node=node,
         )
 
 
-def _short(label: str) -> str:
-    """Return the end of a long label, its number."""
-    return label[len(label.rstrip("0123456789")) :]
+def _fitting(label: str) -> str:
+    """Return a label, or its number at the end, if it fits in a node."""
+    number = label[len(label.rstrip("0123456789")) :]
+    return next((text for text in (label, number) if len(text) <= MOST_LETTERS), "")
 
 
 def _frame(frame: Frame) -> Markup:

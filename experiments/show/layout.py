@@ -112,7 +112,8 @@ def _in_frames(topology: Topology, hosts: Int64Array) -> Layout:
     placed = hosts != NONE
     _add_tiers(topology, at, placed, np.arange(topology.num_nodes), -MARGIN)
     frames = [
-        Frame(_point(middle - half), _point(middle + half), host) for host, middle in enumerate(middles)
+        Frame(_point(middle - half), _point(middle + half), int(name))
+        for name, middle in zip(names, middles, strict=True)
     ]
     return Layout(at, tuple(frames))
 

@@ -75,12 +75,13 @@ class Page:
         InputError
             If it can't be written.
         """
+        visible = has_display() and not in_notebook()
+        if path is None and visible:
+            path = Path(tempfile.mkdtemp(prefix="tutti-")) / "show.html"
         if path is not None:
             self.save(path)
-        if not in_notebook() and has_display():
-            file = Path(tempfile.mkdtemp(prefix="tutti-")) / "show.html" if path is None else Path(path)
-            self.save(file)
-            open_page(file)
+            if visible:
+                open_page(Path(path))
         return self
 
     def _repr_html_(self) -> str:
@@ -116,6 +117,11 @@ def in_notebook() -> bool:
 def topology_page(topology: Topology) -> Page:
     """Return the page of a network: its picture, and its links as a table."""
     return _page(topology.name, topology, lead=_nodes(topology), notes=list(topology.notes))
+
+
+def page_of(what: Topology | Schedule, size: Fraction | None = None) -> Page:
+    """Return the page of a network, or of a verified schedule at a size."""
+    return topology_page(what) if isinstance(what, Topology) else schedule_page(what, size)
 
 
 def schedule_page(schedule: Schedule, size: Fraction | None = None) -> Page:
@@ -197,6 +203,7 @@ def _page(
             busiest=None if loads is None else _busiest(topology, loads),
             rows=_rows(topology, loads) if drawn else [],
             data=None if film is None or not drawn else _data(topology, film),
+            network_style=_source("network.css"),
             style=_source("show.css"),
             script=_source("show.js"),
         )

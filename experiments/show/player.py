@@ -35,6 +35,8 @@ class Film:
         Seconds.
     bytes
         Of the message.
+    step
+        int64: the comm step, 0 in the other clocks.
     owners
         The ranks whose data the message carries, increasing.
     """
@@ -46,12 +48,13 @@ class Film:
     begin: FloatArray
     end: FloatArray
     bytes: FloatArray
+    step: Int64Array
     owners: Sequence[tuple[int, ...]]
 
     @property
     def document(self) -> dict[str, Any]:
-        """The content of the page's data: ``bars`` are message, link, begin, end, bytes and owners each."""
-        columns = (self.message, self.link, self.begin, self.end, self.bytes)
+        """The page's data: ``bars`` are message, link, begin, end, bytes, step and owners each."""
+        columns = (self.message, self.link, self.begin, self.end, self.bytes, self.step)
         bars = zip(*(column.tolist() for column in columns), self.owners, strict=True)
         return {"time": self.time, "bars": list(bars)}
 
@@ -80,7 +83,7 @@ def film(schedule: Schedule, size: Fraction) -> Film | None:
     slices = best_slices(schedule, size, MOST_BARS)[0] if best > 1 else 1
     simulation, held = watch(schedule, size, SimulationOptions(slices))
     order = np.lexsort((held.message, held.begin))
-    owners = _owners(schedule, grouped)
+    group, owners = held.message[order] // slices, _owners(schedule, grouped)
     return Film(
         simulation.time,
         (slices, best),
@@ -89,7 +92,8 @@ def film(schedule: Schedule, size: Fraction) -> Film | None:
         held.begin[order],
         held.end[order],
         held.bytes[order],
-        [owners[message // slices] for message in held.message[order].tolist()],
+        grouped.order[group] * (schedule.clock is Clock.STEP),
+        [owners[message] for message in group.tolist()],
     )
 
 

@@ -1,9 +1,9 @@
 "use strict";
-// The player. Its data are the simulator's: bars of [message, link, begin, end, bytes, owners], by begin.
+// The player. Its data are the simulator's: bars of [message, link, begin, end, bytes, step, owners], by begin.
 (() => {
   const $ = (id) => document.getElementById(id);
   const data = JSON.parse($("data").textContent);
-  const [MESSAGE, LINK, BEGIN, END, BYTES, OWNERS] = [0, 1, 2, 3, 4, 5];
+  const [MESSAGE, LINK, BEGIN, END, BYTES, STEP, OWNERS] = [0, 1, 2, 3, 4, 5, 6];
   const bars = data.bars, total = data.time || 1;
   const moments = [...new Set(bars.flatMap((bar) => [bar[BEGIN], bar[END]]).concat(0, data.time))].sort((a, b) => a - b);
   const owners = [...new Set(bars.flatMap((bar) => bar[OWNERS]))].sort((a, b) => a - b);
@@ -41,7 +41,7 @@
   const seconds = (value) => unit(value, value ? [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]] : [[1e-6, "µs"]]);
   const amount = (value) => unit(value, [[1e9, "GB"], [1e6, "MB"], [1e3, "KB"], [1, "B"]]);
   const names = (bar) => bar[OWNERS].map((owner) => data.ranks[owner]).join(", ");
-  const about = (bar) => `${data.links[bar[LINK]]}: ${amount(bar[BYTES])} of rank${bar[OWNERS].length > 1 ? "s" : ""} ${names(bar)}`;
+  const about = (bar) => `${data.links[bar[LINK]]}: ${amount(bar[BYTES])} of rank${bar[OWNERS].length > 1 ? "s" : ""} ${names(bar)}${bar[STEP] ? `, step ${bar[STEP]}` : ""}`;
   const span = (bar) => `${seconds(bar[BEGIN])} to ${seconds(bar[END])}`;
 
   function make(name, parent, properties = {}) {

@@ -1,6 +1,7 @@
 """Where nodes stand: apart, in disjoint frames, clear of links, and by what the network is."""
 
 from dataclasses import replace
+from functools import cache
 
 import networkx as nx
 import numpy as np
@@ -21,6 +22,12 @@ EXAMPLES = sorted({*NAMED.split(), *(family.example for family in FAMILIES.value
 GRIDS = "mesh:4x4 mesh:3x4x5 mesh:8x8 torus:4x4 torus:5x6 torus:8x8 torus:4x4x4 hypercube:5 hypercube:6"
 
 
+@cache
+def laid(text):
+    topology = parse_topology(text)
+    return topology, layout(topology)
+
+
 def distances(at):
     apart = np.hypot(*(at[:, None] - at[None]).transpose(2, 0, 1))
     np.fill_diagonal(apart, np.inf)
@@ -29,8 +36,7 @@ def distances(at):
 
 @pytest.mark.parametrize("text", EXAMPLES)
 def test_no_two_nodes_stand_at_one_place(text):
-    topology = parse_topology(text)
-    found = layout(topology)
+    topology, found = laid(text)
     assert found.at.shape == (topology.num_nodes, 2)
     # In a row neighbours are 1 apart; the planes of a grid of three dimensions are nearer.
     assert distances(found.at).min() > 0.25
@@ -38,8 +44,7 @@ def test_no_two_nodes_stand_at_one_place(text):
 
 @pytest.mark.parametrize("text", EXAMPLES)
 def test_frames_are_disjoint_and_hold_the_nodes_of_their_hosts_and_no_others(text):
-    topology = parse_topology(text)
-    found = layout(topology)
+    topology, found = laid(text)
     for frame in found.frames:
         inside = ((found.at > frame.low) & (found.at < frame.high)).all(axis=1)
         ranks = np.flatnonzero(inside[: topology.num_ranks])

@@ -105,6 +105,11 @@ def test_show_verifies(result):
         tutti.show(wrong)
 
 
+def test_the_path_of_a_schedule_is_enough(result, tmp_path):
+    result.save(tmp_path / "x.json")
+    assert tutti.show(tmp_path / "x.json").html == result.show().html
+
+
 def test_the_size_is_that_which_was_asked_for(result):
     assert "M = 1MB," in tutti.show(result).html
     assert "M = 64MB," in tutti.show(result, "64MB").html

@@ -40,6 +40,7 @@ def test_bars_are_the_messages_of_a_calculation_by_hand():
     assert shown.end - shown.begin == pytest.approx(np.full(6, 101e-6))
     assert shown.bytes.tolist() == [100_000.0] * 6
     assert (np.diff(shown.begin) >= 0).all()
+    assert shown.step.tolist() == [1, 1, 1, 2, 2, 2]
 
 
 def test_a_message_of_several_ranks_data_names_them_all():
