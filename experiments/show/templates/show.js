@@ -91,7 +91,7 @@
   const ways = new Map([...svg.querySelectorAll("[data-link]")].map((path) => [
     +path.dataset.link, { path, points: path.getAttribute("d").match(/-?[\d.]+/g).slice(0, 6).map(Number) },
   ]));
-  const layer = svg.appendChild(document.createElementNS(SVG, "g"));
+  const layer = svg.insertBefore(document.createElementNS(SVG, "g"), svg.querySelector(".nodes"));
   const size = +svg.querySelector(".node rect").getAttribute("width") / 2;
   function parcel(bar) {
     const circle = layer.appendChild(document.createElementNS(SVG, "circle"));
