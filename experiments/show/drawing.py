@@ -36,6 +36,8 @@ BEND, APART = 0.06, 0.35
 of each link parallel to it."""
 DETOURS = (0.0, *(sign * 0.02 * times for times in range(1, 16) for sign in (1, -1)))
 """Over its length: how far a link goes around nodes in its way; tried first to last."""
+MOST_AVOIDED = 256
+"""In a network of more nodes links go around none."""
 CLEAR = 1.2
 """Of a node's radius: what a link keeps from the middle of other nodes, if it can."""
 MOST_AT_ONCE = 2**21
@@ -107,7 +109,7 @@ def _ways(topology: Topology, at: FloatArray, radius: float) -> FloatArray:
     least = np.minimum(BEND * length, 0.5 * radius) + APART * radius * _parallel(topology)[:, None]
     controls, best = np.empty_like(start), np.full(len(start), -1.0)
     left = np.arange(len(start))
-    for detour in DETOURS:
+    for detour in DETOURS if len(at) <= MOST_AVOIDED else DETOURS[:1]:
         # The middle of a curve is half as far off the straight line as its control point.
         bend = 2 * (least + detour * length)[left] * right[left]
         tried = (start[left] + end[left]) / 2 + bend

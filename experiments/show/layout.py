@@ -93,6 +93,7 @@ def _hosts(topology: Topology) -> Int64Array | None:
 
 
 def _in_frames(topology: Topology, hosts: Int64Array) -> Layout:
+    """Place each host's nodes, then the hosts as if each were a rank, then the switches outside."""
     names = np.unique(hosts[: topology.num_ranks])
     away = hosts[topology.source] != hosts[topology.target]
     leading = np.zeros(topology.num_nodes, np.bool_)
