@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from experiments.cli.output import console
 from tests.experiments.cli.commands import ROOT
 from topologies import ring, write_topology
 
@@ -74,3 +75,9 @@ def test_what_steers_a_terminal_is_written_out_wherever_it_stands(tutti, tmp_pat
         said.append(out + err)
         assert all(c == "\n" or c.isprintable() for c in out + err), command
     assert sum(r"\x1b[31mred\x07\x9b2J\u202e.json" in text for text in said) == len(said)
+
+
+def test_a_pipe_is_no_terminal_where_colours_are_forced(monkeypatch, tmp_path):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as a notebook's kernel does
+    with (tmp_path / "out").open("w") as file:
+        assert not console(file).is_interactive
