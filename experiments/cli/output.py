@@ -35,9 +35,7 @@ def console(file: TextIO | None = None) -> Console:
     return _Screen(
         file=stream,
         width=None if stream.isatty() else PLAIN_WIDTH,
-        force_interactive=None
-        if stream.isatty()
-        else False,  # FORCE_COLOR, as notebooks set it, is no terminal
+        force_interactive=None if stream.isatty() else False,  # though notebooks force colours
         highlight=False,
         markup=False,
         emoji=False,
