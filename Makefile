@@ -12,6 +12,10 @@ PYTHON ?= $(shell for p in python3.11 python3; do $$p -c '$(NEW_ENOUGH)' 2>/dev/
 
 INSTALLED := $(VENV)/.installed
 COMPILED  := $(VENV)/.compiled
+SITE      := $(VENV)/.site
+
+# What `make docs` needs besides.
+SITE_NEEDS := furo myst-nb numpydoc pdoc sphinx sphinx-copybutton sphinx-design
 
 .DEFAULT_GOAL := help
 .PHONY: help setup mpi run test lint bench docs lock clean
@@ -40,16 +44,20 @@ lint: $(INSTALLED) ## check style, format, types and the direction of imports
 bench: $(COMPILED) ## run the benchmarks
 	@$(BIN)/python -m experiments.bench $(ARGS)
 
-docs: $(COMPILED) ## build the reference of the public names in build/docs
-	@$(BIN)/python -m pdoc --docformat numpy --output-directory build/docs \
+docs: $(COMPILED) $(SITE) ## build the site in build/docs, and run every example in it
+	@mkdir -p build
+	@$(BIN)/python -m sphinx -q -W --keep-going --jobs 2 docs build/docs 2> build/docs.log || { cat build/docs.log; exit 1; }
+	@$(BIN)/python -m pdoc --docformat numpy --output-directory build/docs/api \
 	    topologies schedules models heuristics expansions experiments
 
 lock: ## resolve requirements.txt again from pyproject.toml (needs uv)
 	$(UV) pip compile --quiet --universal --upgrade --generate-hashes --python-version 3.11 \
-	    --no-emit-index-url --no-header --extra cluster --extra dev --extra docs --output-file requirements.txt \
+	    --no-emit-index-url --no-header --extra cluster --extra dev --output-file requirements.txt \
 	    pyproject.toml
 	echo 'mpi4py>=4' | $(UV) pip compile --quiet --universal --upgrade --generate-hashes --python-version 3.11 \
 	    --no-emit-index-url --no-header --output-file requirements-mpi.txt -
+	printf '%s\n' $(SITE_NEEDS) | $(UV) pip compile --quiet --universal --upgrade --generate-hashes --python-version 3.11 \
+	    --no-emit-index-url --no-header --constraint requirements.txt --output-file requirements-docs.txt -
 
 clean: ## remove caches and build products; keeps .venv and results
 	@rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache $(COMPILED)
@@ -72,4 +80,9 @@ $(INSTALLED): requirements.txt pyproject.toml
 $(COMPILED): $(INSTALLED)
 	@echo "compiling all kernels, once"
 	@$(BIN)/python -m experiments.compile_kernels
+	@touch $@
+
+$(SITE): requirements-docs.txt $(INSTALLED)
+	@echo "installing what the site needs into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r requirements-docs.txt
 	@touch $@

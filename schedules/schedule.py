@@ -170,7 +170,7 @@ class TransferColumns(NamedTuple):
     route: Int32Array
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Schedule:
     """What moves when. Rows of the transfer table stand in replay order.
 
@@ -235,6 +235,12 @@ class Schedule:
             object.__setattr__(self, "order", frozen(self.order, kept))
         if self.routes is not None and len(self.routes) == self.topology.num_links and self.routes.are_links:
             object.__setattr__(self, "routes", None)
+
+    def __repr__(self) -> str:
+        """Return what it does and how long its table is: its arrays fill pages."""
+        return (
+            f"<Schedule {self.collective} on {self.topology.name}: {len(self)} transfers, {self.clock} clock>"
+        )
 
     def __len__(self) -> int:
         return len(self.chunk)

@@ -45,7 +45,7 @@ class Incidence(NamedTuple):
     links: Int32Array
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Topology:
     """A network. Ranks are nodes 0..N-1, switches follow; parallel links are separate links.
 
@@ -136,6 +136,11 @@ class Topology:
             expression=expression,
             notes=tuple(notes),
         )
+
+    def __repr__(self) -> str:
+        """Return what it is called and how large it is: its arrays fill pages."""
+        sizes = f"{self.num_ranks} ranks, {self.num_switches} switches, {self.num_links} links"
+        return f"<Topology {self.name}: {sizes}>"
 
     def __post_init__(self) -> None:
         """Freeze the arrays and check the network."""

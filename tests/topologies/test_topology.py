@@ -98,3 +98,8 @@ def test_labels_must_differ_and_only_switches_multicast():
         Topology.from_links("twins", 2, two_way([(0, 1)]), labels=["a", "a"])
     with pytest.raises(InputError, match="only switches"):
         Topology.from_links("ranks", 2, two_way([(0, 1)]), multicast=[0])
+
+
+def test_a_network_is_shown_in_a_line():
+    ring = Topology.from_links("ring", 3, two_way([(0, 1), (1, 2), (2, 0)]))
+    assert repr(ring) == "<Topology ring: 3 ranks, 0 switches, 6 links>"

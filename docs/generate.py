@@ -1,0 +1,109 @@
+"""The pages of the site that are made of the code: a page a method, and the arguments of every command."""
+
+import argparse
+import contextlib
+import inspect
+import os
+import sys
+from pathlib import Path
+
+from numpydoc.docscrape import NumpyDocString
+
+import tutti
+from experiments.cli.parser import make_parser
+from experiments.registry import METHODS
+from experiments.runner.options import describe_options
+from schedules import Method
+from schedules.collective import KINDS, Kind
+from topologies.errors import Unsupported
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = ("torus:4x4", "hypercube:3", "L(K_{4,4})", "dgx_a100:2", "dgx1", "mesh:4x4", "complete:2")
+"""Networks, of which an example takes the first that the method handles."""
+SIZE = "1MB"
+KINDS_OF = {"exact": "Exact methods", "heuristic": "Heuristics", "expansion": "Expansions"}
+
+
+def write_pages(folder: Path) -> None:
+    """Write all of them; a page that would not change is left as it is, so that it is not built again."""
+    methods = {name: _method_page(method) for name, method in METHODS.items()}
+    pages = {f"methods/{name}.md": text for name, text in methods.items()}
+    pages["methods.md"] = _methods_page()
+    pages["commands.md"] = _commands_page()
+    for name, text in pages.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+
+
+def _methods_page() -> str:
+    lines = ["# Methods", "", "What each does, for which collectives and networks, and its options.", ""]
+    for kind, title in KINDS_OF.items():
+        names = [name for name, method in METHODS.items() if method.kind == kind]
+        lines += [f"## {title}", "", "| method | what it is |", "| --- | --- |"]
+        lines += [f"| [{name}](methods/{name}.md) | {METHODS[name].summary} |" for name in names]
+        lines += ["", "```{toctree}", ":hidden:", *(f"methods/{name}" for name in names), "```", ""]
+    return "\n".join(lines)
+
+
+def _method_page(method: Method) -> str:
+    module = sys.modules[method.synthesize.__module__]
+    able, path = method.capabilities, Path(inspect.getsourcefile(method.synthesize)).relative_to(ROOT)
+    facts = {
+        "kind": method.kind,
+        "collectives": ", ".join(str(kind) for kind in KINDS if kind in able.collectives),
+        "several kinds at once": "yes" if Kind.MIXED in able.collectives else "no",
+        "ranks": able.groups.value,
+        "shards": "uneven" if able.uneven_shards else "equal",
+        "networks": "; ".join(f"needs {need}" for need in able.needs) or "any",
+        "random": "yes: give it seeds" if method.seeded else "no",
+        "code": f"`{path}`",
+    }
+    table = [f"| {name} | {text} |" for name, text in facts.items()]
+    about = inspect.cleandoc(module.__doc__ or "").replace("``", "`")
+    return "\n".join(
+        [
+            *(f"# {method.name}", "", f"{method.summary[:1].upper()}{method.summary[1:]}.", ""),
+            *("| | |", "| --- | --- |", *table, ""),
+            *("## How it works", "", about, ""),
+            *_options(method),
+            *_example(method),
+        ]
+    )
+
+
+def _options(method: Method) -> list[str]:
+    defaults = describe_options(method)
+    if not defaults:
+        return []
+    told = NumpyDocString(inspect.getdoc(method.options) or "")["Parameters"]
+    said = {name: parameter.desc for parameter in told for name in parameter.name.split(", ")}
+    lines = ["## Options", ""]
+    for name, default in defaults.items():
+        text = "\n".join(said.get(name) or ["Seconds, or a time with its unit, for all of it."])
+        text = text.replace("``", "`")
+        lines += [f"### {name}", "", f"Default: `{default}`.", "", text, ""]
+    return lines
+
+
+def _example(method: Method) -> list[str]:
+    """Return an example that has been run."""
+    for text in EXAMPLES:
+        for kind in KINDS:
+            with contextlib.suppress(Unsupported):
+                made = tutti.synthesize(text, str(kind), size=SIZE, method=method.name, **method.quick)
+                options = "".join(f" --option {name}={value}" for name, value in method.quick.items())
+                call = f'$ tutti synth "{text}" --method {method.name} --collective {kind} --size {SIZE}'
+                return ["## Example", "", "```console", call + options, str(made), "```", ""]
+    raise LookupError(f"{method.name} handles none of {EXAMPLES}")
+
+
+def _commands_page() -> str:
+    os.environ["COLUMNS"] = "100"
+    lines = ["# Commands", "", "What `tutti help COMMAND` prints.", ""]
+    for action in make_parser()._actions:  # noqa: SLF001 (argparse has no other way to its commands)
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+            for name, parser in action.choices.items():
+                lines += [f"## {name}", "", "```text", parser.format_help().rstrip(), "```", ""]
+    return "\n".join(lines)
