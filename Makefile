@@ -18,7 +18,7 @@ SITE      := $(VENV)/.site
 SITE_NEEDS := furo myst-nb numpydoc pdoc sphinx sphinx-copybutton sphinx-design
 
 .DEFAULT_GOAL := help
-.PHONY: help setup mpi run test lint bench docs lock clean
+.PHONY: help setup mpi run test lint bench docs lock vega clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-6s %s\n", $$1, $$2}'
@@ -52,12 +52,17 @@ docs: $(COMPILED) $(SITE) ## build the site in build/docs, and run every example
 
 lock: ## resolve requirements.txt again from pyproject.toml (needs uv)
 	$(UV) pip compile --quiet --universal --upgrade --generate-hashes --python-version 3.11 \
-	    --no-emit-index-url --no-header --extra cluster --extra dev --output-file requirements.txt \
+	    --no-emit-index-url --no-header --extra cluster --extra dev --extra figures --output-file requirements.txt \
 	    pyproject.toml
 	echo 'mpi4py>=4' | $(UV) pip compile --quiet --universal --upgrade --generate-hashes --python-version 3.11 \
 	    --no-emit-index-url --no-header --output-file requirements-mpi.txt -
 	printf '%s\n' $(SITE_NEEDS) | $(UV) pip compile --quiet --universal --upgrade --generate-hashes --python-version 3.11 \
 	    --no-emit-index-url --no-header --constraint requirements.txt --output-file requirements-docs.txt -
+
+vega: ## put the library of charts together again from its packages (needs npm)
+	@rm -rf build/vega && mkdir -p build && cp -r experiments/report/vega build/vega
+	@cd build/vega && npm install --silent --no-package-lock && node build.mjs
+	@mv build/vega/vega.min.js experiments/report/templates/vega.min.js
 
 clean: ## remove caches and build products; keeps .venv and results
 	@rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache $(COMPILED)

@@ -8,8 +8,9 @@ For runs of many networks. Three kinds of tables:
 - for each method what became of its cases, and its mean gap and synthesis time.
 
 A gap here is a time over the largest bound of its case, minus one: a bound that one method proved holds for
-all. Means are over the cases that a method has a time for, which differ from method to method; so beside the
-mean gap stands by what factor (geometric mean) it is slower than the best of the same cases.
+all. Methods are ranked by their mean gap over the same cases (`common_cases`); the other means are over the
+cases that a method has a time for, which differ from method to method. So beside them stands by what factor
+(geometric mean) it is slower than the best of the same cases.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from experiments.report.results import TIE, Results, Row, best_time, is_best
+from experiments.report.results import TIE, Case, Results, Row, best_time, is_best
 from experiments.report.series import Series
 from experiments.report.text import describe, percent, size
 
@@ -28,7 +29,7 @@ FEWEST = 5
 """A run of fewer topologies than this is seen whole in the other tables."""
 NEAR = ((0.001, 5), (0.01, 4), (0.1, 3), (1.0, 2), (math.inf, 1))
 """Up to which gap a cell has which shade: the nearer the stronger."""
-SHADES = ((5, "to 0.1"), (4, "to 1"), (3, "to 10"), (2, "to 100"), (1, "more"))
+SHADES = ((5, "up to 0.1"), (4, "up to 1"), (3, "up to 10"), (2, "up to 100"), (1, "more"))
 """The legend of `NEAR`."""
 SIGNS = {"unsupported": "·", "timeout": "t", "infeasible": "–", "failed": "!"}
 """What stands in a cell instead of a gap."""
@@ -82,6 +83,8 @@ class Ranked:
         Its cases by status.
     best
         In how many no other is faster.
+    common
+        Its mean gap over the cases that all ranked methods have; None where it is not ranked.
     mean, smallest, largest
         Its mean gap: of all its cases, and of those of the smallest and the largest size.
     slower
@@ -93,6 +96,7 @@ class Ranked:
     series: Series
     counts: Mapping[str, int]
     best: int
+    common: float | None
     mean: float | None
     smallest: float | None
     largest: float | None
@@ -108,7 +112,6 @@ class Glance:
     topologies: list[tuple[str, str]]
     nearest: list[Nearest]
     maps: list[HeatMap]
-    ranking: list[Ranked]
 
 
 def glance(results: Results, fewest: int = FEWEST) -> Glance | None:
@@ -119,14 +122,13 @@ def glance(results: Results, fewest: int = FEWEST) -> Glance | None:
         [(name, results.short[name]) for name in results.topologies],
         [nearest(results, collective) for collective in results.collectives],
         [heat_map(results, c, size) for c in results.collectives for size in _ends(results, c)],
-        ranking(results),
     )
 
 
 def case_gap(row: Row, rows: Iterable[Row]) -> float | None:
     """Return a row's gap to the largest bound of its case, whoever proved it."""
     bound = max((other.bound_us or 0.0 for other in rows if other.ok), default=0.0)
-    if not row.ok or row.gap is None or row.time_us is None or row.bound_us == bound:
+    if not row.ok or row.gap is None or row.time_us is None or row.bound_us == bound or not bound:
         return row.gap if row.ok else None
     return row.time_us / bound - 1
 
@@ -164,13 +166,38 @@ def heat_map(results: Results, collective: str, bytes_: float) -> HeatMap:
     )
 
 
+def common_cases(results: Results) -> tuple[frozenset[int], list[Case]]:
+    """Return the methods that can be ranked, and the cases in which all of them have a gap.
+
+    From the method of the most cases down, a method is ranked if what all have in common stays at least half
+    of what the first has: one that was asked for a few cases only does not decide by what the others are.
+    """
+    own: dict[int, dict[Case, None]] = {series.number: {} for series in results.series}
+    for case, cells in results.cases.items():
+        for number, row in cells.items():
+            if case_gap(row, cells.values()) is not None:
+                own[number][case] = None
+    ranked: set[int] = set()
+    common: list[Case] = []
+    for number in sorted(own, key=lambda one: -len(own[one])):
+        left = [case for case in common if case in own[number]] if ranked else list(own[number])
+        if left and 2 * len(left) >= max(map(len, own.values())):
+            ranked, common = ranked | {number}, left
+    return frozenset(ranked), common
+
+
 def ranking(results: Results) -> list[Ranked]:
-    """Return every method, the least mean gap first, those without a gap last."""
-    ranked = [_ranked(results, series) for series in results.series]
+    """Return every method: the ranked ones, the least mean gap first, the others by their own, none last."""
+    members, common = common_cases(results)
+    ranked = [_ranked(results, one, common if one.number in members else ()) for one in results.series]
     by_time = sorted((one for one in ranked if one.seconds is not None), key=lambda one: one.seconds or 0.0)
     places = {one.series.number: place for place, one in enumerate(by_time, 1)}
-    placed = [Ranked(**{**vars(one), "quick": places.get(one.series.number)}) for one in ranked]
-    return sorted(placed, key=lambda one: math.inf if one.mean is None else one.mean)
+    placed = [replace(one, quick=places.get(one.series.number)) for one in ranked]
+    return sorted(placed, key=lambda one: (_last(one.common), _last(one.mean)))
+
+
+def _last(value: float | None) -> float:
+    return math.inf if value is None else value
 
 
 def _sizes(results: Results, collective: str) -> list[float]:
@@ -219,14 +246,20 @@ def _brief(gap: float | None) -> str:
     return percent(gap) if gap < 99.995 else f"{100 * gap / 1000:.0f}k"
 
 
+def near(gap: float) -> tuple[int, str]:
+    """Return the shade of a gap, and up to how many percent it stands for."""
+    place = next(place for place, (limit, _) in enumerate(NEAR) if gap <= limit)
+    return SHADES[place]
+
+
 def _shade(gap: float | None) -> str:
     if gap is None:
         return ""
-    shade = next(f"u{shade}" for limit, shade in NEAR if gap <= limit)
+    shade = f"u{near(gap)[0]}"
     return f"{shade} optimal" if abs(gap) <= TIE else shade
 
 
-def _ranked(results: Results, series: Series) -> Ranked:
+def _ranked(results: Results, series: Series, common: Sequence[Case]) -> Ranked:
     cases = {case: cells for case, cells in results.cases.items() if series.number in cells}
     timed = {case: cells[series.number] for case, cells in cases.items() if cells[series.number].ok}
     gaps = {case: case_gap(row, cases[case].values()) for case, row in timed.items()}
@@ -236,6 +269,7 @@ def _ranked(results: Results, series: Series) -> Ranked:
         series,
         counts=Counter(cells[series.number].status for cells in cases.values()),
         best=sum(is_best(row, best_time(cases[case].values())) for case, row in timed.items()),
+        common=_mean(gaps[case] for case in common),
         mean=_mean(gaps.values()),
         smallest=_mean(gap for case, gap in gaps.items() if case[2] == ends[case[1]][-1]),
         largest=_mean(gap for case, gap in gaps.items() if case[2] == ends[case[1]][0]),

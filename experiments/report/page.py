@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -12,17 +12,21 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from experiments.registry import METHODS
 from experiments.report.against_optimum import ideal_table, yardstick
+from experiments.report.answer import sentences
 from experiments.report.bottleneck_chart import Bottlenecks, bottlenecks
+from experiments.report.charts import Figure, columns, run_specs, theme
 from experiments.report.frontiers import frontier_panels
 from experiments.report.networks import broadcast_panels
-from experiments.report.overview import SHADES, glance
+from experiments.report.overview import FEWEST, SHADES, common_cases, glance, ranking
 from experiments.report.panels import Panel, algbw_panel, effort_panel, pareto_panel
 from experiments.report.results import Results, Row, read_results
+from experiments.report.rows import run_rows
 from experiments.report.seeds import seeds
 from experiments.report.series import DARK, LIGHT, Series
 from experiments.report.svg import tag
@@ -63,6 +67,8 @@ OPEN_PICTURES = 30
 """Above this many matrices a topology's are folded away until they are wanted."""
 MOST_ACROSS = 6
 """Matrices in a row."""
+LONGEST_OPEN = 12
+"""Rows of a topology's table of gaps beyond which it is folded away."""
 MOST_ROWS = 5000
 """Topologies beyond so many rows have no section."""
 
@@ -124,13 +130,19 @@ def render(results: Results) -> str:
     least = {case: least_tb(found) for case, found in used.items()}
     return template("report.html").render(
         style=source("report.css") + palette(),
-        script=source("report.js"),
+        scripts=[source("report.js"), source("vega.min.js"), source("charts.js")],
+        charts=_charts(run_rows(results, least), results.series),
+        answer=sentences(results),
+        picture=picture_of(results),
         name=str(results.manifest.get("name") or results.directory.resolve().name),
         results=results,
         states=states(results),
         not_run=_not_run(results.manifest),
         wrong=sum(is_wrong(row) for row in results.rows),
         standings=standings(results, least),
+        ranking=ranking(results),
+        common=len(common_cases(results)[1]),
+        longest_open=LONGEST_OPEN,
         programs=solved_programs(results),
         summaries=summaries(results),
         glance=glance(results),
@@ -152,6 +164,27 @@ def render(results: Results) -> str:
         open_pictures=OPEN_PICTURES,
         manifest=list(manifest_lines(results.manifest)),
     )
+
+
+def _charts(rows: pd.DataFrame, series: Sequence[Series]) -> dict[str, Any]:
+    """Return what the page's charts are drawn from."""
+    panels = list(dict.fromkeys(rows["panel"])) if len(rows) else []
+    return {"theme": theme(), "specs": run_specs(series, panels), "rows": columns(rows)}
+
+
+def picture_of(results: Results) -> Figure | None:
+    """Return the picture that the page begins with: how near to the bound each method is, and where.
+
+    A panel a network and collective; of many networks the gaps of the first collective at its largest size.
+    """
+    if not any(row.ok for row in results.rows):
+        return None
+    if len(results.topologies) < FEWEST:
+        return Figure("share", "algbw as a part of its limit, against size, a panel a network and collective")
+    collective = results.collectives[0]
+    bytes_ = max(row.size_bytes for row in results.rows if row.collective == collective)
+    told = f"gap to the proven bound of each method on each network, {collective} of {size(bytes_)}"
+    return Figure("heat", told, {"collective": collective, "size_bytes": bytes_})
 
 
 def _shown(results: Results) -> list[str]:

@@ -17,23 +17,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from markupsafe import Markup
+import pandas as pd
 from scipy.stats import t as student
 
+from experiments.report.charts import Figure
 from experiments.report.results import Case, Results, Row
 from experiments.report.series import Series
-from experiments.report.svg import (
-    Frame,
-    Point,
-    Scale,
-    group,
-    linear,
-    logarithmic,
-    marker,
-    polyline,
-    series_class,
-    tag,
-)
 from experiments.report.text import seconds, size
 
 FEWEST = 3
@@ -43,13 +32,6 @@ SHORTEST = 1e-6
 """Seconds: what a synthesis takes at least, for the logarithm."""
 ROUNDING = 1e-9
 """Percentage points: a smaller interval is rounding."""
-
-ROW = 24.0
-"""Pixels from series to series in the chart."""
-NAMES = 165.0
-"""Pixels left of the chart for their names."""
-BETWEEN = 18.0
-"""Pixels between the middle and each half of the chart."""
 
 Values = Mapping[Case, Mapping[str, float]]
 """A value for each case and seed."""
@@ -139,14 +121,14 @@ class Seeds:
         Of each series that has them.
     lines
         For each case its name and the text and style of each series' mean gap.
-    chart
+    figures
         Differences of gaps, and synthesis times.
     """
 
     count: int
     standings: list[Standing]
     lines: list[tuple[str, list[tuple[str, str]]]]
-    chart: Markup
+    figures: tuple[Figure, Figure]
 
 
 def seeds(results: Results) -> Seeds | None:
@@ -163,7 +145,7 @@ def seeds(results: Results) -> Seeds | None:
     standings = [_standing(results.series[key], found, times[key]) for key, found in whole.items()]
     first = next(iter(whole.values()))
     compared = [_compared(standing, whole[standing.series.number], first) for standing in standings]
-    return Seeds(count, compared, list(_lines(results, whole)), _chart(compared))
+    return Seeds(count, compared, list(_lines(results, whole)), _figures(compared))
 
 
 def _collected(
@@ -227,52 +209,28 @@ def _lines(results: Results, gaps: Mapping[int, Values]) -> Iterable[tuple[str, 
         yield f"{topology}, {collective}, {size(bytes_)}", cells
 
 
-def _name(series: Series, standings: Sequence[Standing]) -> str:
-    """Return a series' label; where all are of one method, only the options that tell them apart."""
-    alone = len({standing.series.method for standing in standings}) == 1
-    return (series.telling if alone else "") or series.label
-
-
-def _chart(standings: Sequence[Standing]) -> Markup:
-    """Return a row for each series: how far its gap is from the first's, and its synthesis time."""
-    frame = Frame(width=640, height=ROW * len(standings) + 62, left=NAMES, right=22, top=10)
-    middle = (frame.left + frame.width - frame.right) / 2
-    left = replace(frame, right=frame.width - middle + BETWEEN)
-    right = replace(frame, left=middle + BETWEEN)
-    x = _signed([end for standing in standings for end in _apart(standing).ends], left.across)
-    t = logarithmic(
-        [10**end for standing in standings for end in standing.synthesis.ends], right.across, seconds
+def _figures(standings: Sequence[Standing]) -> tuple[Figure, Figure]:
+    """Return how far the gap of each series is from the first's, and the synthesis times."""
+    rows = pd.DataFrame(_record(standing) for standing in standings)
+    first = standings[0].series.label
+    return (
+        Figure("seeds", f"gap of each method less that of {first}, with confidence intervals", data=rows),
+        Figure("seed times", "synthesis time of each method, with confidence intervals", data=rows),
     )
-    rows = Scale(float, ())
-    parts = [
-        left.axes(x, rows, f"gap less that of {_name(standings[0].series, standings)} (points)", ""),
-        right.axes(t, rows, "synthesis time", ""),
-        polyline([(x.place(0.0), frame.up[0]), (x.place(0.0), frame.top)], class_="bound"),
-    ]
-    for place, standing in enumerate(standings):
-        y = frame.top + ROW * (place + 0.5)
-        name = _name(standing.series, standings)
-        marks = [
-            tag("text", name, class_="label end", x=frame.left - 12, y=y + 3.5),
-            _whisker(standing, _apart(standing), x.place, y),
-            _whisker(standing, standing.synthesis, lambda power: t.place(10**power), y),
-        ]
-        parts.append(group(marks, class_=series_class(standing.series)))
-    return frame.chart(parts, "gap and synthesis time of each series, with confidence intervals")
 
 
-def _apart(standing: Standing) -> Interval:
-    return standing.apart or Interval(0.0, 0.0)
-
-
-def _signed(values: Sequence[float], pixels: Point) -> Scale:
-    """Return a linear scale over values of both signs, 0 among its ticks."""
-    return linear([0.0, *values], pixels, low=min([0.0, *values]))
-
-
-def _whisker(standing: Standing, interval: Interval, pixel: Callable[[float], float], y: float) -> Markup:
-    """Return a marker and its interval."""
-    low, high = map(pixel, interval.ends)
-    tip = f"{standing.series.label}\ngap {standing.gap}%, {standing.cases} cases\n{standing.seconds}"
-    line = tag("line", class_="whisker", x1=low, x2=high, y1=y, y2=y)
-    return group([line, marker(standing.series, (pixel(interval.mean), y), tip)])
+def _record(standing: Standing) -> dict[str, object]:
+    apart = standing.apart or Interval(0.0, 0.0)
+    low, high = (10**end for end in standing.synthesis.ends)
+    return {
+        "method": standing.series.label,
+        "series": standing.series.number,
+        "gap_low": apart.ends[0],
+        "gap_mean": apart.mean,
+        "gap_high": apart.ends[1],
+        "time_low": low,
+        "time_mean": 10**standing.synthesis.mean,
+        "time_high": high,
+        "told": f"{standing.gap}%, {standing.cases} cases",
+        "synthesis": standing.seconds,
+    }

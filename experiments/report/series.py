@@ -31,8 +31,8 @@ SHAPES = {
     "plus": "M-1.6-4.8h3.2v3.2h3.2v3.2h-3.2v3.2h-3.2v-3.2h-3.2v-3.2h3.2z",
 }
 """Markers as SVG paths around the origin, in pixels."""
-MATPLOTLIB_MARKERS = ("o", "s", "^", "D", "v", "P")
-"""The same in matplotlib's words."""
+SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
+"""The same in Vega's words."""
 DASHES = ((), (6, 2.5), (2, 2.5))
 """Line patterns, in pixels on and off."""
 LIMITS = frozenset({"time_limit", "memory"})
@@ -192,9 +192,14 @@ class Series:
         return list(SHAPES.values())[self.shape]
 
     @property
+    def pattern(self) -> int:
+        """Index into `DASHES`."""
+        return self.number // len(LIGHT) % len(DASHES)
+
+    @property
     def dash(self) -> tuple[float, ...]:
         """Its line pattern."""
-        return DASHES[self.number // len(LIGHT) % len(DASHES)]
+        return DASHES[self.pattern]
 
 
 def make_series(kinds: Mapping[tuple[str, str], str]) -> tuple[Series, ...]:

@@ -67,6 +67,11 @@ class GapTable:
     groups: list[tuple[str, list[GapRow]]] = field(default_factory=list)
     notes: dict[str, int] = field(default_factory=dict)
 
+    @property
+    def length(self) -> int:
+        """How many rows it has."""
+        return sum(len(rows) for _, rows in self.groups)
+
 
 def gap_table(results: Results, topology: str) -> GapTable:
     """Return the gaps of every series that ran on a topology."""

@@ -7,8 +7,11 @@
   const chips = [...document.querySelectorAll(".chip")];
   const hidden = new Set();
   let hot = null;
+  const filter = document.getElementById("filter");
+  if (filter && matchMedia("(max-width: 700px)").matches) filter.open = false;
 
   // The whole state of the view is one small style sheet: no element is visited.
+  const tell = (redraw) => document.dispatchEvent(new CustomEvent("view", { detail: { hidden, redraw } }));
   const show = () => {
     const rules = [...hidden].map((n) => `main .s${n}{display:none}`);
     if (hot !== null) rules.push(`svg .s:not(.s${hot}),.maps figure:not(.s${hot}){opacity:.13}td.s${hot}{background:var(--tint)}`);
@@ -20,12 +23,18 @@
     }
     view.textContent = rules.join("");
   };
-  const heat = (n) => { if (n !== hot) { hot = n; show(); } };
+  const heat = (n) => {
+    if (n === hot) return;
+    hot = n;
+    show();
+    document.dispatchEvent(new CustomEvent("point", { detail: n }));
+  };
 
   for (const name of ["topology", "collective"]) pick(name)?.addEventListener("change", show);
-  pick("axis")?.addEventListener("change", (event) => { root.dataset.axis = event.target.value; });
+  pick("axis")?.addEventListener("change", (event) => { root.dataset.axis = event.target.value; tell(true); });
   pick("theme")?.addEventListener("change", (event) => {
     if (event.target.value) root.dataset.theme = event.target.value; else delete root.dataset.theme;
+    tell(true);
   });
   for (const chip of chips) {
     const n = chip.dataset.series;
@@ -34,6 +43,7 @@
       chip.setAttribute("aria-pressed", String(!hidden.has(n)));
       hot = null;
       show();
+      tell(true);
     });
     for (const on of ["mouseenter", "focus"]) chip.addEventListener(on, () => heat(hidden.has(n) ? null : n));
     for (const off of ["mouseleave", "blur"]) chip.addEventListener(off, () => heat(null));
@@ -59,11 +69,12 @@
     if (s < 0 || t < 0 || s >= labels.length || t >= labels.length || found === undefined) return "";
     return `${labels[s]} → ${labels[t]}: busy ${cells.dataset.busy.split(",")[found]}%`;
   };
+  document.addEventListener("point", ({ detail }) => { if (detail !== hot) { hot = detail; show(); } });
   document.addEventListener("mousemove", (event) => {
     const target = event.target;
     const text = target.closest?.("[data-tip]")?.dataset.tip || cell(target, event);
     const series = target.closest?.("svg .s")?.getAttribute("class").match(/\bs(\d+)\b/);
-    if (!target.closest?.(".chip")) heat(series ? series[1] : null);
+    if (!target.closest?.(".chip, .view")) heat(series ? series[1] : null);
     tip.hidden = !text;
     if (!text) return;
     tip.textContent = text;

@@ -14,7 +14,7 @@ from experiments.report.against_optimum import PUBLISHED, ideal_time
 from experiments.report.seeds import Interval
 from models.bounds import best_bound
 from schedules import collective
-from tests.experiments.report.test_page import chart_of, keep, one_way, report, ring, row
+from tests.experiments.report.test_page import chart_of, fields, keep, one_way, report, ring, row
 from topologies.text import parse_topology
 
 REFERENCE = Path(__file__).parents[2] / "data" / "reference"
@@ -87,8 +87,12 @@ def test_two_seeds_are_too_few(tmp_path):
 
 def test_the_chart_of_seeds_has_a_row_for_each_series(tmp_path):
     rows = [*seeded([10, 12, 14], options="a=1"), *seeded([13, 15, 17], options="a=2")]
-    chart = chart_of(report(tmp_path, rows), "gap and synthesis time")
-    assert chart["text"].count("a=") == 3  # two rows, and the first's name under the axis
+    page = report(tmp_path, rows)
+    _, drawn = page.drawn("gap of each method less that of")
+    assert [(r["method"].split()[-1], r["gap_mean"]) for r in drawn] == [("a=1", 0), ("a=2", 3)]
+    spec, drawn = page.drawn("synthesis time of each method")
+    assert fields(spec)["x"] == {"time_low", "time_mean"}
+    assert all(r["time_low"] <= r["time_mean"] <= r["time_high"] for r in drawn)
 
 
 CAPS = [  # what the paper's own networks allow, in percent of its ideal, to a digit or two

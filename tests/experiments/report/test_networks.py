@@ -134,19 +134,14 @@ def test_networks_of_one_size_and_degree_share_a_chart_with_their_bounds(tmp_pat
         row(topology="ring:3"),
     ]
     page = report(tmp_path / "run", rows)
-    chart = chart_of(page, "T_B against T_L, allgather, 32 nodes of degree 4")
-    names = {label["text"] for label in page.all("text", "label", chart)}
-    assert names == {"L(K_{4,4})", "DistReg(4,32)", "Pi_{4,32}"}
-    tips = [bound["attrs"]["data-tip"] for bound in page.all("path", "bound", chart)]
-    assert len(tips) == 2
-    assert "at least 3 α" in tips[0]
-    assert "at least 0.9688 M/B" in tips[1]
-    marks = page.all("path", "mark", chart)
-    assert len(marks) == 3
-    corners = page.all("path", "frontier", chart)[0]["attrs"]["d"].removeprefix("M").split("L")
-    placed = [mark["attrs"]["transform"].removeprefix("translate(").removesuffix(")") for mark in marks]
-    assert [corners[0], corners[-1]] == placed[:2]
-    assert len([e for e in page.all("svg", "chart") if "nodes of degree" in e["attrs"]["aria-label"]]) == 1
+    _, drawn = page.drawn("T_B against T_L, allgather, 32 nodes of degree 4")
+    assert [(row["network"], row["frontier"]) for row in drawn] == [
+        ("L(K_{4,4})", True),
+        ("DistReg(4,32)", True),
+        ("Pi_{4,32}", False),
+    ]
+    assert {(row["moore"], row["least_tb"]) for row in drawn} == {(3, 31 / 32)}
+    assert len([e for e in page.all("div", "view") if "nodes of degree" in e["attrs"]["data-label"]]) == 1
 
 
 def test_networks_at_one_point_share_a_label(tmp_path):
@@ -155,9 +150,9 @@ def test_networks_at_one_point_share_a_label(tmp_path):
         for t in ("K_{4,4}", "C(8,{1,3})")
     ]
     page = report(tmp_path / "run", rows)
-    chart = chart_of(page, "T_B against T_L, allgather, 8 nodes of degree 4")
-    assert [label["text"] for label in page.all("text", "label", chart)] == ["K_{4,4} + 1 more"]
-    assert not page.all("path", "frontier", chart)
+    _, drawn = page.drawn("T_B against T_L, allgather, 8 nodes of degree 4")
+    assert {row["name"] for row in drawn} == {"K_{4,4} + 1 more"}
+    assert [row["frontier"] for row in drawn] == [True, False]
 
 
 def test_a_network_that_is_no_text_any_more_is_in_no_frontier(tmp_path):
@@ -167,4 +162,4 @@ def test_a_network_that_is_no_text_any_more_is_in_no_frontier(tmp_path):
         failed(topology="DistReg(4,32)", nodes=32),
     ]
     page = report(tmp_path / "run", rows)
-    assert not [e for e in page.all("svg", "chart") if "nodes of degree" in e["attrs"]["aria-label"]]
+    assert not [e for e in page.all("div", "view") if "nodes of degree" in e["attrs"]["data-label"]]

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from experiments.report.overview import case_gap, glance, heat_map, nearest, ranking
+from experiments.report.overview import case_gap, common_cases, glance, heat_map, nearest, ranking
 from experiments.report.results import Results, Row
 from tests.experiments.report.test_page import report
 from tests.experiments.report.test_page import row as record
@@ -127,3 +127,21 @@ def test_the_page_begins_with_it_and_says_short_names(tmp_path):
 def test_the_page_of_a_small_run_has_none(tmp_path):
     page = report(tmp_path, [record(method="ring"), record(method="bfb")])
     assert not any(e["attrs"].get("id") == "glance" for e in page.all("section"))
+
+
+def test_methods_are_ranked_over_the_cases_that_all_of_them_have(results):
+    """Both have ring:4 only: a 100 and 0 %, the mean 50; b 0 and 50 %, the mean 25. c has none."""
+    members, common = common_cases(results)
+    assert (members, {case[0] for case in common}, len(common)) == ({0, 1}, {"ring:4"}, 2)
+    assert [one.common for one in ranking(results)] == [0.25, 0.5, None]
+
+
+def test_a_method_of_few_cases_has_no_place_and_decides_no_other(tmp_path):
+    """By its own mean `few`, of one case of four, would be the first; it is last."""
+    rows = [row(f"ring:{n}", m, LARGE, t, 1.0) for n in range(4, 8) for m, t in (("a", 1.5), ("b", 2.0))]
+    ranked = ranking(Results(tmp_path, (*rows, row("ring:4", "few", LARGE, 1.0, 1.0)), {}))
+    assert [(one.series.label, one.common, one.mean) for one in ranked] == [
+        ("a", 0.5, 0.5),
+        ("b", 1.0, 1.0),
+        ("few", None, 0.0),
+    ]

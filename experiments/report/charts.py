@@ -1,0 +1,333 @@
+"""The charts of a report: declarative specs (Vega-Lite, by Altair) over data frames.
+
+A spec says which column is drawn how; scales, ticks and labels are the library's. The page has every spec and
+the rows of the run once: a `Figure` names a spec and chooses rows, or brings its own. `templates/charts.js`
+draws it, and `figures` writes it for papers. Colours come from the theme (`theme`), so that a spec serves
+light and dark pages alike.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from experiments.report.overview import SHADES
+from experiments.report.series import DASHES, LIGHT, SYMBOLS, Series
+from experiments.report.svg import tag
+
+ROWS = "rows"
+"""The name of the run's rows, and of the rows of a figure that brings its own."""
+Spec = dict[str, Any]
+Drawn = alt.LayerChart | alt.FacetChart
+
+INK, MUTED, RULE, PAPER = "#1d2329", "#5b6570", "#e3e7ea", "#ffffff"
+SHADE_COLOURS = ("#7daddc", "#9bc0e6", "#b7d2ee", "#cfe1f4", "#e4eef9")
+"""Of gaps, the nearest to the bound first; as the style sheet has them."""
+HEIGHT = 220
+HOT = "hot === null || hot === datum.series"
+"""Whether the method that is pointed at, if any, is a mark's."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart with the rows that it shows.
+
+    Parameters
+    ----------
+    chart
+        The name of its spec.
+    description
+        What is read to those who can't see it.
+    where
+        Columns and values of the run's rows that are its own.
+    data
+        Its own rows instead.
+    """
+
+    chart: str
+    description: str
+    where: Mapping[str, Any] = field(default_factory=dict)
+    data: pd.DataFrame | None = None
+
+    def __html__(self) -> str:
+        """Return the element in which the page draws it."""
+        rows = {"data_rows": json.dumps(columns(self.data))} if self.data is not None else {}
+        where = json.dumps(self.where)
+        return tag(
+            "div", class_="view", data_chart=self.chart, data_label=self.description, data_where=where, **rows
+        )
+
+
+def columns(frame: pd.DataFrame) -> dict[str, Any]:
+    """Return a frame as JSON has it: a column of texts as its levels and a number a row.
+
+    Examples
+    --------
+    >>> columns(pd.DataFrame({"gap": [0.25, None], "method": ["bfb", "bfb"]}))
+    {'gap': [0.25, None], 'method': {'levels': ['bfb'], 'codes': [0, 0]}}
+    """
+    return {str(name): _column(frame[name]) for name in frame.columns}
+
+
+def _column(values: pd.Series[Any]) -> Any:
+    if pd.api.types.is_integer_dtype(values) or values.dtype == bool:
+        return values.astype(int).tolist()
+    if pd.api.types.is_numeric_dtype(values):
+        return [None if pd.isna(value) else float(f"{value:.7g}") for value in values]
+    codes, levels = pd.factorize(values)
+    return {"levels": levels.tolist(), "codes": codes.tolist()}
+
+
+def theme() -> Spec:
+    """Return the configuration of a light figure; the page has its own, from the style sheet."""
+    text = {"labelColor": MUTED, "titleColor": MUTED, "titleFontWeight": "normal"}
+    return {
+        "background": PAPER,
+        "font": "sans-serif",
+        "lineBreak": "\n",
+        "view": {"stroke": None},
+        "mark": {"aria": False},
+        "axis": {**text, "gridColor": RULE, "domainColor": MUTED, "tickColor": MUTED},
+        "header": {"labelColor": INK, "labelFontWeight": "bold"},
+        "legend": {
+            "labelColor": INK,
+            "orient": "bottom",
+            "columns": 4,
+            "columnPadding": 20,
+            "labelLimit": 400,
+        },
+        "range": {"category": list(LIGHT), "ordinal": list(SHADE_COLOURS)},
+        "rule": {"color": MUTED},
+        "text": {"color": INK},
+        "title": {"color": INK, "anchor": "start"},
+    }
+
+
+LABELS, SYMBOLS_OF, PANELS = (["$labels"], ["$symbols"], ["$panels"])
+"""What stands in a spec for what differs from run to run: the methods, their markers, the panels in order."""
+LEGEND = alt.Legend(title=None, values=alt.ExprRef("present"))
+"""One legend of colours and markers, of the methods that are there."""
+COLOUR = alt.Color("method:N", scale=alt.Scale(domain=LABELS), legend=LEGEND)
+SHAPE = alt.Shape("method:N", scale=alt.Scale(domain=LABELS, range=SYMBOLS_OF), legend=LEGEND)
+DASH = alt.StrokeDash(
+    "dash:O",  # by number, lest the legend of colours and markers show it too
+    scale=alt.Scale(domain=list(range(len(DASHES))), range=[list(dash) or [1, 0] for dash in DASHES]),
+    legend=None,
+)
+METHODS = alt.Y("method:N", title=None, sort=LABELS)
+"""A method a line, in order."""
+OPACITY = alt.condition(HOT, alt.value(1.0), alt.value(0.13))
+LIMIT: Any = {"strokeDash": [5, 3]}
+POINT: Any = {"filled": True, "size": 50, "opacity": 1}
+
+
+def run_specs(series: Sequence[Series], panels: Sequence[str]) -> dict[str, Spec]:
+    """Return every spec, for the methods of a run and the `panels` of its first picture, in order."""
+    text = _specs()
+    symbols = [SYMBOLS[one.shape] for one in series]
+    labels = [one.label for one in series]
+    for sign, values in ((LABELS, labels), (SYMBOLS_OF, symbols), (PANELS, list(panels))):
+        text = text.replace(json.dumps(sign), json.dumps(values))
+    return json.loads(text)
+
+
+@cache
+def _specs() -> str:
+    charts: dict[str, Drawn] = {
+        "share": _share(),
+        "heat": _heat(),
+        "algbw": _algbw("linear"),
+        "algbw log": _algbw("log"),
+        "bars": _bars(),
+        "pareto": _pareto(),
+        "effort": _effort(),
+        "seeds": _seeds(),
+        "seed times": _seed_times(),
+        "frontier": _frontier(),
+    }
+    return json.dumps({name: _spec(chart) for name, chart in charts.items()})
+
+
+def _spec(chart: Drawn) -> Spec:
+    """Return a spec that is told which methods are there and which is pointed at."""
+    spec = chart.add_params(alt.param("present", value=LABELS), alt.param("hot", value=None)).to_dict()
+    del spec["config"]
+    return spec
+
+
+def _rows() -> alt.Chart:
+    return alt.Chart(alt.NamedData(name=ROWS))
+
+
+def _size_axis(title: str | None) -> alt.X:
+    label = "replace(format(datum.value, '~s'), 'k', 'K') + 'B'"
+    axis = alt.Axis(title=title, labelExpr=label, tickCount=5, grid=False)
+    return alt.X("size_bytes:Q", scale=alt.Scale(type="log"), axis=axis)
+
+
+TIPS = (
+    alt.Tooltip("method:N"),
+    alt.Tooltip("collective:N"),
+    alt.Tooltip("topology:N"),
+    alt.Tooltip("size:N"),
+    alt.Tooltip("time_us:Q", title="time, us", format=",.5~r"),
+    alt.Tooltip("algbw_gbps:Q", title="algbw, GB/s", format=",.4~r"),
+    alt.Tooltip("limit_gbps:Q", title="its limit, GB/s", format=",.4~r"),
+    alt.Tooltip("gap_percent:Q", title="gap, %", format=",.3~r"),
+)
+
+
+def _lines(base: alt.Chart, x: alt.X, y: alt.Y, limit: alt.Chart) -> Drawn:
+    """Return a line with markers a method over the size, and the limit below them."""
+    line = base.mark_line(strokeWidth=1.8).encode(x, y, COLOUR, DASH, opacity=OPACITY)
+    points = base.mark_point(**POINT).encode(x, y, COLOUR, SHAPE, opacity=OPACITY, tooltip=list(TIPS))
+    return alt.layer(limit, line, points)
+
+
+def _share() -> Drawn:
+    """Return algbw over its limit against size, a panel a network and collective."""
+    whole = alt.Axis(title=None, values=[0, 50, 100], labelExpr="datum.label + ' %'")
+    y = alt.Y("share_percent:Q", scale=alt.Scale(domain=[0, 100]), axis=whole)
+    best = alt.Chart().mark_rule(**LIMIT).encode(y=alt.datum(100))
+    header = alt.Header(labelAnchor="start", labelPadding=2)
+    panel = alt.Facet("panel:N", title=None, sort=PANELS, header=header)
+    base = alt.Chart().transform_filter("isValid(datum.share_percent)")
+    layers = _lines(base, _size_axis(None), y, best).properties(width=220, height=90)
+    return layers.facet(panel, columns=4, spacing=12, data=alt.NamedData(name=ROWS))
+
+
+def _algbw(scale: str) -> Drawn:
+    kind: Any = scale
+    axis = alt.Axis(tickCount=4, format=",~r")
+    y = alt.Y("algbw_gbps:Q", title="algbw (GB/s)", scale=alt.Scale(type=kind), axis=axis)
+    limit = _rows().transform_filter("isValid(datum.limit_gbps)").mark_line(**LIMIT, color=MUTED)
+    top = alt.Y("max(limit_gbps):Q", title="algbw (GB/s)")
+    base, x = _rows().transform_filter("isValid(datum.algbw_gbps)"), _size_axis("size M")
+    return _lines(base, x, y, limit.encode(x, top)).properties(height=HEIGHT)
+
+
+def _bars() -> Drawn:
+    """Return a bar a method, for a collective that ran at one size."""
+    x = alt.X("algbw_gbps:Q", title="algbw (GB/s)")
+    base = _rows().transform_filter("isValid(datum.algbw_gbps)")
+    bars = base.mark_bar().encode(x, METHODS, COLOUR, opacity=OPACITY, tooltip=list(TIPS))
+    text = base.mark_text(align="left", dx=4).encode(
+        x, METHODS, text=alt.Text("algbw_gbps:Q", format=",.4~r")
+    )
+    limit = base.mark_rule(**LIMIT).encode(x=alt.X("max(limit_gbps):Q", title="algbw (GB/s)"))
+    return alt.layer(bars, text, limit).properties(height=alt.Step(22))
+
+
+def _pareto() -> Drawn:
+    """Return T_B against T_L; methods at one point stand side by side."""
+    axis = alt.Axis(grid=False, tickMinStep=1, tickCount=6)
+    x = alt.X("tl_steps:Q", title="T_L (α)", scale=alt.Scale(zero=True), axis=axis)
+    y = alt.Y("tb_factor:Q", title="T_B (M/B)")
+    base = _rows()
+    front = base.transform_filter("datum.frontier").mark_line(
+        interpolate="step-after", color=MUTED, strokeWidth=1
+    )
+    least = base.mark_rule(**LIMIT).encode(y=alt.Y("max(least_tb):Q", title="T_B (M/B)"))
+    tips = [
+        alt.Tooltip("method:N"),
+        alt.Tooltip("tl_steps:Q", title="T_L, α"),
+        alt.Tooltip("tb:N", title="T_B, M/B"),
+        alt.Tooltip("tb_optimal:N", title="T_B is the least possible"),
+    ]
+    points = base.mark_point(**POINT, xOffset=alt.ExprRef("datum.beside * 8")).encode(
+        x, y, COLOUR, SHAPE, opacity=OPACITY, tooltip=tips
+    )
+    optimal = base.transform_filter("datum.tb_optimal === 'yes'")
+    check = optimal.mark_text(text="✓", dy=-10).encode(x, y)
+    return alt.layer(least, front.encode(x, y), points, check).properties(height=HEIGHT)
+
+
+def _time_axis() -> alt.Axis:
+    """Return an axis of seconds, in fitting units."""
+    label = "datum.value < 1e-3 ? format(datum.value * 1e6, '~r') + ' us' : datum.value < 1 ? "
+    label += "format(datum.value * 1e3, '~r') + ' ms' : format(datum.value, '~r') + ' s'"
+    return alt.Axis(title="synthesis time", labelExpr=label, tickCount=4, grid=False)
+
+
+def _effort() -> Drawn:
+    """Return the gap at the largest size against the synthesis time, and the span of all sizes' gaps."""
+    ticks = [0, 0.1, 1, 10, 100, 1000, 10_000, 100_000]
+    x = alt.X("seconds:Q", scale=alt.Scale(type="log"), axis=_time_axis())
+    scale = alt.Scale(type="symlog", constant=0.05, nice=False)
+    axis = alt.Axis(values=ticks, labelExpr="datum.label + '%'", format=",~r")
+    y = alt.Y("gap_percent:Q", title="gap", scale=scale, axis=axis)
+    base = (
+        _rows()
+        .transform_filter("isValid(datum.gap_percent) && isValid(datum.seconds)")
+        .transform_joinaggregate(
+            low="min(gap_percent)", high="max(gap_percent)", last="max(size_bytes)", groupby=["method"]
+        )
+        .transform_filter("datum.size_bytes === datum.last")
+    )
+    span = base.mark_rule(strokeDash=[1, 0]).encode(
+        x, alt.Y("low:Q", title="gap"), alt.Y2("high:Q"), COLOUR, opacity=OPACITY
+    )
+    tips = [*TIPS, alt.Tooltip("seconds:Q", title="synthesis, s", format=".3~r")]
+    points = base.mark_point(**POINT).encode(x, y, COLOUR, SHAPE, opacity=OPACITY, tooltip=tips)
+    return alt.layer(span, points).properties(height=HEIGHT)
+
+
+def _intervals(column: str, scale: alt.Scale, axis: alt.Axis, below: Sequence[alt.Chart] = ()) -> Drawn:
+    """Return a mean with its confidence interval a method."""
+    tips = [alt.Tooltip("method:N"), alt.Tooltip("told:N", title="gap"), alt.Tooltip("synthesis:N")]
+    low, mean = (alt.X(f"{column}_{end}:Q", scale=scale, axis=axis) for end in ("low", "mean"))
+    span = _rows().mark_rule(strokeDash=[1, 0], strokeWidth=1.5)
+    points = _rows().mark_point(**POINT)
+    return alt.layer(
+        *below,
+        span.encode(low, METHODS, COLOUR, x2=f"{column}_high", opacity=OPACITY, tooltip=tips),
+        points.encode(mean, METHODS, COLOUR, SHAPE, opacity=OPACITY, tooltip=tips),
+    ).properties(height=alt.Step(24))
+
+
+def _seeds() -> Drawn:
+    """Return by how much the gap of each method is above that of the first, with its interval."""
+    axis = alt.Axis(title="gap less that of the first (points)")
+    zero = _rows().mark_rule(**LIMIT).encode(x=alt.datum(0))
+    return _intervals("gap", alt.Scale(zero=True), axis, [zero])
+
+
+def _seed_times() -> Drawn:
+    return _intervals("time", alt.Scale(type="log"), _time_axis())
+
+
+def _frontier() -> Drawn:
+    """Return T_B against T_L of networks of one N and degree, the Pareto frontier and the bounds on both."""
+    x = alt.X("tl_steps:Q", title="T_L (α)", axis=alt.Axis(grid=False, tickMinStep=1, format="d"))
+    y = alt.Y("tb_factor:Q", title="T_B (M/B)", scale=alt.Scale(zero=False))
+    front = (
+        _rows()
+        .transform_filter("datum.frontier")
+        .mark_line(interpolate="step-after", color=MUTED, strokeWidth=1)
+    )
+    moore = _rows().mark_rule(**LIMIT).encode(x=alt.X("max(moore):Q", title="T_L (α)"))
+    least = _rows().mark_rule(**LIMIT).encode(y=alt.Y("max(least_tb):Q", title="T_B (M/B)"))
+    tips = [alt.Tooltip("network:N"), *map(alt.Tooltip, ("method:N", "tl_steps:Q", "tb:N"))]
+    points = _rows().mark_point(**POINT).encode(x, y, COLOUR, SHAPE, opacity=OPACITY, tooltip=tips)
+    names = _rows().transform_filter("datum.frontier").mark_text(align="left", dx=8, dy=-6, fontSize=10)
+    return alt.layer(moore, least, front.encode(x, y), points, names.encode(x, y, text="name:N")).properties(
+        height=280
+    )
+
+
+def _heat() -> Drawn:
+    """Return the gap of every method on every network, the nearer to the bound the stronger."""
+    x = alt.X("network:N", title=None, sort=None, axis=alt.Axis(orient="top", labelAngle=-45))
+    texts = [text for _, text in SHADES]
+    legend = alt.Legend(title="gap to the proven bound, %", orient="bottom", columns=len(texts))
+    colour = alt.Color("near:O", scale=alt.Scale(domain=texts), sort=None, legend=legend)
+    base = _rows().transform_filter("isValid(datum.gap_percent)")
+    cells = base.mark_rect().encode(x, METHODS, colour, tooltip=list(TIPS))
+    text = base.mark_text(fontSize=10).encode(x, METHODS, text="gap:N")
+    return alt.layer(cells, text).properties(height=alt.Step(18))
