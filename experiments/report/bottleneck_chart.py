@@ -16,6 +16,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 from markupsafe import Markup
 
 from experiments.report.bottleneck import (
@@ -27,9 +28,10 @@ from experiments.report.bottleneck import (
     largest,
     read,
 )
+from experiments.report.charts import Figure
 from experiments.report.networks import NODE, Layout, Way, curve, layout, ways
 from experiments.report.panels import Panel
-from experiments.report.svg import Frame, Scale, group, linear, polyline, tag
+from experiments.report.svg import Frame, group, tag
 from experiments.report.text import number
 from experiments.report.utilisation import Usages
 from models.allreduce.bound import TREES
@@ -40,9 +42,6 @@ from topologies.topology import Topology
 from topologies.units import format_bandwidth
 
 MOST_RANKS = 64
-GAIN_BAR = 26.0
-GAIN_THICK = 13.0
-GAIN_NAMES = 168.0
 GIGA = 10**9
 
 
@@ -111,20 +110,12 @@ def gain(topology: Topology, what: Collective, found: Sequence[Bound]) -> Gain |
     return Gain(halves, trees.value, "optimal" if proven else "trees")
 
 
-def gain_chart(found: Gain, label: str) -> Markup:
+def gain_chart(found: Gain, label: str) -> Figure:
     """Return the two bars, in algbw for large M."""
-    entries = (("reduce-scatter + allgather", 5), ("allreduce", 0))
-    frame = Frame(height=GAIN_BAR * len(entries) + 58, left=GAIN_NAMES, right=92, top=8)
-    x = linear(found.limits, frame.across, 4)
-    parts = [frame.axes(x, Scale(float, ()), "algbw for large M, at best (GB/s)", "")]
-    for place, ((name, colour), limit) in enumerate(zip(entries, found.limits, strict=True)):
-        y, start, end = frame.top + GAIN_BAR * (place + 0.5), x.place(0.0), x.place(limit)
-        box = {"x": start, "y": y - GAIN_THICK / 2, "width": end - start, "height": GAIN_THICK}
-        bar = tag("rect", class_=f"mark c{colour}", data_tip=f"{name}: {number(limit)} GB/s", **box)
-        times = f" (×{number(float(found.ratio), 3)})" if place else ""
-        parts.append(tag("text", name, class_="label end", x=start - 7, y=y + 3.5))
-        parts += [bar, tag("text", f"{number(limit)}{times}", class_="label", x=end + 5, y=y + 3.5)]
-    return frame.chart([group(parts)], f"allreduce past reduce-scatter + allgather, {label}")
+    halves, whole = found.limits
+    told = [number(halves), f"{number(whole)} (×{number(float(found.ratio), 3)})"]
+    bars = {"what": ["reduce-scatter + allgather", "allreduce"], "algbw_gbps": [halves, whole], "told": told}
+    return Figure("gain", f"allreduce past reduce-scatter + allgather, {label}", data=pd.DataFrame(bars))
 
 
 def gain_sentence(found: Gain) -> str:
@@ -153,12 +144,9 @@ THIN = 0.6
 """... are so wide, over the usual width."""
 MOST_NAMED = 6
 """Runs of ranks that a sentence lists."""
-BAR = 24.0
-THICK = 12.0
-NAMES = 156.0
 
 
-def chart(found: Bottleneck, label: str) -> Markup:
+def chart(found: Bottleneck, label: str) -> Markup | Figure:
     """Return the picture of a bottleneck; `label` says of what, to those who can't see it."""
     if found.topology.num_nodes > MOST_DRAWN or found.topology.num_links > MOST_LINKS:
         return _summary(found, label)
@@ -251,45 +239,23 @@ def _node_tip(found: Bottleneck, node: int) -> str:
     return f"{name}, {'outside' if index == NOWHERE else 'inside'} the cut"
 
 
-def _summary(found: Bottleneck, label: str) -> Markup:
+def _summary(found: Bottleneck, label: str) -> Figure:
     """Return the lengths, longest first; for a cut or a partition the share of the network that it is."""
-    return (_curve if found.has_lengths else _bars)(found, f"bottleneck, {label}")
+    name, data = ("lengths", _lengths(found)) if found.has_lengths else ("parts", _bars(found))
+    return Figure(name, f"bottleneck, {label}", data=data)
 
 
-def _curve(found: Bottleneck, name: str) -> Markup:
+def _lengths(found: Bottleneck) -> pd.DataFrame:
+    """Return the corners of the lengths, longest first: from how many links on they are how long."""
     lengths = sorted(found.lengths, reverse=True)
-    frame = Frame(height=240, left=46)
-    x = linear([float(len(lengths))], frame.across)
-    y = linear([100.0], frame.up, 4)
-    corners = [0.0, *(place for place, (a, b) in enumerate(pairwise(lengths), 1) if a != b), len(lengths)]
-    points = [
-        (x.place(at), y.place(100 * lengths[int(start)] / found.longest))
-        for start, stop in pairwise(corners)
-        for at in (start, stop)
-    ]
-    foot = [(points[-1][0], y.place(0)), (points[0][0], y.place(0))]
-    parts = [
-        frame.axes(x, y, "links, longest first", "length (% of the longest)"),
-        polyline([*points, *foot], class_="under"),
-        polyline(points, class_="line"),
-    ]
-    return frame.chart([group(parts, class_="c1")], name)
+    corners = [0, *(place for place, (a, b) in enumerate(pairwise(lengths), 1) if a != b)]
+    percent = [100 * float(lengths[corner] / found.longest) for corner in corners]
+    return pd.DataFrame({"links": [*corners, len(lengths)], "percent": [*percent, percent[-1]]})
 
 
-def _bars(found: Bottleneck, name: str) -> Markup:
-    entries = list(_shares(found))
-    frame = Frame(height=BAR * len(entries) + 58, left=NAMES, right=96, top=8)
-    x = linear([100.0], frame.across, 4)
-    parts = [frame.axes(x, Scale(float, ()), "% of the network", "")]
-    for place, (what, share, text) in enumerate(entries):
-        y = frame.top + BAR * (place + 0.5)
-        start, end, whole = x.place(0.0), x.place(float(100 * share)), x.place(100.0)
-        box = {"y": y - THICK / 2, "height": THICK, "data_tip": f"{what}: {text}"}
-        parts.append(tag("rect", class_="whole", x=start, width=whole - start, **box))
-        parts.append(tag("rect", class_="mark", x=start, width=end - start, **box))
-        parts.append(tag("text", what, class_="label end", x=start - 7, y=y + 3.5))
-        parts.append(tag("text", text, class_="label", x=whole + 7, y=y + 3.5))
-    return frame.chart([group(parts, class_="c1")], name)
+def _bars(found: Bottleneck) -> pd.DataFrame:
+    entries = [(what, float(100 * share), text) for what, share, text in _shares(found)]
+    return pd.DataFrame(entries, columns=["what", "percent", "told"])
 
 
 def _shares(found: Bottleneck) -> Iterator[tuple[str, Fraction, str]]:

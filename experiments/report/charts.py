@@ -150,6 +150,11 @@ def _specs() -> str:
         "seeds": _seeds(),
         "seed times": _seed_times(),
         "frontier": _frontier(),
+        "course": _course(),
+        "histogram": _histogram(),
+        "parts": _parts(),
+        "lengths": _lengths(),
+        "gain": _gain(),
     }
     return json.dumps({name: _spec(chart) for name, chart in charts.items()})
 
@@ -331,3 +336,47 @@ def _heat() -> Drawn:
     cells = base.mark_rect().encode(x, METHODS, colour, tooltip=list(TIPS))
     text = base.mark_text(fontSize=10).encode(x, METHODS, text="gap:N")
     return alt.layer(cells, text).properties(height=alt.Step(18))
+
+
+def _course() -> Drawn:
+    """Return the share of the links that is busy over time."""
+    x = alt.X("time:Q", title="time, in units of the fastest", axis=alt.Axis(grid=False))
+    y = alt.Y("busy:Q", title="links busy (%)", scale=alt.Scale(domain=[0, 100]))
+    tips = [alt.Tooltip("method:N"), alt.Tooltip("mean:Q", title="links busy on average, %", format=".3~r")]
+    line = _rows().mark_line(interpolate="step-after", strokeWidth=1.8)
+    return alt.layer(line.encode(x, y, COLOUR, DASH, opacity=OPACITY, tooltip=tips)).properties(height=180)
+
+
+def _histogram() -> Drawn:
+    """Return how many links are how busy."""
+    x = alt.X("level:N", title="share of the time busy", sort=None, axis=alt.Axis(labelAngle=-45))
+    tips = [alt.Tooltip("level:N", title="busy"), alt.Tooltip("links:Q", format=",")]
+    bars = _rows().mark_bar().encode(x, alt.Y("percent:Q", title="links (%)"), tooltip=tips)
+    return alt.layer(bars).properties(height=150)
+
+
+def _parts() -> Drawn:
+    """Return bars of parts in the outline of their wholes."""
+    y = alt.Y("what:N", title=None, sort=None, axis=alt.Axis(labelLimit=260))
+    x = alt.X("percent:Q", title="%", scale=alt.Scale(domain=[0, 100]))
+    tips = [alt.Tooltip("what:N"), alt.Tooltip("told:N", title="that is")]
+    whole = _rows().mark_bar(fill=None, stroke=MUTED, strokeWidth=1).encode(y, x=alt.datum(100), tooltip=tips)
+    part = _rows().mark_bar().encode(x, y, tooltip=tips)
+    text = _rows().mark_text(align="left", dx=4).encode(x, y, text="told:N")
+    return alt.layer(whole, part, text).properties(height=alt.Step(22))
+
+
+def _lengths() -> Drawn:
+    """Return the lengths of links in a linear program's dual, longest first."""
+    x = alt.X("links:Q", title="links, longest first", axis=alt.Axis(grid=False, format=","))
+    y = alt.Y("percent:Q", title="length (% of the longest)", scale=alt.Scale(domain=[0, 100]))
+    area = _rows().mark_area(interpolate="step-after", line=True, opacity=0.3)
+    return alt.layer(area.encode(x, y)).properties(height=180)
+
+
+def _gain() -> Drawn:
+    """Return what an allreduce gains over a reduce-scatter and then an allgather."""
+    y = alt.Y("what:N", title=None, sort=None, axis=alt.Axis(labelLimit=200))
+    x = alt.X("algbw_gbps:Q", title="algbw for large M, at best (GB/s)")
+    text = _rows().mark_text(align="left", dx=4).encode(x, y, text="told:N")
+    return alt.layer(_rows().mark_bar().encode(x, y), text).properties(height=alt.Step(26))

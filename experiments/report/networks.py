@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from experiments.report.panels import Panel
 from experiments.report.results import Results
-from experiments.report.svg import Frame, Point, group, place_labels, tag
+from experiments.report.svg import Frame, Point, group, tag
 from experiments.runner.kept_schedules import schedule_path
 from schedules.collective import Kind
 from schedules.files.schedule_file import read_schedule
@@ -290,8 +290,6 @@ MOST_NODES = 32
 """Ranks of the largest network that is drawn."""
 MOST_STEPS = 12
 """Of a schedule that is drawn."""
-MOST_AMOUNTS = 12
-"""Links of a step that have their amounts written beside them, where there is room; tooltips have all."""
 ROOT = 0
 WIDTH = 300.0
 
@@ -384,18 +382,7 @@ def _picture(schedule: Schedule, step: Step, caption: str) -> Markup:
         paths[used].append(tag("path", class_=look, d=curve(*way, head=used), data_tip=tip))
     nodes = [_node(step, rank, (float(x), float(y))) for rank, (x, y) in enumerate(places.at.tolist())]
     parts = [group(paths[False]), group(paths[True]), group(nodes)]
-    if len(step.sent) <= MOST_AMOUNTS and any(part != 1 for part in step.sent.values()):
-        middles = [_middle(way) for link, way in enumerate(ways(topology, places.at)) if link in step.sent]
-        boxes = [(x - NODE, y - NODE, x + NODE, y + NODE) for x, y in places.at.tolist()]
-        texts = [str(step.sent[link]) for link in range(topology.num_links) if link in step.sent]
-        parts.append(group(place_labels(middles, texts, frame, boxes)))
     return frame.chart(parts, f"broadcast of rank {ROOT}, {caption}", "network")
-
-
-def _middle(way: Sequence[Point]) -> Point:
-    """Return the middle of a quadratic curve."""
-    (ax, ay), (bx, by), (cx, cy) = way
-    return ((ax + 2 * bx + cx) / 4, (ay + 2 * by + cy) / 4)
 
 
 def _node(step: Step, rank: int, at: Point) -> Markup:

@@ -238,7 +238,7 @@ class Usage:
 
     collective: str
     number: int
-    pictures: list[tuple[Series, Markup, str]]
+    pictures: list[tuple[Series, Markup | Figure, str]]
     notes: tuple[str, ...]
 
     @property

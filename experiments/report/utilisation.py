@@ -8,19 +8,21 @@ aggregate take off ranks and links is drawn in percent of what is without.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from markupsafe import Markup
 
+from experiments.report.charts import Figure
 from experiments.report.panels import Panel
 from experiments.report.results import Results, Row
 from experiments.report.series import Series
-from experiments.report.svg import Frame, Point, Scale, group, linear, polyline, series_class, tag
+from experiments.report.svg import tag
 from experiments.report.text import number, seconds, size
 from experiments.runner.kept_schedules import schedule_path
 from models.bounds import best_bound
@@ -50,13 +52,6 @@ NAME_APART = 22.0
 HUNDRED = 100.0
 LONGEST = 3.0
 """Times the fastest: what takes longer runs out of the chart."""
-
-BAR = 19.0
-"""Pixels from bar to bar."""
-THICK = 11.0
-"""Pixels: the height of a bar."""
-HEAD = 20.0
-"""Pixels for the name of a series, where there are several."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +171,7 @@ def links_document(topology: Topology) -> str:
     return json.dumps({"labels": topology.labels, "pairs": ends}, separators=(",", ":"))
 
 
-def picture(usage: Usage, label: str) -> Markup:
+def picture(usage: Usage, label: str) -> Markup | Figure:
     """Return the matrix of a usage, or its histogram where the network is too large for a matrix."""
     if usage.topology.num_nodes > MATRIX_NODES:
         return _histogram(usage, label)
@@ -253,27 +248,15 @@ def _matrix_axes(topology: Topology, left: float, top: float) -> list[Markup]:
     return parts
 
 
-def _histogram(usage: Usage, label: str) -> Markup:
+def _histogram(usage: Usage, label: str) -> Figure:
     """Return how many links fall into each tenth, idle ones apart."""
     counts = np.bincount(levels_of(usage.share), minlength=LEVELS + 1)
-    share = 100 * counts / max(1, counts.sum())
-    frame = Frame(width=242, height=230, left=42, right=8, top=14, bottom=44)
-    (left, right), (foot, head) = frame.across, frame.up
-    width = (right - left) / (LEVELS + 1)
-    top = max(share.max(), 1.0)
-    y = Scale(lambda v: foot + (head - foot) * v / top, ((0.0, "0"), (top, number(float(top), 3))))
-    middle = [(level, left + (level + 0.5) * width) for level in range(LEVELS + 1)]
-    x = Scale(lambda v: middle[int(v)][1], ((0.0, "idle"), (LEVELS / 2, "50%"), (float(LEVELS), "100%")))
-    bars = [
-        tag(
-            "rect", class_=f"u{level}", x=at - width / 2 + 1, width=width - 2,
-            y=y.place(share[level]), height=foot - y.place(share[level]),
-            data_tip=f"{level_name(level)}: {counts[level]} links ({number(float(share[level]), 3)}%)",
-        )
-        for level, at in middle
-    ]  # fmt: skip
-    parts = [frame.axes(x, y, "share of the time busy", "links (%)"), group(bars)]
-    return frame.chart(parts, f"histogram of link utilisation, {label}")
+    data = {
+        "level": [level_name(level).removeprefix("busy ") for level in range(LEVELS + 1)],
+        "links": counts,
+        "percent": 100 * counts / max(1, counts.sum()),
+    }
+    return Figure("histogram", f"histogram of link utilisation, {label}", data=pd.DataFrame(data))
 
 
 def level_name(level: int) -> str:
@@ -318,41 +301,18 @@ def course_panel(results: Results, topology: str, collective: str, found: Usages
     if largest is None or not shown:
         return None
     fastest = min(usage.time for usage in shown)
-    frame = Frame(height=250, right=30)
-    longest = min(LONGEST, max(usage.time for usage in shown) / fastest)
-    x = linear([longest], frame.across)
-    foot, head = frame.up
-    y = Scale(
-        lambda v: foot + (head - foot) * v,
-        tuple((share, f"{share:.0%}") for share in (0.0, 0.25, 0.5, 0.75, 1.0)),
-    )
-    title = f"time, in units of the fastest ({seconds(fastest)} at {size(largest)})"
-    parts = [frame.axes(x, y, title, "links busy")]
-    parts += [
-        _course_line(results.series[usage.series], usage, (x, y), (fastest, longest)) for usage in shown
-    ]
-    chart = frame.chart(parts, f"links busy over time, {topology}, {collective}")
-    return Panel(collective, results.collectives.index(collective), chart)
+    data = pd.concat([_course(results.series[usage.series], usage, fastest) for usage in shown])
+    figure = Figure("course", f"links busy over time, {topology}, {collective}", data=data)
+    note = f"The fastest takes {seconds(fastest)} at {size(largest)}."
+    return Panel(collective, results.collectives.index(collective), figure, note)
 
 
-def _course_line(
-    series: Series, usage: Usage, scales: tuple[Scale, Scale], times: tuple[float, float]
-) -> Markup:
-    x, y = scales
-    fastest, longest = times
+def _course(series: Series, usage: Usage, fastest: float) -> pd.DataFrame:
+    """Return the share of the links that is busy from each moment on, as far as the chart goes."""
     ends = np.linspace(0.0, usage.time / fastest, len(usage.course) + 1)
-    points: list[Point] = []
-    for begin, end, share in zip(ends[:-1], ends[1:], usage.course, strict=True):
-        if begin < longest:
-            high = y.place(float(share))
-            points += [(x.place(float(begin)), high), (x.place(float(min(end, longest))), high)]
-    if ends[-1] <= longest:
-        points.append((points[-1][0], y.place(0.0)))
-    mean = HUNDRED * float(usage.course.mean())
-    tip = f"{series.label}\n{seconds(usage.time)}, links busy {number(mean, 3)}% of it on average"
-    dash = " ".join(f"{length:g}" for length in series.dash) or None
-    line = polyline(points, class_="line course", stroke_dasharray=dash, data_tip=tip)
-    return group([line, tag("title", series.label)], class_=series_class(series))
+    data = pd.DataFrame({"time": ends, "busy": HUNDRED * np.append(usage.course, 0.0)})
+    told = {"method": series.label, "series": series.number, "dash": series.pattern}
+    return data[data.time <= LONGEST].assign(**told, mean=HUNDRED * float(usage.course.mean()))
 
 
 def course_panels(results: Results, topology: str, found: Sequence[tuple[str, Usages]]) -> list[Panel]:
@@ -385,46 +345,32 @@ def traffic_panels(results: Results, topology: str, collectives: Sequence[str]) 
         entries = [(results.series[key], _savings(row)) for key, row in sorted(last.items())]
         entries = [(series, savings) for series, savings in entries if savings]
         if entries:
-            chart = _savings_chart(entries, f"traffic with in-network multicast, {topology}, {collective}")
-            panels.append(Panel(collective, results.collectives.index(collective), chart))
+            figure = Figure(
+                "parts", f"traffic with in-network multicast, {topology}, {collective}", data=_left(entries)
+            )
+            panels.append(Panel(collective, results.collectives.index(collective), figure))
     return panels
+
+
+def _left(entries: Sequence[tuple[Series, Sequence[Saving]]]) -> pd.DataFrame:
+    """Return what is left of each measure of each series, in percent of the traffic without."""
+    return pd.DataFrame(
+        {
+            "what": saving.what if len(entries) == 1 else f"{series.label}: {saving.what}",
+            "series": series.number,
+            "percent": saving.percent,
+            "told": f"{number(saving.less, 3)} of {number(saving.whole, 3)} M",
+        }
+        for series, savings in entries
+        for saving in savings
+    )
 
 
 def _savings(row: Row) -> list[Saving]:
     """Return the measures that a row has both ways; the schedule is the same at every size."""
     pairs = (
         ("busiest rank sends", row.rank_egress, row.rank_egress_unicast),
-        ("... receives", row.rank_ingress, row.rank_ingress_unicast),
+        ("busiest rank receives", row.rank_ingress, row.rank_ingress_unicast),
         ("all links carry", row.link_traffic, row.link_traffic_unicast),
     )
     return [Saving(what, a, b) for what, a, b in pairs if a is not None and b is not None]
-
-
-def _savings_chart(entries: Sequence[tuple[Series, Sequence[Saving]]], name: str) -> Markup:
-    head = HEAD if len(entries) > 1 else 0.0
-    height = sum(head + BAR * len(savings) for _, savings in entries)
-    frame = Frame(height=height + 62, left=118, right=112, top=10)
-    x = linear([100.0], frame.across, 4)
-    parts = [frame.axes(x, Scale(float, ()), "% of the traffic without multicast and aggregation", "")]
-    top = frame.top
-    for series, savings in entries:
-        marks = list(_saving_bars(series, savings, x, top + head))
-        if head:
-            marks.append(tag("text", series.label, class_="label", x=frame.left, y=top + 13))
-        parts.append(group(marks, class_=series_class(series)))
-        top += head + BAR * len(savings)
-    return frame.chart(parts, name)
-
-
-def _saving_bars(series: Series, savings: Sequence[Saving], x: Scale, top: float) -> Iterator[Markup]:
-    """Yield a bar of what is left in the outline of what was."""
-    start, whole = x.place(0.0), x.place(100.0)
-    for place, saving in enumerate(savings):
-        y = top + BAR * (place + 0.5)
-        values = f"{number(saving.less, 3)} of {number(saving.whole, 3)} M"
-        tip = f"{series.label}: {saving.what} {values} ({number(saving.percent - 100, 3)}%)"
-        box = {"y": y - THICK / 2, "height": THICK, "data_tip": tip}
-        yield tag("rect", class_="whole", x=start, width=whole - start, **box)
-        yield tag("rect", class_="mark", x=start, width=x.place(saving.percent) - start, **box)
-        yield tag("text", saving.what, class_="label end", x=start - 7, y=y + 3.5)
-        yield tag("text", values, class_="label", x=whole + 7, y=y + 3.5)

@@ -14,7 +14,7 @@ from experiments.report.against_optimum import PUBLISHED, ideal_time
 from experiments.report.seeds import Interval
 from models.bounds import best_bound
 from schedules import collective
-from tests.experiments.report.test_page import chart_of, fields, keep, one_way, report, ring, row
+from tests.experiments.report.test_page import fields, keep, one_way, report, ring, row
 from topologies.text import parse_topology
 
 REFERENCE = Path(__file__).parents[2] / "data" / "reference"
@@ -160,15 +160,11 @@ def test_published_efficiencies_are_the_papers():
 def test_links_busy_over_time_are_drawn(tmp_path):
     """Half of the links are busy all the time: 50 % from the start to the end, which is at 1."""
     page = report(tmp_path, [row(schedule=keep(tmp_path, one_way(ring(4, "ring:4"))), topology="ring:4")])
-    chart = chart_of(page, "links busy over time")
-    (line,) = page.all("path", "course", chart)
-    assert "links busy 50% of it on average" in line["attrs"]["data-tip"]
-    points = [tuple(map(float, p.split())) for p in line["attrs"]["d"][1:].split("L")]
-    grid = [float(e["attrs"]["y1"]) for e in page.all("line", "grid", chart)]
-    assert [y for _, y in points[:-1]] == pytest.approx(
-        [(grid[0] + grid[-1]) / 2] * (len(points) - 1), abs=0.1
-    )
-    assert points[-1][1] == grid[0]
+    spec, drawn = page.drawn("links busy over time")
+    assert (fields(spec)["x"], fields(spec)["y"]) == ({"time"}, {"busy"})
+    assert {r["busy"] for r in drawn[:-1]} == {50}
+    assert (drawn[0]["time"], drawn[-1]["time"], drawn[-1]["busy"]) == (0, 1, 0)
+    assert {r["mean"] for r in drawn} == {50}
 
 
 def test_without_kept_schedules_there_is_no_course(tmp_path):

@@ -36,9 +36,14 @@ KINDS = ("allgather", "allreduce", "all-to-all")
 
 def picture(spec, kind):
     """Return a bottleneck and the tree of its picture, which parses as XML."""
+    found, drawing = charted(spec, kind)
+    return found, ET.fromstring(str(drawing))
+
+
+def charted(spec, kind):
     topology = parse_topology(spec)
     found = bottleneck(topology, collective(kind, topology.num_ranks))
-    return found, ET.fromstring(str(chart(found, f"{spec}, {kind}")))
+    return found, chart(found, f"{spec}, {kind}")
 
 
 def links_of(tree):
@@ -261,19 +266,18 @@ def test_nodes_are_named_in_runs(nodes, text):
 
 def test_a_large_network_gets_bars_of_its_cut_and_a_curve_of_its_lengths():
     """A corner of a 9 x 9 mesh: 80 of 81 ranks send over 2 of 288 links."""
-    found, tree = picture("mesh:9x9", "allgather")
-    assert not links_of(tree)
-    marks = [e for e in tree.iter("rect") if e.get("class") == "mark"]
-    wholes = [e for e in tree.iter("rect") if e.get("class") == "whole"]
-    shares = [float(a.get("width")) / float(b.get("width")) for a, b in zip(marks, wholes, strict=True)]
-    assert shares == pytest.approx([80 / 81, 2 / 288, 2 / 288], abs=0.001)
-    assert "80 of 81" in [e.text for e in tree.iter("text")]
-    found, tree = picture("mesh:9x9", "all-to-all")
-    line = next(e for e in tree.iter("path") if e.get("class") == "line")
-    corners = [tuple(map(float, point.split())) for point in line.get("d")[1:].split("L")]
+    found, figure = charted("mesh:9x9", "allgather")
+    assert figure.chart == "parts"
+    assert list(figure.data.percent) == pytest.approx([8000 / 81, 200 / 288, 200 / 288])
+    assert figure.data.told[0] == "80 of 81"
+    found, figure = charted("mesh:9x9", "all-to-all")
     lengths = sorted(found.bound.certificate["lengths"], reverse=True)
-    assert len(corners) == 2 * len(set(lengths))
-    assert [y for _, y in corners] == sorted(y for _, y in corners)
+    assert figure.chart == "lengths"
+    assert list(figure.data.percent)[:-1] == [
+        100 * v / lengths[0] for v in sorted(set(lengths), reverse=True)
+    ]
+    assert [lengths.index(v) for v in sorted(set(lengths), reverse=True)] == list(figure.data.links)[:-1]
+    assert figure.data.links.iloc[-1] == 288
 
 
 @pytest.mark.parametrize(
@@ -299,9 +303,8 @@ def test_the_gain_has_two_bars_as_long_as_their_algbw():
     topology = parse_topology("mesh:4x4")
     panels = drawn(topology, collective("allreduce", 16), "allreduce", 3).panels
     assert [(panel.collective, panel.number) for panel in panels] == [("allreduce", 3), (GAIN, 3)]
-    tree = ET.fromstring(str(panels[1].chart))
-    halves, whole = [float(e.get("width")) for e in tree.iter("rect")]
-    assert whole / halves == pytest.approx(1.5, abs=0.005)
+    halves, whole = panels[1].chart.data.algbw_gbps
+    assert whole / halves == pytest.approx(1.5)
     assert panels[1].note.startswith("1.5 (3/2) times as fast.")
 
 

@@ -1,7 +1,6 @@
 """Networks in the report: a broadcast step by step, and the frontier of networks of one size and degree."""
 
 from fractions import Fraction
-from itertools import combinations
 
 import numpy as np
 import pytest
@@ -73,36 +72,11 @@ def test_a_small_network_is_drawn_with_each_step(tmp_path):
     links = page.all("path", "link", first)
     assert len(links) == 8
     assert sum("felt" in link["classes"] for link in links) == 2
-    assert [text["text"] for text in page.all("text", "label", second)] == ["1/2", "1/2"]
-    assert page.all("text", "label", first) == []
     colours = [[c for c in node["classes"] if c != "node"] for node in page.all("circle", "node", first)]
     assert colours == [["c0"], [], ["c2"], ["c2"]]
     tips = [link["attrs"]["data-tip"] for link in page.all("path", "felt", second)]
     assert all(tip.endswith("1/2 of the shard") for tip in tips)
     assert "2 links carry 1/2 of the shard; 4 of 4 ranks then have it all." in page.section(0)["text"]
-
-
-def test_amounts_beside_links_do_not_cover_each_other(tmp_path):
-    directory = tmp_path / "run"
-    page = report(directory, [step_row(directory, text) for text in ("C(8,{1,3})", "H(2,3)", "UniRing(2,8)")])
-    drawn = 0
-    for chart in page.all("svg", "network"):
-        labels = page.all("text", "label", chart)
-        boxes = [box(label) for label in labels]
-        drawn += len(boxes)
-        assert not [pair for pair in combinations(boxes, 2) if overlap(*pair)]
-    assert drawn > 10, "there is something to cover"
-
-
-def box(label):
-    x, y = float(label["attrs"]["x"]), float(label["attrs"]["y"])
-    width = len(label["text"]) * CHARACTER
-    left = x - (width / 2 if "mid" in label["classes"] else width if "end" in label["classes"] else 0)
-    return (left, y - 9, left + width, y + 2)
-
-
-def overlap(a, b):
-    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 
 
 @pytest.mark.parametrize("columns", [{"schedule": None}, {"nodes": 64}, {"collective": "allreduce"}])

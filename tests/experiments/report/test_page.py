@@ -672,8 +672,10 @@ def test_a_network_too_large_for_a_matrix_gets_a_histogram(tmp_path):
     topology = ring(130, "ring:130")
     page = report(tmp_path, [row(topology="ring:130", schedule=keep(tmp_path, one_way(topology)))])
     assert not page.all("svg", "matrix")
-    assert page.tips("u0")[-1] == "idle: 130 links (50%)"
-    assert page.tips("u10")[-1] == "busy 90–100%: 130 links (50%)"
+    spec, drawn = page.drawn("histogram of link utilisation")
+    assert (fields(spec)["x"], fields(spec)["y"]) == ({"level"}, {"percent"})
+    told = [(r["level"], r["links"], r["percent"]) for r in drawn if r["links"]]
+    assert told == [("idle", 130, 50), ("90–100%", 130, 50)]
 
 
 def test_the_largest_size_with_a_time_is_replayed_and_named(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 
 from schedules import Chunks, Clock, Routes, Schedule, collective
 from schedules.simulation.simulate import SimulationOptions, simulate
-from tests.experiments.report.test_page import chart_of, keep, report, row
+from tests.experiments.report.test_page import fields, keep, report, row
 from topologies import Link, Topology
 
 HALVED = {
@@ -29,18 +29,12 @@ def row_of_three():
 
 def test_bars_show_what_multicast_leaves_of_each_measure(tmp_path):
     page = report(tmp_path / "run", [row(method="forestcoll", clock="flow", **HALVED)])
-    chart = chart_of(page, "traffic with in-network multicast, ring:3, allgather")
-    bars = page.all("rect", "mark", chart)
-    outlines = page.all("rect", "whole", chart)
-    widths = [float(bar["attrs"]["width"]) for bar in bars]
-    whole = {float(bar["attrs"]["width"]) for bar in outlines}
-    assert len(bars) == len(outlines) == 3
-    assert len(whole) == 1
-    assert [width / whole.copy().pop() for width in widths] == pytest.approx([0.5, 1, 0.75], abs=0.01)
-    assert [bar["attrs"]["data-tip"] for bar in bars] == [
-        "forestcoll: busiest rank sends 0.5 of 1 M (-50%)",
-        "forestcoll: ... receives 0.75 of 0.75 M (0%)",
-        "forestcoll: all links carry 6 of 8 M (-25%)",
+    spec, drawn = page.drawn("traffic with in-network multicast, ring:3, allgather")
+    assert fields(spec)["x"] == {"percent"}
+    assert [(r["what"], r["percent"], r["told"]) for r in drawn] == [
+        ("busiest rank sends", 50, "0.5 of 1 M"),
+        ("busiest rank receives", 100, "0.75 of 0.75 M"),
+        ("all links carry", 75, "6 of 8 M"),
     ]
     assert "In-network multicast" in page.section(0)["text"]
 
@@ -48,19 +42,16 @@ def test_bars_show_what_multicast_leaves_of_each_measure(tmp_path):
 def test_there_are_no_such_bars_where_nothing_multicasts(tmp_path):
     rows = [row(method="forestcoll", rank_egress=1.0, rank_ingress=1.0, link_traffic=8.0), row(method="ring")]
     page = report(tmp_path / "run", rows)
-    assert not page.all("rect", "whole")
     assert "In-network multicast" not in page.section(0)["text"]
 
 
 def test_bars_of_several_methods_have_their_names(tmp_path):
     rows = [row(method="forestcoll", options=text, **HALVED) for text in ("trees=1", "trees=2")]
     page = report(tmp_path / "run", [*rows, row(method="ring")])
-    chart = chart_of(page, "traffic with in-network multicast")
-    names = [text["text"] for text in page.all("text", "label", chart)]
-    assert "forestcoll trees=1" in names
-    assert "forestcoll trees=2" in names
-    assert "ring" not in names
-    assert len(page.all("rect", "mark", chart)) == 6
+    _, drawn = page.drawn("traffic with in-network multicast")
+    assert [r["what"].partition(": ")[0] for r in drawn] == ["forestcoll trees=1"] * 3 + [
+        "forestcoll trees=2"
+    ] * 3
 
 
 @pytest.mark.parametrize("slices", [1, 8])
