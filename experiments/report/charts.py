@@ -124,6 +124,10 @@ METHODS = alt.Y("method:N", title=None, sort=LABELS)
 """A method a line, in order."""
 OPACITY = alt.condition(HOT, alt.value(1.0), alt.value(0.13))
 LIMIT: Any = {"strokeDash": [5, 3]}
+SPARSE: Any = {"labelOverlap": "greedy", "labelSeparation": 6}
+"""Of an axis: as many labels as fit."""
+BESIDE: Any = {"left": 5, "top": 5, "bottom": 5, "right": 70}
+"""Room right of bars for their numbers."""
 POINT: Any = {"filled": True, "size": 50, "opacity": 1}
 
 
@@ -172,7 +176,7 @@ def _rows() -> alt.Chart:
 
 def _size_axis(title: str | None) -> alt.X:
     label = "replace(format(datum.value, '~s'), 'k', 'K') + 'B'"
-    axis = alt.Axis(title=title, labelExpr=label, tickCount=5, grid=False)
+    axis = alt.Axis(title=title, labelExpr=label, tickCount=5, grid=False, **SPARSE)
     return alt.X("size_bytes:Q", scale=alt.Scale(type="log"), axis=axis)
 
 
@@ -226,7 +230,7 @@ def _bars() -> Drawn:
         x, METHODS, text=alt.Text("algbw_gbps:Q", format=",.4~r")
     )
     limit = base.mark_rule(**LIMIT).encode(x=alt.X("max(limit_gbps):Q", title="algbw (GB/s)"))
-    return alt.layer(bars, text, limit).properties(height=alt.Step(22))
+    return alt.layer(bars, text, limit).properties(height=alt.Step(22), padding=BESIDE)
 
 
 def _pareto() -> Drawn:
@@ -257,7 +261,7 @@ def _time_axis() -> alt.Axis:
     """Return an axis of seconds, in fitting units."""
     label = "datum.value < 1e-3 ? format(datum.value * 1e6, '~r') + ' us' : datum.value < 1 ? "
     label += "format(datum.value * 1e3, '~r') + ' ms' : format(datum.value, '~r') + ' s'"
-    return alt.Axis(title="synthesis time", labelExpr=label, tickCount=4, grid=False)
+    return alt.Axis(title="synthesis time", labelExpr=label, tickCount=4, grid=False, **SPARSE)
 
 
 def _effort() -> Drawn:
@@ -362,13 +366,13 @@ def _parts() -> Drawn:
     tips = [alt.Tooltip("what:N"), alt.Tooltip("told:N", title="that is")]
     whole = _rows().mark_bar(fill=None, stroke=MUTED, strokeWidth=1).encode(y, x=alt.datum(100), tooltip=tips)
     part = _rows().mark_bar().encode(x, y, tooltip=tips)
-    text = _rows().mark_text(align="left", dx=4).encode(x, y, text="told:N")
-    return alt.layer(whole, part, text).properties(height=alt.Step(22))
+    text = _rows().mark_text(align="left", dx=4).encode(y, x=alt.datum(100), text="told:N")
+    return alt.layer(whole, part, text).properties(height=alt.Step(22), padding=BESIDE)
 
 
 def _lengths() -> Drawn:
     """Return the lengths of links in a linear program's dual, longest first."""
-    x = alt.X("links:Q", title="links, longest first", axis=alt.Axis(grid=False, format=","))
+    x = alt.X("links:Q", title="links, longest first", axis=alt.Axis(grid=False, format=",d"))
     y = alt.Y("percent:Q", title="length (% of the longest)", scale=alt.Scale(domain=[0, 100]))
     area = _rows().mark_area(interpolate="step-after", line=True, opacity=0.3)
     return alt.layer(area.encode(x, y)).properties(height=180)
@@ -379,4 +383,5 @@ def _gain() -> Drawn:
     y = alt.Y("what:N", title=None, sort=None, axis=alt.Axis(labelLimit=200))
     x = alt.X("algbw_gbps:Q", title="algbw for large M, at best (GB/s)")
     text = _rows().mark_text(align="left", dx=4).encode(x, y, text="told:N")
-    return alt.layer(_rows().mark_bar().encode(x, y), text).properties(height=alt.Step(26))
+    bars = _rows().mark_bar().encode(x, y)
+    return alt.layer(bars, text).properties(height=alt.Step(26), padding=BESIDE)
