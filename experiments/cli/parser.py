@@ -40,6 +40,11 @@ examples:
   tutti synth torus:4x4 --method bfb --size 1MB
   tutti bound dgx_a100:2 --collective allreduce --size 1GB
 """
+REPORT_EXAMPLES = """\
+examples:
+  tutti report results/torus --figures figures --format pdf --latex tables
+  tutti report results/torus results/hypercube -o both.html
+"""
 SYNTH_EXAMPLES = """\
 examples:
   tutti synth torus:4x4 --method bfb --collective allreduce --size 1MB -o torus.json
@@ -125,9 +130,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser.set_defaults(module="help", command=None, parser=parser, commands={}, plugin=[])
     commands = parser.add_subparsers(metavar="COMMAND", parser_class=OneLineParser)
     for add in (
-        *(_run, _attach, _status, _cancel, _diff, _merge, _synth, _verify, _simulate, _bound),
-        *(_topology_command, _fit, _find, _show, _export, _import, _exec, _profile, _tune, _list),
-        *(_model, _completion, _help),
+        *(_run, _attach, _status, _cancel, _diff, _merge, _report, _synth, _verify, _simulate),
+        *(_bound, _topology_command, _fit, _find, _show, _export, _import, _exec, _profile, _tune),
+        *(_list, _model, _completion, _help),
     ):
         add(commands)
     return parser
@@ -245,6 +250,20 @@ def _status(commands: Any) -> None:
 def _cancel(commands: Any) -> None:
     parser = _command(commands, "cancel", "cancel", "withdraw what run --detach left with a scheduler")
     parser.add_argument("directory", type=_path, metavar="DIR", help="of its results")
+
+
+def _report(commands: Any) -> None:
+    parser = _command(commands, "report", "report", "the page of finished runs, their charts and tables")
+    parser.epilog, parser.formatter_class = REPORT_EXAMPLES, argparse.RawDescriptionHelpFormatter
+    parser.add_argument("runs", type=_path, nargs="+", metavar="DIR", help="a folder that tutti run wrote")
+    parser.add_argument(
+        "-o", "--output", type=_path, metavar="FILE", help="default: DIR/report.html; of several: report.html"
+    )
+    parser.add_argument("--figures", type=_path, metavar="DIR", help="write every chart there, for papers")
+    parser.add_argument(
+        "--format", default="svg", metavar="F,F,...", help="of figures: svg, pdf, png; default: %(default)s"
+    )
+    parser.add_argument("--latex", type=_path, metavar="DIR", help="write the tables there, with booktabs")
 
 
 def _synth(commands: Any) -> None:

@@ -324,7 +324,7 @@ def _frontier() -> Drawn:
     least = _rows().mark_rule(**LIMIT).encode(y=alt.Y("max(least_tb):Q", title="T_B (M/B)"))
     tips = [alt.Tooltip("network:N"), *map(alt.Tooltip, ("method:N", "tl_steps:Q", "tb:N"))]
     points = _rows().mark_point(**POINT).encode(x, y, COLOUR, SHAPE, opacity=OPACITY, tooltip=tips)
-    names = _rows().transform_filter("datum.frontier").mark_text(align="left", dx=8, dy=-6, fontSize=10)
+    names = _rows().transform_filter("datum.frontier").mark_text(align="left", dx=8, dy=-6)
     return alt.layer(moore, least, front.encode(x, y), points, names.encode(x, y, text="name:N")).properties(
         height=280
     )
@@ -338,7 +338,7 @@ def _heat() -> Drawn:
     colour = alt.Color("near:O", scale=alt.Scale(domain=texts), sort=None, legend=legend)
     base = _rows().transform_filter("isValid(datum.gap_percent)")
     cells = base.mark_rect().encode(x, METHODS, colour, tooltip=list(TIPS))
-    text = base.mark_text(fontSize=10).encode(x, METHODS, text="gap:N")
+    text = base.mark_text().encode(x, METHODS, text="gap:N")
     return alt.layer(cells, text).properties(height=alt.Step(18))
 
 

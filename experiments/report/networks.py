@@ -19,7 +19,6 @@ from markupsafe import Markup
 from experiments.report.panels import Panel
 from experiments.report.results import Results
 from experiments.report.svg import Frame, Point, group, tag
-from experiments.runner.kept_schedules import schedule_path
 from schedules.collective import Kind
 from schedules.files.schedule_file import read_schedule
 from schedules.schedule import Clock, Schedule
@@ -337,9 +336,7 @@ def broadcast_panels(results: Results, topology: str) -> list[Panel]:
         for key, row in rows.items():
             small = row.nodes is not None and row.nodes <= MOST_NODES and not row.switches
             steps = 0 if row.tl_steps is None else int(row.tl_steps)
-            path = (
-                None if row.schedule is None else schedule_path(results.directory / "schedules", row.schedule)
-            )
+            path = results.kept(row)
             if row.ok and small and 0 < steps <= MOST_STEPS and path is not None:
                 try:
                     schedule = read_schedule(path)

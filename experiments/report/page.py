@@ -99,23 +99,36 @@ def _environment() -> Environment:
     )
 
 
-def write_report(directory: Path) -> Path:
-    """Write ``report.html`` into the directory of a finished run and return its path.
+def write_report(directory: Path, *others: Path, page: Path | None = None) -> Path:
+    """Write the page of a finished run, or of several that are joined, and return its path.
 
     Parameters
     ----------
     directory
         Holds ``results.parquet`` (or ``results.csv``) and, where they were kept, ``manifest.json`` and
         ``schedules/``.
+    others
+        Of further runs.
+    page
+        Where it is written; None: ``report.html`` in `directory`.
 
     Raises
     ------
     InputError
         If there are no readable results, or the page can't be written.
     """
-    results = read_results(directory)
-    page = directory / REPORT
-    text = render(results)
+    return write_page(contents(read_results(directory, *others)), page or directory / REPORT)
+
+
+def write_page(shown: Mapping[str, Any], page: Path) -> Path:
+    """Write the page of some contents and return its path.
+
+    Raises
+    ------
+    InputError
+        If it can't be written.
+    """
+    text = template("report.html").render(shown)
     try:
         with replacing(page) as draft:
             draft.write_text(text, encoding="utf-8")
@@ -124,46 +137,59 @@ def write_report(directory: Path) -> Path:
     return page
 
 
-def render(results: Results) -> str:
-    """Return the page of a run as HTML."""
+def contents(results: Results) -> dict[str, Any]:
+    """Return all that the page of a run says, by the names that its template has for it."""
     used = {(t, c): usages(results, t, c) for t in results.topologies for c in results.collectives}
     least = {case: least_tb(found) for case, found in used.items()}
-    return template("report.html").render(
-        style=source("report.css") + palette(),
-        scripts=[source("report.js"), source("vega.min.js"), source("charts.js")],
-        charts=_charts(run_rows(results, least), results.series),
-        answer=sentences(results),
-        picture=picture_of(results),
-        name=str(results.manifest.get("name") or results.directory.resolve().name),
-        results=results,
-        states=states(results),
-        not_run=_not_run(results.manifest),
-        wrong=sum(is_wrong(row) for row in results.rows),
-        standings=standings(results, least),
-        ranking=ranking(results),
-        common=len(common_cases(results)[1]),
-        longest_open=LONGEST_OPEN,
-        programs=solved_programs(results),
-        summaries=summaries(results),
-        glance=glance(results),
-        shades=SHADES,
-        percent=percent,
-        seconds=seconds,
-        overview=overview(results),
-        frontiers=frontier_panels(results),
-        seeds=seeds(results),
-        ideal=ideal_table(results),
-        yardstick=yardstick(results),
-        switch_overs=switch_overs(results),
-        folded_from=FOLDED_FROM,
-        sections=[_section(results, topology, used, least) for topology in _shown(results)],
-        most_rows=f"{MOST_ROWS:,}",
-        swatch=swatch,
-        levels=[(level, level_name(level)) for level in range(LEVELS + 1)],
-        matrix_nodes=MATRIX_NODES,
-        open_pictures=OPEN_PICTURES,
-        manifest=list(manifest_lines(results.manifest)),
-    )
+    rows = run_rows(results, least)
+    return {
+        "style": source("report.css") + palette(),
+        "scripts": [source("report.js"), source("vega.min.js"), source("charts.js")],
+        "charts": _charts(rows, results.series),
+        "answer": sentences(results),
+        "picture": picture_of(results),
+        "name": results.name,
+        "results": results,
+        "states": states(results),
+        "not_run": _not_run(results.manifest),
+        "wrong": sum(is_wrong(row) for row in results.rows),
+        "standings": standings(results, least),
+        "ranking": ranking(results),
+        "common": len(common_cases(results)[1]),
+        "longest_open": LONGEST_OPEN,
+        "programs": solved_programs(results),
+        "summaries": summaries(results),
+        "glance": glance(results),
+        "shades": SHADES,
+        "percent": percent,
+        "seconds": seconds,
+        "overview": overview(results),
+        "frontiers": frontier_panels(results),
+        "seeds": seeds(results),
+        "ideal": ideal_table(results),
+        "yardstick": yardstick(results),
+        "switch_overs": switch_overs(results),
+        "folded_from": FOLDED_FROM,
+        "sections": [_section(results, topology, used, least) for topology in _shown(results)],
+        "most_rows": f"{MOST_ROWS:,}",
+        "swatch": swatch,
+        "levels": [(level, level_name(level)) for level in range(LEVELS + 1)],
+        "matrix_nodes": MATRIX_NODES,
+        "open_pictures": OPEN_PICTURES,
+        "manifest": list(manifest_lines(results.manifest)),
+        "rows": rows,
+    }
+
+
+def figures_of(shown: Mapping[str, Any]) -> Iterator[Figure]:
+    """Yield every chart of a page's contents, but for what is drawn on networks."""
+    found = [shown["picture"], *(shown["seeds"].figures if shown["seeds"] else ())]
+    panels = list(shown["frontiers"])
+    for one in shown["sections"]:
+        panels += [*one.algbw, *one.pareto, *one.effort, *one.bottlenecks.panels, *one.traffic, *one.course]
+    for each in (*found, *(panel.chart for panel in panels)):
+        if isinstance(each, Figure):
+            yield each
 
 
 def _charts(rows: pd.DataFrame, series: Sequence[Series]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from experiments.report.series import Series, make_series, short_names
+from experiments.runner.kept_schedules import schedule_path
 from experiments.runner.results import read_csv
 from topologies.errors import InputError
 from topologies.files import opened, read_text
@@ -114,11 +115,25 @@ class Results:
         In the order of the file.
     manifest
         The content of ``manifest.json``; empty where there is none.
+    others
+        Where further runs lie that are joined to it.
     """
 
     directory: Path
     rows: tuple[Row, ...]
     manifest: Mapping[str, Any]
+    others: tuple[Path, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What the run calls itself, or else its directory."""
+        return str(self.manifest.get("name") or self.directory.resolve().name)
+
+    def kept(self, row: Row) -> Path | None:
+        """Return the file of a row's schedule, None where it was not kept."""
+        folders = (directory / "schedules" for directory in (self.directory, *self.others))
+        paths = (schedule_path(folder, row.schedule) for folder in folders if row.schedule is not None)
+        return next((path for path in paths if path is not None), None)
 
     @cached_property
     def series(self) -> tuple[Series, ...]:
@@ -183,15 +198,23 @@ def is_tb_optimal(row: Row, least: Fraction | None) -> bool:
     return row.ok and row.tb_factor is not None and least is not None and Fraction(row.tb_text) == least
 
 
-def read_results(directory: Path) -> Results:
-    """Return the run in `directory`.
+def read_results(directory: Path, *others: Path) -> Results:
+    """Return the run in `directory`, joined with those in others: their rows as if one run had made them.
 
     Raises
     ------
     InputError
         If it holds no readable results.
     """
-    return Results(directory, tuple(_rows(_frame(directory))), _manifest(directory / "manifest.json"))
+    runs = [
+        Results(each, tuple(_rows(_frame(each))), _manifest(each / "manifest.json"))
+        for each in (directory, *others)
+    ]
+    if not others:
+        return runs[0]
+    name = " and ".join(dict.fromkeys(run.name for run in runs))
+    manifest = {"name": name} | {str(run.directory): run.manifest for run in runs}
+    return Results(directory, tuple(row for run in runs for row in run.rows), manifest, others)
 
 
 def _time(row: Row) -> float:

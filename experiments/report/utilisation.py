@@ -24,7 +24,6 @@ from experiments.report.results import Results, Row
 from experiments.report.series import Series
 from experiments.report.svg import tag
 from experiments.report.text import number, seconds, size
-from experiments.runner.kept_schedules import schedule_path
 from models.bounds import best_bound
 from schedules.collective import Collective
 from schedules.files.schedule_file import read_schedule
@@ -101,7 +100,7 @@ def usages(results: Results, topology: str, collective: str) -> Usages:
         key: row for rows in results.of(topology, collective).values() for key, row in rows.items() if row.ok
     }
     for key in sorted(largest):
-        answer = _usage(results.directory / "schedules", key, largest[key])
+        answer = _usage(results.kept(largest[key]), key, largest[key])
         if isinstance(answer, Usage):
             shown.append(answer)
         else:
@@ -109,9 +108,8 @@ def usages(results: Results, topology: str, collective: str) -> Usages:
     return Usages(tuple(shown), tuple(f"{reason}: {', '.join(names)}." for reason, names in missing.items()))
 
 
-def _usage(directory: Path, series: int, row: Row) -> Usage | str:
+def _usage(path: Path | None, series: int, row: Row) -> Usage | str:
     """Return the usage, or the reason why there is none."""
-    path = None if row.schedule is None else schedule_path(directory, row.schedule)
     if path is None:
         return "No schedule was kept"
     if path.stat().st_size > LARGEST_FILE:
@@ -311,8 +309,10 @@ def _course(series: Series, usage: Usage, fastest: float) -> pd.DataFrame:
     """Return the share of the links that is busy from each moment on, as far as the chart goes."""
     ends = np.linspace(0.0, usage.time / fastest, len(usage.course) + 1)
     data = pd.DataFrame({"time": ends, "busy": HUNDRED * np.append(usage.course, 0.0)})
-    told = {"method": series.label, "series": series.number, "dash": series.pattern}
-    return data[data.time <= LONGEST].assign(**told, mean=HUNDRED * float(usage.course.mean()))
+    mean = HUNDRED * float(usage.course.mean())
+    return data[data.time <= LONGEST].assign(
+        method=series.label, series=series.number, dash=series.pattern, mean=mean
+    )
 
 
 def course_panels(results: Results, topology: str, found: Sequence[tuple[str, Usages]]) -> list[Panel]:

@@ -1,0 +1,32 @@
+"""``tutti report``: the page of finished runs, their charts as files and their tables for LaTeX."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from experiments.printable import say
+from experiments.report.figures import check_formats, write_figures
+from experiments.report.latex import write_tables
+from experiments.report.page import contents, figures_of, write_page
+from experiments.report.results import read_results
+from experiments.runner.study import REPORT
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Write what is asked for, and say where it is."""
+    formats = arguments.format.split(",")
+    check_formats(formats)
+    first, *others = arguments.runs
+    results = read_results(first, *others)
+    shown = contents(results)
+    page = arguments.output or (Path(REPORT) if others else first / REPORT)
+    say(f"report: {write_page(shown, page)}")
+    if arguments.figures is not None:
+        figures = list(figures_of(shown))
+        for suffix in formats:
+            write_figures(shown, figures, arguments.figures, suffix)
+        say(f"figures: {len(figures)} as {arguments.format} in {arguments.figures}")
+    if arguments.latex is not None:
+        say(f"tables: {len(write_tables(results, arguments.latex))} in {arguments.latex}")
+    return 0

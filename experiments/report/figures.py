@@ -1,0 +1,112 @@
+"""The charts of a report as files: vector graphics and pictures for papers and talks, by vl-convert."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from experiments.report.charts import ROWS, Figure, Spec
+from topologies.errors import InputError
+
+FORMATS = ("svg", "pdf", "png")
+COLUMN, PAGE = 250, 520
+"""Points: the width of a column of a paper, and of both."""
+FONT = 8
+"""Points, as the captions of papers have."""
+HEIGHT = 150
+DOTS_PER_INCH = 300
+LONGEST_NAME = 120
+MISSING = "figures need vl-convert-python; pip install 'tutti[figures]'"
+
+
+def write_figures(
+    shown: Mapping[str, Any], figures: Iterable[Figure], folder: Path, suffix: str
+) -> list[Path]:
+    """Write figures, each under its number and description, and return their paths.
+
+    Parameters
+    ----------
+    shown
+        The contents of the page (`page.contents`).
+    figures
+        Of the page (`page.figures_of`).
+    folder
+        Is made where it is not there.
+    suffix
+        One of `FORMATS`.
+
+    Raises
+    ------
+    InputError
+        If the format is unknown, a file can't be written, or vl-convert is not installed.
+    """
+    check_formats([suffix])
+    paths = []
+    for number, figure in enumerate(figures, 1):
+        name = re.sub(r"[^A-Za-z0-9.-]+", "_", figure.description).strip("_")
+        path = folder / f"{number:03}_{name[:LONGEST_NAME]}.{suffix}"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(converted(for_paper(figure, shown["charts"], shown["rows"]), suffix))
+        except OSError as error:
+            raise InputError(f"{path}: can't write the figure: {error.strerror}") from error
+        paths.append(path)
+    return paths
+
+
+def check_formats(formats: Iterable[str]) -> None:
+    """Raise InputError for one that is unknown."""
+    for suffix in formats:
+        if suffix not in FORMATS:
+            raise InputError(f"--format {suffix}: a figure is one of {', '.join(FORMATS)}")
+
+
+def converted(spec: Spec, suffix: str) -> bytes:
+    """Return a chart as the bytes of a file."""
+    try:
+        import vl_convert
+    except ModuleNotFoundError as error:
+        raise InputError(MISSING) from error
+    if suffix == "svg":
+        return vl_convert.vegalite_to_svg(spec).encode()
+    if suffix == "pdf":
+        return vl_convert.vegalite_to_pdf(spec)
+    return vl_convert.vegalite_to_png(spec, ppi=DOTS_PER_INCH)
+
+
+def for_paper(figure: Figure, charts: Mapping[str, Any], rows: pd.DataFrame) -> Spec:
+    """Return the whole spec of a figure, its rows in it, in the size that a paper has room for."""
+    spec: Spec = copy.deepcopy(charts["specs"][figure.chart])
+    data = rows if figure.data is None else figure.data
+    for name, value in figure.where.items():
+        data = data[data[name] == value]
+    spec["datasets"] = {ROWS: json.loads(data.to_json(orient="records"))}
+    spec["description"] = figure.description
+    spec["config"] = _small(charts["theme"])
+    present = set(data["method"]) if "method" in data else set()
+    for param in spec["params"]:
+        if param["name"] == "present":
+            param["value"] = [label for label in param["value"] if label in present]
+    if "facet" in spec:
+        columns = min(spec["columns"], data["panel"].nunique())
+        spec["columns"] = spec["config"]["legend"]["columns"] = columns
+        spec["spec"] |= {"width": PAGE / columns - 30, "height": HEIGHT / 2}
+    else:
+        spec["width"] = PAGE - 150 if figure.chart == "heat" else COLUMN - 50
+        if isinstance(spec.get("height"), int):
+            spec["height"] = HEIGHT
+    return spec
+
+
+def _small(theme: Mapping[str, Any]) -> Spec:
+    """Return the theme with the fonts of a paper."""
+    small = {"labelFontSize": FONT - 1, "titleFontSize": FONT}
+    parts = {part: {**theme[part], **small} for part in ("axis", "header", "legend")}
+    parts["legend"] |= {"columns": 2, "columnPadding": 10, "symbolSize": 40}
+    return {**theme, **parts, "text": {**theme["text"], "fontSize": FONT - 1}}

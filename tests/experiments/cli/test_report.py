@@ -1,0 +1,35 @@
+"""``tutti report``: pages, figures and tables of finished runs."""
+
+from tests.experiments.report.test_page import row, write_run
+
+
+def test_the_page_of_a_run_lies_in_its_folder(tutti, tmp_path):
+    run = write_run(tmp_path / "run", [row()])
+    code, text, _ = tutti("report", run)
+    assert (code, text.strip()) == (0, f"report: {run / 'report.html'}")
+    assert "ring is the fastest in 1 of 1 case." in (run / "report.html").read_text()
+
+
+def test_runs_are_joined_on_a_page_of_their_own(tutti, tmp_path):
+    runs = [write_run(tmp_path / name, [row(method=name)]) for name in ("one", "two")]
+    code, _, _ = tutti("report", *runs, "-o", tmp_path / "both.html")
+    assert code == 0
+    assert "<h1>one and two</h1>" in (tmp_path / "both.html").read_text()
+    assert not (runs[0] / "report.html").exists()
+
+
+def test_tables_are_written_beside_it(tutti, tmp_path):
+    run = write_run(tmp_path / "run", [row()])
+    code, text, _ = tutti("report", run, "--latex", tmp_path / "tex")
+    assert code == 0
+    assert "tables: 2 in" in text
+    assert (tmp_path / "tex" / "methods.tex").exists()
+
+
+def test_a_wrong_format_and_a_folder_without_results_are_one_line(tutti, tmp_path):
+    run = write_run(tmp_path / "run", [row()])
+    code, _, said = tutti("report", run, "--figures", tmp_path / "out", "--format", "svg,bmp")
+    assert (code, said) == (2, "tutti: --format bmp: a figure is one of svg, pdf, png\n")
+    code, _, said = tutti("report", tmp_path / "nowhere")
+    assert code == 2
+    assert said.count("\n") == 1

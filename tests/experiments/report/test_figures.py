@@ -1,0 +1,153 @@
+"""The charts of a page as files, and its tables for LaTeX."""
+
+import json
+import re
+
+import pandas as pd
+import pytest
+
+from experiments.report.figures import MISSING, for_paper, write_figures
+from experiments.report.latex import escaped, gaps, methods, write_tables
+from experiments.report.page import contents, figures_of
+from experiments.report.results import read_results
+from tests.experiments.report.test_page import failed, row, two_by_two, write_run
+from topologies import InputError
+
+
+@pytest.fixture
+def shown(tmp_path):
+    return contents(read_results(write_run(tmp_path / "run", two_by_two())))
+
+
+def chosen(shown, name="algbw"):
+    return [next(figure for figure in figures_of(shown) if figure.chart == name)]
+
+
+def test_every_chart_of_the_page_is_a_figure(shown):
+    """Two networks and collectives: four panels of each kind, and one of networks of one size."""
+    charts = [figure.chart for figure in figures_of(shown)]
+    assert charts[0] == "share"
+    assert [charts.count(name) for name in ("algbw", "pareto", "effort", "frontier")] == [4, 4, 4, 1]
+
+
+def test_a_figure_holds_its_own_rows_and_names_the_methods_that_are_there(tmp_path):
+    rows = [row(), row(method="bfb", topology="ring:4"), row(size_bytes=10)]
+    page = contents(read_results(write_run(tmp_path, rows)))
+    figure = next(f for f in figures_of(page) if f.description == "algbw against size, ring:3, allgather")
+    spec = for_paper(figure, page["charts"], page["rows"])
+    assert [(r["method"], r["size_bytes"]) for r in spec["datasets"]["rows"]] == [
+        ("ring", 10**6),
+        ("ring", 10),
+    ]
+    assert {param["name"]: param.get("value") for param in spec["params"]} == {
+        "present": ["ring"],
+        "hot": None,
+    }
+    assert "NaN" not in json.dumps(spec)
+
+
+@pytest.mark.parametrize(("suffix", "magic"), [("svg", b"<svg"), ("png", b"\x89PNG"), ("pdf", b"%PDF")])
+def test_a_figure_is_written(shown, tmp_path, suffix, magic):
+    pytest.importorskip("vl_convert")
+    (path,) = write_figures(shown, chosen(shown), tmp_path / "new" / "folder", suffix)
+    assert path.name == f"001_algbw_against_size_ring_3_allgather.{suffix}"
+    assert path.read_bytes().startswith(magic)
+
+
+def test_an_svg_names_every_line_and_axis_and_is_the_same_again(shown, tmp_path):
+    pytest.importorskip("vl_convert")
+    first, again = (
+        write_figures(shown, chosen(shown), tmp_path / name, "svg")[0].read_text() for name in "ab"
+    )
+    assert first == again
+    assert {"ring", "bfb", "size M", "algbw (GB/s)"} <= set(re.findall(r">([^<]+)</text>", first))
+
+
+def test_an_unknown_format_is_refused(shown, tmp_path):
+    with pytest.raises(InputError, match="--format bmp: a figure is one of svg, pdf, png"):
+        write_figures(shown, [], tmp_path, "bmp")
+
+
+def test_a_figure_that_cannot_be_written_is_refused(shown, tmp_path):
+    pytest.importorskip("vl_convert")
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(InputError, match="can't write the figure: File exists"):
+        write_figures(shown, chosen(shown), tmp_path / "taken", "svg")
+
+
+def test_without_vl_convert_its_extra_is_named(shown, tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "vl_convert", None)
+    with pytest.raises(InputError, match=re.escape(MISSING)):
+        write_figures(shown, chosen(shown), tmp_path, "svg")
+
+
+def test_the_table_of_gaps_has_the_gaps_and_the_least_in_bold(tmp_path):
+    rows = [
+        row(method="swing_2"),
+        row(method="b&b", gap=0.5, time_us=12.0),
+        failed("unsupported", method="rhd"),
+    ]
+    results = read_results(write_run(tmp_path, rows))
+    lines = [line.strip() for line in gaps(results, "ring:3").splitlines()]
+    assert r"collective & size & swing\_2 & b\&b & rhd \\" in lines
+    assert r"allgather & 1MB & \textbf{25.0} & 50.0 & n/a \\" in lines
+    assert [line for line in lines if "rule" in line] == [r"\toprule", r"\midrule", r"\bottomrule"]
+
+
+def test_the_table_of_methods_has_a_line_a_method_by_rank(tmp_path):
+    text = methods(read_results(write_run(tmp_path, two_by_two())))
+    body = text[text.index(r"\midrule") : text.index(r"\bottomrule")].splitlines()[1:-1]
+    assert [line.strip() for line in body] == [
+        r"bfb & 0 & 12 & 12 & 1.00 \\",
+        r"ring & 25.0 & 0 & 12 & 1.25 \\",
+    ]
+
+
+def test_every_network_has_a_file_of_its_own(tmp_path):
+    results = read_results(write_run(tmp_path / "run", two_by_two()))
+    names = [path.name for path in write_tables(results, tmp_path / "tex")]
+    assert names == ["methods.tex", "gaps_0_ring_3.tex", "gaps_1_ring_4.tex"]
+    assert all("booktabs" in path.read_text() for path in (tmp_path / "tex").iterdir())
+
+
+def test_a_table_that_cannot_be_written_is_refused(tmp_path):
+    (tmp_path / "taken").write_text("")
+    results = read_results(write_run(tmp_path / "run", [row()]))
+    with pytest.raises(InputError, match="can't write the table: File exists"):
+        write_tables(results, tmp_path / "taken")
+
+
+@pytest.mark.parametrize(
+    ("text", "tex"), [("a_b{c}", r"a\_b\{c\}"), ("\\x", r"\textbackslash{}x"), ("5 %", r"5 \%")]
+)
+def test_signs_of_latex_are_escaped_once(text, tex):
+    assert escaped(text) == tex
+
+
+def test_joined_runs_are_as_one(tmp_path):
+    """Of a case that both have, the faster row counts; each keeps its manifest."""
+    first = write_run(tmp_path / "a", [row(), row(topology="ring:4")], {"name": "one", "seed": 1})
+    other = write_run(tmp_path / "b", [row(time_us=9.0, gap=0.125), row(method="bfb")], {"name": "two"})
+    joined = read_results(first, other)
+    assert joined.name == "one and two"
+    assert [series.label for series in joined.series] == ["ring", "bfb"]
+    assert joined.cases["ring:3", "allgather", 10**6][0].time_us == 9.0
+    assert joined.manifest[str(first)] == {"name": "one", "seed": 1}
+    assert len(joined.rows) == 4
+
+
+def test_a_joined_run_finds_the_schedules_of_each(tmp_path):
+    digest = "0" * 64
+    other = write_run(tmp_path / "b", [row(schedule=digest)])
+    (other / "schedules").mkdir()
+    (other / "schedules" / f"{digest}.json.gz").write_bytes(b"")
+    joined = read_results(write_run(tmp_path / "a", [row(schedule="1" * 64)]), other)
+    assert [joined.kept(each) is not None for each in joined.rows] == [False, True]
+
+
+def test_what_is_not_a_number_is_no_value_in_a_figure(tmp_path):
+    page = contents(read_results(write_run(tmp_path, [row(bound_us=None, gap=None)])))
+    figure = next(f for f in figures_of(page) if f.chart == "bars")
+    (only,) = for_paper(figure, page["charts"], page["rows"])["datasets"]["rows"]
+    assert only["limit_gbps"] is None
+    assert pd.isna(page["rows"].limit_gbps[0])
