@@ -7,6 +7,7 @@ SIGTERM.
 Read `parser` first, which has the arguments of every command. Each command is a module with a function
 `execute`: `run` (with `jobqueue` for scripts that start clusters, `attach` and `cancel` for what was left
 with one, and `status`), `diff`, `merge` and `report` for what runs wrote, `synth` (with `synth_rounds` for
+with one, and `status`), `diff`, `merge` and `report` for what runs wrote, `synth` (with `synth_rounds` for
 what outgrows memory), `verify`, `simulate`, `bound`, `topology`, `fit`, `find`, `show`, `export`,
 `importing`, `model`, `execution` for ``tutti exec`` and `profiling` for ``tutti profile`` (both on the
 processes of `ranks`), and `listing` for ``tutti list``. `problem` reads problems from arguments, `programs`

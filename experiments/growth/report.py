@@ -13,9 +13,10 @@ from fractions import Fraction
 from functools import partial
 from itertools import chain, groupby
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from markupsafe import Markup
+import altair as alt
+import pandas as pd
 
 from expansions.finder import bandwidth_factor
 from expansions.prediction import predict
@@ -23,17 +24,23 @@ from experiments.growth import baselines as plain
 from experiments.growth.baselines import Workload, least_hops
 from experiments.growth.frontiers import BOTH_WAYS, KAUTZ, FrontierRow, read_frontiers
 from experiments.growth.study import Growth
-from experiments.report.page import palette, source, template
-from experiments.report.series import LIGHT
-from experiments.report.svg import Frame, Point, Scale, group, linear, logarithmic, polyline, spread, tag
-from experiments.report.text import number
+from experiments.report.charts import (
+    COLOUR,
+    LIMIT,
+    MUTED,
+    OPACITY,
+    Figure,
+    named_rows,
+    page_charts,
+    specs_of,
+)
+from experiments.report.page import palette, scripts, source, template
+from experiments.report.series import Series
 from schedules.cost import moore_optimal_steps
 from topologies.families.expressions import Base, Expression, Line, parse_notation
 from topologies.files import replacing
 
-NAMES = 132.0
-"""Pixels right of a chart for the names of its curves."""
-WIDE, HIGH = 540.0, 330.0
+Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -43,7 +50,7 @@ class Curve:
     Parameters
     ----------
     name
-        As it is written beside the chart.
+        As the legend has it.
     points
         (x, y), x growing.
     look
@@ -72,65 +79,58 @@ class Axes:
     log_across: bool = False
 
 
-def curves_chart(curves: Sequence[Curve], axes: Axes) -> Markup:
-    """Return the chart; curves without points are left out."""
-    shown = [curve for curve in curves if curve.points]
-    if not shown:
-        return Markup("")
-    frame = Frame(width=WIDE, height=HIGH, left=66, right=NAMES)
-    points = [point for curve in shown for point in (*curve.points, *curve.band)]
-    scale = logarithmic if axes.log_across else linear
-    x = scale([x for x, _ in points], frame.across)
-    values = [y for _, y in points]
-    y = logarithmic(values, frame.up) if axes.log_up else _near(values, frame.up)
-    parts = [frame.axes(x, y, axes.across, axes.up)]
-    parts += [_drawn(curve, x, y) for curve in shown]
-    parts.append(_ends(shown, frame, x, y))
-    return frame.chart(parts, axes.title)
+class Charts:
+    """The charts of a page, each with axes of its own."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self.specs: dict[str, Any] = {}
+
+    def of(self, curves: Sequence[Curve], axes: Axes) -> Figure | None:
+        """Return the chart of some curves; those without points are left out, None without any."""
+        shown = [curve for curve in curves if curve.points]
+        if not shown:
+            return None
+        colours = sorted({curve.look: curve.name for curve in shown if curve.look >= 0}.items())
+        series = [Series(look, name, "", "", name) for look, name in colours]
+        page = page_charts(specs_of({axes.title: _spec(axes)}), series)
+        self.specs |= page["specs"]
+        return Figure(axes.title, axes.title, data=pd.DataFrame(chain.from_iterable(map(_rows, shown))))
+
+    @property
+    def page(self) -> dict[str, Any]:
+        """What the page draws them from."""
+        return page_charts("{}", ()) | {"specs": self.specs}
 
 
-def _near(values: Sequence[float], pixels: Point) -> Scale:
-    """Return a linear scale from zero, or from 1 where all values are ratios a little above it."""
-    if min(values) < 1 - 1e-9 or max(values) > 4:
-        return linear(values, pixels)
-    above = linear([value - 1 for value in values], pixels)
-    return Scale(lambda value: above.place(value - 1), tuple((m + 1, number(m + 1)) for m, _ in above.ticks))
+def _rows(curve: Curve) -> Iterator[dict[str, Any]]:
+    kind = "bound" if curve.look < 0 else "dots" if curve.dots else "line"
+    edge: list[float | None] = [value for _, value in curve.band]
+    edge = edge or [None] * len(curve.points)
+    for (across, up), other in zip(curve.points, edge, strict=True):
+        yield {"x": across, "y": up, "y2": other, "method": curve.name, "series": curve.look, "kind": kind}
 
 
-def _drawn(curve: Curve, x: Scale, y: Scale) -> Markup:
-    places = [(x.place(a), y.place(b)) for a, b in curve.points]
-    class_ = "bound" if curve.look < 0 else "line"
-    mark = _dots(places) if curve.dots else polyline(places, class_=class_)
-    edge = [(x.place(a), y.place(b)) for a, b in curve.band]
-    band = [polyline([*places, *reversed(edge)], class_="band")] if edge else []
-    return group([*band, mark], class_=_colour(curve), data_tip=curve.name)
-
-
-def _dots(places: Sequence[Point]) -> Markup:
-    return tag("path", class_="dots", d="".join(f"M{x:.1f} {y:.1f}h0" for x, y in places))
-
-
-def _colour(curve: Curve) -> str:
-    return "s" if curve.look < 0 else f"s c{curve.look % len(LIGHT)}"
-
-
-def _ends(curves: Sequence[Curve], frame: Frame, x: Scale, y: Scale) -> Markup:
-    """Return the names right of the curves' last points, spread so that none overlap."""
-    foot, head = frame.up
-    last = [(x.place(curve.points[-1][0]), y.place(curve.points[-1][1])) for curve in curves]
-    places = spread([at[1] for at in last], head + 4, foot)
-    edge = frame.across[1]
-    parts = []
-    for curve, (px, py), place in zip(curves, last, places, strict=True):
-        leader = polyline([(px + 2, py), (max(px + 2, edge + 2), py), (edge + 9, place)], class_="leader")
-        key = tag("path", class_="dots" if curve.dots else "line", d=f"M{edge + 12:.1f} {place:.1f}h7")
-        if curve.look < 0:
-            key = tag("path", class_="bound", d=f"M{edge + 11:.1f} {place:.1f}h9")
-        elif curve.dots:
-            key = tag("path", class_="dots", d=f"M{edge + 15:.1f} {place:.1f}h0")
-        text = tag("text", curve.name, class_="label", x=edge + 23, y=place + 3.5)
-        parts.append(group([*([] if curve.dots else [leader]), key, text], class_=_colour(curve)))
-    return group(parts)
+def _spec(axes: Axes) -> alt.LayerChart | alt.FacetChart:
+    """Return dots, lines, the band between two of them, and the bound as a dashed line."""
+    x = alt.X("x:Q", title=axes.across, scale=alt.Scale(type="log" if axes.log_across else "linear"))
+    scale = alt.Scale(type="log") if axes.log_up else alt.Scale(zero=False)
+    y = alt.Y("y:Q", title=axes.up, scale=scale, axis=alt.Axis(tickCount=5))
+    tips = [
+        alt.Tooltip("method:N", title="network"),
+        alt.Tooltip("x:Q", title="N"),
+        alt.Tooltip("y:Q", title=axes.up),
+    ]
+    chosen = {
+        kind: named_rows().transform_filter(f"datum.kind === '{kind}'") for kind in ("line", "dots", "bound")
+    }
+    band = named_rows().transform_filter("isValid(datum.y2)").mark_area(opacity=0.18)
+    return alt.layer(
+        chosen["bound"].mark_line(**LIMIT, color=MUTED).encode(x, y),
+        band.encode(x, y, COLOUR, y2="y2:Q"),
+        chosen["line"].mark_line(strokeWidth=1.8).encode(x, y, COLOUR, opacity=OPACITY, tooltip=tips),
+        chosen["dots"].mark_circle(size=9, opacity=1).encode(x, y, COLOUR, opacity=OPACITY, tooltip=tips),
+    ).properties(height=280)
 
 
 PAGE, TIMES = "growth.html", "times.csv"
@@ -232,34 +232,45 @@ def _render(
     kautz: Sequence[FrontierRow],
     times: Mapping[Workload, Sequence[Time]],
 ) -> str:
+    charts = Charts()
+    shown = {
+        "sections": [(workload, _section(charts, rows, own, workload)) for workload, own in times.items()],
+        "all_to_all": _all_to_all_chart(charts, next(iter(times.values()))),
+        "kautz": _kautz_chart(charts, kautz),
+        "lines": _lines_chart(charts, growth.degree),
+    }
     return template("growth.html").render(
+        shown,
         style=source("report.css") + palette(),
+        scripts=scripts(),
+        charts=charts.page,
         growth=growth,
         frontiers=len({row.nodes for row in rows if row.points}),
         networks=sum(row.points > 0 for row in rows),
-        sections=[(workload, _section(rows, own)) for workload, own in times.items()],
-        all_to_all=_all_to_all_chart(next(iter(times.values()))),
-        kautz=_kautz_chart(kautz),
-        lines=_lines_chart(growth.degree),
         baselines=growth.degree == plain.DEGREE,
     )
 
 
 class _Section(NamedTuple):
-    best: Markup
+    best: Figure | None
     counts: list[tuple[str, int]]
-    allreduce: Markup
+    allreduce: Figure | None
 
 
-def _section(rows: Sequence[FrontierRow], times: Sequence[Time]) -> _Section:
+def _section(
+    charts: Charts, rows: Sequence[FrontierRow], times: Sequence[Time], workload: Workload
+) -> _Section:
     best = {time.nodes: time for time in times if time.network == "best"}
     built = {(row.nodes, row.topology): row.family for row in rows}
     family = {nodes: built[nodes, time.topology] for nodes, time in best.items()}
     counts = Counter(family.values()).most_common()
-    return _Section(_best_chart(times, family), counts, _allreduce_chart(times))
+    best_of = _best_chart(charts, times, family, workload)
+    return _Section(best_of, counts, _allreduce_chart(charts, times, workload))
 
 
-def _best_chart(times: Sequence[Time], family: Mapping[int, str]) -> Markup:
+def _best_chart(
+    charts: Charts, times: Sequence[Time], family: Mapping[int, str], workload: Workload
+) -> Figure | None:
     """Return Fig. A.4: the least allreduce time of each N over the bound, coloured by what attains it."""
     bound = {time.nodes: time.allreduce_us for time in times if time.network == "bound"}
     order = [name for name, _ in Counter(family.values()).most_common()]
@@ -274,7 +285,7 @@ def _best_chart(times: Sequence[Time], family: Mapping[int, str]) -> Markup:
     shown = [(name, tuple(dots)) for name, dots in points.items() if dots]
     curves = [Curve(name, dots, look, dots=True) for look, (name, dots) in enumerate(shown)]
     curves.sort(key=lambda curve: curve.name != BOTH)  # beneath the others: often the best is one of these
-    return curves_chart(curves, Axes("least allreduce time", "N", "allreduce over the bound"))
+    return charts.of(curves, Axes(f"least allreduce time, M = {workload}", "N", "allreduce over the bound"))
 
 
 def _curve(
@@ -285,37 +296,37 @@ def _curve(
     return Curve("finder's best" if network == "best" else network, points, look, dots)
 
 
-def _allreduce_chart(times: Sequence[Time]) -> Markup:
+def _allreduce_chart(charts: Charts, times: Sequence[Time], workload: Workload) -> Figure | None:
     """Return Fig. 3.7, left."""
     names = ("best", "torus", "shifted rings", "double binary tree")
     curves = [_curve(times, name, look, dots=name in ("best", "torus")) for look, name in enumerate(names)]
-    axes = Axes("allreduce against N", "N", "allreduce (us)", log_up=True)
-    return curves_chart([*curves, _curve(times, "bound", -1)], axes)
+    axes = Axes(f"allreduce against N, M = {workload}", "N", "allreduce (us)", log_up=True)
+    return charts.of([*curves, _curve(times, "bound", -1)], axes)
 
 
-def _all_to_all_chart(times: Sequence[Time]) -> Markup:
+def _all_to_all_chart(charts: Charts, times: Sequence[Time]) -> Figure | None:
     """Return Fig. 3.7, right: a band of least T_L holds the optimum; dots where a curve jumps."""
     low, high = (_curve(times, "least T_L", 0, f"all_to_all_{end}_us") for end in ("low", "high"))
     curves = [replace(low, band=high.points)]
     for look, name in enumerate(("least T_B", "torus", "shifted rings", "double binary tree"), 1):
         curves.append(_curve(times, name, look, "all_to_all_low_us", dots=name != "shifted rings"))
     curves.append(_curve(times, "bound", -1, "all_to_all_low_us"))
-    return curves_chart(curves, Axes("all-to-all against N", "N", "all-to-all (us)", log_up=True))
+    return charts.of(curves, Axes("all-to-all against N", "N", "all-to-all (us)", log_up=True))
 
 
-def _kautz_chart(rows: Sequence[FrontierRow]) -> Markup:
+def _kautz_chart(charts: Charts, rows: Sequence[FrontierRow]) -> Figure | None:
     """Return Fig. A.7: T_B of the generalized Kautz graphs over the least there is, degrees growing."""
     curves = []
     for look, (degree, of_one) in enumerate(groupby(rows, key=lambda row: row.degree)):
         ratios = ((float(row.nodes), float(row.tb_factor / bandwidth_factor(row.nodes))) for row in of_one)
         curves.append(Curve(f"d = {degree}", tuple(ratios), look, dots=True))
-    return curves_chart(curves, Axes("T_B of generalized Kautz graphs", "N", "T_B / T_B*"))
+    return charts.of(curves, Axes("T_B of generalized Kautz graphs", "N", "T_B / T_B*"))
 
 
-def _lines_chart(degree: int) -> Markup:
+def _lines_chart(charts: Charts, degree: int) -> Figure | None:
     """Return Fig. 3.3: what line graphs of Moore and BW-optimal bases keep of their T_B."""
     if degree == 1:
-        return Markup("")  # line graphs of rings are rings
+        return None  # line graphs of rings are rings
     bases: dict[str, Expression] = {
         f"K_{{{degree},{degree}}}": Base("complete_bipartite", (degree,)),
         f"K_{degree + 1}": Base("complete", (degree + 1,)),
@@ -324,7 +335,7 @@ def _lines_chart(degree: int) -> Markup:
     if degree == plain.DEGREE:
         bases["H(2,3)"] = parse_notation("H(2,3)")
     curves = [Curve(name, tuple(_lines(base)), look) for look, (name, base) in enumerate(bases.items())]
-    return curves_chart(curves, Axes("T_B of line graphs", "N", "T_B / T_B*", log_across=True))
+    return charts.of(curves, Axes("T_B of line graphs", "N", "T_B / T_B*", log_across=True))
 
 
 def _lines(base: Expression) -> Iterator[tuple[float, float]]:

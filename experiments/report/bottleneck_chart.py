@@ -31,7 +31,7 @@ from experiments.report.bottleneck import (
 from experiments.report.charts import Figure
 from experiments.report.networks import NODE, Layout, Way, curve, layout, ways
 from experiments.report.panels import Panel
-from experiments.report.svg import Frame, group, tag
+from experiments.report.svg import drawing, group, tag
 from experiments.report.text import number
 from experiments.report.utilisation import Usages
 from models.allreduce.bound import TREES
@@ -130,6 +130,7 @@ def gain_sentence(found: Gain) -> str:
     return f"{number(float(found.ratio), 4)} ({found.ratio}) times as fast. {proofs[found.proof]}."
 
 
+WIDTH = 400.0
 MOST_DRAWN = 64
 """Nodes of the largest network that is drawn ..."""
 MOST_LINKS = 1000
@@ -154,15 +155,13 @@ def chart(found: Bottleneck, label: str) -> Markup | Figure:
 
 
 def _drawing(found: Bottleneck, label: str) -> Markup:
-    width = Frame().width
-    places = layout(found.topology, width)
-    frame = Frame(width=width, height=places.height)
+    places = layout(found.topology, WIDTH)
     circles = [
         tag("circle", class_="host", cx=middle[0], cy=middle[1], r=radius)
         for middle, radius in places.circles
     ]
     parts = [group(circles), _links(found, ways(found.topology, places.at)), _nodes(found, places)]
-    return frame.chart(parts, f"bottleneck, {label}", "network")
+    return drawing(parts, WIDTH, places.height, f"bottleneck, {label}")
 
 
 def _links(found: Bottleneck, curves: Sequence[Way]) -> Markup:

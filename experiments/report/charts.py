@@ -111,7 +111,7 @@ def theme() -> Spec:
 
 LABELS, SYMBOLS_OF, PANELS = (["$labels"], ["$symbols"], ["$panels"])
 """What stands in a spec for what differs from run to run: the methods, their markers, the panels in order."""
-LEGEND = alt.Legend(title=None, values=alt.ExprRef("present"))
+LEGEND = alt.Legend(title=None, values=alt.ExprRef("present"), symbolOpacity=1)
 """One legend of colours and markers, of the methods that are there."""
 COLOUR = alt.Color("method:N", scale=alt.Scale(domain=LABELS), legend=LEGEND)
 SHAPE = alt.Shape("method:N", scale=alt.Scale(domain=LABELS, range=SYMBOLS_OF), legend=LEGEND)
@@ -131,14 +131,29 @@ BESIDE: Any = {"left": 5, "top": 5, "bottom": 5, "right": 70}
 POINT: Any = {"filled": True, "size": 50, "opacity": 1}
 
 
-def run_specs(series: Sequence[Series], panels: Sequence[str]) -> dict[str, Spec]:
-    """Return every spec, for the methods of a run and the `panels` of its first picture, in order."""
-    text = _specs()
+def run_charts(series: Sequence[Series], rows: pd.DataFrame) -> dict[str, Any]:
+    """Return what the page of a run draws its charts from."""
+    panels = list(dict.fromkeys(rows["panel"])) if len(rows) else []
+    return page_charts(_specs(), series, panels) | {"rows": columns(rows)}
+
+
+def page_charts(specs: str, series: Sequence[Series], panels: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the theme and the specs of a page (`specs_of`), for its methods."""
     symbols = [SYMBOLS[one.shape] for one in series]
     labels = [one.label for one in series]
     for sign, values in ((LABELS, labels), (SYMBOLS_OF, symbols), (PANELS, list(panels))):
-        text = text.replace(json.dumps(sign), json.dumps(values))
-    return json.loads(text)
+        specs = specs.replace(json.dumps(sign), json.dumps(values))
+    return {"theme": theme(), "specs": json.loads(specs), "rows": {}}
+
+
+def specs_of(charts: Mapping[str, Drawn]) -> str:
+    """Return specs that are told which methods are there and which is pointed at, as JSON."""
+    specs = {}
+    for name, chart in charts.items():
+        told = chart.add_params(alt.param("present", value=LABELS), alt.param("hot", value=None))
+        specs[name] = told.to_dict()
+        del specs[name]["config"]
+    return json.dumps(specs)
 
 
 @cache
@@ -160,17 +175,11 @@ def _specs() -> str:
         "lengths": _lengths(),
         "gain": _gain(),
     }
-    return json.dumps({name: _spec(chart) for name, chart in charts.items()})
+    return specs_of(charts)
 
 
-def _spec(chart: Drawn) -> Spec:
-    """Return a spec that is told which methods are there and which is pointed at."""
-    spec = chart.add_params(alt.param("present", value=LABELS), alt.param("hot", value=None)).to_dict()
-    del spec["config"]
-    return spec
-
-
-def _rows() -> alt.Chart:
+def named_rows() -> alt.Chart:
+    """Return a chart over a figure's rows, to be given marks."""
     return alt.Chart(alt.NamedData(name=ROWS))
 
 
@@ -215,16 +224,16 @@ def _algbw(scale: str) -> Drawn:
     kind: Any = scale
     axis = alt.Axis(tickCount=4, format=",~r")
     y = alt.Y("algbw_gbps:Q", title="algbw (GB/s)", scale=alt.Scale(type=kind), axis=axis)
-    limit = _rows().transform_filter("isValid(datum.limit_gbps)").mark_line(**LIMIT, color=MUTED)
+    limit = named_rows().transform_filter("isValid(datum.limit_gbps)").mark_line(**LIMIT, color=MUTED)
     top = alt.Y("max(limit_gbps):Q", title="algbw (GB/s)")
-    base, x = _rows().transform_filter("isValid(datum.algbw_gbps)"), _size_axis("size M")
+    base, x = named_rows().transform_filter("isValid(datum.algbw_gbps)"), _size_axis("size M")
     return _lines(base, x, y, limit.encode(x, top)).properties(height=HEIGHT)
 
 
 def _bars() -> Drawn:
     """Return a bar a method, for a collective that ran at one size."""
     x = alt.X("algbw_gbps:Q", title="algbw (GB/s)")
-    base = _rows().transform_filter("isValid(datum.algbw_gbps)")
+    base = named_rows().transform_filter("isValid(datum.algbw_gbps)")
     bars = base.mark_bar().encode(x, METHODS, COLOUR, opacity=OPACITY, tooltip=list(TIPS))
     text = base.mark_text(align="left", dx=4).encode(
         x, METHODS, text=alt.Text("algbw_gbps:Q", format=",.4~r")
@@ -238,7 +247,7 @@ def _pareto() -> Drawn:
     axis = alt.Axis(grid=False, tickMinStep=1, tickCount=6)
     x = alt.X("tl_steps:Q", title="T_L (α)", scale=alt.Scale(zero=True), axis=axis)
     y = alt.Y("tb_factor:Q", title="T_B (M/B)")
-    base = _rows()
+    base = named_rows()
     front = base.transform_filter("datum.frontier").mark_line(
         interpolate="step-after", color=MUTED, strokeWidth=1
     )
@@ -257,7 +266,7 @@ def _pareto() -> Drawn:
     return alt.layer(least, front.encode(x, y), points, check).properties(height=HEIGHT)
 
 
-def _time_axis() -> alt.Axis:
+def seconds_axis() -> alt.Axis:
     """Return an axis of seconds, in fitting units."""
     label = "datum.value < 1e-3 ? format(datum.value * 1e6, '~r') + ' us' : datum.value < 1 ? "
     label += "format(datum.value * 1e3, '~r') + ' ms' : format(datum.value, '~r') + ' s'"
@@ -267,12 +276,12 @@ def _time_axis() -> alt.Axis:
 def _effort() -> Drawn:
     """Return the gap at the largest size against the synthesis time, and the span of all sizes' gaps."""
     ticks = [0, 0.1, 1, 10, 100, 1000, 10_000, 100_000]
-    x = alt.X("seconds:Q", scale=alt.Scale(type="log"), axis=_time_axis())
+    x = alt.X("seconds:Q", scale=alt.Scale(type="log"), axis=seconds_axis())
     scale = alt.Scale(type="symlog", constant=0.05, nice=False)
     axis = alt.Axis(values=ticks, labelExpr="datum.label + '%'", format=",~r")
     y = alt.Y("gap_percent:Q", title="gap", scale=scale, axis=axis)
     base = (
-        _rows()
+        named_rows()
         .transform_filter("isValid(datum.gap_percent) && isValid(datum.seconds)")
         .transform_joinaggregate(
             low="min(gap_percent)", high="max(gap_percent)", last="max(size_bytes)", groupby=["method"]
@@ -291,8 +300,8 @@ def _intervals(column: str, scale: alt.Scale, axis: alt.Axis, below: Sequence[al
     """Return a mean with its confidence interval a method."""
     tips = [alt.Tooltip("method:N"), alt.Tooltip("told:N", title="gap"), alt.Tooltip("synthesis:N")]
     low, mean = (alt.X(f"{column}_{end}:Q", scale=scale, axis=axis) for end in ("low", "mean"))
-    span = _rows().mark_rule(strokeDash=[1, 0], strokeWidth=1.5)
-    points = _rows().mark_point(**POINT)
+    span = named_rows().mark_rule(strokeDash=[1, 0], strokeWidth=1.5)
+    points = named_rows().mark_point(**POINT)
     return alt.layer(
         *below,
         span.encode(low, METHODS, COLOUR, x2=f"{column}_high", opacity=OPACITY, tooltip=tips),
@@ -303,12 +312,12 @@ def _intervals(column: str, scale: alt.Scale, axis: alt.Axis, below: Sequence[al
 def _seeds() -> Drawn:
     """Return by how much the gap of each method is above that of the first, with its interval."""
     axis = alt.Axis(title="gap less that of the first (points)")
-    zero = _rows().mark_rule(**LIMIT).encode(x=alt.datum(0))
+    zero = named_rows().mark_rule(**LIMIT).encode(x=alt.datum(0))
     return _intervals("gap", alt.Scale(zero=True), axis, [zero])
 
 
 def _seed_times() -> Drawn:
-    return _intervals("time", alt.Scale(type="log"), _time_axis())
+    return _intervals("time", alt.Scale(type="log"), seconds_axis())
 
 
 def _frontier() -> Drawn:
@@ -316,15 +325,15 @@ def _frontier() -> Drawn:
     x = alt.X("tl_steps:Q", title="T_L (α)", axis=alt.Axis(grid=False, tickMinStep=1, format="d"))
     y = alt.Y("tb_factor:Q", title="T_B (M/B)", scale=alt.Scale(zero=False))
     front = (
-        _rows()
+        named_rows()
         .transform_filter("datum.frontier")
         .mark_line(interpolate="step-after", color=MUTED, strokeWidth=1)
     )
-    moore = _rows().mark_rule(**LIMIT).encode(x=alt.X("max(moore):Q", title="T_L (α)"))
-    least = _rows().mark_rule(**LIMIT).encode(y=alt.Y("max(least_tb):Q", title="T_B (M/B)"))
+    moore = named_rows().mark_rule(**LIMIT).encode(x=alt.X("max(moore):Q", title="T_L (α)"))
+    least = named_rows().mark_rule(**LIMIT).encode(y=alt.Y("max(least_tb):Q", title="T_B (M/B)"))
     tips = [alt.Tooltip("network:N"), *map(alt.Tooltip, ("method:N", "tl_steps:Q", "tb:N"))]
-    points = _rows().mark_point(**POINT).encode(x, y, COLOUR, SHAPE, opacity=OPACITY, tooltip=tips)
-    names = _rows().transform_filter("datum.frontier").mark_text(align="left", dx=8, dy=-6)
+    points = named_rows().mark_point(**POINT).encode(x, y, COLOUR, SHAPE, opacity=OPACITY, tooltip=tips)
+    names = named_rows().transform_filter("datum.frontier").mark_text(align="left", dx=8, dy=-6)
     return alt.layer(moore, least, front.encode(x, y), points, names.encode(x, y, text="name:N")).properties(
         height=280
     )
@@ -336,7 +345,7 @@ def _heat() -> Drawn:
     texts = [text for _, text in SHADES]
     legend = alt.Legend(title="gap to the proven bound, %", orient="bottom", columns=len(texts))
     colour = alt.Color("near:O", scale=alt.Scale(domain=texts), sort=None, legend=legend)
-    base = _rows().transform_filter("isValid(datum.gap_percent)")
+    base = named_rows().transform_filter("isValid(datum.gap_percent)")
     cells = base.mark_rect().encode(x, METHODS, colour, tooltip=list(TIPS))
     text = base.mark_text().encode(x, METHODS, text="gap:N")
     return alt.layer(cells, text).properties(height=alt.Step(18))
@@ -347,7 +356,7 @@ def _course() -> Drawn:
     x = alt.X("time:Q", title="time, in units of the fastest", axis=alt.Axis(grid=False))
     y = alt.Y("busy:Q", title="links busy (%)", scale=alt.Scale(domain=[0, 100]))
     tips = [alt.Tooltip("method:N"), alt.Tooltip("mean:Q", title="links busy on average, %", format=".3~r")]
-    line = _rows().mark_line(interpolate="step-after", strokeWidth=1.8)
+    line = named_rows().mark_line(interpolate="step-after", strokeWidth=1.8)
     return alt.layer(line.encode(x, y, COLOUR, DASH, opacity=OPACITY, tooltip=tips)).properties(height=180)
 
 
@@ -355,7 +364,7 @@ def _histogram() -> Drawn:
     """Return how many links are how busy."""
     x = alt.X("level:N", title="share of the time busy", sort=None, axis=alt.Axis(labelAngle=-45))
     tips = [alt.Tooltip("level:N", title="busy"), alt.Tooltip("links:Q", format=",")]
-    bars = _rows().mark_bar().encode(x, alt.Y("percent:Q", title="links (%)"), tooltip=tips)
+    bars = named_rows().mark_bar().encode(x, alt.Y("percent:Q", title="links (%)"), tooltip=tips)
     return alt.layer(bars).properties(height=150)
 
 
@@ -364,9 +373,13 @@ def _parts() -> Drawn:
     y = alt.Y("what:N", title=None, sort=None, axis=alt.Axis(labelLimit=260))
     x = alt.X("percent:Q", title="%", scale=alt.Scale(domain=[0, 100]))
     tips = [alt.Tooltip("what:N"), alt.Tooltip("told:N", title="that is")]
-    whole = _rows().mark_bar(fill=None, stroke=MUTED, strokeWidth=1).encode(y, x=alt.datum(100), tooltip=tips)
-    part = _rows().mark_bar().encode(x, y, tooltip=tips)
-    text = _rows().mark_text(align="left", dx=4).encode(y, x=alt.datum(100), text="told:N")
+    whole = (
+        named_rows()
+        .mark_bar(fill=None, stroke=MUTED, strokeWidth=1)
+        .encode(y, x=alt.datum(100), tooltip=tips)
+    )
+    part = named_rows().mark_bar().encode(x, y, tooltip=tips)
+    text = named_rows().mark_text(align="left", dx=4).encode(y, x=alt.datum(100), text="told:N")
     return alt.layer(whole, part, text).properties(height=alt.Step(22), padding=BESIDE)
 
 
@@ -374,7 +387,7 @@ def _lengths() -> Drawn:
     """Return the lengths of links in a linear program's dual, longest first."""
     x = alt.X("links:Q", title="links, longest first", axis=alt.Axis(grid=False, format=",d"))
     y = alt.Y("percent:Q", title="length (% of the longest)", scale=alt.Scale(domain=[0, 100]))
-    area = _rows().mark_area(interpolate="step-after", line=True, opacity=0.3)
+    area = named_rows().mark_area(interpolate="step-after", line=True, opacity=0.3)
     return alt.layer(area.encode(x, y)).properties(height=180)
 
 
@@ -382,6 +395,6 @@ def _gain() -> Drawn:
     """Return what an allreduce gains over a reduce-scatter and then an allgather."""
     y = alt.Y("what:N", title=None, sort=None, axis=alt.Axis(labelLimit=200))
     x = alt.X("algbw_gbps:Q", title="algbw for large M, at best (GB/s)")
-    text = _rows().mark_text(align="left", dx=4).encode(x, y, text="told:N")
-    bars = _rows().mark_bar().encode(x, y)
+    text = named_rows().mark_text(align="left", dx=4).encode(x, y, text="told:N")
+    bars = named_rows().mark_bar().encode(x, y)
     return alt.layer(bars, text).properties(height=alt.Step(26), padding=BESIDE)

@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from experiments.report.panels import Panel
 from experiments.report.results import Results
-from experiments.report.svg import Frame, Point, group, tag
+from experiments.report.svg import Point, drawing, group, tag
 from schedules.collective import Kind
 from schedules.files.schedule_file import read_schedule
 from schedules.schedule import Clock, Schedule
@@ -369,7 +369,6 @@ def _sentence(step: Step) -> str:
 def _picture(schedule: Schedule, step: Step, caption: str) -> Markup:
     topology = schedule.topology
     places = layout(topology, WIDTH)
-    frame = Frame(width=WIDTH, height=places.height, left=0, right=0, top=0, bottom=0)
     paths: list[list[Markup]] = [[], []]
     for link, way in enumerate(ways(topology, places.at)):
         used = link in step.sent
@@ -379,7 +378,7 @@ def _picture(schedule: Schedule, step: Step, caption: str) -> Markup:
         paths[used].append(tag("path", class_=look, d=curve(*way, head=used), data_tip=tip))
     nodes = [_node(step, rank, (float(x), float(y))) for rank, (x, y) in enumerate(places.at.tolist())]
     parts = [group(paths[False]), group(paths[True]), group(nodes)]
-    return frame.chart(parts, f"broadcast of rank {ROOT}, {caption}", "network")
+    return drawing(parts, WIDTH, places.height, f"broadcast of rank {ROOT}, {caption}")
 
 
 def _node(step: Step, rank: int, at: Point) -> Markup:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -12,7 +12,6 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
@@ -20,7 +19,7 @@ from experiments.registry import METHODS
 from experiments.report.against_optimum import ideal_table, yardstick
 from experiments.report.answer import sentences
 from experiments.report.bottleneck_chart import Bottlenecks, bottlenecks
-from experiments.report.charts import Figure, columns, run_specs, theme
+from experiments.report.charts import Figure, run_charts
 from experiments.report.frontiers import frontier_panels
 from experiments.report.networks import broadcast_panels
 from experiments.report.overview import FEWEST, SHADES, common_cases, glance, ranking
@@ -88,6 +87,11 @@ def source(name: str) -> Markup:
     )
 
 
+def scripts() -> list[Markup]:
+    """Return what a page with charts runs: its own script, the library, and what draws."""
+    return [source(name) for name in ("report.js", "vega.min.js", "charts.js")]
+
+
 @cache
 def _environment() -> Environment:
     return Environment(
@@ -144,8 +148,8 @@ def contents(results: Results) -> dict[str, Any]:
     rows = run_rows(results, least)
     return {
         "style": source("report.css") + palette(),
-        "scripts": [source("report.js"), source("vega.min.js"), source("charts.js")],
-        "charts": _charts(rows, results.series),
+        "scripts": scripts(),
+        "charts": run_charts(results.series, rows),
         "answer": sentences(results),
         "picture": picture_of(results),
         "name": results.name,
@@ -190,12 +194,6 @@ def figures_of(shown: Mapping[str, Any]) -> Iterator[Figure]:
     for each in (*found, *(panel.chart for panel in panels)):
         if isinstance(each, Figure):
             yield each
-
-
-def _charts(rows: pd.DataFrame, series: Sequence[Series]) -> dict[str, Any]:
-    """Return what the page's charts are drawn from."""
-    panels = list(dict.fromkeys(rows["panel"])) if len(rows) else []
-    return {"theme": theme(), "specs": run_specs(series, panels), "rows": columns(rows)}
 
 
 def picture_of(results: Results) -> Figure | None:

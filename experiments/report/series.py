@@ -1,21 +1,16 @@
-"""The series of a report: a method has one colour, marker and dash throughout, and short names.
+"""The series of a report: a method has one colour, marker and dash throughout.
 
-What all networks of a run share need not be said in each cell, and a chart has room for few characters.
+Networks have short names: what all of a run share need not be said in each cell.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 LINKS = ("bandwidth", "alpha")
 """What a topology's text may say of its links. All else that follows its ``?`` changes the network itself
 (failures, subsets of ranks) and stays."""
-
-LONGEST = 16
-"""Characters of a label in a chart; longer ones are cut, tooltips and legend have them whole."""
-LEAST_NAME = 3
-"""Characters left of a method's name where its options are shown whole."""
 
 LIGHT = ("#0a3a86", "#be210f", "#17746c", "#8b30b9", "#ae8c19", "#418eff")
 """On white. Chosen by search: the least distance of two (OKLab) is as large as possible also for red-,
@@ -85,68 +80,6 @@ def _joined(shape: str, links: Mapping[str, str]) -> str:
     return shape + ("&" if "?" in shape else "?") + "&".join(f"{key}={value}" for key, value in links.items())
 
 
-def brief_labels(labels: Sequence[str]) -> list[str]:
-    """Return the labels as charts have them, of at most `LONGEST` characters: no two alike.
-
-    Where a label is too long the method's name is cut, then its options are named by their values alone.
-
-    Examples
-    --------
-    >>> brief_labels(["forestcoll trees=4", "swing version=bandwidth", "swing version=latency"])
-    ['forestc… trees=4', 'swing bandwidth', 'swing latency']
-    >>> brief_labels(["tacos pick=paper chunks=1024 tries=500", "tacos pick=paper chunks=1024 tries=600"])
-    ['tacos tries=500', 'tacos tries=600']
-    """
-    every = list(dict.fromkeys(labels))
-    brief = {label: _brief(label) for label in every}
-    for tell in (_by_words, _by_first_difference):
-        for alike in _alike(brief):
-            brief |= dict(zip(alike, tell(alike), strict=True))
-    for alike in _alike(brief):
-        brief |= {label: _numbered(brief[label], i) for i, label in enumerate(alike, start=1)}
-    return [brief[label] for label in labels]
-
-
-def _brief(label: str) -> str:
-    if len(label) <= LONGEST:
-        return label
-    name, _, options = label.partition(" ")
-    values = " ".join(word.partition("=")[2] or word for word in options.split())
-    for tail in filter(None, (options, values)):
-        room = LONGEST - len(tail) - 1
-        if len(name) <= room or room > LEAST_NAME:
-            return f"{name if len(name) <= room else name[: room - 1] + '…'} {tail}"
-    return f"{name} {values}"[: LONGEST - 1] + "…"
-
-
-def _alike(brief: Mapping[str, str]) -> list[list[str]]:
-    """Return the labels that would read alike."""
-    groups: dict[str, list[str]] = {}
-    for label, short in brief.items():
-        groups.setdefault(short, []).append(label)
-    return [group for group in groups.values() if len(group) > 1]
-
-
-def _by_words(labels: Sequence[str]) -> list[str]:
-    """Return each with its method's name and the options that not all have."""
-    common = set.intersection(*(set(label.split()) for label in labels))
-    words = [label.split() for label in labels]
-    return [_brief(" ".join([name, *(one for one in more if one not in common)])) for name, *more in words]
-
-
-def _by_first_difference(labels: Sequence[str]) -> list[str]:
-    """Return each cut in its middle, to go on where they first differ."""
-    columns = enumerate(zip(*labels, strict=False))
-    common = next((i for i, letters in columns if len(set(letters)) > 1), min(map(len, labels)))
-    head = labels[0][: min(common, LONGEST // 2 - 1)]
-    return [f"{head}…{label[common:]}"[:LONGEST] for label in labels]
-
-
-def _numbered(text: str, number: int) -> str:
-    mark = f"…{number}"
-    return text[: LONGEST - len(mark)] + mark
-
-
 @dataclass(frozen=True)
 class Series:
     """A method with one set of options.
@@ -159,8 +92,6 @@ class Series:
         The method's name with its options, `telling` first; without `LIMITS` that its siblings have too.
     telling
         The options that tell it from its siblings, which are of the same method.
-    brief
-        The label as charts have it (`brief_labels`); empty: that of the label alone.
     """
 
     number: int
@@ -169,12 +100,6 @@ class Series:
     kind: str
     label: str
     telling: str = ""
-    brief: str = ""
-
-    def __post_init__(self) -> None:
-        """Have a brief label."""
-        if not self.brief:
-            object.__setattr__(self, "brief", brief_labels([self.label])[0])
 
     @property
     def colour(self) -> int:
@@ -212,9 +137,8 @@ def make_series(kinds: Mapping[tuple[str, str], str]) -> tuple[Series, ...]:
     ['tacos chunks=1', 'tacos chunks=4']
     """
     names = [_names(method, options, kinds) for method, options in kinds]
-    brief = brief_labels([label for label, _ in names])
     return tuple(
-        Series(number, method, options, kind, *names[number], brief[number])
+        Series(number, method, options, kind, *names[number])
         for number, ((method, options), kind) in enumerate(kinds.items())
     )
 

@@ -9,10 +9,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from markupsafe import Markup
-
-from experiments.report.page import manifest_lines, palette, source, swatch, template
-from experiments.report.series import Series, brief_labels
+from experiments.report.charts import Figure
+from experiments.report.page import manifest_lines, palette, scripts, source, swatch, template
+from experiments.report.series import Series
 from experiments.report.text import number, seconds
 from experiments.runner.manifest import MANIFEST
 from experiments.runner.results import read_results
@@ -22,6 +21,7 @@ from experiments.solver_study.charts import (
     integral_chart,
     profile_chart,
     scaling_chart,
+    study_charts,
     trace_chart,
 )
 from experiments.solver_study.instances import MODELS
@@ -76,7 +76,8 @@ def page_values(
     """Return what the template asks for of any study."""
     return {
         "style": source("report.css") + palette(),
-        "script": source("report.js"),
+        "scripts": scripts(),
+        "charts": study_charts(list(looks.values())),
         "name": str(manifest.get("name", "study")),
         "instances": len(programs_of(rows)),
         "seeds": sorted({int(row["seed"]) for row in rows}),
@@ -149,9 +150,8 @@ def _program(row: Row) -> str:
 def _looks(rows: Sequence[Row]) -> dict[str, Series]:
     """Return the series of each solver that ran; the label stands for all its options."""
     own = by_solver(rows)
-    brief = brief_labels(list(own))
     return {
-        solver: Series(number, solver, str(own[solver][0]["options"] or ""), "", solver, brief=brief[number])
+        solver: Series(number, solver, str(own[solver][0]["options"] or ""), "", solver)
         for number, solver in enumerate(own)
     }
 
@@ -289,13 +289,13 @@ def _family(row: Row) -> str:
 
 def _courses(
     programs: Mapping[tuple[str, str], Sequence[Row]], looks: Mapping[str, Series]
-) -> Iterator[tuple[str, Markup]]:
+) -> Iterator[tuple[str, Figure]]:
     """Yield title and chart of each program that took some solver a while."""
     for (model, topology), own in programs.items():
         tried = [row for row in own if is_mixed_row(row) and row["seed"] == own[0]["seed"]]
         if any(not solved(row) or taken(row) >= SOON for row in tried):
             chart = trace_chart(tried, looks, f"incumbents and bounds over time, {model} {topology}")
-            if chart:
+            if chart is not None:
                 yield f"{model}, {topology}", chart
 
 

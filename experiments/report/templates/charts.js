@@ -75,6 +75,7 @@
     element.replaceChildren();
     const config = themed();
     config.legend.columns = width < 600 ? 2 : 5;
+    config.legend.labelLimit = width / config.legend.columns - 45;
     const view = made(specOf(element, shown(element), config, width), element, "svg");
     views.set(element, view);
     view.tooltip((_, event, item, value) => { element.dataset.tip = value ? told(value) : ""; });

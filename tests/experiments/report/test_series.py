@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.report.series import LONGEST, brief_labels, make_series, short_names
+from experiments.report.series import make_series, short_names
 
 INSTANCES = Path(__file__).parents[2] / "data" / "reference" / "instances.csv"
 
@@ -75,40 +75,3 @@ def test_no_two_of_all_instances_get_one_name():
 def test_a_method_is_named_with_its_options_but_for_limits_that_all_have(given, labels):
     kinds = {tuple(text.split("|")): "heuristic" for text in given}
     assert [series.label for series in make_series(kinds)] == labels
-
-
-@pytest.mark.parametrize(
-    ("labels", "brief"),
-    [
-        (["swing version=bandwidth", "swing version=latency"], ["swing bandwidth", "swing latency"]),
-        (["forestcoll trees=4", "forestcoll trees=1"], ["forestc… trees=4", "forestc… trees=1"]),
-        (["taccl", "taccl sketch=ndv2-sk-1"], ["taccl", "taccl ndv2-sk-1"]),
-        (["recursive_doubling", "ring"], ["recursive_doubl…", "ring"]),
-        # what both say is left out where it leaves no room for what they do not
-        (
-            ["tacos pick=paper chunks=1024 tries=500", "tacos pick=paper chunks=1024 tries=600"],
-            ["tacos tries=500", "tacos tries=600"],
-        ),
-        # two options of ten letters that differ in their last, and two names that do
-        (["m a=aaaaaaaaaaaaaaaaaaaab", "m a=aaaaaaaaaaaaaaaaaaaac"], ["m a=aaa…b", "m a=aaa…c"]),
-        (["a_rather_long_method_1", "a_rather_long_method_2"], ["a_rathe…1", "a_rathe…2"]),
-    ],
-)
-def test_in_a_chart_what_tells_series_apart_is_left_of_their_labels(labels, brief):
-    assert brief_labels(labels) == brief
-
-
-def test_no_two_labels_of_a_chart_are_alike_or_too_long():
-    """Of names and options of all lengths, some of which share a beginning, an end or both."""
-    ends = ["", "x", "x" * 30, "x" * 30 + "y", "z" * 30]
-    labels = [f"{name}{options}" for name in ("n", *(f"name{end}" for end in ends)) for options in (
-        "", *(f" option={end}" for end in ends[1:]), *(f" one=1 two={end} six=6" for end in ends[1:])
-    )]  # fmt: skip
-    assert len(set(labels)) == len(labels)
-    brief = brief_labels(labels)
-    assert len(set(brief)) == len(brief)
-    assert max(map(len, brief)) <= LONGEST
-
-
-def test_the_same_label_twice_is_one():
-    assert brief_labels(["ring", "ring"]) == ["ring", "ring"]
