@@ -259,6 +259,9 @@ def _report(commands: Any) -> None:
     parser.add_argument(
         "-o", "--output", type=_path, metavar="FILE", help="default: DIR/report.html; of several: report.html"
     )
+    parser.add_argument(
+        "--baseline", metavar="METHOD", help="show how many times faster than this one the others are"
+    )
     parser.add_argument("--figures", type=_path, metavar="DIR", help="write every chart there, for papers")
     parser.add_argument(
         "--format", default="svg", metavar="F,F,...", help="of figures: svg, pdf, png; default: %(default)s"

@@ -19,7 +19,7 @@ def execute(arguments: argparse.Namespace) -> int:
     check_formats(formats)
     first, *others = arguments.runs
     results = read_results(first, *others)
-    shown = contents(results)
+    shown = contents(results, arguments.baseline)
     page = arguments.output or (Path(REPORT) if others else first / REPORT)
     say(f"report: {write_page(shown, page)}")
     if arguments.figures is not None:

@@ -164,6 +164,7 @@ def _specs() -> str:
         "algbw": _algbw("linear"),
         "algbw log": _algbw("log"),
         "bars": _bars(),
+        "speedup": _speedup(),
         "pareto": _pareto(),
         "effort": _effort(),
         "seeds": _seeds(),
@@ -196,6 +197,7 @@ TIPS = (
     alt.Tooltip("size:N"),
     alt.Tooltip("time_us:Q", title="time, us", format=",.5~r"),
     alt.Tooltip("algbw_gbps:Q", title="algbw, GB/s", format=",.4~r"),
+    alt.Tooltip("busbw_gbps:Q", title="busbw, GB/s", format=",.4~r"),
     alt.Tooltip("limit_gbps:Q", title="its limit, GB/s", format=",.4~r"),
     alt.Tooltip("gap_percent:Q", title="gap, %", format=",.3~r"),
 )
@@ -228,6 +230,15 @@ def _algbw(scale: str) -> Drawn:
     top = alt.Y("max(limit_gbps):Q", title="algbw (GB/s)")
     base, x = named_rows().transform_filter("isValid(datum.algbw_gbps)"), _size_axis("size M")
     return _lines(base, x, y, limit.encode(x, top)).properties(height=HEIGHT)
+
+
+def _speedup() -> Drawn:
+    """Return the time of the baseline over that of each method, against size."""
+    axis = alt.Axis(tickCount=4, format="~r", labelExpr="datum.label && datum.label + '×'")
+    y = alt.Y("speedup:Q", title="speed-up", scale=alt.Scale(type="log"), axis=axis)
+    base = named_rows().transform_filter("isValid(datum.speedup)")
+    even = named_rows().mark_rule(**LIMIT).encode(y=alt.datum(1))
+    return _lines(base, _size_axis("size M"), y, even).properties(height=HEIGHT)
 
 
 def _bars() -> Drawn:

@@ -23,9 +23,9 @@ from experiments.report.charts import Figure, run_charts
 from experiments.report.frontiers import frontier_panels
 from experiments.report.networks import broadcast_panels
 from experiments.report.overview import FEWEST, SHADES, common_cases, glance, ranking
-from experiments.report.panels import Panel, algbw_panel, effort_panel, pareto_panel
+from experiments.report.panels import Panel, algbw_panel, effort_panel, pareto_panel, speedup_panel
 from experiments.report.results import Results, Row, read_results
-from experiments.report.rows import run_rows
+from experiments.report.rows import run_rows, speedups
 from experiments.report.seeds import seeds
 from experiments.report.series import DARK, LIGHT, Series
 from experiments.report.svg import tag
@@ -68,6 +68,8 @@ MOST_ACROSS = 6
 """Matrices in a row."""
 LONGEST_OPEN = 12
 """Rows of a topology's table of gaps beyond which it is folded away."""
+MOST_PANELS = 16
+"""Of the first picture, which is to fit on the first screen."""
 MOST_ROWS = 5000
 """Topologies beyond so many rows have no section."""
 
@@ -94,13 +96,15 @@ def scripts() -> list[Markup]:
 
 @cache
 def _environment() -> Environment:
-    return Environment(
+    environment = Environment(
         loader=PackageLoader("experiments.report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.policies["json.dumps_kwargs"] = {}  # the columns of the charts' rows stay in order
+    return environment
 
 
 def write_report(directory: Path, *others: Path, page: Path | None = None) -> Path:
@@ -141,11 +145,25 @@ def write_page(shown: Mapping[str, Any], page: Path) -> Path:
     return page
 
 
-def contents(results: Results) -> dict[str, Any]:
-    """Return all that the page of a run says, by the names that its template has for it."""
+def contents(results: Results, baseline: str | None = None) -> dict[str, Any]:
+    """Return all that the page of a run says, by the names that its template has for it.
+
+    Parameters
+    ----------
+    results
+        The run.
+    baseline
+        A method by its label or name: the page has the speed-up of the others over it.
+
+    Raises
+    ------
+    InputError
+        If no row is of the baseline.
+    """
+    over = None if baseline is None else results.named(baseline)
     used = {(t, c): usages(results, t, c) for t in results.topologies for c in results.collectives}
     least = {case: least_tb(found) for case, found in used.items()}
-    rows = run_rows(results, least)
+    rows = run_rows(results, least, over)
     return {
         "style": source("report.css") + palette(),
         "scripts": scripts(),
@@ -157,6 +175,8 @@ def contents(results: Results) -> dict[str, Any]:
         "states": states(results),
         "not_run": _not_run(results.manifest),
         "wrong": sum(is_wrong(row) for row in results.rows),
+        "baseline": over,
+        "speedups": speedups(rows),
         "standings": standings(results, least),
         "ranking": ranking(results),
         "common": len(common_cases(results)[1]),
@@ -174,7 +194,7 @@ def contents(results: Results) -> dict[str, Any]:
         "yardstick": yardstick(results),
         "switch_overs": switch_overs(results),
         "folded_from": FOLDED_FROM,
-        "sections": [_section(results, topology, used, least) for topology in _shown(results)],
+        "sections": [_section(results, topology, used, least, over) for topology in _shown(results)],
         "most_rows": f"{MOST_ROWS:,}",
         "swatch": swatch,
         "levels": [(level, level_name(level)) for level in range(LEVELS + 1)],
@@ -190,7 +210,15 @@ def figures_of(shown: Mapping[str, Any]) -> Iterator[Figure]:
     found = [shown["picture"], *(shown["seeds"].figures if shown["seeds"] else ())]
     panels = list(shown["frontiers"])
     for one in shown["sections"]:
-        panels += [*one.algbw, *one.pareto, *one.effort, *one.bottlenecks.panels, *one.traffic, *one.course]
+        panels += [
+            *one.algbw,
+            *one.speedup,
+            *one.pareto,
+            *one.effort,
+            *one.bottlenecks.panels,
+            *one.traffic,
+            *one.course,
+        ]
     for each in (*found, *(panel.chart for panel in panels)):
         if isinstance(each, Figure):
             yield each
@@ -199,13 +227,15 @@ def figures_of(shown: Mapping[str, Any]) -> Iterator[Figure]:
 def picture_of(results: Results) -> Figure | None:
     """Return the picture that the page begins with: how near to the bound each method is, and where.
 
-    A panel a network and collective; of many networks the gaps of the first collective at its largest size.
+    A panel a network and collective; of many the gaps of the first collective at its largest size. None where
+    there is no gap to show.
     """
-    if not any(row.ok for row in results.rows):
+    timed = {(row.topology, row.collective) for row in results.rows if row.ok and row.gap is not None}
+    if not timed:
         return None
-    if len(results.topologies) < FEWEST:
+    if len(results.topologies) < FEWEST and len(timed) <= MOST_PANELS:
         return Figure("share", "algbw as a part of its limit, against size, a panel a network and collective")
-    collective = results.collectives[0]
+    collective = next(name for name in results.collectives if any(case[1] == name for case in timed))
     bytes_ = max(row.size_bytes for row in results.rows if row.collective == collective)
     told = f"gap to the proven bound of each method on each network, {collective} of {size(bytes_)}"
     return Figure("heat", told, {"collective": collective, "size_bytes": bytes_})
@@ -281,6 +311,7 @@ class Section:
     bounds: list[str]
     table: GapTable
     algbw: list[Panel]
+    speedup: list[Panel]
     pareto: list[Panel]
     effort: list[Panel]
     bottlenecks: Bottlenecks
@@ -302,7 +333,11 @@ class Section:
 
 
 def _section(
-    results: Results, name: str, everything: Mapping[tuple[str, str], Usages], least: LeastTB
+    results: Results,
+    name: str,
+    everything: Mapping[tuple[str, str], Usages],
+    least: LeastTB,
+    over: Series | None,
 ) -> Section:
     rows = [row for row in results.rows if row.topology == name]
     collectives = [c for c in results.collectives if any(row.collective == c for row in rows)]
@@ -319,6 +354,7 @@ def _section(
         list(_bound_facts(results, name, collectives)),
         gap_table(results, name),
         panels(algbw_panel),
+        [panel for c in collectives if over and (panel := speedup_panel(results, name, c, over))],
         [pareto_panel(results, name, collective, least[name, collective]) for collective in collectives],
         panels(effort_panel),
         bottlenecks(topology, used, {c: results.collectives.index(c) for c in collectives}),

@@ -14,6 +14,7 @@ from markupsafe import Markup
 from experiments.report.charts import Figure
 from experiments.report.results import Results, Row
 from experiments.report.rows import frontier
+from experiments.report.series import Series
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,15 @@ def algbw_panel(results: Results, topology: str, collective: str) -> Panel:
     one_size = len(results.of(topology, collective)) == 1
     name, told = ("bars", "algbw") if one_size else ("algbw", "algbw against size")
     return Panel(collective, number, _figure(name, told, topology, collective))
+
+
+def speedup_panel(results: Results, topology: str, collective: str, baseline: Series) -> Panel | None:
+    """Return the speed-up over a method against size, None where it has no time beside others."""
+    cells = results.of(topology, collective).values()
+    if not any(baseline.number in rows and rows[baseline.number].ok for rows in cells):
+        return None
+    figure = _figure("speedup", f"speed-up over {baseline.label} against size", topology, collective)
+    return Panel(collective, results.collectives.index(collective), figure)
 
 
 def pareto_panel(results: Results, topology: str, collective: str, least: Fraction | None) -> Panel:

@@ -16,7 +16,7 @@ import pandas as pd
 from experiments.report.series import Series, make_series, short_names
 from experiments.runner.kept_schedules import schedule_path
 from experiments.runner.results import read_csv
-from topologies.errors import InputError
+from topologies.errors import InputError, suggestion
 from topologies.files import opened, read_text
 
 OK = "ok"
@@ -171,6 +171,22 @@ class Results:
             if number not in cells or _time(row) < _time(cells[number]):
                 cells[number] = row
         return table
+
+    def named(self, text: str) -> Series:
+        """Return the method of that label, or the first of that name.
+
+        Raises
+        ------
+        InputError
+            If none has it.
+        """
+        found = [one for one in self.series if one.label == text] or [
+            one for one in self.series if one.method == text
+        ]
+        if not found:
+            labels = [one.label for one in self.series]
+            raise InputError(f"{self.directory}: no rows of method '{text}'{suggestion(text, labels)}")
+        return found[0]
 
     def of(self, topology: str, collective: str) -> dict[float, Mapping[int, Row]]:
         """Return the cases of one panel: size to rows by series, sizes increasing."""

@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 
 from experiments.report import write_report
-from experiments.report.page import Usage
+from experiments.report.page import Usage, contents, write_page
+from experiments.report.results import read_results
 from schedules import Chunks, Clock, Schedule, collective
 from schedules.files.schedule_file import content_hash, write_schedule
 from topologies import InputError, Link, Topology
@@ -725,3 +726,40 @@ def test_the_programs_that_were_solved_have_a_table(tmp_path):
     said += [["maximum flows of Algorithm 1", "ortools", "", "", "", "2 ms", ""]]
     assert [line[2:] for line in lines[1:]] == said
     assert not any(e["text"] == "Programs solved" for e in report(tmp_path, [row()]).all("h3"))
+
+
+def test_the_speed_up_over_a_baseline_has_a_column_and_a_chart(tmp_path):
+    """20, 10 and 40 us: b is twice as fast as a, and c half; the mean of 2 and 8 is 4."""
+    times = {("a", 10): 20.0, ("b", 10): 10.0, ("c", 10): 40.0, ("a", 1000): 80.0, ("b", 1000): 10.0}
+    rows = [row(method=m, size_bytes=s, time_us=t, gap=t / 8 - 1) for (m, s), t in times.items()]
+    shown = contents(read_results(write_run(tmp_path, rows)), "a")
+    page = Page(write_page(shown, tmp_path / "report.html").read_text())
+    spec, drawn = page.drawn("speed-up over a against size, ring:3, allgather")
+    assert fields(spec)["y"] == {"speedup"}
+    assert [(r["method"], r["speedup"]) for r in drawn] == [
+        ("a", 1),
+        ("b", 2),
+        ("c", 0.5),
+        ("a", 1),
+        ("b", 8),
+    ]
+    table = page.all("table", "plain")[0]
+    means = [page.all("td", None, line)[-2]["text"] for line in page.all("tr", None, table)[1:]]
+    assert sorted(means) == ["0.50×", "1.00×", "4.00×"]
+
+
+def test_without_a_baseline_there_is_no_speed_up_and_an_unknown_one_is_refused(tmp_path):
+    results = read_results(write_run(tmp_path, [row()]))
+    assert "Speed-up" not in [e["text"] for e in report(tmp_path, [row()]).all("h3")]
+    with pytest.raises(InputError, match="no rows of method 'rign'; did you mean 'ring'"):
+        contents(results, "rign")
+
+
+@pytest.mark.parametrize(
+    ("kind", "switches", "busbw"),
+    [("allreduce", 0, 150.0), ("allgather", 0, 75.0), ("broadcast", 0, 100.0), ("allreduce", 2, 100.0)],
+)
+def test_busbw_is_algbw_times_the_factor_of_nccl_tests(tmp_path, kind, switches, busbw):
+    """100 GB/s on four nodes, or on two ranks behind two switches."""
+    page = report(tmp_path, [row(collective=kind, nodes=4, switches=switches)])
+    assert page.drawn("algbw")[1][0]["busbw_gbps"] == busbw
