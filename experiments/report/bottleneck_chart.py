@@ -29,11 +29,13 @@ from experiments.report.bottleneck import (
     read,
 )
 from experiments.report.charts import Figure
-from experiments.report.networks import NODE, Layout, Way, curve, layout, ways
+from experiments.report.networks import type_size
 from experiments.report.panels import Panel
 from experiments.report.svg import drawing, group, tag
 from experiments.report.text import number
 from experiments.report.utilisation import Usages
+from experiments.show.drawing import Picture, curve, head, picture
+from experiments.show.layout import Frame
 from models.allreduce.bound import TREES
 from models.bounds import Bound, best_bound
 from schedules.collective import Collective, Kind, collective
@@ -130,7 +132,6 @@ def gain_sentence(found: Gain) -> str:
     return f"{number(float(found.ratio), 4)} ({found.ratio}) times as fast. {proofs[found.proof]}."
 
 
-WIDTH = 400.0
 MOST_DRAWN = 64
 """Nodes of the largest network that is drawn ..."""
 MOST_LINKS = 1000
@@ -155,20 +156,21 @@ def chart(found: Bottleneck, label: str) -> Markup | Figure:
 
 
 def _drawing(found: Bottleneck, label: str) -> Markup:
-    places = layout(found.topology, WIDTH)
-    circles = [
-        tag("circle", class_="host", cx=middle[0], cy=middle[1], r=radius)
-        for middle, radius in places.circles
-    ]
-    parts = [group(circles), _links(found, ways(found.topology, places.at)), _nodes(found, places)]
-    return drawing(parts, WIDTH, places.height, f"bottleneck, {label}")
+    places = picture(found.topology)
+    parts = [group(map(_frame, places.frames)), _links(found, places), _nodes(found, places)]
+    return drawing(parts, places.size, f"bottleneck, {label}")
 
 
-def _links(found: Bottleneck, curves: Sequence[Way]) -> Markup:
+def _frame(frame: Frame) -> Markup:
+    (left, top), (right, foot) = frame.low, frame.high
+    return tag("rect", class_="host", x=left, y=top, width=right - left, height=foot - top, rx=8.0)
+
+
+def _links(found: Bottleneck, places: Picture) -> Markup:
     """Return one path a link; those that the bound feels come last, over the others."""
     marks: list[list[Markup]] = [[], []]
     wide = THIN if found.felt.sum() > MANY else 1.0
-    for link, way in enumerate(curves):
+    for link, way in enumerate(places.ways):
         felt = bool(found.felt[link])
         share = found.lengths[link] / found.longest
         looks = {
@@ -177,7 +179,8 @@ def _links(found: Bottleneck, curves: Sequence[Way]) -> Markup:
         }
         marks[felt].append(
             tag(
-                "path", class_="link felt" if felt else "link", d=curve(*way, head=felt),
+                "path", class_="link felt" if felt else "link",
+                d=curve(way) + (head(way, places.radius) if felt else ""),
                 data_link=link, data_tip=_link_tip(found, link), **(looks if felt else {}),
             )
         )  # fmt: skip
@@ -195,19 +198,19 @@ def _link_tip(found: Bottleneck, link: int) -> str:
     return "\n".join(lines)
 
 
-def _nodes(found: Bottleneck, places: Layout) -> Markup:
+def _nodes(found: Bottleneck, places: Picture) -> Markup:
     colours = colours_of(found)
     marks = []
+    r = places.radius
     for node, (x, y) in enumerate(places.at.tolist()):
         look = f"node c{colours[node]}" if colours[node] is not None else "node"
         shared = {"class_": look, "data_node": node, "data_tip": _node_tip(found, node)}
         if node < found.topology.num_ranks:
-            marks.append(tag("circle", cx=x, cy=y, r=NODE, **shared))
-            marks.append(tag("text", node, class_="node-name mid", x=x, y=y + 3.2))
+            marks.append(tag("circle", cx=x, cy=y, r=r, **shared))
+            marks.append(tag("text", node, class_="node-name mid", x=x, y=y + 0.36 * r))
         else:
-            box = {"x": x - NODE + 1, "y": y - NODE + 1, "width": 2 * NODE - 2, "height": 2 * NODE - 2}
-            marks.append(tag("rect", **box, **shared))
-    return group(marks)
+            marks.append(tag("rect", x=x - r, y=y - r, width=2 * r, height=2 * r, **shared))
+    return group(marks, style=type_size(places))
 
 
 def colours_of(found: Bottleneck) -> list[int | None]:

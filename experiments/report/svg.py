@@ -6,8 +6,6 @@ from collections.abc import Iterable
 
 from markupsafe import Markup, escape
 
-Point = tuple[float, float]
-
 
 def tag(name: str, *children: object, **attributes: object) -> Markup:
     """Return an element with everything in it escaped.
@@ -39,7 +37,8 @@ def _text(value: object) -> object:
     return f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else value
 
 
-def drawing(parts: Iterable[object], width: float, height: float, label: str) -> Markup:
+def drawing(parts: Iterable[object], size: tuple[float, float], label: str) -> Markup:
     """Return a picture of a network; `label` is read to those who can't see it."""
-    box = f"0 0 {width:g} {height:g}"
-    return tag("svg", *parts, class_="chart network", viewBox=box, role="img", aria_label=label)
+    box = f"0 0 {size[0]:.0f} {size[1]:.0f}"
+    wide = f"max-width:{1.3 * size[0]:.0f}px"
+    return tag("svg", *parts, class_="chart network", viewBox=box, style=wide, role="img", aria_label=label)

@@ -250,22 +250,28 @@ def _links(
     rates = _rates(topology)
     thick = 0.8 + 1.2 * np.sqrt(rates / rates.max())
     for link in np.argsort(shades, kind="stable").tolist():
-        start, control, end = map(_pair, drawn.ways[link])
-        curve = f"M{start}Q{control} {end}"
+        way = drawn.ways[link]
         path = _tag(
             "path",
             class_=f"link q{shades[link]}",
-            d=curve + _head(drawn.ways[link], max(3.0, 0.4 * drawn.radius)),
+            d=curve(way) + head(way, drawn.radius),
             stroke_width=f"{thick[link]:.1f}",
             data_link=link,
         )
-        wide = _tag("path", class_="hit", d=curve)  # which a pointer meets more easily
+        wide = _tag("path", class_="hit", d=curve(way))  # which a pointer meets more easily
         yield _tag("g", _tag("title", link_text(topology, link, loads)), path, wide, class_="way")
 
 
-def _head(way: FloatArray, length: float) -> str:
-    """Return the path of an arrow's head at the end of a link."""
+def curve(way: FloatArray) -> str:
+    """Return the path of a link."""
+    start, control, end = map(_pair, way)
+    return f"M{start}Q{control} {end}"
+
+
+def head(way: FloatArray, radius: float) -> str:
+    """Return the path of an arrow's head at the end of a link, for nodes of that radius."""
     _, control, end = way
+    length = max(3.0, 0.4 * radius)
     angle = math.atan2(end[1] - control[1], end[0] - control[0])
     barbs = [
         end - length * np.array([math.cos(angle + turn), math.sin(angle + turn)]) for turn in (0.5, -0.5)

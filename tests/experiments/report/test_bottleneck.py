@@ -3,7 +3,7 @@
 import re
 import xml.etree.ElementTree as ET
 from fractions import Fraction
-from itertools import combinations, pairwise
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -19,14 +19,12 @@ from experiments.report.bottleneck_chart import (
     names,
     sentence,
 )
-from experiments.report.networks import NODE, layout, ways
 from models.bounds import Bound, lower_bounds
 from schedules import collective
 from tests.experiments.report.test_page import report, row
 from tests.sweep import for_each
 from topologies import Link, Topology, parse_topology
 
-WIDTH = 400.0
 DRAWN = [
     "configs/networks/triangle.json", "mesh:4x4", "torus:3x5", "mesh:2x3x4", "dgx_a100:2", "dgx2:2",
     "mi250:1", "dgx_a100:4", "dragonfly:4x5", "gen_kautz:4,16", "gen_kautz:4,64",
@@ -76,69 +74,6 @@ def test_every_link_and_every_node_has_one_mark(spec):
         *["circle"] * topology.num_ranks, *["rect"] * topology.num_switches,
     ]  # fmt: skip
     assert [e.text for e in tree.iter("text")] == [str(rank) for rank in range(topology.num_ranks)]
-
-
-@for_each("spec", [*DRAWN, "hypercube:6", "torus:4x4x4"])
-def test_nodes_stand_apart_and_inside_the_picture(spec):
-    topology = parse_topology(spec)
-    places = layout(topology, WIDTH)
-    for a, b in combinations(places.at, 2):
-        assert np.hypot(*(a - b)) >= 2 * NODE - 0.5
-    assert (places.at >= NODE).all()
-    assert (places.at[:, 0] <= WIDTH - NODE).all()
-    assert (places.at[:, 1] <= places.height - NODE).all()
-
-
-def middle(way):
-    """Return the middle of a quadratic curve."""
-    start, control, end = way
-    return (np.add(start, end) + 2 * np.array(control)) / 4
-
-
-@pytest.mark.parametrize(
-    "spec", ["mesh:4x4", "torus:4x4", "torus:3x5", "mi250:1", "dgx_a100:2", "torus:3x3x3"]
-)
-def test_links_run_apart_and_stay_inside(spec):
-    topology = parse_topology(spec)
-    places = layout(topology, WIDTH)
-    middles = np.array([middle(way) for way in ways(topology, places.at)])
-    assert len({tuple(at.round(1)) for at in middles}) == topology.num_links
-    assert (middles >= 0).all()
-    assert (middles[:, 0] <= WIDTH).all()
-    assert (middles[:, 1] <= places.height).all()
-
-
-@pytest.mark.parametrize("spec", ["torus:4x4", "torus:3x5", "dgx_a100:2", "dgx_a100:4"])
-def test_links_run_around_other_nodes(spec):
-    topology = parse_topology(spec)
-    at = layout(topology, WIDTH).at
-    share = np.linspace(0, 1, 101)[:, None]
-    for link, (a, c, b) in enumerate(ways(topology, at)):
-        points = (
-            (1 - share) ** 2 * np.array(a) + 2 * share * (1 - share) * np.array(c) + share**2 * np.array(b)
-        )
-        others = np.delete(at, [topology.source[link], topology.target[link]], axis=0)
-        assert np.hypot(*(points[:, None] - others).transpose(2, 0, 1)).min() > NODE
-
-
-def test_a_grid_keeps_its_coordinates():
-    """Rank 4 r + c of a 3 x 4 mesh stands in row r and column c."""
-    at = layout(parse_topology("mesh:3x4"), WIDTH).at.reshape(3, 4, 2)
-    assert np.ptp(at[:, :, 0], axis=0) == pytest.approx(np.zeros(4))
-    assert np.ptp(at[:, :, 1], axis=1) == pytest.approx(np.zeros(3))
-    steps = [*np.diff(at[0, :, 0]), *np.diff(at[:, 0, 1])]
-    assert min(steps) == pytest.approx(max(steps))
-
-
-def test_hosts_are_circled_with_all_their_nodes_inside():
-    topology = parse_topology("dgx_a100:4")
-    places = layout(topology, WIDTH)
-    assert len(places.circles) == 4
-    for node, at in enumerate(places.at):
-        inside = [np.hypot(*(at - middle)) < radius for middle, radius in places.circles]
-        assert sum(inside) == (topology.hosts[node] >= 0)
-    for (a, r), (b, s) in combinations(places.circles, 2):
-        assert np.hypot(*np.subtract(a, b)) > r + s
 
 
 @pytest.mark.parametrize("spec", ["mesh:4x4", "dgx_a100:2", "mi250:1", "gen_kautz:4,16"])
