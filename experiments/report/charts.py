@@ -29,6 +29,11 @@ Drawn = alt.LayerChart | alt.FacetChart
 INK, MUTED, RULE, PAPER = "#1d2329", "#5b6570", "#e3e7ea", "#ffffff"
 SHADE_COLOURS = ("#7daddc", "#9bc0e6", "#b7d2ee", "#cfe1f4", "#e4eef9")
 """Of gaps, the nearest to the bound first; as the style sheet has them."""
+LEVEL_COLOURS = (
+    *("#d9dde1", "#e4eef9", "#cfe1f4", "#b7d2ee", "#9bc0e6", "#7daddc"),
+    *("#5f97d0", "#4380bf", "#2d68a8", "#1b4f8b", "#0b346a"),
+)
+"""Of the share of time that a link is busy: idle, then by tenths."""
 HEIGHT = 220
 HOT = "hot === null || hot === datum.series"
 """Whether the method that is pointed at, if any, is a mark's."""
@@ -102,7 +107,7 @@ def theme() -> Spec:
             "columnPadding": 20,
             "labelLimit": 400,
         },
-        "range": {"category": list(LIGHT), "ordinal": list(SHADE_COLOURS)},
+        "range": {"category": list(LIGHT), "ordinal": list(SHADE_COLOURS), "heatmap": list(LEVEL_COLOURS)},
         "rule": {"color": MUTED},
         "text": {"color": INK},
         "title": {"color": INK, "anchor": "start"},
@@ -172,6 +177,7 @@ def _specs() -> str:
         "frontier": _frontier(),
         "course": _course(),
         "histogram": _histogram(),
+        "matrix": _matrix(),
         "parts": _parts(),
         "lengths": _lengths(),
         "gain": _gain(),
@@ -377,6 +383,19 @@ def _histogram() -> Drawn:
     tips = [alt.Tooltip("level:N", title="busy"), alt.Tooltip("links:Q", format=",")]
     bars = named_rows().mark_bar().encode(x, alt.Y("percent:Q", title="links (%)"), tooltip=tips)
     return alt.layer(bars).properties(height=150)
+
+
+def _matrix() -> Drawn:
+    """Return how busy the links are, source by destination."""
+    axis: Any = {"labelAngle": 0, "ticks": False, "domain": False, **SPARSE, "labelSeparation": 10}
+    x = alt.X("destination:O", axis=alt.Axis(orient="top", **axis))
+    y = alt.Y("source:O", axis=alt.Axis(**axis))
+    levels = alt.Scale(domain=list(range(len(LEVEL_COLOURS))), range="heatmap")
+    colour = alt.Color("level:O", scale=levels, legend=None)
+    tips = ["from:N", "to:N", alt.Tooltip("busy:Q", title="busy, %", format=".4~r")]
+    cells = named_rows().mark_rect().encode(x, y, colour, tooltip=tips)
+    frame = alt.ViewBackground(stroke=MUTED, strokeWidth=0.5)
+    return alt.layer(cells, view=frame).properties(height=200)
 
 
 def _parts() -> Drawn:

@@ -43,13 +43,12 @@ from experiments.report.tables import (
 from experiments.report.text import number, percent, seconds, size
 from experiments.report.utilisation import (
     LEVELS,
-    MATRIX_NODES,
     Usages,
     caption,
     course_panels,
+    has_matrix,
     least_tb,
     level_name,
-    links_document,
     picture,
     traffic_panels,
     usages,
@@ -198,7 +197,6 @@ def contents(results: Results, baseline: str | None = None) -> dict[str, Any]:
         "most_rows": f"{MOST_ROWS:,}",
         "swatch": swatch,
         "levels": [(level, level_name(level)) for level in range(LEVELS + 1)],
-        "matrix_nodes": MATRIX_NODES,
         "open_pictures": OPEN_PICTURES,
         "manifest": list(manifest_lines(results.manifest)),
         "rows": rows,
@@ -292,7 +290,7 @@ class Usage:
 
     collective: str
     number: int
-    pictures: list[tuple[Series, Markup | Figure, str]]
+    pictures: list[tuple[Series, Figure, str]]
     notes: tuple[str, ...]
 
     @property
@@ -319,7 +317,7 @@ class Section:
     broadcast: list[Panel]
     course: list[Panel]
     usage: list[Usage]
-    links: str | None
+    small: bool
 
     @property
     def lines(self) -> frozenset[str]:
@@ -362,7 +360,7 @@ def _section(
         broadcast_panels(results, name),
         course_panels(results, name, list(used.items())),
         [_usage(results, name, collective, found) for collective, found in used.items()],
-        links_document(networks[0]) if networks and networks[0].num_nodes <= MATRIX_NODES else None,
+        all(map(has_matrix, networks)),
     )
 
 

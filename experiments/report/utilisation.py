@@ -7,8 +7,7 @@ aggregate take off ranks and links is drawn in percent of what is without.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -16,13 +15,11 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from markupsafe import Markup
 
 from experiments.report.charts import Figure
 from experiments.report.panels import Panel
 from experiments.report.results import Results, Row
 from experiments.report.series import Series
-from experiments.report.svg import tag
 from experiments.report.text import number, seconds, size
 from models.bounds import best_bound
 from schedules.collective import Collective
@@ -35,19 +32,14 @@ from topologies.topology import Topology
 
 MATRIX_NODES = 128
 """Above this a matrix's cells are too small to see: a histogram instead."""
+MATRIX_LINKS = 4096
+"""The same, lest the page has too many of them."""
 LARGEST_FILE = 64 * 10**6
 """Bytes: larger schedule files are not replayed for a picture."""
 MOMENTS = 120
 """Of a schedule's time: in how many parts the course of its utilisation is drawn."""
 LEVELS = 10
 """Shades between 0 and 100 %."""
-SIDE = 200.0
-"""Pixels: the side of a matrix."""
-LONGEST_NAME = 5
-"""Characters of a node's name beside a matrix."""
-NAME_APART = 22.0
-"""Pixels between the middles of two names."""
-
 HUNDRED = 100.0
 LONGEST = 3.0
 """Times the fastest: what takes longer runs out of the chart."""
@@ -162,88 +154,35 @@ class Pairs:
         return totals / np.bincount(self.of_link, minlength=len(self.source))
 
 
-def links_document(topology: Topology) -> str:
-    """Return labels and pairs as JSON, from which the page's tooltips name a cell."""
-    pairs = Pairs.of(topology)
-    ends = [[int(s), int(t)] for s, t in zip(pairs.source, pairs.target, strict=True)]
-    return json.dumps({"labels": topology.labels, "pairs": ends}, separators=(",", ":"))
-
-
-def picture(usage: Usage, label: str) -> Markup | Figure:
+def picture(usage: Usage, label: str) -> Figure:
     """Return the matrix of a usage, or its histogram where the network is too large for a matrix."""
-    if usage.topology.num_nodes > MATRIX_NODES:
-        return _histogram(usage, label)
-    return _matrix(usage, label)
+    return _matrix(usage, label) if has_matrix(usage.topology) else _histogram(usage, label)
 
 
-def _matrix(usage: Usage, label: str) -> Markup:
+def has_matrix(topology: Topology) -> bool:
+    """Whether a network is small enough for a matrix."""
+    return topology.num_nodes <= MATRIX_NODES and topology.num_links <= MATRIX_LINKS
+
+
+def _matrix(usage: Usage, label: str) -> Figure:
     """Return source (down) x destination (across); pairs without a link stay blank."""
-    topology = usage.topology
-    pairs = Pairs.of(topology)
+    pairs = Pairs.of(usage.topology)
     busy = pairs.mean(usage.share)
-    nodes = topology.num_nodes
-    paths = [
-        tag("path", class_=f"u{level}", d=_cells(pairs, levels_of(busy) == level))
-        for level in range(LEVELS + 1)
-        if (levels_of(busy) == level).any()
-    ]
-    if topology.num_switches:
-        at = topology.num_ranks
-        paths += [tag("path", class_="split", d=f"M{at} 0V{nodes}M0 {at}H{nodes}")]
-    left, top = 40.0, 24.0
-    cells = tag(
-        "svg",
-        tag("rect", class_="blank", width=nodes, height=nodes),
-        *paths,
-        x=left, y=top, width=SIDE, height=SIDE, viewBox=f"0 0 {nodes} {nodes}",
-        class_="cells", data_busy=",".join(f"{100 * value:.4g}" for value in busy),
-    )  # fmt: skip
-    parts = [cells, *_matrix_axes(topology, left, top)]
-    box = f"0 0 {left + SIDE + 8:g} {top + SIDE + 6:g}"
-    name = f"link utilisation, source by destination, {label}"
-    return tag("svg", *parts, class_="matrix", viewBox=box, role="img", aria_label=name)
+    names = usage.topology.labels
+    data = {
+        "source": pairs.source,
+        "destination": pairs.target,
+        "from": [names[node] for node in pairs.source],
+        "to": [names[node] for node in pairs.target],
+        "busy": HUNDRED * busy,
+        "level": levels_of(busy),
+    }
+    return Figure("matrix", f"link utilisation, source by destination, {label}", data=pd.DataFrame(data))
 
 
 def levels_of(share: FloatArray) -> Int64Array:
     """Return 0 for idle, else 1..`LEVELS`: the tenth that each share falls into."""
     return np.where(share > 0, np.clip(np.ceil(share * LEVELS - 1e-9), 1, LEVELS), 0).astype(np.int64)
-
-
-def _cells(pairs: Pairs, chosen: Iterable[bool]) -> str:
-    """Return one path of unit squares; neighbours in a row are joined, which keeps dense ones small."""
-    path: list[str] = []
-    last = (-1, -1)
-    start = 0
-    rows = zip(pairs.source.tolist(), pairs.target.tolist(), chosen, strict=True)
-    for y, x, take in rows:
-        if not take:
-            continue
-        if last == (y, x - 1):
-            path.pop()
-        else:
-            start = x
-        path.append(f"M{start} {y}h{x + 1 - start}v1h{start - x - 1}z")
-        last = (y, x)
-    return "".join(path)
-
-
-def _matrix_axes(topology: Topology, left: float, top: float) -> list[Markup]:
-    nodes = topology.num_nodes
-    cell = SIDE / nodes
-    parts = [
-        tag("text", "destination", class_="tick mid", x=left + SIDE / 2, y=9),
-        tag("text", "source", class_="tick mid", transform=f"translate(9 {top + SIDE / 2:.1f}) rotate(-90)"),
-    ]
-    for node in sorted({0, topology.num_ranks - 1, nodes - 1}):
-        if node == topology.num_ranks - 1 and 0 < (nodes - 1 - node) * cell < NAME_APART:
-            continue  # the last rank's label would touch the last switch's
-        name = topology.labels[node]
-        if len(name) > LONGEST_NAME:
-            name = "switch" if node >= topology.num_ranks else f"{name[: LONGEST_NAME - 1]}…"
-        at = (node + 0.5) * cell
-        parts.append(tag("text", name, class_="tick mid", x=left + at, y=top - 4))
-        parts.append(tag("text", name, class_="tick end", x=left - 4, y=top + at + 3.5))
-    return parts
 
 
 def _histogram(usage: Usage, label: str) -> Figure:

@@ -35,6 +35,7 @@
     config.background = null;
     config.font = "system-ui, sans-serif";
     config.range.category = Array.from({ length: series }, (_, i) => colour(`--c${i}`));
+    config.range.heatmap = Array.from({ length: 11 }, (_, level) => colour(`--u${level}`));
     config.range.ordinal = [5, 4, 3, 2, 1].map((shade) => colour(`--u${shade}`));
     return config;
   };

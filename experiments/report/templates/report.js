@@ -49,30 +49,10 @@
     for (const off of ["mouseleave", "blur"]) chip.addEventListener(off, () => heat(null));
   }
 
-  // A cell of a matrix is found from the pointer; its links and numbers lie in attributes.
-  const tables = new WeakMap();
-  const table = (box) => {
-    if (!tables.has(box)) {
-      const { labels, pairs } = JSON.parse(box.dataset.links);
-      tables.set(box, { labels, index: new Map(pairs.map(([s, t], i) => [s * labels.length + t, i])) });
-    }
-    return tables.get(box);
-  };
-  const cell = (target, event) => {
-    const cells = target.closest?.(".cells");
-    const box = cells?.closest("[data-links]");
-    if (!box) return "";
-    const { labels, index } = table(box);
-    const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(cells.querySelector(".blank").getScreenCTM().inverse());
-    const [s, t] = [Math.floor(at.y), Math.floor(at.x)];
-    const found = index.get(s * labels.length + t);
-    if (s < 0 || t < 0 || s >= labels.length || t >= labels.length || found === undefined) return "";
-    return `${labels[s]} → ${labels[t]}: busy ${cells.dataset.busy.split(",")[found]}%`;
-  };
   document.addEventListener("point", ({ detail }) => { if (detail !== hot) { hot = detail; show(); } });
   document.addEventListener("mousemove", (event) => {
     const target = event.target;
-    const text = target.closest?.("[data-tip]")?.dataset.tip || cell(target, event);
+    const text = target.closest?.("[data-tip]")?.dataset.tip;
     const series = target.closest?.("svg .s")?.getAttribute("class").match(/\bs(\d+)\b/);
     if (!target.closest?.(".chip, .view")) heat(series ? series[1] : null);
     tip.hidden = !text;
