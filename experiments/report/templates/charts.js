@@ -45,16 +45,13 @@
     const text = JSON.stringify(page.specs[log ? "algbw log" : element.dataset.chart]);
     const spec = JSON.parse(text.replaceAll('"#5b6570"', JSON.stringify(config.rule.color)));
     const present = new Set(rows.map((row) => row.method));
-    spec.data = { name: "rows", values: rows };
+    spec.data = { name: "rows" };
     spec.config = config;
-    spec.description = element.dataset.label;
     for (const param of spec.params ?? []) if (param.name === "present") param.value = param.value.filter((name) => present.has(name));
     if (!spec.facet) {
       spec.width = width;
       spec.autosize = { type: "fit-x", contains: "padding" };
     } else {
-      delete spec.data.values;
-      spec.datasets = { rows };
       const panels = new Set(rows.map((row) => row.panel)).size;
       const most = Math.max(2, Math.min(4, Math.floor(width / 110)));
       spec.columns = panels < most ? panels : Array.from({ length: most - 1 }, (_, i) => most - i).find((n) => panels % n === 0) ?? most;
@@ -63,10 +60,17 @@
     }
     return spec;
   };
-  const made = (spec, element, renderer) => {
-    const runtime = vega.parse(vega.compile(spec, { logger: vega.logger(vega.Error) }).spec, {}, { ast: true });
-    const options = { expr: vega.expressionInterpreter, logLevel: vega.Error, renderer };
-    return new vega.View(runtime, element ? { ...options, container: element, hover: true } : options);
+  // Charts that differ in their rows only are compiled once.
+  const compiled = new Map();
+  const made = (element, rows, config, width, options) => {
+    const spec = specOf(element, rows, config, width);
+    const key = JSON.stringify(spec);
+    if (!compiled.has(key)) {
+      const { spec: lowered } = vega.compile(spec, { logger: vega.logger(vega.Error) });
+      compiled.set(key, vega.parse(lowered, {}, { ast: true }));
+    }
+    const view = new vega.View(compiled.get(key), { expr: vega.expressionInterpreter, logLevel: vega.Error, ...options });
+    return view.description(element.dataset.label).data("rows", rows.map((row) => ({ ...row })));
   };
 
   const told = (value) => Object.entries(value).filter(([, text]) => text !== "null" && text !== null && text !== "")
@@ -77,7 +81,7 @@
     const config = themed();
     config.legend.columns = width < 600 ? 2 : 5;
     config.legend.labelLimit = width / config.legend.columns - 45;
-    const view = made(specOf(element, shown(element), config, width), element, "svg");
+    const view = made(element, shown(element), config, width, { renderer: "svg", container: element, hover: true });
     views.set(element, view);
     view.tooltip((_, event, item, value) => { element.dataset.tip = value ? told(value) : ""; });
     view.addEventListener("mousemove", (_, item) => {
@@ -100,10 +104,30 @@
       try { view?.signal("hot", hot === null ? null : Number(hot)).run(); } catch { /* a chart without methods */ }
     }
   });
+  // Many charts are drawn a few a frame, those on the screen first, so that the page answers meanwhile.
+  const waiting = new Set();
+  let busy = false;
+  const next = async () => {
+    const until = performance.now() + 30;
+    for (const element of waiting) {
+      waiting.delete(element);
+      await draw(element);
+      if (performance.now() > until) break;
+    }
+    busy = waiting.size > 0;
+    if (busy) requestAnimationFrame(next);
+  };
+  const want = (elements) => {
+    const away = (element) => Math.abs(element.getBoundingClientRect().top - innerHeight / 3);
+    for (const element of elements.sort((a, b) => away(a) - away(b))) waiting.add(element);
+    if (busy || !waiting.size) return;
+    busy = true;
+    requestAnimationFrame(next);
+  };
   const stale = new Set();
   const redraw = () => {
     for (const element of views.keys()) stale.add(element);
-    for (const element of near) if (stale.delete(element)) draw(element);
+    want([...near].filter((element) => stale.delete(element)));
   };
   document.addEventListener("view", ({ detail }) => {
     hidden.clear();
@@ -113,11 +137,8 @@
 
   // Charts are drawn when they come near the screen, and again when the page is another.
   const watcher = new IntersectionObserver((entries) => {
-    for (const { target, isIntersecting } of entries) {
-      if (!isIntersecting) { near.delete(target); continue; }
-      near.add(target);
-      if (!views.has(target) || stale.delete(target)) draw(target);
-    }
+    for (const { target, isIntersecting } of entries) if (isIntersecting) near.add(target); else near.delete(target);
+    want(entries.map(({ target }) => target).filter((one) => near.has(one) && (!views.has(one) || stale.delete(one))));
   }, { rootMargin: "400px" });
   const elements = [...document.querySelectorAll(".view")];
   let wide = innerWidth;
@@ -147,7 +168,7 @@
       const button = Object.assign(document.createElement("button"), { type: "button", textContent: kind });
       button.addEventListener("click", () => {
         const rows = shown(element);
-        const view = made(specOf(element, rows, page.theme, element.closest("header") ? 1000 : 420), null, "none");
+        const view = made(element, rows, page.theme, element.closest("header") ? 1000 : 420, { renderer: "none" });
         actions[kind](view, element.dataset.label.replace(/[^\w.-]+/g, "_"), rows);
       });
       return button;
