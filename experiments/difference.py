@@ -219,7 +219,7 @@ def read_folder(path: Path) -> Folder:
         raise InputError(f"{path / CSV}: no table: {' '.join(str(error).split())[:100]}") from error
     missing = NEEDED - set(frame.columns)
     if missing:
-        raise InputError(f"{path / CSV}: no column {', '.join(sorted(missing))}; it is of no run")
+        raise InputError(f"{path / CSV}: no column {', '.join(sorted(missing))}; tutti run did not write it")
     solvers = MODEL in frame.columns
     return Folder(path, solvers, _rows(frame.to_dict("records"), solvers=solvers), _manifest(path / MANIFEST))
 

@@ -29,7 +29,7 @@ def execute(arguments: argparse.Namespace) -> int:
     else:
         _print(found, arguments.top)
         if most is not None:
-            say(f"{len(worse)} rows are worse by more than {arguments.fail_above}, or no longer ok")
+            say(f"{len(worse)} rows are worse by more than {arguments.fail_above}, lost or no longer ok")
     return WORSE if worse else SAME
 
 
@@ -57,9 +57,9 @@ def _print(found: Difference, top: int) -> None:
         print_table(f"rows, the largest change first{more}", [columns[place] for place in shown], cells)
     efforts = list(islice(found.efforts, top))
     if efforts:
-        what = "solver" if found.was.solvers else "method"
-        title = "seconds of solving" if found.was.solvers else "seconds of synthesis"
-        heads = [what, "pairs", "was", "now", "now/was: median", "quartiles"]
+        what, done = ("solver", "solving") if found.was.solvers else ("method", "synthesis")
+        title = f"seconds of {done}"
+        heads = [what, "in both", "was", "now", "now/was: median", "quartiles"]
         print_table(f"{title}, the largest change first", heads, [_effort_line(one) for one in efforts])
     say(_counts(found))
 
@@ -100,7 +100,7 @@ def _counts(found: Difference) -> str:
         kinds["other status"] += bool(one.status) and one.was is not None and one.now is not None
         for name in one.rises:
             kinds[f"other {name}"] += 1
-    text = ", ".join(f"{count} {name}" for name, count in kinds.items() if count) or "nothing else"
+    text = ", ".join(f"{count} {name}" for name, count in kinds.items() if count) or "none differs"
     return f"{found.common} rows in both: {text}; {lost} lost, {gained} gained"
 
 

@@ -33,14 +33,14 @@ import sys
 {imports}
 
 CONFIG, OUT, FOLDER = {path!r}, {out!r}, {folder!r}
-CORES = 16  # of {worker}: so many rows run there at once
-MEMORY = {memory}  # GB of {worker}; rows with a limit of memory take theirs of it{least}
+CORES = 16  # of {worker}; each runs one row at a time
+MEMORY = {memory}  # GB of {worker}; a row that has a limit of memory takes that much of it{least}
 {settings}
 
 if __name__ == "__main__":
 {cluster}
     with cluster:
-{scale}        cluster.wait_for_workers(1)  # versions that differ are said before anything runs
+{scale}        cluster.wait_for_workers(1)  # tutti run compares its versions with a worker's
         command = ["tutti", "run", CONFIG, "--out", OUT, "--scheduler", cluster.scheduler_address]
         sys.exit(subprocess.run(command, cwd=FOLDER).returncode)
 '''
@@ -86,11 +86,11 @@ JOB_CLUSTER = """\
         interface=INTERFACE,{more}
     )\
 """
-SCALE = "        cluster.adapt(minimum_jobs=JOBS, maximum_jobs=JOBS)  # another for each that ends\n"
+SCALE = "        cluster.adapt(minimum_jobs=JOBS, maximum_jobs=JOBS)  # another job follows one that ends\n"
 SSH_CLUSTER = """\
     cluster = SSHCluster(
         HOSTS,
-        connect_options={"known_hosts": None},  # or remove: hosts are then known by ~/.ssh/known_hosts
+        connect_options={"known_hosts": None},  # trusts any host key; without this line, ~/.ssh/known_hosts
         worker_class="distributed.Worker",
         worker_options={
             "nthreads": CORES,
@@ -176,7 +176,7 @@ def print_script(path: Path, system: str, out: Path | None) -> int:
         "out": str(out or Path("results") / study.name),
         "folder": str(Path.cwd()),
         "memory": max(LEAST_MEMORY, math.ceil(largest / GIGABYTE)),
-        "least": f", up to {largest / GIGABYTE:g}" if largest else "",
+        "least": f", here at most {largest / GIGABYTE:g}" if largest else "",
         "worker": chosen.worker,
         "settings": chosen.settings,
         "cluster": chosen.cluster,

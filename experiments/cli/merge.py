@@ -6,11 +6,12 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 from experiments.cli.output import console
+from experiments.growth.study import COMMAND
 from experiments.printable import say
 from experiments.runner.manifest import MANIFEST
 from experiments.runner.run import RunOptions, Summary, run
@@ -44,10 +45,14 @@ def execute(arguments: argparse.Namespace) -> int:
         store.write_manifest({"sessions": sorted(sessions, key=lambda one: str(one.get("started")))})
     for line in _remarks(folders, manifests):
         say(line)
-    config = _config(manifests, out)
-    if config is None:
+    path, text = _config(manifests)
+    if path is None:
         say(f"merged, without tables: no manifest has the config; tutti run CONFIG --out {out} writes them")
         return 0
+    if path == COMMAND:
+        say(f"merged, without tables: {text} -o {out} writes them")
+        return 0
+    config = _file(Path(path), text, out)
     again = f"tutti run {config} --out {out}"
     try:
         say(_said(_arranged(config, out), again))
@@ -92,23 +97,22 @@ def _remarks(folders: Sequence[Path], manifests: Sequence[Mapping[str, Any]]) ->
     return remarks
 
 
-def _config(manifests: Sequence[Mapping[str, Any]], out: Path) -> Path | None:
-    """Return the first config's file: where it was, else a copy; None if no manifest has one."""
+def _config(manifests: Sequence[Mapping[str, Any]]) -> tuple[str | None, str]:
+    """Return the first config's path and text; None if no manifest has one."""
     for config in (_part(one, "config") for one in manifests):
         path, text = config.get("path"), config.get("text")
         if isinstance(path, str) and isinstance(text, str):
-            if _holds(Path(path), text):
-                return Path(path)
-            (out / COPY).write_text(text)
-            return out / COPY
-    return None
+            return path, text
+    return None, ""
 
 
-def _holds(path: Path, text: str) -> bool:
-    try:
-        return read_text(path) == text
-    except (InputError, OSError, ValueError):
-        return False
+def _file(path: Path, text: str, out: Path) -> Path:
+    """Return a config's file: where it was, else a copy."""
+    with suppress(InputError, OSError, ValueError):
+        if read_text(path) == text:
+            return path
+    (out / COPY).write_text(text)
+    return out / COPY
 
 
 def _manifest(folder: Path) -> Mapping[str, Any]:

@@ -19,6 +19,8 @@ TASK_FORMAT = "tutti.growth/1"
 FIGURE = (2, 4, 8, 16)
 """Degrees of Fig. A.7."""
 FIRST_NODES = 2
+COMMAND = "tutti find"
+"""Stands in manifests for the config's path."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +98,8 @@ def study_of(growth: Growth, report: Callable[[Path], Path] | None = None) -> St
     )
     return Study(
         name=f"degree{growth.degree}",
-        path="tutti find",
-        text=f"tutti find --up-to {growth.up_to} --degree {growth.degree}{limits}",
+        path=COMMAND,
+        text=f"{COMMAND} --up-to {growth.up_to} --degree {growth.degree}{limits}",
         tasks=[_task(nodes, growth) for nodes in range(FIRST_NODES, growth.up_to + 1)],
         arrange=_in_order,
         report=report,

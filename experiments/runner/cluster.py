@@ -269,6 +269,20 @@ class Cluster:
         raise TuttiError(f"{self.address}: the scheduler is lost; {KEPT}")
 
 
+def check_address(address: str) -> None:
+    """Refuse what is no address of a scheduler.
+
+    Raises
+    ------
+    InputError
+        If it is neither ``"tcp://host:port"`` nor ``"local:N"``.
+    """
+    if address.startswith(HERE):
+        count_of(address)
+    elif not ADDRESS.fullmatch(address):
+        raise InputError(f"--scheduler {address}: write tcp://host:8786, or local:4 for 4 workers here")
+
+
 def supervise(row: Call, theirs: Mapping[str, str]) -> Outcome | str:
     """Be a Dask task: give a row to this thread's process, and wait for it while it is wanted.
 
@@ -454,8 +468,7 @@ def _differences(own: Mapping[str, str], theirs: Mapping[str, str]) -> str:
 @contextmanager
 def _client(address: str) -> Iterator[Any]:
     """Give a client of a scheduler, once it has answered."""
-    if not ADDRESS.fullmatch(address):
-        raise InputError(f"--scheduler {address}: write tcp://host:8786, or local:4 for 4 workers here")
+    check_address(address)
     dask = _dask(address)
     hush()
     try:

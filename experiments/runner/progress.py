@@ -174,8 +174,8 @@ class Reporter:
         return sorted(self._now, key=lambda one: -one.seconds)[:MOST_NAMED]
 
     def _seconds_left(self) -> float | None:
-        """Return a guess of the time left, from the rows done in this run."""
-        if not self._fresh:
+        """Return a guess of the time left, from the rows done in this run; None without rows or workers."""
+        if self._waits or not self._fresh:
             return None
         return (time.monotonic() - self._started) / self._fresh * self._left.total()
 

@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 
-from experiments.runner.cluster import Cluster, withdraw
+from experiments.runner.cluster import Cluster, check_address, withdraw
 from experiments.runner.config import read_config
 from experiments.runner.judge import GAPS
 from experiments.runner.kept_schedules import schedule_path
@@ -188,7 +188,8 @@ def carry_out(study: Study, options: RunOptions, console: Console) -> Summary:
         said = store.arranged(study)
         counted = store.arrange(study) if said is None else said
         counts, missing = _counts(store, study)
-        settings = {"workers" if isinstance(where, int) else "scheduler": where, **study.settings, **counted}
+        ran = {"workers" if isinstance(where, int) else "scheduler": where} if options.perform else {}
+        settings = {**ran, **study.settings, **counted}
         sessions = [*store.sessions(), {"started": started, "ended": now()}]
         statuses = counts + Counter({NOT_RUN: missing})
         store.write_manifest(_manifest(study, settings, statuses, sessions))
@@ -204,7 +205,7 @@ def _where(options: RunOptions, study: Study) -> str | int:
     Raises
     ------
     InputError
-        If both are asked for at one place, or there are no processes.
+        If both are asked for at one place, the address is none, or there are no processes.
     """
     places = (
         ("", "--scheduler", options.scheduler, "--workers", options.workers),
@@ -214,6 +215,7 @@ def _where(options: RunOptions, study: Study) -> str | int:
         if scheduler is not None and workers is not None:
             raise InputError(f"{place}{one} and {other}: a cluster has workers of its own; give one of them")
         if scheduler is not None:
+            check_address(scheduler)
             return scheduler
         if workers is not None and workers < 1:
             raise InputError(f"{place}{other} is {workers}; at least 1 is needed")
@@ -257,6 +259,7 @@ def _perform(
     tasks = study.tasks if options.only is None else todo
     parts = Parts(todo, partial(_settled, store, study))
     place = where if isinstance(where, str) else f"{where} processes of this machine"
+    place = place if todo or held else ""
     with (
         contextlib.suppress(KeyboardInterrupt),
         Reporter(console, store.directory, tasks, todo, place, quiet=options.quiet) as reporter,

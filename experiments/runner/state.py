@@ -108,7 +108,7 @@ def status(directory: Path) -> dict[str, Any]:
         if state == "running" and not _lives(found):
             state = "killed"
         if state != "running":
-            found["running"], found["ends_in"] = [], None
+            found |= {"running": [], "ends_in": None, "waits": False}
             held = detached(directory)
             state = "detached" if held else "interrupted" if state == "detached" else state
             found["where"] = held.scheduler if held else found["where"]

@@ -17,9 +17,14 @@ def folders(tmp_path):
 def test_a_slower_row_fails_above_a_share(tutti, folders, most, code):
     found, out, _ = tutti("diff", *folders, "--fail-above", most)
     assert found == code
-    assert f"{code} rows are worse by more than {most}, or no longer ok" in out
+    assert f"{code} rows are worse by more than {most}, lost or no longer ok" in out
     assert "2 rows in both: 1 other time, 1 other gap; 0 lost, 0 gained" in out
     assert "+5.00%" in out
+
+
+def test_what_is_the_same_is_said_so(tutti, folders):
+    _, out, _ = tutti("diff", folders[0], folders[0])
+    assert out == "2 rows in both: none differs; 0 lost, 0 gained\n"
 
 
 def test_without_a_share_nothing_fails(tutti, folders):

@@ -24,6 +24,7 @@ def test_halves_make_the_whole_in_which_all_is_done(tutti, tmp_path):
         assert tutti("run", config, "--out", part, "--only", part.name, "--quiet")[0] == 0
     code, out, _ = tutti("merge", *parts, "-o", tmp_path / "merged")
     assert (code, out) == (0, f"2 rows: 2 ok; report: {tmp_path / 'merged' / 'report.html'}\n")
+    assert "workers" not in json.loads((tmp_path / "merged" / "manifest.json").read_text())["settings"]
     assert comparable(tmp_path / "merged") == comparable(parts[1]) + comparable(parts[0])  # as in the config
     kept = {path.name for part in parts for path in (part / "schedules").iterdir()}
     assert {path.name for path in (tmp_path / "merged" / "schedules").iterdir()} == kept
@@ -45,6 +46,17 @@ def test_what_no_half_has_is_said_and_not_run(tutti, tmp_path):
     assert out.startswith(f"0 rows: none; 2 not run: {again}; what other code or another config made is kept")
     said = json.loads(tutti("status", tmp_path / "c", "--json")[1])
     assert (said["state"], said["rows"]) == ("interrupted", {"": [0, 2]})
+
+
+def test_of_tutti_find_the_command_that_writes_the_tables_is_said(tutti, tmp_path):
+    command = "tutti find --up-to 8 --degree 4"
+    for name in ("a", "b"):
+        keep(tmp_path / name, (name, 1, "ok"))
+        manifest = {"config": {"path": "tutti find", "text": command}}
+        (tmp_path / name / "manifest.json").write_text(json.dumps(manifest))
+    _, out, _ = tutti("merge", tmp_path / "a", tmp_path / "b", "-o", tmp_path / "c")
+    assert out == f"merged, without tables: {command} -o {tmp_path / 'c'} writes them\n"
+    assert not (tmp_path / "c" / "config.toml").exists()
 
 
 def test_of_two_entries_the_better_stays_and_of_equal_ones_the_newer(tutti, tmp_path):

@@ -1,6 +1,7 @@
 """``tutti run``: what it prints, its exit codes, and a summary that fits on a screen."""
 
 import errno
+import json
 from collections import Counter
 
 import pytest
@@ -44,6 +45,23 @@ def test_a_run_prints_its_gaps_and_writes_its_report(tutti, tmp_path):
     assert {"results.parquet", "results.csv", "gaps.csv", "manifest.json", "report.html"} <= {
         path.name for path in (tmp_path / "out").iterdir()
     }
+
+
+def test_where_nothing_ran_is_not_said(tutti, tmp_path):
+    path, out = write_smoke(tmp_path), tmp_path / "out"
+    said = []
+    for place in ([], ["--scheduler", "tcp://127.0.0.1:9"]):  # nobody is there, and nobody is asked
+        assert tutti("run", path, "--out", out, *place)[0] == 0
+        said.append(json.loads(tutti("status", out, "--json")[1])["where"])
+    assert said == ["1 processes of this machine", ""]
+
+
+@pytest.mark.parametrize("address", ["node17:8786", "local:0"])
+def test_an_address_that_is_none_is_refused_though_all_is_done(tutti, tmp_path, address):
+    path, out = write_smoke(tmp_path), tmp_path / "out"
+    assert tutti("run", path, "--out", out)[0] == 0
+    code, _, err = tutti("run", path, "--out", out, "--scheduler", address)
+    assert (code, err.startswith(f"tutti: --scheduler {address}: write ")) == (2, True)
 
 
 def test_results_of_other_code_are_said_to_be_left_out(tutti, tmp_path, monkeypatch):
