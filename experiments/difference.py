@@ -5,7 +5,6 @@ Only `results.csv` and `manifest.json` are read. Columns that earlier versions d
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,10 +16,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments.runner.manifest import MANIFEST
+from experiments.runner.manifest import read_manifest
 from experiments.runner.results import CSV, read_csv
 from topologies.errors import InputError
-from topologies.files import read_text
 
 KEY = ("topology", "collective", "model", "size_bytes", "method", "options", "seed")
 """What a row is of; the seed only where no other was tried."""
@@ -221,7 +219,7 @@ def read_folder(path: Path) -> Folder:
     if missing:
         raise InputError(f"{path / CSV}: no column {', '.join(sorted(missing))}; tutti run did not write it")
     solvers = MODEL in frame.columns
-    return Folder(path, solvers, _rows(frame.to_dict("records"), solvers=solvers), _manifest(path / MANIFEST))
+    return Folder(path, solvers, _rows(frame.to_dict("records"), solvers=solvers), read_manifest(path))
 
 
 def _rows(records: Iterable[Mapping[Any, Any]], *, solvers: bool) -> dict[Key, Row]:
@@ -249,15 +247,6 @@ def _row(record: Mapping[Any, Any], *, solvers: bool) -> Row:
         _number(record.get(name)) for name in ("time_us", "bound_us", "gap", "synth_s")
     )
     return Row(status, time, bound, gap, seconds)
-
-
-def _manifest(path: Path) -> Mapping[str, Any]:
-    """Return the manifest, empty where there is none that can be read."""
-    try:
-        content = json.loads(read_text(path))
-    except (InputError, ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}
 
 
 def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -11,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from experiments.cli.output import console
+from experiments.cli.run import counted, run_config
 from experiments.growth.study import COMMAND
 from experiments.printable import say
-from experiments.runner.manifest import MANIFEST
-from experiments.runner.run import RunOptions, Summary, run
+from experiments.runner.manifest import read_manifest
+from experiments.runner.run import RunOptions, Summary
 from experiments.runner.store import FILES, TABLE, Store
-from experiments.solver_study import is_study, run_study
 from topologies.errors import InputError, TuttiError
 from topologies.files import read_text
 
@@ -35,7 +34,7 @@ def execute(arguments: argparse.Namespace) -> int:
             raise InputError(f"{folder}: no {TABLE}; give folders that tutti run wrote")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out}: there is something already; give a new folder")
-    manifests = [_manifest(folder) for folder in folders]
+    manifests = [read_manifest(folder) for folder in folders]
     with ExitStack() as stack:
         others = [stack.enter_context(Store(folder)) for folder in folders]  # before there is an `out`
         store = stack.enter_context(Store(out))
@@ -55,31 +54,19 @@ def execute(arguments: argparse.Namespace) -> int:
     config = _file(Path(path), text, out)
     again = f"tutti run {config} --out {out}"
     try:
-        say(_said(_arranged(config, out), again))
+        options = RunOptions(out=out, perform=False)
+        say(_said(run_config(config, options, console(sys.stderr)), again))
     except TuttiError as error:
         say(f"merged, without tables: {error}; {again} writes them")
     return 0
 
 
-def _arranged(config: Path, out: Path) -> Summary:
-    options, screen = RunOptions(out=out, workers=1, perform=False), console(sys.stderr)
-    return run_study(config, options, screen) if is_study(config) else run(config, options, screen, _report)
-
-
-def _report(directory: Path) -> Path:
-    from experiments.report import write_report  # drawing takes a while to import
-
-    return write_report(directory)
-
-
 def _said(summary: Summary, again: str) -> str:
-    counts = ", ".join(f"{count} {status}" for status, count in summary.counts.items()) or "none"
     rest = f"; {summary.missing} not run: {again}" if summary.missing else ""
     others = "; what other code or another config made is kept beside them"
     if summary.stale and summary.missing:
         others += ", and --rejudge takes over what it can"
-    where = f"report: {summary.report}" if summary.report else f"in {summary.directory}"
-    return f"{summary.done} rows: {counts}{rest}{others if summary.stale else ''}; {where}"
+    return counted(summary, f"{rest}{others if summary.stale else ''}")
 
 
 def _remarks(folders: Sequence[Path], manifests: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -113,14 +100,6 @@ def _file(path: Path, text: str, out: Path) -> Path:
             return path
     (out / COPY).write_text(text)
     return out / COPY
-
-
-def _manifest(folder: Path) -> Mapping[str, Any]:
-    try:
-        found = json.loads(read_text(folder / MANIFEST))
-    except (InputError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _sessions(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -8,6 +8,8 @@ from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 from experiments.cli.jobqueue import print_script
 from experiments.cli.output import console, print_table
 from experiments.printable import say
@@ -43,24 +45,27 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def carry_out(config: Path, options: RunOptions) -> int:
     """Run a config of either kind, say what came out, and return the exit code."""
-    study = is_study(config)
-    screen = console(sys.stderr)
-    if study:
-        summary = run_study(config, options, screen)
-    else:
-        summary = run(config, options, screen, _write_report)
+    summary = run_config(config, options, console(sys.stderr))
     if summary.interrupted:
         say(stopped(summary), sys.stderr)
         return OK if options.detach and summary.detached else INTERRUPTED
     if not options.quiet:
-        _print_study(summary) if study else _print_summary(summary)
+        _print_study(summary) if is_study(config) else _print_summary(summary)
     return FAILED if summary.failed else OK
 
 
-def _write_report(directory: Path) -> Path:
-    from experiments.report import write_report  # drawing takes a while to import
+def run_config(config: Path, options: RunOptions, screen: Console) -> Summary:
+    """Run a config of either kind."""
+    if is_study(config):
+        return run_study(config, options, screen)
+    return run(config, options, screen, write_report)
 
-    return write_report(directory)
+
+def write_report(directory: Path) -> Path:
+    """Write the report of a folder of results, and return its path."""
+    from experiments.report import write_report as write  # drawing takes a while to import
+
+    return write(directory)
 
 
 def stopped(summary: Summary) -> str:
@@ -104,11 +109,15 @@ def _print_study(summary: Summary) -> None:
 
 
 def _print_counts(summary: Summary) -> None:
-    text = ", ".join(f"{count} {status}" for status, count in summary.counts.items())
     left_out = " (results made by other code or another config are left out)" if summary.stale else ""
-    missing = f"; {summary.missing} not run{left_out}" if summary.missing else ""
+    say(counted(summary, f"; {summary.missing} not run{left_out}" if summary.missing else ""))
+
+
+def counted(summary: Summary, more: str) -> str:
+    """Return how many rows of each status there are, what else is to be said, and where it all is."""
+    counts = ", ".join(f"{count} {status}" for status, count in summary.counts.items()) or "none"
     where = f"report: {summary.report}" if summary.report else f"in {summary.directory}"
-    say(f"{summary.done} rows: {text}{missing}; {where}")
+    return f"{summary.done} rows: {counts}{more}; {where}"
 
 
 def _instance(line: Mapping[Hashable, Any]) -> list[str]:

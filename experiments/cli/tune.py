@@ -9,6 +9,7 @@ from typing import Any
 
 from experiments import tuning
 from experiments.cli.output import console, print_json, print_table
+from experiments.cli.run import write_report
 from experiments.printable import say
 from experiments.runner.kept_schedules import schedule_path
 from experiments.runner.options import build_options, parse_assignments
@@ -46,7 +47,7 @@ def execute(arguments: argparse.Namespace) -> int:
     config = out / "tuning.toml"
     config.write_text(text)
     summary = run(
-        config, RunOptions(out=out / "runs", workers=arguments.workers), console(sys.stderr), _report
+        config, RunOptions(out=out / "runs", workers=arguments.workers), console(sys.stderr), write_report
     )
     if summary.interrupted:
         say("tutti: stopped; the same command continues", sys.stderr)
@@ -86,12 +87,6 @@ def _sizes(text: str) -> list[int]:
         sizes.append(first)
         first *= FACTOR
     return [*sizes, last]
-
-
-def _report(directory: Path) -> Path:
-    from experiments.report import write_report  # drawing takes a while to import
-
-    return write_report(directory)
 
 
 def _print(said: list[dict[str, Any]], form: Format, loader: str, report: Path | None) -> None:

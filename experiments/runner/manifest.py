@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import json
 import os
 import platform
 import re
@@ -16,6 +17,8 @@ from typing import Any
 import psutil
 
 from experiments import plugins
+from topologies.errors import InputError
+from topologies.files import read_text
 
 MANIFEST = "manifest.json"
 FORMAT = "tutti.run/1"
@@ -80,6 +83,15 @@ def _processor() -> str:
         return platform.processor()
     named = re.search(r"model name\s*:\s*(.*)", text)
     return named[1] if named else platform.processor()
+
+
+def read_manifest(directory: Path) -> dict[str, Any]:
+    """Return the manifest of a folder of results, empty where there is none that can be read."""
+    try:
+        found = json.loads(read_text(directory / MANIFEST))
+    except (InputError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def now() -> str:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from experiments.runner.judge import GAPS, INSTANCE, GapTable, ProvenBound
 from experiments.runner.kept_schedules import drop_damaged, drop_schedules, keep_file, schedule_path
-from experiments.runner.manifest import MANIFEST, code_digest
+from experiments.runner.manifest import MANIFEST, code_digest, read_manifest
 from experiments.runner.results import CSV, tables, write_csv
 from experiments.runner.study import Study
 from experiments.runner.tasks import Outcome, Row, Task
@@ -202,10 +202,7 @@ class Store:
 
     def sessions(self) -> list[Mapping[str, str]]:
         """Return when this run was begun and continued before."""
-        try:
-            sessions = json.loads(read_text(self.directory / MANIFEST))["sessions"]
-        except (InputError, ValueError, KeyError, TypeError):
-            return []
+        sessions = read_manifest(self.directory).get("sessions")
         return sessions if isinstance(sessions, list) else []
 
     def arranged(self, study: Study) -> dict[str, Any] | None:
