@@ -8,7 +8,6 @@ import json
 import os
 import platform
 import re
-from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -16,7 +15,6 @@ from typing import Any
 
 import psutil
 
-from experiments import plugins
 from topologies.errors import InputError
 from topologies.files import read_text
 
@@ -97,44 +95,3 @@ def read_manifest(directory: Path) -> dict[str, Any]:
 def now() -> str:
     """Return the time in UTC, to the second, in ISO 8601."""
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def describe(
-    config_path: str,
-    config_text: str,
-    *,
-    seeds: Iterable[int],
-    settings: Mapping[str, Any],
-    statuses: Mapping[str, int],
-    sessions: Sequence[Mapping[str, Any]],
-) -> dict[str, Any]:
-    """Return the manifest of a run.
-
-    Parameters
-    ----------
-    config_path, config_text
-        The config file.
-    seeds
-        All that occur.
-    settings
-        Workers, time limit and the like, as used.
-    statuses
-        How many rows have each.
-    sessions
-        ``{"started", "ended"}`` of each time that the run was begun or continued.
-    """
-    return {
-        "format": FORMAT,
-        "config": {
-            "path": config_path,
-            "sha256": hashlib.sha256(config_text.encode()).hexdigest(),
-            "text": config_text,
-        },
-        "settings": dict(settings),
-        "seeds": sorted(set(seeds)),
-        "rows": {status: count for status, count in sorted(statuses.items()) if count},
-        "sessions": list(sessions),
-        "versions": versions(),
-        "plugins": plugins.manifest(),
-        "machine": machine(),
-    }

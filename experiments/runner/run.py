@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -14,12 +15,13 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 
+from experiments import plugins
 from experiments.runner.cluster import Cluster, check_address, withdraw
 from experiments.runner.config import read_config
 from experiments.runner.judge import GAPS
 from experiments.runner.kept_schedules import schedule_path
 from experiments.runner.local_cluster import HERE
-from experiments.runner.manifest import NOT_RUN, describe, now
+from experiments.runner.manifest import FORMAT, NOT_RUN, machine, now, versions
 from experiments.runner.parts import Parts, combined, divided, parts_of, with_parts
 from experiments.runner.plan import select, study_of
 from experiments.runner.pool import KEPT, DiskError, Pool, Setting, load_methods, one_line
@@ -171,32 +173,38 @@ def carry_out(study: Study, options: RunOptions, console: Console) -> Summary:
                 f"{store.directory}: it was left with {held.scheduler}: "
                 f"tutti attach {store.directory} goes on with it, tutti cancel withdraws it"
             )
-        for name in study.folders:
-            (store.directory / name).mkdir(exist_ok=True)
-        if options.fresh:
-            store.forget(with_parts(chosen))
-        if options.rejudge:
-            rejudge(store, chosen)
         started = now()
-        for what in store.damaged():
-            console.print(f"{what}: damaged; made again", soft_wrap=True, markup=False, highlight=False)
-        todo = [task for task in chosen if not _settled(store, study, task)]
+        todo = _todo(store, study, chosen, options, console)
         if options.detach and held is None and todo:
             config = str(Path(study.path).absolute())
             held = Detached(str(where), study_name(study.name), config, options.only)
         interrupted = options.perform and not _perform(store, study, todo, options, where, held, console)
         said = store.arranged(study)
         counted = store.arrange(study) if said is None else said
-        counts, missing = _counts(store, study)
+        statuses = _statuses(store, study)
         ran = {"workers" if isinstance(where, int) else "scheduler": where} if options.perform else {}
-        settings = {**ran, **study.settings, **counted}
         sessions = [*store.sessions(), {"started": started, "ended": now()}]
-        statuses = counts + Counter({NOT_RUN: missing})
-        store.write_manifest(_manifest(study, settings, statuses, sessions))
+        store.write_manifest(_manifest(study, {**ran, **study.settings, **counted}, statuses, sessions))
+        missing = statuses.pop(NOT_RUN, 0)
         report = None if interrupted else _report(study, store.directory, console, fresh=said is not None)
         others = store.holds_others(with_parts(study.tasks))
         left = None if held is None or not interrupted else held.scheduler
-        return Summary(store.directory, counts, missing, interrupted, report, left, others)
+        return Summary(store.directory, statuses, missing, interrupted, report, left, others)
+
+
+def _todo(
+    store: Store, study: Study, chosen: Sequence[Task], options: RunOptions, console: Console
+) -> list[Task]:
+    """Make the directory ready, and return which of the chosen tasks are not done in it."""
+    for name in study.folders:
+        (store.directory / name).mkdir(exist_ok=True)
+    if options.fresh:
+        store.forget(with_parts(chosen))
+    if options.rejudge:
+        rejudge(store, chosen)
+    for what in store.damaged():
+        console.print(f"{what}: damaged; made again", soft_wrap=True, markup=False, highlight=False)
+    return [task for task in chosen if not _settled(store, study, task)]
 
 
 def _where(options: RunOptions, study: Study) -> str | int:
@@ -251,35 +259,31 @@ def _perform(
 
     What is `held`, or is to be, stays with its scheduler until it has ended.
     """
-    wanted = {task.bound_key(size) for task in todo for size in task.sizes}
-    related = (task for task in study.tasks if any(task.bound_key(size) in wanted for size in task.sizes))
-    bounds = {key: bound for _, outcome in store.outcomes(related) for key, bound in outcome.bounds.items()}
+    if not (todo or held):
+        where = 0  # nobody is needed
+    place = where if isinstance(where, str) else f"{where} processes of this machine" if where else ""
     keep = study.keep_schedules != "none"
     setting = Setting(options.registry, store.schedules if keep else None, study.perform, shared=study.shared)
-    tasks = study.tasks if options.only is None else todo
     parts = Parts(todo, partial(_settled, store, study))
-    place = where if isinstance(where, str) else f"{where} processes of this machine"
-    place = place if todo or held else ""
+    executor = (
+        Cluster(where, setting, len(parts), None if held is None else held.study)
+        if isinstance(where, str)
+        else Pool(where, setting)
+    )
+    shown = study.tasks if options.only is None else todo
     with (
         contextlib.suppress(KeyboardInterrupt),
-        Reporter(console, store.directory, tasks, todo, place, quiet=options.quiet) as reporter,
-        contextlib.ExitStack() as stack,
+        Reporter(console, store.directory, shown, todo, place, quiet=options.quiet) as reporter,
+        executor,
     ):
-        if isinstance(where, int):
-            executor: Pool | Cluster = stack.enter_context(Pool(where, setting))
-        elif todo or held:
-            study_there = None if held is None else held.study
-            executor = cluster = stack.enter_context(Cluster(where, setting, len(parts), study_there))
-            if held is not None:
-                reporter.state = "detached"
-                held.write(store.directory)
-                cluster.leave(parts)
-                if options.detach:
-                    return False
-        else:
-            return True
+        if held is not None and isinstance(executor, Cluster):
+            reporter.state = "detached"
+            held.write(store.directory)
+            executor.leave(parts)
+            if options.detach:
+                return False
         reporter.running = executor.running
-        for part, outcome in executor.run(parts, bounds):
+        for part, outcome in executor.run(parts, _bounds(store, study, todo)):
             _save(store, part, outcome)
             task = parts.ended(part, outcome)
             if task is not None:
@@ -288,6 +292,13 @@ def _perform(
         reporter.state = "finished"
         return True
     return False
+
+
+def _bounds(store: Store, study: Study, todo: Iterable[Task]) -> dict[str, Any]:
+    """Return the bounds of the rows that are to be made, where other rows have them."""
+    wanted = {task.bound_key(size) for task in todo for size in task.sizes}
+    related = (task for task in study.tasks if any(task.bound_key(size) in wanted for size in task.sizes))
+    return {key: bound for _, outcome in store.outcomes(related) for key, bound in outcome.bounds.items()}
 
 
 def _whole(store: Store, task: Task, last: Outcome) -> Outcome:
@@ -342,26 +353,43 @@ def cancel(directory: Path) -> str:
 
 
 def _manifest(
-    study: Study,
-    settings: Mapping[str, Any],
-    statuses: Mapping[str, int],
-    sessions: Sequence[Mapping[str, str]],
+    study: Study, settings: Mapping[str, Any], statuses: Counter[str], sessions: Sequence[Mapping[str, str]]
 ) -> dict[str, Any]:
-    seeds = [seed for task in study.tasks if task.seeded for seed in task.seeds]
-    what = describe(
-        study.path, study.text, seeds=seeds, settings=settings, statuses=statuses, sessions=sessions
-    )
-    return {"name": study.name, **what}
+    """Return the manifest of a run.
+
+    Parameters
+    ----------
+    study
+        Its config, and the seeds of its tasks.
+    settings
+        Workers, time limit and the like, as used.
+    statuses
+        How many rows have each.
+    sessions
+        ``{"started", "ended"}`` of each time that the run was begun or continued.
+    """
+    digest = hashlib.sha256(study.text.encode()).hexdigest()
+    return {
+        "name": study.name,
+        "format": FORMAT,
+        "config": {"path": study.path, "sha256": digest, "text": study.text},
+        "settings": settings,
+        "seeds": sorted({seed for task in study.tasks if task.seeded for seed in task.seeds}),
+        "rows": {status: count for status, count in sorted(statuses.items()) if count},
+        "sessions": sessions,
+        "versions": versions(),
+        "plugins": plugins.manifest(),
+        "machine": machine(),
+    }
 
 
-def _counts(store: Store, study: Study) -> tuple[Counter[str], int]:
-    """Return how many rows have each status, and how many there are not yet."""
+def _statuses(store: Store, study: Study) -> Counter[str]:
+    """Return how many rows have each status."""
     counts: Counter[str] = Counter()
     for task in study.tasks:
         entry = store.entry(task)
         counts[entry.status if entry else NOT_RUN] += len(task.sizes)
-    missing = counts.pop(NOT_RUN, 0)
-    return counts, missing
+    return counts
 
 
 def _report(study: Study, directory: Path, console: Console, *, fresh: bool) -> Path | None:
