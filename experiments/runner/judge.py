@@ -129,20 +129,29 @@ def time_columns(schedule: Schedule, size: Fraction, bound: ProvenBound) -> dict
         If the simulated time beats the bound, which no legal schedule can.
     """
     slices, time = best_slices(schedule, size)
-    least = float(bound.seconds)
-    gap = round(time / least - 1, GAP_DIGITS) + 0.0 if least else None
-    if gap is not None and gap < TOO_FAST:
+    against = bound_columns(time * MICRO, bound)
+    if too_fast(against):
         raise TuttiError(
-            f"simulated {time * MICRO:.9g} us beats the {bound.kind} bound of {least * MICRO:.9g} us"
+            f"simulated {time * MICRO:.9g} us beats the {bound.kind} bound of {against['bound_us']:.9g} us"
         )
     return {
         "time_us": time * MICRO,
         "algbw_gbps": float(size) / time / GIGA if time else None,
-        "bound_us": float(bound.seconds * MICRO),
-        "bound_kind": bound.kind,
-        "gap": gap,
+        **against,
         "slices": slices if schedule.clock is Clock.FLOW else None,
     }
+
+
+def bound_columns(time_us: float, bound: ProvenBound) -> dict[str, Any]:
+    """Return the columns of a result row that compare its time with a bound."""
+    least = float(bound.seconds * MICRO)
+    gap = round(time_us / least - 1, GAP_DIGITS) + 0.0 if least else None
+    return {"bound_us": least, "bound_kind": bound.kind, "gap": gap}
+
+
+def too_fast(row: Row) -> bool:
+    """Whether its time is below its bound by more than rounding."""
+    return row["gap"] is not None and row["gap"] < TOO_FAST
 
 
 def notes(schedule: Schedule, size: Fraction) -> str:

@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from experiments.runner.judge import GAP_DIGITS, MICRO, TOO_FAST, ProvenBound
+from experiments.runner.judge import MICRO, ProvenBound, bound_columns, too_fast
 from experiments.runner.results import to_table
 from experiments.runner.store import Store
 from experiments.runner.tasks import Outcome, Row, Task
@@ -37,14 +36,6 @@ OWN = 1 + 1e-12
 
 Known = dict[str, ProvenBound]
 Document = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Found:
-    """A result of other code: its file's content, and the limit that it was made under."""
-
-    outcome: Outcome
-    limit: float | None
 
 
 def rejudge(store: Store, tasks: Sequence[Task]) -> int:
@@ -63,10 +54,13 @@ def rejudge(store: Store, tasks: Sequence[Task]) -> int:
     bounds: Known = {}
     taken = 0
     for task in open_:
-        found = _found(documents.get(_name(str(task), task.sizes)), task)
-        outcome = None if found is None else judged_again(task, found.outcome, bounds, common)
-        if found is not None and outcome is not None:
-            store.save(task, outcome, found.limit)
+        document = documents.get(_name(str(task), task.sizes))
+        if document is None or not _alike(document, task):
+            continue
+        found = Outcome(document["status"], document["rows"])
+        outcome = judged_again(task, found, bounds, common)
+        if outcome is not None:
+            store.save(task, outcome, document["time_limit"])
             taken += 1
     return taken
 
@@ -94,8 +88,8 @@ def judged_again(
             size = Fraction(row["size_bytes"])
             bounds[key] = ProvenBound.of(parse_topology(task.topology), task.collective, size)
         used[key] = bounds[key]
-        rows.append(_against(row, _larger(bounds[key], row, common.get(key))))
-    if any(row["gap"] is not None and row["gap"] < TOO_FAST for row in rows):
+        rows.append(row | bound_columns(row["time_us"], _larger(bounds[key], row, common.get(key))))
+    if any(map(too_fast, rows)):
         return None
     return Outcome("ok", rows, used)
 
@@ -105,12 +99,6 @@ def _larger(bound: ProvenBound, row: Row, common: Fraction | None) -> ProvenBoun
     old = Fraction(row["bound_us"]) / MICRO
     own = common is not None and old > common * Fraction(OWN)
     return max(bound, ProvenBound(old, row["bound_kind"]), key=lambda b: b.seconds) if own else bound
-
-
-def _against(row: Row, bound: ProvenBound) -> Row:
-    least = float(bound.seconds * MICRO)
-    gap = round(row["time_us"] / least - 1, GAP_DIGITS) + 0.0 if least else None
-    return {**row, "bound_us": least, "bound_kind": bound.kind, "gap": gap}
 
 
 def _newest(documents: Iterable[tuple[float, Document]]) -> dict[str, Document]:
@@ -148,12 +136,8 @@ def _common(documents: Iterable[Document]) -> dict[str, Fraction]:
     return common
 
 
-def _found(document: Document | None, task: Task) -> Found | None:
-    """Return what a file says, if it is of the same network and of as many seeds."""
-    if document is None:
-        return None
+def _alike(document: Document, task: Task) -> bool:
+    """Whether an entry is of the same network and of as many seeds."""
     alike = all(row.get(name) == getattr(task, name) for row in document["rows"] for name in SAME)
     seeds = {row.get("seeds", len(task.seeds)) for row in document["rows"]}
-    if not alike or seeds != {len(task.seeds)}:
-        return None
-    return Found(Outcome(document["status"], document["rows"]), document["time_limit"])
+    return alike and seeds == {len(task.seeds)}
