@@ -20,7 +20,7 @@ LEAST_MEMORY = 64
 """GB of a worker, where no row may take more."""
 
 SCRIPT = '''\
-"""Runs the study {name} on a Dask cluster of {system}. Edit what is in capitals, then: python THIS_FILE
+"""Runs the study {study} on a Dask cluster of {name}. Edit what is in capitals, then: python THIS_FILE
 
 It needs `pip install 'tutti[cluster]' {package}`, the same versions of everything where rows run, and
 FOLDER under the same name there: networks and plug-ins that are files are read on the workers. Rows and
@@ -121,28 +121,18 @@ KUBERNETES_CLUSTER = """\
     }
     cluster = KubeCluster(custom_cluster_spec=spec, namespace=NAMESPACE)\
 """
+
+
+def _jobs(name: str, more: str = "") -> System:
+    """Return a system of batch jobs, the arguments of whose cluster end in `more`."""
+    cluster = JOB_CLUSTER.format(kind=f"{name}Cluster", more=more)
+    load = f"from dask_jobqueue import {name}Cluster"
+    return System(f"{name} jobs", "dask-jobqueue", "a job", load, JOBS, cluster, SCALE)
+
+
 SYSTEMS: Mapping[str, System] = {
-    "slurm": System(
-        "SLURM jobs",
-        "dask-jobqueue",
-        "a job",
-        "from dask_jobqueue import SLURMCluster",
-        JOBS,
-        JOB_CLUSTER.format(kind="SLURMCluster", more=""),
-        SCALE,
-    ),
-    "pbs": System(
-        "PBS jobs",
-        "dask-jobqueue",
-        "a job",
-        "from dask_jobqueue import PBSCluster",
-        JOBS,
-        JOB_CLUSTER.format(
-            kind="PBSCluster",
-            more='\n        resource_spec=f"select=1:ncpus={CORES}:mem={MEMORY}GB",',
-        ),
-        SCALE,
-    ),
+    "slurm": _jobs("SLURM"),
+    "pbs": _jobs("PBS", '\n        resource_spec=f"select=1:ncpus={CORES}:mem={MEMORY}GB",'),
     "kubernetes": System(
         "Kubernetes pods (with Dask's operator)",
         "dask-kubernetes",
@@ -165,24 +155,18 @@ SYSTEMS: Mapping[str, System] = {
 
 def print_script(path: Path, system: str, out: Path | None) -> int:
     """Print the script that runs a config on a system."""
-    study, chosen = _study(path), SYSTEMS[system]
+    study = _study(path)
     largest = max((task.memory or 0 for task in study.tasks), default=0)
-    values = {
-        "name": study.name,
-        "system": chosen.name,
-        "package": chosen.package,
-        "imports": chosen.imports,
-        "path": str(path),
-        "out": str(out or Path("results") / study.name),
-        "folder": str(Path.cwd()),
-        "memory": max(LEAST_MEMORY, math.ceil(largest / GIGABYTE)),
-        "least": f", here at most {largest / GIGABYTE:g}" if largest else "",
-        "worker": chosen.worker,
-        "settings": chosen.settings,
-        "cluster": chosen.cluster,
-        "scale": chosen.scale,
-    }
-    for line in SCRIPT.format(**values).splitlines():
+    script = SCRIPT.format(
+        study=study.name,
+        path=str(path),
+        out=str(out or Path("results") / study.name),
+        folder=str(Path.cwd()),
+        memory=max(LEAST_MEMORY, math.ceil(largest / GIGABYTE)),
+        least=f", here at most {largest / GIGABYTE:g}" if largest else "",
+        **vars(SYSTEMS[system]),
+    )
+    for line in script.splitlines():
         say(line)
     return 0
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
-from types import TracebackType
 
 from rich.console import Console, RenderableType
 from rich.progress import (
@@ -113,9 +112,7 @@ class Reporter:
         self._watch.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, *error: object) -> None:
         self._over.set()
         self._watch.join(LOOK_SECONDS)  # which may wait for a cluster that is gone
         if self._bar is not None:

@@ -49,7 +49,7 @@ def rejudge(store: Store, tasks: Sequence[Task]) -> int:
         If the results can't be written.
     """
     open_ = [task for task in tasks if store.load(task) is None and not Path(task.topology).exists()]
-    documents = _newest(store.documents())
+    documents = _newest(store.entries())
     common = _common(documents.values())
     bounds: Known = {}
     taken = 0
@@ -101,12 +101,13 @@ def _larger(bound: ProvenBound, row: Row, common: Fraction | None) -> ProvenBoun
     return max(bound, ProvenBound(old, row["bound_kind"]), key=lambda b: b.seconds) if own else bound
 
 
-def _newest(documents: Iterable[tuple[float, Document]]) -> dict[str, Document]:
-    """Return for each task the content of its newest file that may be taken."""
-    taken = (document for _, document in sorted(documents, key=lambda pair: pair[0]) if _is_taken(document))
+def _newest(entries: Iterable[tuple[str, float, Document]]) -> dict[str, Document]:
+    """Return for each task the content of its newest entry that may be taken."""
+    in_time = sorted(entries, key=lambda entry: entry[1])
     return {
         _name(document["task"], [row["size_bytes"] for row in document["rows"]]): document
-        for document in taken
+        for _, _, document in in_time
+        if _is_taken(document)
     }
 
 

@@ -260,7 +260,7 @@ def _perform(
     What is `held`, or is to be, stays with its scheduler until it has ended.
     """
     if not (todo or held):
-        where = 0  # nobody is needed
+        where = 0  # no worker is needed
     place = where if isinstance(where, str) else f"{where} processes of this machine" if where else ""
     keep = study.keep_schedules != "none"
     setting = Setting(options.registry, store.schedules if keep else None, study.perform, shared=study.shared)

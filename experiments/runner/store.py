@@ -140,18 +140,10 @@ class Store:
             if outcome is not None:
                 yield task, outcome
 
-    def documents(self) -> Iterator[tuple[float, dict[str, Any]]]:
-        """Yield the time and the content of every entry, of this code or of other.
-
-        One that earlier code wrote had no checksum: who reads it must expect anything in its values.
-        """
-        for _, made, document in self._entries():
-            yield made, document
-
     def take(self, other: Store) -> None:
         """Take over what another holds: of two entries of a task the better, of equal ones the newer."""
         with self._at_once():
-            for key, made, document in other._entries():
+            for key, made, document in other.entries():
                 known = self._table.execute("SELECT status, made FROM tasks WHERE key = ?", (key,)).fetchone()
                 if known is None or _worth(*known) < _worth(document["status"], made):
                     self._insert(key, made, document)
@@ -161,7 +153,11 @@ class Store:
                 if path.is_file() and not (self.directory / folder.name / path.name).exists():
                     shutil.copyfile(path, self.directory / folder.name / path.name)
 
-    def _entries(self) -> Iterator[tuple[str, float, dict[str, Any]]]:
+    def entries(self) -> Iterator[tuple[str, float, dict[str, Any]]]:
+        """Yield the key, the time and the content of every entry, of this code or of other.
+
+        One that earlier code wrote had no checksum: who reads it must expect anything in its values.
+        """
         for key, made, document in self._table.execute("SELECT key, made, document FROM tasks"):
             yield key, made, json.loads(document)
 

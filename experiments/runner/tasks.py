@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -55,9 +54,7 @@ class Stopwatch:
         self._start, self._compiled = time.perf_counter(), COMPILATION.seconds
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.compiling = COMPILATION.seconds - self._compiled
         self.seconds = max(time.perf_counter() - self._start - self.compiling, 0.0)
 
