@@ -262,14 +262,10 @@ def _perform(
     if not (todo or held):
         where = 0  # no worker is needed
     place = where if isinstance(where, str) else f"{where} processes of this machine" if where else ""
-    keep = study.keep_schedules != "none"
-    setting = Setting(options.registry, store.schedules if keep else None, study.perform, shared=study.shared)
+    schedules = None if study.keep_schedules == "none" else store.schedules
+    setting = Setting(options.registry, schedules, study.perform, shared=study.shared)
     parts = Parts(todo, partial(_settled, store, study))
-    executor = (
-        Cluster(where, setting, len(parts), None if held is None else held.study)
-        if isinstance(where, str)
-        else Pool(where, setting)
-    )
+    executor = _executor(where, setting, len(parts), held)
     shown = study.tasks if options.only is None else todo
     with (
         contextlib.suppress(KeyboardInterrupt),
@@ -292,6 +288,13 @@ def _perform(
         reporter.state = "finished"
         return True
     return False
+
+
+def _executor(where: str | int, setting: Setting, most: int, held: Detached | None) -> Cluster | Pool:
+    """Return what runs tasks: a cluster, of which at most so many workers are started here, or processes."""
+    if isinstance(where, str):
+        return Cluster(where, setting, most, None if held is None else held.study)
+    return Pool(where, setting)
 
 
 def _bounds(store: Store, study: Study, todo: Iterable[Task]) -> dict[str, Any]:
@@ -355,19 +358,7 @@ def cancel(directory: Path) -> str:
 def _manifest(
     study: Study, settings: Mapping[str, Any], statuses: Counter[str], sessions: Sequence[Mapping[str, str]]
 ) -> dict[str, Any]:
-    """Return the manifest of a run.
-
-    Parameters
-    ----------
-    study
-        Its config, and the seeds of its tasks.
-    settings
-        Workers, time limit and the like, as used.
-    statuses
-        How many rows have each.
-    sessions
-        ``{"started", "ended"}`` of each time that the run was begun or continued.
-    """
+    """Return the manifest of a run: its settings as used, and the times at which it began and ended."""
     digest = hashlib.sha256(study.text.encode()).hexdigest()
     return {
         "name": study.name,

@@ -8,23 +8,21 @@ import pytest
 from experiments.runner import parts
 from experiments.runner import run as running
 from experiments.runner.cluster import Cluster
-from experiments.runner.config import read_config
-from experiments.runner.plan import make_plan
 from experiments.runner.pool import Setting
 from experiments.runner.tasks import Outcome, synthesize_best
 from schedules.collective import collective
 from schedules.method import Method, Problem
 from schedules.schedule import Chunks, Clock, Schedule
 from tests.experiments import zoo
-from tests.experiments.runner.test_run import HEAD, comparable, entries, go, write_config
+from tests.experiments.runner.test_cluster import SMALL, tasks_of
+from tests.experiments.runner.test_run import comparable, entries, go, write_config
 from topologies.topology import Link, Topology
 
-SMALL = HEAD.replace("[4, 5]", "[4]")
 FIVE = 'name = "lucky"\nseeds = 5'
 
 
 def the_task(folder, method):
-    (task,) = make_plan(read_config(write_config(folder, method, head=SMALL)), zoo.METHODS)
+    (task,) = tasks_of(folder, method)
     return task
 
 
