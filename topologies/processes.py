@@ -338,33 +338,37 @@ class Caller:
     ----------
     pipe
         To that process.
+    owner
+        The process that speaks through it, and no other that a call has forked.
     """
 
     pipe: Connection
+    owner: int = field(default_factory=os.getpid)
 
     def start_clock(self) -> None:
         """Begin what the time limit counts, anew."""
-        self.pipe.send((START, None))
+        self._send(START)
 
     def stop_clock(self) -> None:
         """End what the time limit counts."""
-        self.pipe.send((STOP, None))
+        self._send(STOP)
 
     def pause_clock(self) -> None:
         """Begin what the time limit does not count, such as compilation."""
-        self.pipe.send((PAUSE, None))
+        self._send(PAUSE)
 
     def resume_clock(self) -> None:
         """End what the time limit does not count."""
-        self.pipe.send((RESUME, None))
+        self._send(RESUME)
 
     def tell(self, value: Any) -> None:
         """Tell progress."""
-        self.pipe.send((TELL, value))
+        self._send(TELL, value)
 
     def serve(self, perform: Callable[[Any], Any]) -> None:
         """Answer each call by ``perform(call)`` until the pipe closes; a `TuttiError` is raised there."""
-        self.pipe.send((READY, None))
+        with contextlib.suppress(BrokenPipeError):  # the parent wants none any more: then nothing comes
+            self._send(READY)
         while True:
             try:
                 call = self.pipe.recv()
@@ -374,14 +378,19 @@ class Caller:
                 AttributeError,
                 ImportError,
             ) as error:  # of a script or a notebook, which nobody can import
-                self.pipe.send((RAISE, TuttiError(f"another process lacks what it was sent: {error}")))
+                self._send(RAISE, TuttiError(f"another process lacks what it was sent: {error}"))
                 continue
             try:
-                self.pipe.send((DONE, perform(call)))
+                self._send(DONE, perform(call))
             except BrokenPipeError:
                 return
             except TuttiError as error:
-                self.pipe.send((RAISE, error))
+                self._send(RAISE, error)
+
+    def _send(self, what: int, value: Any = None) -> None:
+        if os.getpid() != self.owner:  # a second answer would be taken for that of the next call
+            os._exit(0)
+        self.pipe.send((what, value))
 
 
 def load(place: str) -> Any:

@@ -6,13 +6,14 @@ import subprocess
 import sys
 import threading
 import time
+from multiprocessing import Pipe
 from pathlib import Path
 
 import psutil
 import pytest
 
 from topologies.errors import InputError, TuttiError
-from topologies.processes import End, Worker
+from topologies.processes import Caller, End, Worker
 
 ENTRY = """
 import os, signal, time
@@ -42,6 +43,9 @@ def refuse(caller):
 
 def kill(caller):
     os.kill(os.getpid(), signal.SIGKILL)
+
+def fork(caller):
+    return "the child's" if os.fork() == 0 else "ours"
 
 def leave(caller):
     os._exit(3)
@@ -107,6 +111,18 @@ def test_progress_is_told_and_an_error_is_raised_here(worker):
     with pytest.raises(InputError, match=r"^not that$"):
         perform(worker, "refuse")
     assert perform(worker, "add", 1, 1).answer == 2
+
+
+def test_a_child_that_a_call_forked_answers_nothing(worker):
+    assert [perform(worker, "fork").answer for _ in range(10)] == ["ours"] * 10
+    assert perform(worker, "add", 1, 1).answer == 2
+
+
+def test_a_worker_that_nobody_wants_when_it_is_ready_leaves_quietly():
+    mine, theirs = Pipe()
+    mine.close()
+    with theirs:
+        Caller(theirs).serve(len)
 
 
 @pytest.mark.parametrize(("call", "cause"), [("kill", "SIGKILL"), ("leave", "exit status 3")])
