@@ -74,7 +74,7 @@ def _print(said: Mapping[str, Any]) -> None:
             "for": lasting(said["seconds"]) if who else None,
             "rows": f"{_rows(said)}, {said['failed']} failed",
             "ends": _end(said),
-            "waits": "for workers" if said.get("waits") else None,
+            "waits": f"for {said['waits']}" if said.get("waits") else None,
             "there": there
             and "{ended} of {tasks} tasks have ended, {running} run; {workers} workers".format(**there),
         }

@@ -25,6 +25,7 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 from uuid import uuid4
 
+from experiments.plugins import Loaded
 from experiments.runner.local_cluster import HERE, MOST_HERE, LocalCluster, count_of, hush
 from experiments.runner.manifest import versions
 from experiments.runner.pool import (
@@ -41,7 +42,8 @@ from experiments.runner.state import Detached
 from experiments.runner.tasks import Outcome, Task, failure
 from topologies.errors import InputError, TuttiError
 from topologies.files import replacing
-from topologies.processes import POLL_SECONDS, Worker
+from topologies.processes import POLL_SECONDS, SHUTDOWN_SECONDS, Worker
+from topologies.units import format_size
 
 ADDRESS = re.compile(r"[a-z]+://.+:\d+")
 ANSWER_SECONDS = 10.0
@@ -157,25 +159,38 @@ class Cluster:
 
     def leave(self, tasks: Iterable[Task]) -> None:
         """Give the scheduler what it doesn't have of these, to keep them and their results without us."""
+        wanted = {self._key(task): task for task in tasks}
+        self._unpublish(self._left - wanted.keys())  # as of a config that has changed
         there = self._left.union(_files(self._setting.shared))
-        missing = [(key, task) for task in tasks if (key := self._key(task)) not in there]
+        missing = [(key, task) for key, task in wanted.items() if key not in there]
         for start in range(0, len(missing), BATCH):
             batch = missing[start : start + BATCH]
             kept = {f"{self._study} {key}": self._submit(key, task, {}) for key, task in batch}
             self._client.publish_dataset(kept)
             self._left.update(key for key, _ in batch)
 
-    def running(self) -> list[Running] | None:
-        """Return what runs now, as the workers say; None: there are none."""
-        said = _began_there(self._client)
-        if not said:
-            return None
+    def running(self) -> list[Running]:
+        """Return what runs now, as the workers say."""
         return [
             Running(str(self._named[key]), seconds, where)
-            for where, began in said.items()
+            for where, began in _began_there(self._client).items()
             for key, seconds in began.items()
             if key in self._named
         ]
+
+    def lacks(self) -> str:
+        """Return what rows wait for that the cluster has not; nothing where it has all."""
+        workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
+        if not workers:
+            return "workers"
+        most = max(worker["resources"].get(MEMORY, 0) for worker in workers)
+        waiting = [key for key, state in [*self._client.futures.items()] if state.status == "pending"]
+        large = [key for key in waiting if key in self._named and (self._named[key].memory or 0) > most]
+        placed = set(chain(*self._client.processing().values())) if large else ()
+        for task in (self._named[key] for key in large if key not in placed):
+            needed, there = (format_size(int(size)) for size in (task.memory or 0, most))
+            return f"{needed} of memory for {task} (of the workers none has more than {there})"
+        return ""
 
     @property
     def workers(self) -> list[int]:
@@ -206,19 +221,22 @@ class Cluster:
 
     def _forget(self, key: str) -> None:
         """Let the scheduler and the shared folder forget a task, as its outcome is kept here."""
-        if key in self._left:
-            self._client.unpublish_dataset(f"{self._study} {key}")
-            self._left.remove(key)
+        self._unpublish(self._left & {key})
         if self._setting.shared is not None:
             (self._setting.shared / key).unlink(missing_ok=True)
 
     def _sweep(self) -> None:
         """Let go of what was left for tasks that are none any more, and of drafts in the shared folder."""
-        if self._left:
-            self._client.unpublish_dataset([f"{self._study} {key}" for key in self._left])
+        self._unpublish(self._left)
         for name, path in _files(self._setting.shared).items():
             if name.strip(".").partition(".")[0] in self._named:
                 path.unlink(missing_ok=True)
+
+    def _unpublish(self, keys: Collection[str]) -> None:
+        """Let the scheduler forget what was left with it."""
+        if keys:
+            self._client.unpublish_dataset([f"{self._study} {key}" for key in keys])
+            self._left = self._left.difference(keys)
 
     def _room(self) -> int:
         """Return how many rows may be with the cluster; it is asked now and then, as workers come and go."""
@@ -313,7 +331,7 @@ def supervise(row: Call, theirs: Mapping[str, str]) -> Outcome | str:
 
 
 def _attended(row: Call, key: str, worker: Any) -> Outcome:
-    process = _process()
+    process = _process(row.setting and row.setting.plugins)
     process.watched = row.task.memory is not None
     process.give(row, row.task.time_limit, row.task.memory)
     ended = None
@@ -359,11 +377,14 @@ def began_here(worker: Any) -> dict[str, float]:
 _here = threading.local()
 
 
-def _process() -> Worker:
-    """Return this thread's process, a new one where the last has ended."""
+def _process(plugins: Loaded | None) -> Worker:
+    """Return this thread's process, a new one where the last has ended, or has loaded other plug-ins."""
     process: Worker | None = getattr(_here, "process", None)
+    if process is not None and _here.plugins != plugins:
+        process.end(SHUTDOWN_SECONDS)
     if process is None or process.process.exitcode is not None:
         process = _here.process = Worker.fresh("experiments.runner.pool:work_afar")
+        _here.plugins = plugins
     return process
 
 

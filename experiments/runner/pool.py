@@ -220,6 +220,10 @@ class Pool:
             if task is not None
         ]
 
+    def lacks(self) -> str:
+        """Return nothing: what a row needs is here."""
+        return ""
+
     def _start(self) -> None:
         worker = Worker.forked("experiments.runner.pool:work", self._setting, PRELOADED)
         self._tasks[worker] = None

@@ -38,7 +38,7 @@ LOOK_SECONDS = 1.0
 """Between two looks at what runs."""
 
 WITHOUT_SECONDS = 10.0
-"""After which it is said that there are no workers."""
+"""After which it is said that workers are missing."""
 
 DAY_SECONDS = 86400.0
 
@@ -77,7 +77,9 @@ class Reporter:
     Attributes
     ----------
     running
-        Returns what runs now; None where it waits for workers.
+        Returns what runs now.
+    lacks
+        Returns what it waits for, in words; nothing where it waits for nothing.
     state
         How the run will have ended: "finished", or "detached" where others go on with it.
     """
@@ -97,11 +99,12 @@ class Reporter:
         self._total, self._fresh, self._failed = self._all.total(), 0, 0
         self._started = self._logged = self._manned = time.monotonic()
         self._now: Sequence[Running] = ()
-        self._waits = False
+        self._waits = ""
         self._bar = _Bar(console) if console.is_terminal and not quiet else None
         self._over = threading.Event()
         self._watch = threading.Thread(target=self._look_on, daemon=True)
-        self.running: Callable[[], Sequence[Running] | None] = _nothing
+        self.running: Callable[[], Sequence[Running]] = _nothing
+        self.lacks: Callable[[], str] = str
         self.state = "finished"
 
     def __enter__(self) -> Reporter:
@@ -136,11 +139,10 @@ class Reporter:
 
     def _look_on(self) -> None:
         while not self._over.wait(LOOK_SECONDS):
-            now = None
+            self._now, lacks = (), "workers"
             with contextlib.suppress(Exception):  # the run itself meets what is wrong, and says it
-                now = self.running()
-            self._mind_workers(now)
-            self._now = now or ()
+                self._now, lacks = self.running(), self.lacks()
+            self._mind(lacks)
             self._say("running")
             if self._bar is not None:
                 self._bar.below = [", ".join(self._methods()), *map(_line, self._longest())]
@@ -149,15 +151,15 @@ class Reporter:
                 self._logged = time.monotonic()
                 self._print("; ".join([self._counts(), self._end(), *map(_line, self._longest()[:1])]))
 
-    def _mind_workers(self, now: Sequence[Running] | None) -> None:
-        """Say that there are no workers, when it lasts, and that there are some again."""
-        if now is not None:
+    def _mind(self, lacks: str) -> None:
+        """Say what it waits for, when that lasts, and that it waits no more."""
+        if not lacks:
             self._manned = time.monotonic()
-        waits = time.monotonic() - self._manned > WITHOUT_SECONDS
+        waits = lacks if time.monotonic() - self._manned > WITHOUT_SECONDS else ""
         if waits != self._waits and not self._over.is_set():
             self._waits = waits
             if not self._quiet:
-                self._print(f"waiting for workers at {self._where}" if waits else "workers have come")
+                self._print(f"waiting for {waits} at {self._where}" if waits else "workers have come")
 
     def _counts(self) -> str:
         return f"{self._done}/{self._total} rows, {len(self._now)} running, {self._failed} failed"

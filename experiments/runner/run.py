@@ -278,7 +278,7 @@ def _perform(
             executor.leave(parts)
             if options.detach:
                 return False
-        reporter.running = executor.running
+        reporter.running, reporter.lacks = executor.running, executor.lacks
         for part, outcome in executor.run(parts, _bounds(store, study, todo)):
             _save(store, part, outcome)
             task = parts.ended(part, outcome)

@@ -13,6 +13,7 @@ import platform
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -67,8 +68,11 @@ def detached(directory: Path) -> Detached | None:
     if not path.exists():
         return None
     try:
-        return Detached(**json.loads(read_text(path)))
-    except (ValueError, TypeError) as error:
+        found = json.loads(read_text(path))
+        if not all(isinstance(text, str) for text in {**found, "only": found.get("only") or ""}.values()):
+            raise TypeError
+        return Detached(**found)
+    except (ValueError, TypeError, AttributeError) as error:
         raise InputError(
             f"{path}: it is damaged; remove it, and what ran on the cluster runs again"
         ) from error
@@ -99,21 +103,21 @@ def status(directory: Path) -> dict[str, Any]:
     Raises
     ------
     InputError
-        If there are no results.
+        If there are no results, or what is there can't be read.
     """
+    held = detached(directory)
     try:
         said = json.loads(read_text(directory / (PROGRESS if (directory / PROGRESS).exists() else MANIFEST)))
-        found = _of_manifest(said) if "versions" in said else said
+        found = _checked(_of_manifest(said) if "versions" in said else said)
         state = found["state"]
         if state == "running" and not _lives(found):
             state = "killed"
         if state != "running":
-            found |= {"running": [], "ends_in": None, "waits": False}
-            held = detached(directory)
+            found |= {"running": [], "ends_in": None, "waits": ""}
             state = "detached" if held else "interrupted" if state == "detached" else state
             found["where"] = held.scheduler if held else found["where"]
         return {"directory": str(directory), **found, "state": state}
-    except (InputError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (InputError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise InputError(f"{directory}: no results of a run that can be read") from error
 
 
@@ -128,6 +132,22 @@ def _of_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
         "failed": counts.get("failed", 0),
         "where": "",
     }
+
+
+def _checked(said: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a run said, its numbers and names as they should be."""
+    seconds = {name: _seconds(said[name]) for name in ("seconds", "ends_in") if said.get(name) is not None}
+    rows = {name: [int(done), int(every)] for name, (done, every) in said["rows"].items()}
+    running = [
+        {name: str(one[name]) for name in ("task", "where")} | {"seconds": _seconds(one["seconds"])}
+        for one in said.get("running", ())
+    ]
+    return {**said, **seconds, "rows": rows, "running": running}
+
+
+def _seconds(value: Any) -> float:
+    """Return a time that lasts as long as one can."""
+    return timedelta(seconds=value).total_seconds()
 
 
 def _lives(said: Mapping[str, Any]) -> bool:

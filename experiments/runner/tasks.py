@@ -321,7 +321,7 @@ def perform(task: Task, place: Workplace) -> Outcome:
     except (Unsupported, NoSchedule) as outcome:
         status = next(status for kind, status in STATUS_OF.items() if isinstance(outcome, kind))
         return Outcome(status, task.rows(status, str(outcome)))
-    except Exception as error:  # noqa: BLE001 (one method's fault is one task's row)
+    except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 (a method's fault is a row)
         return failure(task, _one_line(error), traceback.format_exc())
     new = {key: bound for key, bound in place.bounds.items() if key not in known}
     if place.keep is not None:
@@ -364,7 +364,7 @@ def _bound(task: Task, schedule: Schedule, size: int, bounds: Bounds) -> ProvenB
     return bounds[key]
 
 
-def _one_line(error: Exception) -> str:
+def _one_line(error: BaseException) -> str:
     """Return an error as one line: tutti's own as they are, any other with its place, and whose it is."""
     if isinstance(error, VerificationError):
         return f"illegal schedule: {error}"

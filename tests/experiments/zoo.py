@@ -50,6 +50,10 @@ def _crash(problem, options, rng):
     raise ValueError("a fault\nin two lines")
 
 
+def _interrupts(problem, options, rng):
+    raise KeyboardInterrupt
+
+
 def _killed(problem, options, rng):
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -90,6 +94,7 @@ _METHODS = [
     Method("lucky", "heuristic", _lucky, seeded=True),
     Method("stuck", "heuristic", _stuck, seeded=True),
     Method("crash", "heuristic", _crash),
+    Method("interrupts", "heuristic", _interrupts),
     Method("killed", "heuristic", _killed),
     Method("hang", "heuristic", _hang),
     Method("liar", "exact", _liar),

@@ -22,6 +22,7 @@ from experiments.runner.plan import make_plan
 from experiments.runner.pool import Setting
 from experiments.runner.run import RunOptions, cancel, run
 from experiments.runner.state import status
+from tests import plugged
 from tests.experiments import zoo
 from tests.experiments.runner.test_run import HEAD, comparable, go, write_config
 from topologies import InputError, TuttiError
@@ -37,15 +38,37 @@ def here():
         yield one
 
 
+PLUGIN = """
+from schedules.method import Method
+from heuristics.classic.direct import METHOD as DIRECT
+
+def make(problem, options, rng):
+    return DIRECT.synthesize(problem, DIRECT.options(), rng)
+
+MINE = Method("mine", "heuristic", make)
+"""
+
+
+def test_a_plug_in_that_is_changed_between_two_runs_is_read_again_by_the_workers(here, tmp_path):
+    head = SMALL.replace('"x"', '"x"\nplugins = ["of_a_cluster.py"]')
+    config = write_config(tmp_path, 'name = "mine"', head=head)
+    config.write_text(config.read_text().replace("workers = 2", f'scheduler = "{here.address}"'))
+    for text in (PLUGIN, f"{PLUGIN}# changed"):
+        (tmp_path / "of_a_cluster.py").write_text(text)
+        with plugged.unregistered():  # as in a process of its own
+            summary = run(config, RunOptions(out=tmp_path / str(len(text))), Console(file=io.StringIO()))
+        assert summary.counts == {"ok": 2}
+
+
 def test_it_gives_what_the_pool_gives(here, tmp_path):
-    names = ["good", "crash", "killed", "hang", "liar", "hopeless", "picky", "lucky"]
+    names = ["good", "crash", "interrupts", "killed", "hang", "liar", "hopeless", "picky", "lucky"]
     tables = [f'name = "{name}"' for name in names]
     config = write_config(tmp_path, *tables, run_table='time_limit = "1s"', head=SMALL)
     go(config, tmp_path / "pool")
     config.write_text(config.read_text().replace("workers = 2", f'scheduler = "{here.address}"'))
     summary, _ = go(config, tmp_path / "cluster")
     assert comparable(tmp_path / "cluster") == comparable(tmp_path / "pool")
-    assert summary.counts == {"ok": 4, "failed": 6, "timeout": 2, "infeasible": 2, "unsupported": 2}
+    assert summary.counts == {"ok": 4, "failed": 8, "timeout": 2, "infeasible": 2, "unsupported": 2}
     kept = [sorted((tmp_path / which / "schedules").iterdir()) for which in ("pool", "cluster")]
     assert [path.name for path in kept[0]] == [path.name for path in kept[1]]
     assert [path.read_bytes() for path in kept[0]] == [path.read_bytes() for path in kept[1]]
@@ -74,6 +97,33 @@ def test_a_row_that_takes_too_much_memory_has_failed(here, tmp_path):
     ((_, outcome),) = here.run([task], {})
     assert outcome.status == "failed"
     assert "of memory; its limit is 1 MB" in outcome.rows[0]["message"]
+
+
+def test_a_row_that_no_worker_has_the_memory_for_is_named(tmp_path):
+    tasks = tasks_of(tmp_path, 'name = "good"', memory=5e9)
+    with Cluster("local:1", SETTING) as one:
+        one._client.scheduler_info = lambda **how: {"workers": {"tcp://x:1": {"resources": {"memory": 1e9}}}}
+        assert one.lacks() == ""
+        one._named = dict.fromkeys("a", tasks[0])
+        one._client.futures["a"] = SimpleNamespace(status="pending")
+        assert (
+            one.lacks() == "5GB of memory for ring:4 allgather good (of the workers none has more than 1GB)"
+        )
+        one._client.processing = lambda: {"tcp://x:1": ("a",)}
+        assert one.lacks() == ""
+        one._client.futures.clear()
+        one._client.scheduler_info = lambda **how: {"workers": {}}
+        assert one.lacks() == "workers"
+
+
+def test_what_is_left_is_withdrawn_when_it_is_asked_for_no_more(here, tmp_path):
+    tasks = tasks_of(tmp_path, 'name = "slow"\noptions = {sweep = {chunks = [1, 2]}}')
+    with Cluster(here.address, SETTING, study="d") as one:
+        one.leave(tasks)
+        one.leave(tasks[1:])
+        assert one._client.list_datasets() == (f"d {one._key(tasks[1])}",)
+        one.leave([])
+        assert one._client.list_datasets() == ()
 
 
 def test_a_worker_of_other_versions_is_refused(here, monkeypatch):

@@ -146,11 +146,11 @@ def hasty(monkeypatch):
         monkeypatch.setattr(progress, name, 0.02)
 
 
-def reported(console, folder, running):
+def reported(console, folder, running, lacks=str):
     """Return what a run of ten rows, of which four were done before and two end, says on its way."""
     slow, quick = [task("slow") for _ in range(4)], task("quick")
     with Reporter(console, folder, [*slow, quick], slow[1:], "2 processes") as reporter:
-        reporter.running = running
+        reporter.running, reporter.lacks = running, lacks
         reporter.finished(slow[1], OK)
         time.sleep(0.2)
         return status(folder)
@@ -182,8 +182,8 @@ def test_a_terminal_shows_methods_and_tasks_below_the_bar(hasty, tmp_path):
 
 
 def test_no_workers_is_a_line_and_their_coming_another(hasty, tmp_path):
-    console, answers = Console(file=io.StringIO(), width=200), iter([None] * 4)
-    reported(console, tmp_path, lambda: next(answers, []))
+    console, answers = Console(file=io.StringIO(), width=200), iter(["workers"] * 4)
+    reported(console, tmp_path, list, lambda: next(answers, ""))
     lines = [line for line in console.file.getvalue().splitlines() if "workers" in line]
     assert lines == ["waiting for workers at 2 processes", "workers have come"]
 
@@ -224,6 +224,37 @@ def test_what_says_nothing_is_one_line(text, tmp_path):
     if text is not None:
         (tmp_path / "progress.json").write_text(text)
     with pytest.raises(InputError, match=f"^{tmp_path}: no results of a run that can be read$"):
+        status(tmp_path)
+
+
+FINISHED = {"state": "finished", "rows": {"a": [1, 2]}, "failed": 0, "where": "", "running": []}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"rows": []},
+        {"rows": {"a": [1]}},
+        {"rows": {"a": ["x", 2]}},
+        {"running": [{"x": 1}]},
+        {"seconds": "x"},
+        {"seconds": 1e400},
+        {"ends_in": 1e300},
+    ],
+)
+def test_values_that_no_run_says_are_one_line(wrong, tmp_path):
+    (tmp_path / "progress.json").write_text(json.dumps(FINISHED))
+    assert status(tmp_path)["rows"] == {"a": [1, 2]}
+    (tmp_path / "progress.json").write_text(json.dumps({**FINISHED, **wrong}))
+    with pytest.raises(InputError, match=f"^{tmp_path}: no results of a run that can be read$"):
+        status(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["x", "[]", '{"scheduler": 3, "study": "a", "config": "b"}'])
+def test_what_says_nothing_of_where_it_was_left_is_one_line(text, tmp_path):
+    (tmp_path / "progress.json").write_text(json.dumps(FINISHED))
+    (tmp_path / "detached.json").write_text(text)
+    with pytest.raises(InputError, match=r"detached\.json: it is damaged; remove it, and what ran"):
         status(tmp_path)
 
 
