@@ -40,7 +40,7 @@ def study_of(config: StudyConfig, directory: Path | None = None) -> Study:
     InputError
         As `make_tasks`.
     """
-    logs = (directory or Path("results") / config.name) / LOGS
+    logs = ((directory or Path("results") / config.name) / LOGS).absolute()  # workers may stand elsewhere
     return Study(
         name=config.name,
         path=config.path,

@@ -65,7 +65,7 @@ class StudyTask(Task):
     memory_limit
         Bytes.
     log
-        The file of the solver's log, None for none.
+        The file of the solver's log, None for none; there is none either where its folder can't be reached.
     clock, relative_gap
         As the study's.
 
@@ -119,7 +119,8 @@ def perform(task: StudyTask, place: Workplace) -> Outcome:
 
 
 def _solve(task: StudyTask) -> Outcome:
-    options = _options(task)
+    log = None if task.log is None or not task.log.parent.is_dir() else task.log
+    options = _options(task, log)
     try:
         backend = find_backend(task.entrant.solver, options.needs)
     except InputError as error:  # not installed: the study goes on without it
@@ -138,17 +139,17 @@ def _solve(task: StudyTask) -> Outcome:
     if instance.compiled.integer.any():
         row |= _mixed(instance.compiled, result, points, lower if instance.compiled.maximize else upper)
     row |= {name: str(value) for name, value in zip(EXACT, (lower, upper), strict=True) if value is not None}
-    row["log"] = None if task.log is None else f"{task.log.parent.name}/{task.log.name}"
+    row["log"] = None if log is None else f"{log.parent.name}/{log.name}"
     return Outcome(status, [row])
 
 
-def _options(task: StudyTask) -> SolverOptions:
+def _options(task: StudyTask, log: Path | None) -> SolverOptions:
     limits = {"time_limit": task.time_limit, "memory_limit": task.memory_limit}
     backend = BACKENDS[task.entrant.solver]
     own: dict[str, Any] = {"seed": task.order} if Feature.SEED in backend.features else {}
     if is_mixed(task.model) and Feature.MILP in backend.features:
         own["relative_gap"] = task.relative_gap
-    return task.entrant.options(**limits, **own, log=task.log, own_process=True)
+    return task.entrant.options(**limits, **own, log=log, own_process=True)
 
 
 @lru_cache(maxsize=1)

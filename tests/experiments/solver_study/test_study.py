@@ -11,9 +11,11 @@ import pandas as pd
 import pytest
 
 from experiments.cli import main
+from experiments.runner.tasks import Workplace
 from experiments.solver_study.config import is_study, read_study
 from experiments.solver_study.instances import MODELS
 from experiments.solver_study.report import advice, render_study
+from experiments.solver_study.run import study_of
 from experiments.solver_study.statistics import (
     building,
     charged,
@@ -25,7 +27,7 @@ from experiments.solver_study.statistics import (
     size_class,
     standings,
 )
-from experiments.solver_study.tasks import judged
+from experiments.solver_study.tasks import judged, perform
 from models.solvers import solve
 from tests.experiments.solver_study.studies import refusal, replaced
 from tests.sweep import for_each
@@ -240,6 +242,18 @@ def test_each_row_of_a_study_has_its_log(finished):
     logs = [finished[1] / log for log in frame.log.dropna()]
     assert len(set(logs)) == 14
     assert all(log.stat().st_size for log in logs)
+
+
+def test_a_worker_elsewhere_writes_its_log_there_if_it_can_and_solves_all_the_same(tmp_path, monkeypatch):
+    (tmp_path / "study.toml").write_text(STUDY)
+    monkeypatch.chdir(tmp_path)
+    study = study_of(read_study("study.toml"), Path("out"))
+    (task, *_), place = study.tasks, Workplace({}, None, {})
+    assert task.log.parent == tmp_path / "out" / "logs"
+    for there in (False, True):
+        outcome = perform(task, place)
+        assert (outcome.status, bool(outcome.rows[0]["log"]), task.log.exists()) == ("ok", there, there)
+        task.log.parent.mkdir(parents=True, exist_ok=True)
 
 
 def test_a_solver_that_is_not_installed_is_a_row_that_says_how_to_get_it(finished):
