@@ -217,7 +217,8 @@ def read_folder(path: Path) -> Folder:
         raise InputError(f"{path / CSV}: no table: {' '.join(str(error).split())[:100]}") from error
     missing = NEEDED - set(frame.columns)
     if missing:
-        raise InputError(f"{path / CSV}: no column {', '.join(sorted(missing))}; tutti run did not write it")
+        lacks = f"{path / CSV}: no column {', '.join(sorted(missing))}"
+        raise InputError(f"{lacks}; only rows of methods and of solvers can be compared")
     solvers = MODEL in frame.columns
     return Folder(path, solvers, _rows(frame.to_dict("records"), solvers=solvers), read_manifest(path))
 

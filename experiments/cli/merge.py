@@ -27,13 +27,7 @@ def execute(arguments: argparse.Namespace) -> int:
     """Merge the folders, write the tables where the config can still be read, and say what there is."""
     folders: Sequence[Path] = list(dict.fromkeys(path.resolve() for path in arguments.folders))
     out: Path = arguments.output
-    if len(folders) < 2:
-        raise InputError("give two folders or more")
-    for folder in folders:
-        if not any((folder / name).exists() for name in (TABLE, FILES)):
-            raise InputError(f"{folder}: no {TABLE}; give folders that tutti run wrote")
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise InputError(f"{out}: there is something already; give a new folder")
+    _check(folders, out)
     manifests = [read_manifest(folder) for folder in folders]
     with ExitStack() as stack:
         others = [stack.enter_context(Store(folder)) for folder in folders]  # before there is an `out`
@@ -59,6 +53,19 @@ def execute(arguments: argparse.Namespace) -> int:
     except TuttiError as error:
         say(f"merged, without tables: {error}; {again} writes them")
     return 0
+
+
+def _check(folders: Sequence[Path], out: Path) -> None:
+    """Refuse what can't be merged, or not to there."""
+    if len(folders) < 2:
+        raise InputError("give two folders or more")
+    for folder in folders:
+        if not any((folder / name).exists() for name in (TABLE, FILES)):
+            raise InputError(f"{folder}: no {TABLE}; give folders that tutti run wrote")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError(f"{out}: there is something already; give a new folder")
+    if any(out.resolve().is_relative_to(folder) for folder in folders):
+        raise InputError(f"{out}: it lies in a folder that is merged; give one elsewhere")
 
 
 def _said(summary: Summary, again: str) -> str:

@@ -16,6 +16,8 @@ from schedules.collective import Kind, collective
 from topologies.errors import InputError, raised
 
 TASK_FORMAT = "tutti.growth/1"
+COMMAND = "tutti find"
+"""Stands for the path of a config; its text is the whole command then."""
 FIGURE = (2, 4, 8, 16)
 """Degrees of Fig. A.7."""
 FIRST_NODES = 2

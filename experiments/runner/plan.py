@@ -108,11 +108,17 @@ def study_of(
         report=report,
         workers=config.run.workers,
         scheduler=config.run.scheduler,
-        shared=None if config.run.shared is None else Path(config.run.shared).absolute(),
+        shared=_folder(config.run.shared, f"{config.path}: [run]: shared"),
         keep_schedules=keep,
         gaps=True,
         settings={"time_limit_s": time_limit(config), "keep_schedules": keep},
     )
+
+
+def _folder(text: str | None, where: str) -> Path | None:
+    if text is not None and (not text or "\0" in text):
+        raise InputError(f"{where} is {text!r}; name a folder that this machine and all workers reach")
+    return None if text is None else Path(text).absolute()
 
 
 def by_instance(tasks: Sequence[Task], outcomes: Outcomes) -> Iterator[list[Row]]:

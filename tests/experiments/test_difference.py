@@ -118,7 +118,11 @@ def test_of_a_study_of_solvers_answers_and_seconds_are_compared(tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [(None, "no results.csv"), ("a,b\n1,2\n", "no column method, status, topology"), ("a\n1,2\n3\n", "no ")],
+    [
+        (None, "no results.csv"),
+        ("a,b\n1,2\n", "no column method, status, topology; only rows of methods and"),
+        ("a\n1,2\n3\n", "no "),
+    ],
 )
 def test_what_is_no_folder_of_results_is_refused(tmp_path, content, said):
     if content is not None:

@@ -11,7 +11,7 @@ import zoo
 from experiments.registry import METHODS
 from experiments.runner.config import parse_config, read_config
 from experiments.runner.options import build_options, describe_options
-from experiments.runner.plan import make_plan, select, time_limit
+from experiments.runner.plan import make_plan, select, study_of, time_limit
 from experiments.solver_study import is_study, read_study
 from experiments.solver_study.run import make_tasks
 from tests.sweep import for_each
@@ -284,6 +284,13 @@ def test_a_wrong_time_limit_is_one_line():
         time_limit(parse_config(GOOD + '[run]\ntime_limit = "60"'))
     with pytest.raises(InputError, match=r"\[run\]: time_limit is '0s'; it must be positive"):
         time_limit(parse_config(GOOD + '[run]\ntime_limit = "0s"'))
+
+
+@pytest.mark.parametrize("shared", ["", r"a\u0000b"])
+def test_a_shared_folder_without_a_name_is_one_line(shared):
+    config = parse_config(GOOD + f'[run]\nshared = "{shared}"', "x.toml")
+    with pytest.raises(InputError, match=r"^x\.toml: \[run\]: shared is .*; name a folder that this machine"):
+        study_of(config, zoo.METHODS)
 
 
 def test_a_file_that_is_not_there_or_no_text_is_one_line(tmp_path):
