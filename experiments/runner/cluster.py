@@ -331,7 +331,7 @@ def supervise(row: Call, theirs: Mapping[str, str]) -> Outcome | str:
 
 
 def _attended(row: Call, key: str, worker: Any) -> Outcome:
-    process = _process(row.setting and row.setting.plugins)
+    process = _process(None if row.setting is None else row.setting.plugins)
     process.watched = row.task.memory is not None
     process.give(row, row.task.time_limit, row.task.memory)
     ended = None
