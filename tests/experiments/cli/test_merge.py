@@ -89,17 +89,6 @@ def test_what_made_them_is_said_where_it_differs(tutti, tmp_path):
     assert lines[2].startswith("merged, without tables: ")
 
 
-def test_what_a_command_made_without_a_config_is_arranged_by_the_command(tutti, tmp_path):
-    text = "tutti find --up-to 4 --degree 2"
-    for name in ("a", "b"):
-        keep(tmp_path / name, (name, 1, "ok"))
-        manifest = {"config": {"path": "tutti find", "text": text}}
-        (tmp_path / name / "manifest.json").write_text(json.dumps(manifest))
-    code, out, _ = tutti("merge", tmp_path / "a", tmp_path / "b", "-o", tmp_path / "c")
-    assert (code, out) == (0, f"merged, without tables: {text} --output {tmp_path / 'c'} writes them\n")
-    assert not (tmp_path / "c" / "config.toml").exists()
-
-
 def test_a_folder_that_a_run_writes_is_one_line_and_nothing_is_made(tutti, tmp_path):
     keep(tmp_path / "a", ("1", 1, "ok"))
     keep(tmp_path / "b", ("1", 1, "ok"))

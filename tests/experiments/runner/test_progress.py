@@ -189,10 +189,10 @@ def test_no_workers_is_a_line_and_their_coming_another(hasty, tmp_path):
 
 
 def test_who_waits_for_workers_foretells_no_end_and_who_was_stopped_waits_no_more(hasty, tmp_path):
-    said = reported(Console(file=io.StringIO()), tmp_path, lambda: None)
-    assert (said["state"], said["waits"], said["ends_in"]) == ("running", True, None)
+    said = reported(Console(file=io.StringIO()), tmp_path, list, lambda: "workers")
+    assert (said["state"], said["waits"], said["ends_in"]) == ("running", "workers", None)
     said = status(tmp_path)
-    assert (said["state"], said["waits"]) == ("finished", False)
+    assert (said["state"], said["waits"]) == ("finished", "")
 
 
 @pytest.mark.parametrize(
