@@ -11,21 +11,18 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from experiments import plugins
 from experiments.registry import find_method
 from experiments.runner.config import CollectiveTable, Config, MethodTable, PartTable, Placed
 from experiments.runner.manifest import code_digest
 from experiments.runner.options import build_options, first_seeds, options_text
 from experiments.runner.study import Outcomes, Study
-from experiments.runner.tasks import Row, Task
+from experiments.runner.tasks import Row, Task, topology_digest
 from schedules.collective import Collective, Kind, collective, concurrent
 from schedules.method import Method, Problem
 from topologies.errors import InputError, TuttiError
 from topologies.exact import INT64_MAX
 from topologies.text import parse_topology
-from topologies.topology import Topology
 from topologies.units import exact_number, parse_size, parse_time
 
 TASK_FORMAT = "tutti.task/1"
@@ -188,17 +185,6 @@ def select(tasks: Sequence[Task], pattern: str) -> list[Task]:
     return chosen
 
 
-def topology_digest(topology: Topology) -> str:
-    """Return a hash of the network itself, whatever its text."""
-    digest = hashlib.sha256(repr((topology.num_ranks, topology.labels)).encode())
-    for values in (topology.source, topology.target):
-        digest.update(np.ascontiguousarray(values).tobytes())
-    for exact in (topology.bandwidth.reduced, topology.alpha.reduced):
-        digest.update(f"/{exact.denominator}".encode() + exact.numerators.tobytes())
-    digest.update(repr((sorted(topology.multicast), sorted(topology.aggregate))).encode())
-    return digest.hexdigest()
-
-
 def _at(where: str, function: Any, *arguments: Any) -> Any:
     """Call a function; an error of the user's gets its place."""
     try:
@@ -340,6 +326,7 @@ def _tasks(
                 note=approach.note,
                 time_limit=limit,
                 memory=approach.memory,
+                network=digest,
             )
 
 

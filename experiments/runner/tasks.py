@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 import traceback
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
@@ -22,7 +23,7 @@ from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from schedules.simulation.pipelining import best_slices
 from schedules.verify import VerificationError, verify_answer
-from topologies.errors import NoSchedule, TuttiError, Unsupported, raised
+from topologies.errors import InputError, NoSchedule, TuttiError, Unsupported, raised
 from topologies.kernels import COMPILATION
 from topologies.processes import peak_memory, reset_peak_memory
 from topologies.text import parse_topology
@@ -171,6 +172,8 @@ class Task:
         A hash of all that determines the result.
     note
         What is said beside its rows, besides what the schedule says.
+    network
+        The hash of the network itself: where it runs, a file may be another one. Empty: any will do.
     time_limit, memory
         Seconds of each synthesis, and bytes that it may take; None for no limit.
     before, after
@@ -192,6 +195,7 @@ class Task:
     size_dependent: bool
     key: str
     note: str = field(default="", kw_only=True)
+    network: str = field(default="", kw_only=True)
     time_limit: float | None = field(default=None, kw_only=True)
     memory: float | None = field(default=None, kw_only=True)
     before: int = field(default=0, kw_only=True)
@@ -275,6 +279,17 @@ class Outcome:
     files: Mapping[str, bytes] = field(default_factory=dict)
 
 
+def topology_digest(topology: Topology) -> str:
+    """Return a hash of the network itself, whatever its text."""
+    digest = hashlib.sha256(repr((topology.num_ranks, topology.labels)).encode())
+    for values in (topology.source, topology.target):
+        digest.update(np.ascontiguousarray(values).tobytes())
+    for exact in (topology.bandwidth.reduced, topology.alpha.reduced):
+        digest.update(f"/{exact.denominator}".encode() + exact.numerators.tobytes())
+    digest.update(repr((sorted(topology.multicast), sorted(topology.aggregate))).encode())
+    return digest.hexdigest()
+
+
 _parsed = lru_cache(maxsize=4)(parse_topology)
 
 
@@ -316,6 +331,8 @@ def perform(task: Task, place: Workplace) -> Outcome:
     known = set(place.bounds)
     try:
         topology = place.topology(task.topology)
+        if task.network and topology_digest(topology) != task.network:
+            raise InputError(f"{task.topology} is another network where the row runs; give it the same file")
         result = _synthesize(task, method, topology, place)
         rows = _judge(task, result, place.bounds)
     except (Unsupported, NoSchedule) as outcome:

@@ -9,10 +9,10 @@ from typing import Any
 from rich.console import Console
 
 from experiments.runner.options import options_text
-from experiments.runner.plan import task_key, topology_digest
+from experiments.runner.plan import task_key
 from experiments.runner.run import RunOptions, Summary, carry_out
 from experiments.runner.study import Outcomes, Study
-from experiments.runner.tasks import Row, Task
+from experiments.runner.tasks import Row, Task, topology_digest
 from experiments.solver_study.config import COLUMNS, Program, StudyConfig, read_study
 from experiments.solver_study.milp_statistics import scored
 from experiments.solver_study.models import find_model, is_mixed

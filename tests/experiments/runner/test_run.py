@@ -27,12 +27,16 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from experiments.report import write_report
+from experiments.runner.config import read_config
+from experiments.runner.plan import make_plan
 from experiments.runner.pool import DiskError
 from experiments.runner.results import COLUMNS, MEASURED, read_csv, read_results, write_csv
 from experiments.runner.run import RunOptions, run
 from experiments.runner.store import Store
-from topologies import InputError, TuttiError
-from topologies.files import replacing
+from experiments.runner.tasks import Workplace, perform
+from tests.experiments import zoo
+from topologies import InputError, TuttiError, parse_topology
+from topologies.files import replacing, to_node_link
 
 DESIGNED = """
     topology nodes switches links collective size_bytes method kind options seed status message synth_s
@@ -591,3 +595,17 @@ def test_a_table_comes_back_and_no_text_in_it_is_a_formula(rows):
     assert numbers == [(x, "" if n is None else str(n)) for _, x, n in rows]
     assert list(back.columns) == ["topology", "-x", "n"]
     assert list(back["topology"].fillna("")) == [name for name, _, _ in rows]
+
+
+def test_a_row_on_another_network_of_that_name_has_failed(tmp_path):
+    """As where a worker has another file in the place of the one that was planned."""
+    path = tmp_path / "net.json"
+    path.write_text(json.dumps(to_node_link(parse_topology("ring:4"))))
+    text = f'name = "x"\n[[topology]]\nspec = "{path}"\n[[collective]]\nkind = "allgather"\nsizes = ["1MB"]\n'
+    config = write_config(tmp_path, 'name = "good"', head=text)
+    (task,) = make_plan(read_config(config), zoo.METHODS)
+    assert perform(task, Workplace(zoo.METHODS, None, {}, topology=parse_topology)).status == "ok"
+    path.write_text(json.dumps(to_node_link(parse_topology("ring:4?bandwidth=1GB/s"))))
+    outcome = perform(task, Workplace(zoo.METHODS, None, {}, topology=parse_topology))
+    said = f"{path} is another network where the row runs; give it the same file"
+    assert (outcome.status, outcome.rows[0]["message"]) == ("failed", said)
