@@ -18,7 +18,7 @@ SITE      := $(VENV)/.site
 SITE_NEEDS := furo myst-nb numpydoc pdoc sphinx sphinx-copybutton sphinx-design
 
 .DEFAULT_GOAL := help
-.PHONY: help setup mpi run test lint bench docs lock vega clean
+.PHONY: help setup mpi run test lint bench docs api lock vega clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-6s %s\n", $$1, $$2}'
@@ -47,7 +47,9 @@ bench: $(COMPILED) ## run the benchmarks
 docs: $(COMPILED) $(SITE) ## build the site in build/docs, and run every example in it
 	@mkdir -p build
 	@$(BIN)/python -m sphinx -q -W --keep-going --jobs 2 docs build/docs 2> build/docs.log || { cat build/docs.log; exit 1; }
-	@$(BIN)/python -m pdoc --docformat numpy --output-directory build/docs/api \
+
+api: $(COMPILED) $(SITE) ## build the reference of the public names in build/docs/api
+	@$(BIN)/python -W ignore -m pdoc --docformat numpy --output-directory build/docs/api \
 	    topologies schedules models heuristics expansions experiments
 
 lock: ## resolve requirements.txt again from pyproject.toml (needs uv)

@@ -21,9 +21,9 @@ def blocks(language):
 def examples(tmp_path, monkeypatch):
     """The files that the page has one save."""
     monkeypatch.chdir(tmp_path)
-    for language in ("json", "csv"):
-        text = blocks(language)[0]
-        (name,) = re.findall(rf"Save\s+it\s+as\s+`(\w+\.{language})`", PAGE)
+    for fence, suffix in (("json", "json"), ("text", "csv")):
+        text = blocks(fence)[0]
+        (name,) = re.findall(rf"Save\s+it\s+as\s+`(\w+\.{suffix})`", PAGE)
         Path(name).write_text(text)
 
 
