@@ -57,7 +57,7 @@ BATCH = 500
 WORKING = frozenset({"running", "paused", "closing_gracefully"})
 """What a Dask worker is while it may still hand in a row."""
 RUNS = "tutti"
-"""What the workers' word on the rows that they run is called among their metrics."""
+"""What rows are called on the cluster, and the workers' word on those that they run among their metrics."""
 MEMORY = "memory"
 """The Dask resource, in bytes, that a row with a limit of memory takes where workers have it."""
 
@@ -200,7 +200,8 @@ class Cluster:
     def _key(self, task: Task) -> str:
         """Return a hash of all that determines what comes of a task, what it may take included."""
         setting = replace(self._setting, schedules=None, shared=None), self._setting.schedules is None
-        return hashlib.sha256(repr((task.key, task.time_limit, task.memory, setting)).encode()).hexdigest()
+        determined = repr((task.key, task.time_limit, task.memory, setting)).encode()
+        return f"{RUNS}-{hashlib.sha256(determined).hexdigest()}"  # alike to Dask, by the word before
 
     def _submit(self, key: str, task: Task, known: Mapping[str, Any]) -> Any:
         """Return the future of a task: the one that was left, or a new one."""

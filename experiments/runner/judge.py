@@ -227,9 +227,11 @@ def _line(instance: tuple[Any, ...], rows: list[Row]) -> dict[str, Any]:
     exact = min((row for row in done if row["kind"] == "exact"), key=_time, default=None)
     if exact is not None:
         line |= {"exact_us": exact["time_us"], "exact_method": method_label(exact)}
-    for label in dict.fromkeys(map(method_label, done)):
-        gaps = [_gap(row, bound) for row in done if method_label(row) == label]
-        line[label] = min((gap for gap in gaps if gap is not None), default=None)
+    gaps: dict[str, list[float | None]] = {}
+    for row in done:
+        gaps.setdefault(method_label(row), []).append(_gap(row, bound))
+    for label, several in gaps.items():
+        line[label] = min((gap for gap in several if gap is not None), default=None)
     return line
 
 
