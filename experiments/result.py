@@ -151,12 +151,11 @@ class Result:
     def busbw(self) -> float | None:
         """What each rank's port would carry, bytes a second, counted as nccl-tests does.
 
-        algbw times 2(N - 1)/N for an allreduce, (N - 1)/N for allgather, reduce-scatter and all-to-all,
-        1 for the others; N is the size of the largest group.
+        algbw times 2(N - 1)/N for an allreduce, 1 for broadcast and reduce, (N - 1)/N for the others; None
+        for groups of unlike sizes.
         """
-        ranks = max(len(group) for group in self.schedule.collective.members)
-        factor = bus_factor(self.schedule.collective.kind, ranks)
-        return None if self.algbw is None else self.algbw * float(factor)
+        factor = self.schedule.collective.bus_factor
+        return None if self.algbw is None or factor is None else self.algbw * float(factor)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -302,19 +301,6 @@ class Result:
             for name, line in lines
         )
         return f"<table>{rows}</table>"
-
-
-def bus_factor(kind: Kind, ranks: int) -> Fraction:
-    """Return what algbw is multiplied by for busbw (nccl-tests, PERFORMANCE.md).
-
-    Examples
-    --------
-    >>> bus_factor(Kind.ALLREDUCE, 4), bus_factor(Kind.ALLGATHER, 4), bus_factor(Kind.BROADCAST, 4)
-    (Fraction(3, 2), Fraction(3, 4), Fraction(1, 1))
-    """
-    spread = Fraction(ranks - 1, ranks)
-    once = {Kind.ALLGATHER: spread, Kind.REDUCE_SCATTER: spread, Kind.ALL_TO_ALL: spread}
-    return {Kind.ALLREDUCE: 2 * spread, **once}.get(kind, Fraction(1))
 
 
 def _chosen(stats: Mapping[str, Any]) -> dict[str, Any]:

@@ -180,6 +180,25 @@ class Collective:
         return self.groups is None and self.shards is None
 
     @property
+    def bus_factor(self) -> Fraction | None:
+        """Busbw over algbw, as nccl-tests has it: what of M the busiest rank sends or receives at least.
+
+        Hence busbw can be compared with a link's bandwidth. None for groups of unlike sizes.
+
+        Examples
+        --------
+        >>> collective("allreduce", 8).bus_factor
+        Fraction(7, 4)
+        """
+        sizes = {len(group) for group in self.members}
+        if len(sizes) > 1 or self.kind is Kind.MIXED:
+            return None
+        share = 1 - Fraction(1, sizes.pop())
+        if self.kind is Kind.ALLREDUCE:
+            return 2 * share
+        return Fraction(1) if self.kind in (Kind.BROADCAST, Kind.REDUCE) else share
+
+    @property
     def reverse(self) -> Collective:
         """What this collective's schedules do when run backwards (dissertation, Theorem 1)."""
         if self.parts:

@@ -12,7 +12,6 @@ from typing import Any
 from experiments.cli.output import print_json, print_table
 from experiments.cli.programs import read_program
 from experiments.cli.ranks import on_ranks
-from schedules.collective import Collective, Kind
 from schedules.execution.prediction import predicted
 from schedules.execution.session import Task, Times
 from schedules.programs.program import Program
@@ -72,7 +71,7 @@ def measured(task: Task, times: Sequence[Times], rival: str) -> dict[str, Any]:
     theirs = _slowest([one.rival for one in times])
     median = statistics.median(ours)
     algbw = task.size / median
-    factor = bus_factor(task.program.collective)
+    factor = task.program.collective.bus_factor
     document: dict[str, Any] = {
         "size_bytes": task.size,
         "time_us": median * MICRO,
@@ -85,24 +84,6 @@ def measured(task: Task, times: Sequence[Times], rival: str) -> dict[str, Any]:
         other = statistics.median(theirs)
         document |= {"rival": rival, "rival_us": other * MICRO, "time_over_rival": median / other}
     return document
-
-
-def bus_factor(what: Collective) -> Fraction | None:
-    """Return bus bandwidth over algorithm bandwidth, as nccl-tests has it; None for unlike groups.
-
-    Examples
-    --------
-    >>> from schedules.collective import collective
-    >>> bus_factor(collective("allreduce", 8))
-    Fraction(7, 4)
-    """
-    sizes = {len(group) for group in what.members}
-    if len(sizes) > 1 or what.kind is Kind.MIXED:
-        return None
-    share = 1 - Fraction(1, sizes.pop())
-    if what.kind is Kind.ALLREDUCE:
-        return 2 * share
-    return Fraction(1) if what.kind in (Kind.BROADCAST, Kind.REDUCE) else share
 
 
 def _slowest(by_rank: Sequence[Sequence[float]]) -> list[float]:

@@ -18,8 +18,8 @@ def execute(arguments: argparse.Namespace) -> int:
     formats = arguments.format.split(",")
     check_formats(formats)
     first, *others = arguments.runs
-    results = read_results(first, *others)
-    shown = contents(results, arguments.baseline)
+    results = read_results(first, *others, baseline=arguments.baseline)
+    shown = contents(results)
     page = arguments.output or (Path(REPORT) if others else first / REPORT)
     say(f"report: {write_page(shown, page)}")
     if arguments.figures is not None:

@@ -9,8 +9,8 @@ light and dark pages alike.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -18,6 +18,7 @@ import altair as alt
 import pandas as pd
 
 from experiments.report.overview import SHADES
+from experiments.report.results import Results
 from experiments.report.series import DASHES, LIGHT, SYMBOLS, Series
 from experiments.report.svg import tag
 
@@ -35,6 +36,11 @@ LEVEL_COLOURS = (
 )
 """Of the share of time that a link is busy: idle, then by tenths."""
 HEIGHT = 220
+ALGBW = "algbw"
+MEASURES = {ALGBW: "algbw (GB/s)", "busbw": "busbw (GB/s)", "speedup": "speed-up"}
+"""What a chart against size can show: its axis."""
+OF_MEASURES = (ALGBW, f"bars {ALGBW}")
+"""The charts that show one of these."""
 HOT = "hot === null || hot === datum.series"
 """Whether the method that is pointed at, if any, is a mark's."""
 
@@ -67,6 +73,21 @@ class Figure:
         return tag(
             "div", class_="view", data_chart=self.chart, data_label=self.description, data_where=where, **rows
         )
+
+    def measured(self, measures: Mapping[str, str]) -> Iterator[Figure]:
+        """Yield the chart in each measure, if it is of one; the page has one chart, in which one chooses."""
+        for measure, name in measures.items() if self.chart in OF_MEASURES else [(ALGBW, ALGBW)]:
+            chart, told = (
+                text.replace(ALGBW, new) for text, new in ((self.chart, measure), (self.description, name))
+            )
+            yield replace(self, chart=chart, description=told)
+
+
+def measures(results: Results) -> dict[str, str]:
+    """Return what a chart against size can show, by the names of specs."""
+    busbw = {"busbw": "busbw"} if any(row.busbw_gbps for row in results.rows) else {}
+    over = {"speedup": f"speed-up over {results.baseline}"} if results.base else {}
+    return {ALGBW: ALGBW, **busbw, **over}
 
 
 def columns(frame: pd.DataFrame) -> dict[str, Any]:
@@ -166,10 +187,9 @@ def _specs() -> str:
     charts: dict[str, Drawn] = {
         "share": _share(),
         "heat": _heat(),
-        "algbw": _algbw("linear"),
-        "algbw log": _algbw("log"),
-        "bars": _bars(),
-        "speedup": _speedup(),
+        **{name: _by_size(name, "linear") for name in MEASURES},
+        **{f"{name} log": _by_size(name, "log") for name in MEASURES},
+        **{f"bars {name}": _bars(name) for name in MEASURES},
         "pareto": _pareto(),
         "effort": _effort(),
         "seeds": _seeds(),
@@ -205,6 +225,7 @@ TIPS = (
     alt.Tooltip("algbw_gbps:Q", title="algbw, GB/s", format=",.4~r"),
     alt.Tooltip("busbw_gbps:Q", title="busbw, GB/s", format=",.4~r"),
     alt.Tooltip("limit_gbps:Q", title="its limit, GB/s", format=",.4~r"),
+    alt.Tooltip("speedup:Q", title="speed-up", format=",.4~r"),
     alt.Tooltip("gap_percent:Q", title="gap, %", format=",.3~r"),
 )
 
@@ -228,34 +249,30 @@ def _share() -> Drawn:
     return layers.facet(panel, columns=4, spacing=12, data=alt.NamedData(name=ROWS))
 
 
-def _algbw(scale: str) -> Drawn:
-    kind: Any = scale
+def _measured(measure: str) -> tuple[alt.Chart, str]:
+    """Return a chart over the rows that have a measure, with its `limit`, and the measure's column."""
+    column = measure if measure == "speedup" else f"{measure}_gbps"
+    base = named_rows().transform_filter(f"isValid(datum.{column})")
+    limit = f"datum.limit_gbps && datum.{column} * datum.limit_gbps / datum.algbw_gbps"
+    return base.transform_calculate(limit=limit), column
+
+
+def _by_size(measure: str, scale: Any) -> Drawn:
+    """Return a measure against size, and the limit that the proven bound sets to it."""
+    (base, column), title, x = _measured(measure), MEASURES[measure], _size_axis("size M")
     axis = alt.Axis(tickCount=4, format=",~r")
-    y = alt.Y("algbw_gbps:Q", title="algbw (GB/s)", scale=alt.Scale(type=kind), axis=axis)
-    limit = named_rows().transform_filter("isValid(datum.limit_gbps)").mark_line(**LIMIT, color=MUTED)
-    top = alt.Y("max(limit_gbps):Q", title="algbw (GB/s)")
-    base, x = named_rows().transform_filter("isValid(datum.algbw_gbps)"), _size_axis("size M")
-    return _lines(base, x, y, limit.encode(x, top)).properties(height=HEIGHT)
+    y = alt.Y(f"{column}:Q", title=title, scale=alt.Scale(type=scale), axis=axis)
+    limit = base.transform_filter("isValid(datum.limit)").mark_line(**LIMIT, color=MUTED)
+    return _lines(base, x, y, limit.encode(x, alt.Y("max(limit):Q", title=title))).properties(height=HEIGHT)
 
 
-def _speedup() -> Drawn:
-    """Return the time of the baseline over that of each method, against size."""
-    axis = alt.Axis(tickCount=4, format="~r", labelExpr="datum.label && datum.label + '×'")
-    y = alt.Y("speedup:Q", title="speed-up", scale=alt.Scale(type="log"), axis=axis)
-    base = named_rows().transform_filter("isValid(datum.speedup)")
-    even = named_rows().mark_rule(**LIMIT).encode(y=alt.datum(1))
-    return _lines(base, _size_axis("size M"), y, even).properties(height=HEIGHT)
-
-
-def _bars() -> Drawn:
+def _bars(measure: str) -> Drawn:
     """Return a bar a method, for a collective that ran at one size."""
-    x = alt.X("algbw_gbps:Q", title="algbw (GB/s)")
-    base = named_rows().transform_filter("isValid(datum.algbw_gbps)")
+    (base, column), title = _measured(measure), MEASURES[measure]
+    x = alt.X(f"{column}:Q", title=title)
     bars = base.mark_bar().encode(x, METHODS, COLOUR, opacity=OPACITY, tooltip=list(TIPS))
-    text = base.mark_text(align="left", dx=4).encode(
-        x, METHODS, text=alt.Text("algbw_gbps:Q", format=",.4~r")
-    )
-    limit = base.mark_rule(**LIMIT).encode(x=alt.X("max(limit_gbps):Q", title="algbw (GB/s)"))
+    text = base.mark_text(align="left", dx=4).encode(x, METHODS, text=alt.Text(f"{column}:Q", format=",.4~r"))
+    limit = base.mark_rule(**LIMIT).encode(x=alt.X("max(limit):Q", title=title))
     return alt.layer(bars, text, limit).properties(height=alt.Step(22), padding=BESIDE)
 
 

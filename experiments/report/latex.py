@@ -1,4 +1,4 @@
-"""The tables of a run for LaTeX, with booktabs and captions: the methods, and the gaps on each network."""
+"""The tables of a run for LaTeX, with booktabs and captions: the methods, and what they reach where."""
 
 from __future__ import annotations
 
@@ -8,19 +8,29 @@ from pathlib import Path
 
 from experiments.report.overview import common_cases, ranking
 from experiments.report.results import Results
-from experiments.report.tables import Cell, gap_table
-from experiments.report.text import percent
+from experiments.report.tables import CELLS, Cell, gap_table
+from experiments.report.text import percent, times
 from topologies.errors import InputError
 
 SIGNS = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {
     sign: f"\\{sign}" for sign in "&%$#_{}"
 }
 GREEK = {"α": r"$\alpha$", "β": r"$\beta$", "–": "--", "×": r"$\times$"}
+CAPTIONS = {
+    "gaps": "Gap to the proven lower bound on time, in percent",
+    "bandwidth": "algbw / busbw in GB/s",
+    "speedup": "Speed-up over {}",
+}
 HEAD = "% \\usepackage{booktabs}\n"
 
 
 def write_tables(results: Results, folder: Path) -> list[Path]:
-    """Write ``methods.tex`` and a file of gaps for each network, and return their paths.
+    """Write ``methods.tex`` and for each network files of gaps, bandwidths and, over a baseline, speed-ups.
+
+    Returns
+    -------
+    list
+        Their paths.
 
     Raises
     ------
@@ -28,10 +38,10 @@ def write_tables(results: Results, folder: Path) -> list[Path]:
         If a file can't be written.
     """
     texts = {"methods": methods(results)}
+    kinds = [kind for kind in CELLS if kind != "speedup" or results.base]
     for number, topology in enumerate(results.topologies):
-        texts[f"gaps_{number}_{re.sub(r'[^A-Za-z0-9.-]+', '_', results.short[topology])}"] = gaps(
-            results, topology
-        )
+        name = re.sub(r"[^A-Za-z0-9.-]+", "_", results.short[topology])
+        texts |= {f"{kind}_{number}_{name}": by_case(results, topology, kind) for kind in kinds}
     paths = []
     for name, text in texts.items():
         path = folder / f"{name}.tex"
@@ -48,7 +58,8 @@ def methods(results: Results) -> str:
     """Return the methods, the ranked ones first."""
     count = len(common_cases(results)[1])
     lines = (
-        [one.series.label, percent(one.common), str(one.best), str(one.counts["ok"]), f"{one.slower:.2f}"]
+        [one.series.label, percent(one.common), str(one.best), str(one.counts["ok"]), times(one.slower)]
+        + [times(one.speedup)] * bool(results.base)
         for one in ranking(results)
         if one.slower is not None
     )
@@ -57,22 +68,32 @@ def methods(results: Results) -> str:
         "that all ranked ones have. Slower: the geometric mean of the time over the best of the same case."
     )
     heads = ["method", "mean gap, %", "fastest in", "cases", "slower"]
-    return table(caption, "methods", "lrrrr", heads, [[*map(escaped, line)] for line in lines])
+    if results.base:
+        caption += f" Speed-up: the same of the time of {results.baseline} over its own."
+        heads += ["speed-up"]
+    found = [[*map(escaped, line)] for line in lines]
+    return table(caption, "methods", "l" + "r" * (len(heads) - 1), heads, found)
 
 
-def gaps(results: Results, topology: str) -> str:
-    """Return the gaps of every method on a network, a line a collective and size; the least are bold."""
-    found = gap_table(results, topology)
+def by_case(results: Results, topology: str, kind: str) -> str:
+    """Return what every method reaches on a network, a line a collective and size; the best are bold.
+
+    Parameters
+    ----------
+    results, topology
+        The run, and the network.
+    kind
+        One of `CELLS`.
+    """
+    found = gap_table(results, topology, CELLS[kind])
     lines = (
         [escaped(collective), escaped(row.size), *map(_cell, row.cells)]
         for collective, rows in found.groups
         for row in rows
     )
     heads = ["collective", "size", *(series.label for series in found.series)]
-    caption = (
-        f"Gap to the proven lower bound on time on {results.short[topology]}, in percent; the least are bold."
-    )
-    return table(caption, f"gaps-{topology}", "lr" + "r" * len(found.series), heads, lines)
+    told = f"{CAPTIONS[kind].format(results.baseline)}, on {results.short[topology]}; the best are bold."
+    return table(told, f"{kind}-{topology}", "lr" + "r" * len(found.series), heads, lines)
 
 
 def _cell(cell: Cell) -> str:

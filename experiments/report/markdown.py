@@ -12,6 +12,8 @@ in; all else of the page stays::
 ``least SIZE...``            the least gap and whose, a line a topology, of every collective
 ``gaps COLLECTIVE``          the least gap and whose, a line a topology, of every size
 ``map COLLECTIVE SIZE``      the gap of every method, a line each, on every topology
+``bandwidth TOPOLOGY``       algbw / busbw of every method, a line a collective and size
+``speedup TOPOLOGY``         the same of the speed-up over the baseline
 ``methods``                  what became of each method's cases, its mean gap, its synthesis time
 ===========================  ==========================================================================
 """
@@ -21,19 +23,26 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from experiments.printable import say
 from experiments.report.overview import Spot, heat_map, nearest, ranking
 from experiments.report.results import OK, Results, read_results
-from experiments.report.tables import states
-from experiments.report.text import percent, seconds, size
+from experiments.report.tables import CELLS, gap_table, states
+from experiments.report.text import percent, seconds, size, times
 from topologies.errors import InputError, TuttiError, suggestion
 from topologies.files import replacing
 from topologies.units import parse_size
 
 BLOCK = re.compile(r"(<!-- results: ([^>]*?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
-OUTCOMES = (OK, "unsupported", "infeasible", "timeout", "failed")
+OUTCOMES = {
+    OK: "has a time",
+    "unsupported": "not defined",
+    "infeasible": "no schedule",
+    "timeout": "time limit",
+    "failed": "failed",
+}
 BAD_INPUT = 2
 
 
@@ -77,7 +86,7 @@ def least(results: Results, *sizes: str) -> str:
 
 def gaps(results: Results, collective: str) -> str:
     """Return the least gaps of one collective at every size, in percent."""
-    table = nearest(results, _collective(results, collective))
+    table = nearest(results, _known(collective, results.collectives, "collective"))
     names = list(results.short.values())
     lines = [[_code(names[place]), *map(_spot, spots)] for place, spots in table.lines]
     return _table(["topology", *table.sizes], lines)
@@ -85,7 +94,7 @@ def gaps(results: Results, collective: str) -> str:
 
 def gap_map(results: Results, collective: str, bytes_: str) -> str:
     """Return the gap of every method on every topology, in percent."""
-    sizes = nearest(results, _collective(results, collective)).sizes
+    sizes = nearest(results, _known(collective, results.collectives, "collective")).sizes
     _place(sizes, size(_size(bytes_)), collective)
     found = heat_map(results, collective, _size(bytes_))
     lines = [[_code(series.label), *(spot.text for spot in spots)] for series, spots in found.lines]
@@ -94,13 +103,15 @@ def gap_map(results: Results, collective: str, bytes_: str) -> str:
 
 def methods(results: Results) -> str:
     """Return every method with its mean gap, the outcomes of its cases and the median of its syntheses."""
-    head = ["method", "mean gap, %", "smallest size", "largest size", "slower than the best", "best in"]
-    head += ["has a time", "not defined", "no schedule", "time limit", "failed", "synthesis, median"]
+    head = ["method", "mean gap, %", "smallest size", "largest size", "slower than the best"]
+    head += [f"speed-up over {results.baseline}"] * bool(results.base)
+    head += ["best in", *OUTCOMES.values(), "synthesis, median"]
     lines = [
         [
             _code(one.series.label),
             *(percent(gap) for gap in (one.mean, one.smallest, one.largest)),
-            "" if one.slower is None else f"{one.slower:.2f}×",
+            times(one.slower),
+            *([times(one.speedup)] * bool(results.base)),
             str(one.best),
             *(str(one.counts.get(status) or "") for status in OUTCOMES),
             seconds(one.seconds),
@@ -110,11 +121,30 @@ def methods(results: Results) -> str:
     return _table(head, lines)
 
 
+def by_case(kind: str, results: Results, topology: str) -> str:
+    """Return what every method reaches on one topology; the best are bold."""
+    _known(topology, results.topologies, "topology")
+    found = gap_table(results, topology, CELLS[kind])
+    head = ["collective", "size", *(_code(series.label) for series in found.series)]
+    lines = [
+        [
+            collective,
+            row.size,
+            *(f"**{cell.text}**" if "best" in cell.looks else cell.text for cell in row.cells),
+        ]
+        for collective, rows in found.groups
+        for row in rows
+    ]
+    return _table(head, lines)
+
+
 TABLES: dict[str, Callable[..., str]] = {
     "rows": counts,
     "least": least,
     "gaps": gaps,
     "map": gap_map,
+    "bandwidth": partial(by_case, "bandwidth"),
+    "speedup": partial(by_case, "speedup"),
     "methods": methods,
 }
 
@@ -129,11 +159,9 @@ def _block(words: Sequence[str], results: Results) -> str:
         raise InputError(f"results: {' '.join(words)}: wrong number of words") from error
 
 
-def _collective(results: Results, name: str) -> str:
-    if name not in results.collectives:
-        raise InputError(
-            f"results: the run has no collective '{name}'{suggestion(name, results.collectives)}"
-        )
+def _known(name: str, names: Sequence[str], what: str) -> str:
+    if name not in names:
+        raise InputError(f"results: the run has no {what} '{name}'{suggestion(name, names)}")
     return name
 
 

@@ -89,6 +89,8 @@ class Ranked:
         Its mean gap: of all its cases, and of those of the smallest and the largest size.
     slower
         Its time over the best of the case, the geometric mean.
+    speedup
+        The time of the baseline over its own, the same.
     seconds
         The median of its syntheses; `quick` is its place by that, from 1.
     """
@@ -101,6 +103,7 @@ class Ranked:
     smallest: float | None
     largest: float | None
     slower: float | None
+    speedup: float | None
     seconds: float | None
     quick: int | None = None
 
@@ -264,7 +267,6 @@ def _ranked(results: Results, series: Series, common: Sequence[Case]) -> Ranked:
     timed = {case: cells[series.number] for case, cells in cases.items() if cells[series.number].ok}
     gaps = {case: case_gap(row, cases[case].values()) for case, row in timed.items()}
     ends = {collective: _ends(results, collective) for collective in results.collectives}
-    ratios = [ratio for case, row in timed.items() if (ratio := _ratio(row, cases[case].values()))]
     return Ranked(
         series,
         counts=Counter(cells[series.number].status for cells in cases.values()),
@@ -273,7 +275,8 @@ def _ranked(results: Results, series: Series, common: Sequence[Case]) -> Ranked:
         mean=_mean(gaps.values()),
         smallest=_mean(gap for case, gap in gaps.items() if case[2] == ends[case[1]][-1]),
         largest=_mean(gap for case, gap in gaps.items() if case[2] == ends[case[1]][0]),
-        slower=statistics.geometric_mean(ratios) if ratios else None,
+        slower=_geometric(_ratio(row, cases[case].values()) for case, row in timed.items()),
+        speedup=_geometric(map(results.speedup, timed.values())),
         seconds=_synthesis(results, series),
     )
 
@@ -281,6 +284,11 @@ def _ranked(results: Results, series: Series, common: Sequence[Case]) -> Ranked:
 def _ratio(row: Row, rows: Iterable[Row]) -> float | None:
     best = best_time(rows)
     return row.time_us / best if row.time_us and best else None
+
+
+def _geometric(ratios: Iterable[float | None]) -> float | None:
+    known = [ratio for ratio in ratios if ratio]
+    return statistics.geometric_mean(known) if known else None
 
 
 def _mean(gaps: Iterable[float | None]) -> float | None:

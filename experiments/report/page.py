@@ -19,13 +19,13 @@ from experiments.registry import METHODS
 from experiments.report.against_optimum import ideal_table, yardstick
 from experiments.report.answer import sentences
 from experiments.report.bottleneck_chart import Bottlenecks, bottlenecks
-from experiments.report.charts import Figure, run_charts
+from experiments.report.charts import Figure, measures, run_charts
 from experiments.report.frontiers import frontier_panels
 from experiments.report.networks import broadcast_panels
 from experiments.report.overview import FEWEST, SHADES, common_cases, glance, ranking
-from experiments.report.panels import Panel, algbw_panel, effort_panel, pareto_panel, speedup_panel
+from experiments.report.panels import Panel, algbw_panel, effort_panel, pareto_panel
 from experiments.report.results import Results, Row, read_results
-from experiments.report.rows import run_rows, speedups
+from experiments.report.rows import run_rows
 from experiments.report.seeds import seeds
 from experiments.report.series import DARK, LIGHT, Series
 from experiments.report.svg import tag
@@ -40,7 +40,7 @@ from experiments.report.tables import (
     standings,
     states,
 )
-from experiments.report.text import number, percent, seconds, size
+from experiments.report.text import number, percent, seconds, size, times
 from experiments.report.utilisation import (
     LEVELS,
     Usages,
@@ -144,25 +144,11 @@ def write_page(shown: Mapping[str, Any], page: Path) -> Path:
     return page
 
 
-def contents(results: Results, baseline: str | None = None) -> dict[str, Any]:
-    """Return all that the page of a run says, by the names that its template has for it.
-
-    Parameters
-    ----------
-    results
-        The run.
-    baseline
-        A method by its label or name: the page has the speed-up of the others over it.
-
-    Raises
-    ------
-    InputError
-        If no row is of the baseline.
-    """
-    over = None if baseline is None else results.named(baseline)
+def contents(results: Results) -> dict[str, Any]:
+    """Return all that the page of a run says, by the names that its template has for it."""
     used = {(t, c): usages(results, t, c) for t in results.topologies for c in results.collectives}
     least = {case: least_tb(found) for case, found in used.items()}
-    rows = run_rows(results, least, over)
+    rows = run_rows(results, least)
     return {
         "style": source("report.css") + palette(),
         "scripts": scripts(),
@@ -174,8 +160,8 @@ def contents(results: Results, baseline: str | None = None) -> dict[str, Any]:
         "states": states(results),
         "not_run": _not_run(results.manifest),
         "wrong": sum(is_wrong(row) for row in results.rows),
-        "baseline": over,
-        "speedups": speedups(rows),
+        "measures": measures(results),
+        "times": times,
         "standings": standings(results, least),
         "ranking": ranking(results),
         "common": len(common_cases(results)[1]),
@@ -193,7 +179,7 @@ def contents(results: Results, baseline: str | None = None) -> dict[str, Any]:
         "yardstick": yardstick(results),
         "switch_overs": switch_overs(results),
         "folded_from": FOLDED_FROM,
-        "sections": [_section(results, topology, used, least, over) for topology in _shown(results)],
+        "sections": [_section(results, topology, used, least) for topology in _shown(results)],
         "most_rows": f"{MOST_ROWS:,}",
         "swatch": swatch,
         "levels": [(level, level_name(level)) for level in range(LEVELS + 1)],
@@ -204,13 +190,12 @@ def contents(results: Results, baseline: str | None = None) -> dict[str, Any]:
 
 
 def figures_of(shown: Mapping[str, Any]) -> Iterator[Figure]:
-    """Yield every chart of a page's contents, but for what is drawn on networks."""
+    """Yield every chart of a page's contents, in each measure, but for what is drawn on networks."""
     found = [shown["picture"], *(shown["seeds"].figures if shown["seeds"] else ())]
     panels = list(shown["frontiers"])
     for one in shown["sections"]:
         panels += [
             *one.algbw,
-            *one.speedup,
             *one.pareto,
             *one.effort,
             *one.bottlenecks.panels,
@@ -219,7 +204,7 @@ def figures_of(shown: Mapping[str, Any]) -> Iterator[Figure]:
         ]
     for each in (*found, *(panel.chart for panel in panels)):
         if isinstance(each, Figure):
-            yield each
+            yield from each.measured(shown["measures"])
 
 
 def picture_of(results: Results) -> Figure | None:
@@ -309,7 +294,6 @@ class Section:
     bounds: list[str]
     table: GapTable
     algbw: list[Panel]
-    speedup: list[Panel]
     pareto: list[Panel]
     effort: list[Panel]
     bottlenecks: Bottlenecks
@@ -335,7 +319,6 @@ def _section(
     name: str,
     everything: Mapping[tuple[str, str], Usages],
     least: LeastTB,
-    over: Series | None,
 ) -> Section:
     rows = [row for row in results.rows if row.topology == name]
     collectives = [c for c in results.collectives if any(row.collective == c for row in rows)]
@@ -352,7 +335,6 @@ def _section(
         list(_bound_facts(results, name, collectives)),
         gap_table(results, name),
         panels(algbw_panel),
-        [panel for c in collectives if over and (panel := speedup_panel(results, name, c, over))],
         [pareto_panel(results, name, collective, least[name, collective]) for collective in collectives],
         panels(effort_panel),
         bottlenecks(topology, used, {c: results.collectives.index(c) for c in collectives}),

@@ -14,7 +14,6 @@ from markupsafe import Markup
 from experiments.report.charts import Figure
 from experiments.report.results import Results, Row
 from experiments.report.rows import frontier
-from experiments.report.series import Series
 
 
 @dataclass(frozen=True)
@@ -49,22 +48,13 @@ def _timed(results: Results, topology: str, collective: str) -> list[Row]:
 
 
 def algbw_panel(results: Results, topology: str, collective: str) -> Panel:
-    """Return algbw against size: a line a series and the limit; bars for one size."""
+    """Return algbw, or another measure, against size: a line a series and the limit; bars for one size."""
     number = results.collectives.index(collective)
     if not any(row.algbw_gbps for row in _timed(results, topology, collective)):
         return Panel(collective, number, None, "No method has a time.")
     one_size = len(results.of(topology, collective)) == 1
-    name, told = ("bars", "algbw") if one_size else ("algbw", "algbw against size")
+    name, told = ("bars algbw", "algbw") if one_size else ("algbw", "algbw against size")
     return Panel(collective, number, _figure(name, told, topology, collective))
-
-
-def speedup_panel(results: Results, topology: str, collective: str, baseline: Series) -> Panel | None:
-    """Return the speed-up over a method against size, None where it has no time beside others."""
-    cells = results.of(topology, collective).values()
-    if not any(baseline.number in rows and rows[baseline.number].ok for rows in cells):
-        return None
-    figure = _figure("speedup", f"speed-up over {baseline.label} against size", topology, collective)
-    return Panel(collective, results.collectives.index(collective), figure)
 
 
 def pareto_panel(results: Results, topology: str, collective: str, least: Fraction | None) -> Panel:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -72,6 +72,7 @@ class Row:
     solver_gap: float | None = None
     time_us: float | None = None
     algbw_gbps: float | None = None
+    busbw_gbps: float | None = None
     clock: str = ""
     tl_steps: float | None = None
     tb_factor: float | None = None
@@ -117,12 +118,15 @@ class Results:
         The content of ``manifest.json``; empty where there is none.
     others
         Where further runs lie that are joined to it.
+    baseline
+        The method that others are compared with, if there is one.
     """
 
     directory: Path
     rows: tuple[Row, ...]
     manifest: Mapping[str, Any]
     others: tuple[Path, ...] = ()
+    baseline: str | None = None
 
     @property
     def name(self) -> str:
@@ -172,21 +176,20 @@ class Results:
                 cells[number] = row
         return table
 
-    def named(self, text: str) -> Series:
-        """Return the method of that label, or the first of that name.
+    @cached_property
+    def base(self) -> frozenset[int]:
+        """The series of the baseline: all of a method, or the one of that label or with those options."""
+        return frozenset(
+            one.number
+            for one in self.series
+            if self.baseline in (one.method, one.label, f"{one.method} {one.options}".strip())
+        )
 
-        Raises
-        ------
-        InputError
-            If none has it.
-        """
-        found = [one for one in self.series if one.label == text] or [
-            one for one in self.series if one.method == text
-        ]
-        if not found:
-            labels = [one.label for one in self.series]
-            raise InputError(f"{self.directory}: no rows of method '{text}'{suggestion(text, labels)}")
-        return found[0]
+    def speedup(self, row: Row) -> float | None:
+        """Return the baseline's least time of the same case over that of a row."""
+        cells = self.cases[row.case]
+        least = best_time(cells[number] for number in self.base & cells.keys())
+        return least / row.time_us if least and row.time_us else None
 
     def of(self, topology: str, collective: str) -> dict[float, Mapping[int, Row]]:
         """Return the cases of one panel: size to rows by series, sizes increasing."""
@@ -214,23 +217,46 @@ def is_tb_optimal(row: Row, least: Fraction | None) -> bool:
     return row.ok and row.tb_factor is not None and least is not None and Fraction(row.tb_text) == least
 
 
-def read_results(directory: Path, *others: Path) -> Results:
+def read_results(directory: Path, *others: Path, baseline: str | None = None) -> Results:
     """Return the run in `directory`, joined with those in others: their rows as if one run had made them.
+
+    Parameters
+    ----------
+    directory, others
+        Where they lie.
+    baseline
+        The method that others are compared with; None: the first that a run's config names.
 
     Raises
     ------
     InputError
-        If it holds no readable results.
+        If one holds no readable results, or no row is of the baseline.
     """
-    runs = [
-        Results(each, tuple(_rows(_frame(each))), _manifest(each / "manifest.json"))
-        for each in (directory, *others)
-    ]
+    runs = [_run(each) for each in (directory, *others)]
+    named = baseline or next((run.baseline for run in runs if run.baseline), None)
+    results = replace(_joined(runs), baseline=named)
+    if baseline is not None and not results.base:
+        labels = [name for one in results.series for name in (one.method, one.label)]
+        raise InputError(f"{directory}: no rows of method '{baseline}'{suggestion(baseline, labels)}")
+    return results
+
+
+def _run(directory: Path) -> Results:
+    manifest = _manifest(directory / "manifest.json")
+    settings = manifest.get("settings")
+    baseline = settings.get("baseline") if isinstance(settings, Mapping) else None
+    rows = tuple(_rows(_frame(directory)))
+    return Results(directory, rows, manifest, baseline=None if baseline is None else str(baseline))
+
+
+def _joined(runs: Sequence[Results]) -> Results:
+    first, *others = runs
     if not others:
-        return runs[0]
+        return first
     name = " and ".join(dict.fromkeys(run.name for run in runs))
     manifest = {"name": name} | {str(run.directory): run.manifest for run in runs}
-    return Results(directory, tuple(row for run in runs for row in run.rows), manifest, others)
+    rows = tuple(row for run in runs for row in run.rows)
+    return Results(first.directory, rows, manifest, tuple(run.directory for run in others))
 
 
 def _time(row: Row) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,7 +9,6 @@ import pandas as pd
 
 from experiments.report.overview import case_gap, near
 from experiments.report.results import Results, Row, is_tb_optimal
-from experiments.report.series import Series
 from experiments.report.tables import LeastTB
 from experiments.report.text import percent, size
 
@@ -23,7 +21,7 @@ Point = tuple[float, float]
 """T_L in α and T_B in M/B."""
 
 
-def run_rows(results: Results, least: LeastTB, baseline: Series | None = None) -> pd.DataFrame:
+def run_rows(results: Results, least: LeastTB) -> pd.DataFrame:
     """Return a row for each case and method that has a time.
 
     Parameters
@@ -32,14 +30,12 @@ def run_rows(results: Results, least: LeastTB, baseline: Series | None = None) -
         The run.
     least
         The bandwidth bound of each topology and collective.
-    baseline
-        The method whose times are divided by the others' for `speedup`.
 
     Returns
     -------
     DataFrame
         The case and the method by their names, `series` by its number; `limit_gbps`: M over the largest bound
-        of the case, `share_percent`: algbw over it; `busbw_gbps`: algbw times `bus_factor`; `near`: up to
+        of the case, `share_percent`: algbw over it; `near`: up to
         which gap, for shades; `seconds`: of the synthesis, as drawn; `step_point`: whether it is the first of
         its method at its T_L and T_B; `frontier`: whether no other of its topology and collective equals or
         betters both; `beside`: how far it stands beside its point, in widths of a marker.
@@ -50,53 +46,12 @@ def run_rows(results: Results, least: LeastTB, baseline: Series | None = None) -
         for collective in results.collectives
     }
     rows = (
-        _record(results, number, row, cells)
-        | {"speedup": _speedup(row, cells.get(baseline.number) if baseline else None)}
-        | _place(row, number, points[row.case[:2]], least[row.case[:2]])
+        _record(results, number, row, cells) | _place(row, number, points[row.case[:2]], least[row.case[:2]])
         for cells in results.cases.values()
         for number, row in cells.items()
         if row.ok
     )
     return pd.DataFrame(rows)
-
-
-def bus_factor(collective: str, ranks: float) -> float | None:
-    """Return busbw over algbw, as nccl-tests has it: what of M each rank's link must carry at least.
-
-    None for a collective that is more than its kind, such as one over groups.
-
-    Examples
-    --------
-    >>> bus_factor("allreduce", 4), bus_factor("allgather", 4), bus_factor("broadcast", 4)
-    (1.5, 0.75, 1.0)
-    """
-    parts = (ranks - 1) / ranks if ranks else None
-    if collective in ("broadcast", "reduce"):
-        return 1.0
-    if collective == "allreduce":
-        return None if parts is None else 2 * parts
-    return parts if collective in ("allgather", "reduce-scatter", "all-to-all", "gather", "scatter") else None
-
-
-def _busbw(row: Row) -> float | None:
-    factor = bus_factor(row.collective, (row.nodes or 0.0) - (row.switches or 0.0))
-    return None if factor is None or row.algbw_gbps is None else factor * row.algbw_gbps
-
-
-def _speedup(row: Row, other: Row | None) -> float | None:
-    """Return the time of the baseline over that of a row."""
-    if other is None or not other.ok or not row.time_us or not other.time_us:
-        return None
-    return other.time_us / row.time_us
-
-
-def speedups(rows: pd.DataFrame) -> dict[int, float]:
-    """Return the geometric mean of each series' speed-ups, of those that have one."""
-    known: dict[int, list[float]] = {}
-    for number, speedup in zip(rows.get("series", ()), rows.get("speedup", ()), strict=True):
-        if not pd.isna(speedup):
-            known.setdefault(number, []).append(speedup)
-    return {number: statistics.geometric_mean(own) for number, own in known.items()}
 
 
 def _record(results: Results, number: int, row: Row, cells: Mapping[int, Row]) -> dict[str, Any]:
@@ -115,7 +70,8 @@ def _record(results: Results, number: int, row: Row, cells: Mapping[int, Row]) -
         "dash": results.series[number].pattern,
         "time_us": row.time_us,
         "algbw_gbps": row.algbw_gbps or None,
-        "busbw_gbps": _busbw(row),
+        "busbw_gbps": row.busbw_gbps,
+        "speedup": results.speedup(row),
         "limit_gbps": row.size_bytes / bound / 1e3 if bound else None,
         "share_percent": 100 / (1 + gap) if gap is not None and gap > -1 else None,
         "gap_percent": None if gap is None else max(0.0, 100 * gap),

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 
 from experiments.report.results import TIE, Results, Row, best_time, is_best, is_optimal, is_tb_optimal
 from experiments.report.series import Series
-from experiments.report.text import describe, microseconds, percent, seconds, size
+from experiments.report.text import describe, microseconds, number, percent, seconds, size, times
 
 SHORT = {"unsupported": "n/a", "infeasible": "none", "timeout": "timeout", "failed": "failed"}
 """What a cell says instead of a gap; its note says why."""
@@ -73,22 +74,44 @@ class GapTable:
         return sum(len(rows) for _, rows in self.groups)
 
 
-def gap_table(results: Results, topology: str) -> GapTable:
-    """Return the gaps of every series that ran on a topology."""
+def _gap(results: Results, row: Row) -> str:
+    return percent(row.gap) if row.gap is not None else microseconds(row.time_us)
+
+
+def _bandwidth(results: Results, row: Row) -> str:
+    return " / ".join("–" if rate is None else number(rate) for rate in (row.algbw_gbps, row.busbw_gbps))
+
+
+def _speedup(results: Results, row: Row) -> str:
+    return times(results.speedup(row))
+
+
+CELLS: dict[str, Callable[[Results, Row], str]] = {
+    "gaps": _gap,
+    "bandwidth": _bandwidth,
+    "speedup": _speedup,
+}
+"""What a cell may say of a row that has a time."""
+
+
+def gap_table(
+    results: Results, topology: str, text: Callable[[Results, Row], str] = CELLS["gaps"]
+) -> GapTable:
+    """Return the gaps, or what else `text` says, of every series that ran on a topology."""
     present = {results.number[row.method, row.options] for row in results.rows if row.topology == topology}
     table = GapTable([series for series in results.series if series.number in present])
     for collective in results.collectives:
         cases = results.of(topology, collective)
-        rows = [_gap_row(table, bytes_, cells) for bytes_, cells in cases.items()]
+        rows = [_gap_row(table, bytes_, cells, partial(text, results)) for bytes_, cells in cases.items()]
         if rows:
             table.groups.append((collective, rows))
     return table
 
 
-def _gap_row(table: GapTable, bytes_: float, rows: Mapping[int, Row]) -> GapRow:
+def _gap_row(table: GapTable, bytes_: float, rows: Mapping[int, Row], text: Callable[[Row], str]) -> GapRow:
     best = best_time(rows.values())
     bound = next((row for row in rows.values() if row.bound_us is not None), None)
-    cells = [_cell(table, series.label, rows.get(series.number), best) for series in table.series]
+    cells = [_cell(table, series.label, rows.get(series.number), best, text) for series in table.series]
     return GapRow(
         size(bytes_),
         microseconds(bound.bound_us) if bound else "",
@@ -97,7 +120,9 @@ def _gap_row(table: GapTable, bytes_: float, rows: Mapping[int, Row]) -> GapRow:
     )
 
 
-def _cell(table: GapTable, label: str, row: Row | None, best: float | None) -> Cell:
+def _cell(
+    table: GapTable, label: str, row: Row | None, best: float | None, text: Callable[[Row], str]
+) -> Cell:
     if row is None:
         return Cell()
     tip = describe(label, row)
@@ -113,9 +138,8 @@ def _cell(table: GapTable, label: str, row: Row | None, best: float | None) -> C
         )
         if holds
     ]
-    text = percent(row.gap) if row.gap is not None else microseconds(row.time_us)
     note = _note(table, "not verified: don't rely on this number") if row.verified is False else None
-    return Cell(text, " ".join(looks), tip, note)
+    return Cell(text(row), " ".join(looks), tip, note)
 
 
 def is_wrong(row: Row) -> bool:

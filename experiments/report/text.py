@@ -45,6 +45,11 @@ def number(value: float, digits: int = 4) -> str:
     return f"{value:.{digits}g}"
 
 
+def times(ratio: float | None) -> str:
+    """Return a ratio of times."""
+    return "" if ratio is None else f"{ratio:.2f}×"
+
+
 def seconds(value: float | None) -> str:
     """Return a time given in seconds, in a fitting unit.
 
@@ -81,7 +86,8 @@ def describe(label: str, row: Row) -> str:
         return f"{head}\n{row.status}: {row.message}" if row.message else f"{head}\n{row.status}"
     lines = [head, *filter(None, [row.algorithm]), f"time {microseconds(row.time_us)}"]
     if row.algbw_gbps is not None:
-        lines.append(f"algbw {number(row.algbw_gbps)} GB/s")
+        busbw = "" if row.busbw_gbps is None else f", busbw {number(row.busbw_gbps)} GB/s"
+        lines.append(f"algbw {number(row.algbw_gbps)} GB/s{busbw}")
     if row.gap is not None:
         proof = f" over the {row.bound_kind or 'lower'} bound {microseconds(row.bound_us)}"
         lines.append(f"gap {number(100 * row.gap, 6)}%{proof}{', optimal' if is_optimal(row) else ''}")

@@ -88,6 +88,12 @@ class RunTable(Table):
     keep_schedules: KeepSchedules = "all"
 
 
+class ReportTable(Table):
+    """``[report]``: what the results are compared with: a method, by its name or with its options."""
+
+    baseline: str | None = None
+
+
 class Document(Table):
     """The whole file, its tables not yet read."""
 
@@ -97,6 +103,7 @@ class Document(Table):
     collective: list[dict[str, Any]] = Field(min_length=1)
     method: list[dict[str, Any]] = Field(min_length=1)
     run: dict[str, Any] = {}
+    report: dict[str, Any] = {}
 
 
 T = TypeVar("T", bound=Table)
@@ -124,6 +131,8 @@ class Config:
         The tables, in order.
     run
         How to run it.
+    report
+        What to compare with.
     """
 
     path: str
@@ -133,6 +142,7 @@ class Config:
     collectives: tuple[Placed[CollectiveTable], ...]
     methods: tuple[Placed[MethodTable], ...]
     run: RunTable
+    report: ReportTable
 
 
 def read_config(path: Path | str) -> Config:
@@ -173,6 +183,7 @@ def parse_config(text: str, path: str = "config") -> Config:
         collectives=read_tables(CollectiveTable, document.collective, path, "collective"),
         methods=read_tables(MethodTable, document.method, path, "method"),
         run=read_table(RunTable, document.run, f"{path}: [run]"),
+        report=read_table(ReportTable, document.report, f"{path}: [report]"),
     )
 
 

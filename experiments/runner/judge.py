@@ -6,6 +6,7 @@ the methods: one line for each network, collective and size.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -186,6 +187,31 @@ def rounding_note(schedule: Schedule, size: Fraction) -> str:
 def method_label(row: Row) -> str:
     """Return what a method is called beside others: its name and its options."""
     return " ".join(filter(None, [row["method"], row.get("options") or ""]))
+
+
+def with_busbw(row: Row, collective: Collective) -> dict[str, Any]:
+    """Return a row with `busbw_gbps`, where it has an algbw and the collective a factor."""
+    algbw, factor = row.get("algbw_gbps"), collective.bus_factor
+    return {**row, "busbw_gbps": None if algbw is None or factor is None else algbw * float(factor)}
+
+
+def is_named(name: str, row: Row) -> bool:
+    """Whether a row is of the method of that name, or of that name and those options."""
+    return name in (row["method"], method_label(row))
+
+
+def with_speedups(rows: Iterable[Row], baseline: str) -> list[dict[str, Any]]:
+    """Return rows with `speedup`: the baseline's least time of the same instance over the row's."""
+    found = [dict(row) for row in rows]
+    least: dict[tuple[Any, ...], float] = {}
+    for row in found:
+        if is_named(baseline, row) and row.get("time_us"):
+            case = tuple(row[name] for name in INSTANCE)
+            least[case] = min(_time(row), least.get(case, math.inf))
+    for row in found:
+        base = least.get(tuple(row[name] for name in INSTANCE))
+        row["speedup"] = base / _time(row) if base and row.get("time_us") else None
+    return found
 
 
 class GapTable:

@@ -8,19 +8,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from experiments import plugins
 from experiments.registry import find_method
 from experiments.runner.config import CollectiveTable, Config, MethodTable, PartTable, Placed
+from experiments.runner.judge import is_named, method_label, with_busbw, with_speedups
 from experiments.runner.manifest import code_digest
 from experiments.runner.options import build_options, first_seeds, options_text
 from experiments.runner.study import Outcomes, Study
 from experiments.runner.tasks import Row, Task, topology_digest
 from schedules.collective import Collective, Kind, collective, concurrent
 from schedules.method import Method, Problem
-from topologies.errors import InputError, TuttiError
+from topologies.errors import InputError, TuttiError, suggestion
 from topologies.exact import INT64_MAX
 from topologies.text import parse_topology
 from topologies.units import exact_number, parse_size, parse_time
@@ -95,21 +97,35 @@ def study_of(
         As `make_plan`.
     """
     tasks = make_plan(config, methods)
+    baseline = _baseline(config, tasks)
     keep = config.run.keep_schedules
     return Study(
         name=config.name,
         path=config.path,
         text=config.text,
         tasks=tasks,
-        arrange=by_instance,
+        arrange=partial(by_instance, baseline=baseline),
         report=report,
         workers=config.run.workers,
         scheduler=config.run.scheduler,
         shared=_folder(config.run.shared, f"{config.path}: [run]: shared"),
         keep_schedules=keep,
         gaps=True,
-        settings={"time_limit_s": time_limit(config), "keep_schedules": keep},
+        settings={"time_limit_s": time_limit(config), "keep_schedules": keep, "baseline": baseline},
     )
+
+
+def _baseline(config: Config, tasks: Sequence[Task]) -> str | None:
+    """Return the method that the others are compared with, by its name, or by that and its options."""
+    wanted = config.report.baseline
+    if wanted is None:
+        return None
+    rows = [{"method": task.method, "options": options_text(task.options)} for task in tasks]
+    if not any(is_named(wanted, row) for row in rows):
+        known = dict.fromkeys(name for row in rows for name in (row["method"], method_label(row)))
+        said = f"baseline '{wanted}' is no method of this config{suggestion(wanted, known)}"
+        raise InputError(f"{config.path}: [report]: {said}")
+    return wanted
 
 
 def _folder(text: str | None, where: str) -> Path | None:
@@ -118,14 +134,17 @@ def _folder(text: str | None, where: str) -> Path | None:
     return None if text is None else Path(text).absolute()
 
 
-def by_instance(tasks: Sequence[Task], outcomes: Outcomes) -> Iterator[list[Row]]:
+def by_instance(
+    tasks: Sequence[Task], outcomes: Outcomes, baseline: str | None = None
+) -> Iterator[list[Row]]:
     """Yield the rows of each topology and collective, by size and then method, all as in the config."""
     groups: dict[tuple[str, str], list[Task]] = {}
     for task in tasks:
         groups.setdefault((task.topology, str(task.collective)), []).append(task)
     for group in groups.values():
         place = {size: i for i, size in enumerate(dict.fromkeys(s for task in group for s in task.sizes))}
-        rows = [row for _, outcome in outcomes(group) for row in outcome.rows]
+        rows = [with_busbw(row, task.collective) for task, outcome in outcomes(group) for row in outcome.rows]
+        rows = rows if baseline is None else with_speedups(rows, baseline)
         yield sorted(rows, key=lambda row: place[row["size_bytes"]])
 
 

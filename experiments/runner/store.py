@@ -238,7 +238,7 @@ class Store:
 
     def _state(self, study: Study) -> str:
         """Return a hash of the tasks in their order, and of when each was made."""
-        digest = hashlib.sha256(repr((code_digest(("experiments",)), study.keep_schedules)).encode())
+        digest = hashlib.sha256(repr((code_digest(("experiments",)), study.settings)).encode())
         for task in study.tasks:
             entry = self.entry(task)
             digest.update(f"{task.key} {entry and entry.made}\n".encode())

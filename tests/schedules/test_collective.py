@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 from schedules import Chunks, Collective, Kind, collective
-from schedules.collective import EVERYONE
+from schedules.collective import EVERYONE, KINDS
 from topologies import InputError
 
 ALL = {0, 1, 2}
@@ -110,3 +110,15 @@ def test_even_chunks_tile_every_item():
     assert chunks.first.tolist() == [0, 3, 6, 9]
     with pytest.raises(InputError, match="0 chunks a shard"):
         Chunks.even(of_kind("allgather"), per_item=0)
+
+
+def test_bus_factors():
+    """PERFORMANCE.md of nccl-tests: 2(n-1)/n, (n-1)/n or 1."""
+    rooted = ("gather", "scatter", "broadcast", "reduce")
+    found = {kind: collective(kind, 4, root=0 if kind in rooted else None).bus_factor for kind in KINDS}
+    part = Fraction(3, 4)
+    assert found == {
+        "allgather": part, "reduce-scatter": part, "allreduce": 2 * part, "broadcast": 1, "reduce": 1,
+        "all-to-all": part, "gather": part, "scatter": part,
+    }  # fmt: skip
+    assert collective("allreduce", 6, groups=[[0, 1, 2], [3, 4, 5]]).bus_factor == Fraction(4, 3)

@@ -40,9 +40,14 @@
     return config;
   };
 
+  // A chart against size shows what is chosen above.
+  const measure = document.getElementById("pick-measure");
+  const labelOf = ({ dataset }) => dataset.chart.endsWith("algbw")
+    ? dataset.label.replace("algbw", measure.selectedOptions[0].textContent) : dataset.label;
   const specOf = (element, rows, config, width) => {
-    const log = element.dataset.chart === "algbw" && root.dataset.axis !== "linear";
-    const text = JSON.stringify(page.specs[log ? "algbw log" : element.dataset.chart]);
+    const name = element.dataset.chart.replace("algbw", root.dataset.measure ?? "algbw");
+    const log = root.dataset.axis !== "linear" && page.specs[`${name} log`];
+    const text = JSON.stringify(log || page.specs[name]);
     const spec = JSON.parse(text.replaceAll('"#5b6570"', JSON.stringify(config.rule.color)));
     const present = new Set(rows.map((row) => row.method));
     spec.data = { name: "rows" };
@@ -70,7 +75,7 @@
       compiled.set(key, vega.parse(lowered, {}, { ast: true }));
     }
     const view = new vega.View(compiled.get(key), { expr: vega.expressionInterpreter, logLevel: vega.Error, ...options });
-    return view.description(element.dataset.label).data("rows", rows.map((row) => ({ ...row })));
+    return view.description(labelOf(element)).data("rows", rows.map((row) => ({ ...row })));
   };
 
   const told = (value) => Object.entries(value).filter(([, text]) => text !== "null" && text !== null && text !== "")
@@ -169,7 +174,7 @@
       button.addEventListener("click", () => {
         const rows = shown(element);
         const view = made(element, rows, page.theme, element.closest("header") ? 1000 : 420, { renderer: "none" });
-        actions[kind](view, element.dataset.label.replace(/[^\w.-]+/g, "_"), rows);
+        actions[kind](view, labelOf(element).replace(/[^\w.-]+/g, "_"), rows);
       });
       return button;
     }));

@@ -31,7 +31,7 @@
   };
 
   for (const name of ["topology", "collective"]) pick(name)?.addEventListener("change", show);
-  pick("axis")?.addEventListener("change", (event) => { root.dataset.axis = event.target.value; tell(true); });
+  for (const name of ["axis", "measure"]) pick(name)?.addEventListener("change", (event) => { root.dataset[name] = event.target.value; tell(true); });
   pick("theme")?.addEventListener("change", (event) => {
     if (event.target.value) root.dataset.theme = event.target.value; else delete root.dataset.theme;
     tell(true);

@@ -1,12 +1,9 @@
 """``tutti exec`` and ``tutti profile``: schedules on real processes, and what is refused."""
 
 import json
-from fractions import Fraction
 
 import pytest
 
-from experiments.cli.execution import bus_factor
-from schedules.collective import KINDS, collective
 from schedules.execution.session import Times
 from schedules.execution.transport import Failure
 from topologies.files import read_topology
@@ -28,18 +25,6 @@ def test_bandwidths_are_those_of_nccl_tests(tutti, schedule):
     assert row["algbw_gbps"] == pytest.approx(65536 / row["time_us"] / 1e3)
     assert row["busbw_gbps"] == pytest.approx(0.75 * row["algbw_gbps"])
     assert row["least_us"] <= row["time_us"] <= row["most_us"]
-
-
-def test_bus_factors():
-    """PERFORMANCE.md of nccl-tests: 2(n-1)/n, (n-1)/n or 1."""
-    rooted = ("gather", "scatter", "broadcast", "reduce")
-    found = {kind: bus_factor(collective(kind, 4, root=0 if kind in rooted else None)) for kind in KINDS}
-    part = Fraction(3, 4)
-    assert found == {
-        "allgather": part, "reduce-scatter": part, "allreduce": 2 * part, "broadcast": 1, "reduce": 1,
-        "all-to-all": part, "gather": part, "scatter": part,
-    }  # fmt: skip
-    assert bus_factor(collective("allreduce", 6, groups=[[0, 1, 2], [3, 4, 5]])) == Fraction(4, 3)
 
 
 def test_over_tcp(tutti, schedule):

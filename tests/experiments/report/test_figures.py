@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from experiments.report.figures import MISSING, for_paper, write_figures
-from experiments.report.latex import escaped, gaps, methods, write_tables
+from experiments.report.latex import by_case, escaped, methods, write_tables
 from experiments.report.page import contents, figures_of
 from experiments.report.results import read_results
 from tests.experiments.report.test_page import failed, row, two_by_two, write_run
@@ -88,7 +88,7 @@ def test_the_table_of_gaps_has_the_gaps_and_the_least_in_bold(tmp_path):
         failed("unsupported", method="rhd"),
     ]
     results = read_results(write_run(tmp_path, rows))
-    lines = [line.strip() for line in gaps(results, "ring:3").splitlines()]
+    lines = [line.strip() for line in by_case(results, "ring:3", "gaps").splitlines()]
     assert r"collective & size & swing\_2 & b\&b & rhd \\" in lines
     assert r"allgather & 1MB & \textbf{25.0} & 50.0 & n/a \\" in lines
     assert [line for line in lines if "rule" in line] == [r"\toprule", r"\midrule", r"\bottomrule"]
@@ -98,15 +98,54 @@ def test_the_table_of_methods_has_a_line_a_method_by_rank(tmp_path):
     text = methods(read_results(write_run(tmp_path, two_by_two())))
     body = text[text.index(r"\midrule") : text.index(r"\bottomrule")].splitlines()[1:-1]
     assert [line.strip() for line in body] == [
-        r"bfb & 0 & 12 & 12 & 1.00 \\",
-        r"ring & 25.0 & 0 & 12 & 1.25 \\",
+        r"bfb & 0 & 12 & 12 & 1.00$\times$ \\",
+        r"ring & 25.0 & 0 & 12 & 1.25$\times$ \\",
     ]
+
+
+def body(text):
+    """Return the lines of a table between its rules."""
+    rules = text.index(r"\midrule"), text.index(r"\bottomrule")
+    return [line.strip() for line in text[slice(*rules)].splitlines()[1:-1]]
+
+
+def against_ring(tmp_path):
+    """ring takes 10 us, bfb 8 us: 1 MB at 100 and 125 GB/s, and 1.25 times as fast."""
+    rows = [
+        row(busbw_gbps=50.0),
+        row(method="bfb", gap=0.0, time_us=8.0, algbw_gbps=125.0, busbw_gbps=62.5),
+    ]
+    return read_results(write_run(tmp_path, rows, {"settings": {"baseline": "ring"}}))
+
+
+def test_bandwidths_and_speed_ups_have_tables(tmp_path):
+    results = against_ring(tmp_path / "run")
+    assert [path.name for path in write_tables(results, tmp_path)][1:] == [
+        f"{kind}_0_ring_3.tex" for kind in ("gaps", "bandwidth", "speedup")
+    ]
+    assert body(by_case(results, "ring:3", "bandwidth")) == [
+        r"allgather & 1MB & 100 / 50 & \textbf{125 / 62.5} \\"
+    ]
+    assert body(by_case(results, "ring:3", "speedup")) == [
+        r"allgather & 1MB & 1.00$\times$ & \textbf{1.25$\times$} \\"
+    ]
+    assert [line.split(" & ")[-1] for line in body(methods(results))] == [
+        r"1.25$\times$ \\",
+        r"1.00$\times$ \\",
+    ]
+    assert "Speed-up over ring, on ring:3" in by_case(results, "ring:3", "speedup")
+
+
+def test_a_chart_against_size_is_a_figure_in_each_measure(tmp_path):
+    told = [f.description for f in figures_of(contents(against_ring(tmp_path))) if "bars" in f.chart]
+    assert told == [f"{what}, ring:3, allgather" for what in ("algbw", "busbw", "speed-up over ring")]
 
 
 def test_every_network_has_a_file_of_its_own(tmp_path):
     results = read_results(write_run(tmp_path / "run", two_by_two()))
     names = [path.name for path in write_tables(results, tmp_path / "tex")]
-    assert names == ["methods.tex", "gaps_0_ring_3.tex", "gaps_1_ring_4.tex"]
+    ends = [f"{kind}_{ring}.tex" for ring in ("0_ring_3", "1_ring_4") for kind in ("gaps", "bandwidth")]
+    assert names == ["methods.tex", *ends]
     assert all("booktabs" in path.read_text() for path in (tmp_path / "tex").iterdir())
 
 
@@ -147,7 +186,7 @@ def test_a_joined_run_finds_the_schedules_of_each(tmp_path):
 
 def test_what_is_not_a_number_is_no_value_in_a_figure(tmp_path):
     page = contents(read_results(write_run(tmp_path, [row(bound_us=None, gap=None)])))
-    figure = next(f for f in figures_of(page) if f.chart == "bars")
+    figure = next(f for f in figures_of(page) if f.chart == "bars algbw")
     (only,) = for_paper(figure, page["charts"], page["rows"])["datasets"]["rows"]
     assert only["limit_gbps"] is None
     assert pd.isna(page["rows"].limit_gbps[0])

@@ -1,6 +1,7 @@
 """Tables of a run in Markdown pages: what they say, and that all else of a page stays."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,18 @@ def test_the_methods_by_their_mean_gap(results):
         "slower than the best": "1.00×", "best in": "1", "has a time": "1", "not defined": "",
         "no schedule": "", "time limit": "1", "failed": "", "synthesis, median": "500 ms",
     }  # fmt: skip
+
+
+def test_speed_ups_and_bandwidths_of_a_network(results):
+    """At 1 KB b is twice as fast as a."""
+    compared = replace(results, baseline="a")
+    name = f"ring:4{LINKS}"
+    assert table(compared, f"speedup {name}")[1:] == [
+        ["allgather", "1KB", "1.00×", "**2.00×**"],
+        ["allgather", "1GB", "**1.00×**", "timeout"],
+    ]
+    assert table(compared, f"bandwidth {name}")[0] == ["collective", "size", "`a`", "`b`"]
+    assert table(compared, "methods")[0][5] == "speed-up over a"
 
 
 def test_all_else_of_a_page_stays(results):

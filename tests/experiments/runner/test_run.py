@@ -120,6 +120,39 @@ def test_the_columns_are_those_of_the_design(mixed):
     assert list(read_results(mixed[2]).columns) == list(COLUMNS)
 
 
+def test_busbw_is_three_quarters_of_algbw_for_an_allgather_of_four(mixed):
+    found = row(mixed, "good")
+    assert found["busbw_gbps"] == pytest.approx(0.75 * found["algbw_gbps"])
+    assert pd.isna(row(mixed, "hopeless")["busbw_gbps"])
+    assert pd.isna(found["speedup"])
+
+
+def test_a_baseline_is_named_in_the_config_and_changed_without_another_synthesis(tmp_path):
+    """Each of two seeds has its own speed-up."""
+    methods = ['name = "good"', 'name = "lucky"\nseeds = [0, 1]']
+    for baseline in ("good", "lucky"):
+        config = write_config(tmp_path, *methods, run_table=f'[report]\nbaseline = "{baseline}"')
+        switched = time.time()
+        go(config, tmp_path / "out")
+        frame = read_results(tmp_path / "out")
+        for _, case in frame.groupby(["topology", "size_bytes"]):
+            least = case.loc[case["method"] == baseline, "time_us"].min()
+            assert list(case["speedup"]) == pytest.approx([least / each for each in case["time_us"]])
+        assert (
+            json.loads((tmp_path / "out" / "manifest.json").read_text())["settings"]["baseline"] == baseline
+        )
+    assert max(made(tmp_path / "out").values()) < switched
+
+
+def test_a_baseline_that_is_no_method_is_refused_before_anything_runs(tmp_path):
+    config = write_config(tmp_path, 'name = "good"', run_table='[report]\nbaseline = "god"')
+    with pytest.raises(InputError) as error:
+        go(config, tmp_path / "out")
+    said = "[report]: baseline 'god' is no method of this config; did you mean 'good'?"
+    assert str(error.value) == f"{config}: {said}"
+    assert not (tmp_path / "out").exists()
+
+
 def test_rows_stand_in_the_order_of_the_config(mixed):
     methods = ["good", "crash", "killed", "hang", "liar", "hopeless", "picky", "by_size", "lucky"]
     frame = read_results(mixed[2])
