@@ -222,6 +222,7 @@ TIPS = (
     alt.Tooltip("topology:N"),
     alt.Tooltip("size:N"),
     alt.Tooltip("time_us:Q", title="time, us", format=",.5~r"),
+    alt.Tooltip("slowest_us:Q", title="of its slowest seed, us", format=",.5~r"),
     alt.Tooltip("algbw_gbps:Q", title="algbw, GB/s", format=",.4~r"),
     alt.Tooltip("busbw_gbps:Q", title="busbw, GB/s", format=",.4~r"),
     alt.Tooltip("limit_gbps:Q", title="its limit, GB/s", format=",.4~r"),
@@ -231,10 +232,16 @@ TIPS = (
 
 
 def _lines(base: alt.Chart, x: alt.X, y: alt.Y, limit: alt.Chart) -> Drawn:
-    """Return a line with markers a method over the size, and the limit below them."""
+    """Return a line with markers a method over the size, the limit, and a band down to its slowest seed."""
+    column = str(y.shorthand).partition(":")[0]  # which is as the inverse of time
+    spread = base.transform_filter("isValid(datum.slowest_us)").transform_calculate(
+        low=f"datum.{column} * datum.time_us / datum.slowest_us"
+    )
+    shade = alt.condition(HOT, alt.value(0.25), alt.value(0.05))
+    band = spread.mark_area().encode(x, y, alt.Y2("low:Q"), COLOUR, opacity=shade)
     line = base.mark_line(strokeWidth=1.8).encode(x, y, COLOUR, DASH, opacity=OPACITY)
     points = base.mark_point(**POINT).encode(x, y, COLOUR, SHAPE, opacity=OPACITY, tooltip=list(TIPS))
-    return alt.layer(limit, line, points)
+    return alt.layer(limit, band, line, points)
 
 
 def _share() -> Drawn:

@@ -177,6 +177,15 @@ class Results:
         return table
 
     @cached_property
+    def slowest(self) -> Mapping[tuple[Case, int], float]:
+        """The longest time of each case and series that has several seeds."""
+        times: dict[tuple[Case, int], list[float]] = {}
+        for row in self.rows:
+            if row.ok and row.time_us is not None:
+                times.setdefault((row.case, self.number[row.method, row.options]), []).append(row.time_us)
+        return {key: max(own) for key, own in times.items() if len(own) > 1}
+
+    @cached_property
     def base(self) -> frozenset[int]:
         """The series of the baseline: all of a method, or the one of that label or with those options."""
         return frozenset(

@@ -34,11 +34,12 @@ def run_rows(results: Results, least: LeastTB) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        The case and the method by their names, `series` by its number; `limit_gbps`: M over the largest bound
-        of the case, `share_percent`: algbw over it; `near`: up to
-        which gap, for shades; `seconds`: of the synthesis, as drawn; `step_point`: whether it is the first of
-        its method at its T_L and T_B; `frontier`: whether no other of its topology and collective equals or
-        betters both; `beside`: how far it stands beside its point, in widths of a marker.
+        The case and the method by their names, `series` by its number; `slowest_us`: the time of its slowest
+        seed, where it has several; `limit_gbps`: M over the largest bound of the case, `share_percent`: algbw
+        over it; `near`: up to which gap, for shades; `seconds`: of the synthesis, as drawn; `step_point`:
+        whether it is the first of its method at its T_L and T_B; `frontier`: whether no other of its topology
+        and collective equals or betters both; `beside`: how far it stands beside its point, in widths of a
+        marker.
     """
     points = {
         (topology, collective): _points(results, topology, collective)
@@ -69,6 +70,7 @@ def _record(results: Results, number: int, row: Row, cells: Mapping[int, Row]) -
         "series": number,
         "dash": results.series[number].pattern,
         "time_us": row.time_us,
+        "slowest_us": results.slowest.get((row.case, number)),
         "algbw_gbps": row.algbw_gbps or None,
         "busbw_gbps": row.busbw_gbps,
         "speedup": results.speedup(row),

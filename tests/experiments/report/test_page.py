@@ -440,7 +440,7 @@ def test_twenty_methods_can_be_told_apart(tmp_path):
     rows = [row(method=f"m{i}", topology=t, time_us=9.0 + i) for t in ("a", "b") for i in range(20)]
     page = report(tmp_path, rows)
     _, drawn = page.drawn("algbw, a, allgather")
-    points = page.charts()["specs"]["algbw"]["layer"][2]["encoding"]
+    points = page.charts()["specs"]["algbw"]["layer"][-1]["encoding"]
     for channel in ("color", "shape"):
         assert points[channel]["scale"]["domain"] == [row["method"] for row in drawn]
     colours = len(page.charts()["theme"]["range"]["category"])
@@ -758,3 +758,23 @@ def test_without_a_baseline_there_is_no_speed_up_and_an_unknown_one_is_refused(t
     assert "speedup" not in options
     with pytest.raises(InputError, match="no rows of method 'rign'; did you mean 'ring'"):
         read_results(tmp_path, baseline="rign")
+
+
+def test_the_band_of_a_method_goes_down_to_its_slowest_seed(tmp_path):
+    """10 and 12.5 us for 1 MB are 100 and 80 GB/s; one seed has no band."""
+    rows = [row(seed=0), row(seed=1, time_us=12.5, algbw_gbps=80.0), row(method="bfb"), row(size_bytes=10)]
+    page = report(tmp_path, rows)
+    spec, drawn = page.drawn("algbw against size")
+    (band,) = [layer for layer in spec["layer"] if layer["mark"]["type"] == "area"]
+    assert [(r["method"], r["size_bytes"], r["slowest_us"]) for r in drawn] == [
+        ("ring", 10**6, 12.5),
+        ("bfb", 10**6, None),
+        ("ring", 10, None),
+    ]
+    best = drawn[0]
+    assert band["encoding"]["y2"]["field"] == "low"
+    assert {"calculate": "datum.algbw_gbps * datum.time_us / datum.slowest_us", "as": "low"} in band[
+        "transform"
+    ]
+    assert best["algbw_gbps"] * best["time_us"] / best["slowest_us"] == 80
+    assert any("shaded" in e["text"] for e in page.all("span", "key"))
