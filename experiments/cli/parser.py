@@ -68,6 +68,7 @@ examples:
 SHOW_EXAMPLES = """\
 examples:
   tutti show torus.json --size 64MB
+  tutti show torus.json --gif torus.gif
   tutti show dgx_a100:2 -o network.html --no-open
 """
 TRANSPORTS = ("shm", "tcp", "mpi", "nccl")
@@ -267,6 +268,9 @@ def _report(commands: Any) -> None:
         "--format", default="svg", metavar="F,F,...", help="of figures: svg, pdf, png; default: %(default)s"
     )
     parser.add_argument("--latex", type=_path, metavar="DIR", help="write the tables there, with booktabs")
+    parser.add_argument(
+        "--gif", type=_path, metavar="DIR", help="write the fastest schedule of each problem there, played"
+    )
 
 
 def _synth(commands: Any) -> None:
@@ -409,6 +413,9 @@ def _show(commands: Any) -> None:
         "-o", "--output", type=_path, metavar="FILE", help="the page; default: NAME.show.html, here"
     )
     parser.add_argument("--no-open", action="store_true", help="only write the page")
+    parser.add_argument(
+        "--gif", type=_path, metavar="FILE", help="write the schedule played as a GIF, and no page without -o"
+    )
 
 
 def _export(commands: Any) -> None:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from experiments.printable import say
-from experiments.report.figures import check_formats, write_figures
+from experiments.report.figures import check_formats, write_figures, write_gifs
 from experiments.report.latex import write_tables
 from experiments.report.page import contents, figures_of, write_page
 from experiments.report.results import read_results
@@ -27,6 +27,8 @@ def execute(arguments: argparse.Namespace) -> int:
         for suffix in formats:
             write_figures(shown, figures, arguments.figures, suffix)
         say(f"figures: {len(figures)} as {arguments.format} in {arguments.figures}")
+    if arguments.gif is not None:
+        say(f"GIFs: {len(write_gifs(results, arguments.gif))} in {arguments.gif}")
     if arguments.latex is not None:
         say(f"tables: {len(write_tables(results, arguments.latex))} in {arguments.latex}")
     return 0

@@ -1,4 +1,4 @@
-"""``tutti show``: a network drawn, or a schedule played on it, as a page for the browser."""
+"""``tutti show``: a network drawn, or a schedule played on it, as a page for the browser or as a GIF."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import re
 from pathlib import Path
 
 from experiments.printable import say
+from experiments.show.animation import animation
 from experiments.show.page import open_page, page_of
 from experiments.show.sources import SUFFIXES, read_source
 from schedules.files.schedule_file import check_place
+from topologies.errors import InputError
+from topologies.topology import Topology
 from topologies.units import parse_size
 
 LONGEST = 60
@@ -17,11 +20,19 @@ LONGEST = 60
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Write the page, say where it is, and open it."""
+    """Write the page, say where it is, and open it; or write the GIF."""
     size = None if arguments.size is None else parse_size(arguments.size)
+    source = read_source(arguments.what)
+    if arguments.gif is not None:
+        if isinstance(source, Topology):
+            raise InputError(f"{arguments.what}: a network; a GIF plays a schedule")
+        animation(source, size).write(arguments.gif)
+        say(str(arguments.gif))
+        if arguments.output is None:
+            return 0
     path = arguments.output or Path(f"{_name(arguments.what)}.show.html")
     check_place(path)
-    page_of(read_source(arguments.what), size).save(path)
+    page_of(source, size).save(path)
     say(str(path))
     if not arguments.no_open:
         open_page(path)

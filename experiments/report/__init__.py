@@ -4,9 +4,9 @@ Read `page` first, which puts the sections together with the `templates`, then `
 directory holds it), `series` (what methods look like and are called) and `charts` (the specs, drawn from the
 columns of `rows` by `templates/charts.js`; ``make vega`` puts its library together). The `answer` stands
 first. A section each: `overview`, `switch_over`, `tables`, `panels`, `frontiers`, `bottleneck` with
-`bottleneck_chart`, `networks`, `utilisation`, `seeds`, `against_optimum`. What is drawn on a network is drawn
-by `svg`. `figures` writes charts and `latex` tables for papers, `markdown` fills in pages that are read
-without running anything; `text` prints numbers. What is drawn here was kept by `experiments.runner`.
+`bottleneck_chart`, `networks`, `utilisation`, `seeds`, `against_optimum`. `figures` writes charts and `latex`
+tables for papers, `markdown` fills in pages that are read without running anything; `text` prints numbers.
+What is drawn here was kept by `experiments.runner`.
 """
 
 from experiments.report.page import write_report

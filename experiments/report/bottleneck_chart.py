@@ -31,11 +31,11 @@ from experiments.report.bottleneck import (
 from experiments.report.charts import Figure
 from experiments.report.networks import type_size
 from experiments.report.panels import Panel
-from experiments.report.svg import drawing, group, tag
 from experiments.report.text import number
 from experiments.report.utilisation import Usages
 from experiments.show.drawing import Picture, curve, head, picture
 from experiments.show.layout import Frame
+from experiments.show.svg import drawing, group, tag
 from models.allreduce.bound import TREES
 from models.bounds import Bound, best_bound
 from schedules.collective import Collective, Kind, collective

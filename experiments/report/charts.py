@@ -20,7 +20,7 @@ import pandas as pd
 from experiments.report.overview import SHADES
 from experiments.report.results import Results
 from experiments.report.series import DASHES, LIGHT, SYMBOLS, Series
-from experiments.report.svg import tag
+from experiments.show.svg import tag
 
 ROWS = "rows"
 """The name of the run's rows, and of the rows of a figure that brings its own."""

@@ -11,8 +11,8 @@ from markupsafe import Markup
 
 from experiments.report.panels import Panel
 from experiments.report.results import Results
-from experiments.report.svg import drawing, group, tag
 from experiments.show.drawing import Picture, curve, head, picture
+from experiments.show.svg import drawing, group, tag
 from schedules.collective import Kind
 from schedules.files.schedule_file import read_schedule
 from schedules.schedule import Clock, Schedule

@@ -28,7 +28,6 @@ from experiments.report.results import Results, Row, read_results
 from experiments.report.rows import run_rows
 from experiments.report.seeds import seeds
 from experiments.report.series import DARK, LIGHT, Series
-from experiments.report.svg import tag
 from experiments.report.switch_over import FOLDED_FROM, switch_overs
 from experiments.report.tables import (
     GapTable,
@@ -55,6 +54,7 @@ from experiments.report.utilisation import (
 )
 from experiments.runner.manifest import NOT_RUN
 from experiments.runner.study import REPORT
+from experiments.show.svg import tag
 from topologies.errors import InputError, TuttiError
 from topologies.files import replacing
 from topologies.text import parse_topology

@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from experiments.show.layout import Frame, layout
+from experiments.show.svg import group, tag
 from topologies.exact import FloatArray, Int64Array
 from topologies.topology import Topology
 from topologies.units import duration, format_bandwidth, short
@@ -175,19 +176,25 @@ def draw(topology: Topology, loads: FloatArray | None = None) -> Markup:
     8
     """
     drawn = picture(topology)
-    shades = levels(topology, loads)
     name = f"{topology.name}: {topology.num_ranks} ranks, {topology.num_links} links"
     width, height = drawn.size
-    return _tag(
+    return tag(
         "svg",
-        _group("hosts", map(_frame, drawn.frames)),
-        _group("links", _links(topology, drawn, loads, shades)),
-        _group("nodes", _nodes(topology, drawn)),
+        *layers(topology, drawn, loads),
         class_="net" if loads is None else "net loaded",
         viewBox=f"0 0 {width:.0f} {height:.0f}",
         style=f"max-width:{width:.0f}px",
         role="img",
         aria_label=_said(topology, loads, name),
+    )
+
+
+def layers(topology: Topology, drawn: Picture, loads: FloatArray | None = None) -> tuple[Markup, ...]:
+    """Return the hosts, the links and the nodes of a picture, from the back to the front."""
+    return (
+        group(map(_frame, drawn.frames), class_="hosts"),
+        group(_links(topology, drawn, loads), class_="links"),
+        group(_nodes(topology, drawn), class_="nodes"),
     )
 
 
@@ -243,23 +250,21 @@ def amount(load: float) -> str:
 _UNITS = {"GB": 1e9, "MB": 1e6, "KB": 1e3, "B": 1.0}
 
 
-def _links(
-    topology: Topology, drawn: Picture, loads: FloatArray | None, shades: Int64Array
-) -> Iterator[Markup]:
+def _links(topology: Topology, drawn: Picture, loads: FloatArray | None) -> Iterator[Markup]:
     """Yield the links, the busiest last, on top."""
-    rates = _rates(topology)
+    rates, shades = _rates(topology), levels(topology, loads)
     thick = 0.8 + 1.2 * np.sqrt(rates / rates.max())
     for link in np.argsort(shades, kind="stable").tolist():
         way = drawn.ways[link]
-        path = _tag(
+        path = tag(
             "path",
             class_=f"link q{shades[link]}",
             d=curve(way) + head(way, drawn.radius),
             stroke_width=f"{thick[link]:.1f}",
             data_link=link,
         )
-        wide = _tag("path", class_="hit", d=curve(way))  # which a pointer meets more easily
-        yield _tag("g", _tag("title", link_text(topology, link, loads)), path, wide, class_="way")
+        wide = tag("path", class_="hit", d=curve(way))  # which a pointer meets more easily
+        yield tag("g", tag("title", link_text(topology, link, loads)), path, wide, class_="way")
 
 
 def curve(way: FloatArray) -> str:
@@ -290,11 +295,11 @@ def _nodes(topology: Topology, drawn: Picture) -> Iterator[Markup]:
         label = topology.labels[node]
         switch = node >= topology.num_ranks
         place = {"x": x - r, "y": y - r, "width": 2 * r, "height": 2 * r, "rx": 2.0 if switch else r}
-        yield _tag(
+        yield tag(
             "g",
-            _tag("title", f"{'switch' if switch else 'rank'} {label}"),
-            _tag("rect", **place),
-            _tag("text", _fitting(label) if r >= LABELLED else "", x=x, y=y),
+            tag("title", f"{'switch' if switch else 'rank'} {label}"),
+            tag("rect", **place),
+            tag("text", _fitting(label) if r >= LABELLED else "", x=x, y=y),
             class_="node switch" if switch else "node",
             data_node=node,
         )
@@ -308,23 +313,6 @@ def _fitting(label: str) -> str:
 
 def _frame(frame: Frame) -> Markup:
     (left, top), (right, foot) = frame.low, frame.high
-    return _tag("rect", x=left, y=top, width=right - left, height=foot - top, rx=8.0) + _tag(
+    return tag("rect", x=left, y=top, width=right - left, height=foot - top, rx=8.0) + tag(
         "text", f"host {frame.host}", x=left + 7, y=foot - 6
     )
-
-
-def _group(name: str, parts: Iterator[Markup] | map[Markup]) -> Markup:
-    return _tag("g", *parts, class_=name)
-
-
-def _tag(name: str, *children: object, **attributes: object) -> Markup:
-    """Return an element with everything in it escaped; ``_`` in a name is ``-``, but at its end nothing."""
-    pairs = Markup("").join(
-        Markup(' {}="{}"').format(
-            Markup(key.rstrip("_").replace("_", "-")),
-            f"{value:.1f}" if isinstance(value, float) else value,
-        )
-        for key, value in attributes.items()
-    )
-    inner = Markup("").join(escape(child) for child in children)
-    return Markup("<{}{}>{}</{}>").format(Markup(name), pairs, inner, Markup(name))

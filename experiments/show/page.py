@@ -20,7 +20,7 @@ from markupsafe import Markup
 
 from experiments.printable import printable
 from experiments.show.drawing import LEVELS, MOST_LINKS, amount, draw, levels, seconds
-from experiments.show.player import MOST_BARS, Film, film
+from experiments.show.player import TOO_MUCH, Film, film
 from schedules.cost import link_loads
 from schedules.files.schedule_file import write_text
 from schedules.schedule import Schedule
@@ -139,7 +139,7 @@ def schedule_page(schedule: Schedule, size: Fraction | None = None) -> Page:
     InputError
         As `schedules.simulation.simulate.simulate`.
     """
-    size = size or schedule.size or DEFAULT_SIZE
+    size = default_size(schedule, size)
     topology, shown = schedule.topology, film(schedule, size)
     moves = "one transfer" if len(schedule) == 1 else f"{len(schedule)} transfers"
     lead = [f"M = {format_size(size)}", f"{moves}, {schedule.clock} clock"]
@@ -156,12 +156,17 @@ def schedule_page(schedule: Schedule, size: Fraction | None = None) -> Page:
     )
 
 
+def default_size(schedule: Schedule, size: Fraction | None) -> Fraction:
+    """Return the size at which a schedule is played: what is asked for, what it was made for, or 1 MB."""
+    return size or schedule.size or DEFAULT_SIZE
+
+
 def _said(schedule: Schedule, shown: Film | None) -> list[str]:
     """Return what is left out of the player, or played otherwise than it would run."""
     if not len(schedule):
         return ["Nothing has to move."]
     if shown is None:
-        return [f"The player shows up to {MOST_BARS} messages, counted on each link; this schedule has more."]
+        return [TOO_MUCH]
     slices, best = shown.slices
     if slices == best:
         return [f"The flow is played in {slices} slices, in which it is fastest."] * (slices > 1)
@@ -203,9 +208,9 @@ def _page(
             busiest=None if loads is None else _busiest(topology, loads),
             rows=_rows(topology, loads) if drawn else [],
             data=None if film is None or not drawn else _data(topology, film),
-            network_style=_source("network.css"),
-            style=_source("show.css"),
-            script=_source("show.js"),
+            network_style=source("network.css"),
+            style=source("show.css"),
+            script=source("show.js"),
         )
     )
     return Page(title, text)
@@ -237,8 +242,8 @@ def _data(topology: Topology, film: Film) -> Markup:
     return Markup(json.dumps(document, separators=(",", ":")).replace("<", "\\u003c"))
 
 
-def _source(name: str) -> Markup:
-    """Return a file of this folder as it is."""
+def source(name: str) -> Markup:
+    """Return a file of the templates as it is."""
     return Markup((Path(__file__).parent / "templates" / name).read_text(encoding="utf-8"))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,12 @@ from topologies.exact import FloatArray, Int64Array
 
 MOST_BARS = 4096
 """Messages, each once for every link of its route, that are played: some 2,000 through a switch each."""
+TOO_MUCH = f"The player shows up to {MOST_BARS} messages, counted on each link; this schedule has more."
+FEW = (
+    *((0, 114, 178), (230, 159, 0), (0, 158, 115), (204, 121, 167)),
+    *((86, 180, 233), (213, 94, 0), (240, 228, 66), (140, 140, 140)),
+)
+SCALE = ((84, 80, 168), (58, 112, 170), (33, 145, 140), (53, 170, 110), (135, 190, 60), (228, 196, 32))
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,12 +58,30 @@ class Film:
     step: Int64Array
     owners: Sequence[tuple[int, ...]]
 
+    def moving(self, time: float) -> Int64Array:
+        """Return the bars that hold their links at a time in seconds."""
+        return np.flatnonzero((self.begin <= time) & (time < self.end))
+
+    @cached_property
+    def colours(self) -> dict[int, tuple[int, int, int]]:
+        """Red, green and blue of each owner: of few Okabe and Ito's, else of a scale of growing lightness."""
+        ranks = sorted({rank for owners in self.owners for rank in owners})
+        if len(ranks) <= len(FEW):
+            return dict(zip(ranks, FEW, strict=False))
+        places = np.linspace(0, len(SCALE) - 1, len(ranks))
+        parts = [np.interp(places, np.arange(len(SCALE)), part) for part in zip(*SCALE, strict=True)]
+        found = np.rint(parts).astype(int).T.tolist()
+        return {rank: (red, green, blue) for rank, (red, green, blue) in zip(ranks, found, strict=True)}
+
     @property
     def document(self) -> dict[str, Any]:
-        """The page's data: ``bars`` are message, link, begin, end, bytes, step and owners each."""
+        """The page's data: ``bars`` are message, link, begin, end, bytes, step and owners each.
+
+        ``colours`` are an owner and its colour each.
+        """
         columns = (self.message, self.link, self.begin, self.end, self.bytes, self.step)
         bars = zip(*(column.tolist() for column in columns), self.owners, strict=True)
-        return {"time": self.time, "bars": list(bars)}
+        return {"time": self.time, "bars": list(bars), "colours": list(self.colours.items())}
 
 
 def film(schedule: Schedule, size: Fraction) -> Film | None:

@@ -6,23 +6,13 @@
   const [MESSAGE, LINK, BEGIN, END, BYTES, STEP, OWNERS] = [0, 1, 2, 3, 4, 5, 6];
   const bars = data.bars, total = data.time || 1;
   const moments = [...new Set(bars.flatMap((bar) => [bar[BEGIN], bar[END]]).concat(0, data.time))].sort((a, b) => a - b);
-  const owners = [...new Set(bars.flatMap((bar) => bar[OWNERS]))].sort((a, b) => a - b);
   const SECONDS = Math.min(30, Math.max(6, moments.length / 3)); // that playing all of it takes
   const still = matchMedia("(prefers-reduced-motion: reduce)");
 
-  // Okabe and Ito's colours for few owners; for more a scale whose lightness grows, with the number beside it.
-  const FEW = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#8c8c8c"];
-  const SCALE = [[84, 80, 168], [58, 112, 170], [33, 145, 140], [53, 170, 110], [135, 190, 60], [228, 196, 32]];
   const SEVERAL = "rgb(128,128,128)", MOST_STRIPES = 6;
-  function rgb(owner) {
-    const at = owners.indexOf(owner);
-    if (owners.length <= FEW.length) return FEW[at].match(/\w\w/g).map((part) => parseInt(part, 16));
-    const x = (at / (owners.length - 1)) * (SCALE.length - 1), low = Math.min(Math.floor(x), SCALE.length - 2);
-    return SCALE[low].map((from, i) => Math.round(from + (x - low) * (SCALE[low + 1][i] - from)));
-  }
-  const colours = new Map(owners.map((owner) => [owner, `rgb(${rgb(owner)})`]));
-  const inks = new Map(owners.map((owner) => {
-    const [r, g, b] = rgb(owner).map((c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4));
+  const colours = new Map(data.colours.map(([owner, rgb]) => [owner, `rgb(${rgb})`]));
+  const inks = new Map(data.colours.map(([owner, rgb]) => {
+    const [r, g, b] = rgb.map((c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4));
     return [owner, 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.18 ? "#000" : "#fff"];
   }));
   let wanted = null; // the rank whose data alone are shown
@@ -201,7 +191,7 @@
   $("back").addEventListener("click", () => step(-1));
   $("next").addEventListener("click", () => step(1));
   slider.addEventListener("input", () => jump((slider.value / 1000) * total));
-  for (const owner of owners) make("option", $("owner"), { value: owner, textContent: `rank ${data.ranks[owner]}` });
+  for (const owner of colours.keys()) make("option", $("owner"), { value: owner, textContent: `rank ${data.ranks[owner]}` });
   $("owner").addEventListener("change", () => {
     wanted = $("owner").value === "" ? null : +$("owner").value;
     pieces.forEach((piece, i) => piece.classList.toggle("off", !has(bars[i])));

@@ -108,3 +108,18 @@ def test_the_browser_opens_unless_told_not_to(tutti, monkeypatch):
 
 def test_where_nothing_can_be_written_nothing_is_read(tutti, here):
     assert tutti("show", "ring:4", "-o", here)[0] == 2
+
+
+def test_a_schedule_is_written_as_a_gif_and_no_page(tutti, here, schedule, monkeypatch):
+    pytest.importorskip("vl_convert")
+    pytest.importorskip("PIL")
+    monkeypatch.setattr("experiments.show.animation.MOST", 2)
+    assert tutti("show", schedule, "--gif", "ring.gif") == (0, "ring.gif\n", "")
+    assert (here / "ring.gif").read_bytes().startswith(b"GIF89a")
+    assert not list(here.glob("*.html"))
+
+
+def test_a_network_has_no_gif(tutti, here):
+    code, _, err = tutti("show", "ring:4", "--gif", "ring.gif")
+    assert (code, err) == (2, "tutti: ring:4: a network; a GIF plays a schedule\n")
+    assert not list(here.iterdir())
