@@ -17,10 +17,11 @@ from experiments.runner.manifest import code_digest  # noqa: E402
 project, author, copyright = "tutti", "the tutti authors", "the tutti authors"  # noqa: A001 (Sphinx's name)
 extensions = ["myst_nb", "sphinx_copybutton", "sphinx_design"]
 html_theme, html_title = "furo", "tutti"
-html_static_path, html_css_files = ["_static"], ["site.css"]
+html_static_path = ["_static", "../experiments/show/templates/network.css"]
+html_css_files = ["network.css", "site.css"]
 html_theme_options = {"navigation_with_keys": True}
 copybutton_prompt_text = "$ "
-exclude_patterns = ["ipython"]
+exclude_patterns = ["ipython", "methods"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
 nb_execution_mode = "cache"

@@ -2,16 +2,19 @@
 
 import argparse
 import contextlib
+import csv
 import inspect
 import os
-import sys
 from pathlib import Path
 
 from numpydoc.docscrape import NumpyDocString
+from pictures import method_picture
+from written import read
 
 import tutti
 from experiments.cli.parser import make_parser
 from experiments.registry import METHODS
+from experiments.result import Result
 from experiments.runner.options import describe_options
 from schedules import Method
 from schedules.collective import KINDS, Kind
@@ -48,7 +51,7 @@ def _methods_page() -> str:
 
 
 def _method_page(method: Method) -> str:
-    module = sys.modules[method.synthesize.__module__]
+    written, made, call = read(method.name), *_example(method)
     able, path = method.capabilities, Path(inspect.getsourcefile(method.synthesize)).relative_to(ROOT)
     facts = {
         "kind": method.kind,
@@ -58,25 +61,45 @@ def _method_page(method: Method) -> str:
         "shards": "uneven" if able.uneven_shards else "equal",
         "networks": "; ".join(f"needs {need}" for need in able.needs) or "any",
         "random": "yes: give it seeds" if method.seeded else "no",
-        "code": f"`{path}`",
     }
-    table = [f"| {name} | {text} |" for name, text in facts.items()]
-    about = inspect.cleandoc(module.__doc__ or "").replace("``", "`")
+    said = written.sections
     return "\n".join(
         [
-            *(f"# {method.name}", "", f"{method.summary[:1].upper()}{method.summary[1:]}.", ""),
-            *("| | |", "| --- | --- |", *table, ""),
-            *("## How it works", "", about, ""),
+            *(f"# {method.name}", "", written.lead, ""),
+            *("```{raw} html", method_picture(made.schedule, made.size), "```", ""),
+            f"*The schedule of the [example](#example) below: {made.schedule.collective} on "
+            f"`{made.schedule.topology.name}`.*",
+            *("", "| | |", "| --- | --- |", *(f"| {name} | {text} |" for name, text in facts.items()), ""),
+            *("## Algorithm", "", said["Algorithm"], ""),
+            *("## Guarantees", "", said["Guarantees"], ""),
             *_options(method),
-            *_example(method),
+            *("## Cost", "", said["Cost"], "", *_costs(method.name), ""),
+            *("## When to use it", "", said["When to use it"], ""),
+            *("## Example", "", "```console", call, str(made), "```", ""),
+            *("## Code", "", f"`{path}`; [Architecture](../../architecture.md) says where the rest is.", ""),
         ]
     )
+
+
+def _costs(name: str) -> list[str]:
+    """Return the table of what was measured of a method."""
+    with (ROOT / "docs/methods/costs.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if row["method"] == name]
+    return [
+        "Measured (`docs/measure_methods.py`, one seed, after compilation, one busy core):",
+        *("", "| network | collective | ranks | transfers | seconds |", "| --- | --- | --- | --- | --- |"),
+        *(
+            f"| `{row['network']}` | {row['collective']} | {int(row['ranks']):,} | "
+            f"{int(row['transfers']):,} | {float(row['seconds']):.2g} |"
+            for row in rows
+        ),
+    ]
 
 
 def _options(method: Method) -> list[str]:
     defaults = describe_options(method)
     if not defaults:
-        return []
+        return ["## Options", "", "None.", ""]
     told = NumpyDocString(inspect.getdoc(method.options) or "")["Parameters"]
     said = {name: parameter.desc for parameter in told for name in parameter.name.split(", ")}
     lines = ["## Options", ""]
@@ -87,15 +110,17 @@ def _options(method: Method) -> list[str]:
     return lines
 
 
-def _example(method: Method) -> list[str]:
-    """Return an example that has been run."""
-    for text in EXAMPLES:
-        for kind in KINDS:
+def _example(method: Method) -> tuple[Result, str]:
+    """Return an example that has been run, and the command that runs it."""
+    wanted = read(method.name).example
+    size = wanted.get("size", SIZE)
+    for text in [wanted["network"]] if "network" in wanted else EXAMPLES:
+        for kind in [wanted["collective"]] if "collective" in wanted else KINDS:
             with contextlib.suppress(Unsupported):
-                made = tutti.synthesize(text, str(kind), size=SIZE, method=method.name, **method.quick)
+                made = tutti.synthesize(text, str(kind), size=size, method=method.name, **method.quick)
                 options = "".join(f" --option {name}={value}" for name, value in method.quick.items())
-                call = f'$ tutti synth "{text}" --method {method.name} --collective {kind} --size {SIZE}'
-                return ["## Example", "", "```console", call + options, str(made), "```", ""]
+                call = f'$ tutti synth "{text}" --method {method.name} --collective {kind} --size {size}'
+                return made, call + options
     raise LookupError(f"{method.name} handles none of {EXAMPLES}")
 
 

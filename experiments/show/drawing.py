@@ -153,7 +153,13 @@ def _rim(node: FloatArray, toward: FloatArray, radius: float) -> FloatArray:
     return node + along * (radius + 1) / np.hypot(*along.T)[:, None]
 
 
-def draw(topology: Topology, loads: FloatArray | None = None) -> Markup:
+def draw(
+    topology: Topology,
+    loads: FloatArray | None = None,
+    *,
+    shades: Int64Array | None = None,
+    said: str | None = None,
+) -> Markup:
     """Return the picture of a network; its style is ``network.css``.
 
     Parameters
@@ -162,6 +168,10 @@ def draw(topology: Topology, loads: FloatArray | None = None) -> Markup:
         Of at most `MOST_LINKS` links.
     loads
         Shape (links,): bytes that each carries; None: links are coloured alike.
+    shades
+        Shape (links,): 0 to `LEVELS`; None: by the loads.
+    said
+        The text alternative; None: what there is to say of the network and the loads.
 
     Returns
     -------
@@ -176,24 +186,28 @@ def draw(topology: Topology, loads: FloatArray | None = None) -> Markup:
     8
     """
     drawn = picture(topology)
+    coloured = loads is not None or shades is not None
     name = f"{topology.name}: {topology.num_ranks} ranks, {topology.num_links} links"
     width, height = drawn.size
     return tag(
         "svg",
-        *layers(topology, drawn, loads),
-        class_="net" if loads is None else "net loaded",
+        *layers(topology, drawn, loads, shades),
+        class_="net loaded" if coloured else "net",
         viewBox=f"0 0 {width:.0f} {height:.0f}",
         style=f"max-width:{width:.0f}px",
         role="img",
-        aria_label=_said(topology, loads, name),
+        aria_label=said or _said(topology, loads, name),
     )
 
 
-def layers(topology: Topology, drawn: Picture, loads: FloatArray | None = None) -> tuple[Markup, ...]:
+def layers(
+    topology: Topology, drawn: Picture, loads: FloatArray | None = None, shades: Int64Array | None = None
+) -> tuple[Markup, ...]:
     """Return the hosts, the links and the nodes of a picture, from the back to the front."""
+    shades = levels(topology, loads) if shades is None else shades
     return (
         group(map(_frame, drawn.frames), class_="hosts"),
-        group(_links(topology, drawn, loads), class_="links"),
+        group(_links(topology, drawn, loads, shades), class_="links"),
         group(_nodes(topology, drawn), class_="nodes"),
     )
 
@@ -250,9 +264,11 @@ def amount(load: float) -> str:
 _UNITS = {"GB": 1e9, "MB": 1e6, "KB": 1e3, "B": 1.0}
 
 
-def _links(topology: Topology, drawn: Picture, loads: FloatArray | None) -> Iterator[Markup]:
+def _links(
+    topology: Topology, drawn: Picture, loads: FloatArray | None, shades: Int64Array
+) -> Iterator[Markup]:
     """Yield the links, the busiest last, on top."""
-    rates, shades = _rates(topology), levels(topology, loads)
+    rates = _rates(topology)
     thick = 0.8 + 1.2 * np.sqrt(rates / rates.max())
     for link in np.argsort(shades, kind="stable").tolist():
         way = drawn.ways[link]
