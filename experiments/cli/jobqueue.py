@@ -14,6 +14,8 @@ from experiments.runner.plan import study_of
 from experiments.runner.study import Study
 from experiments.solver_study import is_study, read_study
 from experiments.solver_study.run import study_of as study_of_solvers
+from experiments.training.config import is_training, read_training
+from experiments.training.study import study_of as study_of_training
 
 GIGABYTE = 10**9
 LEAST_MEMORY = 64
@@ -172,5 +174,9 @@ def print_script(path: Path, system: str, out: Path | None) -> int:
 
 
 def _study(path: Path) -> Study:
-    """Return the study of a config of either kind, checked as if it were run."""
-    return study_of_solvers(read_study(path)) if is_study(path) else study_of(read_config(path), METHODS)
+    """Return the study of a config of any kind, checked as if it were run."""
+    if is_study(path):
+        return study_of_solvers(read_study(path))
+    if is_training(path):
+        return study_of_training(read_training(path))
+    return study_of(read_config(path), METHODS)

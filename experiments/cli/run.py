@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,13 @@ from experiments.runner.judge import INSTANCE, REFERENCE
 from experiments.runner.run import RunOptions, Summary, run
 from experiments.solver_study import is_study, run_study
 from experiments.solver_study.statistics import shift_of, standings
-from topologies.units import format_size
+from experiments.training.config import is_training, read_training
+from topologies.units import duration, format_size
 
 OK, FAILED, INTERRUPTED = 0, 1, 130
 MOST_INSTANCES = 40
 """More lines than this are for the report."""
+TRAINING_TIMES = ("time_s", "compute_s", "bubble_s", "activations_s", "weights_s", "optimal_s")
 MOST_METHODS = 12
 """Of more methods than this, a line names the best only."""
 
@@ -44,21 +47,31 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def carry_out(config: Path, options: RunOptions) -> int:
-    """Run a config of either kind, say what came out, and return the exit code."""
+    """Run a config of any kind, say what came out, and return the exit code."""
     summary = run_config(config, options, console(sys.stderr))
     if summary.interrupted:
         say(stopped(summary), sys.stderr)
         return OK if options.detach and summary.detached else INTERRUPTED
     if not options.quiet:
-        _print_study(summary) if is_study(config) else _print_summary(summary)
+        _printer(config)(summary)
     return FAILED if summary.failed else OK
 
 
 def run_config(config: Path, options: RunOptions, screen: Console) -> Summary:
-    """Run a config of either kind."""
+    """Run a config of any kind."""
     if is_study(config):
         return run_study(config, options, screen)
+    if is_training(config):
+        from experiments.training.study import run_training
+
+        return run_training(config, options, screen)
     return run(config, options, screen, write_report)
+
+
+def _printer(config: Path) -> Callable[[Summary], None]:
+    if is_study(config):
+        return _print_study
+    return partial(_print_training, config) if is_training(config) else _print_summary
 
 
 def write_report(directory: Path) -> Path:
@@ -106,6 +119,26 @@ def _print_study(summary: Summary) -> None:
     )
     print_table(title, ["solver", "right", "time-outs", "wrong", "failed", "mean (s)"], lines)
     _print_counts(summary)
+
+
+def _print_training(config: Path, summary: Summary) -> None:
+    from experiments.training.study import claims
+
+    rows = [row for row in summary.rows if row["status"] == "ok"]
+    lines = [
+        [row["job"], row["method"], *(_time(row[name]) for name in TRAINING_TIMES), f"{row['saving']:.1%}"]
+        for row in rows
+    ]
+    heads = ["job", "method", *(name.removesuffix("_s") for name in TRAINING_TIMES), "saving"]
+    print_table("an iteration, and what optimal collectives would save", heads, lines)
+    stated = claims(summary.rows, read_training(config).stated)
+    if stated:
+        print_table("what papers state", stated[0].HEADS, [one.cells for one in stated])
+    _print_counts(summary)
+
+
+def _time(seconds: float) -> str:
+    return duration(seconds * 1e6)
 
 
 def _print_counts(summary: Summary) -> None:

@@ -1,0 +1,374 @@
+"""Calculon's files: a model, a system and an execution, each JSON (Isaev et al., SC 2023).
+
+Its cost model of a block, for dense transformers: every product, norm and elementwise step takes the time of
+its arithmetic plus that of its memory traffic (or the larger one, as the system says), both at an efficiency
+that falls with their size. A collective takes a latency and bytes over an effective bandwidth. What is not
+modelled here is refused: offloading, tensor parallelism that overlaps, multi-query attention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from experiments.runner.config import Table, read_table
+from experiments.training.clock import Formula
+from experiments.training.iteration import Plan
+from experiments.training.workload import SEND, Communication, Layer, Parallelism, Pass, Workload
+from schedules.collective import Kind
+from topologies.errors import InputError
+from topologies.files import exact_json, read_text
+
+BYTES = {"float8": 1, "float16": 2, "bfloat16": 2, "float32": 4}
+ADAM = 11
+"""Operations of an update, a weight."""
+STATE = 12
+"""Bytes of master weight and two moments, a weight."""
+OPERATIONS = {
+    "reduce_scatter": Kind.REDUCE_SCATTER,
+    "all_gather": Kind.ALLGATHER,
+    "all_reduce": Kind.ALLREDUCE,
+}
+
+
+class _Part(Table):
+    """A table of which other keys are ignored."""
+
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True, hide_input_in_errors=True)
+
+
+class _Model(_Part):
+    hidden: int = Field(gt=0, le=10**6)
+    feedforward: int = Field(gt=0, le=10**7)
+    seq_size: int = Field(gt=0, le=10**8)
+    attn_heads: int = Field(gt=0, le=10**5)
+    attn_size: int = Field(gt=0, le=10**5)
+    num_blocks: int = Field(gt=0, le=10**4)
+
+
+class _Execution(_Part):
+    num_procs: int
+    tensor_par: int
+    pipeline_par: int
+    data_par: int
+    tensor_par_net: int = Field(ge=0)
+    pipeline_par_net: int = Field(ge=0)
+    data_par_net: int = Field(ge=0)
+    batch_size: int = Field(gt=0)
+    microbatch_size: int = Field(gt=0)
+    datatype: str
+    fused_activation: bool = False
+    attention_type: Literal["multihead"] = "multihead"
+    activation_recompute: Literal["none", "attn_only", "full"]
+    pipeline_interleaving: int = Field(gt=0)
+    optimizer_sharding: bool
+    tensor_par_comm_type: Literal["ar", "rs_ag"]
+    tensor_par_overlap: Literal["none"] = "none"
+    seq_par_ag_redo: bool = False
+    data_par_overlap: bool = False
+    weight_offload: Literal[False] = False
+    activations_offload: Literal[False] = False
+    optimizer_offload: Literal[False] = False
+    training: Literal[True] = True
+
+
+class _Engine(_Part):
+    tflops: float = Field(gt=0)
+    gflops_efficiency: list[list[float]] = Field(min_length=1)
+
+
+class _Memory(_Part):
+    GBps: float = Field(gt=0)
+    MB_efficiency: list[list[float]] = Field(min_length=1)
+
+
+class _Network(_Part):
+    bandwidth: float = Field(gt=0)
+    efficiency: float = Field(gt=0, le=1)
+    latency: float = Field(ge=0)
+    ops: dict[str, list[float | None]]
+
+
+class _System(_Part):
+    matrix: dict[str, dict[str, Any]]
+    vector: dict[str, dict[str, Any]]
+    mem1: dict[str, Any]
+    processing_mode: Literal["roofline", "no_overlap"]
+    networks: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the three files are together: a table, how it is run, and the network of each group."""
+
+    workload: Workload
+    plan: Plan
+    networks: Mapping[str, Formula]
+
+
+@dataclass(frozen=True)
+class _Curve:
+    """A peak, and the share of it that is reached: that of the largest threshold below a size."""
+
+    peak: float
+    shares: tuple[tuple[float, float], ...]
+
+    @classmethod
+    def of(cls, peak: float, points: Sequence[Sequence[float]], unit: float, where: str) -> _Curve:
+        if any(len(point) != 2 or not 0 < point[1] <= 1 for point in points):
+            raise InputError(f"{where}: efficiencies are pairs of a size and a share above 0, at most 1")
+        shares = sorted(((point[0] * unit, point[1]) for point in points), reverse=True)
+        return cls(peak, tuple(shares))
+
+    def seconds(self, size: float) -> float:
+        share = next((share for least, share in self.shares if size >= least), self.shares[-1][1])
+        return size / (self.peak * share)
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A step of a block: operations and bytes of forward, input gradient and weight gradient."""
+
+    flops: tuple[float, float, float]
+    read: tuple[float, float, float]
+    weights: int = 0
+    matrix: bool = False
+    core: bool = False
+
+
+@dataclass(frozen=True)
+class _Machine:
+    matrix: _Curve
+    vector: _Curve
+    memory: _Curve
+    roofline: bool
+
+    def seconds(self, flops: float, read: float, matrix: bool = False) -> float:
+        both = ((self.matrix if matrix else self.vector).seconds(flops), self.memory.seconds(read))
+        return max(both) if self.roofline else sum(both)
+
+    def step(self, step: _Step, number: int) -> float:
+        return self.seconds(step.flops[number], step.read[number], step.matrix)
+
+
+def read_calculon(model: Path | str, system: Path | str, execution: Path | str) -> Job:
+    """Return the job that three files describe.
+
+    Raises
+    ------
+    InputError
+        If one can't be read, lacks a key, asks for what is not modelled, or the groups don't multiply to the
+        processors.
+    """
+    shape, run = _table(_Model, model), _table(_Execution, execution)
+    place = _table(_System, system)
+    try:
+        groups = Parallelism(run.tensor_par, run.pipeline_par, run.data_par)
+        groups.check(run.num_procs)
+    except InputError as error:
+        raise InputError(f"{execution}: {error}") from None
+    if run.datatype not in BYTES:
+        raise InputError(f"{execution}: datatype '{run.datatype}'; one of {', '.join(BYTES)}")
+    for name in ("hidden", "feedforward", "attn_heads"):
+        if getattr(shape, name) % groups.tp:
+            raise InputError(f"{execution}: tensor_par {groups.tp} does not divide {name} of {model}")
+    microbatches, left = divmod(run.batch_size, groups.dp * run.microbatch_size)
+    if left or not microbatches:
+        raise InputError(
+            f"{execution}: batch_size {run.batch_size} is no multiple of "
+            f"data_par x microbatch_size = {groups.dp} x {run.microbatch_size}"
+        )
+    networks = {
+        "tp": _network(place, run.tensor_par_net, groups.tp, system),
+        "pp": _network(place, run.pipeline_par_net, 2, system),
+        "dp": _network(place, run.data_par_net, groups.dp, system, run.optimizer_sharding),
+    }
+    layers = _Block(shape, run, _machine(place, run.datatype, system)).layers()
+    boundary = Fraction(BYTES[run.datatype] * run.microbatch_size * shape.seq_size * shape.hidden)
+    chunks = run.pipeline_interleaving
+    workload = Workload(
+        Path(model).stem, layers * shape.num_blocks, groups, microbatches, boundary, chunks, "Calculon"
+    )
+    schedule = "interleaved" if chunks > 1 else "1f1b"
+    return Job(workload, Plan(Fraction(0), schedule, overlap=run.data_par_overlap), networks)
+
+
+def _table(kind: type[Any], path: Path | str) -> Any:
+    document = exact_json(read_text(path), str(path), "Calculon file")
+    if not isinstance(document, dict):
+        raise InputError(f"{path}: no object with keys, as Calculon's files are")
+    return read_table(kind, _floats(document), str(path))
+
+
+def _floats(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _floats(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_floats(one) for one in value]
+    return float(value) if isinstance(value, Fraction) else value
+
+
+def _machine(place: _System, datatype: str, where: Path | str) -> _Machine:
+    curves = []
+    for name in ("matrix", "vector"):
+        engines = getattr(place, name)
+        if datatype not in engines:
+            raise InputError(f"{where}: {name} has no {datatype}; it has {', '.join(engines)}")
+        engine = read_table(_Engine, engines[datatype], f"{where}: {name}.{datatype}")
+        curves.append(_Curve.of(engine.tflops * 1e12, engine.gflops_efficiency, 1e9, f"{where}: {name}"))
+    memory = read_table(_Memory, place.mem1, f"{where}: mem1")
+    curve = _Curve.of(memory.GBps * 1e9, memory.MB_efficiency, 1e6, f"{where}: mem1")
+    return _Machine(curves[0], curves[1], curve, place.processing_mode == "roofline")
+
+
+def _network(place: _System, tier: int, ranks: int, where: Path | str, sharded: bool = False) -> Formula:
+    """Return a tier among so many ranks; with a sharded optimizer an allreduce is two collectives."""
+    if tier >= len(place.networks):
+        raise InputError(f"{where}: no network {tier}; it has {len(place.networks)}")
+    network = read_table(_Network, place.networks[tier], f"{where}: networks[{tier}]")
+    rate = 1 / (network.bandwidth * 1e9 * network.efficiency)
+    found: dict[str, tuple[float, float]] = {SEND: (network.latency, rate)}
+    for name, kind in OPERATIONS.items():
+        scale, offset = (*network.ops.get(name, [1.0, 0.0]), 0.0)[:2]
+        found[kind] = (network.latency, (scale or 0.0) * (1 + (offset or 0.0) / ranks) * rate)
+    if sharded:
+        halves = [found[kind] for kind in (Kind.REDUCE_SCATTER, Kind.ALLGATHER)]
+        found[Kind.ALLREDUCE] = (halves[0][0] + halves[1][0], halves[0][1] + halves[1][1])
+    return Formula(found, f"{where}: networks[{tier}]")
+
+
+class _Block:
+    """A transformer block as Calculon takes it apart; `a` numbers are activations of a microbatch."""
+
+    def __init__(self, shape: _Model, run: _Execution, machine: _Machine) -> None:
+        self.shape, self.run, self.machine = shape, run, machine
+        self.tp, self.bytes = run.tensor_par, BYTES[run.datatype]
+        self.tokens = run.microbatch_size * shape.seq_size
+        self.activations = self.tokens * shape.hidden
+        self.split = run.tensor_par_comm_type == "rs_ag"
+        self.outside = self.activations // self.tp if self.split else self.activations
+
+    def layers(self) -> tuple[Layer, ...]:
+        """Return its rows: norm, core and rest of attention and of the feed forward part."""
+        return (*self._half("attention", self._attention()), *self._half("feed forward", self._feed()))
+
+    def _half(self, name: str, core: list[_Step]) -> tuple[Layer, ...]:
+        """Return three rows: what comes before the gathering, the core, what follows the sum."""
+        full, redo = self.run.activation_recompute == "full", self.run.activation_recompute == "attn_only"
+        before = [self._fork(self.outside, 2), self._norm()]
+        after = [self._dropout(self.outside), self._residual()]
+        gather, scatter = self._over(Kind.ALLGATHER), self._over(Kind.REDUCE_SCATTER)
+        summed = self._over(Kind.ALLREDUCE)
+        again = gather if self.split and (full or self.run.seq_par_ag_redo) else None
+        first = self._row(f"{name} norm", before, full)
+        middle = self._row(name, core, full, redo)
+        last = self._row(f"{name} residual", after, full)
+        touch = self._touch()
+        if not self.split:
+            middle = replace(
+                middle,
+                forward=_then(middle.forward, summed, touch),
+                recompute=_then(middle.recompute, summed if full else None),
+                input_gradient=_then(middle.input_gradient, summed, touch),
+            )
+            return first, middle, last
+        first = replace(
+            first, forward=_then(first.forward, gather, touch), recompute=_then(first.recompute, again)
+        )
+        middle = replace(
+            middle,
+            forward=_then(middle.forward, scatter, touch),
+            recompute=_then(middle.recompute, scatter if full else None),
+            input_gradient=_then(middle.input_gradient, scatter, touch),
+        )
+        return first, middle, replace(last, input_gradient=_then(last.input_gradient, gather, touch))
+
+    def _over(self, kind: Kind) -> Communication | None:
+        size = Fraction(self.activations * self.bytes)
+        return Communication(kind, size, "tp") if self.tp > 1 else None
+
+    def _touch(self) -> float:
+        """Return the seconds that a tensor parallel collective computes and copies for."""
+        if self.tp == 1:
+            return 0.0
+        return self.machine.seconds(
+            self.activations * (self.tp - 1) / self.tp, 2 * self.activations * self.bytes
+        )
+
+    def _row(self, name: str, steps: list[_Step], full: bool, redo: bool = False) -> Layer:
+        machine, shards = self.machine, self.run.data_par if self.run.optimizer_sharding else 1
+        again = [step for step in steps if full or (redo and step.core)]
+        seconds = [sum(machine.step(step, number) for step in steps) for number in range(3)]
+        weights = sum(step.weights for step in steps)
+        update = sum(
+            machine.seconds(ADAM * step.weights / shards, STATE * step.weights / shards) for step in steps
+        )
+        reduced = None
+        if weights and self.run.data_par > 1:
+            reduced = Communication(Kind.ALLREDUCE, Fraction(weights * self.bytes), "dp")
+        recompute = Pass(sum(machine.step(step, 0) for step in again))
+        return Layer(
+            name, Pass(seconds[0]), Pass(seconds[1]), Pass(seconds[2], reduced), recompute, update=update
+        )
+
+    def _attention(self) -> list[_Step]:
+        shape, tp = self.shape, self.tp
+        inside = shape.attn_heads * shape.attn_size // tp
+        heads, length = self.run.microbatch_size * shape.attn_heads // tp, shape.seq_size
+        scores = heads * length * length
+        return [
+            self._fork(self.activations, 3),
+            *[self._linear(shape.hidden, inside)] * 3,
+            self._product(heads, length, shape.attn_size, length, core=True),
+            self._elementwise(scores, 5, 8, core=True),
+            self._dropout(scores, core=True),
+            self._product(heads, length, length, shape.attn_size),
+            self._linear(inside, shape.hidden),
+        ]
+
+    def _feed(self) -> list[_Step]:
+        inside = self.shape.feedforward // self.tp
+        gelu = self._elementwise(inside * self.tokens, 8, 13)
+        return [self._linear(self.shape.hidden, inside), gelu, self._linear(inside, self.shape.hidden)]
+
+    def _linear(self, inward: int, out: int) -> _Step:
+        flops, weights = 2.0 * self.tokens * inward * out, inward * out
+        read = self.bytes * (self.tokens * (inward + out) + weights)
+        return _Step((flops,) * 3, (read,) * 3, weights, matrix=True)
+
+    def _product(self, count: int, rows: int, inner: int, columns: int, core: bool = False) -> _Step:
+        flops = 2.0 * count * rows * inner * columns
+        read = self.bytes * count * (rows * inner + inner * columns + rows * columns)
+        return _Step((flops, 2 * flops, 0), (read, read, 0), matrix=True, core=core)
+
+    def _elementwise(self, size: int, forward: int, backward: int, core: bool = False) -> _Step:
+        read = 2 * self.bytes * size
+        return _Step((forward * size, backward * size, 0), (read, read, 0), core=core)
+
+    def _dropout(self, size: int, core: bool = False) -> _Step:
+        """Return it; its mask is a byte a number."""
+        read = 2 * self.bytes * size + size
+        return _Step((size, size, 0), (read, read, 0), core=core)
+
+    def _norm(self) -> _Step:
+        size, weights = self.outside, 2 * self.shape.hidden
+        read = self.bytes * (2 * size + weights)
+        return _Step((9 * size, 14 * size, 7 * size), (read,) * 3, weights)
+
+    def _residual(self) -> _Step:
+        size = self.outside
+        read = 3 * self.bytes * size
+        return _Step((size, 2 * size, 0), (read, read, 0))
+
+    def _fork(self, size: int, users: int) -> _Step:
+        return _Step((0, users * size, 0), (0, self.bytes * size * (users + 1), 0))
+
+
+def _then(one: Pass, what: Communication | None, touch: float = 0.0) -> Pass:
+    """Return a pass that ends with a collective, which computes and copies for a while."""
+    return Pass(one.seconds + touch, what)

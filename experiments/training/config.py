@@ -1,0 +1,384 @@
+"""The config of a study of training: ``[[job]]``, ``[[method]]`` and ``[[stated]]`` tables, read strictly."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pydantic import Field
+
+from experiments.registry import find_method
+from experiments.runner.config import Placed, Table, load_plugins, parse_toml, read_table, read_tables
+from experiments.runner.options import TimeText, build_options
+from experiments.training.calculon import read_calculon
+from experiments.training.clock import BOUND, Formula, Network, Scheduled
+from experiments.training.device import find_device
+from experiments.training.iteration import Plan, stage_order
+from experiments.training.models import Load, find_model
+from experiments.training.simai import read_simai
+from experiments.training.workload import Parallelism, Workload, check_groups
+from schedules.collective import KINDS, Kind
+from topologies.errors import InputError, TuttiError, suggestion
+from topologies.files import read_text
+from topologies.units import exact_number, parse_bandwidth, parse_size, parse_time
+
+FORMULA = "formula"
+"""Stands for a method: collectives take a number of α and of M/B."""
+OWN = "own"
+"""Stands for a method: the networks of Calculon's system."""
+COLUMNS: dict[str, Any] = {
+    "job": pa.string(),
+    "model": pa.string(),
+    "parallelism": pa.string(),
+    "ranks": pa.int64(),
+    "method": pa.string(),
+    "options": pa.string(),
+    "networks": pa.string(),
+    "status": pa.string(),
+    "message": pa.string(),
+    "time_s": pa.float64(),
+    "compute_s": pa.float64(),
+    "bubble_s": pa.float64(),
+    "activations_s": pa.float64(),
+    "weights_s": pa.float64(),
+    "exposed_s": pa.float64(),
+    "communication_s": pa.float64(),
+    "optimal_s": pa.float64(),
+    "optimal_exposed_s": pa.float64(),
+    "optimal_communication_s": pa.float64(),
+    "saving": pa.float64(),
+    "bucket_bytes": pa.int64(),
+    "operations": pa.int64(),
+    "communication": pa.string(),
+    "timeline": pa.string(),
+    "note": pa.string(),
+}
+"""Name and type of every column. All times are seconds of an iteration. ``time_s`` is ``compute_s`` (of the
+stage that computes longest) + ``bubble_s`` (waiting for other stages) + ``activations_s`` (what collectives
+of tp, ep and pp add) + ``weights_s`` (what those of dp, fsdp and edp add then); ``exposed_s`` are the last
+two. ``communication_s`` are all collectives on the busiest network of each group, ``communication`` the same
+by group, as JSON. The columns ``optimal_...`` are the same were every collective as fast as its proven bound,
+and ``saving`` is the share of ``time_s`` that this saves. ``timeline`` is a JSON list of [stream, part, what,
+start, end]."""
+STATED_COLUMNS = tuple(name for name, kind in COLUMNS.items() if kind == pa.float64())
+
+
+class JobTable(Table):
+    """``[[job]]``: a model or another tool's file, how it is divided, and how an iteration is run."""
+
+    name: str
+    model: str | None = None
+    simai: str | None = None
+    calculon: dict[str, str] | None = None
+    device: str = "a100_80g"
+    efficiency: float = 0.5
+    batch: int = 1
+    sequence: int | None = None
+    microbatches: int = 1
+    chunks: int = 1
+    recompute: bool = False
+    compute: TimeText | None = None
+    parallel: dict[str, int] = Field(default_factory=dict)
+    ranks: int | None = None
+    networks: dict[str, str] = Field(default_factory=dict)
+    schedule: str | None = None
+    bucket: str | None = None
+    prefetch: int = Field(default=1, ge=0)
+    overlap: bool = True
+
+
+class MethodTable(Table):
+    """``[[method]]``: who makes the schedules; `others` says who makes those of some kinds.
+
+    `networks` takes the place of the jobs', `jobs` are shell patterns of their names.
+    """
+
+    name: str
+    label: str = ""
+    options: dict[str, Any] = Field(default_factory=dict)
+    others: dict[str, str] = Field(default_factory=dict)
+    networks: dict[str, str] = Field(default_factory=dict)
+    formula: dict[str, Any] = Field(default_factory=dict)
+    jobs: list[str] = Field(default=["*"], min_length=1)
+
+
+class StatedTable(Table):
+    """``[[stated]]``: a paper's number: a column of a row over one of another, the mean of the jobs."""
+
+    where: str
+    what: str
+    value: float
+    column: str = "time_s"
+    job: str
+    method: str
+    over_column: str | None = None
+    over_method: str | None = None
+    note: str = ""
+
+
+class RunTable(Table):
+    """``[run]``: where it runs."""
+
+    workers: int | None = None
+    scheduler: str | None = None
+
+
+class Document(Table):
+    """The whole file, its tables not yet read."""
+
+    name: str
+    plugins: list[str] = Field(default_factory=list)
+    job: list[dict[str, Any]] = Field(min_length=1)
+    method: list[dict[str, Any]] = Field(min_length=1)
+    stated: list[dict[str, Any]] = Field(default_factory=list)
+    run: dict[str, Any] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job.
+
+    Parameters
+    ----------
+    name
+        As charts call it.
+    workload, plan
+        The table, and how an iteration is run.
+    networks
+        The text of each group's, or what a file says of it.
+    """
+
+    name: str
+    workload: Workload
+    plan: Plan
+    networks: Mapping[str, str | Formula]
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A method, and what it is for: as its table."""
+
+    label: str
+    table: MethodTable
+    formula: Formula | None
+
+    def does(self, job: str) -> bool:
+        """Whether it takes part in a job."""
+        return any(fnmatchcase(job, pattern) for pattern in self.table.jobs)
+
+    def on(self, job: Job) -> dict[str, Network]:
+        """Return the network of each group; groups with the same text share one.
+
+        Raises
+        ------
+        InputError
+            If a group that communicates has none, or one of another size.
+        """
+        found: dict[str, Any] = dict(job.networks) | self.table.networks
+        if self.formula is not None:
+            return dict.fromkeys(("tp", "pp", "dp", "fsdp", "ep", "edp"), self.formula)
+        made: dict[str, Scheduled] = {}
+        methods: dict[str | None, str] = {None: self.table.name}
+        methods.update(self.table.others)
+        for text in found.values():
+            if isinstance(text, str) and text not in made:
+                made[text] = Scheduled(text, methods, self.table.options)
+        networks = {group: made[text] if isinstance(text, str) else text for group, text in found.items()}
+        scheduled = {
+            group: one.topology.num_ranks for group, one in networks.items() if isinstance(one, Scheduled)
+        }
+        given = {
+            group: job.workload.parallelism.size(group)
+            for group, one in networks.items()
+            if isinstance(one, Formula)
+        }
+        check_groups(job.workload, given | scheduled)
+        return networks
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """A study of training, read.
+
+    Parameters
+    ----------
+    path, text, name
+        The file, what stands in it, and the study's name.
+    jobs, entrants
+        What is trained, and by which collectives.
+    stated
+        Numbers of papers.
+    workers, scheduler
+        As ``[run]``.
+    """
+
+    path: str
+    text: str
+    name: str
+    jobs: tuple[Job, ...]
+    entrants: tuple[Entrant, ...]
+    stated: tuple[StatedTable, ...]
+    workers: int | None
+    scheduler: str | None
+
+
+def is_training(path: Path | str) -> bool:
+    """Whether a config is a study of training: it has ``[[job]]``."""
+    return "job" in parse_toml(read_text(path), str(path))
+
+
+def read_training(path: Path | str) -> TrainingConfig:
+    """Return the study in a TOML file; the files it names are found from its folder.
+
+    Raises
+    ------
+    InputError
+        If a file can't be read, a table or key is wrong, or a job's groups don't fit its ranks or networks.
+    """
+    where, text = str(path), read_text(path)
+    document = read_table(Document, parse_toml(text, where), where)
+    load_plugins(document.plugins, where)
+    if not re.fullmatch(r"\w[\w.-]*", document.name):
+        raise InputError(f"{where}: name '{document.name}' must be letters, digits, '_', '.' and '-'")
+    jobs = [
+        _placed(placed, _job, Path(path).parent)
+        for placed in read_tables(JobTable, document.job, where, "job")
+    ]
+    entrants = [
+        _placed(placed, _entrant) for placed in read_tables(MethodTable, document.method, where, "method")
+    ]
+    stated = read_tables(StatedTable, document.stated, where, "stated")
+    _refuse_twice([job.name for job in jobs], f"{where}: [[job]]: name")
+    for job in jobs:
+        theirs = [entrant for entrant in entrants if entrant.does(job.name)]
+        if not theirs:
+            raise InputError(f"{where}: job '{job.name}' has no method; some [[method]] must name it in jobs")
+        _refuse_twice([entrant.label for entrant in theirs], f"{where}: [[method]]: label")
+        for entrant in theirs:
+            try:
+                entrant.on(job)
+            except TuttiError as error:
+                raise InputError(f"{where}: job '{job.name}', method {entrant.label}: {error}") from error
+    for placed in stated:
+        _placed(placed, _check_stated, jobs, entrants)
+    run = read_table(RunTable, document.run, f"{where}: [run]")
+    claims = tuple(placed.table for placed in stated)
+    return TrainingConfig(
+        where, text, document.name, tuple(jobs), tuple(entrants), claims, run.workers, run.scheduler
+    )
+
+
+def _placed(placed: Placed[Any], read: Any, *more: Any) -> Any:
+    """Read a table; an error gets its place."""
+    try:
+        return read(placed.table, *more)
+    except TuttiError as error:
+        raise InputError(f"{placed.where}: {error}") from error
+
+
+def _refuse_twice(names: list[str], where: str) -> None:
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"{where} '{twice}' occurs twice; give each its own")
+
+
+def _job(table: JobTable, folder: Path) -> Job:
+    given = [name for name in ("model", "simai", "calculon") if getattr(table, name) is not None]
+    if len(given) != 1:
+        raise InputError(f"{' and '.join(given) or 'no model'}; a job has one of model, simai and calculon")
+    networks: dict[str, str | Formula] = {}
+    plan = Plan(
+        None if table.bucket is None else parse_size(table.bucket),
+        table.schedule or ("interleaved" if table.chunks > 1 else "1f1b"),
+        table.prefetch,
+        table.overlap,
+    )
+    groups = _groups(table.parallel)
+    if table.model is not None:
+        load = Load(
+            groups, find_device(table.device, table.efficiency), table.batch, table.sequence, table.recompute
+        )
+        workload = find_model(table.model).workload(load, table.microbatches, table.chunks)
+    elif table.simai is not None:
+        workload = read_simai(folder / table.simai, groups if table.parallel else None)
+    else:
+        files = dict(table.calculon or {})
+        if sorted(files) != ["execution", "model", "system"]:
+            raise InputError(
+                f"calculon has {', '.join(sorted(files)) or 'nothing'}; "
+                "it names a model, a system and an execution"
+            )
+        read = read_calculon(*(folder / files[name] for name in ("model", "system", "execution")))
+        workload, plan = read.workload, read.plan
+        networks |= read.networks
+    if table.ranks is not None:
+        workload.parallelism.check(table.ranks)
+    if table.compute is not None:
+        workload = workload.taking(float(parse_time(table.compute)))
+    for _ in stage_order(workload, plan.schedule, 0):
+        break  # refuses what does not fit
+    return Job(table.name, workload, plan, networks | table.networks)
+
+
+def _groups(given: Mapping[str, int]) -> Parallelism:
+    names = ("tp", "pp", "dp", "fsdp", "ep")
+    unknown = next((name for name in given if name not in names), None)
+    if unknown is not None:
+        raise InputError(f"parallel: unknown group '{unknown}'{suggestion(unknown, names)}")
+    return Parallelism(**given)
+
+
+def _entrant(table: MethodTable) -> Entrant:
+    for kind, name in table.others.items():
+        if kind not in KINDS:
+            raise InputError(f"others: unknown collective '{kind}'{suggestion(kind, KINDS)}")
+        if name != BOUND:
+            find_method(name)
+    formula = None
+    if table.name == FORMULA:
+        formula = _formula(table.formula)
+    elif table.formula:
+        raise InputError(f"formula is for name = '{FORMULA}'")
+    elif table.name not in (BOUND, OWN):
+        build_options(find_method(table.name), table.options)
+    return Entrant(table.label or table.name, table, formula)
+
+
+def _formula(given: Mapping[str, Any]) -> Formula:
+    """Return what a table of α, B and pairs of steps and factors says: steps α + factor M/B."""
+    left = dict(given)
+    alpha = parse_time(left.pop("alpha", None))
+    bandwidth = parse_bandwidth(left.pop("bandwidth", None))
+    constants: dict[str, tuple[float, float]] = {}
+    for kind, pair in left.items():
+        if kind not in KINDS:
+            raise InputError(f"formula: unknown collective '{kind}'{suggestion(kind, KINDS)}")
+        if not isinstance(pair, list) or len(pair) != 2:
+            raise InputError(f"formula: {kind} is {pair!r}; it is [steps, factor], of α and of M/B")
+        steps, factor = (exact_number(str(one)) for one in pair)
+        if steps < 0 or factor < 0:
+            raise InputError(f"formula: {kind} is {pair!r}; neither is negative")
+        constants[Kind(kind)] = (float(steps * alpha), float(factor / bandwidth))
+    return Formula(constants, "formula")
+
+
+def _check_stated(table: StatedTable, jobs: list[Job], entrants: list[Entrant]) -> None:
+    for name in (table.column, table.over_column or table.column):
+        if name not in STATED_COLUMNS:
+            raise InputError(f"unknown column '{name}'{suggestion(name, STATED_COLUMNS)}")
+    found = [job.name for job in jobs if fnmatchcase(job.name, table.job)]
+    if not found:
+        raise InputError(f"no job matches '{table.job}'")
+    for label in (table.method, table.over_method or table.method):
+        theirs = [entrant.label for entrant in entrants if all(entrant.does(job) for job in found)]
+        if label not in theirs:
+            raise InputError(
+                f"method '{label}' does not do all of {', '.join(found)}{suggestion(label, theirs)}"
+            )
+    if table.over_column is None and table.over_method is None:
+        raise InputError("neither over_column nor over_method; a stated number is a ratio")

@@ -1,0 +1,359 @@
+"""An iteration of training as operations: DDP with buckets, FSDP, tensor and expert parallelism, pipelines.
+
+A stage of a pipeline (without one there is one stage) computes on one stream. Each network is another stream,
+which does one collective at a time (dissertation, A.1.4): groups with the same network share its links one
+after the other.
+
+- A collective of a forward pass or an input gradient (tensor parallel allreduce, expert all-to-all) blocks
+  the compute that follows it.
+- A weight gradient's runs beside the compute. Allreduces of the last microbatch wait in a bucket until it
+  holds as much as `Plan.bucket` (DDP); reduce-scatters go at once (FSDP).
+- FSDP gathers a layer's weights while the `Plan.prefetch` layers before it compute.
+- Activations and their gradients go to the next stage beside the compute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import NamedTuple
+
+from experiments.training.simulation import Operation, play
+from experiments.training.workload import (
+    GROUPS,
+    NOTHING,
+    SEND,
+    WEIGHTS,
+    Communication,
+    Layer,
+    Pass,
+    Workload,
+    parts_of,
+)
+from schedules.collective import Kind
+from topologies.errors import InputError
+
+BUCKETS = (Fraction(10**6), Fraction(10**7), Fraction(10**8), Fraction(10**9))
+"""Of which the best is found (A.1.4)."""
+FORWARD, BACKWARD = "forward", "backward"
+COMPUTE = "compute"
+"""A stage's stream beside its networks."""
+SCHEDULES = ("1f1b", "gpipe", "interleaved")
+Clock = Callable[[Communication], float]
+"""Returns the seconds of a collective."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How an iteration is run.
+
+    Parameters
+    ----------
+    bucket
+        Bytes of gradients that are reduced together; None: the best of `BUCKETS`. 0: each layer's alone.
+    schedule
+        Of the pipeline, one of `SCHEDULES`.
+    prefetch
+        For how many layers ahead FSDP gathers weights; 0: nothing overlaps.
+    overlap
+        Whether gradients are reduced beside the backward pass; else after it.
+    """
+
+    bucket: Fraction | None = None
+    schedule: str = "1f1b"
+    prefetch: int = 1
+    overlap: bool = True
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """What an iteration takes, in seconds.
+
+    Parameters
+    ----------
+    seconds
+        From start to end; compute + bubble + weights + activations.
+    compute
+        Of the stage that computes longest.
+    bubble
+        What waiting for other stages adds, were communication free.
+    activations, weights
+        What collectives of activations (tp, ep, pp) add to that, and then those of weights (dp, fsdp).
+    bucket
+        The bytes of a bucket.
+    operations, times
+        What was played, and when each ran.
+    """
+
+    seconds: float
+    compute: float
+    bubble: float
+    activations: float
+    weights: float
+    bucket: Fraction
+    operations: list[Operation] = field(repr=False)
+    times: dict[Hashable, tuple[float, float]] = field(repr=False)
+
+    @property
+    def exposed(self) -> float:
+        """Return what communication adds."""
+        return self.activations + self.weights
+
+    @property
+    def communication(self) -> dict[str, float]:
+        """Seconds of all collectives on the busiest network of each group."""
+        spent: dict[str, dict[Hashable, float]] = {}
+        for one in self.operations:
+            if (group := _group(one)) is not None:
+                on = spent.setdefault(group, {})
+                on[one.stream] = on.get(one.stream, 0.0) + one.seconds
+        return {group: max(on.values()) for group, on in spent.items()}
+
+
+class Unit(NamedTuple):
+    """A layer's forward or backward of one microbatch; `first` and `last` of its part of the model."""
+
+    phase: str
+    part: int
+    microbatch: int
+    layer: Layer
+    first: bool
+    last: bool
+
+
+def iterate(workload: Workload, clock: Clock, networks: Callable[[str], Hashable], plan: Plan) -> Iteration:
+    """Return the iteration with the best bucket, taken apart.
+
+    Parameters
+    ----------
+    workload
+        The table.
+    clock
+        How long a collective takes.
+    networks
+        Returns what a group's collectives hold: groups with the same one take turns.
+    plan
+        How it is run.
+
+    Raises
+    ------
+    InputError
+        If the pipeline's schedule does not fit.
+    """
+
+    def lasted(what: Sequence[Operation], free: Collection[str]) -> float:
+        return _end(play([one._replace(seconds=0.0) if _group(one) in free else one for one in what]))
+
+    reduced = any(_waits(one) for one in workload.communications)
+    tried = BUCKETS if plan.bucket is None and reduced else (plan.bucket or Fraction(0),)
+    played = {}
+    for bucket in tried:
+        made = operations(workload, clock, networks, replace(plan, bucket=bucket))
+        played[bucket] = made, play(made)
+    bucket = min(tried, key=lambda size: _end(played[size][1]))
+    made, times = played[bucket]
+    compute: dict[Hashable, float] = {}
+    for one in made:
+        if _group(one) is None:
+            compute[one.stream] = compute.get(one.stream, 0.0) + one.seconds
+    busiest, seconds = max(compute.values()), _end(times)
+    silent, blocking = lasted(made, GROUPS), lasted(made, WEIGHTS)
+    parts = (busiest, silent - busiest, blocking - silent, seconds - blocking)
+    return Iteration(seconds, *parts, bucket, made, times)
+
+
+def _group(operation: Operation) -> str | None:
+    """Return the group that communicates; None: it is compute."""
+    return operation.label.group if isinstance(operation.label, Communication) else None
+
+
+def _end(times: dict[Hashable, tuple[float, float]]) -> float:
+    return max(end for _, end in times.values())
+
+
+def _waits(what: Communication) -> bool:
+    """Whether it is a gradient that waits in a bucket."""
+    return what.kind == Kind.ALLREDUCE and what.group in WEIGHTS
+
+
+def operations(
+    workload: Workload, clock: Clock, networks: Callable[[str], Hashable], plan: Plan
+) -> list[Operation]:
+    """Return all operations of an iteration, each stage's in its order."""
+    stages = workload.parallelism.pp
+    parts = parts_of(workload.layers, stages * workload.chunks)
+    made: list[Operation] = []
+    for stage in range(stages):
+        units = [
+            Unit(phase, part, microbatch, layer, number == 0, number == len(parts[part]) - 1)
+            for phase, chunk, microbatch in stage_order(workload, plan.schedule, stage)
+            for part in [chunk * stages + stage]
+            for number, layer in enumerate(parts[part] if phase == FORWARD else parts[part][::-1])
+        ]
+        made += _Stage(stage, units, workload, clock, networks, plan).program()
+    return made
+
+
+class _Stage:
+    """Writes down what one stage does."""
+
+    def __init__(
+        self,
+        stage: int,
+        units: list[Unit],
+        workload: Workload,
+        clock: Clock,
+        networks: Callable[[str], Hashable],
+        plan: Plan,
+    ) -> None:
+        self.stage, self.units, self.workload, self.plan = stage, units, workload, plan
+        self.clock, self.networks = clock, networks
+        self.made: list[Operation] = []
+        self.gathered = 0
+        self.gathers: dict[int, Hashable] = {}
+        self.ends: list[Hashable] = []
+        self.forward: dict[tuple[int, int], Hashable] = {}
+        self.computed: Hashable = None
+        self.gradients: list[Hashable] = []
+        self.bucket: dict[str, Fraction] = {}
+
+    def program(self) -> list[Operation]:
+        """Return all operations."""
+        for number, unit in enumerate(self.units):
+            self._gather(number)
+            self._passes(number, unit)
+        for group in list(self.bucket):
+            self._reduce(group)
+        once = (unit for unit in self.units if unit.phase == BACKWARD and unit.microbatch == 0)
+        if update := sum(unit.layer.update for unit in once):
+            self._compute("optimizer", update, tuple(self.gradients))
+        return self.made
+
+    def _gather(self, number: int) -> None:
+        """Issue the allgathers of the weights of the layers up to `prefetch` ahead."""
+        while self.gathered <= min(number + self.plan.prefetch, len(self.units) - 1):
+            weights = self.units[self.gathered].layer.weights
+            if weights is not None and self._several(weights):
+                free = self.gathered - self.plan.prefetch - 1
+                after = (self.ends[free],) if free >= 0 else ()
+                self.gathers[self.gathered] = self._communicate(weights, after)
+            self.gathered += 1
+
+    def _passes(self, number: int, unit: Unit) -> None:
+        layer, before = unit.layer, self._before(number, unit)
+        if unit.phase == FORWARD:
+            before = self._blocking(f"{layer.name}, forward", layer.forward, before)
+            self.forward[unit.part, unit.microbatch] = before[0]
+        else:
+            if layer.recompute != NOTHING:
+                before = self._blocking(f"{layer.name}, recomputed", layer.recompute, before)
+            before = self._blocking(f"{layer.name}, input gradient", layer.input_gradient, before)
+            own = layer.weight_gradient
+            before = (self._compute(f"{layer.name}, weight gradient", own.seconds, before),)
+            if own.communication is not None and self._several(own.communication):
+                self._gradient(own.communication, unit)
+        self.ends.append(before[0])
+        follower = self._neighbour(unit, 1) if unit.last else None
+        if follower is not None:
+            size = self.workload.boundary
+            what = Communication(SEND, size, "pp") if size else None
+            seconds = self.clock(what) if what else 0.0
+            key, stream = (unit.phase, follower, unit.microbatch), (self.stage, unit.phase, SEND)
+            self.made.append(Operation(key, stream, seconds, before, what, self.stage))
+
+    def _before(self, number: int, unit: Unit) -> tuple[Hashable, ...]:
+        """Return what a layer waits for: its weights, and the layer before it, here or in another stage."""
+        weights = (self.gathers[number],) if number in self.gathers else ()
+        if not unit.first:
+            return (*weights, self.ends[-1])
+        if self._neighbour(unit, -1) is not None:
+            return (*weights, (unit.phase, unit.part, unit.microbatch))
+        if unit.phase == BACKWARD:
+            return (*weights, self.forward[unit.part, unit.microbatch])
+        return weights
+
+    def _blocking(self, label: str, one: Pass, before: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
+        """Do a pass, and then its collective; what follows waits for that."""
+        key = self._compute(label, one.seconds, before)
+        if one.communication is not None and self._several(one.communication):
+            key = self._communicate(one.communication, (key,))
+        return (key,)
+
+    def _gradient(self, what: Communication, unit: Unit) -> None:
+        if not _waits(what):
+            self.gradients.append(self._communicate(what, (self.computed,)))
+        elif unit.microbatch == self.workload.microbatches - 1:
+            self.bucket[what.group] = self.bucket.get(what.group, Fraction(0)) + what.size
+            if self.plan.overlap and self.bucket[what.group] >= (self.plan.bucket or 0):
+                self._reduce(what.group)
+
+    def _reduce(self, group: str) -> None:
+        """Reduce what a bucket holds; without overlap that is everything, a bucket's bytes at a time."""
+        left = self.bucket.pop(group)
+        step = self.plan.bucket if self.plan.bucket and not self.plan.overlap else left
+        while left:
+            what = Communication(Kind.ALLREDUCE, min(left, step), group)
+            self.gradients.append(self._communicate(what, (self.computed,)))
+            left -= what.size
+
+    def _several(self, what: Communication) -> bool:
+        return self.workload.parallelism.size(what.group) > 1
+
+    def _communicate(self, what: Communication, after: tuple[Hashable, ...]) -> Hashable:
+        key, stream = (self.stage, len(self.made)), (self.stage, self.networks(what.group))
+        self.made.append(Operation(key, stream, self.clock(what), after, what, self.stage))
+        return key
+
+    def _compute(self, label: str, seconds: float, after: tuple[Hashable, ...]) -> Hashable:
+        self.computed = (self.stage, len(self.made))
+        self.made.append(Operation(self.computed, (self.stage, COMPUTE), seconds, after, label, self.stage))
+        return self.computed
+
+    def _neighbour(self, unit: Unit, step: int) -> int | None:
+        """Return the part of the model that comes before (-1) or after this one in its phase."""
+        parts = self.workload.parallelism.pp * self.workload.chunks
+        other = unit.part + (step if unit.phase == FORWARD else -step)
+        return other if 0 <= other < parts else None
+
+
+def stage_order(workload: Workload, schedule: str, stage: int) -> Iterator[tuple[str, int, int]]:
+    """Yield phase, chunk and microbatch in the order in which a stage does them.
+
+    GPipe: all forward, then all backward (Huang et al. 2019). 1F1B: as few forward ahead as fill the
+    pipeline, then one of each in turn (Narayanan et al. 2019). Interleaved: the same over several chunks a
+    stage (Narayanan et al. 2021, section 2.2).
+
+    Raises
+    ------
+    InputError
+        If there is no such schedule, or chunks and microbatches don't fit it.
+    """
+    stages, count, chunks = workload.parallelism.pp, workload.microbatches, workload.chunks
+    if schedule not in SCHEDULES:
+        raise InputError(f"unknown pipeline schedule '{schedule}'; one of {', '.join(SCHEDULES)}")
+    if (schedule == "interleaved") != (chunks > 1):
+        raise InputError(f"{chunks} chunks a stage; only interleaved has several, and it needs 2 or more")
+    if schedule == "interleaved" and count % stages:
+        raise InputError(f"{count} microbatches don't divide over {stages} stages, as interleaved needs")
+    total = count * chunks
+    if schedule == "interleaved":
+        ahead = min(2 * (stages - stage - 1) + (chunks - 1) * stages, total)
+        ahead = total if count == stages else ahead
+    else:
+        ahead = total if schedule == "gpipe" else min(stages - stage - 1, total)
+
+    def turn(number: int, phase: str) -> tuple[str, int, int]:
+        lap, place = divmod(number, stages * chunks)
+        chunk, micro = divmod(place, stages)
+        if chunks == 1:
+            return phase, 0, number
+        return phase, chunk if phase == FORWARD else chunks - 1 - chunk, lap * stages + micro
+
+    for number in range(ahead):
+        yield turn(number, FORWARD)
+    for number in range(total - ahead):
+        yield turn(ahead + number, FORWARD)
+        yield turn(number, BACKWARD)
+    for number in range(total - ahead, total):
+        yield turn(number, BACKWARD)

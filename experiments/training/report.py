@@ -1,0 +1,156 @@
+"""The page of a study of training: what papers state beside ours, bars a method, and a Gantt chart a job."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import altair as alt
+import pandas as pd
+
+from experiments.report.charts import COLOUR, OPACITY, Drawn, Figure, named_rows, page_charts, specs_of
+from experiments.report.page import palette, scripts, source, template
+from experiments.report.series import Series
+from experiments.runner.results import read_rows
+from experiments.runner.study import REPORT
+from experiments.training.config import StatedTable
+from experiments.training.study import claims
+from topologies.files import replacing
+from topologies.units import duration
+
+PARTS = {
+    "compute": "compute_s",
+    "bubble": "bubble_s",
+    "activations": "activations_s",
+    "weights": "weights_s",
+}
+"""What an iteration is made of, and the columns of it."""
+BARS, GANTT = "iterations", "timeline"
+OPTIMAL = "optimal"
+
+
+class JobSection(NamedTuple):
+    """What the page says of a job."""
+
+    name: str
+    about: str
+    bars: Figure | None
+    rows: list[tuple[str, str, str, str, str]]
+    timelines: list[tuple[str, Figure]]
+    failed: list[tuple[str, str]]
+
+
+def write_page(directory: Path, stated: Sequence[StatedTable] = ()) -> Path:
+    """Write the page of a folder of results and return its path.
+
+    Raises
+    ------
+    InputError, OSError
+        If the rows can't be read or the page not written.
+    """
+    rows = read_rows(directory)
+    series = [Series(number, part, "", "", part) for number, part in enumerate(PARTS)]
+    text = template("training.html").render(
+        style=source("report.css") + palette(),
+        scripts=scripts(),
+        charts=page_charts(specs_of({BARS: _bars(), GANTT: _gantt()}), series),
+        name=directory.name,
+        claims=claims(rows, stated),
+        sections=list(map(_section, _by_job(rows).values())),
+    )
+    with replacing(directory / REPORT) as draft:
+        draft.write_text(text, encoding="utf-8")
+    return directory / REPORT
+
+
+def _by_job(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(row["job"], []).append(row)
+    return found
+
+
+def _section(rows: Sequence[Mapping[str, Any]]) -> JobSection:
+    first = rows[0]
+    ok = [row for row in rows if row["status"] == "ok"]
+    bars = [
+        {"name": row["method"], "method": part, "seconds": row[column], "order": order}
+        for row in ok
+        for order, (part, column) in enumerate(PARTS.items())
+    ]
+    if ok:
+        best = min(ok, key=lambda row: row["optimal_s"])
+        for order, (part, value) in enumerate(
+            (
+                ("compute", best["optimal_s"] - best["optimal_exposed_s"]),
+                ("weights", best["optimal_exposed_s"]),
+            )
+        ):
+            bars.append({"name": OPTIMAL, "method": part, "seconds": value, "order": order})
+    return JobSection(
+        first["job"],
+        "; ".join(
+            f"{text}"
+            for text in (
+                f"{first['model']}, {first['parallelism']}, {first['ranks']} ranks",
+                first["networks"],
+                first["note"],
+            )
+            if text
+        ),
+        Figure(BARS, f"iteration time of {first['job']} by method", data=pd.DataFrame(bars)) if ok else None,
+        [
+            (
+                row["method"],
+                _time(row["time_s"]),
+                f"{row['exposed_s'] / row['time_s']:.1%}",
+                _time(row["optimal_s"]),
+                f"{row['saving']:.1%}",
+            )
+            for row in ok
+        ],
+        [(row["method"], _timeline(row)) for row in ok],
+        [(row["method"], row["message"]) for row in rows if row["status"] != "ok"],
+    )
+
+
+def _time(seconds: float) -> str:
+    return duration(seconds * 1e6)
+
+
+def _timeline(row: Mapping[str, Any]) -> Figure:
+    bars = json.loads(row["timeline"])
+    frame = pd.DataFrame(bars, columns=["stream", "method", "what", "start", "end"])
+    return Figure(GANTT, f"timeline of {row['job']} with {row['method']}", data=frame)
+
+
+def _bars() -> Drawn:
+    bar = named_rows().mark_bar(height=14)
+    tips = [alt.Tooltip("name:N", title="method"), alt.Tooltip("method:N", title="part"), "seconds:Q"]
+    return alt.layer(
+        bar.encode(
+            alt.X("seconds:Q", title="seconds of an iteration", stack="zero"),
+            alt.Y("name:N", title=None, sort=None),
+            COLOUR,
+            order=alt.Order("order:Q"),
+            opacity=OPACITY,
+            tooltip=tips,
+        )
+    ).properties(height=alt.Step(22))
+
+
+def _gantt() -> Drawn:
+    bar = named_rows().mark_bar(height=12)
+    tips = [alt.Tooltip("what:N"), alt.Tooltip("start:Q"), alt.Tooltip("end:Q")]
+    return alt.layer(
+        bar.encode(
+            alt.X("start:Q", title="seconds"),
+            alt.Y("stream:N", title=None, sort=None),
+            COLOUR,
+            x2="end:Q",
+            opacity=OPACITY,
+            tooltip=tips,
+        )
+    ).properties(height=alt.Step(18))

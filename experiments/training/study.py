@@ -1,0 +1,238 @@
+"""A study of training on the one runner: a task a job and method, its row the iteration taken apart."""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+from rich.console import Console
+
+from experiments.runner.options import options_text
+from experiments.runner.plan import task_key
+from experiments.runner.run import RunOptions, Summary, carry_out
+from experiments.runner.study import Outcomes, Study
+from experiments.runner.tasks import STATUS_OF, Outcome, Row, Task, Workplace, failure
+from experiments.training.clock import Network, Scheduled
+from experiments.training.config import COLUMNS, Entrant, Job, StatedTable, TrainingConfig, read_training
+from experiments.training.iteration import Iteration, iterate
+from experiments.training.workload import WEIGHTS, Communication
+from schedules.collective import Kind, collective
+from topologies.errors import NoSchedule, TuttiError, Unsupported, raised
+
+TASK_FORMAT = "tutti.training/1"
+MOST_BARS = 400
+"""Of a timeline that is kept."""
+MERGED = 1 / 1000
+"""Of the iteration: a gap between alike neighbours that is shorter is not drawn."""
+
+
+@dataclass(frozen=True)
+class TrainingTask(Task):
+    """A job with a method; of what any task has besides only key, ranks and method mean anything."""
+
+    job: Job
+    entrant: Entrant
+
+    def __str__(self) -> str:
+        return f"{self.job.name} {self.entrant.label}"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What it is picked by, besides the whole text."""
+        return self.job.name, self.entrant.label
+
+    def rows(self, status: str, message: str = "") -> list[Row]:
+        """Return its row with what is known without running it."""
+        workload, table = self.job.workload, self.entrant.table
+        networks = {**self.job.networks, **table.networks} if self.entrant.formula is None else {}
+        shown = {group: text for group, text in networks.items() if isinstance(text, str)}
+        return [
+            {
+                "job": self.job.name,
+                "model": workload.name,
+                "parallelism": str(workload.parallelism),
+                "ranks": workload.parallelism.ranks,
+                "method": self.entrant.label,
+                "options": options_text(table.options),
+                "networks": " ".join(f"{group}={text}" for group, text in shown.items()),
+                "status": status,
+                "message": message,
+                "note": workload.source,
+            }
+        ]
+
+
+def perform(task: TrainingTask, place: Workplace) -> Outcome:
+    """Run a task; whatever goes wrong becomes its row."""
+    try:
+        networks = task.entrant.on(task.job)
+        row = task.rows("ok")[0] | _columns(task.job, networks)
+    except (Unsupported, NoSchedule) as outcome:
+        status = next(status for kind, status in STATUS_OF.items() if isinstance(outcome, kind))
+        return Outcome(status, task.rows(status, str(outcome)))
+    except TuttiError as error:
+        return failure(task, str(error), traceback.format_exc())
+    except Exception as error:  # noqa: BLE001 (a fault in one job is one task's row)
+        return failure(task, raised(error), traceback.format_exc())
+    return Outcome("ok", [row])
+
+
+def _columns(job: Job, networks: Mapping[str, Network]) -> Row:
+    def shared(group: str) -> str:
+        found = networks.get(group)
+        return found.text if isinstance(found, Scheduled) else group
+
+    def clock(what: Communication) -> float:
+        return networks[what.group].time(what)
+
+    def least(what: Communication) -> float:
+        return networks[what.group].bound(what)
+
+    made = iterate(job.workload, clock, shared, job.plan)
+    best = iterate(job.workload, least, shared, job.plan)
+    return {
+        "time_s": made.seconds,
+        "compute_s": made.compute,
+        "bubble_s": made.bubble,
+        "activations_s": made.activations,
+        "weights_s": made.weights,
+        "exposed_s": made.exposed,
+        "communication_s": sum(made.communication.values()),
+        "communication": json.dumps(made.communication),
+        "optimal_s": best.seconds,
+        "optimal_exposed_s": best.exposed,
+        "optimal_communication_s": sum(best.communication.values()),
+        "saving": 1 - best.seconds / made.seconds if made.seconds else 0.0,
+        "bucket_bytes": int(made.bucket) or None,
+        "operations": len(made.operations),
+        "timeline": json.dumps(timeline(made)),
+    }
+
+
+def timeline(made: Iteration) -> list[list[Any]]:
+    """Return the bars of a Gantt chart: stream, part, what, start and end in seconds.
+
+    Alike neighbours are one bar, and so are those with a gap between them that can't be seen. Of more than
+    `MOST_BARS` the first are returned.
+    """
+    bars: list[list[Any]] = []
+    last: dict[str, list[Any]] = {}
+    for one in sorted(made.operations, key=lambda one: made.times[one.key]):
+        start, end = made.times[one.key]
+        if end <= start:
+            continue
+        if isinstance(one.label, Communication):
+            part = "weights" if one.label.group in WEIGHTS else "activations"
+            what, place = f"{one.label.kind} ({one.label.group})", one.label.group
+        else:
+            part, what, place = "compute", one.label.rpartition(", ")[2], "compute"
+        stream = f"stage {one.stage + 1}, {place}"
+        before = last.get(stream)
+        if before and before[2] == what and start - before[4] <= MERGED * made.seconds:
+            before[4] = end
+        else:
+            last[stream] = [stream, part, what, start, end]
+            bars.append(last[stream])
+    return bars[:MOST_BARS]
+
+
+def run_training(path: Path | str, options: RunOptions, console: Console) -> Summary:
+    """Run a study of training, or the rest of it, and write its results and page; as `carry_out`."""
+    return carry_out(study_of(read_training(path)), options, console)
+
+
+def study_of(config: TrainingConfig) -> Study:
+    """Return the study of a config."""
+    tasks = [
+        _task(job, entrant) for job in config.jobs for entrant in config.entrants if entrant.does(job.name)
+    ]
+    return Study(
+        name=config.name,
+        path=config.path,
+        text=config.text,
+        tasks=tasks,
+        arrange=_in_order,
+        report=partial(_write_report, stated=config.stated),
+        perform="experiments.training.study:perform",
+        workers=config.workers,
+        scheduler=config.scheduler,
+        columns=COLUMNS,
+    )
+
+
+def _task(job: Job, entrant: Entrant) -> TrainingTask:
+    ranks = job.workload.parallelism.ranks
+    parts = (repr(job), repr(entrant))
+    return TrainingTask(
+        topology=job.name,
+        nodes=ranks,
+        switches=0,
+        links=0,
+        collective=collective(Kind.ALLREDUCE, max(ranks, 1)),
+        method=entrant.label,
+        kind="training",
+        options=entrant.table.options,
+        seeded=False,
+        seeds=(0,),
+        sizes=(0,),
+        size_dependent=False,
+        key=task_key(TASK_FORMAT, *parts),
+        job=job,
+        entrant=entrant,
+    )
+
+
+def _in_order(tasks: Sequence[Task], outcomes: Outcomes) -> Iterator[list[Row]]:
+    return (outcome.rows for _, outcome in outcomes(tasks))
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A number of a paper, and ours; None where a row is missing."""
+
+    HEADS: ClassVar = ("where", "what", "stated", "ours", "off")
+
+    stated: StatedTable
+    ours: float | None
+
+    @property
+    def cells(self) -> tuple[str, str, str, str, str]:
+        """Return the cells of a table's line, as `HEADS`."""
+        ours = "not run" if self.ours is None else f"{self.ours:.3g}"
+        off = "" if self.off is None else f"{self.off:+.0%}"
+        return self.stated.where, self.stated.what, f"{self.stated.value:.3g}", ours, off
+
+    @property
+    def off(self) -> float | None:
+        """Return how far ours is from it, relatively."""
+        return None if self.ours is None else self.ours / self.stated.value - 1
+
+
+def claims(rows: Sequence[Mapping[str, Any]], stated: Sequence[StatedTable]) -> list[Claim]:
+    """Return every stated number beside ours: the mean, over the jobs that it is about, of the ratio."""
+    found = {(row["job"], row["method"]): row for row in rows if row["status"] == "ok"}
+    jobs = list(dict.fromkeys(row["job"] for row in rows))
+    made = []
+    for one in stated:
+        ratios: list[float | None] = []
+        for job in (job for job in jobs if fnmatchcase(job, one.job)):
+            above, below = found.get((job, one.method)), found.get((job, one.over_method or one.method))
+            if above is None or below is None or not below[one.over_column or one.column]:
+                ratios.append(None)
+            else:
+                ratios.append(above[one.column] / below[one.over_column or one.column])
+        whole = [ratio for ratio in ratios if ratio is not None]
+        made.append(Claim(one, sum(whole) / len(whole) if whole and len(whole) == len(ratios) else None))
+    return made
+
+
+def _write_report(directory: Path, stated: Sequence[StatedTable]) -> Path:
+    from experiments.training.report import write_page  # drawing takes a while to import
+
+    return write_page(directory, stated)

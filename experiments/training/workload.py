@@ -1,0 +1,313 @@
+"""A workload: a table of layers, and how many ranks share them in which way.
+
+A layer has three passes, forward, input gradient and weight gradient. Each computes for a while and then may
+do a collective over one of the rank's groups. That of the first two blocks the compute which follows, that of
+the weight gradient runs beside it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from fractions import Fraction
+from itertools import pairwise
+
+from schedules.collective import KINDS
+from topologies.errors import InputError, suggestion
+
+SEND = "send"
+"""From a stage of a pipeline to the next: the one communication that is no collective."""
+GROUPS = {
+    "tp": "tensor parallel",
+    "pp": "pipeline parallel",
+    "dp": "data parallel",
+    "fsdp": "fully sharded data parallel",
+    "ep": "expert parallel",
+    "edp": "replicas of the same experts",
+}
+WEIGHTS = frozenset({"dp", "fsdp", "edp"})
+"""Groups whose collectives carry weights and their gradients; those of the others carry activations."""
+MOST_RANKS = 10**7
+MOST_LAYERS = 10**5
+MOST_BYTES = 10**18
+
+
+@dataclass(frozen=True)
+class Parallelism:
+    """How many ranks a group has; tp x pp x dp x fsdp is the number of ranks.
+
+    Parameters
+    ----------
+    tp, pp, dp, fsdp
+        Ranks that share a layer's tensors, the layers, the batch with whole weights, the batch with
+        sharded ones.
+    ep
+        Ranks that share the experts, some of those that share the batch: ep divides dp x fsdp.
+
+    Raises
+    ------
+    InputError
+        If a number is out of range, or they don't fit each other.
+    """
+
+    tp: int = 1
+    pp: int = 1
+    dp: int = 1
+    fsdp: int = 1
+    ep: int = 1
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        for one in fields(self):
+            count = getattr(self, one.name)
+            if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_RANKS:
+                raise InputError(f"{one.name} is {count!r}; it is a whole number, 1 to {MOST_RANKS}")
+        if self.replicas % self.ep:
+            raise InputError(f"ep = {self.ep} does not divide the {self.replicas} ranks that share the batch")
+
+    @property
+    def replicas(self) -> int:
+        """Ranks that share the batch."""
+        return self.dp * self.fsdp
+
+    @property
+    def ranks(self) -> int:
+        """All ranks."""
+        return self.tp * self.pp * self.replicas
+
+    def size(self, group: str) -> int:
+        """Return the ranks of a group."""
+        return self.replicas // self.ep if group == "edp" else int(getattr(self, group))
+
+    def check(self, ranks: int) -> None:
+        """Refuse another number of ranks.
+
+        Raises
+        ------
+        InputError
+            If the groups don't multiply to it.
+        """
+        if self.ranks != ranks:
+            raise InputError(
+                f"tp x pp x dp x fsdp = {self.tp} x {self.pp} x {self.dp} x {self.fsdp} = {self.ranks}, "
+                f"but there are {ranks} ranks"
+            )
+
+    def __str__(self) -> str:
+        counts = ((one.name, getattr(self, one.name)) for one in fields(self))
+        return " ".join(f"{name}={count}" for name, count in counts if count > 1) or "one rank"
+
+
+@dataclass(frozen=True)
+class Communication:
+    """A collective of one group.
+
+    Parameters
+    ----------
+    kind
+        Which (`schedules.collective.Kind`), or `SEND`.
+    size
+        M in bytes, as everywhere: of an allgather all that is gathered, of an all-to-all what a rank holds.
+    group
+        Of `GROUPS`.
+
+    Raises
+    ------
+    InputError
+        If there is no such collective or group, or the size is none.
+    """
+
+    kind: str
+    size: Fraction
+    group: str
+
+    def __post_init__(self) -> None:
+        """Check the parts."""
+        if self.kind not in (*KINDS, SEND):
+            raise InputError(f"unknown collective '{self.kind}'{suggestion(self.kind, [*KINDS, SEND])}")
+        if self.group not in GROUPS:
+            raise InputError(f"unknown group '{self.group}'{suggestion(self.group, GROUPS)}")
+        if not 0 < self.size <= MOST_BYTES:
+            raise InputError(f"{self.kind} of {self.size} bytes; more than 0 and at most 10^18 are allowed")
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Compute of so many seconds, then a collective."""
+
+    seconds: float = 0.0
+    communication: Communication | None = None
+
+    def __post_init__(self) -> None:
+        """Check the seconds."""
+        if not (math.isfinite(self.seconds) and self.seconds >= 0):
+            raise InputError(f"a pass of {self.seconds} s; its compute takes 0 or more")
+
+
+NOTHING = Pass()
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A row of the table.
+
+    Parameters
+    ----------
+    name
+        As charts call it.
+    forward, input_gradient, weight_gradient
+        The passes.
+    recompute
+        Forward again, before the input gradient, where activations are not kept.
+    weights
+        FSDP's allgather, done before forward and again before backward; None where weights are whole.
+    update
+        Seconds of the optimizer.
+    """
+
+    name: str
+    forward: Pass = NOTHING
+    input_gradient: Pass = NOTHING
+    weight_gradient: Pass = NOTHING
+    recompute: Pass = NOTHING
+    weights: Communication | None = None
+    update: float = 0.0
+
+    @property
+    def passes(self) -> tuple[Pass, ...]:
+        """All of them, in the order in which they run."""
+        return self.forward, self.recompute, self.input_gradient, self.weight_gradient
+
+    @property
+    def seconds(self) -> float:
+        """Of compute for a microbatch."""
+        return sum(one.seconds for one in self.passes)
+
+    @property
+    def communications(self) -> tuple[Communication, ...]:
+        """All of them."""
+        found = (*(one.communication for one in self.passes), self.weights)
+        return tuple(one for one in found if one is not None)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What a rank does for one microbatch, were it to do all stages of the pipeline.
+
+    Parameters
+    ----------
+    name
+        Of the model.
+    layers
+        In forward order.
+    parallelism
+        The groups.
+    microbatches
+        Of an iteration.
+    boundary
+        Bytes that a stage of a pipeline sends to the next.
+    chunks
+        Parts of the model that each stage has, for the interleaved schedule.
+
+    Raises
+    ------
+    InputError
+        If there are no layers, fewer than stages, or a group of one rank communicates.
+    """
+
+    name: str
+    layers: tuple[Layer, ...]
+    parallelism: Parallelism
+    microbatches: int = 1
+    boundary: Fraction = Fraction(0)
+    chunks: int = 1
+    source: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        parts = self.parallelism.pp * self.chunks
+        if not 0 < len(self.layers) <= MOST_LAYERS:
+            raise InputError(f"{self.name}: {len(self.layers)} layers; 1 to {MOST_LAYERS} are allowed")
+        if not 1 <= self.microbatches <= MOST_LAYERS or self.chunks < 1:
+            raise InputError(
+                f"{self.name}: {self.microbatches} microbatches of {self.chunks} chunks a stage; "
+                f"1 to {MOST_LAYERS} microbatches and at least 1 chunk are allowed"
+            )
+        if parts > len(self.layers):
+            raise InputError(
+                f"{self.name}: {parts} parts for {self.parallelism.pp} stages, but only "
+                f"{len(self.layers)} layers"
+            )
+
+    @property
+    def communications(self) -> tuple[Communication, ...]:
+        """All of a microbatch."""
+        return tuple(one for layer in self.layers for one in layer.communications)
+
+    def map(self, change: Callable[[Pass], Pass]) -> Workload:
+        """Return it with every pass changed."""
+        layers = (
+            replace(
+                layer,
+                forward=change(layer.forward),
+                input_gradient=change(layer.input_gradient),
+                weight_gradient=change(layer.weight_gradient),
+                recompute=change(layer.recompute),
+            )
+            for layer in self.layers
+        )
+        return replace(self, layers=tuple(layers))
+
+    def taking(self, seconds: float) -> Workload:
+        """Return it with all compute of an iteration scaled to so many seconds, on all stages together."""
+        now = self.microbatches * sum(layer.seconds for layer in self.layers)
+        if not now:
+            raise InputError(f"{self.name}: no layer computes, so there is nothing to scale")
+        return self.map(lambda one: replace(one, seconds=one.seconds * seconds / now))
+
+
+def parts_of(layers: Sequence[Layer], parts: int) -> list[Sequence[Layer]]:
+    """Return the layers in contiguous parts of nearly equal compute, none empty."""
+    ends: list[int] = []
+    whole, done = sum(layer.seconds for layer in layers) or 1.0, 0.0
+    for number, layer in enumerate(layers):
+        done += layer.seconds
+        left = parts - len(ends) - 1
+        full = done + (layers[number + 1].seconds / 2 if number + 1 < len(layers) else 0.0)
+        last = len(layers) - number - 1 == left
+        if left and (last or full >= whole * (len(ends) + 1) / parts * (1 - 1e-9)):
+            ends.append(number + 1)
+    bounds = [0, *ends, len(layers)]
+    return [layers[start:end] for start, end in pairwise(bounds)]
+
+
+def check_groups(workload: Workload, networks: Mapping[str, int]) -> None:
+    """Refuse a workload whose groups communicate on networks of another size, or on none.
+
+    Parameters
+    ----------
+    workload
+        The table.
+    networks
+        How many ranks the network of a group has.
+
+    Raises
+    ------
+    InputError
+        Naming the group.
+    """
+    used = dict.fromkeys(one.group for one in workload.communications)
+    if workload.parallelism.pp > 1 and workload.boundary:
+        used["pp"] = None
+    for group in used:
+        size = workload.parallelism.size(group)
+        if size > 1 and group not in networks:
+            raise InputError(
+                f"{workload.name}: group {group} has {size} ranks and no network; "
+                f'add networks = {{{group} = "..."}}'
+            )
+        if size > 1 and networks[group] != size:
+            raise InputError(
+                f"{workload.name}: group {group} has {size} ranks, its network {networks[group]}"
+            )

@@ -1,0 +1,43 @@
+"""Times of collectives: by schedules, bounds and formulae."""
+
+from fractions import Fraction
+
+import pytest
+
+from experiments.training.clock import BOUND, Formula, Scheduled
+from experiments.training.workload import SEND, Communication
+from schedules.collective import Kind
+from topologies.errors import InputError
+
+RING = "ring:4?bandwidth=1GB/s&alpha=1us"
+MEGABYTE = Fraction(10**6)
+
+
+def test_a_ring_takes_what_its_formula_says() -> None:
+    """Both ways, half the data each: 6 steps of 1 us and 125 KB at 1 GB/s (Patarasuk and Yuan 2009)."""
+    what = Communication(Kind.ALLREDUCE, MEGABYTE, "dp")
+    network = Scheduled(RING, {None: "ring"})
+    assert network.time(what) == pytest.approx(6 * (1e-6 + 125e-6))
+    assert network.bound(what) <= network.time(what)
+
+
+def test_the_bound_stands_for_a_method() -> None:
+    """An all-to-all of 1 MB on a ring of 4: 250 KB each, 2 over the cut in half, each way twice: 500 us."""
+    what = Communication(Kind.ALL_TO_ALL, MEGABYTE, "ep")
+    network = Scheduled(RING, {None: "ring", Kind.ALL_TO_ALL: BOUND})
+    assert network.time(what) == network.bound(what) >= 500e-6
+
+
+def test_sending_takes_alpha_and_bytes_over_bandwidth() -> None:
+    """On a ring to the next rank; through two switches the α of four links, the bytes once."""
+    what = Communication(SEND, MEGABYTE, "pp")
+    assert Scheduled(RING, {None: "ring"}).time(what) == pytest.approx(1001e-6)
+    switched = Scheduled("switch2d:2x2?bandwidth=1GB/s,500MB/s&alpha=1us", {None: "ring"})
+    assert switched.time(what) == pytest.approx(2004e-6)
+
+
+def test_a_formula_has_a_constant_and_a_rate() -> None:
+    formula = Formula({Kind.ALLREDUCE: (1e-6, 1e-9)}, "here")
+    assert formula.time(Communication(Kind.ALLREDUCE, MEGABYTE, "dp")) == pytest.approx(1001e-6)
+    with pytest.raises(InputError, match=r"^here: no time for allgather; it has allreduce$"):
+        formula.time(Communication(Kind.ALLGATHER, MEGABYTE, "fsdp"))
