@@ -7,6 +7,7 @@ import inspect
 import os
 from pathlib import Path
 
+import concept_pictures
 from numpydoc.docscrape import NumpyDocString
 from pictures import method_picture
 from written import read
@@ -33,6 +34,7 @@ def write_pages(folder: Path) -> None:
     pages = {f"methods/{name}.md": text for name, text in methods.items()}
     pages["methods.md"] = _methods_page()
     pages["commands.md"] = _commands_page()
+    pages |= {f"pictures/{name}.html": text for name, text in concept_pictures.write()}
     for name, text in pages.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

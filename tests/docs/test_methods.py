@@ -2,7 +2,6 @@
 
 import csv
 import re
-import sys
 from fractions import Fraction
 from pathlib import Path
 
@@ -14,14 +13,6 @@ from experiments.show.drawing import LEVELS
 
 DOCS = Path(__file__).parents[2] / "docs"
 NAMES = sorted(METHODS)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _scripts():
-    """The scripts of docs/ import each other by their names."""
-    sys.path.insert(0, str(DOCS))
-    yield
-    sys.path.remove(str(DOCS))
 
 
 def test_every_method_has_a_page_and_no_page_is_left_over():
