@@ -5,6 +5,7 @@ import contextlib
 import csv
 import inspect
 import os
+import textwrap
 from pathlib import Path
 
 import concept_pictures
@@ -99,17 +100,20 @@ def _costs(name: str) -> list[str]:
 
 
 def _options(method: Method) -> list[str]:
-    defaults = describe_options(method)
-    if not defaults:
-        return ["## Options", "", "None.", ""]
-    told = NumpyDocString(inspect.getdoc(method.options) or "")["Parameters"]
-    said = {name: parameter.desc for parameter in told for name in parameter.name.split(", ")}
+    """Return the options as a list of definitions, by the docstrings of their class and of those it extends."""
     lines = ["## Options", ""]
-    for name, default in defaults.items():
-        text = "\n".join(said.get(name) or ["Seconds, or a time with its unit, for all of it."])
-        text = text.replace("``", "`")
-        lines += [f"### {name}", "", f"Default: `{default}`.", "", text, ""]
-    return lines
+    said: dict[str, list[str]] = {}
+    for cls in reversed(method.options.__mro__):
+        for names, _, text in NumpyDocString(inspect.cleandoc(cls.__doc__ or ""))["Parameters"]:
+            said |= dict.fromkeys(names.split(", "), text)
+    for name, default in describe_options(method).items():
+        text = "\n".join(said[name]).replace("``", "`")
+        lines += [
+            f"{name}, by default {f'`{default}`' if default else 'empty'}",
+            textwrap.indent(text, "  ").replace("  ", ": ", 1),
+            "",
+        ]
+    return lines if len(lines) > 2 else [*lines, "None.", ""]
 
 
 def _example(method: Method) -> tuple[Result, str]:

@@ -179,7 +179,8 @@ class ByDimensionOptions(HostOptions):
     chunks
         Into how many equal chunks each shard is cut that follow each other.
     infer_hosts
-        As in `HostOptions`; of networks whose lines do not make two dimensions.
+        Whether hosts that the network does not tell are inferred where its links make them plain; of networks
+        whose lines do not make two dimensions.
 
     Raises
     ------

@@ -66,7 +66,7 @@ class AllreduceLpOptions(Options):
         1,000 where that is not known exactly or takes more than 64 bits.
     by
         How the program is solved. ``model``: as it stands, by the Pyomo model. ``cuts``: from cut to cut,
-        which is faster. ``auto``: by the model if it has up to `optimum.MOST_VARIABLES` variables (the trees
+        which is faster. ``auto``: by the model if it has up to 5,000 variables (the trees
         are then the better of those of both ways' optima), else by cuts.
     solver
         A name in ``tutti list solvers``; one that returns no basis gives an interval, not the exact optimum.

@@ -56,7 +56,7 @@ class BfbOptions(Options):
     by
         ``"model"``: the linear programs themselves, (3.1) or between unlike links (A.12)
         (`models.bfb.model`); ``"counting"``: their optima without them; ``"auto"``: the model up to
-        `MODEL_VARIABLES`. The schedule is the same.
+        2,000 variables. The schedule is the same.
     solver
         Of the programs, and choosing one is choosing the model: ``"highs"``, ``"glop"``. None: HiGHS.
         ``"counting"`` stands for that way.

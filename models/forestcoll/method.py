@@ -162,7 +162,7 @@ class ForestcollOptions(Options):
         Whether switches that can multicast or aggregate do so (4.5.6).
     search
         How the bottleneck cut is found: ``"binary"``, Algorithm 1 with OR-Tools' max-flow; ``"newton"``, from
-        cut to cut; ``"auto"``: Algorithm 1 up to `BINARY_ARCS` arcs where its numbers fit 64 bits. They
+        cut to cut; ``"auto"``: Algorithm 1 up to 1,000 links and roots where its numbers fit 64 bits. They
         give the same ratio, and with `trees` there is no cut to find.
 
     Raises

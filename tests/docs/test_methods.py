@@ -78,3 +78,12 @@ def test_the_picture_of_a_ring_shows_when_a_shard_comes_by():
     expected = {("0", "1"): "1", ("0", "2"): "1", ("1", "2"): late, ("2", "1"): late}
     assert {(a, b): shade for a, b, shade in shades if shade != "0"} == expected
     assert len(shades) == 6
+
+
+def test_an_inherited_option_is_told_in_the_words_of_the_class_that_has_it():
+    pytest.importorskip("numpydoc")  # which the site needs
+    from generate import _options
+
+    text = "\n".join(_options(METHODS["hybrid"]))
+    told = text.split("infer_hosts, by default `true`\n: ")[1]
+    assert told.startswith("Whether hosts that the network does not tell are inferred")
