@@ -100,7 +100,7 @@ def _costs(name: str) -> list[str]:
 
 
 def _options(method: Method) -> list[str]:
-    """Return the options as a list of definitions, by the docstrings of their class and of those it extends."""
+    """Return the options as a list of definitions, by the docstrings of the class and of its bases."""
     lines = ["## Options", ""]
     said: dict[str, list[str]] = {}
     for cls in reversed(method.options.__mro__):
