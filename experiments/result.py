@@ -317,7 +317,7 @@ def _tried(document: Mapping[str, Any]) -> str | None:
     timed = sorted((one for one in document["tried"] if "why" not in one), key=lambda one: one["time_us"])
     others = [f"{one['method']} {duration(one['time_us'])}" for one in timed[1:]]
     without = len(document["tried"]) - len(timed)
-    return "; ".join([*others, f"{without} without a schedule or not tried: --json says why"])
+    return "; ".join([*others, f"{without} have no schedule or were not tried (--json says why)"])
 
 
 def _model(stats: Mapping[str, Any], in_halves: bool) -> dict[str, Any]:

@@ -123,7 +123,7 @@ def make_parser() -> argparse.ArgumentParser:
     """Return the parser; the parsed arguments hold the ``module`` that executes the command."""
     parser = OneLineParser(
         prog="tutti",
-        description="Collective-communication schedules, and how far each is from optimal.",
+        description="Make schedules for collective communication, and prove how far each is from optimal.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -168,7 +168,9 @@ def _collective(parser: argparse.ArgumentParser) -> None:
         metavar="KIND",
         help=f"{', '.join(COLLECTIVES)}; default: {DEFAULT_COLLECTIVE}",
     )
-    parser.add_argument("--root", type=int, help="of broadcast, reduce, gather or scatter; default: 0")
+    parser.add_argument(
+        "--root", type=int, help="the root of a broadcast, reduce, gather or scatter; default: 0"
+    )
     parser.add_argument("--shards", metavar="W,W,...", help="relative sizes of uneven shards")
     parser.add_argument("--groups", metavar="R,R|R,R", help="groups of ranks that each do the collective")
 
@@ -176,45 +178,49 @@ def _collective(parser: argparse.ArgumentParser) -> None:
 def _workers(parser: argparse.ArgumentParser, workers: str) -> None:
     parser.add_argument("--workers", type=int, metavar="N", help=workers)
     parser.add_argument(
-        "--scheduler", metavar="ADDRESS", help="of a Dask cluster, or local:N (docs/cluster.md)"
+        "--scheduler", metavar="ADDRESS", help="the address of a Dask scheduler, or local:N (docs/cluster.md)"
     )
 
 
 def _run(commands: Any) -> None:
-    parser = _command(commands, "run", "run", "run an experiment, or what is left of it")
+    parser = _command(commands, "run", "run", "run an experiment, or continue it")
     parser.add_argument("config", type=_path, help="a TOML file")
     parser.add_argument("--out", type=_path, metavar="DIR", help="default: results/<name>")
-    _workers(parser, "processes; default: as in the config")
+    _workers(parser, "number of processes; default: as in the config")
     parser.add_argument(
-        "--detach", action="store_true", help="leave it with that scheduler; tutti attach collects it"
+        "--detach", action="store_true", help="leave the study with the scheduler; tutti attach collects it"
     )
-    parser.add_argument("--fresh", action="store_true", help="start over")
+    parser.add_argument("--fresh", action="store_true", help="start over instead of continuing")
     parser.add_argument(
         "--rejudge",
         action="store_true",
-        help="keep the times that other versions of the code made, and judge them by the bounds of this one",
+        help="keep the times that other versions of tutti made, and compute their bounds again",
     )
     parser.add_argument(
         "--only",
         metavar="PATTERN",
-        help="only what matches: a topology, collective or method, * for any text",
+        help="run only topologies, collectives or methods that match; * stands for any text",
     )
-    parser.add_argument("--quiet", action="store_true", help="say only what fails")
+    parser.add_argument("--quiet", action="store_true", help="print only failures")
     parser.add_argument(
         "--print-jobqueue",
         choices=JOBQUEUES,
         metavar="|".join(JOBQUEUES),
-        help="run nothing: print a script, to be edited, that starts a Dask cluster and runs it there",
+        help="run nothing; print a script to edit, which starts a Dask cluster and runs the study there",
     )
 
 
 def _diff(commands: Any) -> None:
-    summary = "say what changed between two folders of results"
+    summary = "show what changed between two folders of results"
     parser = _command(commands, "diff", "diff", summary)
     parser.add_argument("was", type=_path, metavar="A", help="a folder of results, of any version")
-    parser.add_argument("now", type=_path, metavar="B", help="another, compared with it")
+    parser.add_argument("now", type=_path, metavar="B", help="the folder to compare with it")
     parser.add_argument(
-        "--top", type=int, default=20, metavar="N", help="lines of a table, at most; default: %(default)s"
+        "--top",
+        type=int,
+        default=20,
+        metavar="N",
+        help="at most so many lines in a table; default: %(default)s",
     )
     parser.add_argument(
         "--fail-above",
@@ -226,46 +232,66 @@ def _diff(commands: Any) -> None:
 
 
 def _merge(commands: Any) -> None:
-    summary = "make one folder of what several folders of results hold"
+    summary = "merge several folders of results into one"
     parser = _command(commands, "merge", "merge", summary)
-    parser.add_argument("folders", type=_path, nargs="+", metavar="DIR", help="what runs have written")
+    parser.add_argument("folders", type=_path, nargs="+", metavar="DIR", help="a folder of results")
     parser.add_argument(
         "-o", "--output", type=_path, metavar="DIR", required=True, help="a new folder, or an empty one"
     )
 
 
 def _attach(commands: Any) -> None:
-    parser = _command(commands, "attach", "attach", "go on with what run --detach left with a scheduler")
-    parser.add_argument("directory", type=_path, metavar="DIR", help="of its results, such as results/x")
-    parser.add_argument("--quiet", action="store_true", help="say only what fails")
+    parser = _command(
+        commands,
+        "attach",
+        "attach",
+        "collect a study that run --detach left with a scheduler, and continue it",
+    )
+    parser.add_argument(
+        "directory", type=_path, metavar="DIR", help="the folder of results, such as results/x"
+    )
+    parser.add_argument("--quiet", action="store_true", help="print only failures")
 
 
 def _status(commands: Any) -> None:
-    parser = _command(commands, "status", "status", "say how far an experiment is")
+    parser = _command(commands, "status", "status", "show how far an experiment is")
     parser.add_argument(
-        "directory", nargs="?", type=_path, metavar="DIR", help="of its results; default: all in results"
+        "directory",
+        nargs="?",
+        type=_path,
+        metavar="DIR",
+        help="the folder of results; default: all in results",
     )
     _json(parser)
 
 
 def _cancel(commands: Any) -> None:
-    parser = _command(commands, "cancel", "cancel", "withdraw what run --detach left with a scheduler")
-    parser.add_argument("directory", type=_path, metavar="DIR", help="of its results")
+    parser = _command(commands, "cancel", "cancel", "stop a study that run --detach left with a scheduler")
+    parser.add_argument("directory", type=_path, metavar="DIR", help="the folder of results")
 
 
 def _report(commands: Any) -> None:
-    parser = _command(commands, "report", "report", "the page of finished runs, their charts and tables")
+    parser = _command(
+        commands, "report", "report", "write the report of finished runs, with figures and tables for a paper"
+    )
     parser.epilog, parser.formatter_class = REPORT_EXAMPLES, argparse.RawDescriptionHelpFormatter
     parser.add_argument("runs", type=_path, nargs="+", metavar="DIR", help="a folder that tutti run wrote")
     parser.add_argument(
-        "-o", "--output", type=_path, metavar="FILE", help="default: DIR/report.html; of several: report.html"
+        "-o",
+        "--output",
+        type=_path,
+        metavar="FILE",
+        help="the page; default: DIR/report.html, or report.html for several folders",
     )
     parser.add_argument(
         "--baseline", metavar="METHOD", help="show how many times faster than this one the others are"
     )
     parser.add_argument("--figures", type=_path, metavar="DIR", help="write every chart there, for papers")
     parser.add_argument(
-        "--format", default="svg", metavar="F,F,...", help="of figures: svg, pdf, png; default: %(default)s"
+        "--format",
+        default="svg",
+        metavar="F,F,...",
+        help="formats of the figures: svg, pdf, png; default: %(default)s",
     )
     parser.add_argument("--latex", type=_path, metavar="DIR", help="write the tables there, with booktabs")
     parser.add_argument(
@@ -280,7 +306,7 @@ def _synth(commands: Any) -> None:
     parser.add_argument(
         "--method",
         metavar="NAME",
-        help="see tutti list methods; default: best of all that are sensible, in ten seconds",
+        help="see tutti list methods; default: the best of all sensible methods, found in ten seconds",
     )
     _collective(parser)
     parser.add_argument("--size", default=DEFAULT_SIZE, help="M, such as 64MB; default: %(default)s")
@@ -288,61 +314,80 @@ def _synth(commands: Any) -> None:
         "--chunks",
         type=int,
         metavar="C",
-        help="chunks a shard; default: the method's, see tutti list methods",
+        help="chunks per shard; default: see tutti list methods",
     )
     parser.add_argument(
         "--seeds", type=int, default=1, metavar="S", help="try seeds 0 to S-1 and keep the best; default: 1"
     )
     parser.add_argument(
-        "--option", action="append", default=[], metavar="K=V", help="of the method; see tutti list methods"
+        "--option",
+        action="append",
+        default=[],
+        metavar="K=V",
+        help="an option of the method; see tutti list methods",
     )
     parser.add_argument(
         "-o",
         "--output",
         type=_path,
         metavar="FILE",
-        help=".json, .json.gz or .npz; .rounds: written as it is made (tacos), resumed if it was interrupted",
+        help=".json, .json.gz or .npz; or .rounds, which tacos writes while it runs, and resumes",
     )
-    parser.add_argument("--quiet", action="store_true", help="no line on a terminal while it lasts")
+    parser.add_argument("--quiet", action="store_true", help="show no progress on the terminal")
     _json(parser)
 
 
 def _verify(commands: Any) -> None:
-    summary = "replay a schedule, or run a program, and name what is wrong first"
+    summary = "replay a schedule, or run a program, and name the first fault"
     parser = _command(commands, "verify", "verify", summary)
     what = "a schedule: .json, .json.gz, .npz, .csv or .rounds; or a program as MSCCL XML"
     parser.add_argument("file", type=_path, help=what)
-    parser.add_argument("--root", type=int, help="of a rooted collective's program that doesn't show it")
+    parser.add_argument("--root", type=int, help="the root, if the program does not show it")
     _json(parser)
 
 
 def _simulate(commands: Any) -> None:
-    parser = _command(commands, "simulate", "simulate", "time a schedule at a size")
+    parser = _command(commands, "simulate", "simulate", "simulate the time of a schedule at a size")
     parser.add_argument("file", type=_path, help="a schedule: .json, .json.gz, .npz or .csv")
     parser.add_argument("--size", required=True, help="M, such as 1MB")
-    parser.add_argument("--slices", type=int, default=1, help="cut the rows of a flow schedule; default: 1")
-    parser.add_argument("--store-and-forward", action="store_true", help="forward whole messages only")
-    parser.add_argument("--overlap-alpha", action="store_true", help="free a link while alpha is in flight")
+    parser.add_argument(
+        "--slices",
+        type=int,
+        default=1,
+        help="cut each message of a flow schedule into so many slices; default: 1",
+    )
+    parser.add_argument(
+        "--store-and-forward",
+        action="store_true",
+        help="a rank or switch forwards a message only when all of it is there",
+    )
+    parser.add_argument(
+        "--overlap-alpha", action="store_true", help="a link is free again while alpha passes"
+    )
     _json(parser)
 
 
 def _bound(commands: Any) -> None:
-    parser = _command(commands, "bound", "bound", "prove what no schedule can beat")
+    parser = _command(commands, "bound", "bound", "prove lower bounds that no schedule can beat")
     _topology(parser, nargs="*")
     _collective(parser)
-    parser.add_argument("--size", help="M, such as 1MB; without it, bandwidth bounds only")
-    parser.add_argument("--lp", action="store_true", help="allreduce, all-to-all: the LP, however large")
+    parser.add_argument("--size", help="M, such as 1MB; without it, only bounds on bandwidth")
     parser.add_argument(
-        "--check", type=Path, metavar="FILE", help="recompute the certificates in a file of --json lines"
+        "--lp",
+        action="store_true",
+        help="solve the linear program of an allreduce or all-to-all, however large it is",
+    )
+    parser.add_argument(
+        "--check", type=Path, metavar="FILE", help="recompute the certificates in a file that --json wrote"
     )
     _json(parser)
 
 
 def _topology_command(commands: Any) -> None:
-    summary = "say what a network is: hosts, tiers, what ranks have, symmetries, bounds"
+    summary = "describe a network: hosts, tiers of links, links of each rank, symmetries, bounds"
     parser = _command(commands, "topology", "topology", summary)
     _topology(parser)
-    parser.add_argument("--sizes", default="1KB,1MB,1GB", help="of the bounds; default: %(default)s")
+    parser.add_argument("--sizes", default="1KB,1MB,1GB", help="sizes for the bounds; default: %(default)s")
     _json(parser)
 
 
@@ -350,53 +395,67 @@ def _fit(commands: Any) -> None:
     parser = _command(commands, "fit", "fit", "find alpha and bandwidth from measured times")
     what = "output of nccl-tests or the OSU micro-benchmarks, or a CSV with source,destination,bytes,seconds"
     parser.add_argument("file", type=_path, help=what)
-    parser.add_argument("--topology", metavar="NETWORK", help="that -o writes with what was measured")
     parser.add_argument(
-        "-o", "--output", type=_path, metavar="FILE", help="a topology (.json); of a CSV its pairs by default"
+        "--topology", metavar="NETWORK", help="the network that -o writes with the measured values"
     )
     parser.add_argument(
-        "--pair", metavar="A,B", help="whom a table measured that names nobody; implies --alike"
+        "-o",
+        "--output",
+        type=_path,
+        metavar="FILE",
+        help="a network file (.json) with the measured values; by default with the pairs of the CSV",
     )
     parser.add_argument(
-        "--alike", action="store_true", help="links of one bandwidth and alpha in NETWORK get the same"
+        "--pair",
+        metavar="A,B",
+        help="the two ranks that were measured, if the table names none; implies --alike",
+    )
+    parser.add_argument(
+        "--alike", action="store_true", help="links that are alike in NETWORK get the same measured values"
     )
     parser.add_argument(
         "--tolerance",
         default="10%",
         metavar="SHARE",
-        help="from which a size is named; default: %(default)s",
+        help="name sizes that deviate from the fit by more than this; default: %(default)s",
     )
     _json(parser)
 
 
 def _find(commands: Any) -> None:
-    parser = _command(commands, "find", "find", "find the best networks of so many nodes and ports")
+    parser = _command(
+        commands, "find", "find", "find the best networks with a given number of ranks and links per rank"
+    )
     parser.epilog, parser.formatter_class = FIND_EXAMPLES, argparse.RawDescriptionHelpFormatter
     how_many = parser.add_mutually_exclusive_group(required=True)
-    how_many.add_argument("--nodes", type=int, metavar="N", help="ranks")
-    how_many.add_argument("--up-to", type=int, metavar="N", help="all numbers of ranks up to N, into -o DIR")
+    how_many.add_argument("--nodes", type=int, metavar="N", help="number of ranks")
+    how_many.add_argument(
+        "--up-to", type=int, metavar="N", help="do it for all numbers of ranks up to N, and write to -o DIR"
+    )
     parser.add_argument("--degree", type=int, required=True, metavar="D", help="links out of each rank")
     parser.add_argument("--bidirectional", action="store_true", help="only networks whose links go both ways")
     parser.add_argument(
         "--max-diameter", type=int, metavar="HOPS", help="only networks of at most this diameter"
     )
     parser.add_argument("--build", action="store_true", help="make and verify every schedule")
-    parser.add_argument("--all-to-all", action="store_true", help="find what an all-to-all takes on each")
+    parser.add_argument("--all-to-all", action="store_true", help="find the time of an all-to-all on each")
     parser.add_argument(
-        "--mix", type=float, metavar="SHARE", help="of all-to-alls among the collectives, 0 to 1"
+        "--mix", type=float, metavar="SHARE", help="the share of all-to-alls among the collectives, 0 to 1"
     )
     parser.add_argument(
-        "--time-limit", default="60s", help="of the search for each all-to-all; default: %(default)s"
+        "--time-limit", default="60s", help="limit of the search for each all-to-all; default: %(default)s"
     )
     parser.add_argument(
-        "--size", default="1MiB", help="M; for --up-to several, with commas; default: %(default)s"
+        "--size", default="1MiB", help="M; with --up-to several, separated by commas; default: %(default)s"
     )
-    parser.add_argument("--bandwidth", default="100Gb/s", help="of a node; default: %(default)s")
-    parser.add_argument("--alpha", default="10us", help="of a step; default: %(default)s")
     parser.add_argument(
-        "-o", "--output", type=_path, metavar="DIR", help="of --up-to; continues what is there"
+        "--bandwidth", default="100Gb/s", help="bandwidth of a node, over all its links; default: %(default)s"
     )
-    _workers(parser, "of --up-to: processes; default: one a core")
+    parser.add_argument("--alpha", default="10us", help="latency of a step; default: %(default)s")
+    parser.add_argument(
+        "-o", "--output", type=_path, metavar="DIR", help="the folder for --up-to; what is there is continued"
+    )
+    _workers(parser, "with --up-to: number of processes; default: one per core")
     _json(parser)
 
 
@@ -406,11 +465,11 @@ def _show(commands: Any) -> None:
     parser.epilog, parser.formatter_class = SHOW_EXAMPLES, argparse.RawDescriptionHelpFormatter
     parser.add_argument(
         "what",
-        help="a schedule (.json, .json.gz, .npz, .csv), a program (.xml, .json) or a network, as of synth",
+        help="a schedule (.json, .json.gz, .npz, .csv), a program (.xml, .json) or a network, as for synth",
     )
     parser.add_argument("--size", help="M, such as 1MB; default: what the schedule was made for, or 1MB")
     parser.add_argument(
-        "-o", "--output", type=_path, metavar="FILE", help="the page; default: NAME.show.html, here"
+        "-o", "--output", type=_path, metavar="FILE", help="the page; default: NAME.show.html in this folder"
     )
     parser.add_argument("--no-open", action="store_true", help="only write the page")
     parser.add_argument(
@@ -419,44 +478,69 @@ def _show(commands: Any) -> None:
 
 
 def _export(commands: Any) -> None:
-    parser = _command(commands, "export", "export", "write a schedule as a runtime or simulator loads it")
+    parser = _command(
+        commands, "export", "export", "write a schedule in the format of a runtime or simulator"
+    )
     parser.add_argument("file", type=_path, help="a schedule: .json, .json.gz, .npz or .csv")
     _format(
         parser,
         "what to write: msccl, mscclpp, chakra, goal, nccl-graph, ns3, graphml, dot, csv or listing",
     )
     parser.add_argument(
-        "--option", action="append", default=[], metavar="K=V", help="of the format; see docs/export.md"
+        "--option",
+        action="append",
+        default=[],
+        metavar="K=V",
+        help="an option of the format; see docs/export.md",
     )
-    parser.add_argument("-o", "--output", type=_path, metavar="FILE", required=True, help="where to")
+    parser.add_argument(
+        "-o", "--output", type=_path, metavar="FILE", required=True, help="the file or folder to write"
+    )
     _json(parser)
 
 
 def _tune(commands: Any) -> None:
-    parser = _command(commands, "tune", "tune", "the fastest schedules for all sizes, as files to load")
-    parser.add_argument("topology", help="as of synth; switches are taken to forward only")
+    parser = _command(
+        commands,
+        "tune",
+        "tune",
+        "write the fastest schedules for a range of sizes as files that a runtime loads",
+    )
+    parser.add_argument("topology", help="a network, as for synth; its switches only forward")
     parser.add_argument("--collective", choices=COLLECTIVES, default="allreduce", help="default: allreduce")
-    parser.add_argument("--sizes", default="1KB..1GB", help="a range, or a list; default: 1KB..1GB")
-    parser.add_argument("--methods", help="names with commas; default: all that take seconds")
-    parser.add_argument("--time-limit", default="20s", help="of a method; default: 20s")
-    parser.add_argument("--files", type=int, default=4, help="at most; default: 4, as many as MSCCL loads")
-    parser.add_argument("--workers", type=int, help="processes; default: one a core")
+    parser.add_argument("--sizes", default="1KB..1GB", help="a range or a list of sizes; default: 1KB..1GB")
+    parser.add_argument(
+        "--methods", help="names, separated by commas; default: all methods that take seconds"
+    )
+    parser.add_argument("--time-limit", default="20s", help="limit for each method; default: 20s")
+    parser.add_argument(
+        "--files", type=int, default=4, help="write at most so many files; default: 4, as many as MSCCL loads"
+    )
+    parser.add_argument("--workers", type=int, help="processes; default: one per core")
     _format(parser, "what to write: msccl or mscclpp (docs/export.md); default: msccl", default="msccl")
     parser.add_argument(
-        "--option", action="append", default=[], metavar="K=V", help="of the format; see docs/export.md"
+        "--option",
+        action="append",
+        default=[],
+        metavar="K=V",
+        help="an option of the format; see docs/export.md",
     )
-    parser.add_argument("-o", "--output", type=_path, metavar="DIR", required=True, help="where to")
+    parser.add_argument(
+        "-o", "--output", type=_path, metavar="DIR", required=True, help="the file or folder to write"
+    )
     _json(parser)
 
 
 def _import(commands: Any) -> None:
-    parser = _command(commands, "import", "importing", "make a schedule of a runtime's program")
+    parser = _command(commands, "import", "importing", "turn a runtime's program into a schedule")
     parser.add_argument("file", type=_path, help="a program")
     _format(parser, "what it is: msccl (docs/export.md)")
-    parser.add_argument("--topology", help="where it runs; default: a link for each two ranks that exchange")
-    parser.add_argument("--bandwidth", help="of each link, where no topology is given; default: 50GB/s")
-    parser.add_argument("--alpha", help="of each link, where no topology is given; default: 0.5us")
-    parser.add_argument("--root", type=int, help="of a rooted collective, where the file doesn't show it")
+    parser.add_argument(
+        "--topology", help="the network; default: a link between any two ranks that exchange data"
+    )
+    parser.add_argument("--bandwidth", help="bandwidth of each link if no topology is given; default: 50GB/s")
+    parser.add_argument("--alpha", help="latency of each link if no topology is given; default: 0.5us")
+    parser.add_argument("--root", type=int, help="the root, if the file does not show it")
     parser.add_argument(
         "-o", "--output", type=_path, metavar="FILE", required=True, help=".json, .json.gz or .npz"
     )
@@ -468,7 +552,7 @@ def _format(parser: argparse.ArgumentParser, what: str, default: str | None = No
 
 
 def _ranks(parser: argparse.ArgumentParser, repeats: int) -> None:
-    parser.add_argument("--ranks", type=int, metavar="N", help="processes")
+    parser.add_argument("--ranks", type=int, metavar="N", help="number of processes")
     parser.add_argument(
         "--transport",
         choices=TRANSPORTS,
@@ -476,25 +560,29 @@ def _ranks(parser: argparse.ArgumentParser, repeats: int) -> None:
         metavar="|".join(TRANSPORTS),
         help="what carries the data; start mpi under mpirun, nccl under torchrun; default: %(default)s",
     )
-    parser.add_argument("--hosts", metavar="H:P,...", help="tcp: where each rank listens; default: here")
+    parser.add_argument(
+        "--hosts", metavar="H:P,...", help="for tcp: the host and port of each rank; default: this machine"
+    )
     parser.add_argument(
         "--rank",
         type=int,
         metavar="R",
-        help="with --hosts: be this rank alone; default: start all of them here",
+        help="with --hosts: run only this rank; default: all of them on this machine",
     )
-    parser.add_argument("--warmup", type=int, default=2, metavar="W", help="untimed runs before; default: 2")
+    parser.add_argument(
+        "--warmup", type=int, default=2, metavar="W", help="untimed runs before the timed ones; default: 2"
+    )
     parser.add_argument(
         "--repeats", type=int, default=repeats, metavar="R", help="timed runs; default: %(default)s"
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="of the data; default: 0")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the data; default: 0")
     parser.add_argument(
-        "--timeout", default="30s", help="for which a rank may wait for others; default: %(default)s"
+        "--timeout", default="30s", help="how long a rank may wait for the others; default: %(default)s"
     )
 
 
 def _exec(commands: Any) -> None:
-    summary = "run a schedule or program on real processes, check what comes out, and time it"
+    summary = "run a schedule or program on real processes, check its result, and time it"
     parser = _command(commands, "exec", "execution", summary)
     parser.epilog, parser.formatter_class = EXEC_EXAMPLES, argparse.RawDescriptionHelpFormatter
     parser.add_argument(
@@ -503,10 +591,10 @@ def _exec(commands: Any) -> None:
         help="a schedule (.json, .json.gz, .npz, .csv), an MSCCL XML (.xml) or a plan of MSCCL++ (.json)",
     )
     parser.add_argument(
-        "--size", default="1KiB,1MiB,64MiB", help="M; several with commas; default: %(default)s"
+        "--size", default="1KiB,1MiB,64MiB", help="M, or several, separated by commas; default: %(default)s"
     )
     parser.add_argument(
-        "--dtype", choices=DTYPES, default=DTYPES[0], help="of an element; default: %(default)s"
+        "--dtype", choices=DTYPES, default=DTYPES[0], help="type of an element; default: %(default)s"
     )
     _ranks(parser, 10)
     parser.add_argument(
@@ -518,31 +606,40 @@ def _exec(commands: Any) -> None:
 
 
 def _profile(commands: Any) -> None:
-    summary = "measure alpha and bandwidth between all ranks, and write them as a network"
+    summary = "measure alpha and bandwidth between all ranks, and write a network file"
     parser = _command(commands, "profile", "profiling", summary)
-    parser.add_argument("--sizes", default="4KB,64KB,256KB", help="of the messages; default: %(default)s")
+    parser.add_argument(
+        "--sizes", default="4KB,64KB,256KB", help="sizes of the messages; default: %(default)s"
+    )
     _ranks(parser, 5)
-    parser.add_argument("-o", "--output", type=_path, metavar="FILE", help="a network file")
+    parser.add_argument("-o", "--output", type=_path, metavar="FILE", help="the network file to write")
     _json(parser)
 
 
 def _model(commands: Any) -> None:
-    summary = "write a linear or mixed-integer program of this project as MPS or LP"
+    summary = "write one of tutti's linear or mixed-integer programs as an MPS or LP file"
     parser = _command(commands, "model", "model", summary)
     parser.add_argument(
         "model",
-        help='such as all-to-all or "sccl chunks=2", with options in the text; an unknown one lists them',
+        help='a program with its options, such as all-to-all or "sccl chunks=2"; an unknown name lists them',
     )
     _topology(parser)
     parser.add_argument(
-        "-o", "--output", type=_path, metavar="FILE", required=True, help="ends in .mps or .lp"
+        "-o",
+        "--output",
+        type=_path,
+        metavar="FILE",
+        required=True,
+        help="the file to write, ending in .mps or .lp",
     )
-    parser.add_argument("--large", action="store_true", help="write it however large it is")
+    parser.add_argument("--large", action="store_true", help="write it even if it takes more than 4 GB")
     _json(parser)
 
 
 def _list(commands: Any) -> None:
-    parser = _command(commands, "list", "listing", "list what there is")
+    parser = _command(
+        commands, "list", "listing", "list the methods, the families of networks or the solvers"
+    )
     choices = ["methods", "topologies", "solvers"]
     parser.add_argument("what", nargs="?", choices=choices, metavar="|".join(choices), help="what to list")
     parser.set_defaults(parser=parser)
@@ -550,13 +647,13 @@ def _list(commands: Any) -> None:
 
 
 def _completion(commands: Any) -> None:
-    summary = "print what lets a shell complete tutti's words"
+    summary = "print a script that completes tutti's commands and options in a shell"
     parser = _command(commands, "completion", "completion", summary)
     parser.epilog, parser.formatter_class = COMPLETION_EXAMPLES, argparse.RawDescriptionHelpFormatter
     parser.add_argument("shell", choices=["bash", "zsh"], metavar="bash|zsh", help="which shell")
 
 
 def _help(commands: Any) -> None:
-    parser = _command(commands, "help", "help", "say what a command does")
-    parser.add_argument("command", nargs="?", metavar="COMMAND", help="default: all of them")
+    parser = _command(commands, "help", "help", "explain a command")
+    parser.add_argument("command", nargs="?", metavar="COMMAND", help="default: a list of all commands")
     parser.set_defaults(commands=commands.choices)

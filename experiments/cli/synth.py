@@ -89,7 +89,8 @@ def _default_note(method: Method, arguments: argparse.Namespace) -> tuple[str, .
     if arguments.method:
         return ()
     limit = method.quick["time_limit"]
-    return (f"Without --method it is {method.name}, with {limit}; --option time_limit=1min gives it more.",)
+    tries = f"no --method was given, so {method.name} tries the sensible ones for {limit}"
+    return (f"{tries}; --option time_limit=1min gives it more time",)
 
 
 def _seeds_note(method: Method, count: int) -> tuple[str, ...]:

@@ -168,9 +168,9 @@ def fastest(
         raise NoSchedule(f"best: no method has a schedule of this ({reasons})")
     found: dict[str, Any] = {"tried": tuple(search.tried), "bounds": tuple(search.bounds)}
     if compiling > LOST * budget:
-        once = f"{compiling:.0f} s of the {options.time_limit} went into compiling kernels, once"
+        once = f"compiling kernels took {compiling:.0f} s, which happens only once"
         known = search.best.stats.get("note")
-        found["note"] = f"{f'{known}; ' if known else ''}{once}: the same again tries more methods"
+        found["note"] = f"{f'{known}; ' if known else ''}{once}; run it again to try more methods"
     return search.best.replace(stats={**search.best.stats, **found})
 
 

@@ -212,13 +212,13 @@ def hosts_of(topology: Topology, *, infer: bool = False) -> Hosts | str:
         if plain is not None:
             return _equal_hosts(plain, topology.num_ranks, inferred=True)
     if (ranks == NONE).any():
-        return f"tells no machine of every rank; {HOW_TO_TELL}"
+        return f"does not say which host each rank is in; {HOW_TO_TELL}"
     if not _are_equal(ranks):
         return "has no two or more machines of equally many ranks, at least two"
     return _equal_hosts(_with_switches(topology, told), topology.num_ranks, inferred=False)
 
 
-HOW_TO_TELL = 'a file tells it by the key "host" of its nodes'
+HOW_TO_TELL = 'give the nodes of its file the key "host"'
 
 
 def placed(topology: Topology, *, infer: bool) -> Topology:

@@ -149,7 +149,7 @@ def test_the_portfolio_says_whose_schedule_it_is_and_what_the_others_take(tutti)
     asked += ["--option", "methods=ring,rhd,direct"]
     _, out, _ = tutti(*asked)
     assert re.search(r"fastest +direct *\n", out)
-    assert re.search(r"slower +ring 21 us; 2 without a schedule or not tried: --json says why", out)
+    assert re.search(r"slower +ring 21 us; 2 have no schedule or were not tried \(--json says why\)", out)
     document = json.loads(tutti(*asked, "--json")[1])
     assert document["algorithm"] == "direct"
     assert [one["method"] for one in document["tried"]] == ["ring", "rhd", "rhd distance=halving", "direct"]

@@ -157,7 +157,7 @@ def test_a_timeline_with_too_many_messages_never_ends():
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("ring:4", "tells no machine of every rank"),
+        ("ring:4", "does not say which host each rank is in"),
         ("dgx_a100:1", "has no two or more machines"),
         ("dgx_a100:2?drop_nodes=0", "has no two or more machines of equally many ranks"),
         ("ndv2:2", "has ranks without one link each way to a switch inside"),
@@ -202,6 +202,7 @@ def test_a_refusal_says_how_to_tell_hosts(tmp_path):
     topology = parse_topology(str(path))
     problem = Problem(topology, collective("allgather", 8), Fraction(GIGABYTE))
     with pytest.raises(
-        Unsupported, match='tells no machine of every rank; a file tells it by the key "host"'
+        Unsupported,
+        match='does not say which host each rank is in; give the nodes of its file the key "host"',
     ):
         METHOD.supports(problem, METHOD.options(infer_hosts=False))

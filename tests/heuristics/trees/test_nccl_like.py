@@ -94,4 +94,4 @@ def test_a_note_says_how_to_tell_hosts(made, tmp_path):
     path = tmp_path / "net.json"
     path.write_text(json.dumps(cluster_document(IN_ORDER, outside="200GB/s")))
     note = made(METHODS["nccl_like"], str(path), size=10**6).stats["note"]
-    assert note.endswith('a file tells it by the key "host" of its nodes')
+    assert note.endswith('give the nodes of its file the key "host"')

@@ -129,7 +129,7 @@ def test_hosts_are_inferred_in_any_numbering_of_ranks(host_of):
 def test_hosts_that_are_not_plain_are_not_inferred(host_of, rates):
     network = from_node_link(cluster_document(host_of, inside=rates[0], outside=rates[1]))
     assert isinstance(hosts_of(network, infer=True), str)
-    assert 'the key "host" of its nodes' in note_on_hosts(network, infer=True)
+    assert 'give the nodes of its file the key "host"' in note_on_hosts(network, infer=True)
     assert note_on_hosts(network, infer=False) == ""
 
 
