@@ -54,6 +54,7 @@ from experiments.report.utilisation import (
 )
 from experiments.runner.manifest import NOT_RUN
 from experiments.runner.study import REPORT
+from experiments.show.page import source as network_source
 from experiments.show.svg import tag
 from topologies.errors import InputError, TuttiError
 from topologies.files import replacing
@@ -89,8 +90,9 @@ def source(name: str) -> Markup:
 
 
 def scripts() -> list[Markup]:
-    """Return what a page with charts runs: its own script, the library, and what draws."""
-    return [source(name) for name in ("report.js", "vega.min.js", "charts.js")]
+    """Return what a page runs: its own script, the library of charts, what draws them, and of networks."""
+    own = [source(name) for name in ("report.js", "vega.min.js", "charts.js")]
+    return [*own, network_source("network.js")]
 
 
 @cache

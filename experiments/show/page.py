@@ -207,10 +207,10 @@ def _page(
             levels=LEVELS,
             busiest=None if loads is None else _busiest(topology, loads),
             rows=_rows(topology, loads) if drawn else [],
-            data=None if film is None or not drawn else _data(topology, film),
+            data=_data(topology, film) if film is not None and drawn else None,
             network_style=source("network.css"),
             style=source("show.css"),
-            script=source("show.js"),
+            scripts=[source("network.js")] * drawn + [source("show.js")] * (film is not None and drawn),
         )
     )
     return Page(title, text)

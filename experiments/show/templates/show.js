@@ -180,7 +180,7 @@
   const keys = { ArrowRight: () => step(1), ArrowLeft: () => step(-1), Home: () => jump(0), End: () => jump(data.time), " ": toggle };
   document.addEventListener("keydown", (event) => {
     const act = keys[event.key], on = event.target;
-    if (!act || event.ctrlKey || event.metaKey || event.altKey || on.closest("select, summary, .scroll")) return;
+    if (!act || event.ctrlKey || event.metaKey || event.altKey || on.closest("select, summary, .scroll, .net")) return;
     if (event.key === " " && on.closest("button")) return; // which it presses
     event.preventDefault();
     act();

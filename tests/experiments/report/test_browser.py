@@ -43,3 +43,11 @@ def test_the_seeds_of_a_method_are_a_band(tab):
     chart.scroll_into_view_if_needed()
     chart.locator("svg").wait_for()
     assert chart.locator(".mark-area path").count() == 1
+
+
+def test_the_links_of_a_drawn_network_are_told_by_keyboard(tab):
+    """ring:3: the bound feels links, which come first."""
+    tab.locator("svg.network").first.focus()
+    tab.keyboard.press("ArrowRight")
+    assert tab.locator("svg.network .felt.chosen").count() == 1
+    assert "GB/s" in tab.locator(".told").first.text_content()

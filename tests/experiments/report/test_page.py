@@ -162,8 +162,8 @@ def keep(directory, schedule):
     return digest
 
 
-SCRIPTS = 4
-"""The data of the charts, the page's script, the library, and what draws."""
+SCRIPTS = 5
+"""The data of the charts, the page's script, the library, what draws, and that of networks."""
 BOUNDS = ("cut", "degree", "partition", "distance", "combined")
 SECTIONS = (
     "algbw against size",

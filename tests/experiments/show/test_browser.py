@@ -143,3 +143,35 @@ def test_a_phone_scrolls_down_only(visit, network):
 
 def test_the_first_screen_has_the_network_the_controls_and_the_chart(tab):
     assert tab.locator(".gantt").bounding_box()["y"] < 700
+
+
+def test_arrow_keys_go_through_links_and_nodes(visit):
+    """One link, from 0 to 1, and two ranks: what pointing at each says."""
+    tab = visit(topology_page(parse_topology("mesh:2x1?bandwidth=25GB/s&alpha=2us")))
+    told = tab.get_by_role("status")
+    tab.keyboard.press("Tab")
+    for key, text in [
+        ("ArrowRight", "0->1: 25GB/s, α 2 µs"),
+        ("ArrowDown", "1->0: 25GB/s, α 2 µs"),
+        ("ArrowRight", "rank 0"),
+        ("End", "rank 1"),
+        ("ArrowRight", "rank 1"),
+        ("Home", "0->1: 25GB/s, α 2 µs"),
+        ("Tab", ""),
+    ]:
+        tab.keyboard.press(key)
+        assert told.text_content() == text
+
+
+def test_in_the_player_arrow_keys_on_the_network_do_not_step(tab, result):
+    tab.locator(".player .net").focus()
+    tab.keyboard.press("ArrowRight")
+    assert state(tab)["time"] == 0
+    assert tab.locator(".player .told").text_content().startswith(result.schedule.topology.link_name(0))
+
+
+def test_of_a_loaded_network_the_busiest_link_comes_first(visit):
+    tab = visit(tutti.synthesize("mesh:3x1", "broadcast", size="1MB", method="forestcoll").show())
+    tab.locator(".net.loaded").focus()
+    tab.keyboard.press("ArrowRight")
+    assert "carries 1 MB" in tab.locator("section:not(.player) .told").text_content()
