@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from experiments.report.overview import common_cases, ranking
 from experiments.report.results import Results
+from experiments.report.standings import common_cases, ranking
 from experiments.report.tables import CELLS, Cell, gap_table
 from experiments.report.text import percent, times
 from topologies.errors import InputError
@@ -58,7 +58,7 @@ def methods(results: Results) -> str:
     """Return the methods, the ranked ones first."""
     count = len(common_cases(results)[1])
     lines = (
-        [one.series.label, percent(one.common), str(one.best), str(one.counts["ok"]), times(one.slower)]
+        [one.series.label, percent(one.common), str(len(one.won)), str(len(one.gaps)), times(one.slower)]
         + [times(one.speedup)] * bool(results.base)
         for one in ranking(results)
         if one.slower is not None

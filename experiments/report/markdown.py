@@ -27,8 +27,9 @@ from functools import partial
 from pathlib import Path
 
 from experiments.printable import say
-from experiments.report.overview import Spot, heat_map, nearest, ranking
+from experiments.report.overview import Spot, heat_map, nearest
 from experiments.report.results import OK, Results, read_results
+from experiments.report.standings import mean, ranking
 from experiments.report.tables import CELLS, gap_table, states
 from experiments.report.text import percent, seconds, size, times
 from topologies.errors import InputError, TuttiError, suggestion
@@ -109,10 +110,10 @@ def methods(results: Results) -> str:
     lines = [
         [
             _code(one.series.label),
-            *(percent(gap) for gap in (one.mean, one.smallest, one.largest)),
+            *(percent(gap) for gap in (one.mean, *(mean(end.values()) for end in one.ends))),
             times(one.slower),
             *([times(one.speedup)] * bool(results.base)),
-            str(one.best),
+            str(len(one.won)),
             *(str(one.counts.get(status) or "") for status in OUTCOMES),
             seconds(one.seconds),
         ]

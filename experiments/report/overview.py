@@ -1,28 +1,18 @@
-"""A run at a glance: which method comes how close to the bound, where, and what has no schedule.
+"""A run of many networks at a glance: which method comes how close to the bound, where, what has no schedule.
 
-For runs of many networks. Three kinds of tables:
-
-- for each topology, collective and size the least gap and whose it is;
-- for each collective, at the smallest and at the largest size, the gap of every method on every topology,
-  shaded by how near it is;
-- for each method what became of its cases, and its mean gap and synthesis time.
-
-A gap here is a time over the largest bound of its case, minus one: a bound that one method proved holds for
-all. Methods are ranked by their mean gap over the same cases (`common_cases`); the other means are over the
-cases that a method has a time for, which differ from method to method. So beside them stands by what factor
-(geometric mean) it is slower than the best of the same cases.
+For each topology, collective and size the least gap and whose it is; and for each collective, at the smallest
+and at the largest size, the gap of every method on every topology, shaded by how near it is.
 """
 
 from __future__ import annotations
 
 import math
-import statistics
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from experiments.report.results import TIE, Case, Results, Row, best_time, is_best
+from experiments.report.results import TIE, Results, Row, best_time, is_best
 from experiments.report.series import Series
+from experiments.report.standings import case_gap
 from experiments.report.text import describe, percent, size
 
 FEWEST = 5
@@ -74,41 +64,6 @@ class HeatMap:
 
 
 @dataclass(frozen=True)
-class Ranked:
-    """One method over the whole run; the gaps are None where it has none.
-
-    Parameters
-    ----------
-    counts
-        Its cases by status.
-    best
-        In how many no other is faster.
-    common
-        Its mean gap over the cases that all ranked methods have; None where it is not ranked.
-    mean, smallest, largest
-        Its mean gap: of all its cases, and of those of the smallest and the largest size.
-    slower
-        Its time over the best of the case, the geometric mean.
-    speedup
-        The time of the baseline over its own, the same.
-    seconds
-        The median of its syntheses; `quick` is its place by that, from 1.
-    """
-
-    series: Series
-    counts: Mapping[str, int]
-    best: int
-    common: float | None
-    mean: float | None
-    smallest: float | None
-    largest: float | None
-    slower: float | None
-    speedup: float | None
-    seconds: float | None
-    quick: int | None = None
-
-
-@dataclass(frozen=True)
 class Glance:
     """The whole section; `topologies` are the short names in order."""
 
@@ -126,14 +81,6 @@ def glance(results: Results, fewest: int = FEWEST) -> Glance | None:
         [nearest(results, collective) for collective in results.collectives],
         [heat_map(results, c, size) for c in results.collectives for size in _ends(results, c)],
     )
-
-
-def case_gap(row: Row, rows: Iterable[Row]) -> float | None:
-    """Return a row's gap to the largest bound of its case, whoever proved it."""
-    bound = max((other.bound_us or 0.0 for other in rows if other.ok), default=0.0)
-    if not row.ok or row.gap is None or row.time_us is None or row.bound_us == bound or not bound:
-        return row.gap if row.ok else None
-    return row.time_us / bound - 1
 
 
 def least(results: Results, cells: Mapping[int, Row]) -> tuple[Series, Row, float | None] | None:
@@ -167,40 +114,6 @@ def heat_map(results: Results, collective: str, bytes_: float) -> HeatMap:
         [(one, [_spot(one, cells) for cells in cases]) for one in results.series if one.number in timed],
         [one.label for one in results.series if one.number not in timed and _asked(one, cases)],
     )
-
-
-def common_cases(results: Results) -> tuple[frozenset[int], list[Case]]:
-    """Return the methods that can be ranked, and the cases in which all of them have a gap.
-
-    From the method of the most cases down, a method is ranked if what all have in common stays at least half
-    of what the first has: one that was asked for a few cases only does not decide by what the others are.
-    """
-    own: dict[int, dict[Case, None]] = {series.number: {} for series in results.series}
-    for case, cells in results.cases.items():
-        for number, row in cells.items():
-            if case_gap(row, cells.values()) is not None:
-                own[number][case] = None
-    ranked: set[int] = set()
-    common: list[Case] = []
-    for number in sorted(own, key=lambda one: -len(own[one])):
-        left = [case for case in common if case in own[number]] if ranked else list(own[number])
-        if left and 2 * len(left) >= max(map(len, own.values())):
-            ranked, common = ranked | {number}, left
-    return frozenset(ranked), common
-
-
-def ranking(results: Results) -> list[Ranked]:
-    """Return every method: the ranked ones, the least mean gap first, the others by their own, none last."""
-    members, common = common_cases(results)
-    ranked = [_ranked(results, one, common if one.number in members else ()) for one in results.series]
-    by_time = sorted((one for one in ranked if one.seconds is not None), key=lambda one: one.seconds or 0.0)
-    places = {one.series.number: place for place, one in enumerate(by_time, 1)}
-    placed = [replace(one, quick=places.get(one.series.number)) for one in ranked]
-    return sorted(placed, key=lambda one: (_last(one.common), _last(one.mean)))
-
-
-def _last(value: float | None) -> float:
-    return math.inf if value is None else value
 
 
 def _sizes(results: Results, collective: str) -> list[float]:
@@ -260,47 +173,3 @@ def _shade(gap: float | None) -> str:
         return ""
     shade = f"u{near(gap)[0]}"
     return f"{shade} optimal" if abs(gap) <= TIE else shade
-
-
-def _ranked(results: Results, series: Series, common: Sequence[Case]) -> Ranked:
-    cases = {case: cells for case, cells in results.cases.items() if series.number in cells}
-    timed = {case: cells[series.number] for case, cells in cases.items() if cells[series.number].ok}
-    gaps = {case: case_gap(row, cases[case].values()) for case, row in timed.items()}
-    ends = {collective: _ends(results, collective) for collective in results.collectives}
-    return Ranked(
-        series,
-        counts=Counter(cells[series.number].status for cells in cases.values()),
-        best=sum(is_best(row, best_time(cases[case].values())) for case, row in timed.items()),
-        common=_mean(gaps[case] for case in common),
-        mean=_mean(gaps.values()),
-        smallest=_mean(gap for case, gap in gaps.items() if case[2] == ends[case[1]][-1]),
-        largest=_mean(gap for case, gap in gaps.items() if case[2] == ends[case[1]][0]),
-        slower=_geometric(_ratio(row, cases[case].values()) for case, row in timed.items()),
-        speedup=_geometric(map(results.speedup, timed.values())),
-        seconds=_synthesis(results, series),
-    )
-
-
-def _ratio(row: Row, rows: Iterable[Row]) -> float | None:
-    best = best_time(rows)
-    return row.time_us / best if row.time_us and best else None
-
-
-def _geometric(ratios: Iterable[float | None]) -> float | None:
-    known = [ratio for ratio in ratios if ratio]
-    return statistics.geometric_mean(known) if known else None
-
-
-def _mean(gaps: Iterable[float | None]) -> float | None:
-    known = [gap for gap in gaps if gap is not None]
-    return statistics.fmean(known) if known else None
-
-
-def _synthesis(results: Results, series: Series) -> float | None:
-    """Return the median of a method's syntheses; rows that share a schedule share its synthesis."""
-    tasks = {
-        (row.topology, row.collective, row.seed, row.schedule, row.synth_s): row.synth_s
-        for row in results.rows
-        if (row.method, row.options) == (series.method, series.options) and row.synth_s is not None
-    }
-    return statistics.median(tasks.values()) if tasks else None

@@ -22,21 +22,20 @@ from experiments.report.bottleneck_chart import Bottlenecks, bottlenecks
 from experiments.report.charts import Figure, measures, run_charts
 from experiments.report.frontiers import frontier_panels
 from experiments.report.networks import broadcast_panels
-from experiments.report.overview import FEWEST, SHADES, common_cases, glance, ranking
+from experiments.report.overview import FEWEST, SHADES, glance
 from experiments.report.panels import Panel, algbw_panel, effort_panel, pareto_panel
 from experiments.report.results import Results, Row, read_results
 from experiments.report.rows import run_rows
 from experiments.report.seeds import seeds
 from experiments.report.series import DARK, LIGHT, Series
+from experiments.report.standings import LeastTB, common_cases, ranking
 from experiments.report.switch_over import FOLDED_FROM, switch_overs
 from experiments.report.tables import (
     GapTable,
-    LeastTB,
     gap_table,
     is_wrong,
     overview,
     solved_programs,
-    standings,
     states,
 )
 from experiments.report.text import number, percent, seconds, size, times
@@ -164,8 +163,7 @@ def contents(results: Results) -> dict[str, Any]:
         "wrong": sum(is_wrong(row) for row in results.rows),
         "measures": measures(results),
         "times": times,
-        "standings": standings(results, least),
-        "ranking": ranking(results),
+        "ranking": ranking(results, least),
         "common": len(common_cases(results)[1]),
         "longest_open": LONGEST_OPEN,
         "programs": solved_programs(results),
@@ -173,6 +171,7 @@ def contents(results: Results) -> dict[str, Any]:
         "glance": glance(results),
         "shades": SHADES,
         "percent": percent,
+        "size": size,
         "seconds": seconds,
         "overview": overview(results),
         "frontiers": frontier_panels(results),

@@ -216,6 +216,12 @@ def is_best(row: Row, best: float | None) -> bool:
     return row.ok and row.time_us is not None and best is not None and row.time_us <= best * (1 + TIE)
 
 
+def winners(cells: Mapping[int, Row]) -> list[int]:
+    """Return the series with the best time of a case, ties included."""
+    best = best_time(cells.values())
+    return [key for key, row in cells.items() if is_best(row, best)]
+
+
 def is_optimal(row: Row) -> bool:
     """Whether a row's time is proven to be the least possible: it equals its lower bound."""
     return row.ok and row.gap is not None and abs(row.gap) <= TIE

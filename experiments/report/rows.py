@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from experiments.report.overview import case_gap, near
+from experiments.report.overview import near
 from experiments.report.results import Results, Row, is_tb_optimal
-from experiments.report.tables import LeastTB
+from experiments.report.standings import LeastTB, case_gap
 from experiments.report.text import percent, size
 
 FASTEST_SHOWN = 1e-4

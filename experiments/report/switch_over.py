@@ -21,9 +21,8 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
 
-from experiments.report.results import TIE, Results, Row, best_time
+from experiments.report.results import TIE, Results, Row, best_time, winners
 from experiments.report.series import Series
-from experiments.report.tables import winners
 from experiments.report.text import percent, size
 from topologies.errors import TuttiError
 from topologies.text import parse_topology

@@ -7,10 +7,9 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import partial
 
-from experiments.report.results import TIE, Results, Row, best_time, is_best, is_optimal, is_tb_optimal
+from experiments.report.results import TIE, Results, Row, best_time, is_best, is_optimal, winners
 from experiments.report.series import Series
 from experiments.report.text import describe, microseconds, number, percent, seconds, size, times
 
@@ -149,93 +148,6 @@ def is_wrong(row: Row) -> bool:
 
 def _note(table: GapTable, reason: str) -> int:
     return table.notes.setdefault(reason, len(table.notes) + 1)
-
-
-@dataclass(frozen=True)
-class Standing:
-    """How one series does over the whole run.
-
-    Parameters
-    ----------
-    tried, timed
-        Cases that it was asked for, and that it has a time for.
-    best, optimal, tb_optimal
-        Cases where no other is faster (ties count for all), where its time is proven optimal, and where its
-        T_B is (None where that is known of none).
-    median, worst
-        Gaps in percent.
-    worst_at
-        The case of the worst gap.
-    synthesis
-        Time of all its syntheses.
-    """
-
-    series: Series
-    tried: int
-    timed: int
-    best: int
-    optimal: int
-    tb_optimal: int | None
-    median: str
-    worst: str
-    worst_at: str
-    synthesis: str
-
-
-LeastTB = Mapping[tuple[str, str], Fraction | None]
-"""The bandwidth bound of each (topology, collective) in M/B, None where it is not known."""
-
-
-def standings(results: Results, least: LeastTB) -> list[Standing]:
-    """Return the standing of each series."""
-    wins = Counter(key for cells in results.cases.values() for key in winners(cells))
-    return [_standing(results, series, wins[series.number], least) for series in results.series]
-
-
-def winners(cells: Mapping[int, Row]) -> list[int]:
-    """Return the series with the best time of a case, ties included."""
-    best = best_time(cells.values())
-    return [key for key, row in cells.items() if is_best(row, best)]
-
-
-def _standing(results: Results, series: Series, wins: int, least: LeastTB) -> Standing:
-    rows = [cells[series.number] for cells in results.cases.values() if series.number in cells]
-    gaps = {row.gap: row for row in reversed(rows) if row.ok and row.gap is not None}
-    every = [row.gap for row in rows if row.ok and row.gap is not None]
-    worst = gaps[max(gaps)] if gaps else None
-    return Standing(
-        series,
-        tried=len(rows),
-        timed=sum(row.ok for row in rows),
-        best=wins,
-        optimal=sum(map(is_optimal, rows)),
-        tb_optimal=_tb_optimal(rows, least),
-        median=percent(statistics.median(every)) if every else "",
-        worst=percent(worst.gap) if worst else "",
-        worst_at=f"{worst.topology}, {worst.collective}, {size(worst.size_bytes)}" if worst else "",
-        synthesis=seconds(_synthesis(results, series)),
-    )
-
-
-def _tb_optimal(rows: Sequence[Row], least: LeastTB) -> int | None:
-    """Return in how many rows T_B is the least possible; None if none has both a T_B and a bound."""
-    known = [
-        is_tb_optimal(row, bound)
-        for row in rows
-        if row.tb_factor is not None and (bound := least[row.topology, row.collective]) is not None
-    ]
-    return sum(known) if known else None
-
-
-def _synthesis(results: Results, series: Series) -> float | None:
-    """Return the seconds of a series' syntheses; the rows that share a schedule share its synthesis."""
-    mine = [r for r in results.rows if (r.method, r.options) == (series.method, series.options)]
-    tasks = {
-        (row.topology, row.collective, row.seed, row.schedule, row.synth_s): row.synth_s
-        for row in mine
-        if row.synth_s is not None
-    }
-    return sum(tasks.values()) if tasks else None
 
 
 @dataclass(frozen=True)

@@ -55,9 +55,9 @@ def test_who_is_the_fastest_and_how_near_is_what_the_table_says(tmp_path):
     table = counted(tmp_path / "results.csv")
     for one in answers(results):
         wins, cases, factor, gaps = table[one.series.method]
-        assert (one.best, one.timed) == (wins, cases)
+        assert (len(one.won), len(one.gaps)) == (wins, cases)
         assert one.slower == pytest.approx(factor)
-        assert one.largest == pytest.approx(gaps)
+        assert (min(one.ends[1].values()), max(one.ends[1].values())) == pytest.approx(gaps)
     assert [one.series.method for one in answers(results)] == ["a", "b", "c"]
 
 

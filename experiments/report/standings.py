@@ -1,0 +1,197 @@
+"""How each method does over a whole run: how near to the bounds, how often the best, at what cost.
+
+A gap here is a time over the largest bound of its case, minus one: a bound that one method proved holds for
+all. Methods are ranked by their mean gap over the same cases (`common_cases`); other numbers are over the
+cases that a method has a time for, which differ from method to method. So beside them stands by what factor
+(geometric mean) it is slower than the best of the same cases.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from experiments.report.results import (
+    Case,
+    Results,
+    Row,
+    best_time,
+    is_optimal,
+    is_tb_optimal,
+    winners,
+)
+from experiments.report.series import Series
+
+LeastTB = Mapping[tuple[str, str], Fraction | None]
+"""The bandwidth bound of each (topology, collective) in M/B, None where it is not known."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One method over the whole run; a number is None where it has none.
+
+    Parameters
+    ----------
+    counts
+        Its cases by status.
+    gaps
+        Of the cases that it has a time for.
+    won
+        The cases in which no other is faster (ties count for all).
+    optimal, tb_optimal
+        In how many cases its time is proven optimal, and its T_B is (None where that is known of none).
+    common
+        Its mean gap over the cases that all ranked methods have; None where it is not ranked.
+    ends
+        Its gaps at the smallest and at the largest size of each network and collective.
+    slower, speedup
+        Geometric means: its time over the best of the case, and that of the baseline over its own.
+    syntheses
+        Seconds of each; rows that share a schedule share its synthesis.
+    """
+
+    series: Series
+    counts: Mapping[str, int]
+    gaps: Mapping[Case, float | None]
+    won: frozenset[Case]
+    optimal: int
+    tb_optimal: int | None
+    common: float | None
+    ends: tuple[Mapping[Case, float], Mapping[Case, float]]
+    slower: float | None
+    speedup: float | None
+    syntheses: Sequence[float]
+
+    @property
+    def tried(self) -> int:
+        """How many cases it was asked for."""
+        return sum(self.counts.values())
+
+    @property
+    def known(self) -> dict[Case, float]:
+        """The gaps that there are."""
+        return {case: gap for case, gap in self.gaps.items() if gap is not None}
+
+    @property
+    def mean(self) -> float | None:
+        """Over its own cases."""
+        return mean(self.known.values())
+
+    @property
+    def median(self) -> float | None:
+        """Of its gaps."""
+        return statistics.median(self.known.values()) if self.known else None
+
+    @property
+    def worst(self) -> tuple[Case, float] | None:
+        """The first case of its largest gap."""
+        return max(self.known.items(), key=lambda found: found[1], default=None)
+
+    @property
+    def seconds(self) -> float | None:
+        """The median of its syntheses."""
+        return statistics.median(self.syntheses) if self.syntheses else None
+
+
+def case_gap(row: Row, rows: Iterable[Row]) -> float | None:
+    """Return a row's gap to the largest bound of its case, whoever proved it."""
+    bound = max((other.bound_us or 0.0 for other in rows if other.ok), default=0.0)
+    if not row.ok or row.gap is None or row.time_us is None or row.bound_us == bound or not bound:
+        return row.gap if row.ok else None
+    return row.time_us / bound - 1
+
+
+def common_cases(results: Results) -> tuple[frozenset[int], list[Case]]:
+    """Return the methods that can be ranked, and the cases in which all of them have a gap.
+
+    From the method of the most cases down, a method is ranked if what all have in common stays at least half
+    of what the first has: one that was asked for a few cases only does not decide by what the others are.
+    """
+    own: dict[int, dict[Case, None]] = {series.number: {} for series in results.series}
+    for case, cells in results.cases.items():
+        for number, row in cells.items():
+            if case_gap(row, cells.values()) is not None:
+                own[number][case] = None
+    ranked: set[int] = set()
+    common: list[Case] = []
+    for number in sorted(own, key=lambda one: -len(own[one])):
+        left = [case for case in common if case in own[number]] if ranked else list(own[number])
+        if left and 2 * len(left) >= max(map(len, own.values())):
+            ranked, common = ranked | {number}, left
+    return frozenset(ranked), common
+
+
+def ranking(results: Results, least: LeastTB | None = None) -> list[Standing]:
+    """Return every method: the ranked ones, the least mean gap first, the others by their own, none last."""
+    members, common = common_cases(results)
+    sizes: dict[tuple[str, str], list[float]] = {}
+    for case, cells in results.cases.items():
+        if best_time(cells.values()) is not None:
+            sizes.setdefault(case[:2], []).append(case[2])
+    ends = [{(*key, end(own)) for key, own in sizes.items()} for end in (min, max)]
+    found = [
+        _standing(results, one, common if one.number in members else (), ends, least or {})
+        for one in results.series
+    ]
+    return sorted(found, key=lambda one: (_last(one.common), _last(one.mean)))
+
+
+def _last(value: float | None) -> float:
+    return math.inf if value is None else value
+
+
+def _standing(
+    results: Results, series: Series, common: Sequence[Case], ends: Sequence[set[Case]], least: LeastTB
+) -> Standing:
+    cases = {case: cells for case, cells in results.cases.items() if series.number in cells}
+    rows = {case: cells[series.number] for case, cells in cases.items()}
+    timed = {case: row for case, row in rows.items() if row.ok}
+    gaps = {case: case_gap(row, cases[case].values()) for case, row in timed.items()}
+    first, last = ({case: gap for case in end if (gap := gaps.get(case)) is not None} for end in ends)
+    tb = [
+        is_tb_optimal(row, bound)
+        for row in timed.values()
+        if row.tb_factor is not None and (bound := least.get(row.case[:2])) is not None
+    ]
+    return Standing(
+        series,
+        counts=Counter(row.status for row in rows.values()),
+        gaps=gaps,
+        won=frozenset(case for case in timed if series.number in winners(cases[case])),
+        optimal=sum(map(is_optimal, timed.values())),
+        tb_optimal=sum(tb) if tb else None,
+        common=mean(gaps[case] for case in common),
+        ends=(first, last),
+        slower=_geometric(_ratio(row, cases[case].values()) for case, row in timed.items()),
+        speedup=_geometric(map(results.speedup, timed.values())),
+        syntheses=_syntheses(results, series),
+    )
+
+
+def _ratio(row: Row, rows: Iterable[Row]) -> float | None:
+    best = best_time(rows)
+    return row.time_us / best if row.time_us and best else None
+
+
+def _geometric(ratios: Iterable[float | None]) -> float | None:
+    known = [ratio for ratio in ratios if ratio]
+    return statistics.geometric_mean(known) if known else None
+
+
+def mean(gaps: Iterable[float | None]) -> float | None:
+    """Return the mean of those that there are."""
+    known = [gap for gap in gaps if gap is not None]
+    return statistics.fmean(known) if known else None
+
+
+def _syntheses(results: Results, series: Series) -> list[float]:
+    tasks = {
+        (row.topology, row.collective, row.seed, row.schedule, row.synth_s): row.synth_s
+        for row in results.rows
+        if (row.method, row.options) == (series.method, series.options) and row.synth_s is not None
+    }
+    return list(tasks.values())
