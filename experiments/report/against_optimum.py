@@ -26,9 +26,7 @@ from experiments.report.results import OK, TIE, Case, Results, Row
 from experiments.report.series import Series
 from experiments.report.text import microseconds, percent, size
 from schedules.collective import Kind
-from topologies.errors import TuttiError
 from topologies.graphs.shortest_paths import alpha_distances
-from topologies.text import parse_topology
 from topologies.topology import Topology
 
 METHOD = "optimum"
@@ -162,6 +160,7 @@ def ideal_time(topology: Topology, bytes_: Fraction) -> Fraction:
     --------
     A ring of 4: 2 · 3/4 · M over two links of 50 GB/s, and 2 hops of 0.5 us.
 
+    >>> from topologies.text import parse_topology
     >>> ideal_time(parse_topology("ring:4"), Fraction(10**9))
     Fraction(15001, 1000000)
     """
@@ -181,7 +180,7 @@ def ideal_table(results: Results) -> IdealTable | None:
     cases = {name: _largest(results, name) for name in results.topologies}
     present = sorted({key for _, rows in cases.values() for key in rows})
     series = [results.series[key] for key in present]
-    return IdealTable(series, list(_ideal_rows(cases, series)))
+    return IdealTable(series, list(_ideal_rows(results, cases, series)))
 
 
 def _largest(results: Results, topology: str) -> tuple[float, Mapping[int, Row]]:
@@ -192,15 +191,13 @@ def _largest(results: Results, topology: str) -> tuple[float, Mapping[int, Row]]
 
 
 def _ideal_rows(
-    cases: Mapping[str, tuple[float, Mapping[int, Row]]], series: Sequence[Series]
+    results: Results, cases: Mapping[str, tuple[float, Mapping[int, Row]]], series: Sequence[Series]
 ) -> Iterator[IdealRow]:
     for name, (bytes_, rows) in cases.items():
-        if not rows:
+        network = results.networks[name]
+        if not rows or network is None:
             continue
-        try:
-            ideal = 1e6 * float(ideal_time(parse_topology(name), Fraction(bytes_)))
-        except (TuttiError, OSError):
-            continue  # a file that has gone since
+        ideal = 1e6 * float(ideal_time(network, Fraction(bytes_)))
         bound = next((row.bound_us for row in rows.values() if row.bound_us), None)
         yield IdealRow(
             name,

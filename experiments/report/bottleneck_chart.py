@@ -29,13 +29,10 @@ from experiments.report.bottleneck import (
     read,
 )
 from experiments.report.charts import Figure
-from experiments.report.networks import type_size
+from experiments.report.networks import Mark, marked
 from experiments.report.panels import Panel
 from experiments.report.text import number
 from experiments.report.utilisation import Usages
-from experiments.show.drawing import Picture, curve, head, picture
-from experiments.show.layout import Frame
-from experiments.show.svg import drawing, group, tag
 from models.allreduce.bound import TREES
 from models.bounds import Bound, best_bound
 from schedules.collective import Collective, Kind, collective
@@ -156,35 +153,21 @@ def chart(found: Bottleneck, label: str) -> Markup | Figure:
 
 
 def _drawing(found: Bottleneck, label: str) -> Markup:
-    places = picture(found.topology)
-    parts = [group(map(_frame, places.frames)), _links(found, places), _nodes(found, places)]
-    return drawing(parts, places.size, f"bottleneck, {label}")
+    """Return the network: a link that the bound feels is the wider the longer it is."""
+    colours, wide = colours_of(found), THIN if found.felt.sum() > MANY else 1.0
 
+    def link(number: int) -> Mark:
+        share = found.lengths[number] / found.longest
+        width, opacity = wide * (1.1 + 1.3 * share), 0.4 + 0.6 * share
+        looks = {"stroke_width": f"{width:.2f}", "stroke_opacity": f"{opacity:.2f}"}
+        felt = {"class_": "link felt", **looks} if found.felt[number] else {}
+        return {"data_tip": _link_tip(found, number), **felt}
 
-def _frame(frame: Frame) -> Markup:
-    (left, top), (right, foot) = frame.low, frame.high
-    return tag("rect", class_="host", x=left, y=top, width=right - left, height=foot - top, rx=8.0)
+    def node(number: int) -> Mark:
+        colour = "" if colours[number] is None else f" c{colours[number]}"
+        return {"class_": f"node{colour}", "data_tip": _node_tip(found, number)}
 
-
-def _links(found: Bottleneck, places: Picture) -> Markup:
-    """Return one path a link; those that the bound feels come last, over the others."""
-    marks: list[list[Markup]] = [[], []]
-    wide = THIN if found.felt.sum() > MANY else 1.0
-    for link, way in enumerate(places.ways):
-        felt = bool(found.felt[link])
-        share = found.lengths[link] / found.longest
-        looks = {
-            "stroke_width": f"{wide * (1.1 + 1.3 * share):.2f}",
-            "stroke_opacity": f"{0.4 + 0.6 * share:.2f}",
-        }
-        marks[felt].append(
-            tag(
-                "path", class_="link felt" if felt else "link",
-                d=curve(way) + (head(way, places.radius) if felt else ""),
-                data_link=link, data_tip=_link_tip(found, link), **(looks if felt else {}),
-            )
-        )  # fmt: skip
-    return group([*marks[False], *marks[True]])
+    return marked(found.topology, link, node, f"bottleneck, {label}")
 
 
 def _link_tip(found: Bottleneck, link: int) -> str:
@@ -196,21 +179,6 @@ def _link_tip(found: Bottleneck, link: int) -> str:
     elif found.felt[link]:
         lines.append("between parts" if found.bound.kind == "partition" else "in the cut")
     return "\n".join(lines)
-
-
-def _nodes(found: Bottleneck, places: Picture) -> Markup:
-    colours = colours_of(found)
-    marks = []
-    r = places.radius
-    for node, (x, y) in enumerate(places.at.tolist()):
-        look = f"node c{colours[node]}" if colours[node] is not None else "node"
-        shared = {"class_": look, "data_node": node, "data_tip": _node_tip(found, node)}
-        if node < found.topology.num_ranks:
-            marks.append(tag("circle", cx=x, cy=y, r=r, **shared))
-            marks.append(tag("text", node, class_="node-name mid", x=x, y=y + 0.36 * r))
-        else:
-            marks.append(tag("rect", x=x - r, y=y - r, width=2 * r, height=2 * r, **shared))
-    return group(marks, style=type_size(places))
 
 
 def colours_of(found: Bottleneck) -> list[int | None]:

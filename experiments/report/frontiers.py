@@ -13,8 +13,6 @@ from experiments.report.results import Results, Row
 from experiments.report.rows import Point, frontier
 from schedules.collective import Kind
 from schedules.cost import moore_optimal_steps
-from topologies.errors import TuttiError
-from topologies.text import parse_topology
 
 SHOWN = (Kind.ALLGATHER.value, Kind.REDUCE_SCATTER.value)
 """Collectives for which Moore's bound and (N - 1)/N hold as they are."""
@@ -30,7 +28,7 @@ class Place(NamedTuple):
 
 def frontier_panels(results: Results) -> list[Panel]:
     """Return a chart for every N, degree and collective in which at least two networks have a T_B."""
-    degrees = {name: _degree(name) for name in results.topologies}
+    degrees = {name: network and network.degree for name, network in results.networks.items()}
     found: dict[tuple[int, int, str], dict[tuple[str, int], Place]] = {}
     for (topology, collective, _), cells in results.cases.items():
         degree = degrees[topology]
@@ -43,13 +41,6 @@ def frontier_panels(results: Results) -> list[Panel]:
         for key, places in sorted(found.items(), key=lambda entry: entry[0][:2])
         if len({place.topology for place in places.values()}) > 1
     ]
-
-
-def _degree(name: str) -> int | None:
-    try:
-        return parse_topology(name).degree
-    except (TuttiError, OSError):
-        return None
 
 
 def _panel(results: Results, key: tuple[int, int, str], places: list[Place]) -> Panel:

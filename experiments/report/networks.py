@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -11,12 +11,13 @@ from markupsafe import Markup
 
 from experiments.report.panels import Panel
 from experiments.report.results import Results
-from experiments.show.drawing import Picture, curve, head, picture
-from experiments.show.svg import drawing, group, tag
+from experiments.show.drawing import corners, curve, head, picture
+from experiments.show.svg import group, tag
 from schedules.collective import Kind
 from schedules.files.schedule_file import read_schedule
 from schedules.schedule import Clock, Schedule
 from topologies.errors import TuttiError
+from topologies.topology import Topology
 
 MOST_NODES = 32
 """Ranks of the largest network that is drawn."""
@@ -99,31 +100,49 @@ def _sentence(step: Step) -> str:
 
 
 def _picture(schedule: Schedule, step: Step, caption: str) -> Markup:
-    topology = schedule.topology
+    """Return the network: links that carry something, ranks that have all and, in another colour, get it."""
+
+    def link(number: int) -> Mark:
+        name, sent = schedule.topology.link_name(number).replace("->", " → "), step.sent.get(number)
+        felt = {} if sent is None else {"class_": "link felt"}
+        return {"data_tip": name if sent is None else f"{name}: {sent} of the shard", **felt}
+
+    def node(rank: int) -> Mark:
+        had, has = step.before[rank], step.after[rank]
+        colour = " c0" if had == 1 else " c2" if has == 1 else ""
+        told = f"rank {rank} holds {had if had == has else f'{had}, then {has}'} of the shard"
+        return {"class_": f"node{colour}", "data_tip": told}
+
+    return marked(schedule.topology, link, node, f"broadcast of rank {ROOT}, {caption}")
+
+
+Mark = Mapping[str, object]
+"""Attributes of a link or a node; a class ``felt`` puts a link over the others, with an arrow's head."""
+
+
+def marked(
+    topology: Topology, link: Callable[[int], Mark], node: Callable[[int], Mark], label: str
+) -> Markup:
+    """Return the picture of a network in which links and nodes are marked; `label` says of what."""
     places = picture(topology)
-    paths: list[list[Markup]] = [[], []]
-    for link, way in enumerate(places.ways):
-        used = link in step.sent
-        name = topology.link_name(link).replace("->", " → ")
-        tip = f"{name}: {step.sent[link]} of the shard" if used else name
-        path = curve(way) + (head(way, places.radius) if used else "")
-        paths[used].append(tag("path", class_="link felt" if used else "link", d=path, data_tip=tip))
-    nodes = [_node(step, rank, places) for rank in range(topology.num_ranks)]
-    parts = [group(paths[False]), group(paths[True]), group(nodes, style=type_size(places))]
-    return drawing(parts, places.size, f"broadcast of rank {ROOT}, {caption}")
-
-
-def type_size(places: Picture) -> str:
-    """Return the style of the nodes' names, which fit into the nodes."""
-    return f"font-size:{places.radius:.1f}px"
-
-
-def _node(step: Step, rank: int, places: Picture) -> Markup:
-    """Return a rank: filled once it has the whole shard, in another colour what it gets now."""
-    had, has = step.before[rank], step.after[rank]
-    colour = " c0" if had == 1 else " c2" if has == 1 else ""
-    tip = f"rank {rank} holds {had if had == has else f'{had}, then {has}'} of the shard"
-    x, y = places.at[rank].tolist()
-    circle = tag("circle", class_=f"node{colour}", cx=x, cy=y, r=places.radius, data_tip=tip)
-    name = tag("text", rank, class_="node-name mid", x=x, y=y + 0.36 * places.radius)
-    return Markup("").join([circle, name])
+    r = places.radius
+    under, over, nodes = list[Markup](), list[Markup](), list[Markup]()
+    for number, way in enumerate(places.ways):
+        looks = {"class_": "link", **link(number)}
+        felt = "felt" in str(looks["class_"])
+        path = curve(way) + (head(way, r) if felt else "")
+        (over if felt else under).append(tag("path", d=path, data_link=number, **looks))
+    for number, (x, y) in enumerate(places.at.tolist()):
+        looks = {"data_node": number, **node(number)}
+        if number < topology.num_ranks:
+            nodes.append(tag("circle", cx=x, cy=y, r=r, **looks))
+            nodes.append(tag("text", number, class_="node-name mid", x=x, y=y + 0.36 * r))
+        else:
+            nodes.append(tag("rect", x=x - r, y=y - r, width=2 * r, height=2 * r, **looks))
+    hosts = group(tag("rect", class_="host", **corners(frame)) for frame in places.frames)
+    width, height = places.size
+    return tag(
+        "svg", hosts, group([*under, *over]), group(nodes, style=f"font-size:{r:.1f}px"),
+        class_="chart network", viewBox=f"0 0 {width:.0f} {height:.0f}",
+        style=f"max-width:{1.3 * width:.0f}px", role="img", aria_label=label,
+    )  # fmt: skip

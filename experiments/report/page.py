@@ -55,9 +55,8 @@ from experiments.runner.manifest import NOT_RUN
 from experiments.runner.study import REPORT
 from experiments.show.page import source as network_source
 from experiments.show.svg import tag
-from topologies.errors import InputError, TuttiError
+from topologies.errors import InputError
 from topologies.files import replacing
-from topologies.text import parse_topology
 from topologies.topology import Topology
 from topologies.units import format_bandwidth, format_time
 
@@ -325,7 +324,7 @@ def _section(
     collectives = [c for c in results.collectives if any(row.collective == c for row in rows)]
     used = {collective: everything[name, collective] for collective in collectives}
     networks = [usage.topology for found in used.values() for usage in found.shown]
-    topology = networks[0] if networks else _parsed(name)
+    topology = networks[0] if networks else results.networks[name]
 
     def panels(make: Callable[[Results, str, str], Panel]) -> list[Panel]:
         return [make(results, name, collective) for collective in collectives]
@@ -345,14 +344,6 @@ def _section(
         [_usage(results, name, collective, found) for collective, found in used.items()],
         all(map(has_matrix, networks)),
     )
-
-
-def _parsed(name: str) -> Topology | None:
-    """Return the topology of that text, if it is one; a file may have gone since the run."""
-    try:
-        return parse_topology(name)
-    except (TuttiError, OSError):
-        return None
 
 
 def _usage(results: Results, topology: str, collective: str, found: Usages) -> Usage:

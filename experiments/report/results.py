@@ -16,8 +16,10 @@ import pandas as pd
 from experiments.report.series import Series, make_series, short_names
 from experiments.runner.kept_schedules import schedule_path
 from experiments.runner.results import read_csv
-from topologies.errors import InputError, suggestion
+from topologies.errors import InputError, TuttiError, suggestion
 from topologies.files import opened, read_text
+from topologies.text import parse_topology
+from topologies.topology import Topology
 
 OK = "ok"
 TIE = 1e-9
@@ -156,6 +158,11 @@ class Results:
         return list(dict.fromkeys(row.topology for row in self.rows))
 
     @cached_property
+    def networks(self) -> Mapping[str, Topology | None]:
+        """Each topology by its text; None where that is none any more, such as a file that has gone."""
+        return {name: _network(name) for name in self.topologies}
+
+    @cached_property
     def short(self) -> Mapping[str, str]:
         """For each topology a short name, for tables."""
         return short_names(self.topologies)
@@ -204,6 +211,13 @@ class Results:
         """Return the cases of one panel: size to rows by series, sizes increasing."""
         chosen = {case[2]: cells for case, cells in self.cases.items() if case[:2] == (topology, collective)}
         return dict(sorted(chosen.items()))
+
+
+def _network(text: str) -> Topology | None:
+    try:
+        return parse_topology(text)
+    except (TuttiError, OSError):
+        return None
 
 
 def best_time(rows: Iterable[Row]) -> float | None:

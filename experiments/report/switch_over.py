@@ -24,8 +24,6 @@ from typing import NamedTuple
 from experiments.report.results import TIE, Results, Row, best_time, winners
 from experiments.report.series import Series
 from experiments.report.text import percent, size
-from topologies.errors import TuttiError
-from topologies.text import parse_topology
 from topologies.topology import Topology
 from topologies.units import format_size
 
@@ -123,7 +121,8 @@ def switch_overs(results: Results) -> list[SwitchOver]:
     """Return a line for each topology and collective of several sizes and methods."""
     found = []
     for topology in results.topologies:
-        network = _network(topology)
+        network = results.networks[topology]
+        alike = network is not None and network.homogeneous and network.node_bandwidth is not None
         for collective in results.collectives:
             cells = {
                 bytes_: timed
@@ -131,17 +130,8 @@ def switch_overs(results: Results) -> list[SwitchOver]:
                 if (timed := {key: row for key, row in rows.items() if row.ok})
             }
             if len(cells) >= LEAST and len({key for rows in cells.values() for key in rows}) >= LEAST:
-                found.append(_switch_over(results, (topology, collective), cells, network))
+                found.append(_switch_over(results, (topology, collective), cells, network if alike else None))
     return found
-
-
-def _network(text: str) -> Topology | None:
-    """Return the topology, if links have one α and one bandwidth; a file may have gone since the run."""
-    try:
-        topology = parse_topology(text)
-    except (TuttiError, OSError):
-        return None
-    return topology if topology.homogeneous and topology.node_bandwidth is not None else None
 
 
 def _switch_over(

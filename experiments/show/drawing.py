@@ -327,8 +327,12 @@ def _fitting(label: str) -> str:
     return next((text for text in (label, number) if len(text) <= MOST_LETTERS), "")
 
 
-def _frame(frame: Frame) -> Markup:
+def corners(frame: Frame) -> dict[str, float]:
+    """Return a host's rectangle."""
     (left, top), (right, foot) = frame.low, frame.high
-    return tag("rect", x=left, y=top, width=right - left, height=foot - top, rx=8.0) + tag(
-        "text", f"host {frame.host}", x=left + 7, y=foot - 6
-    )
+    return {"x": left, "y": top, "width": right - left, "height": foot - top, "rx": 8.0}
+
+
+def _frame(frame: Frame) -> Markup:
+    name = tag("text", f"host {frame.host}", x=frame.low[0] + 7, y=frame.high[1] - 6)
+    return tag("rect", **corners(frame)) + name

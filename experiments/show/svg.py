@@ -35,10 +35,3 @@ def group(parts: Iterable[object], **attributes: object) -> Markup:
 
 def _text(value: object) -> object:
     return f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else value
-
-
-def drawing(parts: Iterable[object], size: tuple[float, float], label: str) -> Markup:
-    """Return a picture of a network; `label` is read to those who can't see it."""
-    box = f"0 0 {size[0]:.0f} {size[1]:.0f}"
-    wide = f"max-width:{1.3 * size[0]:.0f}px"
-    return tag("svg", *parts, class_="chart network", viewBox=box, style=wide, role="img", aria_label=label)
