@@ -82,6 +82,7 @@ class JobTable(Table):
     microbatches: int = 1
     chunks: int = 1
     recompute: bool = False
+    number: int = 2
     compute: TimeText | None = None
     parallel: dict[str, int] = Field(default_factory=dict)
     ranks: int | None = None
@@ -300,9 +301,8 @@ def _job(table: JobTable, folder: Path) -> Job:
     )
     groups = _groups(table.parallel)
     if table.model is not None:
-        load = Load(
-            groups, find_device(table.device, table.efficiency), table.batch, table.sequence, table.recompute
-        )
+        device = find_device(table.device, table.efficiency)
+        load = Load(groups, device, table.batch, table.sequence, table.recompute, table.number)
         workload = find_model(table.model).workload(load, table.microbatches, table.chunks)
     elif table.simai is not None:
         workload = read_simai(folder / table.simai, groups if table.parallel else None)
@@ -374,11 +374,12 @@ def _check_stated(table: StatedTable, jobs: list[Job], entrants: list[Entrant]) 
     found = [job.name for job in jobs if fnmatchcase(job.name, table.job)]
     if not found:
         raise InputError(f"no job matches '{table.job}'")
+    theirs = [{entrant.label for entrant in entrants if entrant.does(job)} for job in found]
+    known = sorted(set.intersection(*theirs))
     for label in (table.method, table.over_method or table.method):
-        theirs = [entrant.label for entrant in entrants if all(entrant.does(job) for job in found)]
-        if label not in theirs:
+        if label not in known:
             raise InputError(
-                f"method '{label}' does not do all of {', '.join(found)}{suggestion(label, theirs)}"
+                f"method '{label}' does not do all of {', '.join(found)}{suggestion(label, known)}"
             )
     if table.over_column is None and table.over_method is None:
         raise InputError("neither over_column nor over_method; a stated number is a ratio")

@@ -14,12 +14,13 @@ after the other.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import NamedTuple
 
-from experiments.training.simulation import Operation, play
+from experiments.training.simulation import Operation, Program
 from experiments.training.workload import (
     GROUPS,
     NOTHING,
@@ -92,8 +93,8 @@ class Iteration:
     activations: float
     weights: float
     bucket: Fraction
-    operations: list[Operation] = field(repr=False)
-    times: dict[Hashable, tuple[float, float]] = field(repr=False)
+    operations: Sequence[Operation] = field(repr=False)
+    times: Sequence[tuple[float, float]] = field(repr=False)
 
     @property
     def exposed(self) -> float:
@@ -141,35 +142,35 @@ def iterate(workload: Workload, clock: Clock, networks: Callable[[str], Hashable
     InputError
         If the pipeline's schedule does not fit.
     """
-
-    def lasted(what: Sequence[Operation], free: Collection[str]) -> float:
-        return _end(play([one._replace(seconds=0.0) if _group(one) in free else one for one in what]))
-
     reduced = any(_waits(one) for one in workload.communications)
     tried = BUCKETS if plan.bucket is None and reduced else (plan.bucket or Fraction(0),)
-    played = {}
-    for bucket in tried:
-        made = operations(workload, clock, networks, replace(plan, bucket=bucket))
-        played[bucket] = made, play(made)
-    bucket = min(tried, key=lambda size: _end(played[size][1]))
-    made, times = played[bucket]
-    compute: dict[Hashable, float] = {}
-    for one in made:
+    programs = {
+        bucket: Program(operations(workload, clock, networks, replace(plan, bucket=bucket)))
+        for bucket in tried
+    }
+    played = {bucket: program.play() for bucket, program in programs.items()}
+    bucket = min(tried, key=lambda size: _end(played[size]))
+    program, times = programs[bucket], played[bucket]
+    compute: defaultdict[Hashable, float] = defaultdict(float)
+    for one in program.operations:
         if _group(one) is None:
-            compute[one.stream] = compute.get(one.stream, 0.0) + one.seconds
-    busiest, seconds = max(compute.values()), _end(times)
-    silent, blocking = lasted(made, GROUPS), lasted(made, WEIGHTS)
+            compute[one.stream] += one.seconds
+
+    def lasted(free: Collection[str]) -> float:
+        return _end(program.play([0.0 if _group(one) in free else one.seconds for one in program.operations]))
+
+    busiest, seconds, silent, blocking = max(compute.values()), _end(times), lasted(GROUPS), lasted(WEIGHTS)
     parts = (busiest, silent - busiest, blocking - silent, seconds - blocking)
-    return Iteration(seconds, *parts, bucket, made, times)
+    return Iteration(seconds, *parts, bucket, program.operations, times)
+
+
+def _end(times: Sequence[tuple[float, float]]) -> float:
+    return max(end for _, end in times)
 
 
 def _group(operation: Operation) -> str | None:
     """Return the group that communicates; None: it is compute."""
     return operation.label.group if isinstance(operation.label, Communication) else None
-
-
-def _end(times: dict[Hashable, tuple[float, float]]) -> float:
-    return max(end for _, end in times.values())
 
 
 def _waits(what: Communication) -> bool:

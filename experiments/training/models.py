@@ -1,7 +1,7 @@
 """Shipped models as formulae: layers with their weights, operations and collectives, for any parallelism.
 
 Of a matrix product of weights W on T tokens: forward, input gradient and weight gradient take 2 W T
-operations each, and read the weights and both sides once, 2 bytes a number. Attention adds 4 s h T forward
+operations each, and read the weights and both sides once. Attention adds 4 s h T forward
 (scores and values over a sequence of s, h the heads' numbers; the mask is not used to save half) and twice as
 much backward, without weights.
 
@@ -9,7 +9,7 @@ Collectives, bytes of M: tensor parallel, an allreduce of the activations after 
 forward part, forward and backward (Megatron-LM, arXiv 1909.08053); expert parallel, an all-to-all of the
 tokens, k times each, before and after the experts, forward and backward (GShard, arXiv 2006.16668); data
 parallel, an allreduce of the gradients; fsdp, an allgather of the weights before forward and before backward
-and a reduce-scatter of the gradients (ZeRO-3, arXiv 1910.02054). All with 2 bytes a number.
+and a reduce-scatter of the gradients (ZeRO-3, arXiv 1910.02054). A number has `Load.number` bytes.
 """
 
 from __future__ import annotations
@@ -22,9 +22,6 @@ from experiments.training.device import Device
 from experiments.training.workload import NOTHING, Communication, Layer, Parallelism, Pass, Workload
 from schedules.collective import Kind
 from topologies.errors import InputError, suggestion
-
-BYTES = 2
-"""A number."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +40,8 @@ class Load:
         Tokens of a sequence; None: the model's own.
     recompute
         Whether each layer's forward pass is done again in the backward pass.
+    number
+        Bytes of a weight, a gradient and an activation.
     """
 
     parallelism: Parallelism
@@ -50,10 +49,11 @@ class Load:
     batch: int = 1
     sequence: int | None = None
     recompute: bool = False
+    number: int = 2
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        for name, count in (("batch", self.batch), ("sequence", self.sequence)):
+        for name, count in (("batch", self.batch), ("sequence", self.sequence), ("number", self.number)):
             if count is not None and count < 1:
                 raise InputError(f"{name} is {count}; it must be at least 1")
 
@@ -62,7 +62,7 @@ class Load:
 
         `moved` is how many numbers the activations at both sides are, of a token.
         """
-        one = self.device.seconds(2 * weights * tokens, BYTES * (weights + moved * tokens))
+        one = self.device.seconds(2 * weights * tokens, self.number * (weights + moved * tokens))
         return one, one
 
     def layer(
@@ -76,7 +76,7 @@ class Load:
     ) -> Layer:
         """Return a layer with the collectives of its weights (those of experts: of replicas of them)."""
         groups = self.parallelism
-        size = Fraction(BYTES * weights)
+        size = Fraction(self.number * weights)
         gathered = None
         reduced: Communication | None = None
         if experts:
@@ -138,7 +138,7 @@ class Model:
                 f"{self.name}: dp = {load.parallelism.dp} and fsdp = {load.parallelism.fsdp}; "
                 "shipped models have one of the two"
             )
-        boundary = Fraction(BYTES * self.width * load.batch * sequence)
+        boundary = Fraction(load.number * self.width * load.batch * sequence)
         layers = tuple(self.layers(load, sequence))
         return Workload(self.name, layers, load.parallelism, microbatches, boundary, chunks, self.source)
 
@@ -241,9 +241,9 @@ class Transformer:
                 raise InputError(f"tp = {tp} does not divide {name} = {count}")
         if self.experts % load.parallelism.ep:
             raise InputError(f"ep = {load.parallelism.ep} does not divide {self.experts} experts")
-        summed = load.over(Kind.ALLREDUCE, Fraction(BYTES * tokens * self.hidden), "tp")
+        summed = load.over(Kind.ALLREDUCE, Fraction(load.number * tokens * self.hidden), "tp")
         table = (self.vocabulary + self.positions) * self.hidden // tp
-        looked_up = load.device.seconds(0, BYTES * tokens * self.hidden)
+        looked_up = load.device.seconds(0, load.number * tokens * self.hidden)
         yield load.layer("embedding", table, replace(looked_up, communication=summed), NOTHING, looked_up)
         for number in range(self.depth):
             yield self._attention(load, sequence, number, summed)
@@ -282,7 +282,7 @@ class Transformer:
         Tokens are spread evenly, so that a rank's experts get as many as it has, `chosen` times.
         """
         inner, routed = self.inner or self.feedforward, self.chosen * tokens
-        moved = load.over(Kind.ALL_TO_ALL, Fraction(BYTES * routed * self.hidden), "ep")
+        moved = load.over(Kind.ALL_TO_ALL, Fraction(load.number * routed * self.hidden), "ep")
         shared = self._feed(load, f"router {number + 1}", self.shared * inner, tokens, None)
         router = self.experts * self.hidden
         forward, gradient = load.matrix(router, tokens, self.hidden)
@@ -299,7 +299,7 @@ class Transformer:
             2 * self.feed(inner) // load.parallelism.tp * routed,
             routed * (self.hidden + inside),
         )
-        one = load.device.seconds(operations, BYTES * (weights + 2 * read))
+        one = load.device.seconds(operations, load.number * (weights + 2 * read))
         back = replace(one, communication=moved)
         yield load.layer(f"experts {number + 1}", weights, back, back, one, experts=True)
         yield Layer(f"combine {number + 1}", Pass(0.0, summed), Pass(0.0, moved))
@@ -332,7 +332,7 @@ def _convolutions() -> Iterator[tuple[str, int, int, int]]:
 def _resnet(load: Load, sequence: int) -> Iterator[Layer]:
     _only_data_parallel("resnet50", load)
     for name, weights, products, moved in _convolutions():
-        work = load.device.seconds(2 * products * load.batch, BYTES * (weights + moved * load.batch))
+        work = load.device.seconds(2 * products * load.batch, load.number * (weights + moved * load.batch))
         yield load.layer(name, weights, work, work, work)
 
 
@@ -358,11 +358,11 @@ def _lstms() -> Iterator[tuple[str, int]]:
 def _gnmt(load: Load, sequence: int) -> Iterator[Layer]:
     _only_data_parallel("gnmt", load)
     tokens, table = load.batch * sequence, GNMT_WORDS * GNMT_WIDTH
-    looked_up = load.device.seconds(0, 2 * BYTES * tokens * GNMT_WIDTH)
+    looked_up = load.device.seconds(0, 2 * load.number * tokens * GNMT_WIDTH)
     yield load.layer("embeddings", 2 * table, looked_up, NOTHING, looked_up)
     for name, weights in _lstms():
         # a step of the sequence reads all weights again
-        one = load.device.seconds(2 * weights * tokens, BYTES * weights * sequence)
+        one = load.device.seconds(2 * weights * tokens, load.number * weights * sequence)
         yield load.layer(name, weights, one, one, one)
     forward, gradient = load.matrix(table, tokens, GNMT_WIDTH + GNMT_WORDS)
     yield load.layer("softmax", table + GNMT_WORDS, forward, gradient, gradient)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
 from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
@@ -38,8 +37,8 @@ class Operation(NamedTuple):
     stage: int = 0
 
 
-def play(operations: Sequence[Operation]) -> dict[Hashable, tuple[float, float]]:
-    """Return when each operation starts and ends, in seconds, each as early as can be.
+class Program:
+    """Operations in an order in which each stands after all that it waits for.
 
     Parameters
     ----------
@@ -54,34 +53,63 @@ def play(operations: Sequence[Operation]) -> dict[Hashable, tuple[float, float]]
     Examples
     --------
     >>> compute, send = Operation("f", "compute", 2.0), Operation("a", "network", 3.0, ("f",))
-    >>> play([compute, send, Operation("g", "compute", 1.0)])
-    {'f': (0.0, 2.0), 'a': (2.0, 5.0), 'g': (2.0, 3.0)}
+    >>> Program([compute, send, Operation("g", "compute", 1.0)]).play()
+    [(0.0, 2.0), (2.0, 5.0), (2.0, 3.0)]
     """
-    if len(operations) > MOST_OPERATIONS:
-        raise InputError(f"{len(operations)} operations in an iteration; at most {MOST_OPERATIONS}")
-    waiting: dict[int, int] = {}
-    followers: defaultdict[Hashable, list[int]] = defaultdict(list)
-    last: dict[Hashable, Hashable] = {}
+
+    def __init__(self, operations: Sequence[Operation]) -> None:
+        if len(operations) > MOST_OPERATIONS:
+            raise InputError(f"{len(operations)} operations in an iteration; at most {MOST_OPERATIONS}")
+        self.operations = operations
+        self.before = _before(operations)
+        self.order = self._sorted()
+
+    def play(self, seconds: Sequence[float] | None = None) -> list[tuple[float, float]]:
+        """Return when each operation starts and ends, in seconds, each as early as can be.
+
+        Parameters
+        ----------
+        seconds
+            For how long each holds its stream; None: as long as it says.
+        """
+        lasts = [one.seconds for one in self.operations] if seconds is None else seconds
+        ends = [0.0] * len(lasts)
+        starts = [0.0] * len(lasts)
+        for number in self.order:
+            start = 0.0
+            for earlier in self.before[number]:
+                start = max(start, ends[earlier])
+            starts[number], ends[number] = start, start + lasts[number]
+        return list(zip(starts, ends, strict=True))
+
+    def _sorted(self) -> list[int]:
+        """Return the operations' numbers, each after those before it (Kahn 1962)."""
+        waiting = list(map(len, self.before))
+        followers: list[list[int]] = [[] for _ in waiting]
+        for number, earlier in enumerate(self.before):
+            for one in earlier:
+                followers[one].append(number)
+        order = [number for number, count in enumerate(waiting) if not count]
+        for number in order:  # which grows
+            for follower in followers[number]:
+                waiting[follower] -= 1
+                if not waiting[follower]:
+                    order.append(follower)
+        if len(order) < len(waiting):
+            stuck = next(number for number, count in enumerate(waiting) if count)
+            raise InputError(f"operations wait for each other in a circle, at {self.operations[stuck].key}")
+        return order
+
+
+def _before(operations: Sequence[Operation]) -> list[list[int]]:
+    """Return the numbers of those that each waits for, the one before it on its stream among them."""
+    numbers = {one.key: number for number, one in enumerate(operations)}
+    last: dict[Hashable, int] = {}
+    found = []
     for number, one in enumerate(operations):
-        before = {*one.after, last[one.stream]} if one.stream in last else set(one.after)
-        last[one.stream] = one.key
-        waiting[number] = len(before)
-        for key in before:
-            followers[key].append(number)
-    ready = deque(number for number, count in waiting.items() if not count)
-    start = [0.0] * len(operations)
-    times: dict[Hashable, tuple[float, float]] = {}
-    while ready:
-        number = ready.popleft()
-        one = operations[number]
-        end = start[number] + one.seconds
-        times[one.key] = (start[number], end)
-        for follower in followers[one.key]:
-            start[follower] = max(start[follower], end)
-            waiting[follower] -= 1
-            if not waiting[follower]:
-                ready.append(follower)
-    if len(times) < len(operations):
-        stuck = next(one.key for one in operations if one.key not in times)
-        raise InputError(f"the operations wait for each other in a circle, at {stuck}")
-    return times
+        earlier = [numbers[key] for key in one.after]
+        if one.stream in last:
+            earlier.append(last[one.stream])
+        last[one.stream] = number
+        found.append(earlier)
+    return found

@@ -123,8 +123,8 @@ def timeline(made: Iteration) -> list[list[Any]]:
     """
     bars: list[list[Any]] = []
     last: dict[str, list[Any]] = {}
-    for one in sorted(made.operations, key=lambda one: made.times[one.key]):
-        start, end = made.times[one.key]
+    played = zip(made.times, made.operations, strict=True)
+    for (start, end), one in sorted(played, key=lambda pair: pair[0]):
         if end <= start:
             continue
         if isinstance(one.label, Communication):

@@ -14,6 +14,8 @@ from experiments.runner.options import build_options, describe_options
 from experiments.runner.plan import make_plan, select, study_of, time_limit
 from experiments.solver_study import is_study, read_study
 from experiments.solver_study.run import make_tasks
+from experiments.training.config import is_training, read_training
+from experiments.training.study import study_of as study_of_training
 from tests.sweep import for_each
 from topologies import InputError
 from topologies.units import parse_time
@@ -138,7 +140,10 @@ def test_a_pattern_selects_by_topology_collective_method_or_all_of_it():
 
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.toml")), ids=lambda path: path.stem)
 def test_the_configs_of_the_repository_are_right(path):
-    assert make_tasks(read_study(path), None) if is_study(path) else make_plan(read_config(path), METHODS)
+    if is_training(path):
+        assert study_of_training(read_training(path)).tasks
+    else:
+        assert make_tasks(read_study(path), None) if is_study(path) else make_plan(read_config(path), METHODS)
 
 
 WRONG = {
