@@ -122,7 +122,7 @@ def _print_study(summary: Summary) -> None:
 
 
 def _print_training(config: Path, summary: Summary) -> None:
-    from experiments.training.study import claims
+    from experiments.training.stated import claims
 
     rows = [row for row in summary.rows if row["status"] == "ok"]
     lines = [

@@ -35,6 +35,10 @@ BOUND = "bound"
 class Network(Protocol):
     """What a group's collectives run on."""
 
+    @property
+    def name(self) -> str:
+        """By which groups have the same."""
+
     def time(self, what: Communication) -> float:
         """Return the seconds of a collective."""
 
@@ -65,6 +69,11 @@ class Scheduled:
     _schedules: dict[Any, Schedule] = field(default_factory=dict, repr=False)
     _times: dict[Communication, float] = field(default_factory=dict, repr=False)
     _bounds: dict[Communication, float] = field(default_factory=dict, repr=False)
+
+    @property
+    def name(self) -> str:
+        """Its text."""
+        return self.text
 
     @cached_property
     def topology(self) -> Topology:
@@ -141,12 +150,12 @@ class Formula:
     ----------
     constants
         The two numbers, of each kind of collective.
-    where
-        For messages.
+    name
+        By which groups have the same; for messages too.
     """
 
     constants: Mapping[str, tuple[float, float]]
-    where: str
+    name: str
 
     def time(self, what: Communication) -> float:
         """Return the seconds of a collective.
@@ -157,7 +166,7 @@ class Formula:
             If the formula lacks it.
         """
         if what.kind not in self.constants:
-            raise InputError(f"{self.where}: no time for {what.kind}; it has {', '.join(self.constants)}")
+            raise InputError(f"{self.name}: no time for {what.kind}; it has {', '.join(self.constants)}")
         constant, rate = self.constants[what.kind]
         return constant + rate * float(what.size)
 

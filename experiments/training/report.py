@@ -16,7 +16,7 @@ from experiments.report.series import Series
 from experiments.runner.results import read_rows
 from experiments.runner.study import REPORT
 from experiments.training.config import StatedTable
-from experiments.training.study import claims
+from experiments.training.stated import claims
 from topologies.files import replacing
 from topologies.units import duration
 

@@ -6,10 +6,9 @@ import json
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from rich.console import Console
 
@@ -18,7 +17,7 @@ from experiments.runner.plan import task_key
 from experiments.runner.run import RunOptions, Summary, carry_out
 from experiments.runner.study import Outcomes, Study
 from experiments.runner.tasks import STATUS_OF, Outcome, Row, Task, Workplace, failure
-from experiments.training.clock import Network, Scheduled
+from experiments.training.clock import Network
 from experiments.training.config import COLUMNS, Entrant, Job, StatedTable, TrainingConfig, read_training
 from experiments.training.iteration import Iteration, iterate
 from experiments.training.workload import WEIGHTS, Communication
@@ -85,8 +84,8 @@ def perform(task: TrainingTask, place: Workplace) -> Outcome:
 
 def _columns(job: Job, networks: Mapping[str, Network]) -> Row:
     def shared(group: str) -> str:
-        found = networks.get(group)
-        return found.text if isinstance(found, Scheduled) else group
+        """Return what the group's collectives hold: those on one network take turns."""
+        return networks[group].name
 
     def clock(what: Communication) -> float:
         return networks[what.group].time(what)
@@ -190,46 +189,6 @@ def _task(job: Job, entrant: Entrant) -> TrainingTask:
 
 def _in_order(tasks: Sequence[Task], outcomes: Outcomes) -> Iterator[list[Row]]:
     return (outcome.rows for _, outcome in outcomes(tasks))
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A number of a paper, and ours; None where a row is missing."""
-
-    HEADS: ClassVar = ("where", "what", "stated", "ours", "off")
-
-    stated: StatedTable
-    ours: float | None
-
-    @property
-    def cells(self) -> tuple[str, str, str, str, str]:
-        """Return the cells of a table's line, as `HEADS`."""
-        ours = "not run" if self.ours is None else f"{self.ours:.3g}"
-        off = "" if self.off is None else f"{self.off:+.0%}"
-        return self.stated.where, self.stated.what, f"{self.stated.value:.3g}", ours, off
-
-    @property
-    def off(self) -> float | None:
-        """Return how far ours is from it, relatively."""
-        return None if self.ours is None else self.ours / self.stated.value - 1
-
-
-def claims(rows: Sequence[Mapping[str, Any]], stated: Sequence[StatedTable]) -> list[Claim]:
-    """Return every stated number beside ours: the mean, over the jobs that it is about, of the ratio."""
-    found = {(row["job"], row["method"]): row for row in rows if row["status"] == "ok"}
-    jobs = list(dict.fromkeys(row["job"] for row in rows))
-    made = []
-    for one in stated:
-        ratios: list[float | None] = []
-        for job in (job for job in jobs if fnmatchcase(job, one.job)):
-            above, below = found.get((job, one.method)), found.get((job, one.over_method or one.method))
-            if above is None or below is None or not below[one.over_column or one.column]:
-                ratios.append(None)
-            else:
-                ratios.append(above[one.column] / below[one.over_column or one.column])
-        whole = [ratio for ratio in ratios if ratio is not None]
-        made.append(Claim(one, sum(whole) / len(whole) if whole and len(whole) == len(ratios) else None))
-    return made
 
 
 def _write_report(directory: Path, stated: Sequence[StatedTable]) -> Path:

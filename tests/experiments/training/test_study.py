@@ -9,7 +9,7 @@ from experiments.cli import main
 from experiments.runner.results import read_rows
 from experiments.solver_study import is_study
 from experiments.training.config import is_training, read_training
-from experiments.training.study import claims
+from experiments.training.stated import claims
 from topologies.errors import InputError
 
 NETWORK = '"ring:4?bandwidth=1GB/s&alpha=1us"'
@@ -121,3 +121,16 @@ def test_what_is_wrong_with_a_config_is_one_line(tmp_path: Path, old: str, new: 
         read_training(path)
     assert "\n" not in str(error.value)
     assert str(path) in str(error.value)
+
+
+def test_groups_on_one_network_take_turns(tmp_path: Path) -> None:
+    """With the same text, or by a formula, they share links; with two networks they don't."""
+    job = JOB.replace("dp = 4}", "dp = 4, ep = 4}", 1).replace('"gpt2"', '"switch_base_128"')
+    names = []
+    for text in ('"ring:4"', '"complete:4"'):
+        both = job.replace(f"{{dp = {NETWORK}}}", f'{{dp = "ring:4", ep = {text}}}')
+        read = read_training(config(tmp_path, both, METHODS, ""))
+        names += [
+            {entrant.on(read.jobs[0])[group].name for group in ("dp", "ep")} for entrant in read.entrants
+        ]
+    assert list(map(len, names)) == [1, 1, 2, 1]
