@@ -110,6 +110,7 @@ def collective(
     root: int | None = None,
     shards: Sequence[Any] | None = None,
     groups: Sequence[Sequence[int]] | None = None,
+    matrix: Any = None,
 ) -> Collective:
     """Return a collective on all ranks of a network.
 
@@ -122,6 +123,9 @@ def collective(
         As of `topology`.
     root, shards, groups
         The root of the last four; relative sizes of uneven shards; groups of ranks, each of which does it.
+    matrix
+        Of an all-to-all: what each rank sends to each, a square array of bytes, or a text: the name of a
+        .csv or .npy file, ``"random?seed=1"``, ``"zipf:1.2"``, ``"hot:0.5"``, ``"block:8:0.5"``.
 
     Raises
     ------
@@ -132,8 +136,8 @@ def collective(
     if not isinstance(kind, str | Collective):
         raise InputError(f"collective {kind!r}; it is a name such as 'allgather', or a Collective")
     if isinstance(kind, Collective):
-        if (root, shards, groups) != (None, None, None):
-            raise InputError("a Collective has its root, shards and groups already")
+        if (root, shards, groups) != (None, None, None) or matrix is not None:
+            raise InputError("a Collective has its root, shards, groups and matrix already")
         return kind
     try:
         weights = None if shards is None else [exact_number(str(share)) for share in shards]
@@ -143,18 +147,19 @@ def collective(
         raise InputError(f"root, shards or groups of {kind}: {error}") from None
     if isinstance(root, bool):
         raise InputError(f"root {root} of {kind}; it is the number of a rank")
-    return make_collective(str(kind), ranks, root=head, shards=weights, groups=members)
+    return make_collective(str(kind), ranks, root=head, shards=weights, groups=members, matrix=matrix)
 
 
 def synthesize(
     network: Topology | str | Path | nx.Graph,
     kind: str | Collective = "allgather",
-    size: str | float | Fraction = "1MB",
+    size: str | float | Fraction | None = None,
     method: str = "best",
     *,
     root: int | None = None,
     shards: Sequence[Any] | None = None,
     groups: Sequence[Sequence[int]] | None = None,
+    matrix: Any = None,
     seeds: int = 1,
     **options: Any,
 ) -> Result:
@@ -162,10 +167,10 @@ def synthesize(
 
     Parameters
     ----------
-    network, kind, root, shards, groups
+    network, kind, root, shards, groups, matrix
         As of `topology` and `collective`.
     size
-        M: a text such as ``"64MB"``, or bytes.
+        M: a text such as ``"64MB"``, or bytes; None: the largest row of a matrix of bytes, else 1 MB.
     method
         One of `methods`; ``"best"`` tries all that are sensible, for ten seconds unless `options` says
         otherwise (``time_limit="1min"``).
@@ -182,9 +187,10 @@ def synthesize(
         Where the method does not do that, or finds nothing.
     """
     where, how = topology(network), find_method(method)
-    what = collective(kind, where, root=root, shards=shards, groups=groups)
+    what = collective(kind, where, root=root, shards=shards, groups=groups, matrix=matrix)
     given = {**how.quick, **options}
-    chosen, count = build_options(how, given), _size(size)
+    chosen = build_options(how, given)
+    count = _size((what.own_size or "1MB") if size is None else size)
     problem = Problem(where, what)
     if how.size_dependent(problem, chosen):
         problem = replace(problem, size=count)

@@ -154,7 +154,7 @@ class Capabilities:
         if self.groups is Groups.ONE and len(what.members) > 1:
             yield f"does one group at a time; this is {what}"
         for part in parts:
-            own = "gives its own" if part.shards is not None else "has groups of several sizes"
+            own = "has groups of several sizes" if part.shards is part.matrix is None else "gives its own"
             yield f"needs shards of one size; this {part.kind} {own}"
 
     def _links(self, topology: Topology, what: Collective) -> Iterator[str]:
@@ -191,7 +191,7 @@ EVERYTHING = Capabilities()
 
 def _even(what: Collective) -> bool:
     """Return whether all shards have one size."""
-    if what.shards is None and len({len(members) for members in what.members}) == 1:
+    if what.shards is None and what.matrix is None and len({len(members) for members in what.members}) == 1:
         return True
     return what.items.share.uniform
 

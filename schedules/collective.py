@@ -20,6 +20,9 @@ allreduce       all        all      one N-th of the buffer
 Where every rank is a start, each contributes its own operand and the item *combines*: the end must
 hold the sum of all contributions, each once.
 
+In an all-to-all with a *matrix* (all-to-all-v) the items are its entries that are not 0, in units of its
+largest row: M is the most that one rank sends, what it keeps included.
+
 Several collectives of one kind run at once over groups of the ranks. Several of unlike kinds are one
 *mixed* collective of *parts*, whose items are those of its parts (`concurrent`).
 """
@@ -31,9 +34,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from schedules.byte_matrix import ByteMatrix, byte_matrix
 from topologies.errors import InputError, suggestion
 from topologies.exact import BoolArray, Int32Array, Rationals, frozen
 
@@ -139,6 +144,8 @@ class Collective:
     parts
         Of a mixed collective, and only there: the collectives that it is made of, over disjoint groups. Its
         own groups are theirs.
+    matrix
+        Of an all-to-all: what each member of a group sends to each, in order; None for equal amounts.
 
     Raises
     ------
@@ -152,6 +159,7 @@ class Collective:
     shards: tuple[Fraction, ...] | None = None
     groups: tuple[tuple[int, ...], ...] | None = None
     parts: tuple[Collective, ...] = ()
+    matrix: ByteMatrix | None = None
 
     def __post_init__(self) -> None:
         """Check that the parameters fit."""
@@ -163,6 +171,7 @@ class Collective:
         sizes = {len(members) for members in self.members}
         _check_root(self, min(sizes))
         _check_shards(self, sizes)
+        _check_matrix(self, sizes)
 
     @property
     def is_combining(self) -> bool:
@@ -177,7 +186,12 @@ class Collective:
     @property
     def plain(self) -> bool:
         """Whether all ranks take part in one collective with equal shards."""
-        return self.groups is None and self.shards is None
+        return self.groups is None and self.shards is None and self.matrix is None
+
+    @property
+    def own_size(self) -> int | None:
+        """M in bytes, if its matrix says how many they are."""
+        return None if self.matrix is None or self.matrix.relative else self.matrix.largest_row
 
     @property
     def bus_factor(self) -> Fraction | None:
@@ -203,7 +217,10 @@ class Collective:
         """What this collective's schedules do when run backwards (dissertation, Theorem 1)."""
         if self.parts:
             return concurrent([part.reverse for part in self.parts])
-        return Collective(self.kind.reverse, self.num_ranks, self.root, self.shards, self.groups)
+        matrix = self.matrix and self.matrix.transposed
+        return Collective(
+            self.kind.reverse, self.num_ranks, self.root, self.shards, self.groups, matrix=matrix
+        )
 
     def with_kind(self, kind: Kind) -> Collective:
         """Return the same groups and shards under another unrooted kind."""
@@ -214,6 +231,8 @@ class Collective:
         """All data, ordered by group, then owner's position, then (all-to-all) destination's position."""
         if self.parts:
             return _joined_items([part.items for part in self.parts], [len(p.members) for p in self.parts])
+        if self.matrix is not None:
+            return self._matrix_items(self.matrix)
         groups = [np.array(members, dtype=np.int32) for members in self.members]
         parts = [self._group_items(number, members) for number, members in enumerate(groups)]
         group, owner, dest, start, end = (
@@ -224,6 +243,17 @@ class Collective:
         which = np.concatenate([base[number] + part[5] for number, part in enumerate(parts)])
         exact = Rationals.of(share for group_shares in shares for share in group_shares)
         return Items(group, owner, dest, start, end, exact.take(which))
+
+    def _matrix_items(self, matrix: ByteMatrix) -> Items:
+        """Return the items of an all-to-all-v: none for what is 0."""
+        sender, receiver = np.nonzero(matrix.amounts)
+        members = np.array(self.members, dtype=np.int32)
+        owner, dest = members[:, sender].ravel(), members[:, receiver].ravel()
+        group = np.repeat(np.arange(len(members), dtype=np.int32), len(sender))
+        amounts = np.tile(matrix.amounts[sender, receiver], len(members))
+        share = Rationals(frozen(amounts, np.int64), matrix.largest_row).reduced
+        owner, dest, group = (frozen(column, np.int32) for column in (owner, dest, group))
+        return Items(group, owner, dest, owner, dest, share)
 
     def _group_items(self, group: int, members: Int32Array) -> tuple[Int32Array, ...]:
         """Return the columns of `Items` for one group, the last as positions in its list of shares."""
@@ -262,6 +292,7 @@ class Collective:
             return f"mixed({' + '.join(map(str, self.parts))})"
         extra = [f"root={self.root}"] if self.root else []
         extra += [f"shards={','.join(map(str, self.shards))}"] if self.shards else []
+        extra += [f"matrix={self.matrix}"] if self.matrix else []
         extra += ["groups=" + "|".join(",".join(map(str, g)) for g in self.groups)] if self.groups else []
         return f"{self.kind}({'; '.join(extra)})" if extra else str(self.kind)
 
@@ -288,8 +319,9 @@ def collective(
     root: int | None = None,
     shards: Sequence[Fraction | int] | None = None,
     groups: Sequence[Sequence[int]] | None = None,
+    matrix: Any = None,
 ) -> Collective:
-    """Return a collective; the root of a rooted one defaults to rank 0.
+    """Return a collective; the root of a rooted one defaults to rank 0, a matrix is as `byte_matrix` has it.
 
     Raises
     ------
@@ -297,12 +329,14 @@ def collective(
         As `Collective`, and for an unknown kind.
     """
     which = parse_kind(kind)
+    of_ranks = None if groups is None else tuple(tuple(int(r) for r in g) for g in groups)
     return Collective(
         which,
         num_ranks,
         0 if root is None and which.rooted else root,
         None if shards is None else tuple(Fraction(s) for s in shards),
-        None if groups is None else tuple(tuple(int(r) for r in g) for g in groups),
+        of_ranks,
+        matrix=None if matrix is None else byte_matrix(matrix, len(of_ranks[0]) if of_ranks else num_ranks),
     )
 
 
@@ -345,8 +379,8 @@ def _joined_items(parts: Sequence[Items], groups: Sequence[int]) -> Items:
 
 
 def _check_parts(c: Collective) -> None:
-    if c.root is not None or c.shards is not None:
-        raise InputError("mixed takes no root and no shards; its parts do")
+    if (c.root, c.shards, c.matrix) != (None, None, None):
+        raise InputError("mixed takes no root, shards or matrix; its parts do")
     for part in c.parts:
         if part.parts:
             raise InputError("mixed: a part is mixed itself; give its parts instead")
@@ -388,3 +422,16 @@ def _check_shards(c: Collective, sizes: set[int]) -> None:
         raise InputError(f"{c.kind}: {len(c.shards)} shards for {sorted(sizes)} ranks; give one each")
     if min(c.shards) < 0 or sum(c.shards) == 0:
         raise InputError(f"{c.kind}: shard sizes must not be negative, nor all zero")
+
+
+def _check_matrix(c: Collective, sizes: set[int]) -> None:
+    if c.matrix is None:
+        return
+    if c.kind is not Kind.ALL_TO_ALL or c.shards is not None:
+        what = "has shards; the matrix says all sizes" if c.shards is not None else "is no all-to-all"
+        raise InputError(f"{c.kind} with matrix {c.matrix}: it {what}")
+    if sizes != {len(c.matrix.amounts)}:
+        size = len(c.matrix.amounts)
+        raise InputError(
+            f"{c.kind}: matrix {c.matrix} is {size} x {size}, for groups of {sorted(sizes)} ranks"
+        )

@@ -142,13 +142,12 @@ def _reversed_items(schedule: Schedule) -> tuple[Chunks, IntArray]:
 
 
 def _swapped_pairs(what: Collective) -> Int32Array:
-    """Return the item (j, i) of each item (i, j) of an all-to-all."""
-    parts, base = [], 0
-    for members in what.members:
-        size = len(members)
-        parts.append(base + np.arange(size * size).reshape(size, size).T.ravel())
-        base += size * size
-    return np.concatenate(parts).astype(np.int32)
+    """Return the item (j, i) of the reverse for each item (i, j) of an all-to-all."""
+    ranks, items, turned = what.num_ranks, what.items, what.reverse.items
+    pairs = turned.owner.astype(np.int64) * ranks + turned.dest
+    order = np.argsort(pairs)
+    place = np.searchsorted(pairs, items.dest.astype(np.int64) * ranks + items.owner, sorter=order)
+    return order[place].astype(np.int32)
 
 
 def _reversed_reduce(schedule: Schedule) -> BoolArray | None:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from experiments.cli.output import print_json, print_table
-from experiments.cli.problem import parse_collective
+from experiments.cli.problem import parse_amount, parse_collective
 from experiments.printable import say
 from models.bounds import Bound, BoundError, bound_document
 from models.bounds.bandwidth import exit_bandwidth
@@ -29,7 +29,7 @@ from topologies.exact import json_number
 from topologies.files import read_text
 from topologies.text import parse_topology
 from topologies.topology import Topology
-from topologies.units import duration, exact_number, format_size, format_time, parse_size, short, throughput
+from topologies.units import duration, exact_number, format_size, format_time, short, throughput
 
 GIGA, MICRO = 10**9, 10**6
 MOST = 8
@@ -233,11 +233,10 @@ def execute(arguments: argparse.Namespace) -> int:
         return _check(arguments.check, arguments.topology)
     if not arguments.topology:
         raise InputError("tutti bound needs a topology, such as torus:4x4, or --check FILE")
-    size = None if arguments.size is None else parse_size(arguments.size)
     for text in arguments.topology:
         topology = parse_topology(text)
         what = parse_collective(arguments, topology)
-        document = bound_document(topology, what, size, lp=arguments.lp)
+        document = bound_document(topology, what, parse_amount(arguments.size, what), lp=arguments.lp)
         if arguments.json:
             print_json(document)
         else:

@@ -173,6 +173,12 @@ def _collective(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--shards", metavar="W,W,...", help="relative sizes of uneven shards")
     parser.add_argument("--groups", metavar="R,R|R,R", help="groups of ranks that each do the collective")
+    parser.add_argument(
+        "--matrix",
+        metavar="FILE|FORM",
+        help="of an all-to-all: bytes from each rank (row) to each, a .csv or .npy file, or uniform, random, "
+        "zipf:1.2, hot:0.5, block:8:0.5 (docs/all_to_all_v.md)",
+    )
 
 
 def _workers(parser: argparse.ArgumentParser, workers: str) -> None:
@@ -309,7 +315,9 @@ def _synth(commands: Any) -> None:
         help="see tutti list methods; default: the best of all sensible methods, found in ten seconds",
     )
     _collective(parser)
-    parser.add_argument("--size", default=DEFAULT_SIZE, help="M, such as 64MB; default: %(default)s")
+    parser.add_argument(
+        "--size", help=f"M, such as 64MB; default: the largest row of a file's matrix, else {DEFAULT_SIZE}"
+    )
     parser.add_argument(
         "--chunks",
         type=int,

@@ -8,11 +8,11 @@ from fractions import Fraction
 from schedules.collective import Collective, collective
 from topologies.errors import InputError
 from topologies.topology import Topology
-from topologies.units import exact_number
+from topologies.units import exact_number, parse_size
 
 
 def parse_collective(arguments: argparse.Namespace, topology: Topology) -> Collective:
-    """Return the collective of ``--collective``, ``--root``, ``--shards`` and ``--groups``.
+    """Return the collective of ``--collective``, ``--root``, ``--shards``, ``--groups`` and ``--matrix``.
 
     Raises
     ------
@@ -24,8 +24,18 @@ def parse_collective(arguments: argparse.Namespace, topology: Topology) -> Colle
     if arguments.groups is not None:
         groups = [_ranks(group) for group in arguments.groups.split("|")]
     return collective(
-        arguments.collective, topology.num_ranks, root=arguments.root, shards=shards, groups=groups
+        arguments.collective,
+        topology.num_ranks,
+        root=arguments.root,
+        shards=shards,
+        groups=groups,
+        matrix=arguments.matrix,
     )
+
+
+def parse_amount(text: str | None, what: Collective) -> Fraction | None:
+    """Return M in bytes: of ``--size``, or without it as the matrix has it, if it is one of bytes."""
+    return what.own_size and Fraction(what.own_size) if text is None else parse_size(text)
 
 
 def _numbers(text: str, where: str) -> list[Fraction]:

@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from experiments.cli.output import console, print_fields, print_json
-from experiments.cli.parser import DEFAULT_METHOD
-from experiments.cli.problem import parse_collective
+from experiments.cli.parser import DEFAULT_METHOD, DEFAULT_SIZE
+from experiments.cli.problem import parse_amount, parse_collective
 from experiments.printable import say
 from experiments.registry import find_method
 from experiments.result import Result
@@ -36,9 +36,9 @@ def execute(arguments: argparse.Namespace) -> int:
     given = _given(method, arguments)
     options = build_options(method, given)
     seeds = first_seeds(method, arguments.seeds, "--seeds")
-    size = parse_size(arguments.size)
     topology = parse_topology(arguments.topology)
     what = parse_collective(arguments, topology)
+    size = parse_amount(arguments.size, what) or parse_size(DEFAULT_SIZE)
     problem = Problem(topology, what)
     if method.size_dependent(problem, options):
         problem = dataclasses.replace(problem, size=size)

@@ -52,12 +52,16 @@ class PartTable(Table):
     root: int | None = None
     shards: list[int | Decimal] | None = None
     groups: list[list[int]] | None = None
+    matrix: str | None = None
 
 
 class CollectiveTable(PartTable):
-    """``[[collective]]``: what to do, at which sizes M; ``kind = "mixed"`` has `parts`."""
+    """``[[collective]]``: what to do, at which sizes M; ``kind = "mixed"`` has `parts`.
 
-    sizes: list[str] = Field(min_length=1)
+    Without `sizes` M is the largest row of a matrix of bytes.
+    """
+
+    sizes: list[str] | None = Field(default=None, min_length=1)
     parts: list[PartTable] | None = None
 
 

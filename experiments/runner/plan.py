@@ -66,7 +66,7 @@ def make_plan(config: Config, methods: Mapping[str, Method]) -> list[Task]:
     memory = _positive(parse_size, config.run.memory, f"{config.path}: [run]: memory")
     approaches = [_approach(placed, methods, memory) for placed in config.methods]
     _refuse_merging(approaches)
-    sizes = {placed.where: _sizes(placed) for placed in config.collectives}
+    given = {placed.where: _sizes(placed) for placed in config.collectives}
     limit = time_limit(config)
     tasks: list[Task] = []
     for placed in config.topologies:
@@ -75,10 +75,10 @@ def make_plan(config: Config, methods: Mapping[str, Method]) -> list[Task]:
         digest = topology_digest(topology)
         for asked in config.collectives:
             what = _at(f"{asked.where} on {text}", _collective, asked.table, topology.num_ranks)
-            problem = Problem(topology, what)
+            problem, sizes = Problem(topology, what), given[asked.where] or _own_size(what, asked.where)
             for approach in approaches:
                 if approach.is_for(text, str(what)):
-                    tasks += _tasks(text, digest, problem, approach, sizes[asked.where], limit)
+                    tasks += _tasks(text, digest, problem, approach, sizes, limit)
                     if len(tasks) > MOST_TASKS:
                         raise InputError(f"{config.path}: more than {MOST_TASKS} tasks; make several configs")
     _refuse_idle(approaches, tasks)
@@ -273,9 +273,17 @@ def _seeds_note(method: Method, seeds: int | Sequence[int] | None) -> str:
     return f"{method.name} has no randomness, so seeds = {seeds} is one try"
 
 
+def _own_size(what: Collective, where: str) -> tuple[int]:
+    """Return M as a matrix of bytes has it."""
+    if what.own_size is None:
+        raise InputError(f"{where}: key 'sizes' is missing; only a matrix from a file has bytes of its own")
+    return (what.own_size,)
+
+
 def _sizes(placed: Placed[CollectiveTable]) -> tuple[int, ...]:
-    sizes = [whole_size(text, f"{placed.where}: sizes") for text in placed.table.sizes]
-    twice = next((placed.table.sizes[i] for i, size in enumerate(sizes) if size in sizes[:i]), None)
+    texts = placed.table.sizes or []
+    sizes = [whole_size(text, f"{placed.where}: sizes") for text in texts]
+    twice = next((texts[i] for i, size in enumerate(sizes) if size in sizes[:i]), None)
     if twice is not None:
         raise InputError(f"{placed.where}: size '{twice}' occurs twice")
     return tuple(sizes)
@@ -300,14 +308,16 @@ def _collective(table: CollectiveTable, num_ranks: int) -> Collective:
         raise InputError(f"parts are for kind '{Kind.MIXED}', and needed there; this is '{table.kind}'")
     if table.parts is None:
         return _part(table, num_ranks)
-    if (table.root, table.shards, table.groups) != (None, None, None):
-        raise InputError("a mixed collective has no root, shards and groups; its parts have")
+    if (table.root, table.shards, table.groups, table.matrix) != (None, None, None, None):
+        raise InputError("a mixed collective has no root, shards, groups and matrix; its parts have")
     return concurrent([_part(part, num_ranks) for part in table.parts])
 
 
 def _part(table: PartTable, num_ranks: int) -> Collective:
     shards = None if table.shards is None else [exact_number(str(share)) for share in table.shards]
-    what = collective(table.kind, num_ranks, root=table.root, shards=shards, groups=table.groups)
+    what = collective(
+        table.kind, num_ranks, root=table.root, shards=shards, groups=table.groups, matrix=table.matrix
+    )
     if shards is not None:
         _ = what.items  # refuses here what is too far apart to be exact
     return what

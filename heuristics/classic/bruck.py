@@ -50,12 +50,15 @@ def _allgather(problem: Problem) -> Schedule:
 def _all_to_all(problem: Problem) -> Schedule:
     n, what = problem.topology.num_ranks, problem.collective
     rank = np.arange(n)[:, None]
+    number = np.full((n, n), -1)
+    number[what.items.owner, what.items.dest] = np.arange(len(what.items))
     rows = []
     for bit in range((n - 1).bit_length()):
         far = np.arange(n)[np.arange(n) >> bit & 1 == 1]
         holder = rank + far % (1 << bit)
-        item = rank * n + (rank + far) % n
-        rows.append(StepTransfers.of(bit + 1, holder % n, (holder + (1 << bit)) % n, item))
+        item = number[rank, (rank + far) % n]
+        sent = StepTransfers.of(bit + 1, holder % n, (holder + (1 << bit)) % n, item)
+        rows.append(StepTransfers(*(column[sent.chunk >= 0] for column in sent)))
     return step_schedule(problem.topology, what, Chunks.even(what), StepTransfers.joined(rows))
 
 

@@ -40,11 +40,18 @@ from models.all_to_all.columns import ColumnGeneration
 from models.all_to_all.demand import Demand
 from models.all_to_all.first_order import PrimalDual
 from models.all_to_all.paths import PathFlow, decompose
-from models.all_to_all.reduction import MOST_ELEMENTS, ReducedProblem, averaged, reduce_by, without_cycles
+from models.all_to_all.reduction import (
+    MOST_ELEMENTS,
+    ReducedProblem,
+    averaged,
+    reduce_by,
+    symmetries,
+    without_cycles,
+)
 from models.all_to_all.rounding import rounded_shares
 from models.solvers import CompiledModel, HighsOptions, solve
 from topologies.exact import FloatArray, Int32Array, Int64Array, frozen, offsets_of
-from topologies.graphs.symmetry import Group, automorphisms, orbits_of
+from topologies.graphs.symmetry import Group, orbits_of
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -129,7 +136,7 @@ def solve_by_orbits(
     ('1/2', True)
     """
     begin = time.perf_counter()
-    problem = reduce_by(automorphisms(demand.topology), demand)
+    problem = reduce_by(symmetries(demand), demand)
     return _solved(problem, begin, tolerance, time_limit, by)
 
 
@@ -142,7 +149,7 @@ def paths_by_orbits(
     does not fit 64 bits. Paths are found for the representatives and mapped to the others.
     """
     begin = time.perf_counter()
-    group = automorphisms(demand.topology).preserving(demand.amounts).limited(MOST_ELEMENTS)
+    group = symmetries(demand).limited(MOST_ELEMENTS)
     solved = _solved(reduce_by(group, demand), begin, tolerance, time_limit, None)
     paths = _paths(solved)
     if paths is None:
@@ -183,7 +190,7 @@ def quick_lengths(demand: Demand, most_variables: int) -> Int64Array | None:
     most_variables
         Of the reduced program, beyond which only few link orbits will do.
     """
-    begin, group = time.perf_counter(), automorphisms(demand.topology, SHORT_SEARCH)
+    begin, group = time.perf_counter(), symmetries(demand, SHORT_SEARCH)
     problem = reduce_by(group, demand)
     if problem.num_orbits <= MOST_ORBITS or len(problem.sources) * problem.num_orbits <= SMALL_MASTER:
         return _solved(problem, begin, COLUMNS_GAP, None, "columns").lengths

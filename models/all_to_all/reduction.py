@@ -25,9 +25,9 @@ import numpy as np
 from models.all_to_all.certificate import SourceFlow
 from models.all_to_all.demand import Demand
 from models.all_to_all.rounding import cancel_cycles
-from topologies.exact import INT64_MAX, FloatArray, Int32Array, Int64Array
+from topologies.exact import INT64_MAX, FloatArray, Int32Array, Int64Array, frozen
 from topologies.graphs.shortest_paths import Adjacency, ShortestTree, shortest_tree
-from topologies.graphs.symmetry import Group, twin_permutation
+from topologies.graphs.symmetry import DEFAULT_EFFORT, Group, automorphisms, twin_permutation
 from topologies.kernels import kernel
 from topologies.topology import Topology
 
@@ -138,6 +138,20 @@ class ReducedProblem:
         pairs = zip(loads, self.capacity.tolist(), strict=True)
         worst = max(Fraction(load, capacity) for load, capacity in pairs)
         return worst * self.topology.bandwidth.denominator / flow.denominator
+
+
+def symmetries(demand: Demand, effort: int = DEFAULT_EFFORT) -> Group:
+    """Return a group of automorphisms that leave the demand as it is; `effort` as of `automorphisms`.
+
+    An automorphism keeps what a rank sends and receives, in some order. Where no two ranks have that in
+    common there is none but the identity, and nothing is searched for.
+    """
+    topology, amounts = demand.topology, demand.amounts
+    seen = np.unique(np.hstack([np.sort(amounts, axis=1), np.sort(amounts.T, axis=1)]), axis=0)
+    if len(seen) < topology.num_ranks:
+        return automorphisms(topology, effort).preserving(amounts)
+    nothing = (np.zeros((0, size), np.int32) for size in (topology.num_nodes, topology.num_links))
+    return Group(topology, *(frozen(maps, np.int32) for maps in nothing))
 
 
 def reduce_by(group: Group, demand: Demand) -> ReducedProblem:

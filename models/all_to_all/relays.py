@@ -28,14 +28,13 @@ import numpy.typing as npt
 
 from models.all_to_all.demand import Demand
 from models.all_to_all.orbits import SHORT_SEARCH
-from models.all_to_all.reduction import ReducedProblem, reduce_by
+from models.all_to_all.reduction import ReducedProblem, reduce_by, symmetries
 from models.bounds.bound import SECONDS, Bound
 from models.solvers import CompiledModel, HighsOptions, solve
 from schedules.collective import EVERYONE, Collective, Items
 from topologies.errors import InputError
 from topologies.exact import INT64_MAX, FloatArray, Int64Array, json_number
 from topologies.graphs.shortest_paths import alpha_distances
-from topologies.graphs.symmetry import automorphisms
 from topologies.topology import Topology
 
 if TYPE_CHECKING:
@@ -95,7 +94,7 @@ def relays_bound(topology: Topology, collective: Collective, size: Fraction, lea
         demand = Demand.of(topology, collective)
     except InputError:  # too much for 64 bits: the other bounds must do
         return None
-    relaying = _Relaying.of(reduce_by(automorphisms(topology, SHORT_SEARCH), demand), size, least)
+    relaying = _Relaying.of(reduce_by(symmetries(demand, SHORT_SEARCH), demand), size, least)
     found = relaying and relaying.search()
     if not relaying or not found:
         return None

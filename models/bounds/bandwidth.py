@@ -11,7 +11,7 @@ from models.bounds.bottleneck_cut import bottleneck_cut
 from models.bounds.bound import SECONDS_PER_BYTE, Bound
 from models.bounds.traffic import Traffic
 from topologies.errors import InputError
-from topologies.exact import BoolArray, Int64Array, json_number
+from topologies.exact import BoolArray, FloatArray, Int64Array, json_number
 from topologies.graphs.grid_structure import placed
 from topologies.graphs.shortest_paths import hop_distances
 from topologies.topology import Topology
@@ -23,6 +23,9 @@ KEPT = 64
 KEPT_OF_MANY = 8
 RATED_PAIRS = 4 * 10**6
 """Pairs of ranks times cuts that are evaluated at most, unless fewer than `KEPT_OF_MANY` cuts were left."""
+
+RATED_PRODUCTS = 4 * 10**9
+"""Additions for a first rating of all cuts at most: some seconds."""
 
 COMPARED_CELLS = 4 * 10**7
 """Links times nodes that are compared at most (a byte each)."""
@@ -135,19 +138,31 @@ def candidate_cuts(topology: Topology, traffic: Traffic) -> list[BoolArray]:
 
     They are masks over nodes, the same ones at every call: each host and all but it; the ranks nearer to one
     end of a link than to the other, and all but those (on a torus or hypercube these halve it); the ranks
-    that bound by degree. Of all but the last, the
-    `KEPT` best by the product of the ranks inside and outside over the bandwidth out, which is exact for
-    equal all-to-all.
+    that bound by degree. Of all but the last, the `KEPT` best by what leaves them (`_moved`) over the
+    bandwidth out.
     """
     families = [*_hosts(topology), *_link_sides(topology)]
     masks = np.unique(np.packbits(np.array([*families, *(~mask for mask in families)]), axis=1), axis=0)
     cuts = np.unpackbits(masks, axis=1, count=topology.num_nodes).astype(bool)
-    inside = cuts[:, : topology.num_ranks].sum(axis=1, dtype=np.float64)
-    product = inside * (topology.num_ranks - inside)
-    cuts, product = cuts[product > 0], product[product > 0]
+    moved = _moved(traffic, cuts[:, : topology.num_ranks])
+    cuts, moved = cuts[moved > 0], moved[moved > 0]
     kept = min(max(RATED_PAIRS // max(len(traffic.pairs.start), 1), KEPT_OF_MANY), KEPT)
-    best = np.argsort(-product / _exit_bandwidths(topology, cuts), kind="stable")[:kept]
+    best = np.argsort(-moved / _exit_bandwidths(topology, cuts), kind="stable")[:kept]
     return [*_worst_nodes(topology, traffic), *cuts[best]]
+
+
+def _moved(traffic: Traffic, cuts: BoolArray) -> FloatArray:
+    """Return about what leaves each set of ranks: where shares of pairs differ their sum, else pairs of ranks.
+
+    These, inside times outside, are exact for equal all-to-all.
+    """
+    inside, pairs = cuts.astype(np.float64), traffic.pairs
+    if len(np.unique(pairs.share)) < 2 or cuts.shape[0] * cuts.shape[1] ** 2 > RATED_PRODUCTS:
+        return inside.sum(axis=1) * (1 - inside).sum(axis=1)
+    shares = np.zeros((cuts.shape[1],) * 2)
+    shares[pairs.start, pairs.end] = pairs.share
+    moved: FloatArray = (inside @ shares * (1 - inside)).sum(axis=1)
+    return moved
 
 
 def _hosts(topology: Topology) -> Iterator[BoolArray]:

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from schedules.byte_matrix import ByteMatrix
 from schedules.collective import Collective, Kind, collective, concurrent
 from schedules.schedule import MOST_CHUNKS, NO_COPY, Chunks, Clock, Routes, Schedule
 from topologies.errors import InputError, suggestion
@@ -126,7 +127,7 @@ _TABLES = {
     "transfers": set(TRANSFER_COLUMNS),
 }
 _ROUTES = {"offsets", "links"}
-_COLLECTIVE = {"kind", "num_ranks", "root", "shards", "groups", "parts"}
+_COLLECTIVE = {"kind", "num_ranks", "root", "shards", "groups", "parts", "matrix"}
 _BOOLEAN = "transfers.reduce"
 
 
@@ -468,6 +469,13 @@ def collective_document(what: Collective) -> dict[str, Any]:
         document["shards"] = [json_number(shard) for shard in what.shards]
     if what.groups is not None:
         document["groups"] = [list(group) for group in what.groups]
+    if what.matrix is not None:
+        matrix = what.matrix
+        document["matrix"] = {
+            "name": matrix.text,
+            "relative": matrix.relative,
+            "rows": matrix.amounts.tolist(),
+        }
     return document
 
 
@@ -503,9 +511,25 @@ def read_collective(value: Any, topology: Topology, where: str) -> Collective:
     if groups is not None:
         lists = lists_in(groups, f"{where}: groups")
         groups = [[integer(r, 0, num_ranks - 1, f"{where}: groups") for r in group] for group in lists]
-    kind = str(document["kind"])
-    make = lambda: collective(kind, num_ranks, root=root, shards=shards, groups=groups)  # noqa: E731
+    kind, given = str(document["kind"]), document.get("matrix")
+    matrix = None if given is None else _matrix(given, f"{where}: matrix")
+    make = lambda: collective(  # noqa: E731
+        kind, num_ranks, root=root, shards=shards, groups=groups, matrix=matrix
+    )
     return within(where, make)
+
+
+def _matrix(value: Any, where: str) -> ByteMatrix:
+    document = mapping(value, where)
+    check_keys(document, {"name", "relative", "rows"}, where)
+    lists = lists_in(document.get("rows"), f"{where}: rows")
+    rows = [
+        [integer(cell, 0, INT64_MAX, f"{where}: rows[{place}]") for cell in row]
+        for place, row in enumerate(lists)
+    ]
+    if {len(row) for row in rows} != {len(rows)}:
+        raise InputError(f"{where}: rows must be a square table")
+    return ByteMatrix(np.array(rows), str(document.get("name", "")), document.get("relative") is True)
 
 
 def _parts(document: Mapping[str, Any], topology: Topology, where: str) -> list[Collective]:

@@ -84,6 +84,7 @@ def _frame(schedule: Schedule) -> dict[str, Any]:
         "counts": _counts(schedule) is not None,
         "reduces": _reduces(schedule) is not None,
         "orders": schedule.order is not None,
+        **({"matrix": what.matrix.amounts.tolist()} if what.matrix is not None else {}),
         **({"parts": [str(part) for part in what.parts]} if what.parts else {}),
         **({"copies": True} if schedule.chunks.copy_of is not None else {}),
     }

@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 
 from models.bounds import Bound, BoundError, best_bound, bound_document, lower_bounds
+from models.bounds.bandwidth import cut_bound
 from models.bounds.report import ELSEWHERE
+from models.bounds.traffic import Traffic
 from schedules import KINDS, Kind, collective
 from tests.sweep import for_each
 from topologies import InputError, Link, Topology
@@ -448,3 +450,12 @@ def test_the_kinds_that_are_found_elsewhere_can_be_looked_up():
 def test_the_bounds_do_not_import_the_methods_that_find_some_of_them():
     code = "import models.bounds, sys; print([m for m in sys.modules if m.startswith('models.all')])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"[]\n"
+
+
+def test_the_cut_is_the_worst_host_where_others_send_less():
+    """The first of 40 hosts sends 1,001 bytes between ranks, all others 1: by 8 adapters of 50 GB/s."""
+    amounts = np.ones((320, 320), np.int64) - np.eye(320, dtype=np.int64)
+    amounts[:8, 8:] += 1000
+    where, what = parse_topology("dgx_h100:40"), collective("all-to-all", 320, matrix=amounts)
+    found = cut_bound(where, Traffic.of(what))
+    assert found.value * what.own_size == Fraction(8 * 312 * 1001, 400 * 10**9)
