@@ -93,6 +93,7 @@ _SINGLE = Methods(
         "postal": _at("heuristics.gossip:METHOD"),
         "rounds": _at("heuristics.rounds:METHOD"),
         "rails": _at("heuristics.rails:METHOD"),
+        "birkhoff": _at("heuristics.birkhoff:METHOD"),
         "hybrid": _at("heuristics.hybrid:METHOD"),
         "tacos": _STARTS.find["tacos"],
         "bfb": _STARTS.find["bfb"],

@@ -72,12 +72,6 @@ class ByteMatrix:
         """The most that one member sends, what it keeps included: the unit of shares."""
         return int(self.amounts.sum(axis=1).max())
 
-    @property
-    def transposed(self) -> ByteMatrix:
-        """What goes the other way."""
-        text = self.text.removesuffix("^T") if self.text.endswith("^T") else f"{self.text}^T"
-        return ByteMatrix(self.amounts.T, text, self.relative)
-
     @cached_property
     def _key(self) -> tuple[bool, bytes]:
         return self.relative, self.amounts.tobytes()

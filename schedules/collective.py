@@ -217,10 +217,7 @@ class Collective:
         """What this collective's schedules do when run backwards (dissertation, Theorem 1)."""
         if self.parts:
             return concurrent([part.reverse for part in self.parts])
-        matrix = self.matrix and self.matrix.transposed
-        return Collective(
-            self.kind.reverse, self.num_ranks, self.root, self.shards, self.groups, matrix=matrix
-        )
+        return Collective(self.kind.reverse, self.num_ranks, self.root, self.shards, self.groups)
 
     def with_kind(self, kind: Kind) -> Collective:
         """Return the same groups and shards under another unrooted kind."""

@@ -99,6 +99,8 @@ def _transposed(schedule: Schedule, topology: Topology | None) -> Topology:
 def _reversed_collective(what: Collective) -> Collective:
     if what.parts:
         raise Unsupported("reverse of a mixed collective: reverse the schedules of its parts")
+    if what.matrix is not None:
+        raise Unsupported("reverse of an all-to-all with a matrix: its rows would be columns, and M another")
     if what.kind is Kind.ALL_TO_ALL and what.shards is not None and len(set(what.shards)) > 1:
         # The share of item (i, j) depends on j alone, so that of (j, i) is another.
         raise Unsupported(
@@ -142,12 +144,13 @@ def _reversed_items(schedule: Schedule) -> tuple[Chunks, IntArray]:
 
 
 def _swapped_pairs(what: Collective) -> Int32Array:
-    """Return the item (j, i) of the reverse for each item (i, j) of an all-to-all."""
-    ranks, items, turned = what.num_ranks, what.items, what.reverse.items
-    pairs = turned.owner.astype(np.int64) * ranks + turned.dest
-    order = np.argsort(pairs)
-    place = np.searchsorted(pairs, items.dest.astype(np.int64) * ranks + items.owner, sorter=order)
-    return order[place].astype(np.int32)
+    """Return the item (j, i) of each item (i, j) of an all-to-all."""
+    parts, base = [], 0
+    for members in what.members:
+        size = len(members)
+        parts.append(base + np.arange(size * size).reshape(size, size).T.ravel())
+        base += size * size
+    return np.concatenate(parts).astype(np.int32)
 
 
 def _reversed_reduce(schedule: Schedule) -> BoolArray | None:

@@ -13,7 +13,7 @@ def problem(where, amounts):
 
 
 def delivered(schedule, size):
-    """Return the bytes that arrived (or stayed), by owner and destination; sources must have what they send."""
+    """Return the bytes that arrived (or stayed), by owner and destination; senders must have them."""
     items, chunks, table = schedule.collective.items, schedule.chunks, schedule.route_table
     where = [{int(items.owner[item])} for item in chunks.item]
     orders = [0] * len(schedule) if schedule.order is None else schedule.order.tolist()

@@ -152,7 +152,7 @@ def candidate_cuts(topology: Topology, traffic: Traffic) -> list[BoolArray]:
 
 
 def _moved(traffic: Traffic, cuts: BoolArray) -> FloatArray:
-    """Return about what leaves each set of ranks: where shares of pairs differ their sum, else pairs of ranks.
+    """Return about what leaves each set of ranks: shares where those of pairs differ, else pairs of ranks.
 
     These, inside times outside, are exact for equal all-to-all.
     """
