@@ -53,6 +53,7 @@ class Shape(StrEnum):
     NOTATION = "a network in the papers' notation, such as L(C(16,{3,4}))"
     # What follows only the method itself can tell.
     CIRCULANT = "a circulant network, links i to i ± a for all i"
+    HOSTS = "hosts of equally many ranks"
     PLANES = "machines whose ranks have a port to a switch and an adapter, or planes joined place by place"
     DGX1 = "8 ranks without switches with two disjoint binary trees, as dgx1 is"
 

@@ -59,6 +59,7 @@ FITTING = {
     Shape.EVEN_TORUS: ("torus", "hypercube"),
     Shape.MESH: ("mesh",),
     Shape.CIRCULANT: ("circulant", "least_circulant", "ring"),
+    Shape.HOSTS: ("dgx_a100", "dgx_h100", "switch2d", "rail_only", "rail_spine", "ndv2"),
     Shape.PLANES: ("dgx_a100", "dgx_h100", "switch2d", "rail_only", "rail_spine", "torus_of_boxes"),
     Shape.DGX1: ("dgx1",),
     Shape.NOTATION: (),

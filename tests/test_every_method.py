@@ -64,7 +64,7 @@ WHEEL = Network("wheel:5", power_of_two=False)
 NETWORKS = [
     Network("BiRing(2,4)", frozenset({*TORUS, Shape.EVEN_TORUS, Shape.CIRCULANT, Shape.NOTATION})),
     Network("gen_kautz:2,6", one_way=True, power_of_two=False),
-    Network("switch2d:2x2", frozenset({Shape.GRID, Shape.PLANES}), Switches.EULERIAN),
+    Network("switch2d:2x2", frozenset({Shape.GRID, Shape.PLANES, Shape.HOSTS}), Switches.EULERIAN),
     Network("K(4)", frozenset({Shape.GRID, Shape.NOTATION})),
     Network(
         "mesh:2x2?bandwidth=50GB/s,20GB/s", frozenset({*TORUS, Shape.EVEN_TORUS, Shape.PLANES}), uneven=True

@@ -2,7 +2,7 @@
 
 Let R be the largest sum of a row or column. What the others lack is filled up, so that all sums are R: such a
 matrix has a permutation of positive entries (Hall); less w times that it is one for R - w. So the weights
-sum to R, and none can sum to less. A permutation is looked for among entries of at least a threshold, which is
+sum to R, and none can sum to less. A permutation is looked for among entries of at least a threshold, that is
 halved where there is none: so the large ones come first, and each makes an entry zero. They are at most
 H² - 2H + 2.
 """

@@ -10,7 +10,7 @@ import numpy as np
 from heuristics.birkhoff.decomposition import Stages, part_of, sliced, stages
 from heuristics.birkhoff.pieces import Pieces, pieces
 from heuristics.classic.steps import MOST_ROWS, StepTransfers, step_schedule
-from schedules.capabilities import Capabilities, Groups
+from schedules.capabilities import Capabilities, Groups, Shape
 from schedules.collective import Kind
 from schedules.method import Method, Problem
 from schedules.schedule import Chunks, Schedule
@@ -91,7 +91,7 @@ def check(problem: Problem, options: BirkhoffOptions) -> None:
 def _hosts(problem: Problem) -> Hosts:
     found = hosts_of(problem.topology, infer=True)
     if isinstance(found, str):
-        raise METHOD.unsupported(f"needs hosts of equally many ranks; {problem.topology.name} {found}")
+        raise METHOD.unsupported(f"needs {Shape.HOSTS}; {problem.topology.name} {found}")
     return found
 
 
@@ -220,7 +220,7 @@ METHOD = Method(
     name="birkhoff",
     kind="heuristic",
     synthesize=synthesize,
-    capabilities=Capabilities((Kind.ALL_TO_ALL,), Groups.NONE, further="hosts of equally many ranks"),
+    capabilities=Capabilities((Kind.ALL_TO_ALL,), Groups.NONE, shape=Shape.HOSTS),
     options=BirkhoffOptions,
     size_dependent=lambda problem, options: options.slices is None,
     check=check,
