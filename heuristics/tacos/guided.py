@@ -22,6 +22,7 @@ from heuristics.tacos.bitsets import WORD_BITS, Words, bit, first_element, leaf,
 from heuristics.tacos.event_loop import Synthesis, Transfers, matches, order_by_cost, send, starve
 from heuristics.tacos.network import Network
 from schedules.collective import EVERYONE, Collective
+from schedules.schedule import Chunks
 from topologies.exact import BoolArray, Int32Array, Int64Array, offsets_of
 from topologies.graphs.shortest_paths import length_distances
 from topologies.kernels import kernel
@@ -72,16 +73,16 @@ class WidestGap(NamedTuple):
     open: Words
 
 
-def goals_of(what: Collective, chunks: int) -> Goals:
-    """Return who must get what, given the number of chunks a shard."""
+def goals_of(what: Collective, chunks: Chunks) -> Goals:
+    """Return who must get what."""
     ends = []
     for group, start, end in zip(what.items.group, what.items.start, what.items.end, strict=True):
         nodes = what.members[group] if end == EVERYONE else (end,)
-        ends += [[node for node in nodes if node != start]] * chunks
+        ends.append([node for node in nodes if node != start])
     return Goals(
-        np.repeat(what.items.start, chunks).astype(np.int64),
-        offsets_of([len(nodes) for nodes in ends]),
-        np.array(list(chain.from_iterable(ends)), np.int32),
+        what.items.start[chunks.item].astype(np.int64),
+        offsets_of([len(ends[item]) for item in chunks.item]),
+        np.array(list(chain.from_iterable(ends[item] for item in chunks.item)), np.int32),
     )
 
 

@@ -30,10 +30,11 @@ from heuristics.tacos import guided, matching, rounds
 from heuristics.tacos.event_loop import Transfers
 from heuristics.tacos.network import (
     Network,
-    bytes_of_chunk,
     check_degree,
     check_unwinding,
+    cut,
     degrees,
+    sizes_of,
     tick_of,
     time_expanded,
     unwind,
@@ -68,7 +69,7 @@ def synthesize(problem: Problem, options: TacosOptions, rng: np.random.Generator
     Parameters
     ----------
     problem
-        Any collective with shards of one size. Between like links, without switches, the size may be None:
+        Any collective. Between like links, with shards of one size, without switches, the size may be None:
         the schedule is then for `DEFAULT_SIZE`.
     options
         Chunks a shard and the variant.
@@ -109,7 +110,7 @@ def _through_switches(
     for degree in worth:
         unwound = unwind(where, degree)
         plan = _between_ranks(Problem(unwound.topology, what, size), size, own, rng)
-        made.append(_on_ports(plan, where, unwound.routes, bytes_of_chunk(plan.chunks, size)))
+        made.append(_on_ports(plan, where, unwound.routes, size))
     return min(made, key=ends) if len(made) > 1 else made[0]
 
 
@@ -132,13 +133,13 @@ def _between_ranks(
     return reverse(make(turned), problem.topology)
 
 
-def _on_ports(schedule: Schedule, topology: Topology, routes: Routes, chunk_bytes: Fraction) -> Schedule:
+def _on_ports(schedule: Schedule, topology: Topology, routes: Routes | None, size: Fraction) -> Schedule:
     """Return a schedule of the unwound network on the one with switches, with times of its own.
 
     In the order of the plan each transfer starts as soon as its data is there and all links of its route are
     free for it.
     """
-    tick = tick_of(topology, [chunk_bytes], len(schedule))
+    tick = tick_of(topology, sizes_of(schedule.chunks, size), len(schedule))
     return retimed(schedule.replace(topology=topology, routes=routes, tick=tick))
 
 
@@ -153,16 +154,17 @@ def _copies(problem: Problem, size: Fraction, options: TacosOptions, rng: np.ran
     """Return the best of several tries at what only copies, on a network without switches."""
     check_table(problem, options)
     what, where = problem.collective, problem.topology
-    chunks = Chunks.even(what, options.chunks)
-    network, tick = time_expanded(where, bytes_of_chunk(chunks, size), len(chunks) * (where.num_ranks - 1))
+    chunks = cut(what, options.chunks)
+    largest = sizes_of(chunks, size)[-1]
+    network, tick = time_expanded(where, largest, len(chunks) * (where.num_ranks - 1))
     if what.groups is None and (what.items.end == EVERYONE).all():
-        make = _to_all(network, np.repeat(what.items.start, options.chunks).astype(np.int64), options)
+        make = _to_all(network, what.items.start[chunks.item].astype(np.int64), options)
     else:
-        make = _to_goals(where, network, what, options.chunks)
+        make = _to_goals(where, network, what, chunks)
     best, tried = _first_to_end(make, options, rng)
     for column in best.transfers:
         column.flags.writeable = False  # nobody else has them: the schedule need not copy
-    return Schedule(
+    made = Schedule(
         topology=where,
         collective=what,
         clock=Clock.TIME,
@@ -174,6 +176,8 @@ def _copies(problem: Problem, size: Fraction, options: TacosOptions, rng: np.ran
         size=size,
         stats={"tries": tried},
     )
+    # All were taken to be as large as the largest.
+    return made if what.items.share.uniform else _on_ports(made, where, None, size)
 
 
 def _first_to_end(
@@ -196,7 +200,9 @@ def _first_to_end(
     return best[0], tried
 
 
-def _to_goals(where: Topology, network: Network, what: Collective, chunks: int) -> Callable[[np.uint64], Try]:
+def _to_goals(
+    where: Topology, network: Network, what: Collective, chunks: Chunks
+) -> Callable[[np.uint64], Try]:
     """Return what makes a try from a seed where chunks pass through ranks that do not want them."""
     goals, distance = guided.goals_of(what, chunks), guided.distances_to(where, network)
     return lambda seed: _ended(network, guided.synthesize(network, goals, distance, seed))
@@ -252,7 +258,7 @@ def _mixed(
         make(Problem(problem.topology, part, size), replace(own, chunks=chunks))
         for part, chunks in zip(what.parts, _chunks(what, options.chunks), strict=True)
     ]
-    sizes = {bytes_of_chunk(part.chunks, size) for part in parts}
+    sizes = {each for part in parts for each in sizes_of(part.chunks, size)}
     tick = tick_of(problem.topology, sizes, sum(map(len, parts)))
     together = side_by_side(what, [_in_ticks(part, tick) for part in parts])
     placed = (retimed(order) for order in _priority_orders(together))
@@ -261,7 +267,7 @@ def _mixed(
 
 def _chunks(what: Collective, chunks: int) -> list[int]:
     """Return the chunks a shard of each part, for sizes as alike as they can be."""
-    shards = [part.items.share[0] for part in what.parts]
+    shards = [max(part.items.share) for part in what.parts]
     return [chunks * math.ceil(shard / min(shards)) for shard in shards]
 
 
@@ -300,7 +306,8 @@ def _part_of_row(schedule: Schedule) -> Int64Array:
 def _size(problem: Problem, options: TacosOptions) -> Fraction:
     where = problem.topology
     if problem.size is None and size_dependent(problem, options):
-        why = "it has switches" if where.num_switches else "its links differ"
+        differ = "shards differ" if where.homogeneous else "its links differ"
+        why = "it has switches" if where.num_switches else differ
         raise InputError(f"tacos needs a size on {where.name}: {why}, so the schedule depends on it")
     size = DEFAULT_SIZE if problem.size is None else Fraction(problem.size)
     if size <= 0:
@@ -329,8 +336,9 @@ def check(problem: Problem, options: TacosOptions) -> None:
 
 
 def size_dependent(problem: Problem, options: TacosOptions) -> bool:
-    """Return whether links differ or share ports: then the order of events depends on the size."""
-    return bool(problem.topology.num_switches) or not problem.topology.homogeneous
+    """Return whether links or shards differ, or ports are shared: then all depends on the size."""
+    even = problem.collective.items.share.uniform
+    return bool(problem.topology.num_switches) or not problem.topology.homogeneous or not even
 
 
 METHOD = Method(
@@ -338,7 +346,7 @@ METHOD = Method(
     kind="heuristic",
     synthesize=synthesize,
     options=TacosOptions,
-    capabilities=Capabilities(uneven_shards=False),
+    capabilities=Capabilities(),
     check=check,
     size_dependent=size_dependent,
     seeded=True,

@@ -21,10 +21,11 @@ from typing import NamedTuple
 import numpy as np
 
 from heuristics.tacos.options import TUNING
+from schedules.collective import Collective
 from schedules.message_durations import exact_tick
-from schedules.schedule import Chunks, Routes
+from schedules.schedule import MOST_CHUNKS, Chunks, Routes
 from topologies.errors import InputError, Unsupported
-from topologies.exact import Int64Array
+from topologies.exact import INT64_MAX, Int64Array
 from topologies.graphs.grid_structure import placed
 from topologies.graphs.shortest_paths import shortest_routes
 from topologies.topology import Link, Topology
@@ -106,9 +107,33 @@ def tick_of(topology: Topology, chunk_sizes: Iterable[Fraction], transfers: int)
     return exact_tick(seconds, 2 * topology.num_nodes * max(seconds) * transfers)
 
 
-def bytes_of_chunk(chunks: Chunks, size: Fraction) -> Fraction:
-    """Return the bytes of each chunk, all being alike."""
-    return size * int(chunks.size[0]) / chunks.denominator
+def sizes_of(chunks: Chunks, size: Fraction) -> list[Fraction]:
+    """Return the sizes of chunks that there are, in bytes, the largest last."""
+    return [size * amount / chunks.denominator for amount in np.unique(chunks.size).tolist()]
+
+
+def cut(what: Collective, chunks: int) -> Chunks:
+    """Return so many chunks a shard; of unlike shards so many of the largest, and fewer of smaller ones.
+
+    So all chunks are about as large, and none is larger than those of the largest.
+
+    Raises
+    ------
+    InputError
+        If there would be too many, or their sizes do not fit 64 bits.
+    """
+    share = what.items.share.reduced
+    if share.uniform:
+        return Chunks.even(what, chunks)
+    largest = int(share.numerators.max())
+    if chunks * max(len(share), largest) > INT64_MAX:
+        raise InputError(f"tacos: {chunks} chunks a shard are too many for shards of such sizes")
+    count = np.maximum(-(-share.numerators * chunks // largest), 1)
+    common = math.lcm(*np.unique(count).tolist())
+    if int(count.sum()) > MOST_CHUNKS or largest * common > INT64_MAX:
+        raise InputError(f"tacos: {chunks} chunks a shard are too many for shards of such sizes")
+    item = np.repeat(np.arange(len(share), dtype=np.int32), count)
+    return Chunks(item, (share.numerators * (common // count))[item], share.denominator * common)
 
 
 class Unwound(NamedTuple):

@@ -11,11 +11,13 @@ import pytest
 
 from heuristics.tacos import METHOD, TacosOptions
 from schedules import Clock, Problem, collective
+from schedules.retiming import ends
 from schedules.simulation.simulate import simulate
 from schedules.verify import verify
+from tests.delivered import delivered, problem
 from tests.heuristics.tacos import synthesis
 from tests.sweep import for_each
-from topologies import InputError, Unsupported
+from topologies import InputError
 from topologies.text import parse_topology
 
 GIB = Fraction(2**30)
@@ -196,22 +198,37 @@ def test_a_size_must_be_positive():
         tacos("ring:3", size=Fraction(0))
 
 
-@pytest.mark.parametrize(
-    ("text", "details", "message"),
-    [
-        (
-            "ring:4",
-            {"kind": "allgather", "shards": [1, 2, 1, 1]},
-            "tacos needs shards of one size; this allgather gives its own",
-        ),
-    ],
-)
-def test_what_it_does_not_do_is_said_first(text, details, message):
+@pytest.mark.parametrize("kind", ["allgather", "reduce-scatter", "allreduce", "scatter", "gather"])
+@pytest.mark.parametrize("text", ["ring:4", "dgx_a100:1", "mesh:2x3?bandwidth=50GB/s,20GB/s"])
+def test_uneven_shards_are_cut_in_chunks_about_as_large(text, kind):
     topology = parse_topology(text)
-    problem = Problem(topology, collective(num_ranks=topology.num_ranks, **details), GIB)
-    with pytest.raises(Unsupported) as error:
-        METHOD.supports(problem, TacosOptions())
-    assert str(error.value) == message
+    shards = [3, 6, 0, 1, 5, 2, 1, 1][: topology.num_ranks]
+    what = collective(kind, topology.num_ranks, shards=shards)
+    schedule = METHOD.synthesize(
+        Problem(topology, what, GIB), TacosOptions(chunks=3), np.random.default_rng(0)
+    )
+    verify(schedule)
+    assert np.bincount(schedule.chunks.item)[:4].tolist() == [2, 3, 1, 1]  # of 6 in three, of 3 in two
+
+
+@pytest.mark.parametrize("text", ["ring:4", "switch2d:2x2", "mesh:2x2?bandwidth=50GB/s,20GB/s"])
+@pytest.mark.parametrize("chunks", [1, 3])
+def test_a_matrix_arrives_as_it_should(text, chunks):
+    where, amounts = parse_topology(text), np.array([[1, 5, 0, 7], [0, 0, 0, 0], [3, 3, 0, 9], [0, 0, 2, 0]])
+    asked = problem(where, amounts * 10**6)
+    schedule = METHOD.synthesize(asked, TacosOptions(chunks=chunks), np.random.default_rng(0))
+    verify(schedule)
+    assert delivered(schedule, asked.size) == {pair: b * 10**6 for pair, b in np.ndenumerate(amounts) if b}
+
+
+def test_one_pair_takes_as_long_as_its_bytes():
+    """100 MB over two links of 50 GB/s and 0.5 us: twice 2000.5 us; in ten chunks 11 times 200.5 us."""
+    where, amounts = parse_topology("mesh:3x1"), np.zeros((3, 3), np.int64)
+    amounts[0, 2] = 10**8
+    asked = problem(where, amounts)
+    for chunks, microseconds in ((1, 4001), (10, 2205.5)):
+        made = METHOD.synthesize(asked, TacosOptions(chunks=chunks), np.random.default_rng(0))
+        assert ends(made) == Fraction(microseconds) / 10**6
 
 
 def test_more_tries_end_no_later_and_the_best_is_kept():
