@@ -18,7 +18,7 @@ from experiments.runner.options import TimeText, build_options
 from experiments.training.calculon import read_calculon
 from experiments.training.clock import BOUND, Formula, Network, Scheduled
 from experiments.training.device import find_device
-from experiments.training.iteration import Plan, stage_order
+from experiments.training.iteration import Plan, check_length, stage_order
 from experiments.training.models import Load, find_model
 from experiments.training.simai import read_simai
 from experiments.training.workload import Parallelism, Workload, check_groups
@@ -49,7 +49,8 @@ COLUMNS: dict[str, Any] = {
     "exposed_s": pa.float64(),
     "communication_s": pa.float64(),
     "optimal_s": pa.float64(),
-    "optimal_exposed_s": pa.float64(),
+    "optimal_activations_s": pa.float64(),
+    "optimal_weights_s": pa.float64(),
     "optimal_communication_s": pa.float64(),
     "saving": pa.float64(),
     "bucket_bytes": pa.int64(),
@@ -198,6 +199,9 @@ class Entrant:
             for group, one in networks.items()
             if isinstance(one, Formula)
         }
+        if scheduled and self.table.name == OWN:
+            group = next(iter(scheduled))
+            raise InputError(f"'{OWN}' is for the networks of Calculon's system; {group} has {found[group]}")
         check_groups(job.workload, given | scheduled)
         return networks
 
@@ -320,6 +324,7 @@ def _job(table: JobTable, folder: Path) -> Job:
         workload.parallelism.check(table.ranks)
     if table.compute is not None:
         workload = workload.taking(float(parse_time(table.compute)))
+    check_length(workload)
     for _ in stage_order(workload, plan.schedule, 0):
         break  # refuses what does not fit
     return Job(table.name, workload, plan, networks | table.networks)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import NamedTuple
 
-from experiments.training.simulation import Operation, Program
+from experiments.training.simulation import MOST_OPERATIONS, Operation, Program
 from experiments.training.workload import (
     GROUPS,
     NOTHING,
@@ -58,7 +58,7 @@ class Plan:
     prefetch
         For how many layers ahead FSDP gathers weights; 0: nothing overlaps.
     overlap
-        Whether gradients are reduced beside the backward pass; else after it.
+        Whether gradients are reduced beside the backward pass; else after it, all at once.
     """
 
     bucket: Fraction | None = None
@@ -143,7 +143,7 @@ def iterate(workload: Workload, clock: Clock, networks: Callable[[str], Hashable
         If the pipeline's schedule does not fit.
     """
     reduced = any(_waits(one) for one in workload.communications)
-    tried = BUCKETS if plan.bucket is None and reduced else (plan.bucket or Fraction(0),)
+    tried = BUCKETS if plan.bucket is None and plan.overlap and reduced else (plan.bucket or Fraction(0),)
     programs = {
         bucket: Program(operations(workload, clock, networks, replace(plan, bucket=bucket)))
         for bucket in tried
@@ -181,7 +181,14 @@ def _waits(what: Communication) -> bool:
 def operations(
     workload: Workload, clock: Clock, networks: Callable[[str], Hashable], plan: Plan
 ) -> list[Operation]:
-    """Return all operations of an iteration, each stage's in its order."""
+    """Return all operations of an iteration, each stage's in its order.
+
+    Raises
+    ------
+    InputError
+        If the pipeline's schedule does not fit, or there are too many.
+    """
+    check_length(workload)
     stages = workload.parallelism.pp
     parts = parts_of(workload.layers, stages * workload.chunks)
     made: list[Operation] = []
@@ -194,6 +201,19 @@ def operations(
         ]
         made += _Stage(stage, units, workload, clock, networks, plan).program()
     return made
+
+
+def check_length(workload: Workload) -> None:
+    """Refuse what has too many operations to be played.
+
+    Raises
+    ------
+    InputError
+        If there are.
+    """
+    least = 3 * workload.microbatches * len(workload.layers)
+    if least > MOST_OPERATIONS:
+        raise InputError(f"{workload.name}: {least} operations or more; at most {MOST_OPERATIONS}")
 
 
 class _Stage:
@@ -290,13 +310,9 @@ class _Stage:
                 self._reduce(what.group)
 
     def _reduce(self, group: str) -> None:
-        """Reduce what a bucket holds; without overlap that is everything, a bucket's bytes at a time."""
-        left = self.bucket.pop(group)
-        step = self.plan.bucket if self.plan.bucket and not self.plan.overlap else left
-        while left:
-            what = Communication(Kind.ALLREDUCE, min(left, step), group)
-            self.gradients.append(self._communicate(what, (self.computed,)))
-            left -= what.size
+        """Reduce what a bucket holds; without overlap that is everything."""
+        what = Communication(Kind.ALLREDUCE, self.bucket.pop(group), group)
+        self.gradients.append(self._communicate(what, (self.computed,)))
 
     def _several(self, what: Communication) -> bool:
         return self.workload.parallelism.size(what.group) > 1

@@ -23,6 +23,8 @@ from experiments.training.workload import NOTHING, Communication, Layer, Paralle
 from schedules.collective import Kind
 from topologies.errors import InputError, suggestion
 
+MOST_TOKENS = 10**9
+
 
 @dataclass(frozen=True)
 class Load:
@@ -54,8 +56,8 @@ class Load:
     def __post_init__(self) -> None:
         """Check the numbers."""
         for name, count in (("batch", self.batch), ("sequence", self.sequence), ("number", self.number)):
-            if count is not None and count < 1:
-                raise InputError(f"{name} is {count}; it must be at least 1")
+            if count is not None and not 1 <= count <= MOST_TOKENS:
+                raise InputError(f"{name} is {count}; it must be at least 1, at most {MOST_TOKENS}")
 
     def matrix(self, weights: int, tokens: int, moved: int) -> tuple[Pass, Pass]:
         """Return forward, and one of the gradients, of products with `weights` on `tokens`.

@@ -27,6 +27,8 @@ PARTS = {
     "weights": "weights_s",
 }
 """What an iteration is made of, and the columns of it."""
+BEST_PARTS = PARTS | {"activations": "optimal_activations_s", "weights": "optimal_weights_s"}
+"""The same with optimal collectives."""
 BARS, GANTT = "iterations", "timeline"
 OPTIMAL = "optimal"
 
@@ -75,20 +77,9 @@ def _by_job(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, An
 def _section(rows: Sequence[Mapping[str, Any]]) -> JobSection:
     first = rows[0]
     ok = [row for row in rows if row["status"] == "ok"]
-    bars = [
-        {"name": row["method"], "method": part, "seconds": row[column], "order": order}
-        for row in ok
-        for order, (part, column) in enumerate(PARTS.items())
-    ]
+    bars = [bar for row in ok for bar in _stack(row["method"], row, PARTS)]
     if ok:
-        best = min(ok, key=lambda row: row["optimal_s"])
-        for order, (part, value) in enumerate(
-            (
-                ("compute", best["optimal_s"] - best["optimal_exposed_s"]),
-                ("weights", best["optimal_exposed_s"]),
-            )
-        ):
-            bars.append({"name": OPTIMAL, "method": part, "seconds": value, "order": order})
+        bars += _stack(OPTIMAL, min(ok, key=lambda row: row["optimal_s"]), BEST_PARTS)
     return JobSection(
         first["job"],
         "; ".join(
@@ -116,6 +107,14 @@ def _section(rows: Sequence[Mapping[str, Any]]) -> JobSection:
     )
 
 
+def _stack(name: str, row: Mapping[str, Any], parts: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the bars of a line, one a part."""
+    return [
+        {"name": name, "method": part, "seconds": row[column], "series": number}
+        for number, (part, column) in enumerate(parts.items())
+    ]
+
+
 def _time(seconds: float) -> str:
     return duration(seconds * 1e6)
 
@@ -123,6 +122,7 @@ def _time(seconds: float) -> str:
 def _timeline(row: Mapping[str, Any]) -> Figure:
     bars = json.loads(row["timeline"])
     frame = pd.DataFrame(bars, columns=["stream", "method", "what", "start", "end"])
+    frame["series"] = frame["method"].map(list(PARTS).index)
     return Figure(GANTT, f"timeline of {row['job']} with {row['method']}", data=frame)
 
 
@@ -134,7 +134,7 @@ def _bars() -> Drawn:
             alt.X("seconds:Q", title="seconds of an iteration", stack="zero"),
             alt.Y("name:N", title=None, sort=None),
             COLOUR,
-            order=alt.Order("order:Q"),
+            order=alt.Order("series:Q"),
             opacity=OPACITY,
             tooltip=tips,
         )

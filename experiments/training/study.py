@@ -19,7 +19,7 @@ from experiments.runner.study import Outcomes, Study
 from experiments.runner.tasks import STATUS_OF, Outcome, Row, Task, Workplace, failure
 from experiments.training.clock import Network
 from experiments.training.config import COLUMNS, Entrant, Job, StatedTable, TrainingConfig, read_training
-from experiments.training.iteration import Iteration, iterate
+from experiments.training.iteration import BACKWARD, FORWARD, Iteration, iterate
 from experiments.training.workload import WEIGHTS, Communication
 from schedules.collective import Kind, collective
 from topologies.errors import NoSchedule, TuttiError, Unsupported, raised
@@ -29,6 +29,7 @@ MOST_BARS = 400
 """Of a timeline that is kept."""
 MERGED = 1 / 1000
 """Of the iteration: a gap between alike neighbours that is shorter is not drawn."""
+WIDEST = 0.1
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,8 @@ def _columns(job: Job, networks: Mapping[str, Network]) -> Row:
         "communication_s": sum(made.communication.values()),
         "communication": json.dumps(made.communication),
         "optimal_s": best.seconds,
-        "optimal_exposed_s": best.exposed,
+        "optimal_activations_s": best.activations,
+        "optimal_weights_s": best.weights,
         "optimal_communication_s": sum(best.communication.values()),
         "saving": 1 - best.seconds / made.seconds if made.seconds else 0.0,
         "bucket_bytes": int(made.bucket) or None,
@@ -117,9 +119,16 @@ def _columns(job: Job, networks: Mapping[str, Network]) -> Row:
 def timeline(made: Iteration) -> list[list[Any]]:
     """Return the bars of a Gantt chart: stream, part, what, start and end in seconds.
 
-    Alike neighbours are one bar, and so are those with a gap between them that can't be seen. Of more than
-    `MOST_BARS` the first are returned.
+    Alike neighbours are one bar, and so are those with a gap between them that can't be seen; the gap grows
+    until there are at most `MOST_BARS`, or a tenth of the iteration. The first of more are returned.
     """
+    gap = MERGED
+    while len(bars := _bars(made, gap * made.seconds)) > MOST_BARS and gap < WIDEST:
+        gap *= 2
+    return bars[:MOST_BARS]
+
+
+def _bars(made: Iteration, gap: float) -> list[list[Any]]:
     bars: list[list[Any]] = []
     last: dict[str, list[Any]] = {}
     played = zip(made.times, made.operations, strict=True)
@@ -130,15 +139,16 @@ def timeline(made: Iteration) -> list[list[Any]]:
             part = "weights" if one.label.group in WEIGHTS else "activations"
             what, place = f"{one.label.kind} ({one.label.group})", one.label.group
         else:
-            part, what, place = "compute", one.label.rpartition(", ")[2], "compute"
+            part, place = "compute", "compute"
+            what = FORWARD if one.label.endswith(FORWARD) else BACKWARD
         stream = f"stage {one.stage + 1}, {place}"
         before = last.get(stream)
-        if before and before[2] == what and start - before[4] <= MERGED * made.seconds:
+        if before and before[2] == what and start - before[4] <= gap:
             before[4] = end
         else:
             last[stream] = [stream, part, what, start, end]
             bars.append(last[stream])
-    return bars[:MOST_BARS]
+    return bars
 
 
 def run_training(path: Path | str, options: RunOptions, console: Console) -> Summary:
