@@ -155,7 +155,11 @@ class Capabilities:
         if self.groups is Groups.ONE and len(what.members) > 1:
             yield f"does one group at a time; this is {what}"
         for part in parts:
-            own = "has groups of several sizes" if part.shards is part.matrix is None else "gives its own"
+            own = (
+                "has groups of several sizes"
+                if part.shards is None and part.matrix is None
+                else "gives its own"
+            )
             yield f"needs shards of one size; this {part.kind} {own}"
 
     def _links(self, topology: Topology, what: Collective) -> Iterator[str]:

@@ -167,3 +167,11 @@ def ring():
 def test_what_is_of_the_wrong_type_is_refused_in_a_sentence(call, said):
     with pytest.raises(InputError, match=said):
         call()
+
+
+def test_an_array_of_bytes_is_an_all_to_all_of_its_own_size():
+    bytes_of = np.array([[0, 6, 0], [0, 0, 0], [1, 1, 0]]) * 10**6
+    result = tutti.synthesize("ring:3", "all-to-all", method="direct", matrix=bytes_of)
+    assert result.size == 6 * 10**6
+    with pytest.raises(InputError, match="is 3 x 3, for 4 ranks"):
+        tutti.collective("all-to-all", "ring:4", matrix=bytes_of)

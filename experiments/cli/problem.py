@@ -35,7 +35,9 @@ def parse_collective(arguments: argparse.Namespace, topology: Topology) -> Colle
 
 def parse_amount(text: str | None, what: Collective) -> Fraction | None:
     """Return M in bytes: of ``--size``, or without it as the matrix has it, if it is one of bytes."""
-    return what.own_size and Fraction(what.own_size) if text is None else parse_size(text)
+    if text is not None:
+        return parse_size(text)
+    return None if what.own_size is None else Fraction(what.own_size)
 
 
 def _numbers(text: str, where: str) -> list[Fraction]:

@@ -61,7 +61,9 @@ def pieces(amounts: Int64Array, places: int, chosen: Stages) -> Pieces:
         np.empty(most, np.int64),
     )
     count = _cut(amounts, places, chosen, room)
-    return Pieces(*(column[:count] for column in room))
+    return Pieces(
+        room.owner[:count], room.dest[:count], room.place[:count], room.stage[:count], room.amount[:count]
+    )
 
 
 class _Progress(NamedTuple):

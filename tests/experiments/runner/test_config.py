@@ -360,3 +360,23 @@ def test_a_time_limit_of_zero_is_refused(name):
 @pytest.mark.parametrize("text", ["90", "90.0", '"90s"', '"1.5min"'])
 def test_the_time_limit_of_a_run_is_seconds_or_a_text_too(text):
     assert time_limit(parse_config(GOOD + f"[run]\ntime_limit = {text}")) == 90.0
+
+
+def test_a_matrix_of_bytes_says_its_size(tmp_path):
+    """Rows of 3, 5 and 0 bytes: M is 5; a generated matrix needs sizes."""
+    path = tmp_path / "moe.csv"
+    path.write_text("0,1,2\n4,0,1\n0,0,0\n")
+    text = """
+name = "v"
+[[topology]]
+spec = "ring:3"
+[[collective]]
+kind = "all-to-all"
+matrix = "MATRIX"
+[[method]]
+name = "direct"
+"""
+    (task,) = make_plan(parse_config(text.replace("MATRIX", str(path))), METHODS)
+    assert task.sizes == (5,)
+    with pytest.raises(InputError, match="key 'sizes' is missing; only a matrix from a file has bytes"):
+        make_plan(parse_config(text.replace("MATRIX", "random")), METHODS)
