@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from experiments.report.results import Case, Results, best_time
 from experiments.report.standings import Standing, ranking
-from experiments.report.text import percent, size
+from experiments.report.text import counted, percent, size
 
 FEW = 3
 """So many names are listed; more are counted."""
@@ -40,17 +40,13 @@ def _first(results: Results, one: Standing, alike: Sequence[Standing], count: in
     where = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
     where = where if len(names) <= FEW else f"{len(names)} networks"
     best, timed = len(one.won), len(one.gaps)
-    whole = f"On {where}, {one.series.label} is the fastest in {best:,} of {_count(count)}"
+    whole = f"On {where}, {one.series.label} is the fastest in {best:,} of {counted(count, 'case')}"
     if timed < count:
         some = f" (it has a schedule for {timed:,})"
         whole += ", all that it has a schedule for" if best == timed else some
     if alike:
         whole += f"; as fast there: {', '.join(other.series.label for other in alike)}"
     return f"{whole}."
-
-
-def _count(cases: int) -> str:
-    return f"{cases:,} case{'' if cases == 1 else 's'}"
 
 
 def _near(gaps: Mapping[Case, float]) -> str:
@@ -65,5 +61,6 @@ def _near(gaps: Mapping[Case, float]) -> str:
 
 def _next(one: Standing) -> str:
     often = f"it is the fastest in {len(one.won):,}" if one.won else "it is never the fastest"
-    than = f"over its {_count(len(one.gaps))} it takes {one.slower:.2f} times the best time (geometric mean)"
+    cases = counted(len(one.gaps), "case")
+    than = f"over its {cases} it takes {one.slower:.2f} times the best time (geometric mean)"
     return f"{one.series.label} comes next: {often}, and {than}."

@@ -31,7 +31,7 @@ from experiments.report.bottleneck import (
 from experiments.report.charts import Figure
 from experiments.report.networks import Mark, marked
 from experiments.report.panels import Panel
-from experiments.report.text import number
+from experiments.report.text import counted, number
 from experiments.report.utilisation import Usages
 from models.allreduce.bound import TREES
 from models.bounds import Bound, best_bound
@@ -277,7 +277,7 @@ def _of_partition(found: Bottleneck) -> str:
 def _links_felt(found: Bottleneck) -> str:
     count = int(found.felt.sum())
     together = "" if count == 1 else " together"
-    return f"{_count(count, 'link')} of {format_bandwidth(found.capacity)}{together}"
+    return f"{counted(count, 'link')} of {format_bandwidth(found.capacity)}{together}"
 
 
 def _of_flow(found: Bottleneck) -> str:
@@ -289,7 +289,7 @@ def _of_flow(found: Bottleneck) -> str:
 
 
 def _of_trees(found: Bottleneck) -> str:
-    return f"{_count(len(found.bound.certificate['cuts']), 'weighted cut')}; {_felt(found)}"
+    return f"{counted(len(found.bound.certificate['cuts']), 'weighted cut')}; {_felt(found)}"
 
 
 def _felt(found: Bottleneck) -> str:
@@ -330,10 +330,6 @@ def _runs(numbers: Iterable[int]) -> list[str]:
         else:
             runs.append([value])
     return ["–".join(map(str, run)) for run in runs]
-
-
-def _count(value: int, word: str) -> str:
-    return f"{value:,} {word}{'' if value == 1 else 's'}"
 
 
 GAIN = "allreduce past reduce-scatter + allgather"

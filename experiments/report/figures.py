@@ -17,6 +17,7 @@ from experiments.report.results import Results, Row
 from experiments.show.animation import animation
 from schedules.files.schedule_file import read_schedule
 from topologies.errors import InputError, TuttiError
+from topologies.files import replacing
 
 FORMATS = ("svg", "pdf", "png")
 COLUMN, PAGE = 250, 520
@@ -54,13 +55,26 @@ def write_figures(
     paths = []
     for number, figure in enumerate(figures, 1):
         path = folder / f"{number:03}_{_named(figure.description)}.{suffix}"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(converted(for_paper(figure, shown["charts"], shown["rows"]), suffix))
-        except OSError as error:
-            raise InputError(f"{path}: can't write the figure: {error.strerror}") from error
-        paths.append(path)
+        drawn = converted(for_paper(figure, shown["charts"], shown["rows"]), suffix)
+        paths.append(written(path, drawn, "figure"))
     return paths
+
+
+def written(path: Path, content: bytes, what: str) -> Path:
+    """Write a file, which is there whole or not at all, its folder too, and return its path.
+
+    Raises
+    ------
+    InputError
+        If it can't be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as draft:
+            draft.write_bytes(content)
+    except OSError as error:
+        raise InputError(f"{path}: can't write the {what}: {error.strerror}") from error
+    return path
 
 
 def write_gifs(results: Results, folder: Path) -> list[Path]:

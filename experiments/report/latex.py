@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from experiments.report.figures import written
 from experiments.report.results import Results
 from experiments.report.standings import common_cases, ranking
 from experiments.report.tables import CELLS, Cell, gap_table
 from experiments.report.text import percent, times
-from topologies.errors import InputError
 
 SIGNS = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {
     sign: f"\\{sign}" for sign in "&%$#_{}"
@@ -42,16 +42,7 @@ def write_tables(results: Results, folder: Path) -> list[Path]:
     for number, topology in enumerate(results.topologies):
         name = re.sub(r"[^A-Za-z0-9.-]+", "_", results.short[topology])
         texts |= {f"{kind}_{number}_{name}": by_case(results, topology, kind) for kind in kinds}
-    paths = []
-    for name, text in texts.items():
-        path = folder / f"{name}.tex"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise InputError(f"{path}: can't write the table: {error.strerror}") from error
-        paths.append(path)
-    return paths
+    return [written(folder / f"{name}.tex", text.encode(), "table") for name, text in texts.items()]
 
 
 def methods(results: Results) -> str:

@@ -27,10 +27,10 @@ from functools import partial
 from pathlib import Path
 
 from experiments.printable import say
-from experiments.report.overview import Spot, heat_map, nearest
+from experiments.report.overview import heat_map, nearest
 from experiments.report.results import OK, Results, read_results
 from experiments.report.standings import mean, ranking
-from experiments.report.tables import CELLS, gap_table, states
+from experiments.report.tables import CELLS, Cell, gap_table, states
 from experiments.report.text import percent, seconds, size, times
 from topologies.errors import InputError, TuttiError, suggestion
 from topologies.files import replacing
@@ -176,7 +176,7 @@ def _place(sizes: list[str], wanted: str, collective: str) -> int:
     return sizes.index(wanted)
 
 
-def _spot(spot: Spot) -> str:
+def _spot(spot: Cell) -> str:
     return f"{spot.text} {spot.name}".strip()
 
 

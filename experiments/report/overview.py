@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from experiments.report.results import TIE, Results, Row, best_time, is_best
 from experiments.report.series import Series
 from experiments.report.standings import case_gap
+from experiments.report.tables import Cell
 from experiments.report.text import describe, percent, size
 
 FEWEST = 5
@@ -26,23 +27,13 @@ SIGNS = {"unsupported": "·", "timeout": "t", "infeasible": "–", "failed": "!"
 
 
 @dataclass(frozen=True)
-class Spot:
-    """A cell: a gap in percent or a sign, whose it is (where the line does not say), shade and tooltip."""
-
-    text: str = ""
-    name: str = ""
-    looks: str = ""
-    tip: str = ""
-
-
-@dataclass(frozen=True)
 class Nearest:
     """The least gaps of one collective: a line a topology (by its place), a cell a size."""
 
     collective: str
     number: int
     sizes: list[str]
-    lines: list[tuple[int, list[Spot]]]
+    lines: list[tuple[int, list[Cell]]]
 
 
 @dataclass(frozen=True)
@@ -59,7 +50,7 @@ class HeatMap:
     number: int
     size: str
     largest: bool
-    lines: list[tuple[Series, list[Spot]]]
+    lines: list[tuple[Series, list[Cell]]]
     absent: list[str]
 
 
@@ -130,12 +121,12 @@ def _asked(series: Series, cases: Sequence[Mapping[int, Row]]) -> bool:
     return any(series.number in cells for cells in cases)
 
 
-def _best_spot(results: Results, cells: Mapping[int, Row]) -> Spot:
+def _best_spot(results: Results, cells: Mapping[int, Row]) -> Cell:
     found = least(results, cells)
     if found is None:
-        return Spot("–" if cells else "", looks="none")
+        return Cell("–" if cells else "", looks="none")
     series, row, gap = found
-    return Spot(percent(gap) or "?", _whose(series, row), _shade(gap), describe(series.label, row))
+    return Cell(percent(gap) or "?", _shade(gap), describe(series.label, row), name=_whose(series, row))
 
 
 def _whose(series: Series, row: Row) -> str:
@@ -143,16 +134,16 @@ def _whose(series: Series, row: Row) -> str:
     return f"{series.label} ({row.algorithm})" if row.algorithm else series.label
 
 
-def _spot(series: Series, cells: Mapping[int, Row]) -> Spot:
+def _spot(series: Series, cells: Mapping[int, Row]) -> Cell:
     row = cells.get(series.number)
     if row is None:
-        return Spot()
+        return Cell()
     tip = describe(series.label, row)
     if not row.ok:
-        return Spot(SIGNS.get(row.status, row.status), looks="none", tip=tip)
+        return Cell(SIGNS.get(row.status, row.status), looks="none", tip=tip)
     gap = case_gap(row, cells.values())
     best = " best" if is_best(row, best_time(cells.values())) else ""
-    return Spot(_brief(gap), looks=_shade(gap) + best, tip=tip)
+    return Cell(_brief(gap), looks=_shade(gap) + best, tip=tip)
 
 
 def _brief(gap: float | None) -> str:

@@ -20,6 +20,7 @@ from experiments.report.against_optimum import ideal_table, yardstick
 from experiments.report.answer import sentences
 from experiments.report.bottleneck_chart import Bottlenecks, bottlenecks
 from experiments.report.charts import Figure, measures, run_charts
+from experiments.report.figures import written
 from experiments.report.frontiers import frontier_panels
 from experiments.report.networks import broadcast_panels
 from experiments.report.overview import FEWEST, SHADES, glance
@@ -38,7 +39,7 @@ from experiments.report.tables import (
     solved_programs,
     states,
 )
-from experiments.report.text import number, percent, seconds, size, times
+from experiments.report.text import counted, number, percent, seconds, size, times
 from experiments.report.utilisation import (
     LEVELS,
     Usages,
@@ -55,8 +56,6 @@ from experiments.runner.manifest import NOT_RUN
 from experiments.runner.study import REPORT
 from experiments.show.page import source as network_source
 from experiments.show.svg import tag
-from topologies.errors import InputError
-from topologies.files import replacing
 from topologies.topology import Topology
 from topologies.units import format_bandwidth, format_time
 
@@ -79,12 +78,7 @@ def template(name: str) -> Template:
 
 def source(name: str) -> Markup:
     """Return a file as it is, such as a style or a script."""
-    environment = _environment()
-    return (
-        Markup("")
-        if environment.loader is None
-        else Markup(environment.loader.get_source(environment, name)[0])
-    )
+    return Markup((Path(__file__).parent / "templates" / name).read_text(encoding="utf-8"))
 
 
 def scripts() -> list[Markup]:
@@ -135,13 +129,7 @@ def write_page(shown: Mapping[str, Any], page: Path) -> Path:
     InputError
         If it can't be written.
     """
-    text = template("report.html").render(shown)
-    try:
-        with replacing(page) as draft:
-            draft.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{page}: can't write the report: {error.strerror}") from error
-    return page
+    return written(page, template("report.html").render(shown).encode(), "report")
 
 
 def contents(results: Results) -> dict[str, Any]:
@@ -249,10 +237,11 @@ def summaries(results: Results) -> dict[str, str]:
 
 
 def palette() -> Markup:
-    """Return the colours of the series as style rules; print is always light."""
+    """Return the colours of series, shades and dark pages as style rules; print is always light."""
     light = ";".join(f"--c{i}:{colour}" for i, colour in enumerate(LIGHT))
-    dark = ";".join(f"--c{i}:{colour}" for i, colour in enumerate(DARK))
+    dark = source("dark.css") + ";".join(f"--c{i}:{colour}" for i, colour in enumerate(DARK))
     classes = "".join(f".c{i}{{--c:var(--c{i})}}" for i in range(len(LIGHT)))
+    classes += "".join(f".u{i}{{fill:var(--u{i});background:var(--u{i})}}" for i in range(LEVELS + 1))
     rules = (
         f":root{{{light}}}"
         f"@media screen{{:root[data-theme=dark]{{{dark}}}"
@@ -361,13 +350,13 @@ def _network_facts(topology: Topology | None, row: Row) -> list[str]:
     """Return what a topology is, from the network itself or else from a row of the results."""
     if topology is None:
         counts = (("node", row.nodes), ("switch", row.switches), ("link", row.links))
-        return [_count(int(value), word) for word, value in counts if value is not None]
+        return [counted(int(value), word) for word, value in counts if value is not None]
     bandwidths, alphas = topology.bandwidth, topology.alpha
     degree = topology.degree
     return [
-        _count(topology.num_ranks, "rank"),
-        _count(topology.num_switches, "switch"),
-        _count(topology.num_links, "link"),
+        counted(topology.num_ranks, "rank"),
+        counted(topology.num_switches, "switch"),
+        counted(topology.num_links, "link"),
         f"degree {degree}" if degree is not None else _degrees(topology),
         f"{_range(bandwidths, format_bandwidth)} and {_range(alphas, format_time)} a link",
     ]
@@ -382,11 +371,6 @@ def _degrees(topology: Topology) -> str:
 def _range(values: Any, text: Callable[[Fraction], str]) -> str:
     low, high = min(values), max(values)
     return text(low) if low == high else f"{text(low)} to {text(high)}"
-
-
-def _count(value: int, word: str) -> str:
-    plural = word + ("es" if word.endswith("ch") else "s")
-    return f"{'no' if value == 0 else f'{value:,}'} {word if value == 1 else plural}"
 
 
 def _bound_facts(results: Results, topology: str, collectives: list[str]) -> Iterator[str]:

@@ -19,24 +19,27 @@ SHORT = {"unsupported": "n/a", "infeasible": "none", "timeout": "timeout", "fail
 
 @dataclass(frozen=True)
 class Cell:
-    """A gap, or why there is none.
+    """A gap, or a number or word instead.
 
     Parameters
     ----------
     text
-        The gap in percent, or a word.
+        What it says.
     looks
-        Style classes: ``best``, ``optimal``, ``none``, ``wrong``.
+        Style classes: ``best``, ``optimal``, ``none``, ``wrong``, shades.
     tip
         Its tooltip.
     note
         The number of its footnote.
+    name
+        Whose it is, where the line does not say.
     """
 
     text: str = ""
     looks: str = ""
     tip: str = ""
     note: int | None = None
+    name: str = ""
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,18 @@ def number(value: float, digits: int = 4) -> str:
     return f"{value:.{digits}g}"
 
 
+def counted(value: int, word: str) -> str:
+    """Return so many of something.
+
+    Examples
+    --------
+    >>> counted(1, "switch"), counted(1200, "switch"), counted(0, "link")
+    ('1 switch', '1,200 switches', 'no links')
+    """
+    plural = word + ("es" if word.endswith("ch") else "s")
+    return f"{'no' if value == 0 else f'{value:,}'} {word if value == 1 else plural}"
+
+
 def times(ratio: float | None) -> str:
     """Return a ratio of times."""
     return "" if ratio is None else f"{ratio:.2f}×"
