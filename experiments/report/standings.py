@@ -26,6 +26,7 @@ from experiments.report.results import (
 )
 from experiments.report.series import Series
 
+Cases = Mapping[Case, Mapping[int, Row]]
 LeastTB = Mapping[tuple[str, str], Fraction | None]
 """The bandwidth bound of each (topology, collective) in M/B, None where it is not known."""
 
@@ -127,17 +128,23 @@ def common_cases(results: Results) -> tuple[frozenset[int], list[Case]]:
 
 def ranking(results: Results, least: LeastTB | None = None) -> list[Standing]:
     """Return every method: the ranked ones, the least mean gap first, the others by their own, none last."""
+    found = standings(results, results.cases, least)
+    return sorted(found, key=lambda one: (_last(one.common), _last(one.mean)))
+
+
+def standings(results: Results, cases: Cases, least: LeastTB | None = None) -> list[Standing]:
+    """Return every method, in the order of the run, over some of its cases."""
     members, common = common_cases(results)
     sizes: dict[tuple[str, str], list[float]] = {}
-    for case, cells in results.cases.items():
+    for case, cells in cases.items():
         if best_time(cells.values()) is not None:
             sizes.setdefault(case[:2], []).append(case[2])
     ends = [{(*key, end(own)) for key, own in sizes.items()} for end in (min, max)]
-    found = [
-        _standing(results, one, common if one.number in members else (), ends, least or {})
+    ranked = [case for case in common if case in cases]
+    return [
+        _standing(results, cases, one, ranked if one.number in members else (), ends, least or {})
         for one in results.series
     ]
-    return sorted(found, key=lambda one: (_last(one.common), _last(one.mean)))
 
 
 def _last(value: float | None) -> float:
@@ -145,10 +152,14 @@ def _last(value: float | None) -> float:
 
 
 def _standing(
-    results: Results, series: Series, common: Sequence[Case], ends: Sequence[set[Case]], least: LeastTB
+    results: Results,
+    cases: Cases,
+    series: Series,
+    common: Sequence[Case],
+    ends: Sequence[set[Case]],
+    least: LeastTB,
 ) -> Standing:
-    cases = {case: cells for case, cells in results.cases.items() if series.number in cells}
-    rows = {case: cells[series.number] for case, cells in cases.items()}
+    rows = {case: cells[series.number] for case, cells in cases.items() if series.number in cells}
     timed = {case: row for case, row in rows.items() if row.ok}
     gaps = {case: case_gap(row, cases[case].values()) for case, row in timed.items()}
     first, last = ({case: gap for case in end if (gap := gaps.get(case)) is not None} for end in ends)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from experiments.report.results import TIE, Results, Row, best_time, is_best, is_optimal, winners
+from experiments.report.results import TIE, Results, Row, best_time, is_best, is_optimal
 from experiments.report.series import Series
+from experiments.report.standings import standings
 from experiments.report.text import describe, microseconds, number, percent, seconds, size, times
 
 SHORT = {"unsupported": "n/a", "infeasible": "none", "timeout": "timeout", "failed": "failed"}
@@ -180,25 +180,14 @@ def overview(results: Results) -> list[Overview]:
 
 def _overview(results: Results, topology: str) -> Overview:
     cases = {case: cells for case, cells in results.cases.items() if case[0] == topology}
-    of_series = [
-        [cells[series.number] for cells in cases.values() if series.number in cells]
-        for series in results.series
-    ]
-    largest = {collective: max(results.of(topology, collective), default=0.0) for _, collective, _ in cases}
-    gaps = [[(r, r.gap) for r in rows if r.ok and r.gap is not None] for rows in of_series]
-    last = [[gap for row, gap in some if row.size_bytes == largest[row.collective]] for some in gaps]
-    every = [[gap for _, gap in some] for some in gaps]
+    found = standings(results, cases)
     lines = {
-        "median": [statistics.median(some) if some else None for some in every],
-        "at the largest size": [max(some, default=None) for some in last],
-        "worst": [max(some, default=None) for some in every],
+        "median": [one.median for one in found],
+        "at the largest size": [max(one.ends[1].values(), default=None) for one in found],
+        "worst": [one.worst[1] if one.worst else None for one in found],
     }
-    tried = [bool(rows) for rows in of_series]
-    counts = Counter(key for cells in cases.values() for key in winners(cells))
-    wins = [
-        Cell(str(counts[series.number]) if any(row.ok for row in rows) else "–" if rows else "")
-        for series, rows in zip(results.series, of_series, strict=True)
-    ]
+    tried = [one.tried > 0 for one in found]
+    wins = [Cell(str(len(one.won)) if one.gaps else "–" if one.tried else "") for one in found]
     named = [(name, _least_in_bold(values, tried)) for name, values in lines.items()]
     return Overview(topology, len(cases), named, wins)
 

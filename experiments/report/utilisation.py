@@ -124,36 +124,6 @@ def _read(path: Path) -> Schedule:
     return read_schedule(path)
 
 
-@dataclass(frozen=True)
-class Pairs:
-    """The (source, destination) pairs of a topology that links join, parallel links as one.
-
-    Parameters
-    ----------
-    source, target
-        int64, shape (pairs,).
-    of_link
-        int64, shape (links,): the pair of each link.
-    """
-
-    source: Int64Array
-    target: Int64Array
-    of_link: Int64Array
-
-    @classmethod
-    def of(cls, topology: Topology) -> Pairs:
-        """Return them ordered by source, then destination."""
-        nodes = topology.num_nodes
-        codes = topology.source.astype(np.int64) * nodes + topology.target
-        unique, of_link = np.unique(codes, return_inverse=True)
-        return cls(unique // nodes, unique % nodes, of_link.astype(np.int64))
-
-    def mean(self, share: FloatArray) -> FloatArray:
-        """Return the mean over the links of each pair."""
-        totals = np.bincount(self.of_link, weights=share, minlength=len(self.source))
-        return totals / np.bincount(self.of_link, minlength=len(self.source))
-
-
 def picture(usage: Usage, label: str) -> Figure:
     """Return the matrix of a usage, or its histogram where the network is too large for a matrix."""
     return _matrix(usage, label) if has_matrix(usage.topology) else _histogram(usage, label)
@@ -165,19 +135,14 @@ def has_matrix(topology: Topology) -> bool:
 
 
 def _matrix(usage: Usage, label: str) -> Figure:
-    """Return source (down) x destination (across); pairs without a link stay blank."""
-    pairs = Pairs.of(usage.topology)
-    busy = pairs.mean(usage.share)
-    names = usage.topology.labels
-    data = {
-        "source": pairs.source,
-        "destination": pairs.target,
-        "from": [names[node] for node in pairs.source],
-        "to": [names[node] for node in pairs.target],
-        "busy": HUNDRED * busy,
-        "level": levels_of(busy),
-    }
-    return Figure("matrix", f"link utilisation, source by destination, {label}", data=pd.DataFrame(data))
+    """Return source (down) x destination (across), parallel links as one; pairs without a link stay blank."""
+    ends = {"source": usage.topology.source, "destination": usage.topology.target}
+    links = pd.DataFrame(ends | {"busy": HUNDRED * usage.share})
+    data = links.groupby(list(ends), as_index=False).mean()
+    names = dict(enumerate(usage.topology.labels))
+    data["from"], data["to"] = (data[end].map(names) for end in ends)
+    data["level"] = levels_of(data["busy"].to_numpy() / HUNDRED)
+    return Figure("matrix", f"link utilisation, source by destination, {label}", data=data)
 
 
 def levels_of(share: FloatArray) -> Int64Array:
