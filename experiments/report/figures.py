@@ -153,7 +153,8 @@ def for_paper(figure: Figure, charts: Mapping[str, Any], rows: pd.DataFrame) -> 
         if param["name"] == "present":
             param["value"] = [label for label in param["value"] if label in present]
     if "facet" in spec:
-        columns = min(spec["columns"], data["panel"].nunique())
+        panels = data["panel"].nunique()
+        columns = next((count for count in (panels, 4, 3, 2) if count <= 4 and panels % count == 0), 4)
         spec["columns"] = spec["config"]["legend"]["columns"] = columns
         spec["spec"] |= {"width": PAGE / columns - 30, "height": HEIGHT / 2}
     else:

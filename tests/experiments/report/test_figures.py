@@ -201,3 +201,11 @@ def test_the_fastest_schedule_of_each_problem_is_played_as_a_gif(tmp_path, monke
     (path,) = write_gifs(read_results(write_run(tmp_path, rows)), tmp_path / "gifs")
     assert path.name == "ring_3_allgather_ring.gif"
     assert path.read_bytes().startswith(b"GIF89a")
+
+
+def test_the_panels_of_a_paper_fill_their_rows(tmp_path):
+    """Six panels: two rows of three."""
+    rows = [row(topology=t, collective=c) for t in "abc" for c in ("allgather", "allreduce")]
+    page = contents(read_results(write_run(tmp_path, rows)))
+    figure = next(figure for figure in figures_of(page) if figure.chart == "share")
+    assert for_paper(figure, page["charts"], page["rows"])["columns"] == 3
