@@ -15,7 +15,7 @@ def execute(arguments: argparse.Namespace) -> int:
     """Verify the schedule, write it and say what was written."""
     form = find_format(arguments.format)
     options = build_options(form, parse_assignments(arguments.option))
-    check_place(arguments.output)
+    check_place(arguments.output, arguments.file)
     schedule = read_schedule(arguments.file)
     verify(schedule)
     said = form.write(schedule, arguments.output, options)

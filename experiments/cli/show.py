@@ -23,15 +23,19 @@ def execute(arguments: argparse.Namespace) -> int:
     """Write the page, say where it is, and open it; or write the GIF."""
     size = None if arguments.size is None else parse_size(arguments.size)
     source = read_source(arguments.what)
+    path = arguments.output
+    if path is None and arguments.gif is None:
+        path = Path(f"{_name(arguments.what)}.show.html")
+    for target in (path, arguments.gif):
+        if target is not None:
+            check_place(target, arguments.what)
     if arguments.gif is not None:
         if isinstance(source, Topology):
             raise InputError(f"{arguments.what}: a network; a GIF plays a schedule")
         animation(source, size).write(arguments.gif)
         say(str(arguments.gif))
-        if arguments.output is None:
-            return 0
-    path = arguments.output or Path(f"{_name(arguments.what)}.show.html")
-    check_place(path)
+    if path is None:
+        return 0
     page_of(source, size).save(path)
     say(str(path))
     if not arguments.no_open:

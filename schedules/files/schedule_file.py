@@ -207,13 +207,20 @@ def check_target(path: Path | str) -> None:
     check_place(Path(path))
 
 
-def check_place(path: Path) -> None:
+def check_place(path: Path, source: Path | str | None = None) -> None:
     """Refuse a path where no file can be written, as far as can be said before.
+
+    Parameters
+    ----------
+    path
+        The file.
+    source
+        What it is made of: a file, or any other text.
 
     Raises
     ------
     InputError
-        If it is a directory, or in none that may be written in.
+        If it is a directory, or in none that may be written in, or the file that it is made of.
     """
     if path.is_dir():
         raise InputError(f"{path}: can't be written: Is a directory")
@@ -221,6 +228,8 @@ def check_place(path: Path) -> None:
         raise InputError(f"{path}: can't be written: no directory {path.parent}")
     if not os.access(path.parent, os.W_OK):
         raise InputError(f"{path}: can't be written: no permission to write in {path.parent}")
+    if source is not None and path.exists() and path.resolve() == Path(source).resolve():
+        raise InputError(f"{path}: is what is read; write to another file")
 
 
 def read_schedule(path: Path | str) -> Schedule:

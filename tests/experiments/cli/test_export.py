@@ -163,7 +163,7 @@ def test_a_result_exports_itself(tmp_path):
 
 
 def test_a_plan_of_mscclpp_is_written_known_and_judged(tutti, schedule, tmp_path):
-    path = tmp_path / "ring.json"
+    path = tmp_path / "plan.json"
     code, out, _ = tutti("export", schedule, "--format", "mscclpp", "-o", path, "--json")
     assert code == 0
     assert {"format": "mscclpp", "units": 8, "multiple_of": "128 B"}.items() <= json.loads(out).items()
@@ -197,3 +197,11 @@ def test_a_program_where_a_schedule_is_expected_is_to_be_imported(tutti, exporte
     code, _, err = tutti("simulate", exported, "--size", "1MB")
     assert code == 2
     assert err.endswith("; tutti import makes one of a program\n")
+
+
+def test_what_is_exported_is_not_written_over(tutti, schedule):
+    before = schedule.read_bytes()
+    code, out, err = tutti("export", schedule, "--format", "listing", "-o", schedule)
+    assert (code, out) == (2, "")
+    assert err == f"tutti: {schedule}: is what is read; write to another file\n"
+    assert schedule.read_bytes() == before

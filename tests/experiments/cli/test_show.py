@@ -123,3 +123,20 @@ def test_a_network_has_no_gif(tutti, here):
     code, _, err = tutti("show", "ring:4", "--gif", "ring.gif")
     assert (code, err) == (2, "tutti: ring:4: a network; a GIF plays a schedule\n")
     assert not list(here.iterdir())
+
+
+@pytest.mark.parametrize("option", ["-o", "--gif"])
+def test_what_is_shown_is_not_written_over(tutti, here, schedule, option):
+    before = schedule.read_bytes()
+    code, out, err = tutti("show", schedule, "--no-open", option, "../" + here.name + "/ring.json")
+    assert (code, out) == (2, "")
+    assert "ring.json: is what is read; write to another file" in err
+    assert err.count("\n") == 1
+    assert schedule.read_bytes() == before
+
+
+def test_a_gif_without_a_place_is_refused_before_it_is_drawn(tutti, here, schedule, monkeypatch):
+    monkeypatch.setattr("experiments.cli.show.animation", None)
+    code, _, err = tutti("show", schedule, "--gif", "gone/ring.gif")
+    assert (code, err) == (2, "tutti: gone/ring.gif: can't be written: no directory gone\n")
+    assert not (here / "gone").exists()
