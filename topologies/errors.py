@@ -42,7 +42,7 @@ def raised(error: BaseException, within: Collection[str] = ()) -> str:
 
 def suggestion(word: str, allowed: Iterable[str]) -> str:
     """Return ``"; did you mean 'x'?"`` or the list of what is allowed."""
-    choices = sorted(allowed)
+    choices = sorted(set(allowed))
     spelt = {choice.lower().replace("-", "_"): choice for choice in choices}  # whatever the case
     close = [spelt[found] for found in difflib.get_close_matches(word.lower().replace("-", "_"), spelt, n=1)]
     if close:

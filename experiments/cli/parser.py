@@ -294,10 +294,7 @@ def _report(commands: Any) -> None:
     )
     parser.add_argument("--figures", type=_path, metavar="DIR", help="write every chart there, for papers")
     parser.add_argument(
-        "--format",
-        default="svg",
-        metavar="F,F,...",
-        help="formats of the figures: svg, pdf, png; default: %(default)s",
+        "--format", metavar="F,F,...", help="formats of the figures: svg, pdf, png; default: svg"
     )
     parser.add_argument("--latex", type=_path, metavar="DIR", help="write the tables there, with booktabs")
     parser.add_argument(

@@ -252,7 +252,7 @@ def read_results(directory: Path, *others: Path, baseline: str | None = None) ->
     Parameters
     ----------
     directory, others
-        Where they lie.
+        Where they lie; one that is named twice counts once.
     baseline
         The method that others are compared with; None: the first that a run's config names.
 
@@ -261,7 +261,8 @@ def read_results(directory: Path, *others: Path, baseline: str | None = None) ->
     InputError
         If one holds no readable results, or no row is of the baseline.
     """
-    runs = [_run(each) for each in (directory, *others)]
+    places = {each.resolve(): each for each in (directory, *others)}
+    runs = [_run(each) for each in places.values()]
     named = baseline or next((run.baseline for run in runs if run.baseline), None)
     results = replace(_joined(runs), baseline=named)
     if baseline is not None and not results.base:

@@ -59,6 +59,7 @@ def test_frozen_arrays_never_alias_what_the_caller_can_write():
 def test_a_suggestion_names_the_closest_word_or_lists_what_is_allowed():
     assert suggestion("trous", ["torus", "ring"]) == "; did you mean 'torus'?"
     assert suggestion("zzz", ["torus", "ring"]) == "; allowed: ring, torus"
+    assert suggestion("zzz", ["torus", "ring", "torus"]) == "; allowed: ring, torus"
 
 
 def test_the_common_divisor_is_the_greatest_common_measure():

@@ -1,5 +1,8 @@
 """``tutti report``: pages, figures and tables of finished runs."""
 
+import pytest
+
+from experiments.report.results import read_results
 from tests.experiments.report.test_page import row, write_run
 
 
@@ -33,3 +36,33 @@ def test_a_wrong_format_and_a_folder_without_results_are_one_line(tutti, tmp_pat
     code, _, said = tutti("report", tmp_path / "nowhere")
     assert code == 2
     assert said.count("\n") == 1
+
+
+def test_a_run_named_twice_counts_once(tutti, tmp_path):
+    run = write_run(tmp_path / "run", [row()])
+    assert tutti("report", run, tmp_path / "run" / ".." / "run", "-o", tmp_path / "r.html")[0] == 0
+    assert "ring is the fastest in 1 of 1 case." in (tmp_path / "r.html").read_text()
+    assert "<h1>run</h1>" in (tmp_path / "r.html").read_text()
+    assert len(read_results(run, run).rows) == 1
+
+
+def test_a_format_is_of_figures(tutti, tmp_path):
+    run = write_run(tmp_path / "run", [row()])
+    code, _, said = tutti("report", run, "--format", "pdf")
+    assert (code, said) == (2, "tutti: --format pdf: of figures; give --figures DIR too\n")
+
+
+@pytest.mark.parametrize("option", ["--figures", "--latex", "--gif"])
+def test_a_file_in_the_place_of_a_folder_is_refused_before_anything_is_written(tutti, tmp_path, option):
+    run, file = write_run(tmp_path / "run", [row()]), tmp_path / "file"
+    file.write_text("x")
+    code, out, said = tutti("report", run, option, file)
+    assert (code, out, said) == (2, "", f"tutti: {option} {file}: not a folder\n")
+    assert not (run / "report.html").exists()
+
+
+def test_a_baseline_that_is_not_there_is_told_each_method_once(tutti, tmp_path):
+    run = write_run(tmp_path / "run", [row(), row(size_bytes=2)])
+    code, _, said = tutti("report", run, "--baseline", "zzz")
+    assert code == 2
+    assert said.endswith("no rows of method 'zzz'; allowed: ring\n")
