@@ -66,11 +66,14 @@ def main() -> None:
         form = FORMS[seed % len(FORMS)]
         hosts = LEAST_HOSTS + seed // len(FORMS) % (MOST_HOSTS - LEAST_HOSTS + 1)
         gaps[form].append(gap(hosts, f"{form}?seed={seed}"))
-    say("| form | matrices | least gap | median | largest |\n| --- | --- | --- | --- | --- |")
+    say("| form | matrices | least gap | median | largest |")
+    say("| --- | --- | --- | --- | --- |")
     for form, found in gaps.items():
         least, middle, most = np.quantile(found, [0, 0.5, 1])
         say(f"| `{form}` | {len(found)} | {least:.2%} | {middle:.2%} | {most:.2%} |")
-    say("\n| form | decomposition of 40 x 40, ms |\n| --- | --- |")
+    say("")
+    say("| form | decomposition of 40 x 40, ms |")
+    say("| --- | --- |")
     for form in FORMS:
         say(f"| `{form}` | {1000 * seconds(form):.1f} |")
 
