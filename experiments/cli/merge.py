@@ -58,7 +58,7 @@ def execute(arguments: argparse.Namespace) -> int:
 def _check(folders: Sequence[Path], out: Path) -> None:
     """Refuse what can't be merged, or not to there."""
     if len(folders) < 2:
-        raise InputError("give two folders or more")
+        raise InputError("give two folders or more, no two of them the same")
     for folder in folders:
         if not any((folder / name).exists() for name in (TABLE, FILES)):
             raise InputError(f"{folder}: no {TABLE}; give folders that tutti run wrote")

@@ -102,7 +102,7 @@ def test_a_folder_that_a_run_writes_is_one_line_and_nothing_is_made(tutti, tmp_p
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["a", "a", "-o", "c"], "give two folders or more"),
+        (["a", "a", "-o", "c"], "give two folders or more, no two of them the same"),
         (["a", "none", "-o", "c"], "none: no tasks.sqlite; give folders that tutti run wrote"),
         (["a", "b", "-o", "b"], "there is something already; give a new folder"),
         (["a", "b", "-o", "b/c"], "b/c: it lies in a folder that is merged; give one elsewhere"),
