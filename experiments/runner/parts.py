@@ -86,7 +86,7 @@ class Parts(Collection[Task]):
     """
 
     def __init__(self, tasks: Iterable[Task], settled: Callable[[Task], bool]) -> None:
-        self._whole: dict[str, Task] = {}
+        self._whole: dict[str, Task] = {}  # of parts
         self._left: dict[str, set[int]] = {}
         self._lost: dict[str, int] = {}
         self._todo: list[Task] = []
@@ -94,8 +94,9 @@ class Parts(Collection[Task]):
             # A task that was stopped between its last part and itself has its last part done again.
             left = [part for part in parts_of(task) if not settled(part)] or parts_of(task)[-1:]
             self._todo += left
-            self._whole |= {part.key: task for part in left}
-            self._left[task.key] = {part.before for part in left}
+            if divided(task):
+                self._whole |= {part.key: task for part in left}
+                self._left[task.key] = {part.before for part in left}
 
     def __len__(self) -> int:
         return len(self._todo)
@@ -104,11 +105,13 @@ class Parts(Collection[Task]):
         return part in self._todo
 
     def __iter__(self) -> Iterator[Task]:
-        return (part for part in self._todo if part.before < self._lost.get(self._whole[part.key].key, inf))
+        return (part for part in self._todo if part.before < self._lost.get(self._task(part).key, inf))
 
     def ended(self, part: Task, outcome: Outcome) -> Task | None:
         """Note that a part has ended; return its task if that is decided by it."""
-        task = self._whole[part.key]
+        task = self._task(part)
+        if task is part:
+            return task
         left = self._left.get(task.key)
         if left is None:
             return None
@@ -119,3 +122,7 @@ class Parts(Collection[Task]):
             return None
         del self._left[task.key]
         return task
+
+    def _task(self, part: Task) -> Task:
+        """Return what it is a part of; itself, if it is whole."""
+        return self._whole.get(part.key, part)

@@ -148,7 +148,7 @@ def _synthesize_once(
     return schedule, watch.seconds
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Task:
     """One synthesis.
 

@@ -37,7 +37,7 @@ def test_parts_run_at_the_same_time():
         ),
         (
             'kind = "mixed"\nroot = 1\nparts = [{kind = "reduce"}]',
-            "a mixed collective has no root, shards and groups; its parts have",
+            "a mixed collective has no root, shards, groups and matrix; its parts have",
         ),
         ('kind = "mixed"\nparts = [{kind = "reduce"}]', "mixed: 1 part(s); at least 2 are needed"),
         ('kind = "mixed"\nparts = [{kind = "reduce", rot = 1}]', "'parts': unknown key 'rot'"),
