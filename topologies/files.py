@@ -158,6 +158,23 @@ def replacing(path: Path, *, lasting: bool = True) -> Iterator[Path]:
         draft.unlink(missing_ok=True)
 
 
+def written(path: Path, content: bytes, what: str) -> Path:
+    """Write a file, which is there whole or not at all, its folder too, and return its path.
+
+    Raises
+    ------
+    InputError
+        If it can't be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as draft:
+            draft.write_bytes(content)
+    except OSError as error:
+        raise InputError(f"{path}: can't write the {what}: {error.strerror}") from error
+    return path
+
+
 def drop_drafts(directory: Path) -> None:
     """Remove what a killed process had begun to write into a folder that nobody else writes to now."""
     for draft in directory.glob(DRAFTS):

@@ -491,17 +491,7 @@ def _export(commands: Any) -> None:
         parser,
         "what to write: msccl, mscclpp, chakra, goal, nccl-graph, ns3, graphml, dot, csv or listing",
     )
-    parser.add_argument(
-        "--option",
-        action="append",
-        default=[],
-        metavar="K=V",
-        help="an option of the format; see docs/export.md",
-    )
-    parser.add_argument(
-        "-o", "--output", type=_path, metavar="FILE", required=True, help="the file or folder to write"
-    )
-    _json(parser)
+    _exported(parser, "FILE")
 
 
 def _tune(commands: Any) -> None:
@@ -523,17 +513,7 @@ def _tune(commands: Any) -> None:
     )
     parser.add_argument("--workers", type=int, help="processes; default: one per core")
     _format(parser, "what to write: msccl or mscclpp (docs/export.md); default: msccl", default="msccl")
-    parser.add_argument(
-        "--option",
-        action="append",
-        default=[],
-        metavar="K=V",
-        help="an option of the format; see docs/export.md",
-    )
-    parser.add_argument(
-        "-o", "--output", type=_path, metavar="DIR", required=True, help="the file or folder to write"
-    )
-    _json(parser)
+    _exported(parser, "DIR")
 
 
 def _import(commands: Any) -> None:
@@ -554,6 +534,20 @@ def _import(commands: Any) -> None:
 
 def _format(parser: argparse.ArgumentParser, what: str, default: str | None = None) -> None:
     parser.add_argument("--format", required=default is None, default=default, metavar="NAME", help=what)
+
+
+def _exported(parser: argparse.ArgumentParser, metavar: str) -> None:
+    parser.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="K=V",
+        help="an option of the format; see docs/export.md",
+    )
+    parser.add_argument(
+        "-o", "--output", type=_path, metavar=metavar, required=True, help="the file or folder to write"
+    )
+    _json(parser)
 
 
 def _ranks(parser: argparse.ArgumentParser, repeats: int) -> None:

@@ -43,20 +43,9 @@ GRACE_SECONDS = 0.5
 """So much later than all is over a method with a time limit of its own is ended, which keeps it roughly."""
 ORDER = (
     *("torus_rings", "shifted_ring", "ring", "recursive_doubling", "rhd", "swing", "bruck", "stepwise"),
-    *(
-        "one_shot",
-        "walks",
-        "direct",
-        "birkhoff",
-        "dbt",
-        "nccl_like",
-        "rails",
-        "bfb",
-        "expansion",
-        "blueconnect",
-    ),
-    *("themis", "ccube", "multitree", "forestcoll", "mcf", "tacos", "rounds", "postal", "hybrid"),
-    "refined",
+    *("one_shot", "walks", "direct", "birkhoff", "dbt", "nccl_like", "rails", "bfb", "expansion"),
+    *("blueconnect", "themis", "ccube", "multitree", "forestcoll", "mcf", "tacos", "rounds", "postal"),
+    *("hybrid", "refined"),
     *("allreduce_trees", "listed", "allreduce_lp", "blink", "tto", "sccl", "taccl"),
     "refined",
 )

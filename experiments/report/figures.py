@@ -17,7 +17,7 @@ from experiments.report.results import Results, Row
 from experiments.show.animation import animation
 from schedules.files.schedule_file import read_schedule
 from topologies.errors import InputError, TuttiError
-from topologies.files import replacing
+from topologies.files import written
 
 FORMATS = ("svg", "pdf", "png")
 COLUMN, PAGE = 250, 520
@@ -58,23 +58,6 @@ def write_figures(
         drawn = converted(for_paper(figure, shown["charts"], shown["rows"]), suffix)
         paths.append(written(path, drawn, "figure"))
     return paths
-
-
-def written(path: Path, content: bytes, what: str) -> Path:
-    """Write a file, which is there whole or not at all, its folder too, and return its path.
-
-    Raises
-    ------
-    InputError
-        If it can't be written.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as draft:
-            draft.write_bytes(content)
-    except OSError as error:
-        raise InputError(f"{path}: can't write the {what}: {error.strerror}") from error
-    return path
 
 
 def write_gifs(results: Results, folder: Path) -> list[Path]:

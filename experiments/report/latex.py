@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from experiments.report.figures import written
 from experiments.report.results import Results
 from experiments.report.standings import common_cases, ranking
 from experiments.report.tables import CELLS, Cell, gap_table
 from experiments.report.text import percent, times
+from topologies.files import written
 
 SIGNS = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {
     sign: f"\\{sign}" for sign in "&%$#_{}"

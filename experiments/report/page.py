@@ -20,7 +20,6 @@ from experiments.report.against_optimum import ideal_table, yardstick
 from experiments.report.answer import sentences
 from experiments.report.bottleneck_chart import Bottlenecks, bottlenecks
 from experiments.report.charts import Figure, measures, run_charts
-from experiments.report.figures import written
 from experiments.report.frontiers import frontier_panels
 from experiments.report.networks import broadcast_panels
 from experiments.report.overview import FEWEST, SHADES, glance
@@ -56,6 +55,7 @@ from experiments.runner.manifest import NOT_RUN
 from experiments.runner.study import REPORT
 from experiments.show.page import source as network_source
 from experiments.show.svg import tag
+from topologies.files import written
 from topologies.topology import Topology
 from topologies.units import format_bandwidth, format_time
 

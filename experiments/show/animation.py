@@ -21,7 +21,7 @@ from experiments.show.svg import group, tag
 from schedules.schedule import Schedule
 from topologies.errors import InputError
 from topologies.exact import FloatArray
-from topologies.files import replacing
+from topologies.files import written
 from topologies.topology import Topology
 from topologies.units import format_size
 
@@ -109,12 +109,9 @@ class Animation:
         """
         first, *others = _pixels(self)
         durations = [FRAME] * len(others) + [HOLD]
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(path) as draft:
-                first.save(draft, "GIF", save_all=True, append_images=others, duration=durations, loop=0)
-        except OSError as error:
-            raise InputError(f"{path}: can't write the GIF: {error.strerror}") from error
+        file = io.BytesIO()
+        first.save(file, "GIF", save_all=True, append_images=others, duration=durations, loop=0)
+        written(path, file.getvalue(), "GIF")
 
     @cached_property
     def _still(self) -> tuple[Markup, ...]:

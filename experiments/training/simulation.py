@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, NamedTuple
 
 from topologies.errors import InputError
@@ -83,22 +84,13 @@ class Program:
         return list(zip(starts, ends, strict=True))
 
     def _sorted(self) -> list[int]:
-        """Return the operations' numbers, each after those before it (Kahn 1962)."""
-        waiting = list(map(len, self.before))
-        followers: list[list[int]] = [[] for _ in waiting]
-        for number, earlier in enumerate(self.before):
-            for one in earlier:
-                followers[one].append(number)
-        order = [number for number, count in enumerate(waiting) if not count]
-        for number in order:  # which grows
-            for follower in followers[number]:
-                waiting[follower] -= 1
-                if not waiting[follower]:
-                    order.append(follower)
-        if len(order) < len(waiting):
-            stuck = next(number for number, count in enumerate(waiting) if count)
-            raise InputError(f"operations wait for each other in a circle, at {self.operations[stuck].key}")
-        return order
+        """Return the operations' numbers, each after those before it."""
+        try:
+            return list(TopologicalSorter(dict(enumerate(self.before))).static_order())
+        except CycleError as error:
+            stuck = min(error.args[1])
+            circle = f"a circle, at {self.operations[stuck].key}"
+            raise InputError(f"operations wait for each other in {circle}") from error
 
 
 def _before(operations: Sequence[Operation]) -> list[list[int]]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topologies.exact import Int32Array, Int64Array
+from topologies.exact import BoolArray, Int32Array, Int64Array
 from topologies.kernels import kernel
 
 FREE = -1
@@ -32,6 +32,26 @@ class Stages(NamedTuple):
 
     target: Int32Array
     amount: Int64Array
+
+
+class _Matching(NamedTuple):
+    """A matching, and what the search for a longer one works with; shape (hosts,) each.
+
+    Parameters
+    ----------
+    to, by
+        int32: the column of each row, and the row of each column; `FREE`: none.
+    seen, before
+        Whether a column was seen (bool), and from which row (int32).
+    queue
+        int32: rows to be looked at.
+    """
+
+    to: Int32Array
+    by: Int32Array
+    seen: BoolArray
+    before: Int32Array
+    queue: Int32Array
 
 
 def stages(matrix: Int64Array, grain: int = 1) -> Stages:
@@ -99,13 +119,13 @@ def _decompose(left: Int64Array, target: Int32Array, weight: Int64Array) -> int:
     """Write down permutations and their weights; return how many. `left` is zero in the end."""
     size, count = len(left), 0
     to, by = np.full(size, FREE, np.int32), np.full(size, FREE, np.int32)
-    seen, before = np.empty(size, np.bool_), np.empty(size, np.int32)
-    queue = np.empty(size, np.int32)
+    before, queue = np.empty(size, np.int32), np.empty(size, np.int32)
+    found = _Matching(to, by, np.empty(size, np.bool_), before, queue)
     remaining, least = left[0].sum(), np.int64(1)
     while least * 2 <= remaining:
         least *= 2
     while remaining > 0:
-        while not _matched(left, least, to, by, seen, before, queue):
+        while not _matched(left, least, found):
             least //= 2
         smallest = left[0, to[0]]
         for row in range(size):
@@ -120,40 +140,24 @@ def _decompose(left: Int64Array, target: Int32Array, weight: Int64Array) -> int:
 
 
 @kernel
-def _matched(
-    left: Int64Array,
-    least: int,
-    to: Int32Array,
-    by: Int32Array,
-    seen: np.ndarray,
-    before: Int32Array,
-    queue: Int32Array,
-) -> bool:
+def _matched(left: Int64Array, least: int, found: _Matching) -> bool:
     """Give each row a column of its own with an entry of at least so much; return whether there are such."""
-    size = len(left)
+    size, to, by = len(left), found.to, found.by
     for row in range(size):
         if to[row] != FREE and left[row, to[row]] < least:
             by[to[row]] = FREE
             to[row] = FREE
+    complete = True
     for row in range(size):
-        if to[row] == FREE and not _augmented(left, least, row, to, by, seen, before, queue):
-            return False
-    return True
+        complete = complete and (to[row] != FREE or _augmented(left, least, row, found))
+    return complete
 
 
 @kernel
-def _augmented(
-    left: Int64Array,
-    least: int,
-    start: int,
-    to: Int32Array,
-    by: Int32Array,
-    seen: np.ndarray,
-    before: Int32Array,
-    queue: Int32Array,
-) -> bool:
-    """Give a free row a column by a shortest alternating path; `before`: from which row a column was seen."""
+def _augmented(left: Int64Array, least: int, start: int, found: _Matching) -> bool:
+    """Give a free row a column by a shortest alternating path."""
     size = len(left)
+    to, by, seen, before, queue = found
     seen[:] = False
     queue[0] = start
     head, tail = 0, 1

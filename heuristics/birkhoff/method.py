@@ -143,8 +143,7 @@ def _schedule(problem: Problem, hosts: Hosts, cut: Pieces, inside: _Inside, dema
             StepTransfers(stage + 2 + LATER, ranks[receiver], ranks[cut.dest], sent),
         ]
     )
-    moved = rows.source != rows.target
-    rows = StepTransfers(*(column[moved] for column in rows))
+    rows = rows.kept(rows.source != rows.target)
     near = _preferring_inside(problem.topology, hosts)
     return step_schedule(near, problem.collective, chunks, rows).replace(topology=problem.topology)
 

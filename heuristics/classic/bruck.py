@@ -58,7 +58,7 @@ def _all_to_all(problem: Problem) -> Schedule:
         holder = rank + far % (1 << bit)
         item = number[rank, (rank + far) % n]
         sent = StepTransfers.of(bit + 1, holder % n, (holder + (1 << bit)) % n, item)
-        rows.append(StepTransfers(*(column[sent.chunk >= 0] for column in sent)))
+        rows.append(sent.kept(sent.chunk >= 0))
     return step_schedule(problem.topology, what, Chunks.even(what), StepTransfers.joined(rows))
 
 

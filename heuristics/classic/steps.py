@@ -34,6 +34,10 @@ class StepTransfers(NamedTuple):
         columns = np.broadcast_arrays(step, source, target, chunk)
         return cls(*(np.asarray(column, dtype=np.int64).ravel() for column in columns))
 
+    def kept(self, which: BoolArray | Int64Array) -> StepTransfers:
+        """Return the rows of a mask, or of indices in their order."""
+        return StepTransfers(*(column[which] for column in self))
+
     @classmethod
     def joined(cls, parts: list[StepTransfers]) -> StepTransfers:
         """Return the rows of all parts."""

@@ -176,7 +176,7 @@ class Search:
                 adds.append(np.full(len(chunk), one.adds))
         joined, reduce = StepTransfers.joined(rows), np.concatenate(adds)
         order = np.argsort(joined.step, kind="stable")
-        in_order = StepTransfers(*(column[order] for column in joined))
+        in_order = joined.kept(order)
         return step_schedule(self.problem.topology, what, chunks, in_order, reduce[order])
 
     def _chain(self) -> Chain:

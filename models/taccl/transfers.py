@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
+from graphlib import TopologicalSorter
 from typing import NamedTuple
 
 import numpy as np
@@ -167,14 +168,7 @@ class Transfers:
     @cached_property
     def topological(self) -> tuple[int, ...]:
         """The transfers, each after those that it waits for."""
-        missing = [len(earlier) for earlier in self.before]
-        order = [transfer for transfer, count in enumerate(missing) if count == 0]
-        for transfer in order:
-            for later in self.after[transfer]:
-                missing[later] -= 1
-                if missing[later] == 0:
-                    order.append(later)
-        return tuple(order)
+        return tuple(TopologicalSorter(dict(enumerate(self.before))).static_order())
 
     @cached_property
     def until_now(self) -> tuple[int, ...]:
