@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from experiments.printable import say
@@ -10,7 +12,13 @@ from experiments.report.figures import check_formats, write_figures, write_gifs
 from experiments.report.latex import write_tables
 from experiments.report.page import contents, figures_of, write_page
 from experiments.report.results import read_results
+from experiments.runner.config import read_tables
+from experiments.runner.manifest import MANIFEST, config_tables
 from experiments.runner.study import REPORT
+from experiments.solver_study.config import STUDY_TABLES
+from experiments.solver_study.report import write_study_report
+from experiments.training.config import StatedTable
+from experiments.training.report import write_page as write_training_page
 from topologies.errors import InputError
 
 
@@ -25,6 +33,9 @@ def execute(arguments: argparse.Namespace) -> int:
         if folder is not None and folder.exists() and not folder.is_dir():
             raise InputError(f"--{option} {folder}: not a folder")
     first, *others = arguments.runs
+    if (draw := _own_page(arguments)) is not None:
+        say(f"report: {draw(page=arguments.output)}")
+        return 0
     results = read_results(first, *others, baseline=arguments.baseline)
     shown = contents(results)
     page = arguments.output or (Path(REPORT) if others else first / REPORT)
@@ -39,3 +50,27 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.latex is not None:
         say(f"tables: {len(write_tables(results, arguments.latex))} in {arguments.latex}")
     return 0
+
+
+def _own_page(arguments: argparse.Namespace) -> Callable[..., Path] | None:
+    """Return what draws a study of another kind than of methods, as its config says; None: there is none.
+
+    Raises
+    ------
+    InputError
+        If more is asked of such a study than its page.
+    """
+    for directory in arguments.runs:
+        tables = config_tables(directory)
+        if not {"job", *STUDY_TABLES} & tables.keys():
+            continue
+        asked = ("figures", "gif", "latex", "baseline")
+        more = [f"--{name}" for name in asked if getattr(arguments, name) is not None]
+        more += ["several folders"] * (len(arguments.runs) > 1)
+        if more:
+            raise InputError(f"{directory}: {more[0]}: for studies of methods only")
+        if "job" not in tables:
+            return partial(write_study_report, directory)
+        stated = read_tables(StatedTable, tables.get("stated", []), str(directory / MANIFEST), "stated")
+        return partial(write_training_page, directory, [one.table for one in stated])
+    return None

@@ -8,6 +8,7 @@ import json
 import os
 import platform
 import re
+import tomllib
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -90,6 +91,15 @@ def read_manifest(directory: Path) -> dict[str, Any]:
     except (InputError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def config_tables(directory: Path) -> dict[str, Any]:
+    """Return the tables of the config that a folder of results was made by; none where it can't be read."""
+    config = read_manifest(directory).get("config")
+    try:
+        return tomllib.loads(config["text"]) if isinstance(config, dict) else {}
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return {}
 
 
 def now() -> str:

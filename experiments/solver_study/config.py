@@ -26,6 +26,8 @@ from topologies.errors import InputError, suggestion
 from topologies.files import read_text
 from topologies.units import parse_size, parse_time
 
+STUDY_TABLES = frozenset({"study", "instance"})
+"""Any of them makes a config a study of solvers."""
 COLUMNS: dict[str, Any] = {
     "topology": pa.string(),
     "nodes": pa.int64(),
@@ -222,8 +224,7 @@ class StudyConfig:
 
 def is_study(path: Path | str) -> bool:
     """Whether a config is a study of solvers: it has ``[study]`` or ``[[instance]]``."""
-    document = parse_toml(read_text(path), str(path))
-    return bool({"study", "instance"} & document.keys())
+    return bool(STUDY_TABLES & parse_toml(read_text(path), str(path)).keys())
 
 
 def read_study(path: Path | str) -> StudyConfig:

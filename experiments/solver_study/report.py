@@ -57,7 +57,7 @@ from experiments.solver_study.statistics import (
 )
 from experiments.solver_study.tasks import MIXED_TOLERANCE
 from topologies.errors import InputError
-from topologies.files import read_text, replacing
+from topologies.files import read_text, written
 
 Row = Mapping[str, Any]
 
@@ -94,8 +94,8 @@ def page_values(
     }
 
 
-def write_study_report(directory: Path) -> Path:
-    """Write ``report.html`` into the directory of a study and return its path.
+def write_study_report(directory: Path, page: Path | None = None) -> Path:
+    """Write the page of a folder of results, `REPORT` in it without `page`, and return its path.
 
     Raises
     ------
@@ -107,11 +107,8 @@ def write_study_report(directory: Path) -> Path:
         manifest = json.loads(read_text(directory / MANIFEST))
     except (InputError, ValueError) as error:
         raise InputError(f"{directory}: no readable results of a study: {error}") from error
-    page = directory / REPORT
     text = render_study([{str(name): value for name, value in row.items()} for row in rows], manifest)
-    with replacing(page) as draft:
-        draft.write_text(text, encoding="utf-8")
-    return page
+    return written(page or directory / REPORT, text.encode(), "report")
 
 
 def render_study(rows: Sequence[Row], manifest: Mapping[str, Any]) -> str:

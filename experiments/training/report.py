@@ -17,7 +17,7 @@ from experiments.runner.results import read_rows
 from experiments.runner.study import REPORT
 from experiments.training.config import StatedTable
 from experiments.training.stated import claims
-from topologies.files import replacing
+from topologies.files import written
 from topologies.units import duration
 
 PARTS = {
@@ -44,12 +44,12 @@ class JobSection(NamedTuple):
     failed: list[tuple[str, str]]
 
 
-def write_page(directory: Path, stated: Sequence[StatedTable] = ()) -> Path:
-    """Write the page of a folder of results and return its path.
+def write_page(directory: Path, stated: Sequence[StatedTable] = (), page: Path | None = None) -> Path:
+    """Write the page of a folder of results, `REPORT` in it without `page`, and return its path.
 
     Raises
     ------
-    InputError, OSError
+    InputError
         If the rows can't be read or the page not written.
     """
     rows = read_rows(directory)
@@ -62,9 +62,7 @@ def write_page(directory: Path, stated: Sequence[StatedTable] = ()) -> Path:
         claims=claims(rows, stated),
         sections=list(map(_section, _by_job(rows).values())),
     )
-    with replacing(directory / REPORT) as draft:
-        draft.write_text(text, encoding="utf-8")
-    return directory / REPORT
+    return written(page or directory / REPORT, text.encode(), "report")
 
 
 def _by_job(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:

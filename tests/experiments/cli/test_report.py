@@ -4,6 +4,7 @@ import pytest
 
 from experiments.report.results import read_results
 from tests.experiments.report.test_page import row, write_run
+from tests.experiments.training.test_study import config
 
 
 def test_the_page_of_a_run_lies_in_its_folder(tutti, tmp_path):
@@ -66,3 +67,31 @@ def test_a_baseline_that_is_not_there_is_told_each_method_once(tutti, tmp_path):
     code, _, said = tutti("report", run, "--baseline", "zzz")
     assert code == 2
     assert said.endswith("no rows of method 'zzz'; allowed: ring\n")
+
+
+def test_a_study_of_training_is_drawn_as_when_it_was_run(tutti, tmp_path):
+    """What it states is in the manifest, the config itself may be gone."""
+    made = config(tmp_path)
+    run = tmp_path / "out"
+    assert tutti("run", made, "--out", run, "--quiet")[0] == 0
+    made.unlink()
+    page = (run / "report.html").read_text()
+    (run / "report.html").unlink()
+    assert tutti("report", run)[0] == 0
+    assert (run / "report.html").read_text() == page
+    code, _, said = tutti("report", run, "--latex", tmp_path / "tex")
+    assert (code, said) == (2, f"tutti: {run}: --latex: for studies of methods only\n")
+
+
+def test_a_study_of_solvers_is_drawn_as_when_it_was_run(tutti, tmp_path):
+    made = tmp_path / "solvers.toml"
+    instance = '[[instance]]\nmodel = "all-to-all"\ntopology = "ring:3"\n'
+    made.write_text(
+        f'name = "s"\n[study]\ntime_limit = "9s"\nworkers = 1\n{instance}[[solver]]\nname = "glop"\n'
+    )
+    run = tmp_path / "out"
+    code, _, said = tutti("run", made, "--out", run, "--quiet")
+    assert code == 0, said
+    page = (run / "report.html").read_text()
+    assert tutti("report", run, "-o", tmp_path / "again.html")[0] == 0
+    assert (tmp_path / "again.html").read_text() == page
