@@ -81,17 +81,3 @@ def test_a_study_of_training_is_drawn_as_when_it_was_run(tutti, tmp_path):
     assert (run / "report.html").read_text() == page
     code, _, said = tutti("report", run, "--latex", tmp_path / "tex")
     assert (code, said) == (2, f"tutti: {run}: --latex: for studies of methods only\n")
-
-
-def test_a_study_of_solvers_is_drawn_as_when_it_was_run(tutti, tmp_path):
-    made = tmp_path / "solvers.toml"
-    instance = '[[instance]]\nmodel = "all-to-all"\ntopology = "ring:3"\n'
-    made.write_text(
-        f'name = "s"\n[study]\ntime_limit = "9s"\nworkers = 1\n{instance}[[solver]]\nname = "glop"\n'
-    )
-    run = tmp_path / "out"
-    code, _, said = tutti("run", made, "--out", run, "--quiet")
-    assert code == 0, said
-    page = (run / "report.html").read_text()
-    assert tutti("report", run, "-o", tmp_path / "again.html")[0] == 0
-    assert (tmp_path / "again.html").read_text() == page

@@ -280,6 +280,11 @@ def test_the_manifest_of_a_study_names_solvers_and_answers(finished):
     assert manifest["seeds"] == [0, 1, 2]
 
 
+def test_the_report_command_draws_the_same_page(finished, tmp_path):
+    assert main(["report", str(finished[1]), "-o", str(tmp_path / "again.html")]) == 0
+    assert (tmp_path / "again.html").read_text() == (finished[1] / "report.html").read_text()
+
+
 def test_the_report_of_a_study_needs_nothing_else_and_says_who_to_choose(finished):
     page = (finished[1] / "report.html").read_text()
     outside = re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
