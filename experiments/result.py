@@ -151,8 +151,7 @@ class Result:
     def busbw(self) -> float | None:
         """What each rank's port would carry, bytes a second, counted as nccl-tests does.
 
-        algbw times 2(N - 1)/N for an allreduce, 1 for broadcast and reduce, (N - 1)/N for the others; None
-        for groups of unlike sizes.
+        algbw times `Collective.bus_factor`; None for groups of unlike sizes.
         """
         factor = self.schedule.collective.bus_factor
         return None if self.algbw is None or factor is None else self.algbw * float(factor)

@@ -27,6 +27,8 @@ MOST_BYTES = INT64_MAX // 2
 GRAIN = 2**20
 """A row of a generated matrix has about so many units, and what is not 0 has one at least."""
 FILES = (".csv", ".npy")
+BACKWARDS = ", backwards"
+"""Ends the name of a transposed matrix."""
 _SHOWN_DIGITS = 8
 
 
@@ -71,6 +73,18 @@ class ByteMatrix:
     def largest_row(self) -> int:
         """The most that one member sends, what it keeps included: the unit of shares."""
         return int(self.amounts.sum(axis=1).max())
+
+    @property
+    def busiest(self) -> int:
+        """The most that one member sends to others, or receives from them."""
+        others = self.amounts - np.diag(self.amounts.diagonal())
+        return int(max(others.sum(axis=0).max(), others.sum(axis=1).max()))
+
+    @property
+    def transposed(self) -> ByteMatrix:
+        """What each sends where it received: of a schedule that runs backwards."""
+        name = self.text.removesuffix(BACKWARDS)
+        return ByteMatrix(self.amounts.T, name if name != self.text else name + BACKWARDS, self.relative)
 
     @cached_property
     def _key(self) -> tuple[bool, bytes]:

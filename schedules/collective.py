@@ -197,7 +197,8 @@ class Collective:
     def bus_factor(self) -> Fraction | None:
         """Busbw over algbw, as nccl-tests has it: what of M the busiest rank sends or receives at least.
 
-        Hence busbw can be compared with a link's bandwidth. None for groups of unlike sizes.
+        Hence busbw can be compared with a link's bandwidth. Of a matrix that is its largest row or column
+        without what ranks keep. None for groups of unlike sizes.
 
         Examples
         --------
@@ -207,6 +208,8 @@ class Collective:
         sizes = {len(group) for group in self.members}
         if len(sizes) > 1 or self.kind is Kind.MIXED:
             return None
+        if self.matrix is not None:
+            return Fraction(self.matrix.busiest, self.matrix.largest_row)
         share = 1 - Fraction(1, sizes.pop())
         if self.kind is Kind.ALLREDUCE:
             return 2 * share
@@ -214,10 +217,16 @@ class Collective:
 
     @property
     def reverse(self) -> Collective:
-        """What this collective's schedules do when run backwards (dissertation, Theorem 1)."""
+        """What this collective's schedules do when run backwards (dissertation, Theorem 1).
+
+        With a matrix M is another: the largest column.
+        """
         if self.parts:
             return concurrent([part.reverse for part in self.parts])
-        return Collective(self.kind.reverse, self.num_ranks, self.root, self.shards, self.groups)
+        matrix = None if self.matrix is None else self.matrix.transposed
+        return Collective(
+            self.kind.reverse, self.num_ranks, self.root, self.shards, self.groups, matrix=matrix
+        )
 
     def with_kind(self, kind: Kind) -> Collective:
         """Return the same groups and shards under another unrooted kind."""

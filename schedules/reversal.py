@@ -20,6 +20,8 @@ Whether the rest is legal is for the verifier to say: a copy that nobody needed 
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 
 from schedules.collective import Collective, Kind
@@ -27,7 +29,7 @@ from schedules.message_durations import messages, transfer_ticks
 from schedules.retiming import retimed
 from schedules.schedule import Chunks, Clock, Routes, Schedule
 from topologies.errors import InputError, Unsupported
-from topologies.exact import BoolArray, Int32Array, Int64Array, IntArray
+from topologies.exact import INT64_MAX, BoolArray, Int64Array, IntArray
 from topologies.topology import Topology
 from topologies.transforms import transpose
 
@@ -41,7 +43,7 @@ def reverse(schedule: Schedule, topology: Topology | None = None) -> Schedule:
     Parameters
     ----------
     schedule
-        Any clock; its claims (T_L, T_B, congestion) hold for the reverse too.
+        Any clock; its claims (T_L, T_B, congestion) hold for the reverse too, in its M.
     topology
         What to attach as the transposed network; must equal it. None: it is computed.
 
@@ -59,7 +61,7 @@ def reverse(schedule: Schedule, topology: Topology | None = None) -> Schedule:
     what = _reversed_collective(schedule.collective)
     rows, order = _backwards(schedule)
     chunks, chunk = _reversed_items(schedule)
-    reduce = _reversed_reduce(schedule)
+    reduce, unit = _reversed_reduce(schedule), _unit(schedule.collective)
     turned = schedule.replace(
         topology=where,
         collective=what,
@@ -70,6 +72,8 @@ def reverse(schedule: Schedule, topology: Topology | None = None) -> Schedule:
         count=None if schedule.count is None else schedule.count[rows],
         reduce=None if reduce is None else reduce[rows],
         routes=_reversed_routes(schedule),
+        size=None if schedule.size is None else schedule.size / unit,
+        claims={name: value * (1 if name == "tl_steps" else unit) for name, value in schedule.claims.items()},
     )
     if schedule.clock is not Clock.TIME or schedule.routes is None:
         return turned
@@ -99,8 +103,6 @@ def _transposed(schedule: Schedule, topology: Topology | None) -> Topology:
 def _reversed_collective(what: Collective) -> Collective:
     if what.parts:
         raise Unsupported("reverse of a mixed collective: reverse the schedules of its parts")
-    if what.matrix is not None:
-        raise Unsupported("reverse of an all-to-all with a matrix: its rows would be columns, and M another")
     if what.kind is Kind.ALL_TO_ALL and what.shards is not None and len(set(what.shards)) > 1:
         # The share of item (i, j) depends on j alone, so that of (j, i) is another.
         raise Unsupported(
@@ -139,18 +141,26 @@ def _reversed_items(schedule: Schedule) -> tuple[Chunks, IntArray]:
     old_chunk = np.argsort(new_item, kind="stable")
     new_chunk = np.empty_like(old_chunk)
     new_chunk[old_chunk] = np.arange(len(old_chunk))
-    table = Chunks(new_item[old_chunk], chunks.size[old_chunk], chunks.denominator)
+    unit = _unit(schedule.collective) / chunks.denominator
+    if int(chunks.size.max(initial=0)) > INT64_MAX // unit.numerator or unit.denominator > INT64_MAX:
+        raise Unsupported("reverse of an all-to-all with a matrix: sizes in its new M do not fit 64 bits")
+    table = Chunks(new_item[old_chunk], chunks.size[old_chunk] * unit.numerator, unit.denominator)
     return table, new_chunk[schedule.chunk]
 
 
-def _swapped_pairs(what: Collective) -> Int32Array:
+def _unit(what: Collective) -> Fraction:
+    """Return M over that of the reverse: with a matrix the largest row over the largest column."""
+    if what.matrix is None:
+        return Fraction(1)
+    return Fraction(what.matrix.largest_row, what.matrix.transposed.largest_row)
+
+
+def _swapped_pairs(what: Collective) -> Int64Array:
     """Return the item (j, i) of each item (i, j) of an all-to-all."""
-    parts, base = [], 0
+    items, position = what.items, np.empty(what.num_ranks, np.int64)
     for members in what.members:
-        size = len(members)
-        parts.append(base + np.arange(size * size).reshape(size, size).T.ravel())
-        base += size * size
-    return np.concatenate(parts).astype(np.int32)
+        position[list(members)] = np.arange(len(members))
+    return np.argsort(np.lexsort((position[items.owner], position[items.dest], items.group)))
 
 
 def _reversed_reduce(schedule: Schedule) -> BoolArray | None:

@@ -10,12 +10,14 @@ from experiments.registry import find_method
 from models.bounds import lower_bounds
 from schedules import collective
 from schedules.byte_matrix import byte_matrix
+from schedules.cost import step_cost
 from schedules.files.document import collective_document, read_collective
 from schedules.reversal import reverse
+from schedules.schedule import Clock
 from schedules.simulation.simulate import simulate
 from schedules.verify import verify
 from tests.delivered import delivered, problem
-from topologies import InputError, Unsupported
+from topologies import InputError
 from topologies.families.grids import ring
 
 BYTES = [[7, 5, 0], [0, 0, 0], [3, 4, 1]]
@@ -145,8 +147,26 @@ def test_every_rank_ends_with_its_column(name, amounts):
     assert bound <= Fraction(simulate(made, asked.size).time) * (1 + Fraction(1, 10**12))
 
 
-def test_no_schedule_with_a_matrix_has_a_reverse():
+@pytest.mark.parametrize("name", ["direct", "stepwise", "mcf"])
+def test_the_reverse_sends_the_columns_in_the_same_time(name):
+    """BYTES' largest row is 12, its largest column 10: as many bytes, of another M."""
     asked = problem(ring(3), BYTES)
-    made = find_method("direct").synthesize(asked, None, np.random.default_rng(0))
-    with pytest.raises(Unsupported, match="M another"):
-        reverse(made)
+    method = find_method(name)
+    made = method.synthesize(asked, method.options(), np.random.default_rng(0))
+    back = reverse(made)
+    assert back.collective == made.collective.reverse
+    assert (back.collective.own_size, back.collective.reverse) == (10, made.collective)
+    verify(back)
+    size = Fraction(asked.size * 10, 12)
+    assert delivered(back, size) == {(j, i): b for (i, j), b in delivered(made, asked.size).items()}
+    assert back.size == (None if made.size is None else size)
+    assert delivered(reverse(back), asked.size) == delivered(made, asked.size)
+    if made.clock is Clock.STEP:
+        assert step_cost(back).tb * 10 == step_cost(made).tb * 12
+
+
+def test_busbw_is_of_the_busiest_rank_without_what_it_keeps():
+    """Rank 2 sends 7, rank 1 receives 9, the largest row with its diagonal is 12."""
+    assert collective("all-to-all", 3, matrix=BYTES).bus_factor == Fraction(9, 12)
+    assert collective("all-to-all", 3, matrix="uniform").bus_factor == Fraction(2, 3)
+    assert collective("all-to-all", 3, matrix=[[5, 0, 0], [0, 4, 0], [0, 0, 0]]).bus_factor == 0
