@@ -16,6 +16,10 @@ class InputError(TuttiError):
     """What the user gave is wrong: a topology, a size, a file, an option."""
 
 
+class Disconnected(InputError):
+    """What is left of a network after failures has ranks that are cut off."""
+
+
 class Unsupported(TuttiError):
     """A method does not handle a problem; said before anything is built."""
 

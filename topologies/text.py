@@ -10,6 +10,7 @@ Keys, in any order, each at most once:
 ``drop_links``  ``0-1,2-3``: links that failed, both directions and parallel ones; ``0>1`` one direction
 ``degrade``     ``0-1:0.5``: links, as of ``drop_links``, with their bandwidth times a factor, exactly
 ``fail_nodes``  ``2``: so many nodes, ranks or switches, that failed at random
+``fail_nics``   ``1``: so many network adapters, a node's links out of its host, that failed at random
 ``fail_links``  ``3``: so many links, both directions and parallel ones, that failed at random
 ``seed``        ``7``: of what fails at random; 0 unless given
 ``ranks``       ``8+8``: how many ranks of each box remain, the first ones; the others are removed
@@ -30,7 +31,7 @@ the whole network, before anything is removed; it is checked once everything is.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -49,6 +50,7 @@ from topologies.importing.formats import FORMATS, Format
 from topologies.importing.joining import CHOICES, joining_of
 from topologies.topology import Topology
 from topologies.transforms import (
+    adapters,
     degraded,
     forwarding,
     links_between,
@@ -238,7 +240,7 @@ FAMILIES: dict[str, Family] = {family.name: family for family in (
 )}
 # fmt: on
 
-_RANDOM_KEYS = ("fail_nodes", "fail_links")
+_RANDOM_KEYS = ("fail_nodes", "fail_nics", "fail_links")
 _KEYS = (
     *("bandwidth", "alpha", "drop_nodes", "drop_links", "degrade", *_RANDOM_KEYS, "seed", "ranks", "links"),
     "switches",
@@ -282,6 +284,20 @@ def parse_topology(text: str) -> Topology:
     head, mark, query = name.partition("?")
     keys = _parse_keys(name, query) if mark else {}
     return replace(_with_changes(_base(name, head, keys), name, keys), name=name)
+
+
+def with_words(text: str, key: str, words: Sequence[str]) -> str:
+    """Return the text of a network with words added to those of a key, which separates them by commas.
+
+    Examples
+    --------
+    >>> with_words("ring:8?drop_links=0-1&seed=2", "drop_links", ["3-4"])
+    'ring:8?drop_links=0-1,3-4&seed=2'
+    """
+    head, mark, query = (text, "", "") if _is_file(text) else text.partition("?")
+    keys = dict(part.partition("=")[::2] for part in query.split("&")) if mark else {}
+    keys[key] = ",".join(filter(None, [keys.get(key, ""), *words]))
+    return f"{head}?" + "&".join(f"{name}={value}" for name, value in keys.items())
 
 
 def _base(text: str, head: str, keys: Mapping[str, str]) -> Topology:
@@ -465,12 +481,11 @@ def _with_changes(base: Topology, text: str, keys: Mapping[str, str]) -> Topolog
                 links, _links_of(base, text, "drop_links", pair), f"{_shown(text)}: drop_links: '{pair}'"
             )
     seed = _seed(text, keys)
-    if "fail_nodes" in keys:
-        count = _whole_numbers(text, "fail_nodes", [keys["fail_nodes"]])[0]
-        nodes += random_nodes(base, count, seed, failed=nodes)
-    if "fail_links" in keys:
-        count = _whole_numbers(text, "fail_links", [keys["fail_links"]])[0]
-        links += random_links(base, count, seed, nodes=nodes, links=links)
+    fails = {key: _whole_numbers(text, key, [keys[key]])[0] for key in _RANDOM_KEYS if key in keys}
+    nodes += random_nodes(base, fails.get("fail_nodes", 0), seed, failed=nodes)
+    if "fail_nics" in fails:
+        links += random_links(base, fails["fail_nics"], seed, pairs=adapters(base), nodes=nodes, links=links)
+    links += random_links(base, fails.get("fail_links", 0), seed, nodes=nodes, links=links)
     changed = _degraded(base, text, keys)
     if nodes or links:
         changed = without(changed, nodes=nodes, links=links, name=text)

@@ -14,7 +14,7 @@ import numpy as np
 
 from topologies.assembly import check_size
 from topologies.components import components
-from topologies.errors import InputError
+from topologies.errors import Disconnected, InputError
 from topologies.exact import INT64_MAX, BoolArray, Int64Array, Rationals, frozen
 from topologies.topology import Topology
 
@@ -240,8 +240,38 @@ def random_nodes(topology: Topology, count: int, seed: int, *, failed: Iterable[
     return [int(node) for node in _drawn(topology, "nodes", left, count, [seed, 0])]
 
 
+def linked_pairs(topology: Topology) -> Int64Array:
+    """Return the pairs of nodes that links join, whichever way: int64, shape (pairs, 2), in order."""
+    ends = np.stack([topology.source, topology.target]).astype(np.int64)
+    return np.unique(np.sort(ends, axis=0), axis=1).T
+
+
+def adapters(topology: Topology) -> Int64Array:
+    """Return the pairs of linked nodes of which one is in a host and the other is not: its network adapters.
+
+    They are int64, shape (pairs, 2), in order.
+
+    Raises
+    ------
+    InputError
+        If there are none.
+    """
+    pairs = linked_pairs(topology)
+    hosts = topology.hosts
+    leaves = np.zeros(len(pairs), bool) if hosts is None else hosts[pairs[:, 0]] != hosts[pairs[:, 1]]
+    if not leaves.any():
+        raise InputError(f"topology {topology.name} has no hosts with adapters to fail; links can")
+    return pairs[leaves]
+
+
 def random_links(
-    topology: Topology, count: int, seed: int, *, nodes: Iterable[int] = (), links: Iterable[int] = ()
+    topology: Topology,
+    count: int,
+    seed: int,
+    *,
+    pairs: Int64Array | None = None,
+    nodes: Iterable[int] = (),
+    links: Iterable[int] = (),
 ) -> list[int]:
     """Return the links between pairs of nodes that fail at random: both directions, parallel ones included.
 
@@ -253,6 +283,8 @@ def random_links(
         The network.
     count, seed
         How many pairs; of numpy's generator.
+    pairs
+        Among which; all that links join if not given.
     nodes, links
         That have failed: other links are drawn.
 
@@ -265,6 +297,8 @@ def random_links(
     pair = ends.min(axis=0) * topology.num_nodes + ends.max(axis=0)
     works = ~np.isin(ends, list(nodes)).any(axis=0)
     works &= ~np.isin(pair, pair[list(links)])
+    if pairs is not None:
+        works &= np.isin(pair, pairs[:, 0] * topology.num_nodes + pairs[:, 1])
     chosen = _drawn(topology, "pairs of linked nodes", np.unique(pair[works]), count, [seed, 1])
     return [int(link) for link in np.flatnonzero(np.isin(pair, chosen))]
 
@@ -352,7 +386,7 @@ def _check_whole(topology: Topology, stays: BoolArray, works: BoolArray, name: s
     largest = int(np.argmax(np.bincount(part[ranks])))
     cut_off = ranks[part[ranks] != largest]
     if len(cut_off):
-        raise InputError(
+        raise Disconnected(
             f"topology {name} is not strongly connected: "
             f"cut off from the rest: {_listed([topology.labels[rank] for rank in cut_off])}"
         )

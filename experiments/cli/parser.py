@@ -338,6 +338,12 @@ def _synth(commands: Any) -> None:
         metavar="FILE",
         help=".json, .json.gz or .npz; or .rounds, which tacos writes while it runs, and resumes",
     )
+    parser.add_argument(
+        "--repair",
+        type=_path,
+        metavar="FILE",
+        help="change the schedule in FILE, made for the whole network, where links of this one failed",
+    )
     parser.add_argument("--quiet", action="store_true", help="show no progress on the terminal")
     _json(parser)
 

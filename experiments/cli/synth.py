@@ -32,6 +32,10 @@ from topologies.units import parse_size
 
 def execute(arguments: argparse.Namespace) -> int:
     """Make the schedule, print what it is, and write it if asked to."""
+    if arguments.repair is not None:
+        from experiments.cli import synth_repair  # and its kernels
+
+        return synth_repair.execute(arguments)
     method = find_method(arguments.method or DEFAULT_METHOD)
     given = _given(method, arguments)
     options = build_options(method, given)

@@ -33,6 +33,7 @@ from topologies import (
     uniring,
     write_topology,
 )
+from topologies.text import with_words
 
 INSTANCES = Path(__file__).parents[1] / "data" / "reference" / "instances.csv"
 GB, GIB = 10**9, 2**30
@@ -160,6 +161,24 @@ def test_what_fails_at_random_is_the_same_for_a_seed_and_grows_with_the_number()
     assert [len(labels) for labels in names] == [34, 34, 33]
 
 
+def test_adapters_that_fail_are_links_out_of_hosts_both_ways():
+    whole = parse_topology("dgx_h100:2")
+    for seed in range(5):
+        gone = ends(whole) - ends(parse_topology(f"dgx_h100:2?fail_nics=2&seed={seed}"))
+        ranks = {name.replace("->ib", "").replace("ib->", "") for name in gone}
+        assert gone == {way for rank in ranks for way in (f"{rank}->ib", f"ib->{rank}")}
+        assert len(ranks) == 2
+        assert ranks <= set(map(str, range(16)))
+
+
+def test_words_join_those_that_a_key_has():
+    text = with_words("torus:3x3", "drop_links", ["0-1", "3-4"])
+    assert text == "torus:3x3?drop_links=0-1,3-4"
+    text = with_words(f"{text}&seed=1", "drop_links", ["1-2"])
+    assert text == "torus:3x3?drop_links=0-1,3-4,1-2&seed=1"
+    assert with_words(text, "degrade", ["4-5:0.5"]) == f"{text}&degrade=4-5:0.5"
+
+
 def test_what_fails_at_random_fails_besides_what_has():
     text = "torus:4x4?drop_nodes=0,5&drop_links=2-3&fail_nodes=1&fail_links=4&seed=3"
     failed = parse_topology(text)
@@ -240,7 +259,7 @@ def test_a_file_needs_no_suffix_but_is_never_taken_for_a_family(tmp_path, monkey
         (
             "torus:4x4?",
             r"unknown key ''; allowed: alpha, bandwidth, degrade, drop_links, drop_nodes, fabric, "
-            r"fail_links, fail_nodes, hosts, links, pcie, rails, ranks, seed, switches, twist$",
+            r"fail_links, fail_nics, fail_nodes, hosts, links, pcie, rails, ranks, seed, switches, twist$",
         ),
         ("ring:8?fail_links=2", r"fail_links=2 is not strongly connected: cut off from the rest: [0-9, ]+$"),
         ("ring:8?fail_links=9", r"ring:8: 9 pairs of linked nodes can't fail; it has 8 to fail$"),
@@ -249,7 +268,11 @@ def test_a_file_needs_no_suffix_but_is_never_taken_for_a_family(tmp_path, monkey
             "ring:8?fail_nodes=-1",
             r"fail_nodes: '-1' is not a whole number below 10\^9; write e\.g\. fail_nodes=2$",
         ),
-        ("ring:8?seed=1", r"seed= is for fail_nodes= and fail_links=$"),
+        ("ring:8?seed=1", r"seed= is for fail_nodes= and fail_nics= and fail_links=$"),
+        ("torus:4x4?fail_nics=1", r"torus:4x4 has no hosts with adapters to fail; links can$"),
+        ("dgx_h100:1?fail_nics=1", r"dgx_h100:1 has no hosts with adapters to fail; links can$"),
+        ("dgx_h100:2?fail_nics=17", r"dgx_h100:2: 17 pairs of linked nodes can't fail; it has 16 to fail$"),
+        ("dgx_h100:2?fail_nics=16", r"not strongly connected: cut off from the rest: [0-9, ]+\.\.\.$"),
         ("torus:4x4?drop_nodes=(4,0)", r"no rank at \(4,0\); ranks are at \(0,0\) to \(3,3\)$"),
         ("torus:4x4?drop_nodes=(4)", r"no rank at \(4\); ranks are at \(0,0\) to \(3,3\)$"),
         ("gen_kautz:2,8?drop_nodes=(0,1)", r"\(0,1\): the network is no grid; name nodes by their labels$"),

@@ -1,0 +1,565 @@
+"""Repair: what to change of a schedule when links fail or slow down, and what happens when nobody does.
+
+A *rerouted* schedule is the old one on a network that routes around failures: what crossed a dead link takes
+a path of the fewest hops to where it goes.
+
+A *repaired* one keeps every transfer that crosses neither a dead nor a slower link. Each of the others brings
+its chunks to the same node as before, at the same step (in the other clocks: just before they are needed
+there), but from the node and over the links that cost least. Any node will do that has the same value by
+then: the same contributions, added up. A reduction is a copy backwards (`schedules.reversal`), so that
+what it may change is where its contribution is added. What each node holds when it sends stays as it was.
+
+A path costs what it adds to the sum over links of (load / bandwidth)^p. To choose for one transfer after the
+other what adds least comes within a constant of the least sum (Awerbuch, Azar, Grove, Kao, Krishnan, Vitter:
+Load balancing in the L_p norm, FOCS 1995), and a large p goes by the largest load, which is what takes time.
+Each is then chosen for again, the others staying. In the step clock loads are those of the step, as in T_B.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from schedules.collective import EVERYONE
+from schedules.retiming import retimed
+from schedules.reversal import reverse
+from schedules.schedule import Chunks, Clock, Routes, Schedule
+from topologies.errors import InputError, NoSchedule, Unsupported
+from topologies.exact import INT64_MAX, BoolArray, FloatArray, Int32Array, Int64Array, IntArray, offsets_of
+from topologies.graphs.heaps import sift_down, sift_up
+from topologies.graphs.shortest_paths import shortest_routes
+from topologies.kernels import kernel
+from topologies.topology import Incidence, Topology
+
+POWER = 8
+"""p."""
+SWEEPS = 2
+"""How often each transfer is chosen for."""
+MOST_CELLS = 2**27
+"""Pairs of node and chunk whose values are kept (512 MiB); in larger schedules sources stay."""
+PARTS = 4
+"""In which what must go elsewhere is cut, to go several ways; not in the time clock, where it fits gaps."""
+ALIKE = 1 - 1e-12
+"""Bandwidths nearer than this are the same, over other denominators."""
+NOTHING = -1
+"""What is no link, no node or no value."""
+
+
+def rerouted(schedule: Schedule, topology: Topology) -> Schedule:
+    """Return the schedule on a network with failures, what crossed dead links on paths of the fewest hops.
+
+    Parameters
+    ----------
+    schedule
+        Verified.
+    topology
+        What is left of its network: the same ranks, links with other bandwidths or none.
+
+    Returns
+    -------
+    Schedule
+        ``stats["changed"]`` is how many transfers go another way.
+
+    Raises
+    ------
+    InputError
+        If the network has other ranks, or links that the schedule's has not.
+    NoSchedule
+        If a switch that copies or adds is gone.
+    """
+    left, routes = _Left.of(schedule.topology, topology), schedule.route_table
+    dead = np.logical_or.reduceat(left.link_of[routes.links] == NOTHING, routes.offsets[:-1])
+    rows = np.flatnonzero(dead[schedule.route])
+    wanted, way = np.unique(schedule.route[rows], return_inverse=True)
+    ends = np.stack([schedule.route_source, schedule.route_target])[:, wanted]
+    left.check_ends(ends)
+    offsets, links = shortest_routes(topology, *left.node_of[ends])
+    return _on(
+        left,
+        _with_routes(schedule, rows, len(routes) + way, Routes(offsets, left.old_link[links])),
+        len(rows),
+    )
+
+
+def repaired(schedule: Schedule, topology: Topology) -> Schedule:
+    """Return the schedule on a network with failures, no more changed than what crosses links that fail.
+
+    Parameters, and what is returned and raised, are those of `rerouted`.
+    """
+    left = _Left.of(schedule.topology, topology)
+    timeless = schedule.replace(clock=Clock.FLOW, order=None) if schedule.clock is Clock.TIME else schedule
+    moved, row, chosen = _cut(timeless, left, timed=schedule.clock is Clock.TIME)
+    adds = chosen & (False if moved.reduce is None else moved.reduce)
+    turned = _turned(moved) if adds.any() else None
+    if turned is not None:
+        turned, backwards = _moved(turned, adds[::-1], left)
+        moved, back = reverse(turned, schedule.topology), len(row) - 1 - backwards[::-1]
+        row, chosen = row[back], (chosen & ~adds)[back]
+    moved, forwards = _moved(moved, chosen, left)
+    moved, row = _joined(moved, row[forwards])
+    if schedule.clock is Clock.TIME and schedule.order is not None:
+        # what started together still does, so that messages stay messages; what moved is one by itself
+        start = np.cumsum(np.diff(schedule.order[row], prepend=0) != 0)
+        moved = moved.replace(clock=Clock.TIME, order=start)
+    return _on(left, moved, len(np.unique(row[_changed(schedule, moved, row)])))
+
+
+def _turned(schedule: Schedule) -> Schedule | None:
+    """Return the reverse of a schedule, if it has one."""
+    try:
+        return reverse(schedule)
+    except Unsupported:
+        return None
+
+
+def _cut(schedule: Schedule, left: _Left, *, timed: bool) -> tuple[Schedule, Int64Array, BoolArray]:
+    """Return the schedule with what crosses failing links cut in `PARTS`; each row's old one; which cross.
+
+    The chunks are cut; other transfers carry all parts of them. Uncut is what would not fit 64 bits, and what
+    has copies.
+    """
+    chunks, routes = schedule.chunks, schedule.route_table
+    chosen = np.logical_or.reduceat(left.slower[routes.links], routes.offsets[:-1])[schedule.route]
+    if (
+        not chosen.any()
+        or chunks.copy_of is not None
+        or chunks.denominator > INT64_MAX // PARTS // len(chunks)
+    ):
+        return schedule, np.arange(len(schedule)), chosen
+    parts = np.where(_carried(schedule, chosen), PARTS, 1)
+    first = offsets_of(parts)
+    size = np.repeat(chunks.size * PARTS // parts, parts)
+    table = Chunks(np.repeat(chunks.item, parts), size, chunks.denominator * PARTS)
+    run = np.ones(len(schedule), np.int64) if schedule.count is None else schedule.count.astype(np.int64)
+    begin, end = first[schedule.chunk], first[schedule.chunk + run]
+    times = np.where(chosen, PARTS, 1)
+    row = np.repeat(np.arange(len(schedule)), times)
+    part = np.arange(len(row)) - np.repeat(np.cumsum(times) - times, times)
+    count = (end - begin)[row] // times[row]
+    columns = {name: getattr(schedule, name) for name in ("route", "order", "reduce")}
+    cut = schedule.replace(
+        chunks=table,
+        chunk=begin[row] + part * count,
+        count=count,
+        **{name: c if c is None else c[row] for name, c in columns.items()},
+    )
+    return cut, row, chosen[row]
+
+
+class _Left(NamedTuple):
+    """What is left of a network.
+
+    Parameters
+    ----------
+    old, topology
+        What it was, and what is left.
+    node_of, link_of
+        Int64, of each node and link of the old one: its number in what is left, or `NOTHING`.
+    speed
+        Float64, of each link of the old one: bytes a second, 0 where it is dead.
+    """
+
+    old: Topology
+    topology: Topology
+    node_of: Int64Array
+    link_of: Int64Array
+    speed: FloatArray
+
+    @classmethod
+    def of(cls, old: Topology, topology: Topology) -> _Left:
+        """Match nodes by label, and links by their ends; of parallel ones the first are left."""
+        ranks = old.labels[: old.num_ranks]
+        if topology.labels[: topology.num_ranks] != ranks:
+            raise InputError(
+                f"topology {topology.name} has other ranks than {old.name}, which the schedule is for; "
+                "links and switches may fail"
+            )
+        number = {label: node for node, label in enumerate(topology.labels)}
+        node_of = np.array([number.get(label, NOTHING) for label in old.labels])
+        links: dict[tuple[int, int], list[int]] = {}
+        for link in range(topology.num_links - 1, -1, -1):
+            links.setdefault((int(topology.source[link]), int(topology.target[link])), []).append(link)
+        link_of = np.full(old.num_links, NOTHING)
+        for link, ends in enumerate(
+            zip(node_of[old.source].tolist(), node_of[old.target].tolist(), strict=True)
+        ):
+            if links.get(ends):
+                link_of[link] = links[ends].pop()
+        more = [link for parallel in links.values() for link in parallel]
+        if more:
+            name = topology.link_name(min(more))
+            raise InputError(
+                f"topology {topology.name} has a link {name} that {old.name} has not; links may fail"
+            )
+        speed = np.where(link_of == NOTHING, 0.0, topology.bandwidth.floats[link_of])
+        return cls(old, topology, node_of, link_of, speed)
+
+    @property
+    def slower(self) -> BoolArray:
+        """Bool, of each link of the old one: whether it is dead or slower than it was."""
+        return self.speed < self.old.bandwidth.floats * ALIKE
+
+    @property
+    def old_link(self) -> Int64Array:
+        """The number that each link that is left had."""
+        found = np.empty(self.topology.num_links, np.int64)
+        alive = np.flatnonzero(self.link_of != NOTHING)
+        found[self.link_of[alive]] = alive
+        return found
+
+    def check_ends(self, nodes: IntArray) -> None:
+        """Refuse transfers that leave or enter a switch that is gone."""
+        gone = nodes[self.node_of[nodes] == NOTHING]
+        if len(gone):
+            raise NoSchedule(
+                f"topology {self.topology.name} has no switch {self.old.labels[gone[0]]}, which copies or "
+                "adds in the schedule; make a new one"
+            )
+
+
+def _joined(schedule: Schedule, row: IntArray) -> tuple[Schedule, IntArray]:
+    """Return the schedule with parts of one transfer that go one way made one again; and its old rows."""
+    if schedule.count is None:
+        return schedule, row
+    same = (np.diff(row) == 0) & (np.diff(schedule.route) == 0)
+    same &= schedule.chunk[1:] == schedule.chunk[:-1] + schedule.count[:-1]
+    begin = np.flatnonzero(np.concatenate([[True], ~same]))
+    columns = {name: getattr(schedule, name) for name in ("chunk", "route", "order", "reduce")}
+    columns = {name: c if c is None else c[begin] for name, c in columns.items()}
+    return schedule.replace(count=np.add.reduceat(schedule.count, begin), **columns), row[begin]
+
+
+def _changed(schedule: Schedule, moved: Schedule, row: IntArray) -> IntArray:
+    """Return which rows of a schedule go another way than those that they were; routes were only added."""
+    return np.flatnonzero(moved.route != schedule.route[row])
+
+
+def _with_routes(schedule: Schedule, rows: IntArray, route: IntArray, more: Routes) -> Schedule:
+    """Return the schedule with some rows on other routes, of its own and of more that follow them."""
+    table, changed = schedule.route_table, schedule.route.copy()
+    changed[rows] = route
+    offsets = np.concatenate([table.offsets, table.offsets[-1] + more.offsets[1:]])
+    return schedule.replace(route=changed, routes=Routes(offsets, np.concatenate([table.links, more.links])))
+
+
+def _on(left: _Left, schedule: Schedule, changed: int) -> Schedule:
+    """Return a schedule whose rows cross live links only on the network that is left."""
+    routes = schedule.route_table
+    used = np.bincount(schedule.route, minlength=len(routes)) > 0
+    lengths = np.diff(routes.offsets)
+    links = left.link_of[routes.links[np.repeat(used, lengths)]]
+    moved = schedule.replace(
+        topology=left.topology,
+        route=(np.cumsum(used) - 1)[schedule.route],
+        routes=Routes(offsets_of(lengths[used]), links),
+        claims={},
+        stats={"changed": changed},
+    )
+    return retimed(moved) if moved.clock is Clock.TIME else moved
+
+
+class _Rows(NamedTuple):
+    """The rows in order of replay.
+
+    Parameters
+    ----------
+    first, last
+        Int64: which cells each carries, from the first to before the last. A cell is a chunk of some row that
+        is chosen for.
+    source, target
+        Int32: its ends; the source of one that is chosen for is written.
+    begin, end
+        Int64: where its links stand; written likewise.
+    size
+        Float64: what it carries.
+    adds
+        Bool: whether it reduces.
+    chosen
+        Int64: those that are chosen for, increasing.
+    """
+
+    first: Int64Array
+    last: Int64Array
+    source: Int32Array
+    target: Int32Array
+    begin: Int64Array
+    end: Int64Array
+    size: FloatArray
+    adds: BoolArray
+    chosen: Int64Array
+
+
+class _Network(NamedTuple):
+    """Links into each node, where each starts and ends, its bandwidth, and which nodes send copies."""
+
+    into: Incidence
+    tail: Int32Array
+    head: Int32Array
+    speed: FloatArray
+    able: BoolArray
+
+
+class _Search(NamedTuple):
+    """Room for a search: of each node what its path to the target costs, and its first link; and a heap."""
+
+    cost: FloatArray
+    link: Int32Array
+    keys: FloatArray
+    nodes: Int32Array
+
+
+def _moved(schedule: Schedule, chosen: BoolArray, left: _Left) -> tuple[Schedule, Int64Array]:
+    """Return the schedule with the best ways found for the rows chosen, and the old number of each row.
+
+    In the flow clock these rows are put as late as may be, so that many nodes have what they bring.
+    """
+    topology, rows = schedule.topology, np.arange(len(schedule))
+    if not chosen.any():
+        return schedule, rows
+    first, last, cells = _cells(schedule, chosen)
+    free = topology.num_nodes * len(cells) <= MOST_CELLS and schedule.chunks.copy_of is None
+    if free and schedule.clock is Clock.FLOW:
+        nowhere = _no_values(topology, cells)
+        place = _places(chosen, first, last, schedule.source, schedule.target, nowhere)
+        rows = np.argsort(place, kind="stable")
+        columns = {name: getattr(schedule, name) for name in ("chunk", "route", "count", "reduce")}
+        schedule = schedule.replace(**{name: c if c is None else c[rows] for name, c in columns.items()})
+    routes = schedule.route_table
+    table = _Rows(
+        first[rows],
+        last[rows],
+        schedule.source.copy(),
+        schedule.target,
+        routes.offsets[schedule.route],
+        routes.offsets[schedule.route + 1],
+        schedule.load.astype(np.float64),
+        np.zeros(len(rows), np.bool_) if schedule.reduce is None else schedule.reduce.copy(),
+        np.flatnonzero(chosen[rows]),
+    )
+    able = np.arange(topology.num_nodes) < topology.num_ranks
+    able[list(topology.multicast)] = True
+    network = _Network(topology.in_links, topology.source, topology.target, left.speed, able)
+    steps = np.array([0, len(rows)])
+    if schedule.clock is Clock.STEP and schedule.order is not None:
+        steps = np.concatenate([[0], np.flatnonzero(np.diff(schedule.order)) + 1, [len(rows)]])
+    values = _initial(schedule, cells) if free else np.zeros((0, 0), np.int32)
+    links = routes.links.copy()
+    for _ in range(SWEEPS):
+        wrong, links = _choose(table, steps, schedule.clock is Clock.STEP, network, values.copy(), links)
+        if wrong != NOTHING:
+            left.check_ends(np.array([table.source[wrong], table.target[wrong]]))
+    ways = [tuple(links[table.begin[row] : table.end[row]].tolist()) for row in table.chosen]
+    known = {_links_of(routes, route): int(route) for route in np.unique(schedule.route[table.chosen])}
+    new = [way for way in dict.fromkeys(ways) if way not in known]
+    number = known | {way: len(routes) + index for index, way in enumerate(new)}
+    route = np.array([number[way] for way in ways])
+    return _with_routes(schedule, table.chosen, route, Routes.of(new)), rows
+
+
+def _links_of(routes: Routes, route: int) -> tuple[int, ...]:
+    return tuple(routes.links[routes.offsets[route] : routes.offsets[route + 1]].tolist())
+
+
+def _carried(schedule: Schedule, rows: BoolArray) -> BoolArray:
+    """Return which chunks some rows carry."""
+    edges = np.zeros(len(schedule.chunks) + 1, np.int64)
+    run = 1 if schedule.count is None else schedule.count[rows]
+    np.add.at(edges, schedule.chunk[rows], 1)
+    np.add.at(edges, schedule.chunk[rows] + run, -1)
+    return np.cumsum(edges[:-1]) > 0
+
+
+def _cells(schedule: Schedule, chosen: BoolArray) -> tuple[Int64Array, Int64Array, Int64Array]:
+    """Return which cells each row carries, from the first to before the last, and the chunk of each cell.
+
+    All chunks of a row are cells, or none.
+    """
+    chunks, run = len(schedule.chunks), 1 if schedule.count is None else schedule.count
+    tied = np.zeros(chunks + 1, np.int64)  # to the chunk before, by a row that carries both
+    np.add.at(tied, schedule.chunk + 1, 1)
+    np.add.at(tied, schedule.chunk + run, -1)
+    group = np.cumsum(np.cumsum(tied[:chunks]) == 0)
+    cells = np.isin(group, group[_carried(schedule, chosen)])
+    before = offsets_of(cells)
+    return before[schedule.chunk], before[schedule.chunk + run], np.flatnonzero(cells)
+
+
+def _no_values(topology: Topology, cells: Int64Array) -> Int32Array:
+    return np.full((topology.num_nodes, len(cells)), NOTHING, np.int32)
+
+
+def _initial(schedule: Schedule, cells: Int64Array) -> Int32Array:
+    """Return a number of the value of each cell at each node at the start, int32 (nodes, cells)."""
+    what, values = schedule.collective, _no_values(schedule.topology, cells)
+    item = schedule.chunks.item[cells]
+    start, group = what.items.start[item], what.items.group[item]
+    alone = np.flatnonzero(start != EVERYONE)
+    values[start[alone], alone] = start[alone]
+    for number in np.unique(group[start == EVERYONE]):
+        members = np.array(what.members[number], dtype=np.int32)
+        values[np.ix_(members, np.flatnonzero((start == EVERYONE) & (group == number)))] = members[:, None]
+    return values
+
+
+@kernel
+def _places(
+    chosen: BoolArray,
+    first: Int64Array,
+    last: Int64Array,
+    source: Int32Array,
+    target: Int32Array,
+    touched: Int32Array,
+) -> Int64Array:
+    """Return places for rows such that those chosen stand late, and all that can before them.
+
+    What can't comes after a chosen row because it needs its data, or overwrites what it reads; and what
+    comes after that in the same way. A chosen row is put just before the first of them. `touched`
+    (nodes, cells), `NOTHING` at first, is the next row that reads or writes at a node.
+    """
+    num_rows = len(chosen)
+    read, written = np.zeros(touched.shape, np.bool_), np.zeros(touched.shape, np.bool_)
+    late = chosen.copy()
+    for row in range(num_rows):
+        for cell in range(first[row], last[row]):
+            here, there = source[row], target[row]
+            late[row] |= written[here, cell] or written[there, cell] or read[there, cell]
+        for cell in range(first[row] if late[row] else last[row], last[row]):
+            read[source[row], cell] = written[target[row], cell] = True
+    overwritten = np.full_like(touched, NOTHING)
+    place = np.empty(num_rows, np.int64)
+    for row in range(num_rows - 1, -1, -1):
+        following = num_rows if chosen[row] else row
+        for cell in range(first[row], last[row]):
+            here, there = source[row], target[row]
+            if chosen[row] and touched[there, cell] != NOTHING:
+                following = min(following, touched[there, cell])
+            if chosen[row] and overwritten[here, cell] != NOTHING:
+                following = min(following, overwritten[here, cell])
+            touched[here, cell] = touched[there, cell] = overwritten[there, cell] = row
+        place[row] = 2 * (following + (num_rows if late[row] else 0)) - (1 if chosen[row] else 0)
+    return place
+
+
+@kernel
+def _choose(
+    rows: _Rows, steps: Int64Array, at_once: bool, network: _Network, value: Int32Array, links: Int32Array
+) -> tuple[int, Int32Array]:
+    """Choose a way for each row chosen, in order, all others staying; return the list of links, grown.
+
+    Before it stands a row for which there is no way, or -1. `value` (nodes, cells) is who has which value at
+    the start, and is written; empty: rows keep their sources. Rows of one step are `at_once`.
+    """
+    nodes, room = len(network.able), len(network.tail) + 1
+    search = _Search(np.empty(nodes), np.empty(nodes, np.int32), np.empty(room), np.empty(room, np.int32))
+    load = np.empty(len(network.tail))
+    new, used, turn = nodes, len(links), 0
+    for step in range(len(steps) - 1):
+        given, high = steps[step], steps[step + 1]
+        if turn < len(rows.chosen) and rows.chosen[turn] < high:
+            load[:] = 0
+            for row in range(given, high):
+                _add(load, rows, row, links, 1)
+        while turn < len(rows.chosen) and rows.chosen[turn] < high:
+            row = rows.chosen[turn]
+            turn += 1
+            if not at_once:
+                new = _deliver(rows, given, row, at_once, value, new)
+                given = row
+            _add(load, rows, row, links, -1)
+            if not _find(rows, row, network, value, load, search):
+                return row, links
+            links = _take(rows, row, network, search, links, used)
+            used = rows.end[row]
+            _add(load, rows, row, links, 1)
+        new = _deliver(rows, given, high, at_once, value, new)
+    return NOTHING, links[:used]
+
+
+@kernel
+def _add(load: FloatArray, rows: _Rows, row: int, links: Int32Array, times: int) -> None:
+    """Add what a row carries so many times to the load of its links."""
+    for place in range(rows.begin[row], rows.end[row]):
+        load[links[place]] += times * rows.size[row]
+
+
+@kernel
+def _find(
+    rows: _Rows, row: int, network: _Network, value: Int32Array, load: FloatArray, search: _Search
+) -> bool:
+    """Dijkstra's algorithm from a row's target, backwards, up to the nearest node that may be its source."""
+    cost, link_of, keys, nodes = search
+    target = np.int64(rows.target[row])
+    cost[:] = np.inf
+    cost[target] = keys[0] = 0.0
+    nodes[0], size = target, 1
+    while size:
+        node, reached = np.int64(nodes[0]), keys[0]
+        size -= 1
+        sift_down(keys, nodes, size)
+        if reached > cost[node]:
+            continue
+        if node != target and _may_send(rows, row, network, value, node):
+            rows.source[row] = node
+            return True
+        for place in range(network.into.offsets[node], network.into.offsets[node + 1]):
+            link = network.into.links[place]
+            tail, speed = np.int64(network.tail[link]), network.speed[link]
+            if speed == 0:
+                continue
+            more = ((load[link] + rows.size[row]) / speed) ** POWER - (load[link] / speed) ** POWER
+            if reached + more < cost[tail]:
+                cost[tail], link_of[tail] = reached + more, link
+                sift_up(keys, nodes, size, reached + more, tail)
+                size += 1
+    return False
+
+
+@kernel
+def _may_send(rows: _Rows, row: int, network: _Network, value: Int32Array, node: int) -> bool:
+    """Return whether a node has all that a row carries, as its source has it."""
+    source = rows.source[row]
+    if node == source:
+        return True
+    if len(value) == 0 or rows.adds[row] or not network.able[node]:
+        return False
+    for cell in range(rows.first[row], rows.last[row]):
+        if value[node, cell] != value[source, cell] or value[node, cell] == NOTHING:
+            return False
+    return True
+
+
+@kernel
+def _take(
+    rows: _Rows, row: int, network: _Network, search: _Search, links: Int32Array, used: int
+) -> Int32Array:
+    """Write the links from a row's source to its target behind those in use, and return them all."""
+    rows.begin[row] = used
+    node = rows.source[row]
+    while node != rows.target[row]:
+        if used == len(links):
+            longer = np.empty(2 * used, np.int32)
+            longer[:used] = links
+            links = longer
+        links[used] = search.link[node]
+        node = network.head[links[used]]
+        used += 1
+    rows.end[row] = used
+    return links
+
+
+@kernel
+def _deliver(rows: _Rows, low: int, high: int, at_once: bool, value: Int32Array, new: int) -> int:
+    """Give the targets of rows low to high - 1 their values; each sum is a new one, and the next is returned.
+
+    Of rows `at_once` those that add come last: others read what was there before.
+    """
+    for adding in range((2 if at_once else 1) if len(value) else 0):
+        for row in range(low, high):
+            if at_once and rows.adds[row] != (adding == 1):
+                continue
+            source, target = rows.source[row], rows.target[row]
+            for cell in range(rows.first[row], rows.last[row]):
+                value[target, cell] = new if rows.adds[row] else value[source, cell]
+                new += 1 if rows.adds[row] else 0
+    return new
