@@ -81,6 +81,7 @@ _SINGLE = Methods(
         "stepwise": _at("heuristics.classic.stepwise:METHOD"),
         "dbt": _at("heuristics.trees.double_binary_tree:METHOD"),
         "nccl_like": _at("heuristics.trees.nccl_like:METHOD"),
+        "nccl": _at("heuristics.nccl:METHOD"),
         "shifted_ring": _at("heuristics.classic.ring:SHIFTED_RING"),
         "torus_rings": _at("heuristics.classic.by_dimension:TORUS_RINGS"),
         "blueconnect": _at("heuristics.classic.by_dimension:BLUECONNECT"),

@@ -54,6 +54,7 @@ class Shape(StrEnum):
     # What follows only the method itself can tell.
     CIRCULANT = "a circulant network, links i to i ± a for all i"
     HOSTS = "hosts of equally many ranks"
+    ONE_HOST = "one host, or hosts of equally many ranks"
     PLANES = "machines whose ranks have a port to a switch and an adapter, or planes joined place by place"
     DGX1 = "8 ranks without switches with two disjoint binary trees, as dgx1 is"
 

@@ -60,6 +60,7 @@ FITTING = {
     Shape.MESH: ("mesh",),
     Shape.CIRCULANT: ("circulant", "least_circulant", "ring"),
     Shape.HOSTS: ("dgx_a100", "dgx_h100", "switch2d", "rail_only", "rail_spine", "ndv2"),
+    Shape.ONE_HOST: ("dgx_a100", "dgx_h100", "dgx1", "switch2d", "rail_only", "rail_spine", "ndv2"),
     Shape.PLANES: ("dgx_a100", "dgx_h100", "switch2d", "rail_only", "rail_spine", "torus_of_boxes"),
     Shape.DGX1: ("dgx1",),
     Shape.NOTATION: (),

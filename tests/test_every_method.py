@@ -64,7 +64,11 @@ WHEEL = Network("wheel:5", power_of_two=False)
 NETWORKS = [
     Network("BiRing(2,4)", frozenset({*TORUS, Shape.EVEN_TORUS, Shape.CIRCULANT, Shape.NOTATION})),
     Network("gen_kautz:2,6", one_way=True, power_of_two=False),
-    Network("switch2d:2x2", frozenset({Shape.GRID, Shape.PLANES, Shape.HOSTS}), Switches.EULERIAN),
+    Network(
+        "switch2d:2x2",
+        frozenset({Shape.GRID, Shape.PLANES, Shape.HOSTS, Shape.ONE_HOST}),
+        Switches.EULERIAN,
+    ),
     Network("K(4)", frozenset({Shape.GRID, Shape.NOTATION})),
     Network(
         "mesh:2x2?bandwidth=50GB/s,20GB/s", frozenset({*TORUS, Shape.EVEN_TORUS, Shape.PLANES}), uneven=True
@@ -72,7 +76,7 @@ NETWORKS = [
     Network("ring:5", frozenset({*TORUS, Shape.CIRCULANT}), power_of_two=False),
     Network("mesh:3x3", frozenset({*TORUS, Shape.MESH}), power_of_two=False),
     Network("UniRing(1,4)", frozenset({Shape.NOTATION}), one_way=True),
-    Network("dgx1", frozenset({Shape.GRID, Shape.DGX1})),
+    Network("dgx1", frozenset({Shape.GRID, Shape.DGX1, Shape.ONE_HOST})),
     Network("mesh:3x4", frozenset({*TORUS, Shape.MESH}), power_of_two=False),
     Network("star", frozenset({Shape.GRID}), Switches.ANY, power_of_two=False),
     WHEEL,

@@ -35,7 +35,7 @@ STATS = (
     *("algorithm", "program", "build_s", "solve_s", "variables", "constraints", "solver", "solver_gap"),
     *("trees", "height", "mean_height", "search_s", "removal_s", "packing_s"),
     *("rank_egress", "rank_egress_unicast", "rank_ingress", "rank_ingress_unicast"),
-    *("link_traffic", "link_traffic_unicast"),
+    *("link_traffic", "link_traffic_unicast", "protocol", "nccl_us"),
 )
 """What a method may say of its work that becomes columns (`Schedule.stats`)."""
 WIDE_GAP = 1e-3

@@ -19,7 +19,10 @@ MOST_ROWS = 10**8
 
 
 class StepTransfers(NamedTuple):
-    """Transfers of one chunk each, as arrays of one length: comm step, sender, receiver, chunk."""
+    """Transfers of one chunk each, as arrays of one length: comm step, sender, receiver, chunk.
+
+    Both are ranks, or switches that add or multicast.
+    """
 
     step: Int64Array
     source: Int64Array
@@ -47,7 +50,7 @@ class StepTransfers(NamedTuple):
 def step_schedule(
     topology: Topology, what: Collective, chunks: Chunks, rows: StepTransfers, reduce: BoolArray | None = None
 ) -> Schedule:
-    """Return the schedule with these rows, in the step clock, each pair of ranks over one shortest route.
+    """Return the schedule with these rows, in the step clock, each pair of nodes over one shortest route.
 
     Parameters
     ----------
@@ -62,9 +65,9 @@ def step_schedule(
         reduce = np.ones(len(rows.step), dtype=np.bool_)
     steps = step_numbers(rows.step)
     order = np.argsort(steps, kind="stable")
-    ends = rows.source[order] * topology.num_ranks + rows.target[order]
-    pair, number = _numbered(ends, topology.num_ranks**2)
-    route, routes = taking(routes_between(topology, *np.divmod(pair, topology.num_ranks)), number)
+    ends = rows.source[order] * topology.num_nodes + rows.target[order]
+    pair, number = _numbered(ends, topology.num_nodes**2)
+    route, routes = taking(routes_between(topology, *np.divmod(pair, topology.num_nodes)), number)
     return Schedule(
         topology=topology,
         collective=what,

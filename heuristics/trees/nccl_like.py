@@ -108,12 +108,37 @@ def channel_trees(hosts: int, ranks: int) -> Int32Array:
     >>> channel_trees(2, 2).tolist()
     [[2, 0, -1, 2], [1, 3, 3, -1], [-1, 0, 0, 2], [1, -1, 3, 1]]
     """
-    channel, place = np.arange(ranks)[:, None, None], np.arange(ranks)
-    chain = np.arange(hosts)[:, None] * ranks + (place - 1) % ranks
+    place = np.arange(ranks)
+    return chained_trees(hosts, (place[:, None] + place) % ranks)
+
+
+def chained_trees(hosts: int, chains: Int64Array) -> Int32Array:
+    """Return the parents in double binary trees of the hosts' heads, with a chain from each through its host.
+
+    Parameters
+    ----------
+    hosts
+        How many there are.
+    chains
+        Shape (channels, ranks of a host): the places of a host in the order of each channel, its head first.
+
+    Returns
+    -------
+    ndarray
+        int32, shape (2 x channels, hosts x ranks of a host), -1 at roots.
+    """
+    channels, ranks = chains.shape
+    channel = np.arange(channels)[:, None]
+    before = np.empty_like(chains)
+    before[channel, chains[:, 1:]] = chains[:, :-1]
+    below = ranks * np.arange(hosts)[:, None, None] + before
     trees = []
-    for parent in double_binary_trees(hosts)[0][:, :, None]:
-        head = np.where(parent < 0, -1, parent * ranks + channel)
-        trees.append(np.where(place == channel, head, chain).reshape(ranks, -1))
+    for parent in double_binary_trees(hosts)[0]:
+        tree = below.copy()
+        tree[:, channel[:, 0], chains[:, 0]] = np.where(
+            parent[:, None] < 0, -1, parent[:, None] * ranks + chains[:, 0]
+        )
+        trees.append(tree.swapaxes(0, 1).reshape(channels, -1))
     return np.concatenate(trees).astype(np.int32)
 
 

@@ -102,7 +102,7 @@ def fastest_trees(problem: Problem, every: Sequence[Int32Array], slices: int) ->
 
 def _schedule(problem: Problem, parents: Int32Array, slices: int, kind: Kind) -> Schedule:
     """Return the rows of an allreduce, broadcast or reduce on the data of the problem's collective."""
-    chunks, piece = _cut(problem, len(parents) * slices)
+    chunks, piece = cut_in_pieces(problem, len(parents) * slices)
     tree, place = np.divmod(piece, slices)
     ups, downs = [], []
     for number, parent in enumerate(parents):
@@ -118,7 +118,7 @@ def _schedule(problem: Problem, parents: Int32Array, slices: int, kind: Kind) ->
     return step_schedule(problem.topology, problem.collective, chunks, rows, reduce=reduce)
 
 
-def _cut(problem: Problem, pieces: int) -> tuple[Chunks, Int64Array]:
+def cut_in_pieces(problem: Problem, pieces: int) -> tuple[Chunks, Int64Array]:
     """Return chunks that each lie in one item and in one of so many equal pieces of M, and that piece."""
     width = line_width(problem.collective, pieces)
     line = CutLine.of(problem.collective, width, np.arange(pieces + 1) * (width // pieces))

@@ -94,7 +94,7 @@ class Grid:
 
 @dataclass(frozen=True, eq=False)
 class Hosts:
-    """Hosts of equally many ranks: two or more, of two ranks or more.
+    """Hosts of equally many ranks: two or more, of two ranks or more, unless trivial ones were asked for.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ def _grid_of_lines(topology: Topology) -> Grid | None:
     return Grid(tuple(shape), tuple(lines))
 
 
-def hosts_of(topology: Topology, *, infer: bool = False) -> Hosts | str:
+def hosts_of(topology: Topology, *, infer: bool = False, trivial: bool = False) -> Hosts | str:
     """Return the hosts of a network, or why it has none: a clause that begins with a verb.
 
     Parameters
@@ -198,6 +198,8 @@ def hosts_of(topology: Topology, *, infer: bool = False) -> Hosts | str:
         Any network.
     infer
         Whether they may be inferred where the network tells no rank's.
+    trivial
+        Whether one host counts, too, and hosts of one rank each, if the network tells them.
 
     Examples
     --------
@@ -213,8 +215,9 @@ def hosts_of(topology: Topology, *, infer: bool = False) -> Hosts | str:
             return _equal_hosts(plain, topology.num_ranks, inferred=True)
     if (ranks == NONE).any():
         return f"does not say which host each rank is in; {HOW_TO_TELL}"
-    if not _are_equal(ranks):
-        return "has no two or more machines of equally many ranks, at least two"
+    if not _are_equal(ranks, trivial=trivial):
+        number = "machines of equally many ranks"
+        return f"has no {number}" if trivial else f"has no two or more {number}, at least two"
     return _equal_hosts(_with_switches(topology, told), topology.num_ranks, inferred=False)
 
 
@@ -323,10 +326,10 @@ def _equal_hosts(of: Int32Array, ranks: int, *, inferred: bool) -> Hosts:
     return Hosts(table, frozen(numbered, np.int32), inferred)
 
 
-def _are_equal(hosts: Int32Array) -> bool:
-    """Whether there are two hosts or more, of one size, two ranks or more."""
+def _are_equal(hosts: Int32Array, *, trivial: bool = False) -> bool:
+    """Whether hosts are of one size; unless trivial ones count, two or more of two ranks or more."""
     sizes = np.unique(hosts, return_counts=True)[1]
-    return bool(len(sizes) > 1 and sizes[0] > 1 and (sizes == sizes[0]).all())
+    return bool((sizes == sizes[0]).all() and (trivial or (len(sizes) > 1 and sizes[0] > 1)))
 
 
 def _plain_hosts(topology: Topology) -> Int32Array | None:

@@ -1,0 +1,10 @@
+"""NCCL's choice of algorithm and protocol, by the model of its version 2.30.7, and its schedule.
+
+Read `constants` and `model` first (what is reckoned from which numbers), then `machine` (the GPUs and
+channels that NCCL would find in a network), `channels` (the order of ranks in each), `switched` (NVLS) and
+`method`.
+"""
+
+from heuristics.nccl.method import METHOD, NcclOptions
+
+__all__ = ["METHOD", "NcclOptions"]

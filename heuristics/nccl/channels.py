@@ -1,0 +1,147 @@
+"""The order of GPUs in each channel: along NVLinks inside a host, and between hosts on one rail.
+
+Where a host's GPUs are on a switch they go round in their order. Where they are linked to each other, as on
+DGX-1, channels go along rounds of all GPUs that no two share a link, each both ways, as many as there are
+(`rounds`). On several hosts channels begin at places evenly apart, so that each enters and leaves by adapters
+of its own. In every other host rings run backwards: a ring then enters a host at the place at which it left
+the one before, which is on the same rail (NCCL does so by default, ``NCCL_CROSS_NIC=2``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from schedules.schedule import Routes, Schedule
+from topologies.exact import Int64Array, offsets_of
+from topologies.graphs.grid_structure import Hosts
+from topologies.topology import Topology
+
+MOST_LOOKED_AT = 5_000
+"""Partial rounds; NCCL's search has a limit likewise."""
+
+
+def chains(every: Int64Array, hosts: int, number: int) -> Int64Array:
+    """Return the places of a host in the order of each channel, shape (channels, GPUs of a host).
+
+    Parameters
+    ----------
+    every
+        The rounds of a host (`rounds_of`).
+    hosts
+        How many there are; one has a channel for each round.
+    number
+        Channels of several hosts, if there are as many rounds, or places at which they may begin.
+
+    Examples
+    --------
+    >>> chains(np.array([[0, 1, 2, 3]]), 2, 2).tolist()
+    [[0, 1, 2, 3], [2, 3, 0, 1]]
+    """
+    if hosts == 1:
+        return every
+    gpus = every.shape[1]
+    channel = np.arange(min(number, max(gpus, len(every))))
+    begin = channel * gpus // len(channel)
+    turned: Int64Array = every[channel % len(every)][
+        channel[:, None], (begin[:, None] + np.arange(gpus)) % gpus
+    ]
+    return turned
+
+
+def rings(hosts: Hosts, chains: Int64Array) -> Int64Array:
+    """Return the ranks in the order of each channel's ring, shape (channels, N).
+
+    Examples
+    --------
+    >>> two = Hosts(np.arange(6).reshape(2, 3), np.zeros(6, dtype=np.int32), inferred=False)
+    >>> rings(two, np.array([[0, 1, 2], [1, 2, 0]])).tolist()
+    [[0, 1, 2, 5, 4, 3], [1, 2, 0, 3, 5, 4]]
+    """
+    parts = [ranks[chains if host % 2 == 0 else chains[:, ::-1]] for host, ranks in enumerate(hosts.ranks)]
+    return np.concatenate(parts, axis=1)
+
+
+def over_parallel_links(schedule: Schedule) -> Schedule:
+    """Return a step schedule whose messages of a step, from one node to another, take its links in turn."""
+    topology, table, order = schedule.topology, schedule.route_table, schedule.order
+    pairs, group, sizes = np.unique(
+        topology.source.astype(np.int64) * topology.num_nodes + topology.target,
+        return_inverse=True,
+        return_counts=True,
+    )
+    if order is None or len(pairs) == topology.num_links:
+        return schedule
+    lengths = np.diff(table.offsets)[schedule.route]
+    offsets = offsets_of(lengths)
+    row = np.repeat(np.arange(len(lengths)), lengths)
+    taken = group[table.links[table.offsets[schedule.route][row] + np.arange(len(row)) - offsets[row]]]
+    key = order[row].astype(np.int64) * len(pairs) + taken
+    sort = np.argsort(key, kind="stable")
+    turn = np.empty(len(row), dtype=np.int64)
+    turn[sort] = np.arange(len(row)) - np.searchsorted(key[sort], key[sort])
+    links = np.argsort(group, kind="stable")[offsets_of(sizes)[taken] + turn % sizes[taken]].astype(np.int32)
+    if (lengths == 1).all():
+        return schedule.replace(route=links, routes=None)
+    return schedule.replace(route=np.arange(len(lengths), dtype=np.int32), routes=Routes(offsets, links))
+
+
+def rounds_of(topology: Topology, hosts: Hosts) -> Int64Array:
+    """Return the rounds along the links of a host's places, shape (rounds, GPUs of a host)."""
+    ends = np.stack([topology.source, topology.target])
+    ends = ends[:, (ends < topology.num_ranks).all(axis=0)]
+    every = np.zeros((topology.num_ranks, topology.num_ranks), dtype=np.int64)
+    np.add.at(every, tuple(ends), 1)
+    fewest = np.min([every[np.ix_(ranks, ranks)] for ranks in hosts.ranks], axis=0)
+    return np.array(rounds(fewest), dtype=np.int64)
+
+
+def rounds(links: Int64Array) -> list[list[int]]:
+    """Return rounds of all places that share no link, the most found; if there is none, the order of places.
+
+    Parameters
+    ----------
+    links
+        Shape (g, g): how many lead from one place to another.
+
+    Examples
+    --------
+    >>> rounds(np.array([[0, 1, 1], [1, 0, 1], [1, 1, 0]]))
+    [[0, 1, 2], [0, 2, 1]]
+    """
+    plain = [list(range(len(links)))]
+    if len(links) == 1 or not links.any():
+        return plain
+    found = [(one, np.array([one, [*one[1:], 0]])) for one in _all_rounds(links)]
+    best: list[list[int]] = []
+    looked = 0
+
+    def extend(chosen: list[list[int]], free: Int64Array, first: int) -> None:
+        nonlocal best, looked
+        looked += 1
+        best = max(best, chosen, key=len)
+        if len(chosen) + int(free.sum(axis=1).min()) <= len(best) or looked > MOST_LOOKED_AT:
+            return
+        for place in range(first, len(found)):
+            order, steps = found[place]
+            if (free[tuple(steps)] > 0).all():
+                left = free.copy()
+                left[tuple(steps)] -= 1
+                extend([*chosen, order], left, place)
+
+    extend([], links, 0)
+    return best or plain
+
+
+def _all_rounds(links: Int64Array) -> Iterator[list[int]]:
+    """Yield the rounds of all places from place 0 on, of so many partial ones as may be looked at."""
+    near = [np.flatnonzero(row).tolist() for row in links]
+    waiting = [[0]]
+    for _ in range(MOST_LOOKED_AT):
+        if not waiting:
+            return
+        path = waiting.pop()
+        if len(path) == len(links) and links[path[-1], 0]:
+            yield path
+        waiting += [[*path, place] for place in reversed(near[path[-1]]) if place not in path]

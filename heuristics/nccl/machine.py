@@ -1,0 +1,189 @@
+"""The machine that NCCL would find in a network: its hosts, GPUs, NVLinks and adapters, and so many channels.
+
+A host's *adapters* are the links that leave it. What a GPU has inside is its links to nodes of its host, but
+for switches that have an adapter: PCIe leads there. The generation of the GPUs is the one whose NVLinks are
+rated nearest to that, unless it is given.
+
+NCCL searches for channels of one speed v, of a table of speeds from fast to slow, such that c v is the most:
+c channels fit into what a GPU has inside and, each by an adapter, into the adapters; 16 at most. Then it
+takes twice as many of half the speed, if they are fast. The search itself goes over paths in a tree of PCIe
+switches and relaxes rules in turn; with equal adapters, each near to a GPU, it comes to this, as on a DGX
+A100 (12 channels of 20 GB/s) and a DGX H100 (12 of 30 GB/s).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import numpy as np
+
+from heuristics.hosts import HostOptions
+from heuristics.nccl.constants import GENERATIONS, POSTING, PROTOCOLS, Algorithm, Generation
+from heuristics.nccl.model import Channels, Cluster
+from topologies.exact import BoolArray, FloatArray, Int64Array
+from topologies.graphs.grid_structure import Hosts
+from topologies.ranges import Choice, Number, Whole
+from topologies.topology import Topology
+
+GIGA = 10**9
+MOST_CHANNELS = 16
+LEAST_PART = 0.49
+"""Slower channels than this part of the best ones are not tried."""
+FEW = 4
+"""So many channels between hosts are halved at any speed."""
+DUPLICATED = 25.0
+"""From this speed on a channel is halved, if at all."""
+
+
+@dataclass(frozen=True)
+class NcclOptions(HostOptions):
+    """Options of NCCL's model.
+
+    Parameters
+    ----------
+    generation
+        Of the GPUs; None: the one whose NVLinks are nearest to the network's.
+    cpu
+        The vendor of the processors.
+    algorithm, protocol
+        What to take instead of the model's choice, as ``NCCL_ALGO`` and ``NCCL_PROTO`` do.
+    channels
+        How many; None: as NCCL's search would find.
+    latency
+        Microseconds that the network takes besides what NCCL reckons with.
+
+    Raises
+    ------
+    InputError
+        If one is out of its range.
+    """
+
+    OWNER: ClassVar[str] = "nccl"
+
+    generation: Annotated[str | None, Choice(tuple(GENERATIONS))] = None
+    cpu: Annotated[str, Choice(tuple(POSTING))] = "intel"
+    algorithm: Annotated[str | None, Choice(tuple(map(str, Algorithm)))] = None
+    protocol: Annotated[str | None, Choice(tuple(map(str, PROTOCOLS)))] = None
+    channels: Annotated[int | None, Whole(1, 32)] = None
+    latency: Annotated[float, Number(least=0)] = 0.0
+
+
+def cluster_of(topology: Topology, hosts: Hosts, every: Int64Array, options: NcclOptions) -> Cluster:
+    """Return what the model asks of a network with these hosts, whose places have these rounds."""
+    count, gpus = hosts.ranks.shape
+    inside = _inside(topology, hosts)
+    name = options.generation or _nearest(inside)
+    known = GENERATIONS[name]
+    most = min(known.nvlink, inside) if gpus > 1 else math.inf
+    channels = search(known, most, _adapters(topology, hosts) if count > 1 else None)
+    if options.channels is not None:
+        channels = channels._replace(number=options.channels)
+    switched = switches_of_hosts(topology, hosts) is not None
+    return Cluster(
+        generation=name,
+        hosts=count,
+        gpus=gpus,
+        channels=channels,
+        nvls=_switched(known, most, count, gpus, channels) if switched else None,
+        cpu=options.cpu,
+        latency=options.latency,
+        alike=count == len(every) == 1,
+    )
+
+
+def search(known: Generation, most: float, adapters: FloatArray | None) -> Channels:
+    """Return the channels of rings and trees.
+
+    Parameters
+    ----------
+    known
+        The generation's constants.
+    most
+        GB/s that a GPU has inside its host.
+    adapters
+        GB/s of each adapter of a host; None: there is one host.
+
+    Examples
+    --------
+    >>> search(GENERATIONS["hopper"], 370.8, None), search(GENERATIONS["ampere"], 240.0, np.full(8, 25.0))
+    (Channels(number=12, inside=30.0, between=30.0), Channels(number=8, inside=24.0, between=24.0))
+    """
+    speeds = known.inside if adapters is None else known.between
+    number, speed = 0, 0.0
+    for slower in speeds:
+        if number and slower < LEAST_PART * speed:
+            break
+        fitting = _fitting(slower, most, adapters)
+        if fitting and fitting * slower > number * speed:
+            number, speed = fitting, slower
+    if not number:  # NCCL falls back to one channel in the order of ranks
+        return Channels(1, 0.1, 0.1)
+    if speed >= max(DUPLICATED, 0.0 if number <= FEW else known.whole):
+        twice = min(2 * number, MOST_CHANNELS)
+        number, speed = twice, speed / -(-twice // number)
+    return Channels(number, speed, speed)
+
+
+def _fitting(speed: float, most: float, adapters: FloatArray | None) -> int:
+    """Return how many channels of a speed there is room for."""
+    between = math.inf if adapters is None else float(np.floor(adapters / speed).sum())
+    return int(min(most / speed, between, MOST_CHANNELS))
+
+
+def _switched(known: Generation, most: float, hosts: int, gpus: int, rings: Channels) -> Channels:
+    """Return the channels of NVLS: on one host 16 that share what its GPUs have, else those of rings."""
+    if hosts > 1:
+        return rings
+    total = most * gpus / max(1, gpus - 1)
+    speed = next((one for one in known.inside if one * MOST_CHANNELS <= total), known.inside[-1])
+    return Channels(MOST_CHANNELS, speed, speed)
+
+
+def switches_of_hosts(topology: Topology, hosts: Hosts) -> list[int] | None:
+    """Return of each host the first switch that adds and multicasts and that all its ranks are linked to."""
+    able = sorted(topology.multicast & topology.aggregate)
+    pairs = set(zip(topology.source.tolist(), topology.target.tolist(), strict=True))
+    found = []
+    for ranks in hosts.ranks.tolist():
+        joined = (one for one in able if all({(rank, one), (one, rank)} <= pairs for rank in ranks))
+        found += list(joined)[:1]
+    return found if len(found) == len(hosts.ranks) and hosts.ranks.shape[1] > 1 else None
+
+
+def _leaving(topology: Topology, hosts: Hosts) -> BoolArray:
+    """Return which links leave a host."""
+    leaving: BoolArray = (hosts.of[topology.source] >= 0) & (
+        hosts.of[topology.source] != hosts.of[topology.target]
+    )
+    return leaving
+
+
+def _inside(topology: Topology, hosts: Hosts) -> float:
+    """Return the GB/s that a rank has inside its host, the least of all."""
+    source, target = topology.source, topology.target
+    gate = np.zeros(topology.num_nodes, dtype=np.bool_)
+    gate[source[_leaving(topology, hosts)]] = True
+    gate[: topology.num_ranks] = False
+    near = (source < topology.num_ranks) & (hosts.of[source] == hosts.of[target]) & ~gate[target]
+    rates = np.bincount(source[near], _rates(topology)[near], minlength=topology.num_ranks)
+    return float(rates.min())
+
+
+def _adapters(topology: Topology, hosts: Hosts) -> FloatArray:
+    """Return the GB/s of each link that leaves a host, of the host where they are least in all."""
+    links = np.flatnonzero(_leaving(topology, hosts))
+    of, rates = hosts.of[topology.source[links]], _rates(topology)[links]
+    least = int(np.bincount(of, rates, minlength=len(hosts.ranks)).argmin())
+    return rates[of == least]
+
+
+def _rates(topology: Topology) -> FloatArray:
+    """Return the GB/s of each link."""
+    return topology.bandwidth.numerators / float(topology.bandwidth.denominator * GIGA)
+
+
+def _nearest(inside: float) -> str:
+    """Return the generation whose NVLinks are rated nearest to so many GB/s, by their quotient."""
+    return min(GENERATIONS, key=lambda name: abs(math.log(max(inside, 1e-9) / GENERATIONS[name].rated)))

@@ -1,0 +1,145 @@
+"""What NCCL would run: its model's choice of algorithm and protocol at the size, and a schedule of that.
+
+Rings and trees have the channels of `heuristics.nccl.channels`, each with an equal part of the data; a
+broadcast or a reduce goes along the rings in slices. Trees are double binary trees of hosts and chains
+inside (`heuristics.trees.nccl_like`), NVLS is `heuristics.nccl.switched`. PAT is run as a ring. The schedule
+is timed like any other; the protocol has no part in that, only in the model's own time, told beside it.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+
+from heuristics.classic.ring import rings_allgather
+from heuristics.classic.steps import check_allgathers
+from heuristics.hosts import with_note_on_hosts
+from heuristics.nccl.channels import chains, over_parallel_links, rings, rounds_of
+from heuristics.nccl.constants import VERSION, Algorithm
+from heuristics.nccl.machine import NcclOptions, cluster_of, switches_of_hosts
+from heuristics.nccl.model import KINDS, Cluster, Estimate, estimates
+from heuristics.nccl.switched import through_switches
+from heuristics.trees.nccl_like import chained_trees
+from heuristics.trees.pipelined_trees import pipelined_trees
+from schedules.capabilities import Capabilities, Groups, Shape
+from schedules.compose import from_allgather
+from schedules.method import Method, Problem
+from schedules.schedule import Schedule
+from topologies.exact import Int32Array, Int64Array
+from topologies.graphs.grid_structure import Hosts, hosts_of
+from topologies.topology import Topology
+from topologies.units import duration
+
+AUTOMATIC = 0
+MUCH = Fraction(2**30)
+"""Bytes of M where no size is given."""
+
+
+def synthesize(problem: Problem, options: NcclOptions, rng: np.random.Generator) -> Schedule:
+    """Return the schedule; ``stats`` has the algorithm, the protocol and the microseconds of NCCL's model.
+
+    Raises
+    ------
+    Unsupported
+        As `METHOD.supports`.
+    """
+    METHOD.supports(problem, options)
+    hosts, every, cluster = _found(problem.topology, options)
+    chosen = choice(cluster, problem, options)
+    orders = chains(every, cluster.hosts, cluster.channels.number)
+    made = over_parallel_links(_schedule(problem, hosts, orders, chosen.algorithm))
+    told = {
+        "algorithm": str(chosen.algorithm),
+        "protocol": str(chosen.protocol),
+        "nccl_us": chosen.micros,
+        "note": _note(cluster, chosen),
+    }
+    return with_note_on_hosts(made.replace(stats={**made.stats, **told}), options)
+
+
+def choice(cluster: Cluster, problem: Problem, options: NcclOptions) -> Estimate:
+    """Return the fastest by the model of what the options leave.
+
+    Raises
+    ------
+    Unsupported
+        If they leave nothing.
+    """
+    kind = problem.collective.kind
+    wanted = (options.algorithm, options.protocol)
+    every = [
+        one
+        for one in estimates(cluster, kind, float(problem.size or MUCH))
+        if all(given in (None, own) for given, own in zip(wanted, one, strict=False))
+    ]
+    if not every:
+        asked = " with ".join(filter(None, wanted))
+        raise METHOD.unsupported(f"has no {asked} for {kind} on {cluster}")
+    return min(every, key=lambda one: one.micros)
+
+
+def _note(cluster: Cluster, chosen: Estimate) -> str:
+    as_ring = "; its schedule here is a ring" if chosen.algorithm is Algorithm.PAT else ""
+    return (
+        f"NCCL {VERSION} takes {chosen.algorithm} with {chosen.protocol}, {duration(chosen.micros)} by its "
+        f"model; assumed: {cluster}{as_ring}"
+    )
+
+
+def _schedule(problem: Problem, hosts: Hosts, orders: Int64Array, algorithm: Algorithm) -> Schedule:
+    """Return the schedule of an algorithm."""
+    if algorithm in (Algorithm.NVLS, Algorithm.NVLS_TREE):
+        switches = switches_of_hosts(problem.topology, hosts)
+        return through_switches(problem, hosts, np.array(switches))
+    if algorithm is Algorithm.TREE:
+        return pipelined_trees(problem, _trees(hosts, orders), AUTOMATIC)
+    round_trips = rings(hosts, orders)
+    if problem.collective.root is not None:
+        return pipelined_trees(problem, _cut_open(round_trips, problem.collective.root), AUTOMATIC)
+    return from_allgather(problem, partial(rings_allgather, rings=round_trips))
+
+
+def _trees(hosts: Hosts, orders: Int64Array) -> Int32Array:
+    """Return the parents in the trees of all channels; of one host the two trees of a channel are one."""
+    rank, trees = hosts.ranks.ravel(), chained_trees(len(hosts.ranks), orders)
+    parents = np.empty_like(trees)
+    parents[:, rank] = np.where(trees < 0, trees, rank[trees])
+    return parents[: len(orders)] if len(hosts.ranks) == 1 else parents
+
+
+def _cut_open(round_trips: Int64Array, root: int) -> Int32Array:
+    """Return the parents in the chains that rings are when they begin at the root."""
+    parents = np.empty(round_trips.shape, dtype=np.int32)
+    np.put_along_axis(parents, round_trips, np.roll(round_trips, 1, axis=1), axis=1)
+    parents[:, root] = -1
+    return parents
+
+
+def _found(topology: Topology, options: NcclOptions) -> tuple[Hosts, Int64Array, Cluster]:
+    """Return the hosts, the rounds of their places, and what the model asks of them."""
+    hosts = hosts_of(topology, infer=options.infer_hosts, trivial=True)
+    if isinstance(hosts, str):
+        raise METHOD.unsupported(f"needs {Shape.ONE_HOST}; {topology.name} {hosts}")
+    every = rounds_of(topology, hosts)
+    return hosts, every, cluster_of(topology, hosts, every, options)
+
+
+def check(problem: Problem, options: NcclOptions) -> None:
+    """Raise `Unsupported` for a network without hosts, and for too many transfers."""
+    _, every, cluster = _found(problem.topology, options)
+    check_allgathers(METHOD, problem, 2 * len(chains(every, cluster.hosts, cluster.channels.number)))
+    choice(cluster, problem, options)
+
+
+METHOD = Method(
+    name="nccl",
+    kind="heuristic",
+    synthesize=synthesize,
+    options=NcclOptions,
+    capabilities=Capabilities(KINDS, Groups.NONE, shape=Shape.ONE_HOST),
+    check=check,
+    size_dependent=lambda problem, options: True,
+    summary="what NCCL would run on hosts of GPUs: its model's choice of rings, trees or NVLS at the size",
+)

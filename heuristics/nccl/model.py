@@ -1,0 +1,265 @@
+r"""What NCCL 2.30.7 reckons that a collective takes, by algorithm and protocol; it chooses the least.
+
+A time is
+
+.. math:: T = L_{ap} + M / B_{ap},
+
+with M the whole buffer (of an allgather what comes out, of a reduce-scatter what goes in). On h hosts of g
+GPUs, n = hg, a ring takes s steps: 2(n - 1) for an allreduce, n - 1 for an allgather or a reduce-scatter, n
+for a broadcast or a reduce. i of them are between hosts: as many with h for n. With the base latency
+:math:`L_0`, the hop inside a host l and the hop between hosts m (`constants`; m grows by the network's own
+latency, twice for Simple; with one GPU a host it is the tree's):
+
+- ring: :math:`L_0 + (s - i)\,l + i\,m`, l being no less than what it costs to post to the network; for a
+  broadcast or a reduce :math:`L_0 + l`, or :math:`L_0 + s\,l` if channels are rings of unlike order;
+- tree: :math:`L_0 + 2((g - 1)\,l + \lfloor\log_2 h\rfloor\,m)`;
+- NVLS: l, and m on several hosts; NVLS tree: :math:`L_0 + l + 2\lfloor\log_2 h\rfloor\,m`;
+- PAT: :math:`L_0 + \lfloor\log_2 h\rfloor\,m/3.5 + 2.8\,n`.
+
+The bandwidth is that of c channels of speed v, reduced by what the protocol costs and by what a channel, or
+LL, carries at most. Of a ring or of NVLS M/B takes n/s of it, of a tree half, else all. Trees fall short of
+that by a factor that goes with the size, and the latency of a ring with Simple grows on several hosts.
+
+Source: NVIDIA/nccl 5067397c, ``src/graph/tuning.cc``. NVLS on several hosts and CollNet, which need switches
+that add in the network, are left out, as NCCL does without such a plug-in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from heuristics.nccl.constants import (
+    BASE,
+    GENERATIONS,
+    HOP,
+    LEAST_SIZE,
+    LL_MOST,
+    POSTING,
+    PROTOCOLS,
+    SIMPLE_POSTS,
+    TREE_FACTORS,
+    Algorithm,
+    Generation,
+    Protocol,
+    Wire,
+)
+from schedules.collective import Kind
+
+KINDS = (Kind.BROADCAST, Kind.REDUCE, Kind.ALLGATHER, Kind.REDUCE_SCATTER, Kind.ALLREDUCE)
+"""What NCCL has algorithms for; its all-to-all is sends and receives."""
+GIGA_A_MICRO = 1000.0
+"""Bytes a microsecond of a GB/s."""
+
+
+class Channels(NamedTuple):
+    """How many channels NCCL's search finds, and the GB/s of each inside hosts and between them."""
+
+    number: int
+    inside: float
+    between: float
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What the model asks of a machine.
+
+    Parameters
+    ----------
+    generation
+        One of `heuristics.nccl.constants.GENERATIONS`.
+    hosts, gpus
+        How many, and how many GPUs each has.
+    channels
+        Of rings and trees.
+    nvls
+        Of NVLS; None: its switches do not add and multicast.
+    cpu
+        The vendor of the processors, one of `POSTING`.
+    wire
+        Between the GPUs of a host.
+    latency
+        Microseconds that the network takes besides.
+    alike
+        Whether the rings of all channels have the same order.
+    plain_trees
+        Whether the search found only trees whose root does all the sending of its host.
+    """
+
+    generation: str
+    hosts: int
+    gpus: int
+    channels: Channels
+    nvls: Channels | None = None
+    cpu: str = "intel"
+    wire: Wire = Wire.NVLINK
+    latency: float = 0.0
+    alike: bool = True
+    plain_trees: bool = False
+
+    def __str__(self) -> str:
+        number, inside, between = self.channels
+        speed = f"{inside if self.hosts <= 2 else between:g} GB/s"
+        return (
+            f"{self.hosts} host{'s' * (self.hosts > 1)} of {self.gpus} {self.generation.capitalize()} "
+            f"GPU{'s' * (self.gpus > 1)}, {number} channel{'s' * (number > 1)} of {speed}"
+        )
+
+    @property
+    def ranks(self) -> int:
+        """How many GPUs there are."""
+        return self.hosts * self.gpus
+
+    @property
+    def known(self) -> Generation:
+        """The generation's constants."""
+        return GENERATIONS[self.generation]
+
+    @property
+    def depth(self) -> int:
+        """How high the tree of hosts is."""
+        return self.hosts.bit_length() - 1
+
+    @property
+    def row(self) -> int:
+        """The place of its number of hosts in the constants that go by it."""
+        return min(self.hosts, 3) - 1
+
+
+class Estimate(NamedTuple):
+    """What the model says of an algorithm with a protocol: it takes so many microseconds."""
+
+    algorithm: Algorithm
+    protocol: Protocol
+    micros: float
+
+
+def choice(cluster: Cluster, kind: Kind, size: float) -> Estimate:
+    """Return what NCCL chooses for M = `size` bytes, the first of the fastest in NCCL's order.
+
+    Examples
+    --------
+    >>> machine = Cluster("ampere", 1, 8, Channels(12, 20.0, 20.0))
+    >>> choice(machine, Kind.ALLREDUCE, 2**30).algorithm.value
+    'ring'
+    """
+    return min(estimates(cluster, kind, size), key=lambda one: one.micros)
+
+
+def estimates(cluster: Cluster, kind: Kind, size: float) -> Iterator[Estimate]:
+    """Yield the time of every algorithm and protocol that NCCL has for a collective, in its order."""
+    for algorithm in Algorithm:
+        for protocol in PROTOCOLS:
+            if exists(cluster, kind, algorithm, protocol):
+                yield Estimate(algorithm, protocol, micros(cluster, kind, algorithm, protocol, size))
+
+
+def exists(cluster: Cluster, kind: Kind, algorithm: Algorithm, protocol: Protocol) -> bool:
+    """Whether NCCL has the algorithm with the protocol for the collective on such a machine."""
+    if protocol is Protocol.LL128 and cluster.wire is not Wire.NVLINK:
+        return False
+    if algorithm is Algorithm.RING:
+        return True
+    if algorithm is Algorithm.TREE:
+        return kind is Kind.ALLREDUCE
+    if protocol is not Protocol.SIMPLE or kind in (Kind.BROADCAST, Kind.REDUCE):
+        return False
+    if algorithm is Algorithm.PAT:
+        return kind is not Kind.ALLREDUCE and cluster.gpus == 1
+    switched = cluster.nvls is not None and cluster.nvls.number > 1 and cluster.known.nvls > 0
+    if algorithm is Algorithm.NVLS:
+        return switched and cluster.hosts == 1
+    return switched and cluster.hosts > 1 and kind is Kind.ALLREDUCE
+
+
+def micros(cluster: Cluster, kind: Kind, algorithm: Algorithm, protocol: Protocol, size: float) -> float:
+    """Return the microseconds that M = `size` bytes take."""
+    wait, speed = latency(cluster, kind, algorithm, protocol), bandwidth(cluster, kind, algorithm, protocol)
+    doubled = int(size // LEAST_SIZE).bit_length() - 1
+    if algorithm is Algorithm.TREE and 0 <= doubled < len(TREE_FACTORS[protocol]):
+        speed *= TREE_FACTORS[protocol][doubled]
+    several = algorithm is Algorithm.RING and cluster.hosts > 1 and kind is Kind.ALLREDUCE
+    if several and protocol is Protocol.SIMPLE and _a_channel(cluster, size) >= LEAST_SIZE:
+        wait *= cluster.known.plateau
+    return wait + size / (GIGA_A_MICRO * speed)
+
+
+def _a_channel(cluster: Cluster, size: float) -> float:
+    """Return the bytes that a rank has for each channel."""
+    return size // (cluster.channels.number * cluster.ranks)
+
+
+def steps(kind: Kind, nodes: int) -> int:
+    """Return the steps of a ring of so many ranks, or of so many hosts."""
+    return {Kind.ALLREDUCE: 2 * (nodes - 1), Kind.BROADCAST: nodes, Kind.REDUCE: nodes}.get(kind, nodes - 1)
+
+
+def latency(cluster: Cluster, kind: Kind, algorithm: Algorithm, protocol: Protocol) -> float:
+    """Return the microseconds of latency."""
+    at = PROTOCOLS.index(protocol)
+    base, inside = BASE[algorithm][at], HOP[cluster.wire][algorithm][at]
+    between = HOP[Wire.NETWORK][Algorithm.TREE if cluster.gpus == 1 else algorithm][at]
+    between += cluster.latency * (2 if protocol is Protocol.SIMPLE else 1)
+    if algorithm is Algorithm.RING:
+        return base + _round_latency(cluster, kind, protocol, inside, between)
+    if algorithm is Algorithm.TREE:
+        return base + 2 * ((cluster.gpus - 1) * inside + cluster.depth * between)
+    if algorithm is Algorithm.NVLS:
+        return inside + (between if cluster.hosts > 1 else 0.0)
+    if algorithm is Algorithm.NVLS_TREE:
+        return base + inside + 2 * cluster.depth * between
+    return base + cluster.depth * between / 3.5 + 2.8 * cluster.ranks
+
+
+def _round_latency(cluster: Cluster, kind: Kind, protocol: Protocol, inside: float, between: float) -> float:
+    """Return what going round a ring takes."""
+    count = steps(kind, cluster.ranks)
+    if kind in (Kind.BROADCAST, Kind.REDUCE):
+        chunked = protocol is Protocol.SIMPLE and not cluster.alike
+        wire = Wire.NETWORK if cluster.hosts > 1 else cluster.wire
+        hop = HOP[wire][Algorithm.TREE if chunked else Algorithm.RING][PROTOCOLS.index(protocol)]
+        return hop if cluster.alike else count * hop
+    if cluster.hosts == 1:
+        return count * inside
+    posting = POSTING[cluster.cpu] * (SIMPLE_POSTS if protocol is Protocol.SIMPLE else 1)
+    across = steps(kind, cluster.hosts)
+    return (count - across) * max(inside, posting) + across * between
+
+
+def bandwidth(cluster: Cluster, kind: Kind, algorithm: Algorithm, protocol: Protocol) -> float:
+    """Return the GB/s of M."""
+    if algorithm in (Algorithm.NVLS, Algorithm.NVLS_TREE):
+        return _switch_bandwidth(cluster, kind, algorithm)
+    number, inside, between = cluster.channels
+    known, row = cluster.known, cluster.row
+    every = number * (inside if cluster.hosts <= 2 else between)
+    most = known.ll_most if cluster.hosts == 1 else LL_MOST[cluster.cpu][row]
+    if algorithm is Algorithm.RING:
+        if protocol is Protocol.LL:
+            every = min(most, every / 2)
+        if protocol is Protocol.LL128:
+            every = min(every * 0.92, number * known.ring_ll128[row])
+        return every * cluster.ranks / steps(kind, cluster.ranks)
+    if algorithm is Algorithm.PAT:
+        return every * 0.75
+    every = min(every * 0.92, number * known.tree[row])
+    if protocol is Protocol.LL:
+        every = min(every / 3.8, most)
+    if protocol is Protocol.LL128:
+        flags = 7 / 9 if cluster.hosts == 1 else 120 / 128
+        every = min(every * flags, number * known.tree_ll128[row])
+    return every * (0.85 if cluster.plain_trees else 1.0) / 2
+
+
+def _switch_bandwidth(cluster: Cluster, kind: Kind, algorithm: Algorithm) -> float:
+    """Return the same through switches that add and multicast: those of hosts, and trees between these."""
+    number, inside, between = cluster.nvls or cluster.channels
+    a_channel = inside * cluster.known.nvls * (number - 1) / number
+    if kind is not Kind.ALLREDUCE:
+        return number * min(a_channel * (cluster.gpus - 1) / cluster.gpus, between)
+    least = min(2 * a_channel, between)
+    if algorithm is Algorithm.NVLS_TREE:
+        doubled = 2 * between if cluster.hosts <= 2 else between
+        least = min(2 * a_channel, doubled, cluster.known.nvls_tree[cluster.row])
+    return number * least * cluster.ranks / steps(kind, cluster.ranks)

@@ -1,0 +1,161 @@
+"""What NCCL would run: legal schedules on rings, trees and switches, and what is said of them."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from experiments.registry import METHODS
+from heuristics.nccl import NcclOptions
+from schedules.cost import congestion, link_loads
+from schedules.schedule import Clock
+from tests.sweep import for_each
+from topologies import InputError, Link, Topology, Unsupported
+from topologies.files import write_topology
+
+NCCL = METHODS["nccl"]
+KB, MB, GB = 2**10, 2**20, 2**30
+NETWORKS = (
+    "dgx1",
+    "ndv2:2",
+    "dgx2:2",
+    "dgx_a100:1",
+    "dgx_a100:3",
+    "dgx_h100:1",
+    "dgx_h100:2",
+    "switch2d:4x2",
+)
+
+
+@for_each("text", NETWORKS)
+@pytest.mark.parametrize("kind", ["allreduce", "allgather", "reduce-scatter", "broadcast", "reduce"])
+def test_every_choice_is_run(made, text, kind):
+    details = {"root": 1} if kind in ("broadcast", "reduce") else {}
+    for size in (KB, MB, 64 * MB, None):
+        stats = made(NCCL, text, kind, size, **details).stats
+        assert stats["algorithm"] in ("ring", "tree", "nvls", "nvls_tree")
+        assert stats["protocol"] in ("ll", "ll128", "simple")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "options", "busiest"),
+    [
+        # Eight rings with an adapter each: 15/16 of an eighth of M at 25 GB/s, twice for an allreduce.
+        ("dgx_a100:2", "allgather", {"algorithm": "ring"}, Fraction(15, 16) / 8 / 25),
+        ("dgx_a100:2", "allreduce", {"algorithm": "ring"}, Fraction(15, 8) / 8 / 25),
+        # Chains: a GPU in the middle sends M up and M down, at 300 GB/s.
+        ("dgx_a100:1", "allreduce", {"algorithm": "tree"}, Fraction(2, 300)),
+        # A GPU sends all of M to the switch once, at 450 GB/s; an eighth of M in an allgather.
+        ("dgx_h100:1", "allreduce", {"algorithm": "nvls"}, Fraction(1, 450)),
+        ("dgx_h100:1", "allgather", {"algorithm": "nvls"}, Fraction(7, 8) / 450),
+        ("dgx_h100:1", "reduce-scatter", {"algorithm": "nvls"}, Fraction(7, 8) / 450),
+        # Sixteen trees of M/16: each adapter sends once in either tree of a channel.
+        ("dgx_h100:2", "allreduce", {"algorithm": "nvls_tree"}, Fraction(2, 16) / 50),
+        # Six rounds of a DGX-1, an NVLink of 46 us/MB each: 7/8 of a sixth of M.
+        ("dgx1", "allgather", {}, Fraction(7, 8) / 6 * 46 / 1000),
+    ],
+)
+def test_the_busiest_link_carries_what_the_algorithm_says(made, text, kind, options, busiest):
+    schedule = made(NCCL, text, kind, GB, options)
+    assert congestion(schedule) * 10**9 == busiest
+
+
+def test_messages_of_a_step_take_parallel_links_in_turn(made):
+    loads = link_loads(made(NCCL, "dgx1", "allreduce", GB))
+    assert len(set(np.asarray(loads).tolist())) == 1
+
+
+def test_a_row_says_what_was_chosen_and_assumed(made):
+    schedule = made(NCCL, "dgx_a100:2", "allreduce", KB)
+    assert schedule.clock is Clock.STEP
+    assert {name: schedule.stats[name] for name in ("algorithm", "protocol")} == {
+        "algorithm": "tree",
+        "protocol": "ll",
+    }
+    # 6.8 + 2 (7 x 0.6 + 5) us, and 1,024 bytes at 0.9 x 39/2 GB/s.
+    assert schedule.stats["nccl_us"] == pytest.approx(25.2 + 1024 / (1000 * 0.9 * 19.5))
+    assert schedule.stats["note"] == (
+        "NCCL 2.30.7 takes tree with ll, 25.2583 us by its model; "
+        "assumed: 2 hosts of 8 Ampere GPUs, 8 channels of 24 GB/s"
+    )
+
+
+def test_pat_is_run_as_a_ring(made, tmp_path):
+    """On 16 hosts of one GPU each, by one switch; PAT is the fastest for little data."""
+    links = [link for rank in range(16) for link in (Link(rank, 16, 25 * 10**9), Link(16, rank, 25 * 10**9))]
+    alone = Topology.from_links("alone", 16, links, num_switches=1, hosts=[*range(16), -1])
+    write_topology(alone, tmp_path / "alone.json")
+    stats = made(NCCL, str(tmp_path / "alone.json"), "allgather", KB, {"generation": "ampere"}).stats
+    assert (stats["algorithm"], stats["protocol"]) == ("pat", "simple")
+    assert stats["note"].endswith(
+        "16 hosts of 1 Ampere GPU, 1 channel of 24 GB/s; its schedule here is a ring"
+    )
+
+
+def test_options_take_the_place_of_the_choice(made):
+    stats = made(NCCL, "dgx_h100:2", "allreduce", GB, {"algorithm": "ring", "protocol": "ll"}).stats
+    assert (stats["algorithm"], stats["protocol"]) == ("ring", "ll")
+    stats = made(NCCL, "dgx_h100:2", "allreduce", GB, {"generation": "ampere", "channels": 4}).stats
+    assert "2 hosts of 8 Ampere GPUs, 4 channels of" in stats["note"]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "options", "message"),
+    [
+        (
+            "torus:4x4",
+            "allreduce",
+            {},
+            "needs one host, or hosts of equally many ranks; torus:4x4 does not",
+        ),
+        ("dgx_a100:2?ranks=4+3", "allreduce", {}, "has no machines of equally many ranks"),
+        (
+            "dgx_a100:2",
+            "allgather",
+            {"algorithm": "tree"},
+            "nccl has no tree for allgather on 2 hosts of 8",
+        ),
+        (
+            "dgx_a100:1",
+            "allreduce",
+            {"algorithm": "nvls"},
+            "nccl has no nvls for allreduce on 1 host of 8",
+        ),
+        (
+            "dgx_h100:2",
+            "allreduce",
+            {"algorithm": "nvls_tree", "protocol": "ll"},
+            "has no nvls_tree with ll",
+        ),
+        (
+            "dgx_h100:2",
+            "all-to-all",
+            {},
+            "nccl does broadcast, reduce, allgather, reduce-scatter, allreduce;",
+        ),
+    ],
+)
+def test_what_nccl_does_not_do(made, text, kind, options, message):
+    with pytest.raises(Unsupported, match=message):
+        made(NCCL, text, kind, GB, options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"generation": "hoper"}, "nccl option generation is 'hoper'; did you mean 'hopper'"),
+        (
+            {"generation": "mi300"},
+            "nccl option generation is 'mi300'; allowed: ampere, blackwell, hopper, volta",
+        ),
+        ({"algorithm": "bruck"}, "nccl option algorithm is 'bruck'; .*tree.*ring"),
+        ({"cpu": "arm"}, "nccl option cpu is 'arm'; did you mean 'amd'"),
+        ({"channels": 0}, "nccl option channels is 0; it must be"),
+        ({"latency": -1.0}, "nccl option latency is -1.0; it must be"),
+        ({"latency": float("nan")}, "nccl option latency is nan; it must be"),
+    ],
+)
+def test_a_bad_option_is_one_line(options, message):
+    with pytest.raises(InputError, match=message) as raised:
+        NcclOptions(**options)
+    assert "\n" not in str(raised.value)
