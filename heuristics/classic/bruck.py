@@ -1,15 +1,21 @@
-"""Bruck's algorithms: ceil(log2 N) steps for any N (doi 10.1109/71.642949).
+"""Bruck's algorithms: ceil(log2 N) steps for any N (doi 10.1109/71.642949), or less data in more steps.
 
 Bruck, Ho, Kipnis, Upfal, Weathersby: Efficient Algorithms for All-to-All Communications in Multiport
-Message-Passing Systems (IEEE TPDS 8(11), 1997), with one port.
+Message-Passing Systems (IEEE TPDS 8(11), 1997), with one port, in radix r: there is a phase for each distance
+D = 1, r, r^2, ... < N, of one step for each digit z = 1, ..., r - 1 with z D < N.
 
-* Allgather: before the step of distance D = 1, 2, 4, ... rank i has the shards i, ..., i + D - 1 (modulo N);
-  it sends the first min(D, N - D) of them to rank i - D.
-* All-to-all: what rank i has for rank i + j moves by D for each one D = 2^b in the binary form of j, the
-  smallest first, together with all that moves by D then.
+* Allgather: before phase D rank i has the shards i, ..., i + D - 1 (modulo N); it sends the first
+  min(D, N - z D) of them to rank i - z D.
+* All-to-all: what rank i has for rank i + j moves by z D for each digit z of j, the lowest first, together
+  with all that moves by z D then. With N = r^k a rank sends k (r - 1) messages of M/r, in all k (r - 1)/r M:
+  log2 N / 2 times M with r = 2, but (N - 1)/N with r = N, the least.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -17,11 +23,32 @@ from heuristics.classic.steps import StepTransfers, check_allgathers, check_rows
 from schedules.capabilities import Capabilities, Groups
 from schedules.collective import Kind
 from schedules.compose import BY_ALLGATHER, from_allgather
-from schedules.method import Method, NoOptions, Problem
+from schedules.method import Method, Problem
 from schedules.schedule import Chunks, Schedule
+from topologies.ranges import Options, Whole
 
 
-def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -> Schedule:
+@dataclass(frozen=True)
+class BruckOptions(Options):
+    """Options of Bruck's algorithms.
+
+    Parameters
+    ----------
+    radix
+        r: of the numbers whose digits are distances.
+
+    Raises
+    ------
+    InputError
+        If it is no integer of at least 2.
+    """
+
+    OWNER: ClassVar[str] = "bruck"
+
+    radix: Annotated[int, Whole(2, words="it must be an integer of at least 2")] = 2
+
+
+def synthesize(problem: Problem, options: BruckOptions, rng: np.random.Generator) -> Schedule:
     """Return Bruck's schedule over shortest routes, in the step clock.
 
     Raises
@@ -30,43 +57,58 @@ def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -
         As `METHOD.supports`.
     """
     METHOD.supports(problem, options)
+    radix = min(options.radix, problem.topology.num_ranks)
     if problem.collective.kind is Kind.ALL_TO_ALL:
-        return _all_to_all(problem)
-    return from_allgather(problem, _allgather)
+        return _all_to_all(problem, radix)
+    return from_allgather(problem, partial(_allgather, radix=radix))
 
 
-def _allgather(problem: Problem) -> Schedule:
+def _hops(ranks: int, radix: int) -> list[tuple[int, int]]:
+    """Return (D, z) of each step.
+
+    Examples
+    --------
+    >>> _hops(8, 3)
+    [(1, 1), (1, 2), (3, 1), (3, 2)]
+    """
+    hops, distance = [], 1
+    while distance < ranks:
+        hops += [(distance, z) for z in range(1, min(radix, -(-ranks // distance)))]
+        distance *= radix
+    return hops
+
+
+def _allgather(problem: Problem, radix: int) -> Schedule:
     n, what = problem.topology.num_ranks, problem.collective
     rank = np.arange(n)[:, None]
     rows = [
-        StepTransfers.of(
-            bit + 1, rank, (rank - (1 << bit)) % n, (rank + np.arange(min(1 << bit, n - (1 << bit)))) % n
-        )
-        for bit in range((n - 1).bit_length())
+        StepTransfers.of(step, rank, (rank - z * d) % n, (rank + np.arange(min(d, n - z * d))) % n)
+        for step, (d, z) in enumerate(_hops(n, radix), start=1)
     ]
     return step_schedule(problem.topology, what, Chunks.even(what), StepTransfers.joined(rows))
 
 
-def _all_to_all(problem: Problem) -> Schedule:
+def _all_to_all(problem: Problem, radix: int) -> Schedule:
     n, what = problem.topology.num_ranks, problem.collective
-    rank = np.arange(n)[:, None]
+    rank, away = np.arange(n)[:, None], np.arange(n)
     number = np.full((n, n), -1)
     number[what.items.owner, what.items.dest] = np.arange(len(what.items))
     rows = []
-    for bit in range((n - 1).bit_length()):
-        far = np.arange(n)[np.arange(n) >> bit & 1 == 1]
-        holder = rank + far % (1 << bit)
-        item = number[rank, (rank + far) % n]
-        sent = StepTransfers.of(bit + 1, holder % n, (holder + (1 << bit)) % n, item)
+    for step, (d, z) in enumerate(_hops(n, radix), start=1):
+        far = away[away // d % radix == z]
+        holder = rank + far % d
+        sent = StepTransfers.of(step, holder % n, (holder + z * d) % n, number[rank, (rank + far) % n])
         rows.append(sent.kept(sent.chunk >= 0))
     return step_schedule(problem.topology, what, Chunks.even(what), StepTransfers.joined(rows))
 
 
-def check(problem: Problem, options: NoOptions) -> None:
+def check(problem: Problem, options: BruckOptions) -> None:
     """Raise `Unsupported` for too many transfers."""
     if problem.collective.kind is Kind.ALL_TO_ALL:
         ranks = problem.topology.num_ranks
-        check_rows(METHOD, problem, ranks * sum(far.bit_count() for far in range(ranks)))
+        away, radix = np.arange(ranks), min(options.radix, ranks)
+        moved = sum(np.count_nonzero(away // d % radix) for d, z in _hops(ranks, radix) if z == 1)
+        check_rows(METHOD, problem, ranks * moved)
     else:
         check_allgathers(METHOD, problem)
 
@@ -75,7 +117,8 @@ METHOD = Method(
     name="bruck",
     kind="heuristic",
     synthesize=synthesize,
+    options=BruckOptions,
     capabilities=Capabilities((*BY_ALLGATHER, Kind.ALL_TO_ALL), Groups.NONE),
     check=check,
-    summary="Bruck: ceil(log2 N) steps over shortest routes, all-to-all too",
+    summary="Bruck: ceil(log2 N) steps over shortest routes, all-to-all too; more steps in a larger radix",
 )

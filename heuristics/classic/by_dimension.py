@@ -40,6 +40,7 @@ from typing import Annotated
 
 import numpy as np
 
+from heuristics.classic.butterfly import doubling
 from heuristics.classic.steps import StepTransfers, check_allgathers, step_schedule
 from heuristics.hosts import HostOptions, with_note_on_hosts
 from schedules.capabilities import Capabilities, Groups, Shape
@@ -93,14 +94,7 @@ def line_transfers(line: LineKind, size: int, direction: int = 1) -> LineTransfe
     if line is LineKind.PATH:
         return _along_a_path(size)
     if line is LineKind.SWITCH and size & (size - 1) == 0:
-        bits = range(size.bit_length() - 1)
-        blocks = [(at[:, None] >> bit << bit) + np.arange(1 << bit) for bit in bits]
-        return StepTransfers.joined(
-            [
-                StepTransfers.of(b + 1, at[:, None], at[:, None] ^ (1 << b), block)
-                for b, block in enumerate(blocks)
-            ]
-        )
+        return doubling([at ^ (1 << bit) for bit in range(size.bit_length() - 1)])
     source, target = np.nonzero(~np.eye(size, dtype=np.bool_))
     return StepTransfers.of(1, source, target, source)
 

@@ -18,12 +18,14 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from heuristics.classic.steps import StepTransfers, check_allgathers, check_rows, step_schedule
+from heuristics.classic.butterfly import doubling, exchanging
+from heuristics.classic.steps import check_allgathers, check_rows, step_schedule
 from schedules.capabilities import Capabilities, Groups
 from schedules.collective import Kind
 from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.method import Method, NoOptions, Problem
 from schedules.schedule import Chunks, Schedule
+from topologies.exact import Int64Array
 from topologies.ranges import Choice, Options
 
 DOUBLING, HALVING = "doubling", "halving"
@@ -63,13 +65,14 @@ def synthesize(problem: Problem, options: RhdOptions, rng: np.random.Generator) 
 
 
 def _allgather(problem: Problem, halving: bool) -> Schedule:
-    n, what = problem.topology.num_ranks, problem.collective
-    rank, bits = np.arange(n)[:, None], range(n.bit_length() - 1)
-    held, rows = rank, []
-    for step, bit in enumerate(reversed(bits) if halving else bits, start=1):
-        rows.append(StepTransfers.of(step, rank, rank ^ (1 << bit), held))
-        held = np.concatenate([held, held ^ (1 << bit)], axis=1)
-    return step_schedule(problem.topology, what, Chunks.even(what), StepTransfers.joined(rows))
+    what, partners = problem.collective, _partners(problem.topology.num_ranks)
+    rows = doubling(partners[::-1] if halving else partners)
+    return step_schedule(problem.topology, what, Chunks.even(what), rows)
+
+
+def _partners(ranks: int) -> list[Int64Array]:
+    """Return rank i XOR 2^b for each b."""
+    return [np.arange(ranks) ^ (1 << bit) for bit in range(ranks.bit_length() - 1)]
 
 
 def check(problem: Problem, options: RhdOptions) -> None:
@@ -97,11 +100,9 @@ def synthesize_doubling(problem: Problem, options: NoOptions, rng: np.random.Gen
         As `METHOD.supports`.
     """
     RECURSIVE_DOUBLING.supports(problem, options)
-    n, what = problem.topology.num_ranks, problem.collective
-    bit, rank, item = np.meshgrid(np.arange(n.bit_length() - 1), np.arange(n), np.arange(n), indexing="ij")
-    return step_schedule(
-        problem.topology, what, Chunks.even(what), StepTransfers.of(bit + 1, rank, rank ^ (1 << bit), item)
-    )
+    ranks, what = problem.topology.num_ranks, problem.collective
+    rows = exchanging(_partners(ranks), np.arange(ranks))
+    return step_schedule(problem.topology, what, Chunks.even(what), rows)
 
 
 def check_doubling(problem: Problem, options: NoOptions) -> None:

@@ -34,6 +34,7 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
+from heuristics.classic.butterfly import doubling, exchanging
 from heuristics.classic.by_dimension import grid_for
 from heuristics.classic.steps import StepTransfers, check_allgathers, check_rows, step_schedule
 from schedules.capabilities import Capabilities, Groups, Shape
@@ -83,26 +84,37 @@ def synthesize(problem: Problem, options: SwingOptions, rng: np.random.Generator
 
 
 def _allgather(problem: Problem) -> Schedule:
-    what, swings = problem.collective, _swings(grid_for(METHOD, problem))
-    parts = [_doubling(partners[::-1], i, len(swings)) for i, partners in enumerate(swings)]
-    return step_schedule(problem.topology, what, Chunks.even(what, len(swings)), StepTransfers.joined(parts))
+    return _of_parts(problem, [doubling(partners[::-1]) for partners in _swings(grid_for(METHOD, problem))])
 
 
 def _exchanges(problem: Problem) -> Schedule:
     """Return the allreduce in which partners send each other all that they have of a part, and add."""
-    what, swings = problem.collective, _swings(grid_for(METHOD, problem))
-    rank, item = np.arange(problem.topology.num_ranks)[:, None], np.arange(len(what.items)) * len(swings)
-    rows = [
-        StepTransfers.of(step, rank, partner[:, None], item + part)
-        for part, partners in enumerate(swings)
-        for step, partner in enumerate(partners, start=1)
-    ]
-    return step_schedule(problem.topology, what, Chunks.even(what, len(swings)), StepTransfers.joined(rows))
+    items = np.arange(len(problem.collective.items))
+    swings = _swings(grid_for(METHOD, problem))
+    return _of_parts(problem, [exchanging(partners, items) for partners in swings])
+
+
+def _of_parts(problem: Problem, parts: list[StepTransfers]) -> Schedule:
+    """Return the schedule in which part j of every item moves as the j-th rows say."""
+    rows = [part._replace(chunk=part.chunk * len(parts) + j) for j, part in enumerate(parts)]
+    chunks = Chunks.even(problem.collective, len(parts))
+    return step_schedule(problem.topology, problem.collective, chunks, StepTransfers.joined(rows))
 
 
 def _swings(grid: Grid) -> list[list[Int64Array]]:
     """Return, for each part, all ranks' partners in each step of its reduce-scatter."""
     return [_partners(grid, first, direction) for direction in (1, -1) for first in range(len(grid.shape))]
+
+
+def reach(s: int) -> int:
+    """Return ρ(s) = (1 - (-2)^(s + 1)) / 3, how far an even rank's partner of step s is.
+
+    Examples
+    --------
+    >>> [reach(s) for s in range(6)]
+    [1, -1, 3, -5, 11, -21]
+    """
+    return (1 - (-2) ** (s + 1)) // 3
 
 
 def _partners(grid: Grid, first: int, direction: int) -> list[Int64Array]:
@@ -116,22 +128,10 @@ def _partners(grid: Grid, first: int, direction: int) -> list[Int64Array]:
         size, here = grid.shape[dimension], coordinates[dimension]
         if 2 << s > size:
             continue
-        distance = direction * (1 - (-2) ** (s + 1)) // 3
+        distance = direction * reach(s)
         there = (here + np.where(here % 2 == 0, distance, -distance)) % size
         partners.append(grid.rank_at([there if i == dimension else x for i, x in enumerate(coordinates)]))
     return partners
-
-
-def _doubling(partners: list[Int64Array], part: int, parts: int) -> StepTransfers:
-    """Return the allgather of one part of each shard in which partners exchange all that they have."""
-    held = np.arange(len(partners[0]))[:, None]
-    rows = []
-    for step, partner in enumerate(partners):
-        rows.append(
-            StepTransfers.of(step + 1, np.arange(len(held))[:, None], partner[:, None], held * parts + part)
-        )
-        held = np.concatenate([held, held[partner]], axis=1)
-    return StepTransfers.joined(rows)
 
 
 def check(problem: Problem, options: SwingOptions) -> None:

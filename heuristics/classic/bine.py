@@ -1,0 +1,157 @@
+r"""Bine trees: butterflies and trees whose partners are a third nearer than those of binomial ones.
+
+De Sensi, Pasqualoni, Piarulli, Bonato, Ba, Turisini, Domke, Hoefler: Bine Trees: Enhancing Collective
+Operations by Optimizing Communication Locality (SC 2025, doi 10.1145/3712285.3759835). Of N = 2^s ranks, in
+step i = 0, ..., s - 1 an even rank r exchanges with r + d(i), an odd one with r - d(i), modulo N, where
+
+.. math::
+
+    d(i) = \sum_{k=0}^{s-i-1} (-2)^k = \frac{1 - (-2)^{s-i}}{3},
+
+a number of s - i digits in base -2, all ones: *binomial negabinary*. The distances ..., 11, 5, 3, 1, 1 halve,
+and come near to 2/3 of the binomial ..., 16, 8, 4, 2, 1. Hence there is less to send between groups of
+neighbouring ranks: up to 33 %, as the authors count it, where groups begin anywhere.
+
+Every collective is this butterfly, the nearest partners last:
+
+* allgather: partners send each other all that they have; reduce-scatter is the reverse, and allreduce both.
+  With ``version=latency`` partners of an allreduce exchange and add all of M, in s steps, not 2s.
+* broadcast: who has the datum sends it to its partner, a tree. Scatter: it sends what is for the ranks that
+  are reached from there. Reduce and gather are the reverses.
+* all-to-all: everything is sent at each step in which its only path to where it is for crosses, N/2 shards a
+  rank and step.
+
+On tori the authors take one such butterfly a direction: that is `swing`.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from heuristics.classic.butterfly import Partners, doubling, exchanging, holdings
+from heuristics.classic.steps import StepTransfers, check_allgathers, check_rows, step_schedule
+from heuristics.classic.swing import LATENCY, SwingOptions, reach
+from schedules.capabilities import Capabilities, Groups
+from schedules.collective import KINDS, Collective, Kind
+from schedules.compose import BY_ALLGATHER, from_allgather
+from schedules.method import Method, Problem
+from schedules.reversal import reverse
+from schedules.schedule import Chunks, Schedule
+from topologies.exact import Int64Array
+from topologies.transforms import transpose
+
+
+class BineOptions(SwingOptions):
+    """Options of Bine trees.
+
+    Parameters
+    ----------
+    version
+        What it is optimal in: ``bandwidth``, or ``latency``, which is for allreduces.
+
+    Raises
+    ------
+    InputError
+        If it is neither.
+    """
+
+    OWNER: ClassVar[str] = "bine"
+
+
+def synthesize(problem: Problem, options: BineOptions, rng: np.random.Generator) -> Schedule:
+    """Return the schedule over shortest routes, in the step clock: log2 N steps, twice that for an allreduce.
+
+    Raises
+    ------
+    Unsupported
+        As `METHOD.supports`.
+    """
+    METHOD.supports(problem, options)
+    what, kind = problem.collective, problem.collective.kind
+    if kind in BY_ALLGATHER and options.version != LATENCY:
+        return from_allgather(problem, _schedule)
+    if kind in (Kind.REDUCE, Kind.GATHER):
+        return reverse(_schedule(Problem(transpose(problem.topology), what.reverse)), problem.topology)
+    return _schedule(problem)
+
+
+def _schedule(problem: Problem) -> Schedule:
+    what, partners = problem.collective, bine_partners(problem.topology.num_ranks)
+    if what.kind is Kind.ALL_TO_ALL:
+        rows = _all_to_all(what, partners)
+    elif what.root is not None:
+        rows = _from_root(what, partners)
+    elif what.kind is Kind.ALLREDUCE:
+        rows = exchanging(partners[::-1], np.arange(len(what.items)))
+    else:
+        rows = doubling(partners)
+    return step_schedule(problem.topology, what, Chunks.even(what), rows)
+
+
+def bine_partners(ranks: int) -> list[Int64Array]:
+    """Return all ranks' partners in each step, of 2^s ranks; distances halve.
+
+    Examples
+    --------
+    >>> [partner[:2].tolist() for partner in bine_partners(16)]
+    [[11, 6], [3, 14], [15, 2], [1, 0]]
+    """
+    rank = np.arange(ranks)
+    return [
+        (rank + np.where(rank % 2 == 0, reach(s), -reach(s))) % ranks
+        for s in reversed(range(ranks.bit_length() - 1))
+    ]
+
+
+def _onward(partners: Partners) -> list[Int64Array]:
+    """Return the ranks that are reached from each in the steps that follow each step."""
+    return holdings(partners[::-1])[::-1]
+
+
+def _from_root(what: Collective, partners: Partners) -> StepTransfers:
+    """Return the tree from the root of a broadcast or scatter; chunks are items."""
+    senders, rows = np.array([what.root]), []
+    for step, (partner, onward) in enumerate(zip(partners, _onward(partners), strict=True), start=1):
+        to = partner[senders]
+        chunk = onward[to] if what.kind is Kind.SCATTER else np.zeros((1, 1), dtype=np.int64)
+        rows.append(StepTransfers.of(step, senders[:, None], to[:, None], chunk))
+        senders = np.concatenate([senders, to])
+    return StepTransfers.joined(rows)
+
+
+def _all_to_all(what: Collective, partners: Partners) -> StepTransfers:
+    ranks = what.num_ranks
+    number = np.full((ranks, ranks), -1)
+    number[what.items.owner, what.items.dest] = np.arange(len(what.items))
+    rank, rows = np.arange(ranks)[:, None, None], []
+    steps = zip(partners, holdings(partners), _onward(partners), strict=True)
+    for step, (partner, held, onward) in enumerate(steps, start=1):
+        item = number[held[:, :, None], onward[partner][:, None, :]]
+        sent = StepTransfers.of(step, rank, partner[:, None, None], item)
+        rows.append(sent.kept(sent.chunk >= 0))
+    return StepTransfers.joined(rows)
+
+
+def check(problem: Problem, options: BineOptions) -> None:
+    """Raise `Unsupported` for too many transfers, and for version latency of what is no allreduce."""
+    kind, ranks = problem.collective.kind, problem.topology.num_ranks
+    if options.version == LATENCY and kind is not Kind.ALLREDUCE:
+        raise METHOD.unsupported(f"has version latency for allreduces; this is {kind}: version bandwidth")
+    if kind in BY_ALLGATHER and options.version != LATENCY:
+        check_allgathers(METHOD, problem)
+    elif not kind.rooted:
+        shards = ranks if kind is Kind.ALLREDUCE else ranks // 2
+        check_rows(METHOD, problem, ranks * shards * (ranks.bit_length() - 1))
+
+
+METHOD = Method(
+    name="bine",
+    kind="heuristic",
+    synthesize=synthesize,
+    options=BineOptions,
+    capabilities=Capabilities(KINDS, Groups.NONE, power_of_two=True),
+    check=check,
+    summary="Bine trees: butterflies and trees with partners a third nearer; a power of two ranks",
+)

@@ -1,0 +1,84 @@
+"""Pairwise exchange: an all-to-all of N - 1 steps, in each of which every rank sends to one and hears one.
+
+In step t rank i sends to i + t modulo N and receives from i - t (``shift``), or with N = 2^d sends to and
+receives from i XOR t (``xor``), so that pairs exchange (Thakur, Rabenseifner, Gropp, doi
+10.1177/1094342005051521, for large messages). In groups i is the position in its group. Behind one switch no
+port ever has two messages: T_L = N - 1 times the two links, T_B = (N - 1)/N M/b.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import numpy as np
+
+from heuristics.classic.steps import StepTransfers, check_rows, step_schedule
+from schedules.capabilities import Capabilities
+from schedules.collective import Kind
+from schedules.method import Method, Problem
+from schedules.schedule import Chunks, Schedule
+from topologies.ranges import Choice, Options
+
+SHIFT, XOR = "shift", "xor"
+
+
+@dataclass(frozen=True)
+class PairwiseOptions(Options):
+    """Options of the pairwise exchange.
+
+    Parameters
+    ----------
+    partner
+        To whom rank i sends in step t: ``shift``, i + t modulo N, or ``xor``, i XOR t.
+
+    Raises
+    ------
+    InputError
+        If it is neither.
+    """
+
+    OWNER: ClassVar[str] = "pairwise"
+
+    partner: Annotated[str, Choice((SHIFT, XOR))] = SHIFT
+
+
+def synthesize(problem: Problem, options: PairwiseOptions, rng: np.random.Generator) -> Schedule:
+    """Return the exchange over shortest routes, in the step clock.
+
+    Raises
+    ------
+    Unsupported
+        As `METHOD.supports`.
+    """
+    METHOD.supports(problem, options)
+    what = problem.collective
+    place, size = np.zeros((2, what.num_ranks), dtype=np.int64)
+    for members in what.members:
+        place[list(members)], size[list(members)] = np.arange(len(members)), len(members)
+    source, target = what.items.owner, what.items.dest
+    shift, xor = (place[target] - place[source]) % size[source], place[target] ^ place[source]
+    rows = StepTransfers.of(
+        xor if options.partner == XOR else shift, source, target, np.arange(len(what.items))
+    )
+    return step_schedule(problem.topology, what, Chunks.even(what), rows.kept(source != target))
+
+
+def check(problem: Problem, options: PairwiseOptions) -> None:
+    """Raise `Unsupported` for too many transfers, and for xor among ranks that are no power of two."""
+    sizes = [len(members) for members in problem.collective.members]
+    odd = next((size for size in sizes if size & (size - 1)), None)
+    if options.partner == XOR and odd is not None:
+        raise METHOD.unsupported(f"has partner xor for a power of two ranks; these are {odd}: partner shift")
+    check_rows(METHOD, problem, sum(size * (size - 1) for size in sizes))
+
+
+METHOD = Method(
+    name="pairwise",
+    kind="heuristic",
+    synthesize=synthesize,
+    options=PairwiseOptions,
+    capabilities=Capabilities((Kind.ALL_TO_ALL,)),
+    check=check,
+    summary="all-to-all in N - 1 steps, in each of which every rank sends to one and receives from one",
+)

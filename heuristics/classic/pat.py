@@ -1,0 +1,134 @@
+r"""PAT: parallel aggregated trees, for any number of ranks, with a limit on what one message carries.
+
+Jeaugey: PAT: a new algorithm for all-gather and reduce-scatter operations at scale (arXiv 2506.20252, 2025),
+in NCCL from 2.23 on. Every rank's shard goes down a binomial tree of the distances from its owner: what is at
+distance y comes from y less its lowest one bit, so that the farthest step is first, when there is least to
+send. All trees grow in parallel, and what goes between two ranks in one step is one message, *aggregated*.
+With at most A shards a message, let T be the least power of two with ceil(N/T) <= A. Then
+
+* the tops of the trees, distances that are multiples of T, take ceil(log2 ceil(N/T)) steps, in which the
+  number of shards doubles,
+* the bottoms, the T - 1 distances below each of these, are gone through depth first, one a step, with the
+  shards of all tops at once. So a rank keeps at most A log2 T shards to send on, of N.
+
+.. math::
+
+    \lceil \log_2 \lceil N/T \rceil \rceil + \min(T, N) - 1
+
+steps are ceil(log2 N) where all may be aggregated (T = 1) and N - 1 where nothing is (A = 1). A reduce-scatter is
+the reverse. (NCCL makes no allreduce of the two; here it may be had.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, ClassVar
+
+import numpy as np
+
+from heuristics.classic.steps import StepTransfers, check_allgathers, step_schedule
+from schedules.capabilities import Capabilities, Groups
+from schedules.compose import BY_ALLGATHER, from_allgather
+from schedules.method import Method, Problem
+from schedules.schedule import Chunks, Schedule
+from topologies.ranges import Options, Whole
+
+
+@dataclass(frozen=True)
+class PatOptions(Options):
+    """Options of PAT.
+
+    Parameters
+    ----------
+    aggregation
+        How many shards one message carries at most; 0: any number.
+
+    Raises
+    ------
+    InputError
+        If it is no integer of at least 0.
+    """
+
+    OWNER: ClassVar[str] = "pat"
+
+    aggregation: Annotated[int, Whole(0, words="it must be an integer of at least 0")] = 0
+
+
+def synthesize(problem: Problem, options: PatOptions, rng: np.random.Generator) -> Schedule:
+    """Return PAT over shortest routes, in the step clock.
+
+    Raises
+    ------
+    Unsupported
+        As `METHOD.supports`.
+    """
+    METHOD.supports(problem, options)
+    return from_allgather(problem, partial(_allgather, aggregation=options.aggregation))
+
+
+def _allgather(problem: Problem, aggregation: int) -> Schedule:
+    what = problem.collective
+    rows = trees(problem.topology.num_ranks, aggregation)
+    return step_schedule(problem.topology, what, Chunks.even(what), rows)
+
+
+def trees(ranks: int, aggregation: int = 0) -> StepTransfers:
+    """Return the allgather; chunks are owners.
+
+    Examples
+    --------
+    >>> rows = trees(8, 2)  # 4 apart, then 2, 1 and 1 with two shards a message
+    >>> [(int(step), int(there)) for step, _, there, owner in zip(*rows) if owner == 0]
+    [(1, 4), (2, 2), (2, 6), (3, 3), (3, 7), (4, 1), (4, 5)]
+    """
+    span = _span(ranks, aggregation or ranks)
+    tops = [1 << bit for bit in reversed(range((ranks - 1).bit_length())) if 1 << bit >= span]
+    far = [(hop, np.arange(hop, ranks, 2 * hop)) for hop in tops]
+    near = [(at & -at, np.arange(at, ranks, span)) for at in _depth_first(0, span) if at < ranks]
+    owner = np.arange(ranks)[:, None]
+    return StepTransfers.joined(
+        [
+            StepTransfers.of(step, (owner + reached - hop) % ranks, (owner + reached) % ranks, owner)
+            for step, (hop, reached) in enumerate(far + near, start=1)
+        ]
+    )
+
+
+def _span(ranks: int, most: int) -> int:
+    """Return T, the least power of two with ceil(ranks / T) <= most."""
+    span = 1
+    while -(-ranks // span) > most:
+        span *= 2
+    return span
+
+
+def _depth_first(top: int, span: int) -> Iterator[int]:
+    """Yield the distances below `top` of a binomial tree of `span` of them, the farthest branch first.
+
+    Examples
+    --------
+    >>> list(_depth_first(0, 8))
+    [4, 6, 7, 5, 2, 3, 1]
+    """
+    while span > 1:
+        span //= 2
+        yield top + span
+        yield from _depth_first(top + span, span)
+
+
+def check(problem: Problem, options: PatOptions) -> None:
+    """Raise `Unsupported` for too many transfers."""
+    check_allgathers(METHOD, problem)
+
+
+METHOD = Method(
+    name="pat",
+    kind="heuristic",
+    synthesize=synthesize,
+    options=PatOptions,
+    capabilities=Capabilities(BY_ALLGATHER, Groups.NONE),
+    check=check,
+    summary="PAT: binomial trees, the farthest step first, with so many shards a message at most",
+)
