@@ -79,6 +79,7 @@ _SINGLE = Methods(
         "pat": _at("heuristics.classic.pat:METHOD"),
         "bine": _at("heuristics.classic.bine:METHOD"),
         "pairwise": _at("heuristics.classic.pairwise:METHOD"),
+        "hierarchical": _at("heuristics.classic.hierarchical:METHOD"),
         "one_shot": _at("heuristics.one_shot:METHOD"),
         "walks": _at("heuristics.classic.walks:METHOD"),
         "stepwise": _at("heuristics.classic.stepwise:METHOD"),

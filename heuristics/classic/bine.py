@@ -31,7 +31,13 @@ from typing import ClassVar
 import numpy as np
 
 from heuristics.classic.butterfly import Partners, doubling, exchanging, holdings
-from heuristics.classic.steps import StepTransfers, check_allgathers, check_rows, step_schedule
+from heuristics.classic.steps import (
+    StepTransfers,
+    check_allgathers,
+    check_rows,
+    exchange_schedule,
+    step_schedule,
+)
 from heuristics.classic.swing import LATENCY, SwingOptions, reach
 from schedules.capabilities import Capabilities, Groups
 from schedules.collective import KINDS, Collective, Kind
@@ -80,8 +86,8 @@ def synthesize(problem: Problem, options: BineOptions, rng: np.random.Generator)
 def _schedule(problem: Problem) -> Schedule:
     what, partners = problem.collective, bine_partners(problem.topology.num_ranks)
     if what.kind is Kind.ALL_TO_ALL:
-        rows = _all_to_all(what, partners)
-    elif what.root is not None:
+        return exchange_schedule(problem.topology, what, crossing(partners))
+    if what.root is not None:
         rows = _from_root(what, partners)
     elif what.kind is Kind.ALLREDUCE:
         rows = exchanging(partners[::-1], np.arange(len(what.items)))
@@ -121,16 +127,13 @@ def _from_root(what: Collective, partners: Partners) -> StepTransfers:
     return StepTransfers.joined(rows)
 
 
-def _all_to_all(what: Collective, partners: Partners) -> StepTransfers:
-    ranks = what.num_ranks
-    number = np.full((ranks, ranks), -1)
-    number[what.items.owner, what.items.dest] = np.arange(len(what.items))
-    rank, rows = np.arange(ranks)[:, None, None], []
+def crossing(partners: Partners) -> StepTransfers:
+    """Return the all-to-all over a butterfly; chunks are owner · N + destination."""
+    rank, rows = np.arange(len(partners[0]))[:, None, None], []
     steps = zip(partners, holdings(partners), _onward(partners), strict=True)
     for step, (partner, held, onward) in enumerate(steps, start=1):
-        item = number[held[:, :, None], onward[partner][:, None, :]]
-        sent = StepTransfers.of(step, rank, partner[:, None, None], item)
-        rows.append(sent.kept(sent.chunk >= 0))
+        chunk = held[:, :, None] * len(rank) + onward[partner][:, None, :]
+        rows.append(StepTransfers.of(step, rank, partner[:, None, None], chunk))
     return StepTransfers.joined(rows)
 
 

@@ -19,7 +19,13 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from heuristics.classic.steps import StepTransfers, check_allgathers, check_rows, step_schedule
+from heuristics.classic.steps import (
+    StepTransfers,
+    check_allgathers,
+    check_rows,
+    exchange_schedule,
+    step_schedule,
+)
 from schedules.capabilities import Capabilities, Groups
 from schedules.collective import Kind
 from schedules.compose import BY_ALLGATHER, from_allgather
@@ -57,10 +63,17 @@ def synthesize(problem: Problem, options: BruckOptions, rng: np.random.Generator
         As `METHOD.supports`.
     """
     METHOD.supports(problem, options)
-    radix = min(options.radix, problem.topology.num_ranks)
-    if problem.collective.kind is Kind.ALL_TO_ALL:
-        return _all_to_all(problem, radix)
+    topology, what = problem.topology, problem.collective
+    radix = min(options.radix, topology.num_ranks)
+    if what.kind is Kind.ALL_TO_ALL:
+        return exchange_schedule(topology, what, exchange(topology.num_ranks, radix))
     return from_allgather(problem, partial(_allgather, radix=radix))
+
+
+def _allgather(problem: Problem, radix: int) -> Schedule:
+    what = problem.collective
+    rows = gather(problem.topology.num_ranks, radix)
+    return step_schedule(problem.topology, what, Chunks.even(what), rows)
 
 
 def _hops(ranks: int, radix: int) -> list[tuple[int, int]]:
@@ -78,28 +91,29 @@ def _hops(ranks: int, radix: int) -> list[tuple[int, int]]:
     return hops
 
 
-def _allgather(problem: Problem, radix: int) -> Schedule:
-    n, what = problem.topology.num_ranks, problem.collective
-    rank = np.arange(n)[:, None]
-    rows = [
-        StepTransfers.of(step, rank, (rank - z * d) % n, (rank + np.arange(min(d, n - z * d))) % n)
-        for step, (d, z) in enumerate(_hops(n, radix), start=1)
-    ]
-    return step_schedule(problem.topology, what, Chunks.even(what), StepTransfers.joined(rows))
+def gather(ranks: int, radix: int = 2) -> StepTransfers:
+    """Return the allgather; chunks are owners."""
+    rank = np.arange(ranks)[:, None]
+    return StepTransfers.joined(
+        [
+            StepTransfers.of(
+                step, rank, (rank - z * d) % ranks, (rank + np.arange(min(d, ranks - z * d))) % ranks
+            )
+            for step, (d, z) in enumerate(_hops(ranks, radix), start=1)
+        ]
+    )
 
 
-def _all_to_all(problem: Problem, radix: int) -> Schedule:
-    n, what = problem.topology.num_ranks, problem.collective
-    rank, away = np.arange(n)[:, None], np.arange(n)
-    number = np.full((n, n), -1)
-    number[what.items.owner, what.items.dest] = np.arange(len(what.items))
+def exchange(ranks: int, radix: int = 2) -> StepTransfers:
+    """Return the all-to-all; chunks are owner · N + destination."""
+    rank, away = np.arange(ranks)[:, None], np.arange(ranks)
     rows = []
-    for step, (d, z) in enumerate(_hops(n, radix), start=1):
+    for step, (d, z) in enumerate(_hops(ranks, radix), start=1):
         far = away[away // d % radix == z]
         holder = rank + far % d
-        sent = StepTransfers.of(step, holder % n, (holder + z * d) % n, number[rank, (rank + far) % n])
-        rows.append(sent.kept(sent.chunk >= 0))
-    return step_schedule(problem.topology, what, Chunks.even(what), StepTransfers.joined(rows))
+        chunk = rank * ranks + (rank + far) % ranks
+        rows.append(StepTransfers.of(step, holder % ranks, (holder + z * d) % ranks, chunk))
+    return StepTransfers.joined(rows)
 
 
 def check(problem: Problem, options: BruckOptions) -> None:

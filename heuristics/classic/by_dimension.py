@@ -107,11 +107,16 @@ def _along_a_path(size: int) -> LineTransfers:
 
 def spread(grid: Grid, part: Part) -> StepTransfers:
     """Return the allgather of whole shards by the part's order; chunks are owners, steps follow from 1."""
+    lines = zip(grid.lines, grid.shape, strict=True)
+    return spread_over(grid, part.order, [line_transfers(*line, part.direction) for line in lines])
+
+
+def spread_over(grid: Grid, order: Sequence[int], lines: Sequence[LineTransfers]) -> StepTransfers:
+    """Return the allgather by an order of dimensions, given that of a line of each; steps follow from 1."""
     phases, before = [], 0
-    for place, dimension in enumerate(part.order):
-        rows = line_transfers(grid.lines[dimension], grid.shape[dimension], part.direction)
-        phases.append(_phase(grid, part.order[: place + 1], rows, before))
-        before += int(rows.step.max())
+    for place, dimension in enumerate(order):
+        phases.append(_phase(grid, order[: place + 1], lines[dimension], before))
+        before += int(lines[dimension].step.max())
     return StepTransfers.joined(phases)
 
 
@@ -138,7 +143,7 @@ def _phase(grid: Grid, order: Sequence[int], line: LineTransfers, before: int) -
     return StepTransfers.of(before + axis(line.step, 0), rank(at, source), rank(at, target), rank(owner, of))
 
 
-def chunked_spread(problem: Problem, grid: Grid, travel: Sequence[Sequence[Part]]) -> Schedule:
+def chunked_spread(problem: Problem, travel: Sequence[Sequence[StepTransfers]]) -> Schedule:
     """Return the allgather of equal chunks of every shard, each in equal parts, in the step clock.
 
     Chunk c of C makes its t-th step in step (t - 1) C + c of the schedule: a rank sends its chunks one after
@@ -146,16 +151,15 @@ def chunked_spread(problem: Problem, grid: Grid, travel: Sequence[Sequence[Part]
 
     Parameters
     ----------
-    problem, grid
-        The problem and the network's dimensions.
+    problem
+        An allgather.
     travel
-        For each chunk how its parts travel, as many parts for each.
+        For each chunk the allgather of each of its parts, as many parts for each; chunks are owners.
     """
     parts = len(travel[0])
     rows = []
     for number, chunk in enumerate(travel):
-        for i, part in enumerate(chunk):
-            whole = spread(grid, part)
+        for i, whole in enumerate(chunk):
             step = (whole.step - 1) * len(travel) + number + 1
             rows.append(whole._replace(step=step, chunk=(whole.chunk * len(travel) + number) * parts + i))
     what = problem.collective
@@ -211,7 +215,8 @@ def by_dimension(
     def allgather(problem: Problem, options: ByDimensionOptions) -> Schedule:
         grid = grid_for(method, problem, infer=options.infer_hosts)
         reduced = orders(problem.topology, grid, options.chunks)
-        return chunked_spread(problem, grid, [both_directions(grid, [order[::-1]]) for order in reduced])
+        parts = [both_directions(grid, [order[::-1]]) for order in reduced]
+        return chunked_spread(problem, [[spread(grid, part) for part in chunk] for chunk in parts])
 
     method = Method(
         name=name,
@@ -307,7 +312,7 @@ def _allgather(problem: Problem) -> Schedule:
     grid = grid_for(TORUS_RINGS, problem)
     k = len(grid.shape)
     parts = both_directions(grid, [tuple((first + i) % k for i in range(k)) for first in range(k)])
-    return chunked_spread(problem, grid, [parts])
+    return chunked_spread(problem, [[spread(grid, part) for part in parts]])
 
 
 def check(problem: Problem, options: NoOptions) -> None:

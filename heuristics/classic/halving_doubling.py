@@ -65,12 +65,12 @@ def synthesize(problem: Problem, options: RhdOptions, rng: np.random.Generator) 
 
 
 def _allgather(problem: Problem, halving: bool) -> Schedule:
-    what, partners = problem.collective, _partners(problem.topology.num_ranks)
+    what, partners = problem.collective, xor_partners(problem.topology.num_ranks)
     rows = doubling(partners[::-1] if halving else partners)
     return step_schedule(problem.topology, what, Chunks.even(what), rows)
 
 
-def _partners(ranks: int) -> list[Int64Array]:
+def xor_partners(ranks: int) -> list[Int64Array]:
     """Return rank i XOR 2^b for each b."""
     return [np.arange(ranks) ^ (1 << bit) for bit in range(ranks.bit_length() - 1)]
 
@@ -101,7 +101,7 @@ def synthesize_doubling(problem: Problem, options: NoOptions, rng: np.random.Gen
     """
     RECURSIVE_DOUBLING.supports(problem, options)
     ranks, what = problem.topology.num_ranks, problem.collective
-    rows = exchanging(_partners(ranks), np.arange(ranks))
+    rows = exchanging(xor_partners(ranks), np.arange(ranks))
     return step_schedule(problem.topology, what, Chunks.even(what), rows)
 
 

@@ -15,8 +15,8 @@ With at most A shards a message, let T be the least power of two with ceil(N/T) 
 
     \lceil \log_2 \lceil N/T \rceil \rceil + \min(T, N) - 1
 
-steps are ceil(log2 N) where all may be aggregated (T = 1) and N - 1 where nothing is (A = 1). A reduce-scatter is
-the reverse. (NCCL makes no allreduce of the two; here it may be had.)
+steps are ceil(log2 N) where all may be aggregated (T = 1) and N - 1 where nothing is (A = 1). A
+reduce-scatter is the reverse. (NCCL makes no allreduce of the two; here it may be had.)
 """
 
 from __future__ import annotations

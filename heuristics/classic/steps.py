@@ -81,6 +81,23 @@ def step_schedule(
     )
 
 
+def exchange_schedule(topology: Topology, what: Collective, rows: StepTransfers) -> Schedule:
+    """Return the all-to-all with these rows, as `step_schedule` does.
+
+    Parameters
+    ----------
+    topology, what
+        The network and the all-to-all, of all ranks.
+    rows
+        Their chunks are owner · N + destination; those of pairs without an item are left out.
+    """
+    ranks, items = what.num_ranks, what.items
+    number = np.full(ranks * ranks, -1)
+    number[items.owner.astype(np.int64) * ranks + items.dest] = np.arange(len(items))
+    rows = rows._replace(chunk=number[rows.chunk])
+    return step_schedule(topology, what, Chunks.even(what), rows.kept(rows.chunk >= 0))
+
+
 def _numbered(values: Int64Array, end: int) -> tuple[Int64Array, Int32Array]:
     """Return the different values, all below `end`, in order, and which of them each is."""
     if end > 4 * len(values):

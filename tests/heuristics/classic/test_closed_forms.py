@@ -30,6 +30,14 @@ SIZES = (1000, 2**20, 10**9)
         ("bruck", "complete:8", "allgather", lambda m: 3 * ALPHA + 7 / 8 * m / B),
         ("bruck", "complete:4", "allgather", lambda m: 2 * ALPHA + 3 / 4 * m / B),
         ("bruck", "complete:8", "all-to-all", lambda m: 3 * (ALPHA + m / 2 / B)),
+        # Bine trees and PAT: log2 N exchanges of all that there is, each over links of its own
+        ("bine", "complete:16", "allgather", lambda m: 4 * ALPHA + 15 / 16 * m / B),
+        ("bine", "complete:16", "allreduce", lambda m: 2 * (4 * ALPHA + 15 / 16 * m / B)),
+        ("bine", "complete:16", "broadcast", lambda m: 4 * (ALPHA + m / B)),
+        ("bine", "complete:16", "scatter", lambda m: 4 * ALPHA + 15 / 16 * m / B),
+        ("bine", "complete:8", "all-to-all", lambda m: 3 * (ALPHA + m / 2 / B)),
+        ("pat", "complete:8", "reduce-scatter", lambda m: 3 * ALPHA + 7 / 8 * m / B),
+        ("pairwise", "complete:6", "all-to-all", lambda m: ALPHA + m / 6 / B),
         # 2k parts on a torus of k equal sides d: each link one part of d^j shards in each step of phase j
         ("torus_rings", "torus:4x4", "allgather", lambda m: 6 * ALPHA + 15 / 16 * m / 4 / B),
         ("torus_rings", "torus:3x3x3", "allreduce", lambda m: 2 * (6 * ALPHA + 26 / 27 * m / 6 / B)),
