@@ -186,6 +186,7 @@ class Result:
             "tl_steps": cost.tl_steps,
             "tb_factor": None if cost.tb_factor is None else _ratio(cost.tb_factor),
             "congestion": _ratio(cost.congestion),
+            "global_bytes": cost.global_bytes(self.size),
             "solver_gap": schedule.stats.get("solver_gap"),
             "synth_s": self.seconds,
             "transfers": len(schedule),
@@ -215,6 +216,7 @@ class Result:
             "T_L": document["tl_steps"],
             "T_B": factor and f"{factor} M/B = {float(Fraction(factor)):.6g} M/B",
             "congestion": f"{document['congestion']} s/GB",
+            "between hosts": _between(document["global_bytes"]),
             "rounds": _rounds(document),
             "epochs": document.get("epochs"),
             "program": _program(document),
@@ -300,6 +302,11 @@ class Result:
             for name, line in lines
         )
         return f"<table>{rows}</table>"
+
+
+def _between(sent: float | None) -> str | None:
+    """Return what leaves hosts in all; None where there are none."""
+    return None if sent is None else f"{short(sent / 1e6)} MB in all"
 
 
 def _chosen(stats: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,9 @@ steps of the largest time that a link needs for its load of that step, per byte 
 
 Congestion is the same maximum over all rows at once: what a pipelined schedule takes per byte of M.
 
+What crosses between hosts is counted once, where it leaves one, as by the authors of Bine trees (De Sensi et
+al., SC 2025): over a link from a node of the host to one that is not.
+
 What is best among all networks of N ranks and degree d (section A.3): T_L is measured against the Moore bound
 on the diameter, T_B against what every rank must receive. An allreduce, done as a reduce-scatter and then an
 allgather, has twice both (A.3.3).
@@ -24,6 +27,7 @@ from schedules.collective import Kind
 from schedules.schedule import Clock, Schedule, TransferColumns
 from topologies.errors import InputError, Unsupported
 from topologies.exact import Int32Array, Int64Array
+from topologies.graphs.grid_structure import hosts_of
 from topologies.kernels import kernel
 
 
@@ -85,7 +89,42 @@ def congestion(schedule: Schedule) -> Fraction:
     InputError
         If a link's load does not fit 64 bits.
     """
-    return _sum_of_maxima(_whole(schedule), schedule)
+    return total_cost(schedule).congestion
+
+
+@dataclass(frozen=True)
+class TotalCost:
+    """What a schedule makes links carry in all.
+
+    Parameters
+    ----------
+    congestion
+        The largest load of a link over its bandwidth, in seconds per byte of M.
+    between_hosts
+        The sum of the loads of all links that lead out of a host, in units of M; None of a network without
+        hosts of equally many ranks (`topologies.graphs.grid_structure.hosts_of`, inferred ones too).
+    """
+
+    congestion: Fraction
+    between_hosts: Fraction | None
+
+
+def total_cost(schedule: Schedule) -> TotalCost:
+    """Return what links carry in all, exact.
+
+    Raises
+    ------
+    InputError
+        If a link's load does not fit 64 bits.
+    """
+    peaks, topology = _whole(schedule), schedule.topology
+    hosts = hosts_of(topology, infer=True)
+    across = None
+    if not isinstance(hosts, str):
+        out = hosts.of[topology.source] >= 0
+        out &= hosts.of[topology.source] != hosts.of[topology.target]
+        across = Fraction(sum(peaks.totals[out].tolist()), schedule.chunks.denominator)
+    return TotalCost(_sum_of_maxima(peaks, schedule), across)
 
 
 def link_loads(schedule: Schedule) -> Int64Array:

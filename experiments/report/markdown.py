@@ -14,6 +14,8 @@ in; all else of the page stays::
 ``map COLLECTIVE SIZE``      the gap of every method, a line each, on every topology
 ``bandwidth TOPOLOGY``       algbw / busbw of every method, a line a collective and size
 ``speedup TOPOLOGY``         the same of the speed-up over the baseline
+``time TOPOLOGY``            the same of the time
+``global_bytes TOPOLOGY``    the same of what leaves hosts
 ``methods``                  what became of each method's cases, its mean gap, its synthesis time
 ===========================  ==========================================================================
 """
@@ -146,6 +148,8 @@ TABLES: dict[str, Callable[..., str]] = {
     "map": gap_map,
     "bandwidth": partial(by_case, "bandwidth"),
     "speedup": partial(by_case, "speedup"),
+    "time": partial(by_case, "time"),
+    "global_bytes": partial(by_case, "global_bytes"),
     "methods": methods,
 }
 

@@ -75,6 +75,7 @@ class Row:
     time_us: float | None = None
     algbw_gbps: float | None = None
     busbw_gbps: float | None = None
+    global_bytes: float | None = None
     clock: str = ""
     tl_steps: float | None = None
     tb_factor: float | None = None

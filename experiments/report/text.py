@@ -91,6 +91,11 @@ def size(value: float) -> str:
     return format_size(Fraction(value))
 
 
+def megabytes(value: float) -> str:
+    """Return a number of bytes that need not be whole."""
+    return f"{number(value / 1e6)} MB"
+
+
 def describe(label: str, row: Row) -> str:
     """Return what a tooltip says of a row, a fact a line."""
     head = f"{label}: {row.collective}, {size(row.size_bytes)}"
@@ -100,6 +105,8 @@ def describe(label: str, row: Row) -> str:
     if row.algbw_gbps is not None:
         busbw = "" if row.busbw_gbps is None else f", busbw {number(row.busbw_gbps)} GB/s"
         lines.append(f"algbw {number(row.algbw_gbps)} GB/s{busbw}")
+    if row.global_bytes is not None:
+        lines.append(f"between hosts {megabytes(row.global_bytes)}")
     if row.gap is not None:
         proof = f" over the {row.bound_kind or 'lower'} bound {microseconds(row.bound_us)}"
         lines.append(f"gap {number(100 * row.gap, 6)}%{proof}{', optimal' if is_optimal(row) else ''}")

@@ -17,7 +17,7 @@ import numpy as np
 
 from models.bounds import Bound, best_bound
 from schedules.collective import Collective
-from schedules.cost import StepCost, congestion, step_cost
+from schedules.cost import StepCost, TotalCost, step_cost, total_cost
 from schedules.schedule import Clock, Schedule
 from schedules.simulation.pipelining import best_slices
 from topologies.errors import TuttiError
@@ -74,9 +74,18 @@ class Cost:
     schedule: Schedule
 
     @cached_property
+    def _total(self) -> TotalCost:
+        return total_cost(self.schedule)
+
+    @property
     def congestion(self) -> Fraction:
         """Seconds per 10^9 bytes of M."""
-        return congestion(self.schedule) * GIGA
+        return self._total.congestion * GIGA
+
+    def global_bytes(self, size: Fraction) -> float | None:
+        """Return what leaves hosts at M = `size` bytes, each byte as often as it does; None without hosts."""
+        share = self._total.between_hosts
+        return None if share is None else float(share * size)
 
     @cached_property
     def tl_steps(self) -> int | None:

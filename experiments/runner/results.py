@@ -74,13 +74,15 @@ COLUMNS: dict[str, Any] = {
     "speedup": pa.float64(),
     "protocol": pa.string(),
     "nccl_us": pa.float64(),
+    "global_bytes": pa.float64(),
 }
 """Name and type of every column, in order. ``congestion`` is in s/GB of M; ``tb_exact`` and
 ``congestion_exact`` are the fractions; ``seeds``: how many were tried; ``schedule``: its content hash;
 ``message``: why there is no result; ``note``: what becomes of a size that does not divide into the chunks;
 ``algorithm``: whose schedule the portfolio chose; ``program``: what ``solver`` solved, by its number in the
 paper; ``speedup``: the least time of the config's baseline at the same size over this one; ``protocol`` and
-``nccl_us``: what NCCL would choose, and the microseconds that its own model reckons.
+``nccl_us``: what NCCL would choose, and the microseconds that its own model reckons; ``global_bytes``: what
+leaves hosts, each byte as often as it does.
 
 Of flow schedules: ``slices`` that pipeline it at this size; ``trees`` a root (k), their largest and mean
 ``height`` in hops between ranks, and the seconds to find the bottleneck, remove the switches and pack the

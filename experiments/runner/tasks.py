@@ -361,7 +361,8 @@ def _synthesize(task: Task, method: Method, topology: Topology, place: Workplace
 
 def _judge(task: Task, result: Synthesized, bounds: Bounds) -> list[Row]:
     """Return the rows of a verified schedule."""
-    constant = {**Cost(result.schedule).columns(), "verified": True}
+    cost = Cost(result.schedule)
+    constant = {**cost.columns(), "verified": True}
     constant |= {name: getattr(result, name) for name in ("seed", "seeds", "synth_s", "verify_s")}
     own, rows = own_bounds(result.schedule), []
     for row in task.rows("ok"):
@@ -370,7 +371,8 @@ def _judge(task: Task, result: Synthesized, bounds: Bounds) -> list[Row]:
         with Stopwatch() as watch:
             measured = time_columns(result.schedule, size, bound)
         note = "; ".join(filter(None, [task.note, notes(result.schedule, size)]))
-        rows.append({**row, **constant, **measured, "simulate_s": watch.seconds, "note": note})
+        measured |= {"global_bytes": cost.global_bytes(size), "simulate_s": watch.seconds}
+        rows.append({**row, **constant, **measured, "note": note})
     return [{**row, "peak_rss_mb": peak_memory()} for row in rows]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import pairwise
 
 import networkx as nx
 import numpy as np
@@ -18,6 +19,7 @@ from schedules.cost import (
     moore_bound,
     moore_optimal_steps,
     step_cost,
+    total_cost,
 )
 from schedules.reversal import reverse
 from tests.sweep import for_each
@@ -228,3 +230,51 @@ def test_bandwidth_optimality_needs_one_bandwidth():
     uneven = ring_allgather(3).replace(topology=Topology.from_links("uneven", 3, links))
     with pytest.raises(Unsupported, match="defined where all links have one bandwidth"):
         is_bandwidth_optimal(uneven)
+
+
+TWO_HOSTS = [  # 0 and 1, 2 and 3; 1 <-> 2 between them, and a switch to which 0 and 3 are linked
+    *(Link(a, b, Fraction(4)) for a, b in ((0, 1), (1, 0), (2, 3), (3, 2))),
+    *(Link(a, b, Fraction(1)) for a, b in ((1, 2), (2, 1), (0, 4), (4, 0), (3, 4), (4, 3))),
+]
+
+
+def two_hosts(hosts):
+    return Topology.from_links("two", 4, TWO_HOSTS, num_switches=1, hosts=hosts)
+
+
+def crossing(topology, routes):
+    """An allgather's first shards over routes, given by nodes: what leaves hosts, in shares of M/4."""
+    link = {(a, b): i for i, (a, b) in enumerate(zip(topology.source, topology.target, strict=True))}
+    paths = [[link[pair] for pair in pairwise(nodes)] for nodes in routes]
+    table = Routes(np.cumsum([0, *map(len, paths)]), np.concatenate(paths))
+    what = collective("allgather", 4)
+    chunk = np.array([nodes[0] for nodes in routes], dtype=np.int32)
+    order = np.ones(len(routes), dtype=np.uint16)
+    route = np.arange(len(routes), dtype=np.int32)
+    made = Schedule(
+        topology, what, Clock.STEP, Chunks.even(what), chunk=chunk, route=route, order=order, routes=table
+    )
+    across = total_cost(made).between_hosts
+    return None if across is None else across * 4
+
+
+@pytest.mark.parametrize(
+    ("routes", "expected"),
+    [
+        ([(0, 1), (1, 0)], 0),
+        ([(1, 2), (2, 1)], 2),  # a link from host to host counts once
+        ([(0, 4, 3)], 1),  # so does the way through a switch outside
+        ([(0, 1, 2, 3), (1, 2)], 2),
+        ([(1, 2, 1)], 2),  # there and back
+    ],
+)
+def test_what_leaves_a_host_counts_once(routes, expected):
+    told = two_hosts([0, 0, 1, 1, -1])
+    assert crossing(told, routes) == expected
+    assert crossing(two_hosts(None), routes) == expected  # the links make these hosts plain
+    assert total_cost(made := ring_schedule()).between_hosts is None
+    assert total_cost(made).congestion == congestion(made)
+
+
+def ring_schedule():
+    return steps([1, 1, 1], [0, 2, 4], [0, 1, 2])

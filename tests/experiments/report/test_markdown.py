@@ -81,6 +81,18 @@ def test_speed_ups_and_bandwidths_of_a_network(results):
     assert table(compared, "methods")[0][5] == "speed-up over a"
 
 
+def test_times_and_what_leaves_hosts_of_a_network(results):
+    rows = tuple(replace(row, global_bytes=None if row.method == "a" else 1.5e9) for row in results.rows)
+    name = f"ring:4{LINKS}"
+    assert table(replace(results, rows=rows), f"global_bytes {name}")[1] == [
+        "allgather",
+        "1KB",
+        "–",
+        "**1500 MB**",
+    ]
+    assert table(results, f"time {name}")[1][3].startswith("**")
+
+
 def test_all_else_of_a_page_stays(results):
     text = filled(page("rows", before="old\n"), results)
     told = "Topologies: 1; collectives: 1; methods: 2; rows: 4 (3 ok, 1 timeout)."

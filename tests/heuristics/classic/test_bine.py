@@ -93,6 +93,19 @@ def test_bytes_times_distance_come_near_to_two_thirds_of_a_butterfly_of_powers_o
     assert 2 * bits * 2 ** (bits - 1) <= 3 * bine <= 3 * bits * 2 ** (bits - 1)
 
 
+@for_each("size", [4, 6, 8, 10, 16, 24])
+@for_each("ranks", [64, 128])
+def test_groups_that_begin_anywhere_send_each_other_up_to_a_third_less(made, ranks, size):
+    """On average over where the first group begins, beside distances N/2, ..., 2, 1 (the paper's 33 %)."""
+
+    def between(schedule):
+        groups = (np.arange(ranks) + np.arange(size)[:, None]) // size  # a line for each beginning
+        return int((groups[:, schedule.source] != groups[:, schedule.target]).sum())
+
+    powers = between(made(RHD, f"complete:{ranks}", options={"distance": "halving"}))
+    assert 2 * powers <= 3 * between(made(BINE, f"complete:{ranks}")) < 3 * powers
+
+
 @pytest.mark.parametrize("name", ["allgather", "reduce-scatter"])
 def test_latency_is_for_allreduces(name):
     problem = Problem(parse_topology("ring:4"), collective(name, 4))
