@@ -131,7 +131,7 @@ def add_method(method: Method) -> None:
 
 
 def find_method(name: str, methods: Mapping[str, Method] | None = None) -> Method:
-    """Return the method of that name.
+    """Return the method of that name, which does several collectives at once if it does each alone.
 
     Raises
     ------
@@ -141,4 +141,6 @@ def find_method(name: str, methods: Mapping[str, Method] | None = None) -> Metho
     known = METHODS if methods is None else methods
     if not isinstance(name, str) or name not in known:
         raise InputError(f"unknown method '{name}'{suggestion(str(name), known)}")
-    return known[name]
+    from schedules.by_groups import by_groups  # what it needs is needed only here
+
+    return by_groups(known[name])

@@ -209,6 +209,7 @@ class Result:
             "fastest": document.get("algorithm"),
             "verified": f"{document['transfers']} transfers, all legal",
             "time": f"{duration(document['time_us'])} at {document['size']}{pipelined}",
+            "instead": _instead(document),
             "algbw": document["algbw_gbps"] and throughput(document["algbw_gbps"]),
             "busbw": document["busbw_gbps"] and throughput(document["busbw_gbps"]),
             "bound": str(self.bound),
@@ -324,6 +325,14 @@ def _tried(document: Mapping[str, Any]) -> str | None:
     others = [f"{one['method']} {duration(one['time_us'])}" for one in timed[1:]]
     without = len(document["tried"]) - len(timed)
     return "; ".join([*others, f"{without} have no schedule or were not tried (--json says why)"])
+
+
+def _instead(document: Mapping[str, Any]) -> str | None:
+    """Return how long the parts of a mixed collective take one after the other, and each by itself."""
+    if "alone_us" not in document:
+        return None
+    alone = " + ".join(duration(float(time)) for time in document["alone_us"].split("; "))
+    return f"{duration(document['sequential_us'])} one after the other: {alone}"
 
 
 def _model(stats: Mapping[str, Any], in_halves: bool) -> dict[str, Any]:

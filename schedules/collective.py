@@ -23,14 +23,16 @@ hold the sum of all contributions, each once.
 In an all-to-all with a *matrix* (all-to-all-v) the items are its entries that are not 0, in units of its
 largest row: M is the most that one rank sends, what it keeps included.
 
-Several collectives of one kind run at once over groups of the ranks. Several of unlike kinds are one
-*mixed* collective of *parts*, whose items are those of its parts (`concurrent`).
+Several collectives of one kind run at once over disjoint groups of the ranks. Several of unlike kinds, or
+over groups that share ranks, are one *mixed* collective of *parts* (`concurrent`), whose items are those of
+its parts. Each part has a *weight*, its own M over that of the whole: M is what the part that moves most
+has.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
@@ -45,6 +47,8 @@ from topologies.exact import BoolArray, Int32Array, Rationals, frozen
 EVERYONE = -1
 """In `Items.start` and `Items.end`: every rank of the item's group."""
 
+MANY_RANKS = 8
+"""Whose groups along a dimension are not listed: the 4 ranks at distance 8 of each other are ``4 by 8``."""
 FEWEST_PARTS = 2
 """Of a mixed collective."""
 
@@ -142,8 +146,10 @@ class Collective:
     groups
         Disjoint tuples of ranks that each do the collective on their own M; None for one of all ranks.
     parts
-        Of a mixed collective, and only there: the collectives that it is made of, over disjoint groups. Its
+        Of a mixed collective, and only there: the collectives that it is made of, which may share ranks. Its
         own groups are theirs.
+    weights
+        Of a mixed collective: relative sizes of its parts, kept in units of the largest; None for equal ones.
     matrix
         Of an all-to-all: what each member of a group sends to each, in order; None for equal amounts.
 
@@ -159,15 +165,19 @@ class Collective:
     shards: tuple[Fraction, ...] | None = None
     groups: tuple[tuple[int, ...], ...] | None = None
     parts: tuple[Collective, ...] = ()
+    weights: tuple[Fraction, ...] | None = None
     matrix: ByteMatrix | None = None
 
     def __post_init__(self) -> None:
         """Check that the parameters fit."""
         object.__setattr__(self, "kind", Kind.MIXED if self.parts else parse_kind(self.kind))
+        _check_weights(self)
         if self.parts:
             _check_parts(self)
             object.__setattr__(self, "groups", tuple(group for part in self.parts for group in part.members))
-        _check_groups(self)
+            object.__setattr__(self, "weights", _in_units_of_largest(self.weights))
+        else:
+            _check_groups(self)
         sizes = {len(members) for members in self.members}
         _check_root(self, min(sizes))
         _check_shards(self, sizes)
@@ -182,6 +192,17 @@ class Collective:
     def members(self) -> tuple[tuple[int, ...], ...]:
         """The ranks of each group; one group of all ranks where none are given."""
         return self.groups if self.groups is not None else (tuple(range(self.num_ranks)),)
+
+    @property
+    def shares_ranks(self) -> bool:
+        """Whether a rank is in several groups."""
+        ranks = [rank for group in self.members for rank in group]
+        return len(set(ranks)) < len(ranks)
+
+    @property
+    def part_weights(self) -> tuple[Fraction, ...]:
+        """The M of each part over that of the whole."""
+        return self.weights or (Fraction(1),) * len(self.parts)
 
     @property
     def plain(self) -> bool:
@@ -222,7 +243,7 @@ class Collective:
         With a matrix M is another: the largest column.
         """
         if self.parts:
-            return concurrent([part.reverse for part in self.parts])
+            return concurrent([part.reverse for part in self.parts], self.weights)
         matrix = None if self.matrix is None else self.matrix.transposed
         return Collective(
             self.kind.reverse, self.num_ranks, self.root, self.shards, self.groups, matrix=matrix
@@ -232,11 +253,15 @@ class Collective:
         """Return the same groups and shards under another unrooted kind."""
         return Collective(kind, self.num_ranks, None, self.shards, self.groups)
 
+    def with_group(self, number: int) -> Collective:
+        """Return the same in one of its groups."""
+        return replace(self, groups=(self.members[number],))
+
     @cached_property
     def items(self) -> Items:
         """All data, ordered by group, then owner's position, then (all-to-all) destination's position."""
         if self.parts:
-            return _joined_items([part.items for part in self.parts], [len(p.members) for p in self.parts])
+            return _joined_items(self.parts, self.part_weights)
         if self.matrix is not None:
             return self._matrix_items(self.matrix)
         groups = [np.array(members, dtype=np.int32) for members in self.members]
@@ -295,12 +320,23 @@ class Collective:
 
     def __str__(self) -> str:
         if self.parts:
-            return f"mixed({' + '.join(map(str, self.parts))})"
+            weighted = zip(self.part_weights, self.parts, strict=True)
+            return f"mixed({' + '.join(f'{part}' if w == 1 else f'{w} {part}' for w, part in weighted)})"
         extra = [f"root={self.root}"] if self.root else []
         extra += [f"shards={','.join(map(str, self.shards))}"] if self.shards else []
         extra += [f"matrix={self.matrix}"] if self.matrix else []
-        extra += ["groups=" + "|".join(",".join(map(str, g)) for g in self.groups)] if self.groups else []
+        extra += [f"groups={_group_text(self.groups, self.num_ranks)}"] if self.groups else []
         return f"{self.kind}({'; '.join(extra)})" if extra else str(self.kind)
+
+
+def _group_text(groups: tuple[tuple[int, ...], ...], num_ranks: int) -> str:
+    """Return the ranks; of groups along one dimension of many ranks, how many and how far apart they are."""
+    size, stride = len(groups[0]), groups[0][1] - groups[0][0]
+    if num_ranks >= MANY_RANKS and stride > 0 and num_ranks % (size * stride) == 0:
+        lines = np.arange(num_ranks).reshape(-1, size, stride).swapaxes(1, 2).reshape(-1, size)
+        if groups == tuple(map(tuple, lines.tolist())):
+            return f"{size} by {stride}"
+    return "|".join(",".join(map(str, group)) for group in groups)
 
 
 def parse_kind(text: str) -> Kind:
@@ -346,42 +382,73 @@ def collective(
     )
 
 
-def concurrent(parts: Sequence[Collective]) -> Collective:
+def concurrent(parts: Sequence[Collective], weights: Sequence[Fraction | int] | None = None) -> Collective:
     """Return the mixed collective that does several at the same time, each over groups of its own.
+
+    Parameters
+    ----------
+    parts
+        At least two, over the same number of ranks.
+    weights
+        The relative size of each; None: all move the same M.
 
     Examples
     --------
-    >>> left, right = collective("broadcast", 4, groups=[[0, 1]]), collective("reduce", 4, groups=[[2, 3]])
-    >>> str(concurrent([left, right]))
-    'mixed(broadcast(groups=0,1) + reduce(groups=2,3))'
+    >>> left, right = collective("broadcast", 4, groups=[[0, 1]]), collective("reduce", 4, groups=[[1, 2]])
+    >>> str(concurrent([left, right], [4, 1]))
+    'mixed(broadcast(groups=0,1) + 1/4 reduce(groups=1,2))'
 
     Raises
     ------
     InputError
-        If there are fewer than two, if they are over different numbers of ranks, or if groups overlap.
+        If there are fewer than two, if they are over different numbers of ranks, or if the weights are not
+        one a part or not positive.
     """
     if len(parts) < FEWEST_PARTS:
         raise InputError(f"mixed: {len(parts)} part(s); at least {FEWEST_PARTS} are needed")
-    return Collective(Kind.MIXED, parts[0].num_ranks, parts=tuple(parts))
+    exact = None if weights is None else tuple(map(Fraction, weights))
+    return Collective(Kind.MIXED, parts[0].num_ranks, parts=tuple(parts), weights=exact)
 
 
-def _joined_items(parts: Sequence[Items], groups: Sequence[int]) -> Items:
-    """Return the items of all parts, their groups numbered through; `groups` is how many each part has."""
-    base = [sum(groups[:number]) for number in range(len(groups))]
+def _joined_items(parts: Sequence[Collective], weights: Sequence[Fraction]) -> Items:
+    """Return the items of all parts, their shares scaled, and their groups numbered through."""
+    tables = [part.items for part in parts]
+    base = np.cumsum([0, *(len(part.members) for part in parts)])
 
     def column(name: str) -> Int32Array:
-        return frozen(np.concatenate([getattr(part, name) for part in parts]), np.int32)
+        return frozen(np.concatenate([getattr(table, name) for table in tables]), np.int32)
 
     return Items(
         group=frozen(
-            np.concatenate([part.group + first for part, first in zip(parts, base, strict=True)]), np.int32
+            np.concatenate([table.group + first for table, first in zip(tables, base, strict=False)]),
+            np.int32,
         ),
         owner=column("owner"),
         dest=column("dest"),
         start=column("start"),
         end=column("end"),
-        share=Rationals.of(share for part in parts for share in part.share),
+        share=Rationals.of(
+            weight * share for table, weight in zip(tables, weights, strict=True) for share in table.share
+        ),
     )
+
+
+def _in_units_of_largest(weights: tuple[Fraction, ...] | None) -> tuple[Fraction, ...] | None:
+    """Return the weights with 1 the largest; None where all are."""
+    if weights is None or len(set(weights)) == 1:
+        return None
+    return tuple(weight / max(weights) for weight in weights)
+
+
+def _check_weights(c: Collective) -> None:
+    if c.weights is None:
+        return
+    if len(c.weights) != len(c.parts):
+        raise InputError(f"{c.kind}: {len(c.weights)} weights for {len(c.parts)} parts; give one each")
+    if min(c.weights) <= 0:
+        raise InputError(
+            f"{c.kind}: weight {min(c.weights)}; it must be positive: leave out what moves nothing"
+        )
 
 
 def _check_parts(c: Collective) -> None:

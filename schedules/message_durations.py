@@ -13,7 +13,7 @@ each quantity counted exactly and rounded up once.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schedules.schedule import Clock, Routes, Schedule
+from schedules.schedule import Chunks, Clock, Routes, Schedule
 from topologies.errors import InputError
 from topologies.exact import INT64_MAX, Int32Array, Int64Array, common_divisor, frozen
 from topologies.kernels import kernel
@@ -263,6 +263,27 @@ def exact_tick(seconds: Sequence[Fraction], horizon: Fraction) -> Fraction:
             break
         tick = common_divisor([tick, value])
     return tick if tick >= least else max(min(seconds) / FINE_RESOLUTION, least)
+
+
+def tick_of(topology: Topology, chunk_sizes: Iterable[Fraction], transfers: int) -> Fraction:
+    """Return the tick of which all times are multiples, or one so short that rounding hardly matters.
+
+    Parameters
+    ----------
+    chunk_sizes
+        In bytes.
+    transfers
+        How many there are: all of them, one after the other, last no more ticks than 64 bits hold.
+    """
+    alphas = {topology.alpha[link] for link in range(topology.num_links)}
+    bandwidths = {topology.bandwidth[link] for link in range(topology.num_links)}
+    seconds = [*(alpha for alpha in alphas if alpha), *(n / b for n in chunk_sizes for b in bandwidths)]
+    return exact_tick(seconds, 2 * topology.num_nodes * max(seconds) * transfers)
+
+
+def sizes_of(chunks: Chunks, size: Fraction) -> list[Fraction]:
+    """Return the sizes of chunks that there are, in bytes, the largest last."""
+    return [size * amount / chunks.denominator for amount in np.unique(chunks.size).tolist()]
 
 
 class LinkTicks(NamedTuple):

@@ -429,6 +429,46 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_SHOWN]) + ", ..." * (len(names) > _SHOWN)
 
 
+def among(topology: Topology, members: tuple[int, ...]) -> Topology:
+    """Return the network with these ranks as its ranks, all other nodes after them as switches.
+
+    Links keep their numbers.
+    """
+    if members == tuple(range(topology.num_ranks)):
+        return topology
+    others = np.setdiff1d(np.arange(topology.num_nodes), members)
+    nodes = np.concatenate([np.array(members), others])
+    place = np.empty(len(nodes), dtype=np.int32)
+    place[nodes] = np.arange(len(nodes))
+    return replace(
+        topology,
+        num_ranks=len(members),
+        labels=tuple(topology.labels[node] for node in nodes),
+        source=place[topology.source],
+        target=place[topology.target],
+        multicast=frozenset(place[sorted(topology.multicast)].tolist()),
+        aggregate=frozenset(place[sorted(topology.aggregate)].tolist()),
+        hosts=None if topology.hosts is None else frozen(topology.hosts[nodes], np.int32),
+        expression=None,
+    )
+
+
+def only_among(topology: Topology, members: Sequence[int]) -> tuple[Topology, Int64Array]:
+    """Return the network of these ranks, in order, and all switches; and what number each of its links had.
+
+    Raises
+    ------
+    InputError
+        If it is not strongly connected.
+    """
+    mine = among(topology, tuple(members))
+    others = np.setdiff1d(np.arange(topology.num_ranks), members)
+    gone = np.isin(np.arange(topology.num_nodes), others)
+    links = np.flatnonzero(~gone[topology.source] & ~gone[topology.target])
+    # the others stand behind the members, before the switches
+    return without(mine, nodes=range(len(members), topology.num_ranks)), links
+
+
 def forwarding(topology: Topology) -> Topology:
     """Return the network with switches that only forward; none multicasts or adds."""
     return replace(topology, multicast=frozenset(), aggregate=frozenset())

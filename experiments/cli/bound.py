@@ -236,7 +236,7 @@ def execute(arguments: argparse.Namespace) -> int:
     for text in arguments.topology:
         topology = parse_topology(text)
         what = parse_collective(arguments, topology)
-        document = bound_document(topology, what, parse_amount(arguments.size, what), lp=arguments.lp)
+        document = bound_document(topology, what, parse_amount(arguments, what), lp=arguments.lp)
         if arguments.json:
             print_json(document)
         else:

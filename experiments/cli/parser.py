@@ -172,7 +172,12 @@ def _collective(parser: argparse.ArgumentParser) -> None:
         "--root", type=int, help="the root of a broadcast, reduce, gather or scatter; default: 0"
     )
     parser.add_argument("--shards", metavar="W,W,...", help="relative sizes of uneven shards")
-    parser.add_argument("--groups", metavar="R,R|R,R", help="groups of ranks that each do the collective")
+    parser.add_argument(
+        "--groups",
+        metavar="R,R|R,R",
+        help="groups of ranks that each do the collective; or dimensions, such as tp=8,dp=4 or "
+        "tp=8:allreduce@64MB,dp=4:reduce-scatter@1GB (docs/groups.md)",
+    )
     parser.add_argument(
         "--matrix",
         metavar="FILE|FORM",

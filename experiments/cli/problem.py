@@ -6,6 +6,7 @@ import argparse
 from fractions import Fraction
 
 from schedules.collective import Collective, collective
+from schedules.dimensions import grouped, is_dimensions
 from topologies.errors import InputError
 from topologies.topology import Topology
 from topologies.units import exact_number, parse_size
@@ -19,6 +20,11 @@ def parse_collective(arguments: argparse.Namespace, topology: Topology) -> Colle
     InputError
         If they do not fit each other or the topology.
     """
+    if arguments.groups is not None and is_dimensions(arguments.groups):
+        given = [f"--{name}" for name in ("root", "shards", "matrix") if getattr(arguments, name) is not None]
+        if given:
+            raise InputError(f"{given[0]} with --groups by dimensions; it is for groups as lists of ranks")
+        return grouped(arguments.groups, topology.num_ranks, arguments.collective)[0]
     shards = None if arguments.shards is None else _numbers(arguments.shards, "--shards")
     groups = None
     if arguments.groups is not None:
@@ -33,10 +39,12 @@ def parse_collective(arguments: argparse.Namespace, topology: Topology) -> Colle
     )
 
 
-def parse_amount(text: str | None, what: Collective) -> Fraction | None:
-    """Return M in bytes: of ``--size``, or without it as the matrix has it, if it is one of bytes."""
-    if text is not None:
-        return parse_size(text)
+def parse_amount(arguments: argparse.Namespace, what: Collective) -> Fraction | None:
+    """Return M in bytes: of ``--size``, or without it as the groups or the matrix have it, if they do."""
+    if arguments.size is not None:
+        return parse_size(arguments.size)
+    if arguments.groups is not None and is_dimensions(arguments.groups):
+        return grouped(arguments.groups, what.num_ranks, arguments.collective)[1]
     return None if what.own_size is None else Fraction(what.own_size)
 
 

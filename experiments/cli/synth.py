@@ -42,7 +42,7 @@ def execute(arguments: argparse.Namespace) -> int:
     seeds = first_seeds(method, arguments.seeds, "--seeds")
     topology = parse_topology(arguments.topology)
     what = parse_collective(arguments, topology)
-    size = parse_amount(arguments.size, what) or parse_size(DEFAULT_SIZE)
+    size = parse_amount(arguments, what) or parse_size(DEFAULT_SIZE)
     problem = Problem(topology, what)
     if method.size_dependent(problem, options):
         problem = dataclasses.replace(problem, size=size)

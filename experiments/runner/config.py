@@ -51,14 +51,16 @@ class PartTable(Table):
     kind: str
     root: int | None = None
     shards: list[int | Decimal] | None = None
-    groups: list[list[int]] | None = None
+    groups: list[list[int]] | str | None = None
     matrix: str | None = None
+    size: str | None = None
 
 
 class CollectiveTable(PartTable):
-    """``[[collective]]``: what to do, at which sizes M; ``kind = "mixed"`` has `parts`.
+    """``[[collective]]``: what to do, at which sizes M; ``kind = "mixed"`` has `parts`, each with a `size`.
 
-    Without `sizes` M is the largest row of a matrix of bytes.
+    `groups` may be a text, by dimensions (`schedules.dimensions`). Without `sizes` M is the largest `size` of
+    the parts or dimensions, or the largest row of a matrix of bytes.
     """
 
     sizes: list[str] | None = Field(default=None, min_length=1)

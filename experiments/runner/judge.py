@@ -148,8 +148,17 @@ def time_columns(schedule: Schedule, size: Fraction, bound: ProvenBound) -> dict
         "time_us": time * MICRO,
         "algbw_gbps": float(size) / time / GIGA if time else None,
         **against,
+        **_alone(schedule.stats),
         "slices": slices if schedule.clock is Clock.FLOW else None,
     }
+
+
+def _alone(stats: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how long the parts of a mixed collective take by themselves, and one after the other."""
+    if "alone" not in stats:
+        return {}
+    alone = [seconds * MICRO for seconds in stats["alone"]]
+    return {"sequential_us": sum(alone), "alone_us": "; ".join(f"{time:.9g}" for time in alone)}
 
 
 def bound_columns(time_us: float, bound: ProvenBound) -> dict[str, Any]:

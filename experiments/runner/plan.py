@@ -21,6 +21,7 @@ from experiments.runner.options import build_options, first_seeds, options_text
 from experiments.runner.study import Outcomes, Study
 from experiments.runner.tasks import Row, Task, topology_digest
 from schedules.collective import Collective, Kind, collective, concurrent
+from schedules.dimensions import grouped
 from schedules.method import Method, Problem
 from topologies.errors import InputError, TuttiError, suggestion
 from topologies.exact import INT64_MAX
@@ -74,8 +75,8 @@ def make_plan(config: Config, methods: Mapping[str, Method]) -> list[Task]:
         topology = _at(placed.where, parse_topology, text)
         digest = topology_digest(topology)
         for asked in config.collectives:
-            what = _at(f"{asked.where} on {text}", _collective, asked.table, topology.num_ranks)
-            problem, sizes = Problem(topology, what), given[asked.where] or _own_size(what, asked.where)
+            what, own = _at(f"{asked.where} on {text}", _collective, asked.table, topology.num_ranks)
+            problem, sizes = Problem(topology, what), given[asked.where] or _own_size(own, asked.where)
             for approach in approaches:
                 if approach.is_for(text, str(what)):
                     tasks += _tasks(text, digest, problem, approach, sizes, limit)
@@ -273,11 +274,14 @@ def _seeds_note(method: Method, seeds: int | Sequence[int] | None) -> str:
     return f"{method.name} has no randomness, so seeds = {seeds} is one try"
 
 
-def _own_size(what: Collective, where: str) -> tuple[int]:
-    """Return M as a matrix of bytes has it."""
-    if what.own_size is None:
-        raise InputError(f"{where}: key 'sizes' is missing; only a matrix from a file has bytes of its own")
-    return (what.own_size,)
+def _own_size(own: Fraction | None, where: str) -> tuple[int]:
+    """Return M as the collective itself says it."""
+    if own is None:
+        raise InputError(
+            f"{where}: key 'sizes' is missing; only a matrix from a file, and parts that all have a size, "
+            "have bytes of their own"
+        )
+    return (whole_size(f"{own} B", where),)
 
 
 def _sizes(placed: Placed[CollectiveTable]) -> tuple[int, ...]:
@@ -303,17 +307,31 @@ def whole_size(text: str, where: str) -> int:
     return int(size)
 
 
-def _collective(table: CollectiveTable, num_ranks: int) -> Collective:
+def _collective(table: CollectiveTable, num_ranks: int) -> tuple[Collective, Fraction | None]:
+    """Return the collective, and M in bytes where it says it itself."""
+    if table.size is not None:
+        raise InputError("size is for one of the parts; the whole has sizes")
+    if isinstance(table.groups, str):
+        if (table.root, table.shards, table.matrix, table.parts) != (None,) * 4:
+            raise InputError("groups by dimensions take no root, shards, matrix and parts")
+        return grouped(table.groups, num_ranks, table.kind)
     if (table.parts is None) == (table.kind == Kind.MIXED):
         raise InputError(f"parts are for kind '{Kind.MIXED}', and needed there; this is '{table.kind}'")
     if table.parts is None:
-        return _part(table, num_ranks)
+        what = _part(table, num_ranks)
+        return what, None if what.own_size is None else Fraction(what.own_size)
     if (table.root, table.shards, table.groups, table.matrix) != (None, None, None, None):
         raise InputError("a mixed collective has no root, shards, groups and matrix; its parts have")
-    return concurrent([_part(part, num_ranks) for part in table.parts])
+    sizes = [whole_size(part.size, "parts") for part in table.parts if part.size is not None]
+    if sizes and len(sizes) < len(table.parts):
+        raise InputError("only some of the parts have a size; all or none must")
+    what = concurrent([_part(part, num_ranks) for part in table.parts], sizes or None)
+    return what, Fraction(max(sizes)) if sizes else None
 
 
 def _part(table: PartTable, num_ranks: int) -> Collective:
+    if isinstance(table.groups, str):
+        raise InputError("parts have groups as lists of ranks; groups by dimensions say what each does")
     shards = None if table.shards is None else [exact_number(str(share)) for share in table.shards]
     what = collective(
         table.kind, num_ranks, root=table.root, shards=shards, groups=table.groups, matrix=table.matrix

@@ -75,6 +75,8 @@ COLUMNS: dict[str, Any] = {
     "protocol": pa.string(),
     "nccl_us": pa.float64(),
     "global_bytes": pa.float64(),
+    "sequential_us": pa.float64(),
+    "alone_us": pa.string(),
 }
 """Name and type of every column, in order. ``congestion`` is in s/GB of M; ``tb_exact`` and
 ``congestion_exact`` are the fractions; ``seeds``: how many were tried; ``schedule``: its content hash;
@@ -83,6 +85,9 @@ COLUMNS: dict[str, Any] = {
 paper; ``speedup``: the least time of the config's baseline at the same size over this one; ``protocol`` and
 ``nccl_us``: what NCCL would choose, and the microseconds that its own model reckons; ``global_bytes``: what
 leaves hosts, each byte as often as it does.
+
+Of mixed collectives: ``sequential_us``, what the parts take one after the other, and ``alone_us``, what each
+takes by itself, in order.
 
 Of flow schedules: ``slices`` that pipeline it at this size; ``trees`` a root (k), their largest and mean
 ``height`` in hops between ranks, and the seconds to find the bottleneck, remove the switches and pack the

@@ -11,8 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from heuristics.classic.steps import StepTransfers, check_rows, step_schedule
-from schedules.collective import EVERYONE, Collective, Items, Kind
-from schedules.compose import compose_allreduce, side_by_side
+from schedules.capabilities import Capabilities
+from schedules.collective import EVERYONE, KINDS, Collective, Items, Kind
+from schedules.compose import compose_allreduce
 from schedules.method import Method, NoOptions, Problem
 from schedules.schedule import Chunks, Schedule
 from topologies.exact import Int64Array
@@ -39,9 +40,6 @@ def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -
         If the routes are too long (`topologies.graphs.shortest_paths.MOST_HOPS`).
     """
     what = problem.collective
-    if what.parts:
-        parts = [synthesize(Problem(problem.topology, part), options, rng) for part in what.parts]
-        return side_by_side(what, parts)
     if what.kind is Kind.ALLREDUCE:
         halves = (what.with_kind(kind) for kind in (Kind.REDUCE_SCATTER, Kind.ALLGATHER))
         return compose_allreduce(*(_one_step(problem.topology, half) for half in halves))
@@ -50,8 +48,6 @@ def synthesize(problem: Problem, options: NoOptions, rng: np.random.Generator) -
 
 def _transfers(what: Collective) -> int:
     """Return how many there will be, without the items: those of an all-to-all are as many."""
-    if what.parts:
-        return sum(map(_transfers, what.parts))
     sizes = [len(members) for members in what.members]
     if what.kind.rooted:
         return sum(size - 1 for size in sizes)
@@ -96,6 +92,7 @@ METHOD = Method(
     name="direct",
     kind="heuristic",
     synthesize=synthesize,
+    capabilities=Capabilities(KINDS),
     check=check,
     summary="everything straight to where it must be in one step, over shortest routes",
 )

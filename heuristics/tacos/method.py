@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
@@ -34,19 +34,19 @@ from heuristics.tacos.network import (
     check_unwinding,
     cut,
     degrees,
-    sizes_of,
-    tick_of,
     time_expanded,
     unwind,
 )
 from heuristics.tacos.options import AUTO, SAMPLED, SCARCEST, TUNING, TacosOptions, check_table
 from schedules.capabilities import Capabilities
 from schedules.collective import EVERYONE, Collective, Kind
-from schedules.compose import BY_ALLGATHER, compose_allreduce, from_allgather, side_by_side
+from schedules.compose import BY_ALLGATHER, compose_allreduce, from_allgather
+from schedules.message_durations import sizes_of, tick_of
 from schedules.method import Method, Problem
 from schedules.retiming import ends, retimed
 from schedules.reversal import reverse
 from schedules.schedule import Chunks, Clock, Routes, Schedule
+from schedules.together import together
 from topologies.errors import InputError
 from topologies.exact import Int64Array
 from topologies.kernels import now
@@ -86,7 +86,7 @@ def synthesize(problem: Problem, options: TacosOptions, rng: np.random.Generator
     METHOD.supports(problem, options)
     size = _size(problem, options)
     if problem.collective.parts:
-        return _mixed(problem, size, options, lambda part, own: _made(part, size, own, rng))
+        return _mixed(problem, size, options, lambda part, own: _made(part, part.size or size, own, rng))
     return _made(Problem(problem.topology, problem.collective, size), size, options, rng)
 
 
@@ -236,10 +236,8 @@ def _mixed(
 ) -> Schedule:
     """Return the schedule of a mixed collective (2023 version, VI-E) that ends first of those tried.
 
-    Each part is made by itself, in chunks of about the same size, and then all transfers are placed one after
-    the other, in a tick that suits all, as early as their data and the links allow (`retimed`). Which goes
-    first where two want a link matters: they are tried in the order of their planned starts, and in the order
-    of how much must still follow in their part, the end of which is then aligned with the others'.
+    Each part is made by itself, in chunks of about the same size; then all are put together
+    (`schedules.together`).
 
     Parameters
     ----------
@@ -255,52 +253,16 @@ def _mixed(
     what = problem.collective
     own = options.shared(len(what.parts))
     parts = [
-        make(Problem(problem.topology, part, size), replace(own, chunks=chunks))
-        for part, chunks in zip(what.parts, _chunks(what, options.chunks), strict=True)
+        make(Problem(problem.topology, part, size * w), replace(own, chunks=chunks))
+        for w, part, chunks in zip(what.part_weights, what.parts, _chunks(what, options.chunks), strict=True)
     ]
-    sizes = {each for part in parts for each in sizes_of(part.chunks, size)}
-    tick = tick_of(problem.topology, sizes, sum(map(len, parts)))
-    together = side_by_side(what, [_in_ticks(part, tick) for part in parts])
-    placed = (retimed(order) for order in _priority_orders(together))
-    return min(placed, key=ends)
+    return together(what, parts, size)
 
 
 def _chunks(what: Collective, chunks: int) -> list[int]:
     """Return the chunks a shard of each part, for sizes as alike as they can be."""
-    shards = [max(part.items.share) for part in what.parts]
+    shards = [w * max(part.items.share) for w, part in zip(what.part_weights, what.parts, strict=True)]
     return [chunks * math.ceil(shard / min(shards)) for shard in shards]
-
-
-def _in_ticks(part: Schedule, tick: Fraction) -> Schedule:
-    """Return a part with its starts in other ticks, rounded down: only their order is of use."""
-    start = np.zeros(0, np.int64) if part.order is None else part.order.astype(np.int64)
-    ratio = (part.tick or tick) / tick
-    if ratio.denominator == 1:
-        return part.replace(order=start * int(ratio), tick=tick)
-    floors = [moment * ratio.numerator // ratio.denominator for moment in start.tolist()]
-    return part.replace(order=np.array(floors, np.int64), tick=tick)
-
-
-def _priority_orders(schedule: Schedule) -> Iterator[Schedule]:
-    """Yield the schedule with its rows in the orders to be tried; the order column only numbers them."""
-    start = np.zeros(0, np.int64) if schedule.order is None else schedule.order.astype(np.int64)
-    part = _part_of_row(schedule)
-    ends = np.zeros(len(schedule.collective.parts), np.int64)
-    np.maximum.at(ends, part, start)
-    for key in (start, start - ends[part]):
-        rows = np.argsort(key, kind="stable")
-        yield schedule.replace(
-            chunk=schedule.chunk[rows],
-            route=schedule.route[rows],
-            order=np.arange(len(rows)),
-            reduce=None if schedule.reduce is None else schedule.reduce[rows],
-        )
-
-
-def _part_of_row(schedule: Schedule) -> Int64Array:
-    """Return which part of the collective each row is of."""
-    items = np.cumsum([len(part.items) for part in schedule.collective.parts])
-    return np.searchsorted(items, schedule.chunks.item[schedule.chunk], side="right")
 
 
 def _size(problem: Problem, options: TacosOptions) -> Fraction:
@@ -336,7 +298,9 @@ def check(problem: Problem, options: TacosOptions) -> None:
 
 
 def size_dependent(problem: Problem, options: TacosOptions) -> bool:
-    """Return whether links or shards differ, or ports are shared: then all depends on the size."""
+    """Return whether links, shards or parts differ, or ports are shared: then all depends on the size."""
+    if problem.collective.parts:
+        return True
     even = problem.collective.items.share.uniform
     return bool(problem.topology.num_switches) or not problem.topology.homogeneous or not even
 

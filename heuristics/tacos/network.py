@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -89,27 +89,6 @@ def time_expanded(topology: Topology, chunk_bytes: Fraction, transfers: int) -> 
         ),
         tick,
     )
-
-
-def tick_of(topology: Topology, chunk_sizes: Iterable[Fraction], transfers: int) -> Fraction:
-    """Return the tick of which all times are multiples, or one so short that rounding hardly matters.
-
-    Parameters
-    ----------
-    chunk_sizes
-        In bytes.
-    transfers
-        How many there are: all of them, one after the other, last no more ticks than 64 bits hold.
-    """
-    alphas = {topology.alpha[link] for link in range(topology.num_links)}
-    bandwidths = {topology.bandwidth[link] for link in range(topology.num_links)}
-    seconds = [*(alpha for alpha in alphas if alpha), *(n / b for n in chunk_sizes for b in bandwidths)]
-    return exact_tick(seconds, 2 * topology.num_nodes * max(seconds) * transfers)
-
-
-def sizes_of(chunks: Chunks, size: Fraction) -> list[Fraction]:
-    """Return the sizes of chunks that there are, in bytes, the largest last."""
-    return [size * amount / chunks.denominator for amount in np.unique(chunks.size).tolist()]
 
 
 def cut(what: Collective, chunks: int) -> Chunks:

@@ -68,7 +68,7 @@ class Demand:
             raise InputError(f"{collective.kind} is no flow between pairs of ranks; all-to-all is")
         share, between = items.share.reduced, items.start != items.end
         amounts = np.zeros((topology.num_ranks,) * 2, dtype=np.int64)
-        amounts[items.start[between], items.end[between]] = share.numerators[between]
+        np.add.at(amounts, (items.start[between], items.end[between]), share.numerators[between])
         return cls(topology, amounts, share.denominator)
 
     @classmethod

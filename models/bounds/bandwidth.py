@@ -112,25 +112,26 @@ def _worst(topology: Topology, weights: Int64Array, sinks: Sequence[int]) -> Boo
 def _questions(traffic: Traffic) -> Iterator[tuple[Int64Array, list[int]]]:
     """Yield weights and sinks of all questions (★) that the traffic outwards of a cut asks."""
     for index, members in enumerate(traffic.members):
-        weights = np.zeros_like(traffic.spread)
-        weights[members] = traffic.spread[members]
+        weights = np.zeros(traffic.num_ranks, dtype=np.int64)
+        weights[members] = traffic.spread[traffic.of_group[index]]
         # An allreduce moves all data out of every set that separates two ranks: out of those around the
         # first rank as a broadcast does, out of the others as a reduce.
         weights[members[0]] += traffic.both[index]
         if weights.any():
             yield weights, members.tolist()
-    for end in _common_ends(traffic):
-        weights = np.zeros_like(traffic.spread)
-        chosen = traffic.pairs.end == end
+    for chosen, end in _common_ends(traffic):
+        weights = np.zeros(traffic.num_ranks, dtype=np.int64)
         np.add.at(weights, traffic.pairs.start[chosen], traffic.pairs.share[chosen])
         yield weights, [end]
 
 
-def _common_ends(traffic: Traffic) -> list[int]:
-    """Return the one end of each group's pairs (as in gather), for groups where there is one."""
-    ends = np.unique(traffic.pairs.end)
-    groups = traffic.group[ends]
-    return [int(end) for end, group in zip(ends, groups, strict=True) if (groups == group).sum() == 1]
+def _common_ends(traffic: Traffic) -> Iterator[tuple[BoolArray, int]]:
+    """Yield the pairs of each group that have one end (as in gather), and that."""
+    for group in np.unique(traffic.pairs.group):
+        chosen = traffic.pairs.group == group
+        ends = np.unique(traffic.pairs.end[chosen])
+        if len(ends) == 1:
+            yield chosen, int(ends[0])
 
 
 def candidate_cuts(topology: Topology, traffic: Traffic) -> list[BoolArray]:

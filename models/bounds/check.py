@@ -19,12 +19,14 @@ combined
     With neither fixed, h may be the least α-distance from any rank inside to any outside, and all items that
     cross S count.
 partition
-    Allreduce, alone or beside others: an item counts if all of a group start and end with it. Take disjoint
-    parts of nodes that hold all ranks; k of them hold members of the group. Contract each part to a point.
-    For each byte of the item the first member part whose knowledge is complete has been reached by at least
+    Allreduce, alone or beside others. Take disjoint parts of nodes that hold all ranks; k of them hold starts
+    or ends of an item. Contract each part to a point. If all of a group start and end with it, then for each
+    byte of the item the first member part whose knowledge is complete has been reached by at least
     k - 1 transfers between parts, and after that each of the k - 1 others still receives one: 2(k - 1)
-    transfers (the least number of one-way calls in gossiping). Each leaves a part and enters a part, so
-    T ≥ M · sum over items of share · 2(k - 1) / (sum over parts of the bandwidth out of, or into, them).
+    transfers (the least number of one-way calls in gossiping). Of any other item each part but that with its
+    one start is reached by a transfer, or each but that with its one end is left by one: k - 1 transfers.
+    Each leaves a part and enters a part, so T ≥ M · sum over items of share · transfers a byte / (sum over
+    parts of the bandwidth out of, or into, them).
     This counts one sender and one receiver a transfer: a switch outside all parts must neither copy nor
     add. Switches inside parts may do both.
 neighbours
@@ -280,15 +282,14 @@ def _distances(topology: Topology, inside: frozenset[int]) -> Iterator[list[int]
 def _partition(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
     parts = [frozenset(part) for part in certificate["parts"]]
     _check_parts(parts, topology)
-    shares: defaultdict[frozenset[int], Fraction] = defaultdict(Fraction)
+    shares: defaultdict[tuple[frozenset[int], bool], Fraction] = defaultdict(Fraction)
     for item in _items(collective):
-        if item.starts == item.ends and len(item.starts) > 1:
-            shares[item.starts] += item.share
-    if not shares:
+        shares[item.starts | item.ends, item.starts == item.ends and len(item.starts) > 1] += item.share
+    if not any(twice for _, twice in shares):
         raise InputError(f"partition bound: it holds for allreduce, not for {collective}")
     transfers = Fraction(0)
-    for group, share in shares.items():
-        transfers += share * 2 * (sum(not part.isdisjoint(group) for part in parts) - 1)
+    for (ranks, twice), share in shares.items():
+        transfers += share * (1 + twice) * (sum(not part.isdisjoint(ranks) for part in parts) - 1)
     part_of = {node: index for index, part in enumerate(parts) for node in part}
     capacity = Fraction(0)
     for source, target, bandwidth in zip(

@@ -46,9 +46,9 @@ MOST_TICKS = 512
 def growth_bound(topology: Topology, traffic: Traffic, distances: AlphaDistances) -> Bound | None:
     """Return the longest time in which one rank's data can reach all, or all data one rank.
 
-    None where no switch only forwards, or the network is too large. The certificate has the rank, the
-    direction (``out``: what it starts with, ``in``: what it ends with), how many ranks that concerns, and
-    the bound as a number of ticks.
+    None where no switch only forwards, ranks are in several groups, or the network is too large. The
+    certificate has the rank, the direction (``out``: what it starts with, ``in``: what it ends with), how
+    many ranks that concerns, and the bound as a number of ticks.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def growth_bound(topology: Topology, traffic: Traffic, distances: AlphaDistances
         The network's α-distances.
     """
     large = topology.num_nodes > MOST_NODES or topology.num_links > MOST_LINKS
-    if large or not _forwarding(topology).any():
+    if large or traffic.share_ranks or not _forwarding(topology).any():
         return None
     largest = sorted(range(len(traffic.members)), key=lambda group: -len(traffic.members[group]))
     found = [
@@ -106,8 +106,10 @@ def _concerned(traffic: Traffic, group: int) -> Int32Array:
     """Return the members of a group whose data every other member needs."""
     members = traffic.members[group]
     joined = np.unique(np.stack([traffic.pairs.start, traffic.pairs.end], axis=1), axis=0)
-    ends = np.bincount(joined[:, 0], minlength=len(traffic.group))[members]
-    return members[(traffic.spread[members] > 0) | (traffic.both[group] > 0) | (ends == len(members) - 1)]
+    ends = np.bincount(joined[:, 0], minlength=traffic.num_ranks)[members]
+    return members[
+        (traffic.spread[traffic.of_group[group]] > 0) | (traffic.both[group] > 0) | (ends == len(members) - 1)
+    ]
 
 
 def _forwarding(topology: Topology) -> BoolArray:

@@ -130,11 +130,12 @@ def _farthest_pairs(traffic: Traffic, first: int, rows: Int64Array) -> Iterator[
         farthest = here[np.argmax(rows[pairs.start[here] - first, pairs.end[here]])]
         pair = int(pairs.start[farthest]), int(pairs.end[farthest])
         yield int(rows[pair[0] - first, pair[1]]), pair
-    for members, both in zip(traffic.members, traffic.both, strict=True):
-        near = members[(members >= first) & (members < last)]
+    for members, own, both in zip(traffic.members, traffic.of_group, traffic.both, strict=True):
+        here_too = (members >= first) & (members < last)
+        near = members[here_too]
         for starts, ends in (
-            (near[traffic.spread[near] > 0], members),
-            (near, members[traffic.collect[members] > 0]),
+            (members[here_too & (traffic.spread[own] > 0)], members),
+            (near, members[traffic.collect[own] > 0]),
             (near[: len(near) * bool(both)], members),
         ):
             if len(starts) and len(ends):
@@ -147,7 +148,7 @@ def _offer_whole_cut(
     search: _Search, traffic: Traffic, distances: AlphaDistances, inside: BoolArray, bandwidth: Fraction
 ) -> None:
     """Offer the cut with the least distance across it, which all items that cross have to cover."""
-    ranks = inside[: len(traffic.group)]
+    ranks = inside[: traffic.num_ranks]
     share = traffic.crossing(inside)
     if share:
         crossings = (rows[ranks[first : first + len(rows)]][:, ~ranks] for first, rows in distances.blocks())
@@ -167,8 +168,8 @@ class _Arrivals:
     @classmethod
     def of(cls, traffic: Traffic) -> _Arrivals:
         pairs, order = traffic.pairs, np.argsort(traffic.pairs.end, kind="stable")
-        ordered = Pairs(pairs.start[order], pairs.end[order], pairs.share[order])
-        first = np.searchsorted(ordered.end, np.arange(len(traffic.group) + 1))
+        ordered = Pairs(pairs.start[order], pairs.end[order], pairs.share[order], pairs.group[order])
+        first = np.searchsorted(ordered.end, np.arange(traffic.num_ranks + 1))
         return cls(traffic, ordered, first)
 
     def at(self, node: int, away: Int64Array, near: BoolArray | None = None) -> _Items:
@@ -180,17 +181,20 @@ class _Arrivals:
         """
         here = slice(self.first[node], self.first[node + 1])
         starts, shares = self.pairs.start[here], self.pairs.share[here]
-        group = self.traffic.group[node]
-        others = self.traffic.members[group] if group >= 0 else starts[:0]
-        others = others[others != node]
         if near is not None:
-            starts, shares, others = starts[near[starts]], shares[near[starts]], others[near[others]]
-        spread = self.traffic.spread[others]
-        distances, sizes = [away[starts], away[others[spread > 0]]], [shares, spread[spread > 0]]
-        summed = self.traffic.collect[node] + self.traffic.both[group]
-        if len(others) and summed:
-            distances.append(away[others].max(keepdims=True))
-            sizes.append(np.array([summed]))
+            starts, shares = starts[near[starts]], shares[near[starts]]
+        distances, sizes = [away[starts]], [shares]
+        for membership in self.traffic.of_rank[node].tolist():
+            group = int(self.traffic.group[membership])
+            others, spread = self.traffic.members[group], self.traffic.spread[self.traffic.of_group[group]]
+            counted = (others != node) & (near is None or near[others])
+            others, spread = others[counted], spread[counted]
+            distances.append(away[others[spread > 0]])
+            sizes.append(spread[spread > 0])
+            summed = self.traffic.collect[membership] + self.traffic.both[group]
+            if len(others) and summed:
+                distances.append(away[others].max(keepdims=True))
+                sizes.append(np.array([summed]))
         return _Items(np.concatenate(distances), np.concatenate(sizes))
 
 

@@ -159,7 +159,7 @@ def _shares(topology: Topology, traffic: Traffic) -> Iterator[_Shares]:
     """Yield them where all goes from one rank to all, or to one rank, or the reverse; or has to be heard."""
     if len(traffic.members) > 1:
         return
-    members, ranks = traffic.members[0].astype(np.int64), len(traffic.group)
+    members, ranks = traffic.members[0].astype(np.int64), traffic.num_ranks
     summed = bool(traffic.both[0])
     if summed and not (len(traffic.pairs.start) or traffic.spread.any() or traffic.collect.any()):
         one = Fraction(int(traffic.both[0]), traffic.denominator)
@@ -169,7 +169,8 @@ def _shares(topology: Topology, traffic: Traffic) -> Iterator[_Shares]:
             continue
         ends = np.unique(way.pairs.end).astype(np.int64)
         if way.spread.any() and not len(ends):
-            share, ends = way.spread, members
+            share, ends = np.zeros(ranks, dtype=np.int64), members
+            share[members] = way.spread
         elif not way.spread.any() and len(ends) == 1:
             share = np.zeros(ranks, dtype=np.int64)
             np.add.at(share, way.pairs.start, way.pairs.share)

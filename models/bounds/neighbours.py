@@ -78,7 +78,7 @@ class _Arrivals:
 
     @classmethod
     def of(cls, topology: Topology, traffic: Traffic, size: Fraction) -> _Arrivals:
-        ranks, nodes = len(traffic.group), topology.num_nodes
+        ranks, nodes = traffic.num_ranks, topology.num_nodes
         source, target, alpha = topology.source, topology.target, topology.alpha.numerators
         pairs = traffic.pairs
         ends, place = np.unique(pairs.start.astype(np.int64) * nodes + pairs.end, return_inverse=True)
@@ -87,13 +87,13 @@ class _Arrivals:
         joined = source.astype(np.int64) * nodes + target
         found = np.searchsorted(ends, joined)
         own = np.where(np.append(ends, -1)[found] == joined, shares[found], 0)
-        group = np.append(traffic.group, np.full(nodes - ranks, -1))
-        alike = (group[source] == group[target]) & (group[source] >= 0)
-        own[alike] += traffic.spread[source[alike]]
         needs = np.zeros(ranks, dtype=np.int64)
         np.add.at(needs, pairs.end, pairs.share)
-        spread = np.array([traffic.spread[members].sum() for members in traffic.members], dtype=np.int64)
-        needs += np.where(traffic.group >= 0, spread[traffic.group] - traffic.spread, 0)
+        for members, places in zip(traffic.members, traffic.of_group, strict=True):
+            spread, member = np.zeros(nodes, dtype=np.int64), np.zeros(nodes, dtype=bool)
+            spread[members], member[members] = traffic.spread[places], True
+            own += np.where(member[target], spread[source], 0)
+            needs[members] += spread.sum() - spread[members]
         into = np.full(nodes, INT64_MAX)
         np.minimum.at(into, target, alpha)
         return cls(topology, size, traffic.denominator, needs, own, np.minimum(into[source], alpha))

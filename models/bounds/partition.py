@@ -1,5 +1,7 @@
 r"""The partition bounds of allreduce: 2(k - 1) transfers a byte between k parts, and what messages add to it.
 
+What runs beside an allreduce is counted with it, k - 1 transfers a byte.
+
 It is proven in `models.bounds.check`. Among all partitions P of the ranks the bound 2(|P| - 1) / cap(P) is
 largest where cap(P) / (|P| - 1) is least: on a network without switches that is the strength of the graph
 whose edges have the capacities of both directions together, found exactly (`topologies.graphs.strength`).
@@ -45,11 +47,16 @@ def partition_bound(topology: Topology, traffic: Traffic) -> Bound | None:
     if not traffic.both.any():
         return None
     weakest = _weakest(topology)
-    exact = weakest is not None and not topology.num_switches and bool((traffic.group == 0).all())
+    exact = weakest is not None and not topology.num_switches and _of_all(traffic)
     others = [] if exact else _families(topology)
     partitions = [*others, *([weakest] if weakest else [])]
     found = [bound for parts in partitions for bound in _bounds(topology, traffic, parts, exact)]
     return max(found, key=lambda bound: bound.value, default=None)
+
+
+def _of_all(traffic: Traffic) -> bool:
+    """Return whether one group has all ranks."""
+    return len(traffic.members) == 1 and len(traffic.rank) == traffic.num_ranks
 
 
 def _weakest(topology: Topology) -> Parts | None:
@@ -92,8 +99,12 @@ def _bounds(topology: Topology, traffic: Traffic, parts: Parts, maximum: bool) -
         part_of[part] = index
     if any(part_of[switch] < 0 for switch in topology.multicast | topology.aggregate):
         return
-    counts = [len(np.unique(part_of[members])) for members in traffic.members]
-    transfers = sum(2 * (count - 1) * int(both) for count, both in zip(counts, traffic.both, strict=True))
+    counts = np.array([len(np.unique(part_of[members])) for members in traffic.members])
+    once = np.zeros_like(traffic.both)
+    np.add.at(once, traffic.group, traffic.spread + traffic.collect)
+    pairs = traffic.pairs
+    apart = pairs.share[part_of[pairs.start] != part_of[pairs.end]]
+    transfers = int(((2 * traffic.both + once) * (counts - 1)).sum() + apart.sum())
     between = part_of[topology.source] != part_of[topology.target]
     for direction, end in (("out", topology.source), ("in", topology.target)):
         used = between & (part_of[end] >= 0)

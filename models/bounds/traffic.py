@@ -2,7 +2,8 @@
 
 Starts and ends are one rank or everyone, so there are four shapes: `pairs` (one to one), `spread` (one to
 everyone), `collect` (everyone to one) and `both` (everyone to everyone). Nothing here asks which collective
-it is. Items without size, and those that start where they end, are left out.
+it is. Items without size, and those that start where they end, are left out. A rank may be in several groups,
+of several parts of a mixed collective: what concerns a rank in a group stands at its *membership*.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -21,11 +23,12 @@ from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Items from one rank to another: int32 ends, int64 shares over the traffic's denominator."""
+    """Items from one rank to another: int32 ends and groups, int64 shares over the traffic's denominator."""
 
     start: Int32Array
     end: Int32Array
     share: Int64Array
+    group: Int32Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,12 +39,12 @@ class Traffic:
     ----------
     members
         The ranks of each group.
-    group
-        int32, shape (ranks,): the group of each rank, -1 for none.
+    num_ranks
+        Of the network.
     pairs
         Items from one rank to another.
     spread, collect
-        int64, shape (ranks,): shares that go from a rank to all of its group, and the reverse.
+        int64, shape (memberships,): shares that go from a rank to all of a group of its, and the reverse.
     both
         int64, shape (groups,): shares that all of the group start and end with.
     denominator
@@ -49,7 +52,7 @@ class Traffic:
     """
 
     members: Sequence[Int32Array]
-    group: Int32Array
+    num_ranks: int
     pairs: Pairs
     spread: Int64Array
     collect: Int64Array
@@ -65,47 +68,85 @@ class Traffic:
         InputError
             If the shares, over their common denominator, do not fit 64 bits.
         """
-        items, ranks = collective.items, collective.num_ranks
+        items = collective.items
         share = items.share.reduced
         if float(np.sum(share.numerators, dtype=np.float64)) >= INT64_MAX // 2:
             raise InputError(
                 f"{collective.kind}: the shards over their common denominator do not fit 64 bits"
             )
         members = tuple(np.array(group, dtype=np.int32) for group in collective.members)
-        group = np.full(ranks, -1, dtype=np.int32)
-        for number, ranks_of in enumerate(members):
-            group[ranks_of] = number
         from_all, to_all = items.start == EVERYONE, items.end == EVERYONE
         one = ~from_all & ~to_all & (items.start != items.end) & (share.numerators > 0)
-        sizes = share.numerators
-        return cls(
-            members,
-            group,
-            Pairs(items.start[one], items.end[one], sizes[one]),
-            _sums(items.start[~from_all & to_all], sizes[~from_all & to_all], ranks),
-            _sums(items.end[from_all & ~to_all], sizes[from_all & ~to_all], ranks),
-            _sums(items.group[from_all & to_all], sizes[from_all & to_all], len(members)),
-            share.denominator,
+        sizes, table = share.numerators, cls._no(members, collective.num_ranks, share.denominator)
+
+        def sums(end: Int32Array, which: BoolArray) -> Int64Array:
+            return _sums(table.membership(items.group[which], end[which]), sizes[which], len(table.rank))
+
+        return replace(
+            table,
+            pairs=Pairs(items.start[one], items.end[one], sizes[one], items.group[one]),
+            spread=sums(items.start, ~from_all & to_all),
+            collect=sums(items.end, from_all & ~to_all),
+            both=_sums(items.group[from_all & to_all], sizes[from_all & to_all], len(members)),
         )
+
+    @classmethod
+    def _no(cls, members: Sequence[Int32Array], num_ranks: int, denominator: int) -> Traffic:
+        """Return no traffic among these groups."""
+        count = sum(map(len, members))
+        nothing, nobody = np.zeros(count, np.int64), np.zeros(0, np.int32)
+        pairs = Pairs(nobody, nobody, nothing[:0], nobody)
+        return cls(members, num_ranks, pairs, nothing, nothing, nothing[: len(members)], denominator)
+
+    @cached_property
+    def rank(self) -> Int32Array:
+        """int32, shape (memberships,): the members of each group, one after the other."""
+        return np.concatenate(self.members)
+
+    @cached_property
+    def group(self) -> Int32Array:
+        """int32, shape (memberships,): the group of each."""
+        return np.repeat(np.arange(len(self.members), dtype=np.int32), [len(each) for each in self.members])
+
+    @cached_property
+    def of_group(self) -> list[slice]:
+        """The memberships of each group."""
+        offsets = np.cumsum([0, *map(len, self.members)]).tolist()
+        return [slice(first, end) for first, end in pairwise(offsets)]
+
+    @cached_property
+    def of_rank(self) -> list[Int64Array]:
+        """The memberships of each rank."""
+        count = np.bincount(self.rank, minlength=self.num_ranks)
+        return np.split(np.argsort(self.rank, kind="stable"), np.cumsum(count)[:-1])
+
+    @property
+    def share_ranks(self) -> bool:
+        """Whether a rank is in several groups."""
+        return len(np.unique(self.rank)) < len(self.rank)
+
+    def membership(self, group: Int32Array, rank: Int32Array) -> Int64Array:
+        """Return the memberships of ranks in groups, where they are members."""
+        key = self.group.astype(np.int64) * self.num_ranks + self.rank
+        order = np.argsort(key)
+        return order[np.searchsorted(key[order], group.astype(np.int64) * self.num_ranks + rank)]
 
     @cached_property
     def reverse(self) -> Traffic:
         """The traffic with all starts and ends exchanged: what moves on the transposed network."""
-        pairs = Pairs(self.pairs.end, self.pairs.start, self.pairs.share)
+        pairs = Pairs(self.pairs.end, self.pairs.start, self.pairs.share, self.pairs.group)
         return replace(self, pairs=pairs, spread=self.collect, collect=self.spread)
 
     def crossing(self, inside: BoolArray) -> Fraction:
         """Return the share of M that must leave these nodes (a mask over ranks, or over all nodes)."""
-        mask = inside[: len(self.group)]
-        present = np.array([mask[members].any() for members in self.members])
-        complete = np.array([mask[members].all() for members in self.members])
-        grouped = self.group >= 0
-        leaves = grouped & mask & ~complete[self.group]
-        enters = grouped & ~mask & present[self.group]
+        mask = inside[: self.num_ranks]
+        here = mask[self.rank]
+        count = np.bincount(self.group, here)
+        present, complete = count > 0, count == np.bincount(self.group)
         moved = mask[self.pairs.start] & ~mask[self.pairs.end]
         total = (
-            self.spread[leaves].sum()
-            + self.collect[enters].sum()
+            self.spread[here & ~complete[self.group]].sum()
+            + self.collect[~here & present[self.group]].sum()
             + self.both[present & ~complete].sum()
             + self.pairs.share[moved].sum()
         )
@@ -114,14 +155,13 @@ class Traffic:
     @cached_property
     def leaving(self) -> Int64Array:
         """int64, shape (ranks,): what must leave each rank, over `denominator`."""
-        grouped = self.group >= 0
-        collected = np.array([self.collect[members].sum() for members in self.members])
-        own_group = (collected + self.both)[self.group] - self.collect
-        sent = _sums(self.pairs.start, self.pairs.share, len(self.group))
-        return sent + self.spread + np.where(grouped, own_group, 0)
+        of_group = _sums(self.group, self.collect, len(self.members)) + self.both
+        own = self.spread + of_group[self.group] - self.collect
+        sent = _sums(self.pairs.start, self.pairs.share, self.num_ranks)
+        return sent + _sums(self.rank, own, self.num_ranks)
 
 
-def _sums(index: Int32Array, values: Int64Array, length: int) -> Int64Array:
+def _sums(index: Int32Array | Int64Array, values: Int64Array, length: int) -> Int64Array:
     total = np.zeros(length, dtype=np.int64)
     np.add.at(total, index, values)
     return total

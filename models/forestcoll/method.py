@@ -17,7 +17,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar
 
@@ -35,11 +35,11 @@ from schedules.reversal import reverse
 from schedules.schedule import Schedule
 from topologies.components import components
 from topologies.errors import InputError, NoSchedule
-from topologies.exact import Int64Array, Rationals, frozen
+from topologies.exact import Int64Array, Rationals
 from topologies.graphs.shortest_paths import shortest_routes
 from topologies.ranges import Choice, Options, Whole
 from topologies.topology import Topology
-from topologies.transforms import transpose
+from topologies.transforms import among, transpose
 from topologies.trees.align_trees import align_trees
 from topologies.trees.forest import Forest, LogicalNetwork, largest_height, mean_height
 from topologies.trees.packing import pack_trees
@@ -85,9 +85,9 @@ class PackingDemand:
         members = what.members[0]
         if what.kind is Kind.BROADCAST:
             one = [Fraction(int(position == what.root)) for position in range(len(members))]
-            return cls(_among(topology, members), Rationals.of(one))
+            return cls(among(topology, members), Rationals.of(one))
         weights = None if what.items.share.uniform else what.items.share
-        return cls(_among(topology, members), weights)
+        return cls(among(topology, members), weights)
 
     @property
     def num_roots(self) -> int:
@@ -124,27 +124,6 @@ class PackingDemand:
             offsets=np.concatenate([network.offsets, network.offsets[-1] + offsets[1:]]),
             links=np.concatenate([network.links, links]),
         )
-
-
-def _among(topology: Topology, members: tuple[int, ...]) -> Topology:
-    """Return the network with these ranks as its ranks, all other nodes after them, links as they are."""
-    if members == tuple(range(topology.num_ranks)):
-        return topology
-    others = np.setdiff1d(np.arange(topology.num_nodes), members)
-    nodes = np.concatenate([np.array(members), others])
-    place = np.empty(len(nodes), dtype=np.int32)
-    place[nodes] = np.arange(len(nodes))
-    return replace(
-        topology,
-        num_ranks=len(members),
-        labels=tuple(topology.labels[node] for node in nodes),
-        source=place[topology.source],
-        target=place[topology.target],
-        multicast=frozenset(place[sorted(topology.multicast)].tolist()),
-        aggregate=frozenset(place[sorted(topology.aggregate)].tolist()),
-        hosts=None if topology.hosts is None else frozen(topology.hosts[nodes], np.int32),
-        expression=None,
-    )
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,7 @@ _TABLES = {
     "transfers": set(TRANSFER_COLUMNS),
 }
 _ROUTES = {"offsets", "links"}
-_COLLECTIVE = {"kind", "num_ranks", "root", "shards", "groups", "parts", "matrix"}
+_COLLECTIVE = {"kind", "num_ranks", "root", "shards", "groups", "parts", "weights", "matrix"}
 _BOOLEAN = "transfers.reduce"
 
 
@@ -295,7 +295,10 @@ class _Columns:
         return column
 
     def items(self, what: Collective) -> Int32Array:
-        """Return the item of each chunk, found by its owner and, in all-to-all, whom it is for."""
+        """Return the item of each chunk, found by its owner, in all-to-all whom it is for, and its group.
+
+        The group need be given only where ranks are in several.
+        """
         items, wide = what.items, np.int64(what.num_ranks + 1)
         owner = self.integers("chunks.owner", 0, what.num_ranks - 1).astype(np.int64)
         dest = np.full_like(owner, -1)
@@ -306,9 +309,12 @@ class _Columns:
             dest = self.integers("chunks.for", least, what.num_ranks - 1).astype(np.int64)
         elif "chunks.for" in self.columns:
             raise InputError(f"{self.where}: chunks.for is for all-to-all; this is {what.kind}")
-        keys = items.owner * wide + items.dest + 1
+        keys, wanted = items.owner * wide + items.dest + 1, owner * wide + dest + 1
+        if what.shares_ranks:
+            keys = keys + items.group * wide**2
+            wanted = wanted + self.integers("chunks.group", 0, len(what.members) - 1) * wide**2
         order = np.argsort(keys, kind="stable")
-        found = np.searchsorted(keys[order], owner * wide + dest + 1).clip(max=len(keys) - 1)
+        found = np.searchsorted(keys[order], wanted).clip(max=len(keys) - 1)
         item = order[found]
         bad = np.flatnonzero((items.owner[item] != owner) | (items.dest[item] != dest))
         if len(bad):
@@ -462,7 +468,8 @@ def collective_document(what: Collective) -> dict[str, Any]:
     """Return a collective as plain JSON values, which `read_collective` reads."""
     document: dict[str, Any] = {"kind": str(what.kind), "num_ranks": what.num_ranks}
     if what.parts:
-        return document | {"parts": [collective_document(part) for part in what.parts]}
+        document["parts"] = [collective_document(part) for part in what.parts]
+        return document | ({"weights": [str(w) for w in what.weights]} if what.weights else {})
     if what.root is not None:
         document["root"] = what.root
     if what.shards is not None:
@@ -501,13 +508,15 @@ def read_collective(value: Any, topology: Topology, where: str) -> Collective:
     if num_ranks != topology.num_ranks:
         raise InputError(f"{where}: num_ranks is {num_ranks}; the topology has {topology.num_ranks}")
     if "parts" in document:
-        return within(where, lambda: concurrent(_parts(document, topology, where)))
+        parts, weights = _parts(document, topology, where), document.get("weights")
+        if weights is not None:
+            weights = _exact_list(weights, f"{where}: weights")
+        return within(where, lambda: concurrent(parts, weights))
     root, shards, groups = (document.get(key) for key in ("root", "shards", "groups"))
     if root is not None:
         root = integer(root, 0, num_ranks - 1, f"{where}: root")
     if shards is not None:
-        (shards,) = lists_in([shards], f"{where}: shards")
-        shards = [exact(shard, f"{where}: shards[{place}]") for place, shard in enumerate(shards)]
+        shards = _exact_list(shards, f"{where}: shards")
     if groups is not None:
         lists = lists_in(groups, f"{where}: groups")
         groups = [[integer(r, 0, num_ranks - 1, f"{where}: groups") for r in group] for group in lists]
@@ -517,6 +526,11 @@ def read_collective(value: Any, topology: Topology, where: str) -> Collective:
         kind, num_ranks, root=root, shards=shards, groups=groups, matrix=matrix
     )
     return within(where, make)
+
+
+def _exact_list(value: Any, where: str) -> list[Fraction]:
+    (numbers,) = lists_in([value], where)
+    return [exact(number, f"{where}[{place}]") for place, number in enumerate(numbers)]
 
 
 def _matrix(value: Any, where: str) -> ByteMatrix:
@@ -533,7 +547,7 @@ def _matrix(value: Any, where: str) -> ByteMatrix:
 
 
 def _parts(document: Mapping[str, Any], topology: Topology, where: str) -> list[Collective]:
-    check_keys(document, {"kind", "num_ranks", "parts"}, where)
+    check_keys(document, {"kind", "num_ranks", "parts", "weights"}, where)
     if document["kind"] != Kind.MIXED or not isinstance(document["parts"], list):
         raise InputError(f"{where}: parts must be a list, of the kind '{Kind.MIXED}'")
     return [

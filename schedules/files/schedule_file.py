@@ -86,6 +86,7 @@ def _frame(schedule: Schedule) -> dict[str, Any]:
         "orders": schedule.order is not None,
         **({"matrix": what.matrix.amounts.tolist()} if what.matrix is not None else {}),
         **({"parts": [str(part) for part in what.parts]} if what.parts else {}),
+        **({"weights": _texts(what.weights)} if what.weights else {}),
         **({"copies": True} if schedule.chunks.copy_of is not None else {}),
     }
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from heuristics.classic.direct import METHOD
-from schedules import KINDS, NoOptions, Problem, collective, concurrent
+from schedules import KINDS, NoOptions, Problem, collective
 from schedules.cost import step_cost
 from schedules.simulation.simulate import simulate
 from schedules.verify import verify
@@ -66,14 +66,6 @@ def test_a_schedule_of_one_transfer_too_many_is_unsupported(monkeypatch, kind, g
     monkeypatch.setattr("heuristics.classic.steps.MOST_ROWS", rows - 1)
     with pytest.raises(Unsupported, match=f"direct makes at most {rows - 1} transfers; .* would be {rows}$"):
         direct("torus:3x3", kind, groups=groups)
-
-
-def test_the_transfers_of_mixed_collectives_are_counted_together(monkeypatch):
-    topology = parse_topology("torus:3x3")
-    parts = [collective("broadcast", 9, groups=[[0, 1, 2]]), collective("all-to-all", 9, groups=[[3, 4, 5]])]
-    monkeypatch.setattr("heuristics.classic.steps.MOST_ROWS", 2 + 6 - 1)
-    with pytest.raises(Unsupported, match=r"there would be 8$"):
-        METHOD.supports(Problem(topology, concurrent(parts)), NoOptions())
 
 
 def test_routes_too_long_for_a_table_are_refused_before_they_are_made():

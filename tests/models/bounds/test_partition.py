@@ -111,15 +111,20 @@ def test_groups_count_their_transfers_together():
 
 
 @pytest.mark.parametrize(
-    "rest", [("broadcast", {}), ("all-to-all", {}), ("allreduce", {}), ("gather", {"shards": [1, 3]})]
+    ("kind", "given", "more"),
+    [
+        ("broadcast", {}, 1),
+        ("all-to-all", {}, 1),  # half of M each way
+        ("allreduce", {}, 2),
+        ("gather", {"shards": [1, 3]}, Fraction(3, 4)),  # to the first from the other, whose shard that is
+    ],
 )
-def test_beside_other_collectives_allreduce_counts_alone(rest):
-    """Of six ranks: 2 * 5 transfers over the 56 links; an allreduce of the other two has 2 more."""
-    kind, given = rest
+def test_what_runs_beside_an_allreduce_counts_too(kind, given, more):
+    """Of six ranks: 2 * 5 transfers over the 56 links; and those of the other two."""
     parts = [collective("allreduce", 8, groups=[range(6)]), collective(kind, 8, groups=[[6, 7]], **given)]
     network, what = parse_topology("complete:8"), concurrent(parts)
     bound = bound_of(network, what)
-    assert bound.value == Fraction(12 if kind == "allreduce" else 10, 56 * 50 * 10**9)
+    assert bound.value == Fraction(10 + more, 56 * 50 * 10**9)
     bound.check(network, what)
 
 

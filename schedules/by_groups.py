@@ -1,0 +1,203 @@
+"""Any method does several collectives at once, over any groups: each by itself, and then all on one network.
+
+What a method does not do at once is taken apart (`schedules.together.parts_of`): a mixed collective into its
+parts, several groups into one each. A group is then alone on a network, in two ways: the other ranks are
+switches, which forward, or they are gone. `together` puts the schedules of all groups together, and the
+fastest is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, fields, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from schedules.collective import Collective
+from schedules.method import Method, Problem
+from schedules.schedule import Routes, Schedule
+from schedules.simulation.pipelining import best_slices
+from schedules.together import parts_of, together
+from topologies.errors import InputError, NoSchedule, TuttiError, Unsupported
+from topologies.exact import Int64Array
+from topologies.topology import Topology
+from topologies.transforms import among, only_among
+
+OWN, WHOLE = "own", "whole"
+"""On what networks groups are alone: without the other ranks, and with these as switches."""
+
+
+@dataclass(frozen=True)
+class ByGroups(Method):
+    """A method with all that it does alone, and the rest by groups.
+
+    Parameters
+    ----------
+    alone
+        The method; the other fields are its own, or call it.
+    """
+
+    alone: Method = field(kw_only=True)
+
+    def supports(self, problem: Problem, options: Any) -> None:
+        """Refuse a problem that the method does neither at once nor by groups."""
+        if _at_once(self.alone, problem, options):
+            return
+        for share, part in parts_of(problem.collective):
+            if problem.collective.parts:
+                self.supports(Problem(problem.topology, part, _share(problem, share)), options)
+            else:
+                _refuse_group(self.alone, problem.topology, part, options)
+
+
+def by_groups(method: Method) -> Method:
+    """Return the method with all collectives at once that it does one by one, over any groups of ranks."""
+
+    def synthesize(problem: Problem, options: Any, rng: np.random.Generator) -> Schedule:
+        if _at_once(method, problem, options):
+            return method.synthesize(problem, options, rng)
+        return _Made(method, options, rng).fastest(problem)
+
+    def size_dependent(problem: Problem, options: Any) -> bool:
+        return not _at_once(method, problem, options) or method.size_dependent(problem, options)
+
+    own = {each.name: getattr(method, each.name) for each in fields(Method)}
+    return ByGroups(**own | {"synthesize": synthesize, "size_dependent": size_dependent}, alone=method)
+
+
+def _at_once(method: Method, problem: Problem, options: Any) -> bool:
+    """Whether the method does a problem itself; where all ranks take part it has to."""
+    try:
+        method.supports(problem, options)
+    except Unsupported:
+        if problem.collective.groups is None:
+            raise
+        return False
+    return True
+
+
+def _share(problem: Problem, share: Fraction) -> Fraction | None:
+    return None if problem.size is None else problem.size * share
+
+
+@dataclass(frozen=True, eq=False)
+class _Place:
+    """A network whose ranks are one group, in order, and its links' numbers in the whole one."""
+
+    topology: Topology
+    links: Int64Array
+
+    def problem(self, what: Collective, size: Fraction | None) -> Problem:
+        """Return what a collective of the group is here."""
+        return Problem(self.topology, replace(what, num_ranks=self.topology.num_ranks, groups=None), size)
+
+    def lifted(self, schedule: Schedule, topology: Topology, what: Collective) -> Schedule:
+        """Return a schedule made here on the whole network; what it claims and proves is of this one."""
+        table = schedule.route_table
+        return schedule.replace(
+            topology=topology,
+            collective=what,
+            routes=Routes(table.offsets, self.links[table.links]),
+            claims={},
+            stats={},
+        )
+
+
+def _places(topology: Topology, members: tuple[int, ...]) -> Iterator[tuple[str, _Place]]:
+    if len(members) < topology.num_ranks:
+        with suppress(InputError):  # without the others they may not reach each other
+            yield OWN, _Place(*only_among(topology, members))
+    yield WHOLE, _Place(among(topology, members), np.arange(topology.num_links))
+
+
+def _refuse_group(method: Method, topology: Topology, what: Collective, options: Any) -> None:
+    """Refuse a collective of one group that the method does on neither network."""
+    refused: Unsupported | None = None
+    for _, place in _places(topology, what.members[0]):
+        try:
+            method.supports(place.problem(what, None), options)
+        except Unsupported as error:
+            refused = error
+        else:
+            return
+    if refused is not None:
+        raise refused
+
+
+@dataclass(frozen=True)
+class _Made:
+    """What a method makes of parts."""
+
+    method: Method
+    options: Any
+    rng: np.random.Generator
+
+    def fastest(self, problem: Problem) -> Schedule:
+        """Return the fastest schedule of a problem that has parts."""
+        size = problem.size or Fraction(1)
+        return min(self.ways(problem).values(), key=lambda made: best_slices(made, size)[1])
+
+    def ways(self, problem: Problem) -> dict[str, Schedule]:
+        """Return the schedules by the networks on which groups were alone."""
+        if _at_once(self.method, problem, self.options):
+            return {OWN: self.synthesized(problem)}
+        return self.mixed(problem) if problem.collective.parts else self.grouped(problem)
+
+    def mixed(self, problem: Problem) -> dict[str, Schedule]:
+        """Return the schedules of parts, all by one way, and each by that which is the fastest alone."""
+        size, asked = problem.size or Fraction(1), parts_of(problem.collective)
+        parts = [self.ways(Problem(problem.topology, part, size * share)) for share, part in asked]
+        times = [
+            {way: best_slices(made, size * share)[1] for way, made in ways.items()}
+            for ways, (share, _) in zip(parts, asked, strict=True)
+        ]
+        fastest = [min(time, key=time.__getitem__) for time in times]
+        chosen = {
+            tuple(way if way in time else best for time, best in zip(times, fastest, strict=True))
+            for way in {*fastest, OWN, WHOLE}
+        } | {tuple(fastest)}
+        alone = tuple(min(time.values()) for time in times)
+        found = {}
+        for ways in sorted(chosen):
+            made = together(
+                problem.collective, [part[way] for part, way in zip(parts, ways, strict=True)], size
+            )
+            found[" ".join(ways)] = made.replace(stats={**made.stats, "alone": alone})
+        return found
+
+    def grouped(self, problem: Problem) -> dict[str, Schedule]:
+        """Return the schedules of several groups on each of their networks.
+
+        Raises
+        ------
+        TuttiError
+            If the method makes none: what it said last.
+        """
+        size, groups = problem.size or Fraction(1), [part for _, part in parts_of(problem.collective)]
+        made: dict[str, list[Schedule]] = {OWN: [], WHOLE: []}
+        said: TuttiError = NoSchedule(f"{self.method.name} makes nothing of {problem.collective}")
+        for group in groups:
+            for way, place in _places(problem.topology, group.members[0]):
+                try:
+                    self.method.supports(place.problem(group, size), self.options)
+                    alone = self.synthesized(place.problem(group, size))
+                except (Unsupported, NoSchedule, InputError) as error:
+                    said = error
+                else:
+                    made[way].append(place.lifted(alone, problem.topology, group))
+        whole = {way: each for way, each in made.items() if len(each) == len(groups)}
+        if not whole:
+            raise said
+        return {
+            way: each[0] if len(each) == 1 else together(problem.collective, each, size)
+            for way, each in whole.items()
+        }
+
+    def synthesized(self, problem: Problem) -> Schedule:
+        """Return what the method makes at once; it is told the size only if that matters."""
+        dependent = self.method.size_dependent(problem, self.options)
+        told = problem if dependent else replace(problem, size=None)
+        return self.method.synthesize(told, self.options, self.rng)

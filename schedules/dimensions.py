@@ -1,0 +1,109 @@
+"""Groups by dimensions of the ranks, as jobs have them: ``tp=8:allreduce@64MB,dp=4:reduce-scatter@1GB``.
+
+The sizes of the dimensions multiply to N, and the first varies fastest: ranks 0 to 7 are the first group of
+``tp`` here, and ranks 0, 8, 16 and 24 the first of ``dp``. One size may be ``*``: what is left. Each
+dimension says what its groups do, and on how many bytes; one that says ``none``, or has size 1, does nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from schedules.collective import Collective, collective, concurrent, parse_kind
+from topologies.errors import InputError
+from topologies.exact import Int64Array
+from topologies.units import parse_size
+
+IDLE, REST = "none", "*"
+"""What a dimension does that does nothing; the size that is what the others leave."""
+_DIMENSION = re.compile(r"\s*([^=:@]+)=([1-9][0-9]{0,8}|\*)(?::([^@]*))?(?:@(.+))?")
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """One dimension: its size (0: what is left), what its groups do, on how many bytes (None: not said)."""
+
+    size: int
+    kind: str
+    bytes: Fraction | None
+
+
+def is_dimensions(text: str) -> bool:
+    """Whether a text gives groups by dimensions, rather than as lists of ranks."""
+    return "=" in text
+
+
+def grouped(text: str, num_ranks: int, kind: str) -> tuple[Collective, Fraction | None]:
+    """Return what dimensions do at the same time, and M in bytes, the largest of theirs, where they say it.
+
+    Parameters
+    ----------
+    text
+        Dimensions, separated by commas: a name, ``=``, a size; then ``:`` and a collective, and ``@`` and its
+        bytes, both of which may be left out.
+    num_ranks
+        N.
+    kind
+        What those dimensions do that do not say it.
+
+    Raises
+    ------
+    InputError
+        If it is no such text, the sizes do not multiply to N, a collective is unknown, or only some give
+        bytes.
+
+    Examples
+    --------
+    >>> what, size = grouped("tp=4:allreduce@1MB,dp=*:allgather@4MB", 8, "")
+    >>> str(what), int(size)
+    ('mixed(1/4 allreduce(groups=4 by 1) + allgather(groups=2 by 4))', 4000000)
+    """
+    where = f"groups '{text}'"
+    dimensions = _whole([_dimension(word, where, kind) for word in text.split(",")], num_ranks, where)
+    lines = _lines([each.size for each in dimensions])
+    doing = [
+        (each, groups)
+        for each, groups in zip(dimensions, lines, strict=True)
+        if each.size > 1 and each.kind != IDLE
+    ]
+    if not doing:
+        raise InputError(f"{where}: no dimension of more than one rank does anything")
+    sizes = [each.bytes for each, _ in doing if each.bytes is not None]
+    if sizes and len(sizes) < len(doing):
+        raise InputError(f"{where}: only some dimensions say on how many bytes; all or none must")
+    parts = [collective(each.kind, num_ranks, groups=groups.tolist()) for each, groups in doing]
+    return concurrent(parts, sizes or None) if len(parts) > 1 else parts[0], max(sizes, default=None)
+
+
+def _dimension(word: str, where: str, kind: str) -> Dimension:
+    found = _DIMENSION.fullmatch(word)
+    if found is None:
+        raise InputError(f"{where}: '{word}' is no dimension; write tp=8 or tp=8:allreduce@64MB")
+    _, size, own, amount = found.groups()
+    if (own or kind) != IDLE:
+        parse_kind(own or kind)
+    return Dimension(
+        0 if size == REST else int(size), own or kind, None if amount is None else parse_size(amount)
+    )
+
+
+def _whole(dimensions: Sequence[Dimension], num_ranks: int, where: str) -> list[Dimension]:
+    """Return the dimensions with their sizes, which multiply to N."""
+    known = math.prod(each.size or 1 for each in dimensions)
+    left = num_ranks // known if [each.size for each in dimensions].count(0) == 1 else 1
+    if known * left != num_ranks:
+        raise InputError(f"{where}: the sizes multiply to {known}, for {num_ranks} ranks")
+    return [replace(each, size=each.size or left) for each in dimensions]
+
+
+def _lines(shape: Sequence[int]) -> Iterator[Int64Array]:
+    """Yield the groups of each dimension, shape (groups, size); ranks vary fastest along the first."""
+    ranks = np.arange(math.prod(shape)).reshape(shape[::-1])
+    for place, size in enumerate(shape):
+        yield np.moveaxis(ranks, len(shape) - 1 - place, -1).reshape(-1, size)

@@ -1,0 +1,294 @@
+"""Schedules of collectives that run at the same time, over groups of ranks, become one schedule.
+
+Put side by side, the chunk tables follow each other as the items do, and the rows are merged by step or
+start (`side_by_side`). No row is moved: in the step clock links that several parts use in one step carry the
+sum; in the time clock they may collide, and whoever puts the parts together has to give them new times.
+
+`together` does so. It knows from simulations when each message starts in its own part, and lists the
+messages of all parts in several orders: by these starts, by what share of its part has passed, by how long
+before the end of its part it starts, and part by part. Each list is put into time, every message as early as
+its data and its links allow (`schedules.retiming`), and the fastest result is kept, or the parts side by
+side if these are faster. The last lists are the parts one after the other, with whatever fits filled in.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from schedules.collective import Collective
+from schedules.message_durations import sizes_of, tick_of
+from schedules.retiming import retimed
+from schedules.schedule import NO_COPY, Chunks, Clock, Routes, Schedule, step_numbers
+from schedules.simulation.pipelining import best_slices
+from schedules.simulation.simulate import SimulationOptions, simulate
+from topologies.errors import InputError
+from topologies.exact import (
+    INT64_MAX,
+    BoolArray,
+    FloatArray,
+    Int32Array,
+    Int64Array,
+    IntArray,
+    common_divisor,
+)
+
+
+def parts_of(what: Collective) -> list[tuple[Fraction, Collective]]:
+    """Return the collectives that one consists of, each with its M over that of the whole.
+
+    Those of a mixed collective are its parts, those of several groups are of one group each.
+    """
+    if what.parts:
+        return list(zip(what.part_weights, what.parts, strict=True))
+    return [(Fraction(1), what.with_group(number)) for number in range(len(what.members))]
+
+
+@dataclass(frozen=True, eq=False)
+class _Played:
+    """The rows of a part in a table of whole messages, and when each starts if it is alone.
+
+    Parameters
+    ----------
+    schedule
+        The part, in pieces where it is a flow that travels in slices.
+    message
+        int64, shape (rows,): numbers of messages.
+    start
+        Seconds, shape (rows,).
+    seconds
+        When all is complete.
+    """
+
+    schedule: Schedule
+    message: Int64Array
+    start: FloatArray
+    seconds: float
+
+    @classmethod
+    def of(cls, schedule: Schedule, size: Fraction) -> _Played:
+        """Return a part as it is simulated with M = `size` bytes."""
+        slices, seconds = best_slices(schedule, size)
+        if schedule.chunks.copy_of is not None:
+            slices = 1
+        found = simulate(schedule, size, SimulationOptions(slices=slices))
+        cut, row, piece = _in_slices(schedule, slices)
+        message = found.message[row].astype(np.int64) + piece
+        return cls(cut, message, found.start[message], seconds)
+
+
+def together(what: Collective, parts: Sequence[Schedule], size: Fraction) -> Schedule:
+    """Return the fastest schedule found of all parts at once.
+
+    Parameters
+    ----------
+    what
+        A mixed collective, or one of several groups.
+    parts
+        A legal schedule of each of `parts_of`, in order, on one network.
+    size
+        M of the whole in bytes.
+
+    Returns
+    -------
+    Schedule
+        In its ``stats``: ``alone``, the seconds of each part by itself.
+
+    Raises
+    ------
+    InputError
+        As `side_by_side`.
+    """
+    played = [_Played.of(part, size * w) for (w, _), part in zip(parts_of(what), parts, strict=True)]
+    found = min(_candidates(what, parts, played, size), key=lambda each: best_slices(each, size)[1])
+    return found.replace(stats={"alone": tuple(part.seconds for part in played)})
+
+
+def _candidates(
+    what: Collective, parts: Sequence[Schedule], played: Sequence[_Played], size: Fraction
+) -> Iterator[Schedule]:
+    """Yield the schedules that are compared."""
+    clocks = {part.clock for part in parts}
+    if len(clocks) == 1 and Clock.TIME not in clocks:
+        yield side_by_side(what, parts)
+    pieces = [part.schedule.replace(order=None, clock=Clock.FLOW, tick=None, size=None) for part in played]
+    table = side_by_side(what, pieces)
+    tick = tick_of(table.topology, sizes_of(table.chunks, size), len(table))
+    of_row = np.repeat(np.arange(len(played)), [len(part.schedule) for part in played])
+    last = np.array([part.start.max(initial=0.0) for part in played])[of_row]
+    base = np.cumsum([0, *(int(part.message.max(initial=-1)) + 1 for part in played)])
+    message = np.concatenate([part.message + first for part, first in zip(played, base, strict=False)])
+    start = np.concatenate([part.start for part in played])
+    for first, then in (
+        (start, of_row),
+        (start / np.maximum(last, np.finfo(float).tiny), of_row),
+        (start - last, of_row),
+        (of_row, start),
+        (-of_row, start),
+    ):
+        rows = np.lexsort((message, then, first))
+        _, number = np.unique(message[rows], return_index=True)  # where each message stands first
+        order = np.empty(base[-1], np.int64)
+        order[np.unique(message)] = number
+        yield retimed(
+            table.replace(
+                clock=Clock.TIME,
+                chunk=table.chunk[rows],
+                route=table.route[rows],
+                order=order[message[rows]],
+                count=None if table.count is None else table.count[rows],
+                reduce=None if table.reduce is None else table.reduce[rows],
+                tick=tick,
+                size=size,
+            )
+        )
+
+
+def _in_slices(schedule: Schedule, slices: int) -> tuple[Schedule, Int64Array, Int64Array]:
+    """Return a flow with every chunk in so many pieces; of each of its rows the old one, and the piece."""
+    if slices == 1:
+        return schedule, np.arange(len(schedule)), np.zeros(len(schedule), np.int64)
+    chunks = schedule.chunks
+    if chunks.denominator * slices > INT64_MAX:
+        raise InputError("the chunks do not fit 64 bits over their denominator in so many slices")
+    item, size = (np.repeat(column, slices) for column in (chunks.item, chunks.size))
+    count = np.ones(len(schedule), np.int64) if schedule.count is None else schedule.count.astype(np.int64)
+    of_row = np.repeat(np.arange(len(schedule)), count * slices)
+    place = np.arange(len(of_row)) - np.repeat(np.cumsum(count * slices) - count * slices, count * slices)
+    piece, within = np.divmod(place, count[of_row])
+    chunk = (schedule.chunk[of_row] + within) * slices + piece
+    cut = schedule.replace(
+        chunks=Chunks(item, size, chunks.denominator * slices),
+        chunk=chunk,
+        route=schedule.route[of_row],
+        count=None,
+        reduce=None if schedule.reduce is None else schedule.reduce[of_row],
+    )
+    return cut, of_row, piece
+
+
+def side_by_side(what: Collective, parts: Sequence[Schedule]) -> Schedule:
+    """Return the schedule that does all parts at once.
+
+    Parameters
+    ----------
+    what
+        A mixed collective (`schedules.collective.concurrent`), or one of several groups.
+    parts
+        A schedule of each of `parts_of`, in order: on one topology, in one clock and, in the time clock, made
+        for one M of the whole.
+
+    Raises
+    ------
+    InputError
+        If they do not fit each other, or their chunks have no common denominator, or their starts no common
+        tick, that fits 64 bits.
+    """
+    _check(what, parts)
+    first = parts[0]
+    chunks, base = _joined_chunks(what, parts)
+    counts = [len(part) for part in parts]
+    order, tick = _mixed_order(parts)
+    rows = np.arange(sum(counts)) if order is None else np.argsort(order, kind="stable")
+    routes, shift = _mixed_routes(parts)
+    chunk = np.concatenate([part.chunk + np.int32(b) for part, b in zip(parts, base, strict=True)])
+    route = np.concatenate([part.route + np.int32(s) for part, s in zip(parts, shift, strict=True)])
+    return Schedule(
+        topology=first.topology,
+        collective=what,
+        clock=first.clock,
+        chunks=chunks,
+        chunk=chunk[rows],
+        route=route[rows],
+        order=None if order is None else order[rows],
+        count=_joined_counts(parts, rows),
+        reduce=_joined_reduces(parts, rows),
+        routes=routes,
+        tick=tick,
+        size=None if first.size is None else first.size / parts_of(what)[0][0],
+    )
+
+
+def _check(what: Collective, parts: Sequence[Schedule]) -> None:
+    asked = parts_of(what)
+    if [part.collective for part in parts] != [part for _, part in asked]:
+        raise InputError(f"the parts of {what} are not what the {len(parts)} schedules do, in that order")
+    whole = {None if part.size is None else part.size / w for part, (w, _) in zip(parts, asked, strict=True)}
+    for part in parts[1:]:
+        if part.topology != parts[0].topology:
+            raise InputError(f"topologies {parts[0].topology.name} and {part.topology.name} differ")
+        if part.clock is not parts[0].clock or len(whole) > 1:
+            raise InputError("the parts' schedules must be in one clock and made for one size")
+
+
+def _joined_chunks(what: Collective, parts: Sequence[Schedule]) -> tuple[Chunks, list[int]]:
+    """Return the chunks of all parts over one denominator, and the number of each part's first chunk."""
+    tables = [part.chunks for part in parts]
+    units = [w / table.denominator for (w, _), table in zip(parts_of(what), tables, strict=True)]
+    denominator = math.lcm(*(unit.denominator for unit in units))
+    items = np.cumsum([0, *(len(part.items) for _, part in parts_of(what))])
+    item = np.concatenate(
+        [table.item + np.int32(base) for table, base in zip(tables, items[:-1], strict=True)]
+    )
+    sizes = [
+        table.size.astype(object) * int(unit * denominator) for table, unit in zip(tables, units, strict=True)
+    ]
+    base = np.cumsum([0, *map(len, tables)])[:-1].tolist()
+    try:
+        size = np.concatenate(sizes).astype(np.int64)
+    except OverflowError:
+        raise InputError("the chunks of the parts do not fit 64 bits over their common denominator") from None
+    return Chunks(item, size, denominator, np.concatenate(list(map(_copies, tables, base)))), base
+
+
+def _copies(table: Chunks, first: int) -> Int32Array:
+    """Return what each chunk is a copy of, where those of the table are numbered from `first` on."""
+    if table.copy_of is None:
+        return np.full(len(table), NO_COPY, dtype=np.int32)
+    return np.where(table.copy_of == NO_COPY, NO_COPY, table.copy_of + np.int32(first))
+
+
+def _mixed_order(parts: Sequence[Schedule]) -> tuple[IntArray | None, Fraction | None]:
+    """Return the orders of all rows, in one tick, and that."""
+    orders = [part.order for part in parts if part.order is not None]
+    if parts[0].clock is Clock.FLOW or len(orders) < len(parts):
+        return None, None
+    ticks = [part.tick for part in parts if part.tick is not None]
+    if parts[0].clock is Clock.STEP or not ticks:
+        return step_numbers(np.concatenate(orders)), None
+    tick = common_divisor(ticks)
+    factors = [int(own / tick) for own in ticks]
+    if any(int(own.max(initial=0)) * by > INT64_MAX for own, by in zip(orders, factors, strict=True)):
+        raise InputError("the starts of the parts do not fit 64 bits in a common tick")
+    scaled = [order.astype(np.int64) * factor for order, factor in zip(orders, factors, strict=True)]
+    return np.concatenate(scaled), tick
+
+
+def _mixed_routes(parts: Sequence[Schedule]) -> tuple[Routes | None, list[int]]:
+    """Return a table with the routes of all parts, and where those of each begin; None: routes are links."""
+    if all(part.routes is None for part in parts):
+        return None, [0] * len(parts)
+    tables = [part.route_table for part in parts]
+    lengths = np.concatenate([np.diff(table.offsets) for table in tables])
+    links = np.concatenate([table.links for table in tables])
+    return Routes(np.concatenate([[0], np.cumsum(lengths)]), links), np.cumsum([0, *map(len, tables)])[
+        :-1
+    ].tolist()
+
+
+def _joined_counts(parts: Sequence[Schedule], rows: Int64Array) -> Int32Array | None:
+    if all(part.count is None for part in parts):
+        return None
+    ones = [np.ones(len(part), np.int32) if part.count is None else part.count for part in parts]
+    return np.concatenate(ones)[rows]
+
+
+def _joined_reduces(parts: Sequence[Schedule], rows: Int64Array) -> BoolArray | None:
+    if all(part.reduce is None for part in parts):
+        return None
+    none = [np.zeros(len(part), np.bool_) if part.reduce is None else part.reduce for part in parts]
+    return np.concatenate(none)[rows]
