@@ -115,6 +115,7 @@ def _candidates(
     clocks = {part.clock for part in parts}
     if len(clocks) == 1 and Clock.TIME not in clocks:
         yield side_by_side(what, parts)
+    yield _in_turn(what, played, size)
     pieces = [part.schedule.replace(order=None, clock=Clock.FLOW, tick=None, size=None) for part in played]
     table = side_by_side(what, pieces)
     tick = tick_of(table.topology, sizes_of(table.chunks, size), len(table))
@@ -135,17 +136,33 @@ def _candidates(
         order = np.empty(base[-1], np.int64)
         order[np.unique(message)] = number
         yield retimed(
-            table.replace(
-                clock=Clock.TIME,
-                chunk=table.chunk[rows],
-                route=table.route[rows],
-                order=order[message[rows]],
-                count=None if table.count is None else table.count[rows],
-                reduce=None if table.reduce is None else table.reduce[rows],
-                tick=tick,
-                size=size,
-            )
+            _rows(table, rows).replace(clock=Clock.TIME, order=order[message[rows]], tick=tick, size=size)
         )
+
+
+def _rows(schedule: Schedule, rows: Int64Array) -> Schedule:
+    """Return the schedule with its rows in another order, without steps or starts."""
+    columns = {name: getattr(schedule, name) for name in ("chunk", "route", "count", "reduce")}
+    kept = {name: column if column is None else column[rows] for name, column in columns.items()}
+    return schedule.replace(order=None, **kept)
+
+
+def _in_turn(what: Collective, played: Sequence[_Played], size: Fraction) -> Schedule:
+    """Return the parts one after the other, in steps: on every link the messages of one go before the next's.
+
+    Messages enter the first links of their routes in the order of their own schedule.
+    """
+    steps, first = [], 0
+    for part in played:
+        own, order = part.schedule, part.schedule.order
+        by_steps = own.clock is Clock.STEP and order is not None
+        rows = np.arange(len(own)) if by_steps else np.argsort(part.start, kind="stable")
+        step = order.astype(np.int64) if by_steps else np.unique(part.start[rows], return_inverse=True)[1] + 1
+        steps.append(
+            _rows(own, rows).replace(clock=Clock.STEP, order=step_numbers(step + first), tick=None, size=None)
+        )
+        first += int(step.max(initial=0))
+    return side_by_side(what, steps).replace(size=size)
 
 
 def _in_slices(schedule: Schedule, slices: int) -> tuple[Schedule, Int64Array, Int64Array]:

@@ -138,11 +138,11 @@ def candidate_cuts(topology: Topology, traffic: Traffic) -> list[BoolArray]:
     """Return cuts that may be tight where no max-flow finds the worst: all-to-all, several groups.
 
     They are masks over nodes, the same ones at every call: each host and all but it; the ranks nearer to one
-    end of a link than to the other, and all but those (on a torus or hypercube these halve it); the ranks
-    that bound by degree. Of all but the last, the `KEPT` best by what leaves them (`_moved`) over the
-    bandwidth out.
+    end of a link than to the other, and all but those (on a torus or hypercube these halve it); where ranks
+    are in several groups each group, and all but it; the ranks that bound by degree. Of all but the last, the
+    `KEPT` best by what leaves them (`_moved`) over the bandwidth out.
     """
-    families = [*_hosts(topology), *_link_sides(topology)]
+    families = [*_hosts(topology), *_link_sides(topology), *_groups(topology, traffic)]
     masks = np.unique(np.packbits(np.array([*families, *(~mask for mask in families)]), axis=1), axis=0)
     cuts = np.unpackbits(masks, axis=1, count=topology.num_nodes).astype(bool)
     moved = _moved(traffic, cuts[:, : topology.num_ranks])
@@ -153,16 +153,28 @@ def candidate_cuts(topology: Topology, traffic: Traffic) -> list[BoolArray]:
 
 
 def _moved(traffic: Traffic, cuts: BoolArray) -> FloatArray:
-    """Return about what leaves each set of ranks: shares where those of pairs differ, else pairs of ranks.
+    """Return what leaves each set of ranks, or about that: what pairs move is then taken to be spread evenly.
 
-    These, inside times outside, are exact for equal all-to-all.
+    That is so in an equal all-to-all among all ranks; else it is done where there is too much to count.
     """
     inside, pairs = cuts.astype(np.float64), traffic.pairs
-    if len(np.unique(pairs.share)) < 2 or cuts.shape[0] * cuts.shape[1] ** 2 > RATED_PRODUCTS:
-        return inside.sum(axis=1) * (1 - inside).sum(axis=1)
-    shares = np.zeros((cuts.shape[1],) * 2)
-    shares[pairs.start, pairs.end] = pairs.share
-    moved: FloatArray = (inside @ shares * (1 - inside)).sum(axis=1)
+    moved = np.zeros(len(cuts))
+    others = traffic.spread.any() or traffic.collect.any() or traffic.both.any()
+    few = cuts.shape[0] * cuts.shape[1] ** 2 <= RATED_PRODUCTS
+    if few and (others or len(traffic.members) > 1 or len(np.unique(pairs.share)) > 1):
+        shares = np.zeros((cuts.shape[1],) * 2)
+        np.add.at(shares, (pairs.start, pairs.end), pairs.share)
+        moved += (inside @ shares * (1 - inside)).sum(axis=1)
+    else:
+        mean = pairs.share.sum() / cuts.shape[1] ** 2
+        moved += inside.sum(axis=1) * (1 - inside).sum(axis=1) * (mean or not others)
+    if others:
+        here = inside[:, traffic.rank]
+        count = np.add.reduceat(here, [each.start for each in traffic.of_group], axis=1)
+        split = (count > 0) & (count < np.bincount(traffic.group))
+        crossed = split[:, traffic.group]
+        moved += (here * crossed) @ traffic.spread + ((1 - here) * crossed) @ traffic.collect
+        moved += split @ traffic.both
     return moved
 
 
@@ -177,6 +189,13 @@ def told_hosts(topology: Topology) -> Iterator[BoolArray]:
     if topology.hosts is not None:
         for host in np.unique(topology.hosts[topology.hosts >= 0]):
             yield topology.hosts == host
+
+
+def _groups(topology: Topology, traffic: Traffic) -> Iterator[BoolArray]:
+    """Yield the ranks of each group, if some are in several: what is within one may cross another."""
+    if len(traffic.disjoint_groups) > 1:
+        for group in traffic.members:
+            yield np.isin(np.arange(topology.num_nodes), group)
 
 
 def _link_sides(topology: Topology) -> Iterator[BoolArray]:

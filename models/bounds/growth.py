@@ -58,7 +58,7 @@ def growth_bound(topology: Topology, traffic: Traffic, distances: AlphaDistances
         The network's α-distances.
     """
     large = topology.num_nodes > MOST_NODES or topology.num_links > MOST_LINKS
-    if large or traffic.share_ranks or not _forwarding(topology).any():
+    if large or len(traffic.disjoint_groups) > 1 or not _forwarding(topology).any():
         return None
     largest = sorted(range(len(traffic.members)), key=lambda group: -len(traffic.members[group]))
     found = [

@@ -48,7 +48,7 @@ def partition_bound(topology: Topology, traffic: Traffic) -> Bound | None:
         return None
     weakest = _weakest(topology)
     exact = weakest is not None and not topology.num_switches and _of_all(traffic)
-    others = [] if exact else _families(topology)
+    others = [] if exact else _families(topology, traffic)
     partitions = [*others, *([weakest] if weakest else [])]
     found = [bound for parts in partitions for bound in _bounds(topology, traffic, parts, exact)]
     return max(found, key=lambda bound: bound.value, default=None)
@@ -84,13 +84,16 @@ def _with_ranks(topology: Topology, part: Int32Array) -> Parts | None:
     return [np.flatnonzero(part == number).tolist() for number in ranked]
 
 
-def _families(topology: Topology) -> Iterator[Parts]:
-    """Yield partitions: every rank its own part; every host, where all ranks have one."""
+def _families(topology: Topology, traffic: Traffic) -> Iterator[Parts]:
+    """Yield partitions: every rank its own part; hosts, and disjoint groups, where all ranks are in one."""
     ranks = topology.num_ranks
     yield [[rank] for rank in range(ranks)]
     if topology.hosts is not None and (topology.hosts[:ranks] >= 0).all():
         hosts = topology.hosts
         yield [np.flatnonzero(hosts == host).tolist() for host in np.unique(hosts[:ranks])]
+    for groups in traffic.disjoint_groups:
+        if sum(map(len, groups)) == ranks:
+            yield [group.tolist() for group in groups]
 
 
 def _bounds(topology: Topology, traffic: Traffic, parts: Parts, maximum: bool) -> Iterator[Bound]:

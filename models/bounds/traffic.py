@@ -120,10 +120,18 @@ class Traffic:
         count = np.bincount(self.rank, minlength=self.num_ranks)
         return np.split(np.argsort(self.rank, kind="stable"), np.cumsum(count)[:-1])
 
-    @property
-    def share_ranks(self) -> bool:
-        """Whether a rank is in several groups."""
-        return len(np.unique(self.rank)) < len(self.rank)
+    @cached_property
+    def disjoint_groups(self) -> list[list[Int32Array]]:
+        """The groups in sets of disjoint ones; one set if no rank is in several groups."""
+        sets: list[list[Int32Array]] = []
+        seen: set[int] = set()
+        for group in self.members:
+            if not sets or not seen.isdisjoint(group.tolist()):
+                sets.append([])
+                seen.clear()
+            sets[-1].append(group)
+            seen.update(group.tolist())
+        return sets
 
     def membership(self, group: Int32Array, rank: Int32Array) -> Int64Array:
         """Return the memberships of ranks in groups, where they are members."""
