@@ -523,7 +523,12 @@ def _tune(commands: Any) -> None:
         "--files", type=int, default=4, help="write at most so many files; default: 4, as many as MSCCL loads"
     )
     parser.add_argument("--workers", type=int, help="processes; default: one per core")
-    _format(parser, "what to write: msccl or mscclpp (docs/export.md); default: msccl", default="msccl")
+    _format(
+        parser,
+        "what to write: msccl, mscclpp, or rules for a tuner: nccl-tuner, ompi-rules (docs/export.md); "
+        "default: msccl",
+        default="msccl",
+    )
     _exported(parser, "DIR")
 
 

@@ -1,4 +1,4 @@
-"""``tutti tune``: the fastest schedule for every size, as a set of files that a runtime loads."""
+"""``tutti tune``: the fastest schedule for every size, as files that a runtime loads, or a tuner's rules."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from experiments.printable import say
 from experiments.runner.kept_schedules import schedule_path
 from experiments.runner.options import build_options, parse_assignments
 from experiments.runner.run import RunOptions, run
-from schedules.programs.formats import FORMATS, Format, find_format
-from topologies.errors import InputError
+from experiments.tuner_files import TUNERS
+from schedules.collective import collective
+from schedules.files.schedule_file import write_text
+from schedules.programs.formats import FORMATS, Format
+from topologies.errors import InputError, suggestion
 from topologies.files import write_topology
 from topologies.text import parse_topology
 from topologies.transforms import forwarding
@@ -27,8 +30,13 @@ FACTOR = 2
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Run the methods, choose, and write the set."""
-    form = find_format(arguments.format)
+    """Run the methods, choose, and write the set; or write the rules of a tuner."""
+    if arguments.format in TUNERS:
+        return _write_rules(arguments)
+    if arguments.format not in FORMATS:
+        known = suggestion(arguments.format, [*FORMATS, *TUNERS])
+        raise InputError(f"unknown format '{arguments.format}'{known}")
+    form = FORMATS[arguments.format]
     options = build_options(form, parse_assignments(arguments.option))
     if not form.ranged:
         able = ", ".join(one.name for one in FORMATS.values() if one.ranged)
@@ -71,6 +79,30 @@ def execute(arguments: argparse.Namespace) -> int:
         print_json({"files": said, "loader": loader, "report": str(summary.report)})
     else:
         _print(said, form, loader, summary.report)
+    return 0
+
+
+def _write_rules(arguments: argparse.Namespace) -> int:
+    """Write which of a runtime's own algorithms it takes at which size."""
+    form = TUNERS[arguments.format]
+    options = build_options(form, parse_assignments(arguments.option))
+    if arguments.methods:
+        raise InputError(f"--methods {arguments.methods}: '{form.name}' is of the runtime's own algorithms")
+    network = parse_topology(arguments.topology)
+    what = collective(arguments.collective, network.num_ranks)
+    sizes, out = _sizes(arguments.sizes), arguments.output
+    rules = form.rules(network, what, sizes, options)
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / form.file
+    write_text(path, "".join(f"{line}\n" for line in form.lines(network, what, rules, options)))
+    loader = f"export {form.loader.format(path.resolve())}"
+    (out / "load.env").write_text(loader + "\n")
+    if arguments.json:
+        print_json({"file": str(path), "rules": [rule._asdict() for rule in rules], "loader": loader})
+        return 0
+    lines = [[str(rule.low), str(rule.high), " ".join(rule.takes)] for rule in rules]
+    print_table(f"what {form.name} takes at which size", ["from, bytes", "to", "algorithm"], lines)
+    say(f"load with (load.env): {loader}")
     return 0
 
 

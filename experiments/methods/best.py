@@ -43,7 +43,7 @@ GRACE_SECONDS = 0.5
 """So much later than all is over a method with a time limit of its own is ended, which keeps it roughly."""
 ORDER = (
     *("torus_rings", "shifted_ring", "ring", "recursive_doubling", "rhd", "swing", "bruck", "stepwise"),
-    *("one_shot", "walks", "direct", "birkhoff", "dbt", "nccl_like", "rails", "bfb", "expansion"),
+    *("one_shot", "walks", "direct", "birkhoff", "dbt", "nccl_like", "nccl", "rails", "bfb", "expansion"),
     *("blueconnect", "themis", "ccube", "multitree", "forestcoll", "mcf", "tacos", "rounds", "postal"),
     *("hybrid", "refined"),
     *("allreduce_trees", "listed", "allreduce_lp", "blink", "tto", "sccl", "taccl"),
@@ -53,6 +53,7 @@ ORDER = (
 VARIANTS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "rhd": ({"distance": "halving"},),
     "swing": ({"version": "latency"},),
+    "nccl": ({"algorithm": "nvls"}, {"algorithm": "nvls_tree"}),
     "forestcoll": ({"trees": 1},),
     "tacos": ({"chunks": 4},),
     "taccl": ({"sketch": "ndv2-sk-1"}, {"sketch": "dgx2-sk-1"}),

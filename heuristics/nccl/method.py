@@ -24,6 +24,7 @@ from heuristics.nccl.switched import through_switches
 from heuristics.trees.nccl_like import chained_trees
 from heuristics.trees.pipelined_trees import pipelined_trees
 from schedules.capabilities import Capabilities, Groups, Shape
+from schedules.collective import Kind
 from schedules.compose import from_allgather
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
@@ -46,44 +47,46 @@ def synthesize(problem: Problem, options: NcclOptions, rng: np.random.Generator)
         As `METHOD.supports`.
     """
     METHOD.supports(problem, options)
-    hosts, every, cluster = _found(problem.topology, options)
-    chosen = choice(cluster, problem, options)
+    hosts, every, cluster = found(problem.topology, options)
+    left = reckoned(cluster, problem.collective.kind, problem.size, options)
+    chosen = min(left, key=lambda one: one.micros)
     orders = chains(every, cluster.hosts, cluster.channels.number)
     made = over_parallel_links(_schedule(problem, hosts, orders, chosen.algorithm))
-    told = {
+    said = {
         "algorithm": str(chosen.algorithm),
         "protocol": str(chosen.protocol),
         "nccl_us": chosen.micros,
-        "note": _note(cluster, chosen),
+        "note": _note(cluster, chosen, told=bool(options.algorithm or options.protocol)),
     }
-    return with_note_on_hosts(made.replace(stats={**made.stats, **told}), options)
+    return with_note_on_hosts(made.replace(stats={**made.stats, **said}), options)
 
 
-def choice(cluster: Cluster, problem: Problem, options: NcclOptions) -> Estimate:
-    """Return the fastest by the model of what the options leave.
+def reckoned(cluster: Cluster, kind: Kind, size: Fraction | None, options: NcclOptions) -> list[Estimate]:
+    """Return what the model says of the algorithms and protocols that the options leave.
 
     Raises
     ------
     Unsupported
         If they leave nothing.
     """
-    kind = problem.collective.kind
     wanted = (options.algorithm, options.protocol)
     every = [
         one
-        for one in estimates(cluster, kind, float(problem.size or MUCH))
+        for one in estimates(cluster, kind, float(size or MUCH))
         if all(given in (None, own) for given, own in zip(wanted, one, strict=False))
     ]
     if not every:
         asked = " with ".join(filter(None, wanted))
         raise METHOD.unsupported(f"has no {asked} for {kind} on {cluster}")
-    return min(every, key=lambda one: one.micros)
+    return every
 
 
-def _note(cluster: Cluster, chosen: Estimate) -> str:
+def _note(cluster: Cluster, chosen: Estimate, *, told: bool) -> str:
+    """Return what NCCL takes, or is told to take, and what is assumed of the machine."""
+    takes = "is told to take" if told else "takes"
     as_ring = "; its schedule here is a ring" if chosen.algorithm is Algorithm.PAT else ""
     return (
-        f"NCCL {VERSION} takes {chosen.algorithm} with {chosen.protocol}, {duration(chosen.micros)} by its "
+        f"NCCL {VERSION} {takes} {chosen.algorithm} with {chosen.protocol}, {duration(chosen.micros)} by its "
         f"model; assumed: {cluster}{as_ring}"
     )
 
@@ -117,8 +120,14 @@ def _cut_open(round_trips: Int64Array, root: int) -> Int32Array:
     return parents
 
 
-def _found(topology: Topology, options: NcclOptions) -> tuple[Hosts, Int64Array, Cluster]:
-    """Return the hosts, the rounds of their places, and what the model asks of them."""
+def found(topology: Topology, options: NcclOptions) -> tuple[Hosts, Int64Array, Cluster]:
+    """Return the hosts, the rounds of their places, and what the model asks of them.
+
+    Raises
+    ------
+    Unsupported
+        If there are no hosts.
+    """
     hosts = hosts_of(topology, infer=options.infer_hosts, trivial=True)
     if isinstance(hosts, str):
         raise METHOD.unsupported(f"needs {Shape.ONE_HOST}; {topology.name} {hosts}")
@@ -128,9 +137,9 @@ def _found(topology: Topology, options: NcclOptions) -> tuple[Hosts, Int64Array,
 
 def check(problem: Problem, options: NcclOptions) -> None:
     """Raise `Unsupported` for a network without hosts, and for too many transfers."""
-    _, every, cluster = _found(problem.topology, options)
+    _, every, cluster = found(problem.topology, options)
     check_allgathers(METHOD, problem, 2 * len(chains(every, cluster.hosts, cluster.channels.number)))
-    choice(cluster, problem, options)
+    reckoned(cluster, problem.collective.kind, problem.size, options)
 
 
 METHOD = Method(

@@ -1,0 +1,242 @@
+"""Files of tuners: which of a runtime's own algorithms it takes at which size, on the ranks of a network.
+
+``nccl-tuner`` is the CSV of the example in NCCL's repository, which that plug-in loads (``plugins/tuner``): a
+line a range of sizes with algorithm and protocol, of NCCL's own model or of the simulator. ``ompi-rules`` is
+the file of dynamic rules of Open MPI's component ``tuned``, whose algorithms are made as schedules and
+simulated. Sizes are those of M, as both runtimes count them, and a range ends where the lines of two
+neighbours through their times cross.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Annotated, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from experiments.registry import find_method
+from experiments.tuning import Tuning, choose
+from heuristics.nccl.constants import VERSION
+from heuristics.nccl.machine import NcclOptions
+from heuristics.nccl.method import METHOD, found, reckoned
+from schedules.collective import Collective, Kind
+from schedules.method import Method, Problem
+from schedules.schedule import Schedule
+from schedules.simulation.pipelining import best_slices
+from schedules.verify import verify
+from topologies.errors import InputError, NoSchedule, Unsupported
+from topologies.exact import FloatArray
+from topologies.ranges import Choice, Options
+from topologies.topology import Topology
+
+MODEL, SIMULATOR = "model", "simulator"
+ALL_SIZES = 2**63 - 1
+"""The last range's end, in bytes."""
+ANY_CHANNELS = -1
+"""As many as NCCL takes anyway."""
+
+
+class Rule(NamedTuple):
+    """What to take for M of `low` to `high` bytes: algorithm and protocol, or its number and name."""
+
+    low: int
+    high: int
+    takes: tuple[str, str]
+
+
+@dataclass(frozen=True)
+class NcclTunerOptions(NcclOptions):
+    """Options of NCCL's tuner file.
+
+    Parameters
+    ----------
+    by
+        Whose times count: of NCCL's model, or of the simulator, which says nothing of protocols: there an
+        algorithm's is the model's.
+
+    Raises
+    ------
+    InputError
+        As `NcclOptions`, and if `by` is neither.
+    """
+
+    OWNER: ClassVar[str] = "nccl-tuner"
+
+    by: Annotated[str, Choice((MODEL, SIMULATOR))] = MODEL
+
+
+@dataclass(frozen=True)
+class OmpiRulesOptions(Options):
+    """Options of Open MPI's rules; there are none."""
+
+    OWNER: ClassVar[str] = "ompi-rules"
+
+
+class Ompi(NamedTuple):
+    """A collective's number in Open MPI, and for numbers of its algorithms the method that makes the same."""
+
+    number: int
+    algorithms: Mapping[int, tuple[str, Mapping[str, Any]]]
+
+
+ONE_WAY = {"one_way": True}
+OMPI: Mapping[Kind, Ompi] = {
+    Kind.ALLGATHER: Ompi(0, {2: ("bruck", {}), 3: ("rhd", {}), 4: ("ring", ONE_WAY)}),
+    Kind.ALLREDUCE: Ompi(2, {3: ("recursive_doubling", {}), 4: ("ring", ONE_WAY), 6: ("rhd", {})}),
+    Kind.ALL_TO_ALL: Ompi(3, {1: ("direct", {}), 3: ("bruck", {})}),
+    Kind.REDUCE_SCATTER: Ompi(12, {2: ("rhd", {}), 3: ("ring", ONE_WAY)}),
+}
+
+
+@dataclass(frozen=True)
+class TunerFormat:
+    """A format of rules.
+
+    Parameters
+    ----------
+    name, file
+        As ``--format`` has it, and the file that is written.
+    options
+        The class of its options.
+    rules
+        ``(topology, collective, sizes, options) -> rules``.
+    lines
+        ``(topology, collective, rules, options) -> the file's lines``.
+    loader
+        What the environment must have for a runtime to load the file of that name.
+    """
+
+    name: str
+    file: str
+    options: type[Any]
+    rules: Callable[[Topology, Collective, Sequence[int], Any], list[Rule]]
+    lines: Callable[[Topology, Collective, Sequence[Rule], Any], Iterator[str]]
+    loader: str
+
+
+def nccl_rules(
+    topology: Topology, what: Collective, sizes: Sequence[int], options: NcclTunerOptions
+) -> list[Rule]:
+    """Return what NCCL should take at which size.
+
+    Raises
+    ------
+    Unsupported
+        If NCCL has no such collective, or the network no hosts, or the options leave nothing.
+    """
+    METHOD.supports(Problem(topology, what), options)
+    cluster = found(topology, options)[-1]
+    asked = [reckoned(cluster, what.kind, Fraction(size), options) for size in sizes]
+    pairs = [(str(one.algorithm), str(one.protocol)) for one in asked[0]]
+    times = np.array([[one.micros for one in row] for row in asked]).T
+    if options.by == SIMULATOR:
+        for algorithm in dict(pairs):
+            own = [place for place, pair in enumerate(pairs) if pair[0] == algorithm]
+            given = replace(options, algorithm=algorithm, protocol=None)
+            times[own] *= _seconds(topology, what, sizes, METHOD, given) / times[own].min(axis=0)
+    return _ranges(sizes, times, pairs)
+
+
+def nccl_lines(
+    topology: Topology, what: Collective, rules: Sequence[Rule], options: NcclTunerOptions
+) -> Iterator[str]:
+    """Yield the lines of the CSV; the collective's name has no hyphen there."""
+    cluster = found(topology, options)[-1]
+    yield f"# NCCL {VERSION}, by its model" if options.by == MODEL else "# by simulated schedules"
+    yield f"# assumed: {cluster}"
+    yield "# collective_type,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks"
+    for rule in rules:
+        size = f"{rule.low},{rule.high}"
+        ranks = f"{cluster.hosts},{cluster.ranks}"
+        yield f"{what.kind.replace('-', '')},{size},{','.join(rule.takes)},{ANY_CHANNELS},{ranks}"
+
+
+def ompi_rules(
+    topology: Topology, what: Collective, sizes: Sequence[int], options: OmpiRulesOptions
+) -> list[Rule]:
+    """Return which of Open MPI's algorithms is the fastest at which size, by simulated schedules.
+
+    Raises
+    ------
+    InputError
+        If there is no such collective, or no algorithm for the network.
+    """
+    if what.kind not in OMPI:
+        raise InputError(f"format 'ompi-rules' has {', '.join(OMPI)}; not {what.kind}")
+    times, numbers, refused = [], [], []
+    for number, (name, given) in OMPI[what.kind].algorithms.items():
+        method = find_method(name)
+        try:
+            times.append(_seconds(topology, what, sizes, method, method.options(**given)))
+            numbers.append((str(number), name))
+        except (Unsupported, NoSchedule) as error:
+            refused.append(str(error))
+    if not times:
+        raise InputError(f"format 'ompi-rules' has no algorithm here: {'; '.join(refused)}")
+    return _ranges(sizes, np.array(times), numbers)
+
+
+def ompi_lines(
+    topology: Topology, what: Collective, rules: Sequence[Rule], options: OmpiRulesOptions
+) -> Iterator[str]:
+    """Yield the lines of the rules: of one collective on one number of ranks."""
+    yield "1  # collectives"
+    yield f"{OMPI[what.kind].number}  # {what.kind}"
+    yield "1  # numbers of ranks"
+    yield f"{topology.num_ranks}  # ranks"
+    yield f"{len(rules)}  # sizes from which on: algorithm, fan-out, bytes of a segment"
+    for rule in rules:
+        yield f"{rule.low} {rule.takes[0]} 0 0  # {rule.takes[1]}"
+
+
+def _ranges(sizes: Sequence[int], times: FloatArray, takes: Sequence[tuple[str, str]]) -> list[Rule]:
+    """Return the fastest at each size, those of neighbouring sizes as one."""
+    winners = list(choose(times, len(sizes)))
+    tuning = Tuning(np.array(sizes), [], times, np.zeros(len(sizes)), winners)
+    rules = []
+    for winner in winners:
+        low, below = tuning.limits(winner)
+        rules.append(Rule(low, ALL_SIZES if below is None else below - 1, takes[winner.candidate]))
+    return rules
+
+
+def _seconds(
+    topology: Topology, what: Collective, sizes: Sequence[int], method: Method, options: Any
+) -> FloatArray:
+    """Return the simulated time of a method's verified schedules at all sizes."""
+    made: dict[Fraction | None, Schedule] = {}
+    times = []
+    for size in map(Fraction, sizes):
+        problem = Problem(topology, what, size)
+        key = size if method.size_dependent(problem, options) else None
+        if key not in made:
+            method.supports(problem, options)
+            made[key] = method.synthesize(problem, options, np.random.default_rng(0))
+            verify(made[key])
+        times.append(best_slices(made[key], size)[1])
+    return np.array(times)
+
+
+TUNERS: Mapping[str, TunerFormat] = {
+    form.name: form
+    for form in (
+        TunerFormat(
+            "nccl-tuner",
+            "nccl_tuner.conf",
+            NcclTunerOptions,
+            nccl_rules,
+            nccl_lines,
+            "NCCL_TUNER_PLUGIN=libnccl-tuner-example.so NCCL_TUNER_CONFIG_FILE={}",
+        ),
+        TunerFormat(
+            "ompi-rules",
+            "ompi_rules.conf",
+            OmpiRulesOptions,
+            ompi_rules,
+            ompi_lines,
+            "OMPI_MCA_coll_tuned_use_dynamic_rules=1 OMPI_MCA_coll_tuned_dynamic_rules_filename={}",
+        ),
+    )
+}
