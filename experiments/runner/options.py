@@ -9,12 +9,11 @@ import typing
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from fractions import Fraction
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
 from schedules.method import Method
-from schedules.programs.formats import Format
 from topologies.errors import InputError, suggestion
 from topologies.ranges import Whole
 from topologies.units import parse_time
@@ -25,7 +24,19 @@ TIME_LIMIT = "time_limit"
 """The option that takes a number of seconds as well as a text with its unit, whatever its method holds."""
 
 
-def build_options(method: Method | Format, given: Mapping[str, Any]) -> Any:
+class Optioned(Protocol):
+    """What has options: a method, a format, or a tuner's."""
+
+    @property
+    def name(self) -> str:
+        """As on the command line."""
+
+    @property
+    def options(self) -> type[Any]:
+        """The class of its options."""
+
+
+def build_options(method: Optioned, given: Mapping[str, Any]) -> Any:
     """Return the options dataclass of a method (or format) with the values in `given`, checked and exact.
 
     Values are those of TOML or JSON; numbers with a point may be `Decimal`, which a field of type
@@ -139,20 +150,20 @@ def _toml_value(text: str) -> Any:
     return table["value"] if len(table) == 1 else text
 
 
-def _named(owner: Method | Format) -> str:
-    return f"{'format' if isinstance(owner, Format) else 'method'} {owner.name}"
+def _named(owner: Optioned) -> str:
+    return f"{'method' if isinstance(owner, Method) else 'format'} {owner.name}"
 
 
 def _required(field: dataclasses.Field[Any]) -> bool:
     return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
-def _fields(method: Method | Format) -> dict[str, Any]:
+def _fields(method: Optioned) -> dict[str, Any]:
     hints = typing.get_type_hints(method.options)
     return {field.name: hints[field.name] for field in dataclasses.fields(method.options) if field.init}
 
 
-def _value(method: Method | Format, name: str, hint: Any, value: Any) -> Any:
+def _value(method: Optioned, name: str, hint: Any, value: Any) -> Any:
     """Check one value in JSON's strict mode, where an enum is its text and a tuple an array."""
     if name == TIME_LIMIT:
         value = _time(method, hint, value)
@@ -170,7 +181,7 @@ def _value(method: Method | Format, name: str, hint: Any, value: Any) -> Any:
         raise InputError(f"{_named(method)}, option '{name}': {wanted}, not {plain}") from error
 
 
-def _time(method: Method | Format, hint: Any, value: Any) -> Any:
+def _time(method: Optioned, hint: Any, value: Any) -> Any:
     """Return a time limit as the method holds it: a text with its unit, or seconds."""
     text = time_text(value)
     if not isinstance(text, str):

@@ -5,6 +5,7 @@ channels that NCCL would find in a network), `channels` (the order of ranks in e
 `method`.
 """
 
-from heuristics.nccl.method import METHOD, NcclOptions
+from heuristics.nccl.machine import NcclOptions
+from heuristics.nccl.method import METHOD
 
 __all__ = ["METHOD", "NcclOptions"]
