@@ -85,7 +85,7 @@ ONE_WAY = {"one_way": True}
 OMPI: Mapping[Kind, Ompi] = {
     Kind.ALLGATHER: Ompi(0, {2: ("bruck", {}), 3: ("rhd", {}), 4: ("ring", ONE_WAY)}),
     Kind.ALLREDUCE: Ompi(2, {3: ("recursive_doubling", {}), 4: ("ring", ONE_WAY), 6: ("rhd", {})}),
-    Kind.ALL_TO_ALL: Ompi(3, {1: ("direct", {}), 3: ("bruck", {})}),
+    Kind.ALL_TO_ALL: Ompi(3, {1: ("direct", {}), 2: ("pairwise", {}), 3: ("bruck", {})}),
     Kind.REDUCE_SCATTER: Ompi(12, {2: ("rhd", {}), 3: ("ring", ONE_WAY)}),
 }
 

@@ -2,8 +2,8 @@
 
 Rings and trees have the channels of `heuristics.nccl.channels`, each with an equal part of the data; a
 broadcast or a reduce goes along the rings in slices. Trees are double binary trees of hosts and chains
-inside (`heuristics.trees.nccl_like`), NVLS is `heuristics.nccl.switched`. PAT is run as a ring. The schedule
-is timed like any other; the protocol has no part in that, only in the model's own time, told beside it.
+inside (`heuristics.trees.nccl_like`), NVLS is `heuristics.nccl.switched`, PAT `heuristics.classic.pat`. The
+schedule is timed like any other; the protocol has no part in that, only in the model's own time.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from functools import partial
 
 import numpy as np
 
+from heuristics.classic.pat import METHOD as PAT
 from heuristics.classic.ring import rings_allgather
 from heuristics.classic.steps import check_allgathers
 from heuristics.hosts import with_note_on_hosts
@@ -51,7 +52,7 @@ def synthesize(problem: Problem, options: NcclOptions, rng: np.random.Generator)
     left = reckoned(cluster, problem.collective.kind, problem.size, options)
     chosen = min(left, key=lambda one: one.micros)
     orders = chains(every, cluster.hosts, cluster.channels.number)
-    made = over_parallel_links(_schedule(problem, hosts, orders, chosen.algorithm))
+    made = over_parallel_links(_schedule(problem, hosts, orders, chosen.algorithm, rng))
     said = {
         "algorithm": str(chosen.algorithm),
         "protocol": str(chosen.protocol),
@@ -84,18 +85,21 @@ def reckoned(cluster: Cluster, kind: Kind, size: Fraction | None, options: NcclO
 def _note(cluster: Cluster, chosen: Estimate, *, told: bool) -> str:
     """Return what NCCL takes, or is told to take, and what is assumed of the machine."""
     takes = "is told to take" if told else "takes"
-    as_ring = "; its schedule here is a ring" if chosen.algorithm is Algorithm.PAT else ""
     return (
         f"NCCL {VERSION} {takes} {chosen.algorithm} with {chosen.protocol}, {duration(chosen.micros)} by its "
-        f"model; assumed: {cluster}{as_ring}"
+        f"model; assumed: {cluster}"
     )
 
 
-def _schedule(problem: Problem, hosts: Hosts, orders: Int64Array, algorithm: Algorithm) -> Schedule:
+def _schedule(
+    problem: Problem, hosts: Hosts, orders: Int64Array, algorithm: Algorithm, rng: np.random.Generator
+) -> Schedule:
     """Return the schedule of an algorithm."""
     if algorithm in (Algorithm.NVLS, Algorithm.NVLS_TREE):
         switches = switches_of_hosts(problem.topology, hosts)
         return through_switches(problem, hosts, np.array(switches))
+    if algorithm is Algorithm.PAT:
+        return PAT.synthesize(problem, PAT.options(), rng)
     if algorithm is Algorithm.TREE:
         return pipelined_trees(problem, _trees(hosts, orders), AUTOMATIC)
     round_trips = rings(hosts, orders)
