@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
 from heuristics.birkhoff.decomposition import Stages, part_of, sliced, stages
+from heuristics.birkhoff.fabric import Fabric
 from heuristics.birkhoff.pieces import Pieces, pieces
 from heuristics.classic.steps import MOST_ROWS, StepTransfers, step_schedule
 from schedules.capabilities import Capabilities, Groups, Shape
 from schedules.collective import Kind
 from schedules.method import Method, Problem
 from schedules.schedule import Chunks, Schedule
-from topologies.exact import INT64_MAX, Int64Array, Rationals, frozen
+from topologies.exact import INT64_MAX, FloatArray, Int64Array
 from topologies.graphs.grid_structure import Hosts, hosts_of
 from topologies.ranges import Number, Options
-from topologies.topology import Topology
 
-LATER = 16
-"""How many stages after it was sent a piece goes on inside its host: balancing may be so far ahead."""
+LATER = 1 / 4
+"""Of all stages: how long a piece that arrived waits, for what is balanced for so many stages goes first."""
 DEFAULT_SLICES, MOST_SLICES = 64, 1024
 PARTS = 2
 """Slices to a part of what a rank sends inside its host."""
 GRAINS = 32
 """Of matrices between hosts: to a slice."""
-OUTSIDE = 2**10
-"""Links between hosts are taken to be so much slower where a route inside a host is chosen."""
+COARSER = 4
+"""Times as coarse is the next grain that is tried."""
+SHARES = 64
+"""Of what stays in hosts: how many of them go over the links between hosts."""
+INSIDE, ANY, OUTSIDE = range(3)
+"""Ways of a transfer."""
 
 
 class _Demand(NamedTuple):
@@ -62,13 +66,36 @@ class BirkhoffOptions(Options):
 
 
 class _Inside(NamedTuple):
-    """Parts of items that stay in their host: item, amount (g to a unit), ends and stage, int64 (parts,)."""
+    """Parts of items that stay in their host: item, amount, ends, stage and way, int64 (parts,)."""
 
     item: Int64Array
     amount: Int64Array
     source: Int64Array
     target: Int64Array
     stage: Int64Array
+    way: Int64Array
+
+
+class _Plan(NamedTuple):
+    """How hosts exchange what.
+
+    Parameters
+    ----------
+    time
+        About what it takes, in units of what a host sends to others.
+    turns, cut
+        Of what goes between hosts.
+    shares
+        How many of what stays inside go over the links between hosts.
+    width
+        Of so many stages ranks move together what they move inside hosts.
+    """
+
+    time: float
+    turns: int
+    cut: Pieces
+    shares: int
+    width: int
 
 
 def check(problem: Problem, options: BirkhoffOptions) -> None:
@@ -82,8 +109,10 @@ def check(problem: Problem, options: BirkhoffOptions) -> None:
     hosts, places = _hosts(problem).ranks.shape
     share = problem.collective.items.share.reduced
     if float(share.numerators.sum(dtype=np.float64)) * places > INT64_MAX // 2:
-        raise METHOD.unsupported("needs amounts that fit 64 bits when cut in a part for each rank of a host")
-    rows = 3 * (len(share) + hosts * hosts * places * 2 + hosts**3 * places)
+        raise METHOD.unsupported(
+            "needs amounts that fit 64 bits when cut in a part for each two ranks of hosts"
+        )
+    rows = 3 * (len(share) + hosts * hosts * places**2 * 2 + hosts**3 * places)
     if rows > MOST_ROWS:
         raise METHOD.unsupported(f"makes at most {MOST_ROWS} transfers; there may be {rows}")
 
@@ -105,66 +134,127 @@ def synthesize(problem: Problem, options: BirkhoffOptions, rng: np.random.Genera
     """
     METHOD.supports(problem, options)
     found = _hosts(problem)
-    hosts, places = found.ranks.shape
+    places = found.ranks.shape[1]
+    fabric = Fabric.of(problem.topology, found)
     demand = _demand(problem, found.ranks.reshape(-1))
-    between = demand.amounts.reshape(hosts, places, hosts, places).sum(axis=(1, 3))
-    np.fill_diagonal(between, 0)
-    slices = options.slices or _slices(problem, found, between)
-    most = int(max(between.sum(axis=0).max(), between.sum(axis=1).max()))
+    between, own = _blocks(demand.amounts, places)
+    unit = float(problem.size or 0) / demand.denominator / fabric.host_speed
+    most = _largest(between)
+    slices = options.slices or _slices(unit * max(most, fabric.busy(own).max()), fabric.alpha)
     grains = GRAINS * slices
     if most < grains:
-        demand, between, most = demand.finer(grains), between * grains, most * grains
-    chosen = sliced(stages(between, max(most // grains, 1)), slices)
-    cut = pieces(demand.amounts, places, chosen)
-    return _schedule(problem, found, cut, _inside(problem, found.ranks, demand, chosen), demand)
+        demand, between, most, unit = demand.finer(grains), between * grains, most * grains, unit / grains
+    alpha = fabric.alpha / unit if unit else 0.0
+    chosen = sliced(_stages(between, max(most // grains, 1), alpha), slices)
+    plan = _plan(demand.amounts, chosen, fabric, places, alpha)
+    until = np.cumsum(chosen.amount.max(axis=1)) if most else np.arange(1, slices + 1)
+    return _schedule(problem, found, fabric, plan, _inside(problem, found.ranks, demand, plan, until), demand)
 
 
-def _schedule(problem: Problem, hosts: Hosts, cut: Pieces, inside: _Inside, demand: _Demand) -> Schedule:
+def _blocks(amounts: Int64Array, places: int) -> tuple[Int64Array, FloatArray]:
+    """Return what hosts send to each other, (H, H), and ranks inside their host to others, (H, g, g)."""
+    hosts = np.arange(len(amounts) // places)
+    blocks = amounts.reshape(len(hosts), places, len(hosts), places).swapaxes(1, 2)
+    between = blocks.sum(axis=(2, 3)) * (hosts[:, None] != hosts)
+    return between, blocks[hosts, hosts] * (1 - np.eye(places))
+
+
+def _largest(between: Int64Array) -> int:
+    """Return the largest sum of a row or column."""
+    return int(max(between.sum(axis=0).max(), between.sum(axis=1).max()))
+
+
+def _slices(seconds: float, alpha: float) -> int:
+    """Return in how many slices the time goes: each costs α, and in the first and last only some links work.
+
+    With n of them that is about 2 n α + T/n more than T.
+    """
+    if not seconds or not alpha:
+        return DEFAULT_SLICES
+    return int(np.clip(np.sqrt(seconds / (2 * alpha)), 1, MOST_SLICES))
+
+
+def _stages(between: Int64Array, grain: int, alpha: float) -> Stages:
+    """Return the stages of the grain, this or a coarser one, with which they and their α take least."""
+    tried = []
+    while True:
+        found = stages(between, grain)
+        tried.append((found.amount.max(axis=1, initial=0).sum() + alpha * len(found.target), found))
+        if grain >= between.max() or not alpha:
+            return min(tried, key=lambda pair: pair[0])[1]
+        grain *= COARSER
+
+
+def _plan(amounts: Int64Array, chosen: Stages, fabric: Fabric, places: int, alpha: float) -> _Plan:
+    """Return the plan that takes least; times are in units of what a host sends to others.
+
+    Where links inside hosts take longer than those between, less is moved inside if each rank sends to each
+    of another host in turn, and a share of what stays inside goes outside if that leads there. Ranks move
+    things in rounds: each costs the α of its messages, and in the first and last only links inside work.
+    """
+    (between, own), count = _blocks(amounts, places), len(chosen.target)
+    crossing = np.stack([between.sum(axis=1), between.sum(axis=0)])[:, :, None]
+    stays = np.stack([own.sum(axis=2), own.sum(axis=1)]) * places
+    several = fabric.outside is not None
+    shares = np.arange(SHARES + 1 if several else 1)[:, None] / SHARES
+    rounds = np.unique(-(-max(count, 1) // 2 ** np.arange(count.bit_length() + 1)))
+    cuttable = float(amounts.sum(dtype=np.float64)) * places**2 < INT64_MAX // 2
+    plans = []
+    for turns in (1, places) if several and cuttable else (1,):
+        cut = pieces(amounts, places, turns, chosen)
+        moved = cut.moved(len(between), places) / (places * turns)
+        outside = (crossing + shares[:, None, None] * stays).max(axis=(1, 2, 3))
+        outside += alpha * (count + (turns - 1) * (len(between) - 1) + (places - 1) * (shares[:, 0] > 0))
+        inside = (fabric.busy(own + moved) - shares * fabric.busy(own)).max(axis=1)
+        best = int(np.maximum(outside, inside).argmin())
+        messages = max(np.count_nonzero(moved, axis).max() for axis in (1, 2))
+        times = np.maximum(outside[best], inside[best] + alpha * messages * rounds) + inside[best] / rounds
+        least = int(times.argmin())
+        plans.append(_Plan(times[least], turns, cut, best, -(-count // int(rounds[least])) or 1))
+        if inside[0] <= outside[0]:
+            break
+    return min(plans, key=lambda plan: plan.time)
+
+
+def _schedule(
+    problem: Problem, hosts: Hosts, fabric: Fabric, plan: _Plan, inside: _Inside, demand: _Demand
+) -> Schedule:
     """Return the schedule in which each piece is balanced, sent to the other host and passed on there.
 
     Links inside hosts carry what is balanced for later stages while the adapters are at earlier ones.
     """
-    ranks, places = hosts.ranks.reshape(-1), hosts.ranks.shape[1]
+    ranks, places, cut = hosts.ranks.reshape(-1), hosts.ranks.shape[1], plan.cut
     item = np.concatenate([demand.item[cut.owner, cut.dest], inside.item])
     order = np.argsort(item, kind="stable")
     chunk = np.empty(len(order), np.int64)
     chunk[order] = np.arange(len(order))
     sent, kept = np.split(chunk, [len(cut.stage)])
     size = np.concatenate([cut.amount, inside.amount])[order]
-    chunks = Chunks(item[order], size, demand.denominator * places)
+    chunks = Chunks(item[order], size, demand.denominator * places * plan.turns)
 
     stage = cut.stage.astype(np.int64)
-    sender, receiver = (end // places * places + cut.place for end in (cut.owner, cut.dest))
-    rows = StepTransfers.joined(
-        [
-            StepTransfers(stage + 1, ranks[cut.owner], ranks[sender], sent),
-            StepTransfers(inside.stage + 1, inside.source, inside.target, kept),
-            StepTransfers(stage + 2, ranks[sender], ranks[receiver], sent),
-            StepTransfers(stage + 2 + LATER, ranks[receiver], ranks[cut.dest], sent),
-        ]
-    )
-    rows = rows.kept(rows.source != rows.target)
-    near = _preferring_inside(problem.topology, hosts)
-    return step_schedule(near, problem.collective, chunks, rows).replace(topology=problem.topology)
-
-
-def _slices(problem: Problem, hosts: Hosts, between: Int64Array) -> int:
-    """Return in how many slices the time goes: each costs α, and in the first and last only some links work.
-
-    With n of them that is about 2 n α + T/n more than T.
-    """
-    topology = problem.topology
-    alpha = float(topology.alpha.floats.max())
-    if problem.size is None or not alpha or not between.any():
-        return DEFAULT_SLICES
-    ends = hosts.of[topology.source], hosts.of[topology.target]
-    speeds = [
-        np.bincount(end[mask], topology.bandwidth.floats[mask], len(between)).min()
-        for end, mask in zip(ends, ((end >= 0) & (ends[0] != ends[1]) for end in ends), strict=True)
+    sender, receiver = cut.ends(places)
+    first, early = (number // plan.width * plan.width for number in (stage, inside.stage))
+    later = first + plan.width + 2 + int(LATER * stage.max(initial=0))
+    parts = [
+        StepTransfers(first + 1, ranks[cut.owner], ranks[sender], sent),
+        StepTransfers(early + 1, inside.source, inside.target, kept),
+        StepTransfers(stage + 2, ranks[sender], ranks[receiver], sent),
+        StepTransfers(later, ranks[receiver], ranks[cut.dest], sent),
     ]
-    bytes_of = float(problem.size) / problem.collective.items.share.reduced.denominator
-    time = bytes_of * max(between.sum(axis=0).max(), between.sum(axis=1).max()) / min(speeds)
-    return int(np.clip(np.sqrt(time / (2 * alpha)), 1, MOST_SLICES))
+    ways = [np.full(len(sent), way) for way in (INSIDE, ANY, INSIDE)]
+    way = np.concatenate([ways[0], inside.way, *ways[1:]])
+    rows = StepTransfers.joined(parts)
+    goes = np.argsort((demand.position[rows.target] - demand.position[rows.source]) % places, kind="stable")
+    goes = goes[(rows.source != rows.target)[goes]]
+    return step_schedule(
+        problem.topology,
+        problem.collective,
+        chunks,
+        rows.kept(goes),
+        way=way[goes],
+        ways=(fabric.inside, None, fabric.outside),
+    )
 
 
 def _demand(problem: Problem, ranks: Int64Array) -> _Demand:
@@ -178,8 +268,8 @@ def _demand(problem: Problem, ranks: Int64Array) -> _Demand:
     return _Demand(amounts, item, position, share.denominator)
 
 
-def _inside(problem: Problem, ranks: Int64Array, demand: _Demand, chosen: Stages) -> _Inside:
-    """Return the parts of items that stay in their host, spread over the time of all stages.
+def _inside(problem: Problem, ranks: Int64Array, demand: _Demand, plan: _Plan, until: Int64Array) -> _Inside:
+    """Return the parts of items that stay in their host, spread over stages that last until then.
 
     Each rank sends to the next in its host, to the one after, and so on. What takes longer than some stages
     is cut, so that what these need inside the host goes between.
@@ -187,32 +277,29 @@ def _inside(problem: Problem, ranks: Int64Array, demand: _Demand, chosen: Stages
     items, places = problem.collective.items, ranks.shape[1]
     position = demand.position
     source, target = position[items.start], position[items.end]
-    amount = demand.amounts[source, target] * places
+    amount = demand.amounts[source, target] * places * plan.turns
     item = np.flatnonzero((source // places == target // places) | (amount == 0))
     source, target, amount = source[item], target[item], amount[item]
-    until = np.cumsum(chosen.amount.max(axis=1, initial=0))
-    total = int(until[-1]) if len(until) else 0
     sent = np.bincount(source, np.where(source == target, 0, amount), len(position)).max()
+
+    away = np.where(source == target, 0, part_of(amount, np.array(plan.shares), np.array(SHARES)))
+    near = np.where(source // places == target // places, INSIDE, ANY)
+    way = np.concatenate([near, np.full(len(item), OUTSIDE)])
+    item, source, target = (np.tile(column, 2) for column in (item, source, target))
+    whole, amount = np.tile(amount, 2), np.concatenate([amount - away, away])
+    goes = (amount > 0) | ((whole == 0) & (way != OUTSIDE))
+    item, source, target, amount, way = (column[goes] for column in (item, source, target, amount, way))
+
     parts = np.clip(np.ceil(amount * (len(until) / PARTS / max(sent, 1))), 1, None).astype(np.int64)
     parts[source == target] = 1
-
     row = np.repeat(np.arange(len(item)), parts)
     number = np.arange(len(row)) - np.repeat(np.cumsum(parts) - parts, parts)
     begin, end = (part_of(amount[row], place, parts[row]) for place in (number, number + 1))
     turn = (target - source) % places
     moment = (number + np.maximum(turn[row] - 1, 0) / places) / parts[row]
-    stage = np.searchsorted(until, moment * total, side="right")
+    stage = np.searchsorted(until, moment * until[-1], side="right")
     flat = ranks.reshape(-1)
-    return _Inside(item[row], end - begin, flat[source[row]], flat[target[row]], stage)
-
-
-def _preferring_inside(topology: Topology, hosts: Hosts) -> Topology:
-    """Return the network with slow links between hosts, for routes inside them."""
-    ends = hosts.of[topology.source], hosts.of[topology.target]
-    outside = (ends[0] != ends[1]) | (ends[0] < 0)
-    bandwidth = topology.bandwidth
-    slow = np.where(outside, 1, OUTSIDE) * bandwidth.numerators
-    return replace(topology, bandwidth=Rationals(frozen(slow, np.int64), bandwidth.denominator * OUTSIDE))
+    return _Inside(item[row], end - begin, flat[source[row]], flat[target[row]], stage, way[row])
 
 
 METHOD = Method(

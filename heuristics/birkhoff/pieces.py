@@ -1,8 +1,10 @@
-"""Which rank of a host sends which bytes in which stage.
+"""Which rank of a host sends which bytes to which rank of another, in which stage.
 
-A host's g ranks have an equal part, a *quota*, of what it sends to another. Each takes what it has for that
-host as far as the quota goes, and the surplus of others beyond: so no more moves inside the host than must.
-What a rank has itself goes first, so that the rest has time to come. The stages' amounts cut this sequence.
+In turn t of what one host sends to another rank p sends to rank p + t, of g; there are one or g turns. Each
+of these pairs has an equal part, a *quota*, of it. It takes the bytes that are just between the two as far as
+the quota goes, then those that one of them has or is to get, and what others have too much: so little moves
+inside the hosts. What needs no move before goes first, so that the rest has time to come. The stages' amounts
+cut this sequence.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from heuristics.birkhoff.decomposition import Stages
-from topologies.exact import Int32Array, Int64Array
+from topologies.exact import FloatArray, Int32Array, Int64Array
 from topologies.kernels import kernel
 
 
@@ -23,22 +25,35 @@ class Pieces(NamedTuple):
     ----------
     owner, dest
         int64: whose, and for whom, host by host.
-    place
-        int32: the place in its host of the rank that sends it, and of the rank that receives it.
+    place, arrival
+        int32: the place in its host of the rank that sends it, and of the one that receives it.
     stage
         int32.
     amount
-        int64: g to a unit of the matrix.
+        int64: g x turns to a unit of the matrix.
     """
 
     owner: Int64Array
     dest: Int64Array
     place: Int32Array
+    arrival: Int32Array
     stage: Int32Array
     amount: Int64Array
 
+    def ends(self, places: int) -> tuple[Int64Array, Int64Array]:
+        """Return who sends and who receives each, numbered host by host, `places` ranks each."""
+        sender, receiver = self.owner // places * places, self.dest // places * places
+        return sender + self.place, receiver + self.arrival
 
-def pieces(amounts: Int64Array, places: int, chosen: Stages) -> Pieces:
+    def moved(self, hosts: int, places: int) -> FloatArray:
+        """Return what ranks move in their host, before it is sent and after it arrives, (H, g, g)."""
+        receiver = self.ends(places)[1]
+        pair = np.concatenate([self.owner * places + self.place, receiver * places + self.dest % places])
+        amount = np.bincount(pair, np.tile(self.amount, 2), hosts * places**2)
+        return amount.reshape(hosts, places, places) * (1 - np.eye(places))
+
+
+def pieces(amounts: Int64Array, places: int, turns: int, chosen: Stages) -> Pieces:
     """Return all pieces between hosts.
 
     Parameters
@@ -47,38 +62,40 @@ def pieces(amounts: Int64Array, places: int, chosen: Stages) -> Pieces:
         int64, shape (N, N): what each rank sends to each, host by host, `places` ranks each.
     places
         g.
+    turns
+        1: rank p sends to rank p only; g: to each in turn.
     chosen
         Stages of the matrix between hosts.
     """
     hosts = len(amounts) // places
     used = int((chosen.amount > 0).sum())
-    most = int((amounts > 0).sum()) + hosts * hosts * places + used * places
-    room = Pieces(
-        np.empty(most, np.int64),
-        np.empty(most, np.int64),
-        np.empty(most, np.int32),
-        np.empty(most, np.int32),
-        np.empty(most, np.int64),
-    )
-    count = _cut(amounts, places, chosen, room)
+    most = int((amounts > 0).sum()) + (2 * hosts * hosts * turns + used) * places
+    wide, narrow = np.empty((3, most), np.int64), np.empty((3, most), np.int32)
+    room = Pieces(wide[0], wide[1], narrow[0], narrow[1], narrow[2], wide[2])
+    count = _cut(amounts, places, turns, chosen, room)
     return Pieces(
-        room.owner[:count], room.dest[:count], room.place[:count], room.stage[:count], room.amount[:count]
+        room.owner[:count],
+        room.dest[:count],
+        room.place[:count],
+        room.arrival[:count],
+        room.stage[:count],
+        room.amount[:count],
     )
 
 
 class _Progress(NamedTuple):
-    """Of each place: how much of its quota is filled, which stage it is in, and what is left of that."""
+    """Of each place and turn: what is left of its quota, which stage it is in, and what is left of that."""
 
-    filled: Int64Array
+    quota: Int64Array
     stage: Int64Array
     left: Int64Array
 
 
 @kernel
-def _cut(amounts: Int64Array, places: int, chosen: Stages, room: Pieces) -> int:
+def _cut(amounts: Int64Array, places: int, turns: int, chosen: Stages, room: Pieces) -> int:
     """Write down the pieces; return how many."""
-    hosts, count = len(amounts) // places, 0
-    state = _Progress(np.zeros(places, np.int64), np.zeros(places, np.int64), np.zeros(places, np.int64))
+    hosts, count, shape = len(amounts) // places, 0, (places, turns)
+    state = _Progress(np.empty(shape, np.int64), np.empty(shape, np.int64), np.empty(shape, np.int64))
     unsent = np.empty((places, places), np.int64)
     for here in range(hosts):
         for there in range(hosts):
@@ -89,45 +106,70 @@ def _cut(amounts: Int64Array, places: int, chosen: Stages, room: Pieces) -> int:
                 for j in range(places):
                     amount = amounts[here * places + i, there * places + j]
                     quota += amount
-                    unsent[i, j] = amount * places
-            state.filled[:] = 0
-            state.stage[:] = -1
-            state.left[:] = 0
-            for place in range(places):  # its own
-                count = _fill(quota, here, there, place, place, unsent, chosen, state, room, count)
-            for place in range(places):  # what others have too much
-                for i in range(places):
-                    count = _fill(quota, here, there, place, i, unsent, chosen, state, room, count)
+                    unsent[i, j] = amount * places * turns
+            if quota == 0:
+                continue
+            _begin(quota, here, there, chosen, state)
+            for moves in range(4):  # none, after it arrives, before it is sent, both
+                for place in range(places):
+                    for turn in range(turns):
+                        count = _fill(moves, here, there, place, turn, unsent, chosen, state, room, count)
     return count
 
 
 @kernel
+def _begin(quota: int, here: int, there: int, chosen: Stages, state: _Progress) -> None:
+    """Let each turn begin in the stage in which those before it have sent their quotas."""
+    places, turns = state.quota.shape
+    stage, left = np.int64(-1), np.int64(0)
+    for turn in range(turns):
+        for place in range(places):
+            state.quota[place, turn] = quota
+            state.stage[place, turn] = stage
+            state.left[place, turn] = left
+        ahead = np.int64(quota)
+        while ahead > left:
+            ahead -= left
+            stage += 1
+            left = chosen.amount[stage, here] * turns if chosen.target[stage, here] == there else np.int64(0)
+        left -= ahead
+
+
+@kernel
 def _fill(
-    quota: int,
+    moves: int,
     here: int,
     there: int,
     place: int,
-    i: int,
+    turn: int,
     unsent: Int64Array,
     chosen: Stages,
     state: _Progress,
     room: Pieces,
     count: int,
 ) -> int:
-    """Let a place send what rank i of its host has, as far as its quota goes; return the number of pieces."""
-    places = len(unsent)
-    for j in range(places):
-        while unsent[i, j] > 0 and state.filled[place] < quota:
-            while state.left[place] == 0:
-                state.stage[place] += 1
-                if chosen.target[state.stage[place], here] == there:
-                    state.left[place] = chosen.amount[state.stage[place], here]
-            amount = min(unsent[i, j], quota - state.filled[place], state.left[place])
-            room.owner[count], room.dest[count] = here * places + i, there * places + j
-            room.place[count], room.stage[count] = place, state.stage[place]
-            room.amount[count] = amount
-            unsent[i, j] -= amount
-            state.filled[place] += amount
-            state.left[place] -= amount
-            count += 1
+    """Let a place send what it has to move so, as far as its quota goes; return the number of pieces."""
+    places, turns = state.quota.shape
+    arrival = (place + turn) % places
+    for i in range(places):
+        if (i != place) != (moves >= 2):
+            continue
+        for j in range(places):
+            if (j != arrival) != (moves % 2 == 1):
+                continue
+            while unsent[i, j] > 0 and state.quota[place, turn] > 0:
+                while state.left[place, turn] == 0:
+                    state.stage[place, turn] += 1
+                    stage = state.stage[place, turn]
+                    if chosen.target[stage, here] == there:
+                        state.left[place, turn] = chosen.amount[stage, here] * turns
+                amount = min(unsent[i, j], state.quota[place, turn], state.left[place, turn])
+                room.owner[count], room.dest[count] = here * places + i, there * places + j
+                room.place[count], room.arrival[count] = place, arrival
+                room.stage[count] = state.stage[place, turn]
+                room.amount[count] = amount
+                unsent[i, j] -= amount
+                state.quota[place, turn] -= amount
+                state.left[place, turn] -= amount
+                count += 1
     return count

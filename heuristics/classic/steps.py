@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy.typing as npt
 from schedules.collective import Collective, Kind
 from schedules.method import Method, Problem
 from schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
-from topologies.exact import BoolArray, Int32Array, Int64Array
+from topologies.exact import BoolArray, Int32Array, Int64Array, offsets_of
 from topologies.graphs.shortest_paths import shortest_routes
 from topologies.topology import Topology
 
@@ -48,9 +49,15 @@ class StepTransfers(NamedTuple):
 
 
 def step_schedule(
-    topology: Topology, what: Collective, chunks: Chunks, rows: StepTransfers, reduce: BoolArray | None = None
+    topology: Topology,
+    what: Collective,
+    chunks: Chunks,
+    rows: StepTransfers,
+    reduce: BoolArray | None = None,
+    way: Int64Array | int = 0,
+    ways: Sequence[BoolArray | None] = (None,),
 ) -> Schedule:
-    """Return the schedule with these rows, in the step clock, each pair of nodes over one shortest route.
+    """Return the schedule with these rows, in the step clock, pairs of nodes over one shortest route a way.
 
     Parameters
     ----------
@@ -60,14 +67,23 @@ def step_schedule(
         In any order; they are stably ordered by step.
     reduce
         Shape (rows,): which reduce; None: all if the collective combines, otherwise none.
+    way, ways
+        Which of the ways each row goes; the links that a way may take, bool, shape (links,), None: all.
     """
     if reduce is None and what.is_combining:
         reduce = np.ones(len(rows.step), dtype=np.bool_)
     steps = step_numbers(rows.step)
     order = np.argsort(steps, kind="stable")
-    ends = rows.source[order] * topology.num_nodes + rows.target[order]
-    pair, number = _numbered(ends, topology.num_nodes**2)
-    route, routes = taking(routes_between(topology, *np.divmod(pair, topology.num_nodes)), number)
+    pairs = topology.num_nodes**2
+    ends = (rows.source * topology.num_nodes + rows.target + way * pairs)[order]
+    pair, number = _numbered(ends, len(ways) * pairs)
+    one, (source, target) = pair // pairs, np.divmod(pair % pairs, topology.num_nodes)
+    found = [
+        shortest_routes(topology, source[one == index], target[one == index], links)
+        for index, links in enumerate(ways)
+    ]
+    lengths = np.concatenate([np.diff(offsets) for offsets, _ in found])
+    route, routes = taking(Routes(offsets_of(lengths), np.concatenate([links for _, links in found])), number)
     return Schedule(
         topology=topology,
         collective=what,

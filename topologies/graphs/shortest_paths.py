@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from topologies.errors import InputError, NoSchedule
-from topologies.exact import INT64_MAX, Int32Array, Int64Array, IntArray, offsets_of
+from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, IntArray, offsets_of
 from topologies.graphs.heaps import sift_down, sift_up
 from topologies.kernels import kernel
 from topologies.topology import Incidence, Topology
@@ -323,7 +323,10 @@ _UNIT = 2**16
 
 
 def shortest_routes(
-    topology: Topology, sources: npt.ArrayLike | Sequence[int], targets: npt.ArrayLike | Sequence[int]
+    topology: Topology,
+    sources: npt.ArrayLike | Sequence[int],
+    targets: npt.ArrayLike | Sequence[int],
+    usable: BoolArray | None = None,
 ) -> tuple[Int64Array, Int32Array]:
     """Return a route with the fewest links for each pair, spread over the network's links.
 
@@ -339,6 +342,8 @@ def shortest_routes(
         The network.
     sources, targets
         Node numbers, shape (pairs,).
+    usable
+        bool, shape (links,): which links routes may take; None: all.
 
     Returns
     -------
@@ -351,7 +356,8 @@ def shortest_routes(
     Raises
     ------
     InputError
-        If the ends of a pair are one node, or there is no path (possible only from or to switches).
+        If the ends of a pair are one node, or there is no path (possible only from or to switches, or where
+        `usable` leaves links out).
     NoSchedule
         If the routes have more than `MOST_HOPS` links in all.
 
@@ -368,9 +374,10 @@ def shortest_routes(
     if len(same):
         label = topology.labels[starts[same[0]]]
         raise InputError(f"topology {topology.name}: no route from {label} to itself is needed")
-    in_offsets, in_links = topology.in_links
+    taken = np.arange(topology.num_links) if usable is None else np.flatnonzero(usable)
+    source, target = topology.source[taken], topology.target[taken]
+    into = Neighbours.of(target, source, topology.num_nodes)
     by_target = np.argsort(ends, kind="stable")
-    into = Neighbours(in_offsets, topology.source[in_links])
     lengths = _route_lengths(into, starts, ends, by_target)
     if len(lengths) and lengths.min() < 0:
         pair = int(np.argmin(lengths))
@@ -384,10 +391,11 @@ def shortest_routes(
             f"topology {topology.name}: the shortest routes of {len(lengths)} pairs have {offsets[-1]} links "
             f"in all; at most {MOST_HOPS}"
         )
-    out_links = np.lexsort((topology.target, topology.source)).astype(np.int32)
+    by_source = taken[np.lexsort((target, source))].astype(np.int32)
+    leaving = offsets_of(np.bincount(source, minlength=topology.num_nodes))
     links = _route_links(
         into,
-        Incidence(topology.out_links.offsets, out_links),
+        Incidence(leaving, by_source),
         topology.target,
         _slowness(topology),
         _Pairs(starts, ends, by_target, offsets),

@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from experiments.registry import find_method
 from heuristics.birkhoff import METHOD
 from heuristics.birkhoff.method import BirkhoffOptions
 from schedules import Problem, collective
@@ -75,6 +76,53 @@ def test_a_gigabyte_a_rank_takes_five_percent_more_than_the_busiest_host_at_most
     crossing = [amounts[~o][:, o].sum() for o in outside] + [amounts[o][:, ~o].sum() for o in outside]
     least = max(crossing) * 1e9 / 400e9
     assert least <= simulate(made(Problem(where, what, size)), size).time <= 1.05 * least
+
+
+@pytest.mark.parametrize(
+    ("text", "form", "least"),
+    [
+        # 7/8 of 0.95 GB and 0.05 GB leave each rank over its NVLinks and its adapter, 450 and 50 GB/s
+        ("dgx_h100:4", "block:8:0.95", 0.88125e9 / 500e9),
+        ("dgx_h100:4", "block:8:1", 0.875e9 / 500e9),
+        # half a GB from each of 15 comes to one rank
+        ("dgx_h100:2", "hot:0.5", 7.5e9 / 500e9),
+    ],
+)
+def test_adapters_carry_a_part_of_what_stays_in_a_host_where_its_links_take_longer(text, form, least):
+    where, size = parse_topology(text), Fraction(10**9)
+    what = collective("all-to-all", where.num_ranks, matrix=form)
+    assert least * 0.9999 <= simulate(made(Problem(where, what, size)), size).time <= 1.05 * least
+
+
+@pytest.mark.parametrize("form", ["random", "zipf:1.2", "hot:0.2"])
+def test_hosts_without_a_mesh_inside_are_balanced_over_their_own_links(form):
+    """MI250s: 16 ranks of 16 GB/s to others; inside up to three links of 50 GB/s from rank to rank."""
+    where, size = parse_topology("mi250:2"), Fraction(10**9)
+    what = collective("all-to-all", where.num_ranks, matrix=form)
+    amounts = what.matrix.amounts / what.matrix.largest_row
+    least = max(amounts[:16, 16:].sum(), amounts[16:, :16].sum()) * 1e9 / 256e9
+    assert least <= simulate(made(Problem(where, what, size)), size).time <= 1.05 * least
+
+
+@pytest.mark.parametrize("text", ["dgx_h100:3", "mi250:2", "rail_only:4,8"])
+@pytest.mark.parametrize("inside", [30, 1000])
+def test_every_rank_ends_with_its_column_where_most_stays_inside(text, inside):
+    where = parse_topology(text)
+    amounts = random_bytes(3, where.num_ranks)
+    places = {"rail_only:4,8": 8, "dgx_h100:3": 8, "mi250:2": 16}[text]
+    host = np.arange(where.num_ranks) // places
+    amounts[host[:, None] == host] *= inside
+    asked = problem(where, amounts)
+    assert delivered(made(asked), asked.size) == {pair: b for pair, b in np.ndenumerate(amounts) if b}
+
+
+@pytest.mark.parametrize("form", ["random", "block:8:1", "block:8:0.95"])
+def test_a_small_size_takes_no_longer_than_sending_straight(form):
+    """Per host one message of all that its ranks get, and no crumbs: α is 7 times less often paid outside."""
+    where, size = parse_topology("dgx_h100:4"), Fraction(10**6)
+    asked = Problem(where, collective("all-to-all", where.num_ranks, matrix=form), size)
+    straight = find_method("direct").synthesize(asked, None, RNG)
+    assert simulate(made(asked), size).time <= simulate(straight, size).time
 
 
 def test_shards_of_no_size_and_equal_amounts_are_sent_too():

@@ -208,6 +208,17 @@ def test_a_pair_without_a_route_is_named():
         shortest_routes(sink, [1], [1])
 
 
+def test_routes_take_only_links_that_are_usable():
+    """Without the link from 0 to 1 a ring of four leads there the other way round."""
+    where = ring(4)
+    usable = (where.source != 0) | (where.target != 1)
+    offsets, links = shortest_routes(where, [0, 1], [1, 0], usable)
+    assert offsets.tolist() == [0, 3, 4]
+    assert where.target[links].tolist() == [3, 2, 1, 0]
+    with pytest.raises(InputError, match="no path from 0 to 1"):
+        shortest_routes(where, [0], [1], where.source != 0)
+
+
 def test_the_four_parallel_links_of_a_pair_take_turns():
     topology = parallel_links(ring(4), 4)
     _, links = shortest_routes(topology, [0] * 8, [1] * 8)
