@@ -84,6 +84,7 @@ _SINGLE = Methods(
         "walks": _at("heuristics.classic.walks:METHOD"),
         "stepwise": _at("heuristics.classic.stepwise:METHOD"),
         "dbt": _at("heuristics.trees.double_binary_tree:METHOD"),
+        "sharp": _at("heuristics.trees.sharp:METHOD"),
         "nccl_like": _at("heuristics.trees.nccl_like:METHOD"),
         "nccl": _at("heuristics.nccl:METHOD"),
         "shifted_ring": _at("heuristics.classic.ring:SHIFTED_RING"),

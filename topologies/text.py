@@ -15,7 +15,8 @@ Keys, in any order, each at most once:
 ``seed``        ``7``: of what fails at random; 0 unless given
 ``ranks``       ``8+8``: how many ranks of each box remain, the first ones; the others are removed
 ``links``       ``2``: so many parallel links for each
-``switches``    ``forward``: switches only forward; none multicasts or adds, as programs of ranks need it
+``switches``    ``forward``: switches only forward; none multicasts or adds, as programs of ranks need it;
+                ``sharp``: every switch multicasts and adds
 ``rails``       ``2``: InfiniBand switches, of the families that have rails
 ``twist``       ``4``: how far a wrap round the first dimension of a 2D twisted torus moves along the second
 ==============  ========================================================================================
@@ -51,6 +52,7 @@ from topologies.importing.joining import CHOICES, joining_of
 from topologies.topology import Topology
 from topologies.transforms import (
     adapters,
+    aggregating,
     degraded,
     forwarding,
     links_between,
@@ -496,9 +498,10 @@ def _with_changes(base: Topology, text: str, keys: Mapping[str, str]) -> Topolog
 
 def _with_switches(base: Topology, text: str, kind: str | None) -> Topology:
     """Return the network with switches of that kind."""
-    if kind not in (None, "forward"):
-        raise InputError(f"{_shown(text)}: switches={kind}; it can be: forward")
-    return base if kind is None else forwarding(base)
+    kinds = {None: lambda network: network, "forward": forwarding, "sharp": aggregating}
+    if kind not in kinds:
+        raise InputError(f"{_shown(text)}: switches={kind}; it can be: forward, sharp")
+    return kinds[kind](base)
 
 
 def _add_once(known: list[int], more: list[int], what: str) -> None:

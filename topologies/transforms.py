@@ -469,6 +469,12 @@ def only_among(topology: Topology, members: Sequence[int]) -> tuple[Topology, In
     return without(mine, nodes=range(len(members), topology.num_ranks)), links
 
 
+def aggregating(topology: Topology) -> Topology:
+    """Return the network with switches that all multicast and add, as with SHARP in InfiniBand switches."""
+    switches = frozenset(range(topology.num_ranks, topology.num_nodes))
+    return replace(topology, multicast=switches, aggregate=switches)
+
+
 def forwarding(topology: Topology) -> Topology:
     """Return the network with switches that only forward; none multicasts or adds."""
     return replace(topology, multicast=frozenset(), aggregate=frozenset())

@@ -71,7 +71,8 @@ def pipelined_trees(problem: Problem, parents: Int32Array, slices: int) -> Sched
     problem
         An allreduce, broadcast or reduce of all ranks.
     parents
-        Shape (trees, N): each rank's parent, -1 at the root. All trees move equal parts of M.
+        Shape (trees, N): each rank's parent, -1 at the root; or (trees, nodes), of switches that add and
+        multicast too. All trees move equal parts of M.
     slices
         How many for each tree; 0: `best_slices`.
     """

@@ -353,9 +353,15 @@ def test_a_torus_that_is_no_such_product_keeps_no_expression(text: str):
     assert parse_topology(text).expression is None
 
 
+def test_all_switches_may_be_told_to_multicast_and_add():
+    """Two boxes of 8: their two NVSwitches, and the InfiniBand switch."""
+    able = parse_topology("dgx_a100:2?switches=sharp")
+    assert able.multicast == able.aggregate == {16, 17, 18}
+
+
 def test_switches_may_be_told_to_forward_only():
     assert parse_topology("dgx_h100:1").multicast
     plain = parse_topology("dgx_h100:1?switches=forward")
     assert (plain.multicast, plain.aggregate) == (frozenset(), frozenset())
-    with pytest.raises(InputError, match="switches=off; it can be: forward"):
+    with pytest.raises(InputError, match="switches=off; it can be: forward, sharp"):
         parse_topology("dgx_h100:1?switches=off")

@@ -1,0 +1,213 @@
+"""Trees in switches that add and multicast, as SHARP does in InfiniBand and NVLink switches.
+
+Graham et al.: Scalable Hierarchical Aggregation Protocol (SHArP) (COM-HPC 2016). Data goes up a tree whose
+inner nodes are switches; each adds what comes from below and sends on one sum, and the result is multicast
+down the same tree. So every rank sends M once and receives it once, where through switches that only forward
+an allreduce costs 2 (N - 1)/N M. The data is cut in slices that follow each other: on one switch
+
+    T = (S + 1) (α + M/(S b)),    S slices,
+
+as the last one comes down after it has gone up. A broadcast or reduce takes the same tree, its root on top,
+and as long. In an allgather all ranks send their shards up at once, and the switch sends each rank all the
+others: 2 α + M/b; a reduce-scatter is the reverse.
+
+* Where such switches join all ranks, each of those from which all are nearest is the top of a tree, and
+  the trees move equal parts.
+* With hosts whose own switches can do it, there are trees for each place g: the host's switch joins rank
+  (h, g) to the others there, and those at place g of all hosts are joined by a switch that can do it too, or
+  else by two binary trees (NCCL's NVLS tree; Sanders et al., see `heuristics.trees.double_binary_tree`).
+
+Of these the faster is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from functools import partial
+
+import numpy as np
+
+from heuristics.classic.steps import StepTransfers, check_rows, step_schedule
+from heuristics.trees.double_binary_tree import PipelineOptions, double_binary_trees
+from heuristics.trees.pipelined_trees import fastest_trees
+from schedules.capabilities import Capabilities, Groups
+from schedules.collective import Kind
+from schedules.compose import from_allgather
+from schedules.cost import congestion
+from schedules.method import Method, Problem
+from schedules.schedule import Chunks, Schedule
+from schedules.simulation.simulate import simulate
+from topologies.exact import Int32Array, Int64Array
+from topologies.graphs.grid_structure import Hosts, hosts_of
+from topologies.topology import Topology
+from topologies.trees.forest import depths
+
+SPREADING = (Kind.ALLGATHER, Kind.REDUCE_SCATTER)
+NEEDS = "switches that multicast and aggregate, which join all ranks or those of each of equal hosts"
+
+
+def synthesize(problem: Problem, options: PipelineOptions, rng: np.random.Generator) -> Schedule:
+    """Return the schedule, in the step clock; of an allgather or reduce-scatter shards are not sliced.
+
+    Raises
+    ------
+    Unsupported
+        As `METHOD.supports`.
+    """
+    METHOD.supports(problem, options)
+    every = aggregation_trees(problem.topology)
+    if problem.collective.kind in SPREADING:
+        return from_allgather(problem, partial(_allgather, every=every))
+    root = problem.collective.root
+    if root is not None:
+        every = [np.stack([rerooted(tree, root) for tree in trees]) for trees in every]
+    return fastest_trees(problem, every, options.slices)
+
+
+def aggregation_trees(topology: Topology) -> list[Int32Array]:
+    """Return the sets of trees to choose from: int32, shape (trees, nodes), parents, -1 at roots.
+
+    Nodes that are in no tree have no parent either.
+    """
+    able = topology.multicast & topology.aggregate
+    every = switch_trees(topology, able, np.arange(topology.num_ranks))
+    hosts = hosts_of(topology, infer=True)
+    two_levels = [] if isinstance(hosts, str) else _by_place(topology, able, hosts)
+    return [np.stack(trees) for trees in (every, two_levels) if trees]
+
+
+def switch_trees(topology: Topology, able: AbstractSet[int], members: Int64Array) -> list[Int32Array]:
+    """Return the lowest trees over these switches whose leaves are these ranks.
+
+    Examples
+    --------
+    >>> from topologies.text import parse_topology
+    >>> [tree.tolist() for tree in switch_trees(parse_topology("dgx_h100:1"), {8}, np.arange(8))]
+    [[8, 8, 8, 8, 8, 8, 8, 8, -1]]
+    """
+    found = [_grown(topology, able, top, members) for top in sorted(able)]
+    trees = [tree for tree in found if tree is not None]
+    heights = [int(depths(tree).max()) for tree in trees]
+    return [tree for tree, height in zip(trees, heights, strict=True) if height == min(heights)]
+
+
+def _grown(topology: Topology, able: AbstractSet[int], top: int, members: Int64Array) -> Int32Array | None:
+    """Return the tree that grows from a switch breadth first, with no branch that has no member; or None."""
+    parent = np.full(topology.num_nodes, -1, dtype=np.int32)
+    waiting, wanted = [top], {*members.tolist()}
+    reached = {top}
+    for node in waiting:
+        for near in sorted(_neighbours(topology, node) & (wanted | able) - reached):
+            parent[near] = node
+            reached.add(near)
+            waiting += [near] * (near in able)
+    if not wanted <= reached:
+        return None
+    used: set[int] = set()
+    for node in wanted:
+        while node not in used and node != top:
+            used.add(node)
+            node = int(parent[node])
+    parent[list(reached - used)] = -1
+    return parent
+
+
+def _neighbours(topology: Topology, node: int) -> set[int]:
+    """Return the nodes to and from which a node has links."""
+    (out, leaving), (into, coming) = topology.out_links, topology.in_links
+    to = topology.target[leaving[out[node] : out[node + 1]]]
+    return {*to.tolist()} & {*topology.source[coming[into[node] : into[node + 1]]].tolist()}
+
+
+def _by_place(topology: Topology, able: AbstractSet[int], hosts: Hosts) -> list[Int32Array]:
+    """Return the trees of every place in the hosts; none if the own switches of a host do not join it."""
+    own = [{switch for switch in able if hosts.of[switch] == host} for host in range(len(hosts.ranks))]
+    inside = [switch_trees(topology, *host) for host in zip(own, hosts.ranks, strict=True)]
+    if not all(inside):
+        return []
+    outside = able.difference(*own)
+    trees = []
+    for place, leaders in enumerate(hosts.ranks.T):
+        across = switch_trees(topology, outside, leaders) or _binary(topology, leaders)
+        for number, between in enumerate(across):
+            tree = between.copy()
+            for leader, of_host in zip(leaders.tolist(), inside, strict=True):
+                below = rerooted(of_host[(place + number) % len(of_host)], leader)
+                tree[below >= 0] = below[below >= 0]
+            trees.append(tree)
+    return trees
+
+
+def _binary(topology: Topology, leaders: Int64Array) -> list[Int32Array]:
+    """Return two binary trees of some ranks."""
+    trees = np.full((2, topology.num_nodes), -1, dtype=np.int32)
+    for tree, parent in zip(trees, double_binary_trees(len(leaders))[0], strict=True):
+        tree[leaders] = np.where(parent < 0, -1, leaders[parent])
+    return list(trees)
+
+
+def rerooted(parent: Int32Array, root: int) -> Int32Array:
+    """Return the same tree from another of its nodes.
+
+    Examples
+    --------
+    >>> rerooted(np.array([2, 2, -1, 2]), 0).tolist()
+    [-1, 2, 0, 2]
+    """
+    turned = parent.copy()
+    node, above = -1, root
+    while above >= 0:
+        turned[above], node, above = node, above, int(parent[above])
+    return turned
+
+
+def _allgather(problem: Problem, every: Sequence[Int32Array]) -> Schedule:
+    """Return the fastest at the size; without one, of least congestion."""
+    made = [_gathered(problem, trees) for trees in every]
+    size = problem.size
+    return min(made, key=lambda one: congestion(one) if size is None else simulate(one, size).time)
+
+
+def _gathered(problem: Problem, trees: Int32Array) -> Schedule:
+    """Return the allgather of shards that go, in equal parts, down the trees that are lowest from them."""
+    what, rows = problem.collective, []
+    from_owner = [[rerooted(tree, owner) for tree in trees] for owner in range(what.num_ranks)]
+    depth = [[depths(tree) for tree in turned] for turned in from_owner]
+    heights = np.array([[int(one.max()) for one in of_owner] for of_owner in depth])
+    parts = int((heights == heights.min(axis=1, keepdims=True)).sum(axis=1).min())
+    for owner, lowest in enumerate(np.argsort(heights, axis=1, kind="stable")[:, :parts].tolist()):
+        for part, number in enumerate(lowest):
+            child = np.flatnonzero(from_owner[owner][number] >= 0)
+            rows.append(
+                StepTransfers.of(
+                    depth[owner][number][child], from_owner[owner][number][child], child, owner * parts + part
+                )
+            )
+    return step_schedule(problem.topology, what, Chunks.even(what, parts), StepTransfers.joined(rows))
+
+
+def check(problem: Problem, options: PipelineOptions) -> None:
+    """Raise `Unsupported` for networks without such switches, and for too many transfers."""
+    topology, kind = problem.topology, problem.collective.kind
+    every = aggregation_trees(topology) if topology.multicast & topology.aggregate else []
+    if not every:
+        raise METHOD.unsupported(f"needs {NEEDS}; {topology.name} has none")
+    edges, ranks = topology.num_nodes - 1, topology.num_ranks
+    most = max(len(trees) for trees in every)
+    pieces = ranks * most if kind in SPREADING else ranks + most * max(1, options.slices)
+    check_rows(METHOD, problem, pieces * edges * (2 if kind is Kind.ALLREDUCE else 1))
+
+
+METHOD = Method(
+    name="sharp",
+    kind="heuristic",
+    synthesize=synthesize,
+    options=PipelineOptions,
+    capabilities=Capabilities(
+        (Kind.ALLREDUCE, *SPREADING, Kind.BROADCAST, Kind.REDUCE), Groups.NONE, further=NEEDS
+    ),
+    check=check,
+    size_dependent=lambda problem, options: problem.collective.kind in SPREADING or options.slices == 0,
+    summary="trees in switches that add and multicast (SHARP, NVLS), in slices",
+)
