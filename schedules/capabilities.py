@@ -55,6 +55,7 @@ class Shape(StrEnum):
     CIRCULANT = "a circulant network, links i to i ± a for all i"
     HOSTS = "hosts of equally many ranks"
     ONE_HOST = "one host, or hosts of equally many ranks"
+    SHARP = "switches that multicast and aggregate, which join all ranks or those of each of equal hosts"
     PLANES = "machines whose ranks have a port to a switch and an adapter, or planes joined place by place"
     DGX1 = "8 ranks without switches with two disjoint binary trees, as dgx1 is"
 

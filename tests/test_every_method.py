@@ -78,6 +78,11 @@ NETWORKS = [
     Network("UniRing(1,4)", frozenset({Shape.NOTATION}), one_way=True),
     Network("dgx1", frozenset({Shape.GRID, Shape.DGX1, Shape.ONE_HOST})),
     Network("mesh:3x4", frozenset({*TORUS, Shape.MESH}), power_of_two=False),
+    Network(
+        "switch2d:2x2?switches=sharp",
+        frozenset({Shape.GRID, Shape.PLANES, Shape.HOSTS, Shape.SHARP}),
+        Switches.EULERIAN,
+    ),
     Network("star", frozenset({Shape.GRID}), Switches.ANY, power_of_two=False),
     WHEEL,
 ]
@@ -100,6 +105,7 @@ LISTED_OF_FLOWS = {"of": ["mcf"], "time_limit": "1s"}
 POINT_TO_POINT = {Kind.ALL_TO_ALL, Kind.GATHER, Kind.SCATTER}
 WALKLESS = ("ring:5", "mesh:3x3", "UniRing(1,4)", "mesh:3x4", "wheel:5")
 BESIDES = {
+    ("taccl", "switch2d:2x2?switches=sharp"),
     *(("taccl", "switch2d:2x2"), ("taccl", "star"), ("listed", "star")),
     *(("walks", network) for network in WALKLESS),
 }

@@ -31,7 +31,7 @@ import numpy as np
 from heuristics.classic.steps import StepTransfers, check_rows, step_schedule
 from heuristics.trees.double_binary_tree import PipelineOptions, double_binary_trees
 from heuristics.trees.pipelined_trees import fastest_trees
-from schedules.capabilities import Capabilities, Groups
+from schedules.capabilities import Capabilities, Groups, Shape
 from schedules.collective import Kind
 from schedules.compose import from_allgather
 from schedules.cost import congestion
@@ -44,7 +44,6 @@ from topologies.topology import Topology
 from topologies.trees.forest import depths
 
 SPREADING = (Kind.ALLGATHER, Kind.REDUCE_SCATTER)
-NEEDS = "switches that multicast and aggregate, which join all ranks or those of each of equal hosts"
 
 
 def synthesize(problem: Problem, options: PipelineOptions, rng: np.random.Generator) -> Schedule:
@@ -192,7 +191,7 @@ def check(problem: Problem, options: PipelineOptions) -> None:
     topology, kind = problem.topology, problem.collective.kind
     every = aggregation_trees(topology) if topology.multicast & topology.aggregate else []
     if not every:
-        raise METHOD.unsupported(f"needs {NEEDS}; {topology.name} has none")
+        raise METHOD.unsupported(f"needs {Shape.SHARP}; {topology.name} has none")
     edges, ranks = topology.num_nodes - 1, topology.num_ranks
     most = max(len(trees) for trees in every)
     pieces = ranks * most if kind in SPREADING else ranks + most * max(1, options.slices)
@@ -205,7 +204,7 @@ METHOD = Method(
     synthesize=synthesize,
     options=PipelineOptions,
     capabilities=Capabilities(
-        (Kind.ALLREDUCE, *SPREADING, Kind.BROADCAST, Kind.REDUCE), Groups.NONE, further=NEEDS
+        (Kind.ALLREDUCE, *SPREADING, Kind.BROADCAST, Kind.REDUCE), Groups.NONE, shape=Shape.SHARP
     ),
     check=check,
     size_dependent=lambda problem, options: problem.collective.kind in SPREADING or options.slices == 0,
