@@ -74,7 +74,7 @@ def published(limit: str) -> Iterator[list[str]]:
 
 
 def over_measured(network: str, kind: str, size: int, measured: float, algorithm: str | None) -> str:
-    """Return the model's and the schedule's time over what was measured; of NCCL's choice also which it is."""
+    """Return the model's and the schedule's time over what was measured, and which is NCCL's choice."""
     try:
         schedule, simulated = made(network, kind, size, "nccl", algorithm=algorithm)
     except Unsupported:
