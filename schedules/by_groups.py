@@ -62,7 +62,8 @@ def by_groups(method: Method) -> Method:
         return _Made(method, options, rng).fastest(problem)
 
     def size_dependent(problem: Problem, options: Any) -> bool:
-        return not _at_once(method, problem, options) or method.size_dependent(problem, options)
+        in_groups = problem.collective.groups is not None and not _at_once(method, problem, options)
+        return in_groups or method.size_dependent(problem, options)
 
     own = {each.name: getattr(method, each.name) for each in fields(Method)}
     return ByGroups(**own | {"synthesize": synthesize, "size_dependent": size_dependent}, alone=method)
