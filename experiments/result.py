@@ -206,7 +206,8 @@ class Result:
         lines = {
             "schedule": f"{document['collective']} on {document['topology']}, {document['clock']} clock",
             "method": " ".join(filter(None, [self.method, self.options])) + seed,
-            "fastest": document.get("algorithm"),
+            "fastest": document.get("algorithm") if "tried" in document else None,
+            "NCCL takes": _reckoned(document) if "tried" not in document else None,
             "verified": f"{document['transfers']} transfers, all legal",
             "time": f"{duration(document['time_us'])} at {document['size']}{pipelined}",
             "instead": _instead(document),
@@ -311,10 +312,18 @@ def _between(sent: float | None) -> str | None:
 
 
 def _chosen(stats: Mapping[str, Any]) -> dict[str, Any]:
-    """Return whose schedule the portfolio chose, and what became of all that it tried."""
-    if "tried" not in stats:
-        return {}
-    return {"algorithm": stats["algorithm"], "tried": [one.document for one in stats["tried"]]}
+    """Return which algorithm was chosen, and what became of all that the portfolio tried."""
+    chosen = {name: stats[name] for name in ("algorithm", "protocol", "nccl_us") if name in stats}
+    return chosen | ({"tried": [one.document for one in stats["tried"]]} if "tried" in stats else {})
+
+
+def _reckoned(document: Mapping[str, Any]) -> str | None:
+    """Return what NCCL would choose, and what its own model says that this takes."""
+    if "nccl_us" not in document:
+        return None
+    return (
+        f"{document['algorithm']} with {document['protocol']}, {duration(document['nccl_us'])} by its model"
+    )
 
 
 def _tried(document: Mapping[str, Any]) -> str | None:

@@ -5,7 +5,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+import tutti
 from experiments.registry import METHODS
+from experiments.runner.judge import Cost
 from heuristics.nccl import NcclOptions
 from schedules.cost import congestion, link_loads
 from schedules.schedule import Clock
@@ -78,6 +80,14 @@ def test_a_row_says_what_was_chosen_and_assumed(made):
         "NCCL 2.30.7 takes tree with ll, 25.2583 us by its model; "
         "assumed: 2 hosts of 8 Ampere GPUs, 8 channels of 24 GB/s"
     )
+
+
+def test_what_nccl_takes_stands_in_the_answer_and_in_rows():
+    answer = tutti.synthesize("dgx_a100:2", "allreduce", "1KiB", method="nccl")
+    assert answer.fields["NCCL takes"] == "tree with ll, 25.2583 us by its model"
+    told = {name: answer.document[name] for name in ("algorithm", "protocol", "nccl_us")}
+    assert told == {"algorithm": "tree", "protocol": "ll", "nccl_us": answer.schedule.stats["nccl_us"]}
+    assert told.items() <= Cost(answer.schedule).columns().items()
 
 
 def test_pat_of_hosts_of_one_gpu(made, tmp_path):

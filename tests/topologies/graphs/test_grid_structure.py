@@ -203,6 +203,18 @@ def test_hosts_that_are_told_count_in_any_numbering_and_switches_follow_their_ra
     assert str(found) == "2 hosts of 4 ranks each (0, 2, 4, 6; 1, 3, 5, 7)"
 
 
+@pytest.mark.parametrize(("told", "shape"), [([7, 7, 7, 7], (1, 4)), ([3, 1, 2, 0], (4, 1))])
+def test_one_host_and_hosts_of_one_rank_count_where_that_is_asked_for(told, shape):
+    network = replace(parse_topology("complete:4"), hosts=np.array(told, dtype=np.int32))
+    assert hosts_of(network, trivial=True).ranks.shape == shape
+    assert hosts_of(network) == "has no two or more machines of equally many ranks, at least two"
+
+
+def test_hosts_of_several_sizes_never_count():
+    network = replace(parse_topology("complete:4"), hosts=np.array([0, 0, 0, 1], dtype=np.int32))
+    assert hosts_of(network, trivial=True) == "has no machines of equally many ranks"
+
+
 def test_dimensions_of_hosts_have_the_ranks_of_their_places():
     network = from_node_link(cluster_document(ACROSS))
     assert grid_of(network) == Grid((8,), (S,))
