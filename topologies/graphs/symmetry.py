@@ -38,6 +38,7 @@ import numpy.typing as npt
 
 from topologies.components import components
 from topologies.exact import Int32Array, Int64Array, IntArray, frozen
+from topologies.graphs.grid_structure import hosts_of
 from topologies.kernels import kernel
 from topologies.topology import Topology
 
@@ -121,11 +122,29 @@ _POWER = re.compile(r"(hypercube|hamming):([0-9]+)(?:,([0-9]+))?(?:\?.*)?")
 def likely_symmetries(topology: Topology) -> Iterator[Int64Array]:
     """Yield permutations of the nodes, int64 (nodes,), that may be automorphisms."""
     if topology.num_switches:
+        yield from _host_symmetries(topology)
         return
     lengths = _lengths(topology)
     yield from _grid_symmetries(lengths)
     if len(lengths) == 1:
         yield from _multipliers(topology)
+
+
+def _host_symmetries(topology: Topology) -> Iterator[Int64Array]:
+    """Yield the next host for each, then in all hosts the next rank, and the next switch."""
+    hosts = hosts_of(topology, infer=True)
+    if isinstance(hosts, str):
+        return
+    inside = [np.flatnonzero(hosts.of == host) for host in range(len(hosts.ranks))]
+    switches = [nodes[nodes >= topology.num_ranks] for nodes in inside]
+    if len(set(map(len, switches))) > 1:
+        return
+    both = (hosts.ranks, np.array(switches, dtype=np.int64))
+    for tables, axis in ((both, 0), (both[:1], 1), (both[1:], 1)):
+        nodes = np.arange(topology.num_nodes)
+        for table in tables:
+            nodes[table] = np.roll(table, -1, axis)
+        yield nodes
 
 
 def _lengths(topology: Topology) -> tuple[int, ...]:

@@ -219,6 +219,13 @@ def test_no_effort_leaves_the_symmetries_of_the_family():
     assert not automorphisms(regular(0, 14), effort=0).nodes.size
 
 
+def test_hosts_their_ranks_and_their_switches_are_exchanged_without_a_search():
+    """Four orbits of links: from and to the switches of a host, from and to the one between hosts."""
+    group = automorphisms(dgx_h100(40), 0)
+    assert group.is_vertex_transitive
+    assert len(set(group.link_orbits.tolist())) == 4
+
+
 def test_little_effort_gives_a_subgroup():
     topology = undirected("Petersen", nx.petersen_graph())
     for effort in (30, 300, 3000):
