@@ -297,12 +297,6 @@ def _job(table: JobTable, folder: Path) -> Job:
     if len(given) != 1:
         raise InputError(f"{' and '.join(given) or 'no model'}; a job has one of model, simai and calculon")
     networks: dict[str, str | Formula] = {}
-    plan = Plan(
-        None if table.bucket is None else parse_size(table.bucket),
-        table.schedule or ("interleaved" if table.chunks > 1 else "1f1b"),
-        table.prefetch,
-        table.overlap,
-    )
     groups = _groups(table.parallel)
     if table.model is not None:
         device = find_device(table.device, table.efficiency)
@@ -320,6 +314,13 @@ def _job(table: JobTable, folder: Path) -> Job:
         read = read_calculon(*(folder / files[name] for name in ("model", "system", "execution")))
         workload, plan = read.workload, read.plan
         networks |= read.networks
+    if table.calculon is None:
+        plan = Plan(
+            None if table.bucket is None else parse_size(table.bucket),
+            table.schedule or ("interleaved" if workload.chunks > 1 else "1f1b"),
+            table.prefetch,
+            table.overlap,
+        )
     if table.ranks is not None:
         workload.parallelism.check(table.ranks)
     if table.compute is not None:

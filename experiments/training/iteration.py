@@ -30,7 +30,6 @@ from experiments.training.workload import (
     Layer,
     Pass,
     Workload,
-    parts_of,
 )
 from schedules.collective import Kind
 from topologies.errors import InputError
@@ -190,14 +189,15 @@ def operations(
     """
     check_length(workload)
     stages = workload.parallelism.pp
-    parts = parts_of(workload.layers, stages * workload.chunks)
+    parts, last = workload.parts, workload.microbatches - 1
     made: list[Operation] = []
     for stage in range(stages):
         units = [
-            Unit(phase, part, microbatch, layer, number == 0, number == len(parts[part]) - 1)
+            Unit(phase, part, microbatch, layer, number == 0, number == len(layers) - 1)
             for phase, chunk, microbatch in stage_order(workload, plan.schedule, stage)
             for part in [chunk * stages + stage]
-            for number, layer in enumerate(parts[part] if phase == FORWARD else parts[part][::-1])
+            for layers in [[layer for layer in parts[part] if not layer.once or microbatch == last]]
+            for number, layer in enumerate(layers if phase == FORWARD else layers[::-1])
         ]
         made += _Stage(stage, units, workload, clock, networks, plan).program()
     return made
@@ -211,7 +211,8 @@ def check_length(workload: Workload) -> None:
     InputError
         If there are.
     """
-    least = 3 * workload.microbatches * len(workload.layers)
+    stages = workload.parallelism.pp if workload.alike else 1
+    least = 3 * workload.microbatches * len(workload.layers) * stages
     if least > MOST_OPERATIONS:
         raise InputError(f"{workload.name}: {least} operations or more; at most {MOST_OPERATIONS}")
 
@@ -246,8 +247,9 @@ class _Stage:
             self._passes(number, unit)
         for group in list(self.bucket):
             self._reduce(group)
-        once = (unit for unit in self.units if unit.phase == BACKWARD and unit.microbatch == 0)
-        if update := sum(unit.layer.update for unit in once):
+        last = self.workload.microbatches - 1
+        units = (unit for unit in self.units if unit.phase == BACKWARD and unit.microbatch == last)
+        if update := sum(unit.layer.update for unit in units):
             self._compute("optimizer", update, tuple(self.gradients))
         return self.made
 

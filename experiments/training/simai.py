@@ -3,21 +3,32 @@
 A row has 12 words: name, dependency, then time (ns), collective and bytes of the forward pass, of the input
 gradient and of the weight gradient, and the time of the update. A collective ends in ``_EP`` or ``_DP_EP`` if
 it is the experts' or their replicas'; else the first two are of the tensor parallel group and the third of
-the data parallel one. What a row does is what one rank does: where the file says ``pp``, its rows are one
-stage's, and no pipeline is simulated.
+the data parallel one.
+
+What a row does is what one rank does. Where the file says ``pp``, its rows are those of one stage: ``ga``
+times the same, for each microbatch, and before and after these what is done once. As in SimAI every stage has
+these rows, though the first and the last would have others, and sends ``pp_comm`` bytes to the next. The file
+leaves open in which order a stage does its microbatches, and which rows each of its ``vpp`` chunks has: here
+they have nearly equal compute.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
+
+import numpy as np
 
 from experiments.training.workload import Communication, Layer, Parallelism, Pass, Workload
 from schedules.collective import Kind
 from topologies.errors import InputError, suggestion
 from topologies.files import read_text
 
+MOST_ONCE = 64
+"""Rows of what is done once an iteration; the others repeat."""
 FIRST = "HYBRID_TRANSFORMER_FWD_IN_BCKWD"
 COLLECTIVES = {
     "ALLREDUCE": Kind.ALLREDUCE,
@@ -40,7 +51,7 @@ def read_simai(path: Path | str, parallelism: Parallelism | None = None) -> Work
     path
         Of the file.
     parallelism
-        The groups; without it the file's first line must have ``all_gpus``. Its tp and ep must be the file's.
+        The groups, with the file's tp, pp and ep; without it the file's first line must have ``all_gpus``.
 
     Raises
     ------
@@ -51,32 +62,58 @@ def read_simai(path: Path | str, parallelism: Parallelism | None = None) -> Work
     lines = read_text(path).splitlines()
     if len(lines) < 2 or not lines[0].startswith(FIRST):
         raise InputError(f"{path}: no SimAI workload; its first word would be {FIRST}")
-    groups = _groups(str(path), lines[0], parallelism)
+    said = _said(str(path), lines[0])
+    groups = _groups(f"{path}, line 1", said, parallelism)
     count = _number(lines[1].strip(), f"{path}, line 2: the count of layers")
     rows = [(number, line.split()) for number, line in enumerate(lines[2:], 3) if line.strip()]
     note = "" if len(rows) == count else f"; line 2 says {count} layers, {len(rows)} follow"
     layers = tuple(_layer(words, f"{path}, line {number}") for number, words in rows)
-    return Workload(Path(path).stem, layers, groups, source=f"AICB / SimAI{note}")
+    name, source = Path(path).stem, f"AICB / SimAI{note}"
+    if groups.pp == 1:
+        return Workload(name, layers, groups, source=source)
+    microbatches = said.get("ga", 1)
+    stage = _microbatch(layers, microbatches, f"{path}, line 1")
+    boundary, chunks = Fraction(said.get("pp_comm", 0)), said.get("vpp", 1)
+    return Workload(name, stage, groups, microbatches, boundary, chunks, alike=True, source=source)
 
 
-def _groups(path: str, line: str, given: Parallelism | None) -> Parallelism:
-    words = line.split()
-    said = {
+def _microbatch(layers: tuple[Layer, ...], times: int, where: str) -> tuple[Layer, ...]:
+    """Return the rows of a microbatch, of which a file has so many times the same, and those done once."""
+    known: dict[Layer, int] = {}
+    kinds = np.array([known.setdefault(layer, len(known)) for layer in layers])
+    for length in range(len(layers) // max(times, 1), 0, -1):
+        once = len(layers) - times * length
+        if once > MOST_ONCE:
+            break
+        for start in range(once + 1):
+            end = start + times * length
+            if (kinds[start : end - length] == kinds[start + length : end]).all():
+                single = [replace(layer, once=times > 1) for layer in layers]
+                return (*single[:start], *layers[start : start + length], *single[end:])
+    raise InputError(f"{where}: ga = {times}, but its rows are not those of so many microbatches alike")
+
+
+def _said(path: str, line: str) -> dict[str, int]:
+    """Return the numbers that the first line names."""
+    return {
         name.rstrip(":"): _number(value, f"{path}, line 1: {name.rstrip(':')}")
-        for name, value in pairwise(words)
+        for name, value in pairwise(line.split())
         if name.endswith(":")
     }
+
+
+def _groups(where: str, said: Mapping[str, int], given: Parallelism | None) -> Parallelism:
     tp, pp, ep = (said.get(name, 1) for name in ("model_parallel_NPU_group", "pp", "ep"))
     ranks = said.get("all_gpus")
     if given is None and ranks is None:
-        raise InputError(f"{path}, line 1: no all_gpus; say parallel = {{tp = {tp}, dp = ...}}")
+        raise InputError(f"{where}: no all_gpus; say parallel = {{tp = {tp}, dp = ...}}")
     if ranks is not None and (min(tp, pp, ep) < 1 or ranks < 1 or ranks % (tp * pp)):
-        raise InputError(f"{path}, line 1: tp x pp = {tp} x {pp} does not divide all_gpus = {ranks}")
-    found = given or Parallelism(tp=tp, dp=(ranks or 0) // (tp * pp), ep=ep)
-    if (found.tp, found.ep) != (tp, ep):
-        raise InputError(f"{path}, line 1: it is made for tp = {tp} and ep = {ep}, not for {found}")
-    if ranks is not None and found.ranks * pp != ranks:
-        raise InputError(f"{path}, line 1: tp x dp x pp = {found.ranks * pp}, but all_gpus = {ranks}")
+        raise InputError(f"{where}: tp x pp = {tp} x {pp} does not divide all_gpus = {ranks}")
+    found = given or Parallelism(tp=tp, pp=pp, dp=(ranks or 0) // (tp * pp), ep=ep)
+    if (found.tp, found.pp, found.ep) != (tp, pp, ep):
+        raise InputError(f"{where}: it is made for tp = {tp}, pp = {pp} and ep = {ep}, not for {found}")
+    if ranks is not None and found.ranks != ranks:
+        raise InputError(f"{where}: tp x dp x pp = {found.ranks}, but all_gpus = {ranks}")
     return found
 
 

@@ -164,6 +164,8 @@ class Layer:
         FSDP's allgather, done before forward and again before backward; None where weights are whole.
     update
         Seconds of the optimizer.
+    once
+        Whether it is for the last microbatch alone.
     """
 
     name: str
@@ -173,6 +175,7 @@ class Layer:
     recompute: Pass = NOTHING
     weights: Communication | None = None
     update: float = 0.0
+    once: bool = False
 
     @property
     def passes(self) -> tuple[Pass, ...]:
@@ -200,7 +203,7 @@ class Workload:
     name
         Of the model.
     layers
-        In forward order.
+        In forward order; of all stages, or with `alike` of one.
     parallelism
         The groups.
     microbatches
@@ -209,6 +212,8 @@ class Workload:
         Bytes that a stage of a pipeline sends to the next.
     chunks
         Parts of the model that each stage has, for the interleaved schedule.
+    alike
+        Whether every stage has all layers.
 
     Raises
     ------
@@ -223,10 +228,11 @@ class Workload:
     boundary: Fraction = Fraction(0)
     chunks: int = 1
     source: str = field(default="", compare=False)
+    alike: bool = False
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        parts = self.parallelism.pp * self.chunks
+        parts = self.chunks * (1 if self.alike else self.parallelism.pp)
         if not 0 < len(self.layers) <= MOST_LAYERS:
             raise InputError(f"{self.name}: {len(self.layers)} layers; 1 to {MOST_LAYERS} are allowed")
         if not 1 <= self.microbatches <= MOST_LAYERS or self.chunks < 1:
@@ -239,6 +245,24 @@ class Workload:
                 f"{self.name}: {parts} parts for {self.parallelism.pp} stages, but only "
                 f"{len(self.layers)} layers"
             )
+        if any(all(layer.once for layer in part) for part in self.parts):
+            raise InputError(
+                f"{self.name}: {self.chunks} chunks a stage; one would have no layer that repeats"
+            )
+
+    @property
+    def parts(self) -> list[Sequence[Layer]]:
+        """The layers of each part of the model: chunk by chunk, and in a chunk stage by stage."""
+        stages = self.parallelism.pp
+        if not self.alike:
+            return parts_of(self.layers, stages * self.chunks)
+        return [part for part in parts_of(self.layers, self.chunks) for _ in range(stages)]
+
+    @property
+    def seconds(self) -> float:
+        """Of compute in an iteration, on all stages together."""
+        times = self.parallelism.pp if self.alike else 1
+        return times * sum(layer.seconds * (1 if layer.once else self.microbatches) for layer in self.layers)
 
     @property
     def communications(self) -> tuple[Communication, ...]:
@@ -261,7 +285,7 @@ class Workload:
 
     def taking(self, seconds: float) -> Workload:
         """Return it with all compute of an iteration scaled to so many seconds, on all stages together."""
-        now = self.microbatches * sum(layer.seconds for layer in self.layers)
+        now = self.seconds
         if not now:
             raise InputError(f"{self.name}: no layer computes, so there is nothing to scale")
         return self.map(lambda one: replace(one, seconds=one.seconds * seconds / now))

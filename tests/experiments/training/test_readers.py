@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from experiments.training.calculon import Job, read_calculon
-from experiments.training.iteration import Iteration, iterate
+from experiments.training.iteration import Iteration, Plan, iterate
 from experiments.training.simai import FIRST, read_simai
 from experiments.training.workload import SEND, Communication, Parallelism, Pass
 from schedules.collective import Kind
@@ -69,6 +69,13 @@ def test_a_simai_file_is_read(tmp_path: Path) -> None:
         (ROWS, HEAD.replace("all_gpus: 8", ""), "line 1: no all_gpus; say parallel = {tp = 2, dp = ...}"),
         (ROWS, "MICRO", f"no SimAI workload; its first word would be {FIRST}"),
         ((), HEAD, "0 layers; 1 to 100000 are allowed"),
+        (
+            ROWS,
+            HEAD.replace("pp: 1 vpp: 1 ga: 1", "pp: 2 vpp: 1 ga: 2"),
+            "line 1: ga = 2, but its rows are not those of so many microbatches alike",
+        ),
+        (ROWS * 3, HEAD.replace("pp: 1 vpp: 1 ga: 1", "pp: 2 vpp: 9 ga: 3"), "but only 2 layers"),
+        (ROWS, HEAD.replace("pp: 1 vpp: 1 ga: 1", "pp: 2 vpp: 1 ga: 0"), "0 microbatches of 1 chunks"),
     ],
 )
 def test_what_is_wrong_with_a_simai_file_is_one_line(
@@ -82,6 +89,41 @@ def test_what_is_wrong_with_a_simai_file_is_one_line(
 def test_groups_must_multiply_to_the_file_s_ranks(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"line 1: tp x dp x pp = 4, but all_gpus = 8$"):
         read_simai(simai(tmp_path, *ROWS), Parallelism(tp=2, dp=2, ep=2))
+
+
+PIPELINE = HEAD.replace("model_parallel_NPU_group: 2 ep: 2", "model_parallel_NPU_group: 1 ep: 1")
+PIPELINE = PIPELINE.replace("pp: 1 vpp: 1 ga: 1 all_gpus: 8", "pp: 2 vpp: 1 ga: 2 all_gpus: 2 pp_comm: 0")
+STAGE = ("once -1 0 NONE 0 500 NONE 0 0 NONE 0 100", *("row -1 1000 NONE 0 1000 NONE 0 1000 NONE 0 0",) * 2)
+
+
+def test_a_simai_file_of_several_stages_is_a_pipeline(tmp_path: Path) -> None:
+    """1F1B by hand, in us: the second stage F 1-2, B 2-4, F 4-5, B 5-7, once to 7.5; the first F 0-1, F 1-2,
+    B 4-6, B 7.5-9.5, once to 10, update to 10.1. A stage computes 6.6.
+    """
+    workload = read_simai(simai(tmp_path, *STAGE, head=PIPELINE))
+    assert (workload.parallelism, workload.microbatches) == (Parallelism(pp=2), 2)
+    made = iterate(workload, lambda what: 0.0, str, Plan())
+    assert made.seconds == pytest.approx(10.1e-6)
+    assert (made.compute, made.bubble) == (pytest.approx(6.6e-6), pytest.approx(3.5e-6))
+    assert workload.taking(1.0).seconds == pytest.approx(1.0)
+
+
+def test_stages_send_what_the_file_says(tmp_path: Path) -> None:
+    """Two microbatches go forward and back once each."""
+    head = PIPELINE.replace("pp_comm: 0", "pp_comm: 4096")
+    workload = read_simai(simai(tmp_path, *STAGE, head=head))
+    assert workload.boundary == 4096
+    made = iterate(workload, lambda what: 1e-6 if what.kind == SEND else 0.0, str, Plan())
+    assert sum(one.seconds for one in made.operations if isinstance(one.label, Communication)) == 4e-6
+    assert made.seconds > 10.1e-6
+
+
+def test_chunks_of_a_stage_are_interleaved(tmp_path: Path) -> None:
+    """Two rows a microbatch, one a chunk: the bubble is half as long (Narayanan et al. 2021, 2.2)."""
+    head = PIPELINE.replace("vpp: 1", "vpp: 2")
+    workload = read_simai(simai(tmp_path, *STAGE[1:] * 2, head=head))
+    made = iterate(workload, lambda what: 0.0, str, Plan(schedule="interleaved"))
+    assert (made.compute, made.bubble) == (pytest.approx(12e-6), pytest.approx(3e-6))
 
 
 @needs_samples
