@@ -1,9 +1,10 @@
 """The ring: every shard goes round in rank order, half of it each way (TACOS, Fig. 5 and section V-A).
 
 In step t of N - 1, rank i sends clockwise (to i + 1) the first half of shard i - t + 1, and counterclockwise
-the second half of shard i + t - 1, all modulo N. Where consecutive ranks are not neighbours, a transfer takes
-a shortest route. Where one way alone is faster, as in a ring of one-way links, on which the other way round
-takes N - 1 hops a step, whole shards go that way; with `one_way` they go clockwise.
+the second half of shard i + t - 1, all modulo N. Hosts that the network tells are passed one after the
+other, as libraries do. Where consecutive ranks are not neighbours, a transfer takes a shortest route. Where
+one way alone is faster, as in a ring of one-way links, on which the other way round takes N - 1 hops a step,
+whole shards go that way; with `one_way` they go clockwise.
 
 Shifted rings are a circulant network taken as rings of all ranks, each of which moves an equal part of the
 data. Offset a of a circulant network of N ranks makes one ring 0, a, 2a, ... of all ranks if gcd(a, N) = 1;
@@ -27,6 +28,7 @@ from schedules.compose import BY_ALLGATHER, from_allgather
 from schedules.method import Method, NoOptions, Problem
 from schedules.schedule import Chunks, Schedule
 from topologies.exact import Int64Array
+from topologies.graphs.grid_structure import hosts_of
 from topologies.ranges import Options
 from topologies.topology import Topology
 
@@ -65,7 +67,8 @@ def synthesize(problem: Problem, options: RingOptions, rng: np.random.Generator)
 
 def _allgather(problem: Problem, one_way: bool) -> Schedule:
     topology = problem.topology
-    forward = np.arange(topology.num_ranks)
+    hosts = hosts_of(topology)
+    forward = np.arange(topology.num_ranks) if isinstance(hosts, str) else hosts.ranks.reshape(-1)
     ways = np.stack([forward, forward[::-1]])
     if one_way or topology.num_ranks == 2:
         return rings_allgather(problem, ways[:1])
@@ -112,7 +115,7 @@ RING = Method(
     options=RingOptions,
     capabilities=Capabilities(BY_ALLGATHER, Groups.NONE),
     check=check,
-    summary="ring in rank order, both ways or the faster one, over shortest routes",
+    summary="ring in rank order, host by host, both ways or the faster one, over shortest routes",
 )
 
 

@@ -49,6 +49,12 @@ def test_on_one_way_links_whole_shards_go_the_short_way_round(n, kind, turned):
     assert (cost.tl_steps, cost.tb) == (n - 1, Fraction(n - 1, n))
 
 
+def test_hosts_are_passed_one_after_the_other():
+    """Ranks of two boxes by turns: of eight hops two leave a box, each over one rail of 25 GB/s each way."""
+    cost = step_cost(ring("switch2d:4x2"))
+    assert cost.bandwidth_time == 7 * Fraction(1, 16) / (25 * 10**9)
+
+
 def test_a_slow_way_back_is_not_taken():
     """Clockwise at 3 B and back at B: halves take 1/2 over B a step, whole shards clockwise 1/3."""
     ring = [(u, (u + 1) % 4, 3 * 10**9) for u in range(4)] + [((u + 1) % 4, u, 10**9) for u in range(4)]
