@@ -9,6 +9,8 @@ from pathlib import Path
 
 from experiments.printable import say
 from experiments.registry import METHODS
+from experiments.resilience.failures import is_resilience
+from experiments.resilience.study import study_of as study_of_failures
 from experiments.runner.config import read_config
 from experiments.runner.plan import study_of
 from experiments.runner.study import Study
@@ -179,4 +181,6 @@ def _study(path: Path) -> Study:
         return study_of_solvers(read_study(path))
     if is_training(path):
         return study_of_training(read_training(path))
+    if is_resilience(path):
+        return study_of_failures(read_config(path))
     return study_of(read_config(path), METHODS)

@@ -14,6 +14,7 @@ from rich.console import Console
 from experiments.cli.jobqueue import print_script
 from experiments.cli.output import console, print_table
 from experiments.printable import say
+from experiments.resilience.failures import is_resilience
 from experiments.runner.judge import INSTANCE, REFERENCE
 from experiments.runner.run import RunOptions, Summary, run
 from experiments.solver_study import is_study, run_study
@@ -65,12 +66,18 @@ def run_config(config: Path, options: RunOptions, screen: Console) -> Summary:
         from experiments.training.study import run_training
 
         return run_training(config, options, screen)
+    if is_resilience(config):
+        from experiments.resilience.study import run_resilience
+
+        return run_resilience(config, options, screen)
     return run(config, options, screen, write_report)
 
 
 def _printer(config: Path) -> Callable[[Summary], None]:
     if is_study(config):
         return _print_study
+    if is_resilience(config):
+        return _print_resilience
     return partial(_print_training, config) if is_training(config) else _print_summary
 
 
@@ -134,6 +141,15 @@ def _print_training(config: Path, summary: Summary) -> None:
     stated = claims(summary.rows, read_training(config).stated)
     if stated:
         print_table("what papers state", stated[0].HEADS, [one.cells for one in stated])
+    _print_counts(summary)
+
+
+def _print_resilience(summary: Summary) -> None:
+    from experiments.resilience.losses import BEST, losses
+
+    for case in losses(summary.rows):
+        lines = [line.cells for line in case.lines if line.method == BEST]
+        print_table(str(case), case.lines[0].HEADS[1:] if lines else [], [cells[1:] for cells in lines])
     _print_counts(summary)
 
 

@@ -100,6 +100,20 @@ class ReportTable(Table):
     baseline: str | None = None
 
 
+class FailuresTable(Table):
+    """``[failures]``: so many links or network adapters (``nics``) at once, sampled; or several such tables.
+
+    Without `degrade` they are gone; with it their bandwidth is times that. `topologies` are shell patterns.
+    """
+
+    links: int | list[int] | None = None
+    nics: int | list[int] | None = None
+    samples: int | str = 100
+    seed: int = 0
+    degrade: Decimal | None = None
+    topologies: list[str] | None = Field(default=None, min_length=1)
+
+
 class Document(Table):
     """The whole file, its tables not yet read."""
 
@@ -108,6 +122,7 @@ class Document(Table):
     topology: list[dict[str, Any]] = Field(min_length=1)
     collective: list[dict[str, Any]] = Field(min_length=1)
     method: list[dict[str, Any]] = Field(min_length=1)
+    failures: list[dict[str, Any]] | dict[str, Any] = []
     run: dict[str, Any] = {}
     report: dict[str, Any] = {}
 
@@ -133,7 +148,7 @@ class Config:
         The file and what stands in it.
     name
         Of the experiment; its results go to ``results/<name>``.
-    topologies, collectives, methods
+    topologies, collectives, methods, failures
         The tables, in order.
     run
         How to run it.
@@ -147,6 +162,7 @@ class Config:
     topologies: tuple[Placed[TopologyTable], ...]
     collectives: tuple[Placed[CollectiveTable], ...]
     methods: tuple[Placed[MethodTable], ...]
+    failures: tuple[Placed[FailuresTable], ...]
     run: RunTable
     report: ReportTable
 
@@ -181,6 +197,7 @@ def parse_config(text: str, path: str = "config") -> Config:
     load_plugins(document.plugins, path)
     if not re.fullmatch(r"\w[\w.-]*", document.name):
         raise InputError(f"{path}: name '{document.name}' must be letters, digits, '_', '.' and '-'")
+    failures = document.failures if isinstance(document.failures, list) else [document.failures]
     return Config(
         path=path,
         text=text,
@@ -188,6 +205,7 @@ def parse_config(text: str, path: str = "config") -> Config:
         topologies=read_tables(TopologyTable, document.topology, path, "topology"),
         collectives=read_tables(CollectiveTable, document.collective, path, "collective"),
         methods=read_tables(MethodTable, document.method, path, "method"),
+        failures=read_tables(FailuresTable, failures, path, "failures"),
         run=read_table(RunTable, document.run, f"{path}: [run]"),
         report=read_table(ReportTable, document.report, f"{path}: [report]"),
     )

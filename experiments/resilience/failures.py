@@ -1,0 +1,123 @@
+"""Which links fail: ``[failures]`` of a config, and the samples that it asks for."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from itertools import combinations
+from math import comb
+from pathlib import Path
+
+import numpy as np
+
+from experiments.runner.config import FailuresTable, Placed, parse_toml
+from topologies.errors import InputError
+from topologies.files import read_text
+from topologies.text import with_words
+from topologies.topology import Topology
+from topologies.transforms import adapters, linked_pairs
+from topologies.units import exact_number
+
+ALL = "all"
+MOST_SAMPLES = 10**5
+"""Of one number of failures on one network."""
+
+
+def is_resilience(path: Path | str) -> bool:
+    """Whether a config is a study of failures: it has ``[failures]``."""
+    return "failures" in parse_toml(read_text(path), str(path))
+
+
+class Failures:
+    """A checked ``[failures]`` table.
+
+    Parameters
+    ----------
+    placed
+        The table and where it stands.
+
+    Raises
+    ------
+    InputError
+        If its keys do not fit each other, or a value is out of range.
+    """
+
+    def __init__(self, placed: Placed[FailuresTable]) -> None:
+        self.where, table = placed.where, placed.table
+        if (table.links is None) == (table.nics is None):
+            raise InputError(f"{self.where}: give how many fail at once: links = [1, 2], or nics")
+        self.what = "links" if table.nics is None else "nics"
+        given = table.links if table.nics is None else table.nics
+        self.counts = given if isinstance(given, list) else [given]
+        if not self.counts or min(self.counts) < 1 or len(set(self.counts)) < len(self.counts):
+            raise InputError(f"{self.where}: {self.what} = {given}; different whole numbers, at least 1")
+        self.samples, self.seed, self.topologies = table.samples, table.seed, table.topologies
+        number = isinstance(self.samples, int) and 1 <= self.samples <= MOST_SAMPLES
+        if not number and self.samples != ALL:
+            raise InputError(
+                f"{self.where}: samples = {self.samples!r}; it is 1 to {MOST_SAMPLES} or {ALL!r}"
+            )
+        if self.seed < 0:
+            raise InputError(f"{self.where}: seed = {self.seed}; it must not be negative")
+        self.factor = None if table.degrade is None else exact_number(str(table.degrade))
+        if self.factor is not None and not 0 < self.factor < 1:
+            raise InputError(f"{self.where}: degrade = {table.degrade}; it must be above 0 and below 1")
+
+    @property
+    def kind(self) -> str:
+        """What fails, as rows and charts say."""
+        return self.what if self.factor is None else f"{self.what} at {self.factor} of their bandwidth"
+
+    def is_for(self, text: str) -> bool:
+        """Whether a pattern of its ``topologies`` matches a network."""
+        return self.topologies is None or any(fnmatchcase(text, one) for one in self.topologies)
+
+    def broken(self, topology: Topology, count: int) -> list[tuple[str, str]]:
+        """Return what fails in each sample, and the text of what is left.
+
+        Raises
+        ------
+        InputError
+            If not so many can fail, or all combinations are too many.
+        """
+        try:
+            pairs = linked_pairs(topology) if self.what == "links" else adapters(topology)
+        except InputError as error:
+            raise InputError(f"{self.where}: {error}") from error
+        if count > len(pairs):
+            raise InputError(
+                f"{self.where}: {self.what} = {count}; {topology.name} has {len(pairs)} that can fail"
+            )
+        every = comb(len(pairs), count)
+        if self.samples == ALL and every > MOST_SAMPLES:
+            raise InputError(
+                f"{self.where}: {every} ways in which {count} of {len(pairs)} {self.what} fail on "
+                f"{topology.name}; at most {MOST_SAMPLES}: give a number of samples"
+            )
+        wanted = every if isinstance(self.samples, str) else self.samples
+        found = []
+        for chosen in drawn(len(pairs), count, wanted, self.seed):
+            names = ["-".join(topology.labels[node] for node in pairs[one]) for one in chosen]
+            key = "drop_links" if self.factor is None else "degrade"
+            words = names if self.factor is None else [f"{name}:{self.factor}" for name in names]
+            found.append((",".join(names), with_words(topology.name, key, words)))
+        return found
+
+
+def drawn(number: int, count: int, samples: int, seed: int) -> list[tuple[int, ...]]:
+    """Return different combinations of `count` of 0..number-1, at random; all if there are no more.
+
+    Fewer samples are the first of more.
+
+    Examples
+    --------
+    >>> sorted(drawn(3, 2, 5, seed=0))
+    [(0, 1), (0, 2), (1, 2)]
+    """
+    every, rng = comb(number, count), np.random.default_rng([seed, count])
+    if every <= MOST_SAMPLES:
+        listed = list(combinations(range(number), count))
+        return [listed[one] for one in rng.permutation(every)[:samples]]
+    found: dict[tuple[int, ...], None] = {}
+    while len(found) < samples:
+        found[tuple(sorted(rng.choice(number, count, replace=False).tolist()))] = None
+    return list(found)

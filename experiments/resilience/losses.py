@@ -1,0 +1,132 @@
+"""What failures cost, from the rows of a study: quantiles over the samples of each number of failures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pandas as pd
+
+from experiments.resilience.study import ANEW, DISCONNECTED, MADE
+from experiments.runner.judge import method_label
+from topologies.units import format_size
+
+BEST, BOUND = "best", "bound"
+SHOWN = (*MADE, BOUND)
+"""What losses are told of, in order."""
+LOW, HIGH = 0.1, 0.9
+CASE = ["topology", "collective", "size_bytes", "kind"]
+
+
+@dataclass(frozen=True)
+class Line:
+    """Losses of one number of failures, as shares of the time on the whole network.
+
+    Parameters
+    ----------
+    method
+        Whose schedules, or `BEST`: that which is fastest on the whole network, rerouted and repaired, and the
+        fastest that is made anew by any method.
+    failures, made, samples
+        How many fail, what is made then (one of `SHOWN`), and of how many samples.
+    low, median, high, worst
+        Quantiles `LOW`, 1/2, `HIGH` and 1 of the loss.
+    gap, worst_gap
+        Median and largest gap to the bound of what is left.
+    changed
+        Mean of the transfers that go another way; None where all are new.
+    """
+
+    method: str
+    failures: int
+    made: str
+    samples: int
+    low: float
+    median: float
+    high: float
+    worst: float
+    gap: float
+    worst_gap: float
+    changed: float | None
+
+    HEADS: ClassVar[tuple[str, ...]] = (
+        *("method", "fail", "made", "samples", "median loss", "p90", "worst", "median gap", "worst gap"),
+        "transfers changed",
+    )
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Its cells in a table, under `HEADS`."""
+        shares = (self.median, self.high, self.worst, self.gap, self.worst_gap)
+        changed = "" if self.changed is None else f"{self.changed:.4g}"
+        return (
+            *(self.method, str(self.failures), self.made, str(self.samples)),
+            *(f"{share:.1%}" for share in shares),
+            changed,
+        )
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network, a collective, a size and what fails: its lines, and the samples that cut ranks off."""
+
+    topology: str
+    collective: str
+    size: int
+    kind: str
+    lines: tuple[Line, ...]
+    disconnected: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.collective} on {self.topology}, {format_size(self.size)}, {self.kind} that fail"
+
+
+def losses(rows: Iterable[Mapping[str, Any]]) -> list[Case]:
+    """Return what failures cost, case by case, in the order of the rows."""
+    frame = pd.DataFrame([dict(row) for row in rows])
+    return [_case(key, group) for key, group in frame.groupby(CASE, sort=False)] if len(frame) else []
+
+
+def _case(key: Any, rows: pd.DataFrame) -> Case:
+    cut = rows[rows["status"] == DISCONNECTED]
+    done = rows[rows["status"] == "ok"]
+    labels = [method_label(row) for row in done[["method", "options"]].fillna("").to_dict("records")]
+    done = done.assign(label=labels)
+    found = {BEST: _best(done)} if len(done) else {}
+    found |= {str(label): group for label, group in done.groupby("label", sort=False)}
+    lines = [line for label, group in found.items() for line in _lines(label, _with_bound(group))]
+    topology, collective, size, kind = key
+    said = tuple(f"{row['failed']}: {row['message']}" for row in cut.to_dict("records"))
+    return Case(topology, collective, int(size), kind, tuple(lines), said)
+
+
+def _best(done: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of the schedule that is fastest on the whole network, and of the fastest made anew."""
+    whole = done["whole_us"].min()
+    loaded = done.loc[done["whole_us"].idxmin(), "label"]
+    old = done[(done["label"] == loaded) & (done["made"] != ANEW)]
+    anew = done[done["made"] == ANEW]
+    anew = anew.loc[anew.groupby("left", sort=False)["time_us"].idxmin()]
+    return pd.concat([old, anew.assign(whole_us=whole, loss=anew["time_us"] / whole - 1)])
+
+
+def _with_bound(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows and, for each sample, one of the bound of what is left."""
+    bound = rows.drop_duplicates("left")
+    loss = bound["bound_us"] / bound["whole_us"] - 1
+    return pd.concat([rows, bound.assign(made=BOUND, loss=loss, gap=0.0, changed=None)])
+
+
+def _lines(label: str, rows: pd.DataFrame) -> Iterable[Line]:
+    for failures, several in rows.groupby("failures"):
+        for made in SHOWN:
+            group = several[several["made"] == made]
+            if len(group):
+                quantiles = group["loss"].quantile([LOW, 0.5, HIGH, 1]).tolist()
+                gaps = group["gap"].quantile([0.5, 1]).tolist()
+                changed = group["changed"].astype(float).mean()
+                yield Line(
+                    *(label, int(str(failures)), made, len(group), *quantiles, *gaps),
+                    None if pd.isna(changed) else float(changed),
+                )

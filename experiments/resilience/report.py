@@ -1,0 +1,99 @@
+"""The page of a study of failures: what the best schedule loses, and each method's, as quantiles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import altair as alt
+import pandas as pd
+
+from experiments.report.charts import COLOUR, OPACITY, Drawn, Figure, named_rows, page_charts, specs_of
+from experiments.report.page import palette, scripts, source, template
+from experiments.report.series import Series
+from experiments.resilience.losses import BEST, SHOWN, Case, Line, losses
+from experiments.runner.results import read_rows
+from experiments.runner.study import REPORT
+from topologies.files import replacing
+
+CHART = "losses"
+
+
+class Section(NamedTuple):
+    """What the page says of a case: of the best schedule, then of each method's."""
+
+    case: Case
+    best: Figure | None
+    lines: list[Line]
+    methods: list[tuple[str, Figure, list[Line]]]
+
+
+def write_page(directory: Path) -> Path:
+    """Write the page of a folder of results and return its path.
+
+    Raises
+    ------
+    InputError, OSError
+        If the rows can't be read or the page not written.
+    """
+    sections = [_section(case) for case in losses(read_rows(directory))]
+    text = template("resilience.html").render(
+        style=source("report.css") + palette(),
+        scripts=scripts(),
+        charts=page_charts(specs_of({CHART: chart()}), series()),
+        name=directory.name,
+        heads=Line.HEADS[1:],
+        sections=sections,
+    )
+    with replacing(directory / REPORT) as draft:
+        draft.write_text(text, encoding="utf-8")
+    return directory / REPORT
+
+
+def _section(case: Case) -> Section:
+    groups: dict[str, list[Line]] = {}
+    for line in case.lines:
+        groups.setdefault(line.method, []).append(line)
+    best = groups.pop(BEST, [])
+    methods = [(label, figure(case, lines), lines) for label, lines in groups.items()]
+    return Section(case, figure(case, best) if best else None, best, methods)
+
+
+def series() -> list[Series]:
+    """Return what the charts show, for their colours and legend."""
+    return [Series(number, made, "", "", made) for number, made in enumerate(SHOWN)]
+
+
+def figure(case: Case, lines: list[Line]) -> Figure:
+    """Return the chart of some lines of a case."""
+    rows = [
+        {
+            "name": f"{line.failures} fail",
+            "method": line.made,
+            "series": SHOWN.index(line.made),
+            "low": 100 * line.low,
+            "median": 100 * line.median,
+            "high": 100 * line.high,
+            "worst": 100 * line.worst,
+        }
+        for line in lines
+    ]
+    return Figure(CHART, f"loss of {case}, {lines[0].method}", data=pd.DataFrame(rows))
+
+
+def chart() -> Drawn:
+    """Return bars from the tenth to the ninetieth percentile, with the median and the worst."""
+    across = alt.X("low:Q", title="time over that on the whole network, less 1 (%)")
+    lane = alt.YOffset("method:N", sort=list(SHOWN))
+    base = named_rows().encode(alt.Y("name:N", title=None, sort=None), lane, COLOUR, opacity=OPACITY)
+    tips = [
+        alt.Tooltip("method:N", title="made"),
+        alt.Tooltip("name:N", title="links or adapters"),
+        *(alt.Tooltip(f"{column}:Q", format=".1f") for column in ("low", "median", "high", "worst")),
+    ]
+    return alt.layer(
+        base.mark_rule(strokeWidth=1).encode(across, x2="worst:Q"),
+        base.mark_bar(height=6, opacity=0.55).encode(across, x2="high:Q", tooltip=tips),
+        base.mark_tick(thickness=3, height=11).encode(x="median:Q", tooltip=tips),
+        base.mark_point(filled=True, size=22).encode(x="worst:Q", tooltip=tips),
+    ).properties(height=alt.Step(14))
