@@ -4,10 +4,10 @@ A *rerouted* schedule is the old one on a network that routes around failures: w
 a path of the fewest hops to where it goes.
 
 A *repaired* one keeps every transfer that crosses neither a dead nor a slower link. Each of the others brings
-its chunks to the same node as before, at the same step (in the other clocks: just before they are needed
-there), but from the node and over the links that cost least. Any node will do that has the same value by
-then: the same contributions, added up. A reduction is a copy backwards (`schedules.reversal`), so that
-what it may change is where its contribution is added. What each node holds when it sends stays as it was.
+its chunks to the same node as before, at its old place in the table, but from the node and over the links
+that cost least, in up to `PARTS` parts. Any node will do that has the same value by then: the same
+contributions, added up. A reduction is a copy backwards (`schedules.reversal`), so that what it may change is
+where its contribution is added. What each node holds when it sends stays as it was.
 
 A path costs what it adds to the sum over links of (load / bandwidth)^p. To choose for one transfer after the
 other what adds least comes within a constant of the least sum (Awerbuch, Azar, Grove, Kao, Krishnan, Vitter:
@@ -88,21 +88,22 @@ def repaired(schedule: Schedule, topology: Topology) -> Schedule:
     Parameters, and what is returned and raised, are those of `rerouted`.
     """
     left = _Left.of(schedule.topology, topology)
-    timeless = schedule.replace(clock=Clock.FLOW, order=None) if schedule.clock is Clock.TIME else schedule
-    moved, row, chosen = _cut(timeless, left, timed=schedule.clock is Clock.TIME)
-    adds = chosen & (False if moved.reduce is None else moved.reduce)
-    turned = _turned(moved) if adds.any() else None
-    if turned is not None:
-        turned, backwards = _moved(turned, adds[::-1], left)
-        moved, back = reverse(turned, schedule.topology), len(row) - 1 - backwards[::-1]
-        row, chosen = row[back], (chosen & ~adds)[back]
-    moved, forwards = _moved(moved, chosen, left)
-    moved, row = _joined(moved, row[forwards])
-    if schedule.clock is Clock.TIME and schedule.order is not None:
-        # what started together still does, so that messages stay messages; what moved is one by itself
-        start = np.cumsum(np.diff(schedule.order[row], prepend=0) != 0)
-        moved = moved.replace(clock=Clock.TIME, order=start)
-    return _on(left, moved, len(np.unique(row[_changed(schedule, moved, row)])))
+    if schedule.clock is Clock.TIME:
+        cut, row = schedule.replace(clock=Clock.FLOW, order=None), np.arange(len(schedule))
+    else:
+        cut, row = _cut(schedule, left)
+    chosen = left.crossed(cut)
+    adds = chosen & (False if cut.reduce is None else cut.reduce)
+    turned = _turned(cut) if adds.any() else None
+    if turned is None:
+        moved = _moved(cut, chosen, left)
+    else:
+        moved = reverse(_moved(turned, adds[::-1], left), schedule.topology)
+        moved = _moved(moved, chosen & ~adds, left)
+    changed = len(np.unique(row[moved.route != cut.route]))
+    if schedule.clock is Clock.TIME:
+        return _on(left, moved.replace(clock=Clock.TIME, order=schedule.order), changed)
+    return _on(left, _joined(moved, row), changed)
 
 
 def _turned(schedule: Schedule) -> Schedule | None:
@@ -113,20 +114,16 @@ def _turned(schedule: Schedule) -> Schedule | None:
         return None
 
 
-def _cut(schedule: Schedule, left: _Left, *, timed: bool) -> tuple[Schedule, Int64Array, BoolArray]:
-    """Return the schedule with what crosses failing links cut in `PARTS`; each row's old one; which cross.
+def _cut(schedule: Schedule, left: _Left) -> tuple[Schedule, Int64Array]:
+    """Return the schedule with what crosses failing links cut in `PARTS`, and the old row of each.
 
     The chunks are cut; other transfers carry all parts of them. Uncut is what would not fit 64 bits, and what
     has copies.
     """
-    chunks, routes = schedule.chunks, schedule.route_table
-    chosen = np.logical_or.reduceat(left.slower[routes.links], routes.offsets[:-1])[schedule.route]
-    if (
-        not chosen.any()
-        or chunks.copy_of is not None
-        or chunks.denominator > INT64_MAX // PARTS // len(chunks)
-    ):
-        return schedule, np.arange(len(schedule)), chosen
+    chunks, chosen = schedule.chunks, left.crossed(schedule)
+    fits = chunks.denominator <= INT64_MAX // (PARTS * len(chunks))
+    if not chosen.any() or chunks.copy_of is not None or not fits:
+        return schedule, np.arange(len(schedule))
     parts = np.where(_carried(schedule, chosen), PARTS, 1)
     first = offsets_of(parts)
     size = np.repeat(chunks.size * PARTS // parts, parts)
@@ -135,16 +132,11 @@ def _cut(schedule: Schedule, left: _Left, *, timed: bool) -> tuple[Schedule, Int
     begin, end = first[schedule.chunk], first[schedule.chunk + run]
     times = np.where(chosen, PARTS, 1)
     row = np.repeat(np.arange(len(schedule)), times)
-    part = np.arange(len(row)) - np.repeat(np.cumsum(times) - times, times)
+    part = np.arange(len(row)) - np.repeat(offsets_of(times)[:-1], times)
     count = (end - begin)[row] // times[row]
     columns = {name: getattr(schedule, name) for name in ("route", "order", "reduce")}
-    cut = schedule.replace(
-        chunks=table,
-        chunk=begin[row] + part * count,
-        count=count,
-        **{name: c if c is None else c[row] for name, c in columns.items()},
-    )
-    return cut, row, chosen[row]
+    columns = {name: c if c is None else c[row] for name, c in columns.items()}
+    return schedule.replace(chunks=table, chunk=begin[row] + part * count, count=count, **columns), row
 
 
 class _Left(NamedTuple):
@@ -195,10 +187,10 @@ class _Left(NamedTuple):
         speed = np.where(link_of == NOTHING, 0.0, topology.bandwidth.floats[link_of])
         return cls(old, topology, node_of, link_of, speed)
 
-    @property
-    def slower(self) -> BoolArray:
-        """Bool, of each link of the old one: whether it is dead or slower than it was."""
-        return self.speed < self.old.bandwidth.floats * ALIKE
+    def crossed(self, schedule: Schedule) -> BoolArray:
+        """Return which transfers of a schedule cross a link that is dead or slower than it was."""
+        slower, routes = self.speed < self.old.bandwidth.floats * ALIKE, schedule.route_table
+        return np.logical_or.reduceat(slower[routes.links], routes.offsets[:-1])[schedule.route]
 
     @property
     def old_link(self) -> Int64Array:
@@ -218,21 +210,15 @@ class _Left(NamedTuple):
             )
 
 
-def _joined(schedule: Schedule, row: IntArray) -> tuple[Schedule, IntArray]:
-    """Return the schedule with parts of one transfer that go one way made one again; and its old rows."""
+def _joined(schedule: Schedule, row: IntArray) -> Schedule:
+    """Return the schedule with parts of one old row that go one way made one again."""
     if schedule.count is None:
-        return schedule, row
+        return schedule
     same = (np.diff(row) == 0) & (np.diff(schedule.route) == 0)
-    same &= schedule.chunk[1:] == schedule.chunk[:-1] + schedule.count[:-1]
     begin = np.flatnonzero(np.concatenate([[True], ~same]))
     columns = {name: getattr(schedule, name) for name in ("chunk", "route", "order", "reduce")}
     columns = {name: c if c is None else c[begin] for name, c in columns.items()}
-    return schedule.replace(count=np.add.reduceat(schedule.count, begin), **columns), row[begin]
-
-
-def _changed(schedule: Schedule, moved: Schedule, row: IntArray) -> IntArray:
-    """Return which rows of a schedule go another way than those that they were; routes were only added."""
-    return np.flatnonzero(moved.route != schedule.route[row])
+    return schedule.replace(count=np.add.reduceat(schedule.count, begin), **columns)
 
 
 def _with_routes(schedule: Schedule, rows: IntArray, route: IntArray, more: Routes) -> Schedule:
@@ -309,40 +295,30 @@ class _Search(NamedTuple):
     nodes: Int32Array
 
 
-def _moved(schedule: Schedule, chosen: BoolArray, left: _Left) -> tuple[Schedule, Int64Array]:
-    """Return the schedule with the best ways found for the rows chosen, and the old number of each row.
-
-    In the flow clock these rows are put as late as may be, so that many nodes have what they bring.
-    """
-    topology, rows = schedule.topology, np.arange(len(schedule))
+def _moved(schedule: Schedule, chosen: BoolArray, left: _Left) -> Schedule:
+    """Return the schedule with the best ways found for the rows chosen, from where and over which links."""
+    topology, routes = schedule.topology, schedule.route_table
     if not chosen.any():
-        return schedule, rows
+        return schedule
     first, last, cells = _cells(schedule, chosen)
     free = topology.num_nodes * len(cells) <= MOST_CELLS and schedule.chunks.copy_of is None
-    if free and schedule.clock is Clock.FLOW:
-        nowhere = _no_values(topology, cells)
-        place = _places(chosen, first, last, schedule.source, schedule.target, nowhere)
-        rows = np.argsort(place, kind="stable")
-        columns = {name: getattr(schedule, name) for name in ("chunk", "route", "count", "reduce")}
-        schedule = schedule.replace(**{name: c if c is None else c[rows] for name, c in columns.items()})
-    routes = schedule.route_table
     table = _Rows(
-        first[rows],
-        last[rows],
+        first,
+        last,
         schedule.source.copy(),
         schedule.target,
         routes.offsets[schedule.route],
         routes.offsets[schedule.route + 1],
         schedule.load.astype(np.float64),
-        np.zeros(len(rows), np.bool_) if schedule.reduce is None else schedule.reduce.copy(),
-        np.flatnonzero(chosen[rows]),
+        np.zeros(len(schedule), np.bool_) if schedule.reduce is None else schedule.reduce.copy(),
+        np.flatnonzero(chosen),
     )
     able = np.arange(topology.num_nodes) < topology.num_ranks
     able[list(topology.multicast)] = True
     network = _Network(topology.in_links, topology.source, topology.target, left.speed, able)
-    steps = np.array([0, len(rows)])
+    steps = np.array([0, len(schedule)])
     if schedule.clock is Clock.STEP and schedule.order is not None:
-        steps = np.concatenate([[0], np.flatnonzero(np.diff(schedule.order)) + 1, [len(rows)]])
+        steps = np.concatenate([[0], np.flatnonzero(np.diff(schedule.order)) + 1, [len(schedule)]])
     values = _initial(schedule, cells) if free else np.zeros((0, 0), np.int32)
     links = routes.links.copy()
     for _ in range(SWEEPS):
@@ -353,8 +329,7 @@ def _moved(schedule: Schedule, chosen: BoolArray, left: _Left) -> tuple[Schedule
     known = {_links_of(routes, route): int(route) for route in np.unique(schedule.route[table.chosen])}
     new = [way for way in dict.fromkeys(ways) if way not in known]
     number = known | {way: len(routes) + index for index, way in enumerate(new)}
-    route = np.array([number[way] for way in ways])
-    return _with_routes(schedule, table.chosen, route, Routes.of(new)), rows
+    return _with_routes(schedule, table.chosen, np.array([number[way] for way in ways]), Routes.of(new))
 
 
 def _links_of(routes: Routes, route: int) -> tuple[int, ...]:
@@ -371,27 +346,16 @@ def _carried(schedule: Schedule, rows: BoolArray) -> BoolArray:
 
 
 def _cells(schedule: Schedule, chosen: BoolArray) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """Return which cells each row carries, from the first to before the last, and the chunk of each cell.
-
-    All chunks of a row are cells, or none.
-    """
-    chunks, run = len(schedule.chunks), 1 if schedule.count is None else schedule.count
-    tied = np.zeros(chunks + 1, np.int64)  # to the chunk before, by a row that carries both
-    np.add.at(tied, schedule.chunk + 1, 1)
-    np.add.at(tied, schedule.chunk + run, -1)
-    group = np.cumsum(np.cumsum(tied[:chunks]) == 0)
-    cells = np.isin(group, group[_carried(schedule, chosen)])
+    """Return which cells each row carries, from the first to before the last, and the chunk of each cell."""
+    cells, run = _carried(schedule, chosen), 1 if schedule.count is None else schedule.count
     before = offsets_of(cells)
     return before[schedule.chunk], before[schedule.chunk + run], np.flatnonzero(cells)
 
 
-def _no_values(topology: Topology, cells: Int64Array) -> Int32Array:
-    return np.full((topology.num_nodes, len(cells)), NOTHING, np.int32)
-
-
 def _initial(schedule: Schedule, cells: Int64Array) -> Int32Array:
     """Return a number of the value of each cell at each node at the start, int32 (nodes, cells)."""
-    what, values = schedule.collective, _no_values(schedule.topology, cells)
+    what = schedule.collective
+    values = np.full((schedule.topology.num_nodes, len(cells)), NOTHING, np.int32)
     item = schedule.chunks.item[cells]
     start, group = what.items.start[item], what.items.group[item]
     alone = np.flatnonzero(start != EVERYONE)
@@ -400,45 +364,6 @@ def _initial(schedule: Schedule, cells: Int64Array) -> Int32Array:
         members = np.array(what.members[number], dtype=np.int32)
         values[np.ix_(members, np.flatnonzero((start == EVERYONE) & (group == number)))] = members[:, None]
     return values
-
-
-@kernel
-def _places(
-    chosen: BoolArray,
-    first: Int64Array,
-    last: Int64Array,
-    source: Int32Array,
-    target: Int32Array,
-    touched: Int32Array,
-) -> Int64Array:
-    """Return places for rows such that those chosen stand late, and all that can before them.
-
-    What can't comes after a chosen row because it needs its data, or overwrites what it reads; and what
-    comes after that in the same way. A chosen row is put just before the first of them. `touched`
-    (nodes, cells), `NOTHING` at first, is the next row that reads or writes at a node.
-    """
-    num_rows = len(chosen)
-    read, written = np.zeros(touched.shape, np.bool_), np.zeros(touched.shape, np.bool_)
-    late = chosen.copy()
-    for row in range(num_rows):
-        for cell in range(first[row], last[row]):
-            here, there = source[row], target[row]
-            late[row] |= written[here, cell] or written[there, cell] or read[there, cell]
-        for cell in range(first[row] if late[row] else last[row], last[row]):
-            read[source[row], cell] = written[target[row], cell] = True
-    overwritten = np.full_like(touched, NOTHING)
-    place = np.empty(num_rows, np.int64)
-    for row in range(num_rows - 1, -1, -1):
-        following = num_rows if chosen[row] else row
-        for cell in range(first[row], last[row]):
-            here, there = source[row], target[row]
-            if chosen[row] and touched[there, cell] != NOTHING:
-                following = min(following, touched[there, cell])
-            if chosen[row] and overwritten[here, cell] != NOTHING:
-                following = min(following, overwritten[here, cell])
-            touched[here, cell] = touched[there, cell] = overwritten[there, cell] = row
-        place[row] = 2 * (following + (num_rows if late[row] else 0)) - (1 if chosen[row] else 0)
-    return place
 
 
 @kernel

@@ -15,7 +15,7 @@ def whole(tmp_path):
     path = tmp_path / "whole.json"
     document = {"format": "tutti.schedule/1", "topology": "complete:4", "collective": "broadcast"}
     document |= {"clock": "flow", "chunks": 1}
-    document["transfers"] = {"chunk": [0, 0, 0], "src": [0, 0, 0], "dst": [1, 2, 3]}
+    document["transfers"] = {"chunk": [0, 0, 0], "src": [0, 0, 0], "dst": [2, 3, 1]}
     path.write_text(json.dumps(document))
     return path
 
