@@ -42,8 +42,9 @@ LEAST_SECONDS = 0.1
 GRACE_SECONDS = 0.5
 """So much later than all is over a method with a time limit of its own is ended, which keeps it roughly."""
 ORDER = (
-    *("torus_rings", "shifted_ring", "ring", "recursive_doubling", "rhd", "swing", "bruck", "stepwise"),
-    *("one_shot", "walks", "direct", "birkhoff", "dbt", "nccl_like", "nccl", "rails", "bfb", "expansion"),
+    *("torus_rings", "shifted_ring", "ring", "recursive_doubling", "rhd", "swing", "bruck", "pairwise"),
+    *("stepwise", "one_shot", "walks", "direct", "hierarchical", "sharp", "birkhoff", "dbt", "nccl_like"),
+    *("nccl", "rails", "bfb", "expansion"),
     *("blueconnect", "themis", "ccube", "multitree", "forestcoll", "mcf", "tacos", "rounds", "postal"),
     *("hybrid", "refined"),
     *("allreduce_trees", "listed", "allreduce_lp", "blink", "tto", "sccl", "taccl"),

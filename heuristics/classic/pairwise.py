@@ -15,12 +15,12 @@ import numpy as np
 
 from heuristics.classic.steps import StepTransfers, check_rows, step_schedule
 from schedules.capabilities import Capabilities
-from schedules.collective import Kind
+from schedules.collective import Collective, Kind
 from schedules.method import Method, Problem
 from schedules.schedule import Chunks, Schedule
 from topologies.ranges import Choice, Options
 
-SHIFT, XOR = "shift", "xor"
+AUTO, SHIFT, XOR = "auto", "shift", "xor"
 
 
 @dataclass(frozen=True)
@@ -30,17 +30,18 @@ class PairwiseOptions(Options):
     Parameters
     ----------
     partner
-        To whom rank i sends in step t: ``shift``, i + t modulo N, or ``xor``, i XOR t.
+        To whom rank i sends in step t: ``shift``, i + t modulo N, ``xor``, i XOR t, or ``auto``: i XOR t where
+        all groups have a power of two ranks, else i + t.
 
     Raises
     ------
     InputError
-        If it is neither.
+        If it is none of these.
     """
 
     OWNER: ClassVar[str] = "pairwise"
 
-    partner: Annotated[str, Choice((SHIFT, XOR))] = SHIFT
+    partner: Annotated[str, Choice((AUTO, SHIFT, XOR))] = AUTO
 
 
 def synthesize(problem: Problem, options: PairwiseOptions, rng: np.random.Generator) -> Schedule:
@@ -58,16 +59,19 @@ def synthesize(problem: Problem, options: PairwiseOptions, rng: np.random.Genera
         place[list(members)], size[list(members)] = np.arange(len(members)), len(members)
     source, target = what.items.owner, what.items.dest
     shift, xor = (place[target] - place[source]) % size[source], place[target] ^ place[source]
-    rows = StepTransfers.of(
-        xor if options.partner == XOR else shift, source, target, np.arange(len(what.items))
-    )
+    step = shift if options.partner == SHIFT or _uneven(what) else xor
+    rows = StepTransfers.of(step, source, target, np.arange(len(what.items)))
     return step_schedule(problem.topology, what, Chunks.even(what), rows.kept(source != target))
+
+
+def _uneven(what: Collective) -> int | None:
+    """Return the size of a group that is no power of two, if there is one."""
+    return next((len(group) for group in what.members if len(group) & (len(group) - 1)), None)
 
 
 def check(problem: Problem, options: PairwiseOptions) -> None:
     """Raise `Unsupported` for too many transfers, and for xor among ranks that are no power of two."""
-    sizes = [len(members) for members in problem.collective.members]
-    odd = next((size for size in sizes if size & (size - 1)), None)
+    odd, sizes = _uneven(problem.collective), [len(group) for group in problem.collective.members]
     if options.partner == XOR and odd is not None:
         raise METHOD.unsupported(f"has partner xor for a power of two ranks; these are {odd}: partner shift")
     check_rows(METHOD, problem, sum(size * (size - 1) for size in sizes))

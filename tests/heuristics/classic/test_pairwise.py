@@ -31,6 +31,16 @@ def test_behind_a_switch_no_port_has_two_messages(made, ranks):
     assert cost.bandwidth_time == Fraction(ranks - 1, ranks) / 10**9
 
 
+@for_each(("ranks", "same"), [(4, "xor"), (6, "shift")])
+def test_unless_told_pairs_exchange_where_there_is_a_power_of_two(made, ranks, same):
+    chosen, told = (
+        made(PAIRWISE, f"complete:{ranks}", "all-to-all", options=options)
+        for options in ({}, {"partner": same})
+    )
+    assert (chosen.order == told.order).all()
+    assert (chosen.target == told.target).all()
+
+
 def test_groups_exchange_among_themselves(made):
     schedule = made(PAIRWISE, "complete:8", "all-to-all", groups=[[0, 3], [7, 5, 1, 2]])
     assert schedule.order.max() == 3
