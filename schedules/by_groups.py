@@ -25,7 +25,10 @@ from topologies.errors import InputError, NoSchedule, TuttiError, Unsupported
 from topologies.exact import Int64Array
 from topologies.topology import Topology
 from topologies.transforms import among, only_among
+from topologies.units import parse_time
 
+LEAST_SECONDS = 0.01
+"""Of a time limit, for one of many parts."""
 OWN, WHOLE = "own", "whole"
 """On what networks groups are alone: without the other ranks, and with these as switches."""
 
@@ -45,6 +48,7 @@ class ByGroups(Method):
     def supports(self, problem: Problem, options: Any) -> None:
         """Refuse a problem that the method does neither at once nor by groups."""
         if _at_once(self.alone, problem, options):
+            self.alone.supports(problem, options)
             return
         for share, part in parts_of(problem.collective):
             if problem.collective.parts:
@@ -59,23 +63,48 @@ def by_groups(method: Method) -> Method:
     def synthesize(problem: Problem, options: Any, rng: np.random.Generator) -> Schedule:
         if _at_once(method, problem, options):
             return method.synthesize(problem, options, rng)
-        return _Made(method, options, rng).fastest(problem)
+        groups = len(problem.collective.members)
+        return _Made(method, _divided(options, 2 * groups), rng).fastest(problem)
 
     def size_dependent(problem: Problem, options: Any) -> bool:
         in_groups = problem.collective.groups is not None and not _at_once(method, problem, options)
         return in_groups or method.size_dependent(problem, options)
 
+    def improve(problem: Problem, schedule: Schedule, options: Any, rng: np.random.Generator) -> Schedule:
+        method.supports(problem, options)  # the rest has no schedule that it could begin with
+        return better(problem, schedule, options, rng)
+
+    better = method.improve or (lambda problem, schedule, options, rng: schedule)
     own = {each.name: getattr(method, each.name) for each in fields(Method)}
-    return ByGroups(**own | {"synthesize": synthesize, "size_dependent": size_dependent}, alone=method)
+    own |= {"synthesize": synthesize, "size_dependent": size_dependent}
+    return ByGroups(**own | {"improve": method.improve and improve}, alone=method)
+
+
+def limited(options: Any, most: float) -> Any:
+    """Return a method's options with its own ``time_limit``, if it has one, not beyond these seconds."""
+    if not hasattr(options, "time_limit"):
+        return options
+    own = options.time_limit
+    if isinstance(own, str):
+        return replace(options, time_limit=f"{min(float(parse_time(own)), most):.3f}s")
+    return replace(options, time_limit=most if own is None else min(own, most))
+
+
+def _divided(options: Any, parts: int) -> Any:
+    """Return a method's options with its time limit, if there is one, for so many parts together."""
+    own = getattr(options, "time_limit", None)
+    if own is None:
+        return options
+    seconds = float(parse_time(own)) if isinstance(own, str) else float(own)
+    return limited(options, max(seconds / parts, LEAST_SECONDS))
 
 
 def _at_once(method: Method, problem: Problem, options: Any) -> bool:
-    """Whether the method does a problem itself; where all ranks take part it has to."""
+    """Whether the method does a problem itself, as it has to where all ranks take part in one collective."""
     try:
-        method.supports(problem, options)
+        if problem.collective.groups is not None:
+            method.supports(problem, options)
     except Unsupported:
-        if problem.collective.groups is None:
-            raise
         return False
     return True
 

@@ -446,9 +446,7 @@ def _check_weights(c: Collective) -> None:
     if len(c.weights) != len(c.parts):
         raise InputError(f"{c.kind}: {len(c.weights)} weights for {len(c.parts)} parts; give one each")
     if min(c.weights) <= 0:
-        raise InputError(
-            f"{c.kind}: weight {min(c.weights)}; it must be positive: leave out what moves nothing"
-        )
+        raise InputError(f"{c.kind}: weight {min(c.weights)}; it must be positive")
 
 
 def _check_parts(c: Collective) -> None:

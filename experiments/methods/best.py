@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar
 
@@ -23,16 +23,18 @@ import numpy as np
 
 from experiments.methods.calling import CallingOptions
 from models.bounds import Bound, best_bound, own_bounds
+from schedules.by_groups import by_groups, limited
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from schedules.simulation.pipelining import best_slices
+from schedules.together import parts_of, together
 from schedules.verify import verify_answer
 from topologies.deadline import OutOfTime, within
 from topologies.errors import InputError, NoSchedule, Unsupported
 from topologies.kernels import COMPILATION
 from topologies.progress import tell
 from topologies.ranges import Duration, Names, Number
-from topologies.units import duration, parse_time
+from topologies.units import duration
 
 DEFAULT_SECONDS, DEFAULT_GAP = "60s", 5e-3
 SHARE = 0.5
@@ -62,6 +64,8 @@ VARIANTS: Mapping[str, Sequence[Mapping[str, Any]]] = {
 """Options besides a method's defaults that are tried after them."""
 LOST = 0.2
 """Of its time, spent on compiling, from which on that is said."""
+PARTS = "the best of each part"
+"""What is tried first for a mixed collective."""
 ROUNDING = 1e-9
 """A time this close (relatively) to the proven bound meets it."""
 
@@ -162,6 +166,7 @@ def fastest(
     """
     budget, compiling = options.seconds, COMPILATION.seconds
     search = _Search(problem, options.gap, budget)
+    search.attempt_parts(entries, rng)
     for entry in entries:
         search.attempt(entry, rng)
     compiling = COMPILATION.seconds - compiling
@@ -169,6 +174,8 @@ def fastest(
         reasons = "; ".join(f"{one.method}: {one.why}" for one in search.tried)
         raise NoSchedule(f"best: no method has a schedule of this ({reasons})")
     found: dict[str, Any] = {"tried": tuple(search.tried), "bounds": tuple(search.bounds)}
+    if search.alone:
+        found["alone"] = search.alone
     if compiling > LOST * budget:
         once = f"compiling kernels took {compiling:.0f} s, which happens only once"
         known = search.best.stats.get("note")
@@ -189,6 +196,26 @@ class _Search:
         self.seconds = math.inf
         self.bounds: list[Bound] = []
         self.tried: list[Tried] = []
+        self.alone: tuple[float, ...] = ()
+
+    def attempt_parts(self, entries: Sequence[Entry], rng: np.random.Generator) -> None:
+        """Put the fastest schedules of a mixed collective's parts together, found in half of the time."""
+        what = self.problem.collective
+        if not what.parts:
+            return
+        began = time.monotonic()
+        seconds, fastest = SHARE * (self.until - began) / len(what.parts), []
+        for share, part in parts_of(what):
+            alone = Problem(self.problem.topology, part, self.size * share)
+            search = _Search(alone, self.enough - 1, seconds)
+            for entry in entries:
+                search.attempt(entry, rng)
+            if search.best is None:
+                return
+            fastest.append(search.best)
+        made = verify_answer(together(what, fastest, self.size), self.problem, "best")
+        taken = self._judged(PARTS, made)
+        self.tried.append(Tried(PARTS, taken, time.monotonic() - began))
 
     def attempt(self, entry: Entry, rng: np.random.Generator) -> None:
         """Try a method, unless the time is over or the fastest schedule near enough."""
@@ -202,7 +229,7 @@ class _Search:
             options, left = self._within_budget(entry, max(self.until - began, LEAST_SECONDS))
             with within(left):
                 made = verify_answer(self._made(entry.method, options, rng), self.problem, entry.method.name)
-                seconds = self._judged(entry, made)
+                seconds = self._judged(entry.label, made)
         except OutOfTime:
             why = "out of time"
         except Exception as error:  # noqa: BLE001 (one method's fault is not the others')
@@ -226,7 +253,7 @@ class _Search:
     def _within_budget(self, entry: Entry, left: float) -> tuple[Any, float]:
         """Return a method's options, and when it is ended: what keeps a limit itself gets time to do so."""
         own = entry.method.options(**{**entry.method.fast, **entry.given})
-        options = _limited(own, SHARE * left)
+        options = limited(own, SHARE * left)
         if self.best is None:
             return options, math.inf
         return options, left + GRACE_SECONDS if options is not own else SHARE * left
@@ -237,14 +264,16 @@ class _Search:
             return method.improve(self.problem, self.best, options, rng)
         return method.synthesize(self.problem, options, rng)
 
-    def _judged(self, entry: Entry, schedule: Schedule) -> float:
+    def _judged(self, label: str, schedule: Schedule) -> float:
         """Keep a verified schedule if it is the fastest, and what it proves; return its seconds."""
         _, seconds = best_slices(schedule, self.size)
         proven = own_bounds(schedule)
         self.bounds += proven
         self.bound = max([self.bound, *(float(bound.time(self.size)) for bound in proven)])
+        alone = schedule.stats.get("alone", self.alone)
+        self.alone = tuple(map(min, alone, self.alone or alone))
         if seconds < self.seconds:
-            best = schedule.replace(stats={**schedule.stats, "algorithm": entry.label})
+            best = schedule.replace(stats={**schedule.stats, "algorithm": label})
             self.seconds, self.best = seconds, best  # at once: the time may be over in between
         return seconds
 
@@ -256,17 +285,9 @@ def _told(error: Exception) -> str:
     return f"a fault: {type(error).__name__}: {error}"
 
 
-def _limited(options: Any, left: float) -> Any:
-    """Return a method's options with its own ``time_limit``, if it has one, not beyond these seconds."""
-    if not hasattr(options, "time_limit"):
-        return options
-    own = options.time_limit
-    if isinstance(own, str):
-        return replace(options, time_limit=f"{min(float(parse_time(own)), left):.3f}s")
-    return replace(options, time_limit=left if own is None else min(own, left))
-
-
 def _chosen(methods: Mapping[str, Method], options: BestOptions) -> list[Entry]:
     """Return the methods to try, in order, each with its variants."""
     chosen = options.chosen(methods) or [methods[name] for name in ORDER if name in methods]
-    return [Entry(method, given) for method in chosen for given in ({}, *VARIANTS.get(method.name, ()))]
+    return [
+        Entry(by_groups(method), given) for method in chosen for given in ({}, *VARIANTS.get(method.name, ()))
+    ]

@@ -138,11 +138,11 @@ def candidate_cuts(topology: Topology, traffic: Traffic) -> list[BoolArray]:
     """Return cuts that may be tight where no max-flow finds the worst: all-to-all, several groups.
 
     They are masks over nodes, the same ones at every call: each host and all but it; the ranks nearer to one
-    end of a link than to the other, and all but those (on a torus or hypercube these halve it); where ranks
-    are in several groups each group, and all but it; the ranks that bound by degree. Of all but the last, the
-    `KEPT` best by what leaves them (`_moved`) over the bandwidth out.
+    end of a link than to the other, and all but those (on a torus or hypercube these halve it); each of
+    several groups, the ranks at one place in them, and all but those; the ranks that bound by degree. Of all
+    but the last, the `KEPT` best by what leaves them (`_moved`) over the bandwidth out.
     """
-    families = [*_hosts(topology), *_link_sides(topology), *_groups(topology, traffic)]
+    families = [*_hosts(topology), *_link_sides(topology), *_lines(topology, traffic)]
     masks = np.unique(np.packbits(np.array([*families, *(~mask for mask in families)]), axis=1), axis=0)
     cuts = np.unpackbits(masks, axis=1, count=topology.num_nodes).astype(bool)
     moved = _moved(traffic, cuts[:, : topology.num_ranks])
@@ -191,11 +191,10 @@ def told_hosts(topology: Topology) -> Iterator[BoolArray]:
             yield topology.hosts == host
 
 
-def _groups(topology: Topology, traffic: Traffic) -> Iterator[BoolArray]:
-    """Yield the ranks of each group, if some are in several: what is within one may cross another."""
-    if len(traffic.disjoint_groups) > 1:
-        for group in traffic.members:
-            yield np.isin(np.arange(topology.num_nodes), group)
+def _lines(topology: Topology, traffic: Traffic) -> Iterator[BoolArray]:
+    """Yield the ranks of each group, and those at one place in several."""
+    for ranks in (line for lines in traffic.lines for line in lines):
+        yield np.isin(np.arange(topology.num_nodes), ranks)
 
 
 def _link_sides(topology: Topology) -> Iterator[BoolArray]:

@@ -85,15 +85,15 @@ def _with_ranks(topology: Topology, part: Int32Array) -> Parts | None:
 
 
 def _families(topology: Topology, traffic: Traffic) -> Iterator[Parts]:
-    """Yield partitions: every rank its own part; hosts, and disjoint groups, where all ranks are in one."""
+    """Yield partitions: every rank its own part; hosts, and lines of groups, where all ranks are in one."""
     ranks = topology.num_ranks
     yield [[rank] for rank in range(ranks)]
     if topology.hosts is not None and (topology.hosts[:ranks] >= 0).all():
         hosts = topology.hosts
         yield [np.flatnonzero(hosts == host).tolist() for host in np.unique(hosts[:ranks])]
-    for groups in traffic.disjoint_groups:
-        if sum(map(len, groups)) == ranks:
-            yield [group.tolist() for group in groups]
+    for lines in traffic.lines:
+        if len(lines) > 1 and sum(map(len, lines)) == ranks:
+            yield [line.tolist() for line in lines]
 
 
 def _bounds(topology: Topology, traffic: Traffic, parts: Parts, maximum: bool) -> Iterator[Bound]:

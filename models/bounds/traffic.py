@@ -121,6 +121,17 @@ class Traffic:
         return np.split(np.argsort(self.rank, kind="stable"), np.cumsum(count)[:-1])
 
     @cached_property
+    def lines(self) -> list[list[Int32Array]]:
+        """The groups in sets of disjoint ones, and for each set the ranks at one place in its groups.
+
+        What goes on in one of them may cross the others. Empty where there is one group.
+        """
+        if len(self.members) == 1:
+            return []
+        alike = [groups for groups in self.disjoint_groups if len({len(group) for group in groups}) == 1]
+        return [*self.disjoint_groups, *(list(np.stack(groups, axis=1)) for groups in alike)]
+
+    @cached_property
     def disjoint_groups(self) -> list[list[Int32Array]]:
         """The groups in sets of disjoint ones; one set if no rank is in several groups."""
         sets: list[list[Int32Array]] = []

@@ -378,5 +378,5 @@ name = "direct"
 """
     (task,) = make_plan(parse_config(text.replace("MATRIX", str(path))), METHODS)
     assert task.sizes == (5,)
-    with pytest.raises(InputError, match="key 'sizes' is missing; only a matrix from a file has bytes"):
+    with pytest.raises(InputError, match="key 'sizes' is missing; only a matrix from a file, and parts"):
         make_plan(parse_config(text.replace("MATRIX", "random")), METHODS)
