@@ -24,6 +24,9 @@ KEPT_OF_MANY = 8
 RATED_PAIRS = 4 * 10**6
 """Pairs of ranks times cuts that are evaluated at most, unless fewer than `KEPT_OF_MANY` cuts were left."""
 
+MOST_ENUMERATED = 12
+"""Nodes of a network of which all cuts are candidates: some 4,000."""
+
 RATED_PRODUCTS = 4 * 10**9
 """Additions for a first rating of all cuts at most: some seconds."""
 
@@ -72,11 +75,12 @@ def cut_bound(topology: Topology, traffic: Traffic) -> Bound:
 
     For a single collective whose items all spread from, or collect to, one rank or everyone the cut is the
     worst of all (`models.bounds.bottleneck_cut`). For several groups at once, and for all-to-all, it is the
-    worst of a family (`candidate_cuts` and each group's own bottleneck): a valid bound, perhaps not the best.
-    ``maximum`` in the certificate says which.
+    worst of a family (`candidate_cuts` and each group's own bottleneck): a valid bound, perhaps not the best,
+    but for small networks, all of whose cuts are looked at. ``maximum`` in the certificate says which.
     """
     exact = _bottlenecks(topology, traffic)
     alone = len(traffic.members) == 1 and exact is not None
+    every = topology.num_nodes <= MOST_ENUMERATED
     cuts = [*(exact or [])] if alone else [*(exact or []), *candidate_cuts(topology, traffic)]
     rated = [(_time_of(topology, traffic, inside), inside) for inside in cuts]
     value, inside = max(rated, key=lambda row: row[0])
@@ -84,7 +88,7 @@ def cut_bound(topology: Topology, traffic: Traffic) -> Bound:
         **cut_nodes(topology, inside),
         "exit_bandwidth": json_number(exit_bandwidth(topology, inside)),
         "share": json_number(traffic.crossing(inside)),
-        "maximum": alone,
+        "maximum": alone or every,
     }
     return Bound("cut", value, SECONDS_PER_BYTE, certificate)
 
@@ -139,10 +143,14 @@ def candidate_cuts(topology: Topology, traffic: Traffic) -> list[BoolArray]:
 
     They are masks over nodes, the same ones at every call: each host and all but it; the ranks nearer to one
     end of a link than to the other, and all but those (on a torus or hypercube these halve it); each of
-    several groups, the ranks at one place in them, and all but those; the ranks that bound by degree. Of all
-    but the last, the `KEPT` best by what leaves them (`_moved`) over the bandwidth out.
+    several groups, the ranks at one place in them, and all but those; of up to `MOST_ENUMERATED` nodes all
+    cuts; the ranks that bound by degree. Of all but the last, the `KEPT` best by what leaves them (`_moved`)
+    over the bandwidth out.
     """
     families = [*_hosts(topology), *_link_sides(topology), *_lines(topology, traffic)]
+    if topology.num_nodes <= MOST_ENUMERATED:
+        numbers = np.arange(1, 2 ** (topology.num_nodes - 1))
+        families = [*families, *(numbers[:, None] >> np.arange(topology.num_nodes) & 1).astype(bool)]
     masks = np.unique(np.packbits(np.array([*families, *(~mask for mask in families)]), axis=1), axis=0)
     cuts = np.unpackbits(masks, axis=1, count=topology.num_nodes).astype(bool)
     moved = _moved(traffic, cuts[:, : topology.num_ranks])
@@ -161,7 +169,8 @@ def _moved(traffic: Traffic, cuts: BoolArray) -> FloatArray:
     moved = np.zeros(len(cuts))
     others = traffic.spread.any() or traffic.collect.any() or traffic.both.any()
     few = cuts.shape[0] * cuts.shape[1] ** 2 <= RATED_PRODUCTS
-    if few and (others or len(traffic.members) > 1 or len(np.unique(pairs.share)) > 1):
+    even = len(traffic.members) == 1 and len(traffic.rank) == cuts.shape[1]
+    if few and (others or not even or len(np.unique(pairs.share)) > 1):
         shares = np.zeros((cuts.shape[1],) * 2)
         np.add.at(shares, (pairs.start, pairs.end), pairs.share)
         moved += (inside @ shares * (1 - inside)).sum(axis=1)
