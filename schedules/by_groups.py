@@ -22,7 +22,7 @@ from schedules.schedule import Routes, Schedule
 from schedules.simulation.pipelining import best_slices
 from schedules.together import parts_of, together
 from topologies.errors import InputError, NoSchedule, TuttiError, Unsupported
-from topologies.exact import Int64Array
+from topologies.exact import Int64Array, frozen
 from topologies.topology import Topology
 from topologies.transforms import among, only_among
 from topologies.units import parse_time
@@ -130,7 +130,7 @@ class _Place:
         return schedule.replace(
             topology=topology,
             collective=what,
-            routes=Routes(table.offsets, self.links[table.links]),
+            routes=Routes(table.offsets, frozen(self.links[table.links], np.int32)),
             claims={},
             stats={},
         )

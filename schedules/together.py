@@ -155,9 +155,11 @@ def _in_turn(what: Collective, played: Sequence[_Played], size: Fraction) -> Sch
     steps, first = [], 0
     for part in played:
         own, order = part.schedule, part.schedule.order
-        by_steps = own.clock is Clock.STEP and order is not None
-        rows = np.arange(len(own)) if by_steps else np.argsort(part.start, kind="stable")
-        step = order.astype(np.int64) if by_steps else np.unique(part.start[rows], return_inverse=True)[1] + 1
+        if own.clock is Clock.STEP and order is not None:
+            rows, step = np.arange(len(own)), order.astype(np.int64)
+        else:
+            rows = np.argsort(part.start, kind="stable")
+            step = np.unique(part.start[rows], return_inverse=True)[1] + 1
         steps.append(
             _rows(own, rows).replace(clock=Clock.STEP, order=step_numbers(step + first), tick=None, size=None)
         )
@@ -172,7 +174,7 @@ def _in_slices(schedule: Schedule, slices: int) -> tuple[Schedule, Int64Array, I
     chunks = schedule.chunks
     if chunks.denominator * slices > INT64_MAX:
         raise InputError("the chunks do not fit 64 bits over their denominator in so many slices")
-    item, size = (np.repeat(column, slices) for column in (chunks.item, chunks.size))
+    item, size = np.repeat(chunks.item, slices), np.repeat(chunks.size, slices)
     count = np.ones(len(schedule), np.int64) if schedule.count is None else schedule.count.astype(np.int64)
     of_row = np.repeat(np.arange(len(schedule)), count * slices)
     place = np.arange(len(of_row)) - np.repeat(np.cumsum(count * slices) - count * slices, count * slices)

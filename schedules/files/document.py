@@ -311,8 +311,8 @@ class _Columns:
             raise InputError(f"{self.where}: chunks.for is for all-to-all; this is {what.kind}")
         keys, wanted = items.owner * wide + items.dest + 1, owner * wide + dest + 1
         if what.shares_ranks:
-            keys = keys + items.group * wide**2
-            wanted = wanted + self.integers("chunks.group", 0, len(what.members) - 1) * wide**2
+            group = self.integers("chunks.group", 0, len(what.members) - 1).astype(np.int64)
+            keys, wanted = keys + items.group * wide * wide, wanted + group * wide * wide
         order = np.argsort(keys, kind="stable")
         found = np.searchsorted(keys[order], wanted).clip(max=len(keys) - 1)
         item = order[found]

@@ -51,8 +51,14 @@ def test_what_is_left_may_be_left_open(text):
         ("tp=3,dp", "groups 'tp=3,dp': 'dp' is no dimension; write tp=8 or tp=8:allreduce@64MB"),
         ("tp=0,dp=2", "groups 'tp=0,dp=2': 'tp=0' is no dimension; write tp=8 or tp=8:allreduce@64MB"),
         ("tp=3:allredcue,dp=2", "unknown collective 'allredcue'; did you mean 'allreduce'?"),
-        ("tp=3@1MB,dp=2", "groups 'tp=3@1MB,dp=2': only some dimensions say on how many bytes; all or none must"),
-        ("tp=3:none,dp=2:none", "groups 'tp=3:none,dp=2:none': no dimension of more than one rank does anything"),
+        (
+            "tp=3@1MB,dp=2",
+            "groups 'tp=3@1MB,dp=2': only some dimensions say on how many bytes; all or none must",
+        ),
+        (
+            "tp=3:none,dp=2:none",
+            "groups 'tp=3:none,dp=2:none': no dimension of more than one rank does anything",
+        ),
         ("tp=1,dp=6:none", "groups 'tp=1,dp=6:none': no dimension of more than one rank does anything"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from fractions import Fraction
 
 import numpy as np
@@ -11,10 +12,13 @@ from heuristics.classic.direct import METHOD as DIRECT
 from models.bounds import lower_bounds
 from schedules import KINDS, Chunks, Clock, Kind, Problem, Schedule, collective, concurrent
 from schedules.collective import EVERYONE
+from schedules.files.document import to_document
 from schedules.files.schedule_file import content_hash, read_schedule, write_schedule
+from schedules.retiming import retimed
 from schedules.reversal import reverse
+from schedules.simulation.pipelining import best_slices
 from schedules.simulation.simulate import simulate
-from schedules.together import side_by_side
+from schedules.together import side_by_side, together
 from schedules.verify import VerificationError, verify
 from tests.schedules.builders import in_clock, plans
 from tests.schedules.oracle import judge
@@ -255,3 +259,119 @@ def test_copies_of_two_groups_are_those_of_each():
     verify(both)
     assert both.chunks.copy_of.tolist()[:12] == [-1, 0, 0, 0, -1, 4, 4, 4, -1, 8, 8, 8]
     assert both.chunks.copy_of.tolist()[12:16] == [-1, 12, 12, 12]
+
+
+ROWS, COLUMNS = [[0, 1, 2], [3, 4, 5]], [[0, 3], [1, 4], [2, 5]]
+
+
+def crossing(one, other, weights=None):
+    """Return a kind in the rows and one in the columns of 2x3 ranks, at the same time."""
+    parts = [collective(kind, 6, groups=groups) for kind, groups in ((one, ROWS), (other, COLUMNS))]
+    return concurrent(parts, weights)
+
+
+def test_shares_of_parts_are_scaled_by_their_weights():
+    """Half as much in the rows as in the columns: an allgather's shards there are M/2/3, here M/2."""
+    what = crossing("allgather", "allgather", [3, 6])
+    assert what.weights == (Fraction(1, 2), Fraction(1))
+    assert list(what.items.share) == [Fraction(1, 6)] * 6 + [Fraction(1, 2)] * 6
+    assert what.items.group.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 3, 3, 4, 4]
+    assert what.reverse == crossing("reduce-scatter", "reduce-scatter", [1, 2])
+    assert crossing("reduce", "gather", [5, 5]) == crossing("reduce", "gather")
+
+
+@for_each("one", KINDS)
+@for_each("other", KINDS)
+def test_any_two_kinds_over_groups_that_share_all_ranks(one, other):
+    schedule = direct(crossing(one, other, [2, 3]))
+    assert judge(schedule) is None
+    verify(schedule)
+    with pytest.raises(VerificationError):
+        verify(schedule.replace(chunks=Chunks.even(crossing(one, other))))
+
+
+@pytest.mark.parametrize("suffix", [".json", ".json.gz", ".npz"])
+@pytest.mark.parametrize("other", ["allreduce", "all-to-all"])
+def test_a_file_keeps_groups_that_share_ranks_and_their_weights(tmp_path, other, suffix):
+    schedule = direct(crossing("allreduce", other, [1, 3]))
+    path = tmp_path / f"schedule{suffix}"
+    write_schedule(schedule, path)
+    again = read_schedule(path)
+    assert again.collective == schedule.collective
+    assert content_hash(again) == content_hash(schedule)
+    assert np.array_equal(again.chunks.item, schedule.chunks.item)
+    assert content_hash(again) != content_hash(direct(crossing("allreduce", other)))
+
+
+def test_a_file_whose_ranks_are_in_several_groups_says_which(tmp_path):
+    document = to_document(direct(crossing("allgather", "allgather")))
+    del document["chunks"]["group"]
+    path = tmp_path / "schedule.json"
+    path.write_text(json.dumps(document))
+    with pytest.raises(InputError, match=r"no key 'chunks\.group'"):
+        read_schedule(path)
+
+
+def over_both(what, size, where="mesh:2x3"):
+    parts = [direct(part, where) for part in what.parts]
+    alone = [simulate(p, size * w).time for p, w in zip(parts, what.part_weights, strict=True)]
+    return together(what, parts, size), alone
+
+
+@for_each(
+    ("one", "other"),
+    [("allgather", "reduce-scatter"), ("allreduce", "all-to-all"), ("broadcast", "allreduce")],
+)
+@for_each("where", ["mesh:2x3", "torus:2x3", "complete:6", "switch2d:2x3", "mesh:2x3?bandwidth=50GB/s,9GB/s"])
+@for_each("weights", [None, [1, 7], [9, 1]])
+def test_together_is_never_slower_than_one_after_the_other(one, other, where, weights):
+    for size in (Fraction(1000), Fraction(10**8)):
+        what = crossing(one, other, weights)
+        schedule, alone = over_both(what, size, where)
+        verify(schedule)
+        time = simulate(schedule, size).time
+        assert max(alone) * (1 - 1e-9) <= time <= sum(alone) * (1 + 1e-9)
+        assert schedule.stats["alone"] == pytest.approx(alone)
+        for bound in lower_bounds(schedule.topology, what, size):
+            assert float(bound.time(size)) <= time * (1 + 1e-9)
+
+
+def test_parts_on_links_of_their_own_take_as_long_as_the_longer():
+    """Rows and columns of a mesh share no link: neighbours exchange halves, and thirds, of M."""
+    size = Fraction(10**8)
+    schedule, alone = over_both(crossing("allgather", "allgather", [1, 1]), size)
+    assert simulate(schedule, size).time == pytest.approx(max(alone), rel=1e-9)
+
+
+def test_flows_that_travel_in_slices_are_put_together_slice_by_slice():
+    """Two broadcasts along one path of 3 links, pipelined: no slower than one, and then the other."""
+    what = concurrent([collective("broadcast", 4, groups=[[0, 1, 2, 3]]) for _ in range(2)], [2, 1])
+    path, size = parse_topology("mesh:4"), Fraction(10**8)
+    ends = list(zip(path.source.tolist(), path.target.tolist(), strict=True))
+    links = [ends.index((rank, rank + 1)) for rank in range(3)]
+    flows = [
+        Schedule(path, part, Clock.FLOW, Chunks.even(part, 2), np.repeat([0, 1], 3), np.tile(links, 2))
+        for part in what.parts
+    ]
+    made = together(what, flows, size)
+    verify(made)
+    # all bytes of both cross each link, and the last slice then two more
+    least = float(Fraction(3, 2) * size / path.bandwidth[0])
+    assert least < best_slices(made, size)[1] < least * 1.1
+
+
+def test_parts_in_the_time_clock_are_made_for_their_share_of_m():
+    what = crossing("allgather", "allgather", [1, 2])
+    parts = [direct(part) for part in what.parts]
+    timed = [
+        retimed(
+            part.replace(
+                clock=Clock.TIME, order=np.arange(len(part)), tick=Fraction(1, 10**12), size=MEGABYTE * w
+            )
+        )
+        for part, w in zip(parts, what.part_weights, strict=True)
+    ]
+    assert side_by_side(what, timed).size == MEGABYTE
+    wrong = [part.replace(size=MEGABYTE) for part in timed]
+    with pytest.raises(InputError, match="in one clock and made for one size"):
+        side_by_side(what, wrong)
