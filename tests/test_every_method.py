@@ -80,7 +80,7 @@ NETWORKS = [
     Network("mesh:3x4", frozenset({*TORUS, Shape.MESH}), power_of_two=False),
     Network(
         "switch2d:2x2?switches=sharp",
-        frozenset({Shape.GRID, Shape.PLANES, Shape.HOSTS, Shape.SHARP}),
+        frozenset({Shape.GRID, Shape.PLANES, Shape.HOSTS, Shape.ONE_HOST, Shape.SHARP}),
         Switches.EULERIAN,
     ),
     Network("star", frozenset({Shape.GRID}), Switches.ANY, power_of_two=False),
