@@ -38,7 +38,7 @@ def write_tables(results: Results, folder: Path) -> list[Path]:
         If a file can't be written.
     """
     texts = {"methods": methods(results)}
-    kinds = [kind for kind in CAPTIONS if kind != "speedup" or results.base]
+    kinds = [kind for kind in CELLS if kind != "speedup" or results.base]
     for number, topology in enumerate(results.topologies):
         name = re.sub(r"[^A-Za-z0-9.-]+", "_", results.short[topology])
         texts |= {f"{kind}_{number}_{name}": by_case(results, topology, kind) for kind in kinds}
@@ -74,7 +74,7 @@ def by_case(results: Results, topology: str, kind: str) -> str:
     results, topology
         The run, and the network.
     kind
-        One of `CAPTIONS`.
+        One of `CELLS`.
     """
     found = gap_table(results, topology, CELLS[kind])
     lines = (

@@ -14,8 +14,7 @@ in; all else of the page stays::
 ``map COLLECTIVE SIZE``      the gap of every method, a line each, on every topology
 ``bandwidth TOPOLOGY``       algbw / busbw of every method, a line a collective and size
 ``speedup TOPOLOGY``         the same of the speed-up over the baseline
-``time TOPOLOGY``            the same of the time
-``global_bytes TOPOLOGY``    the same of what leaves hosts
+``traffic COLLECTIVE SIZE``  the time of every method and what leaves hosts, on every topology
 ``methods``                  what became of each method's cases, its mean gap, its synthesis time
 ===========================  ==========================================================================
 """
@@ -30,10 +29,10 @@ from pathlib import Path
 
 from experiments.printable import say
 from experiments.report.overview import heat_map, nearest
-from experiments.report.results import OK, Results, read_results
+from experiments.report.results import OK, Results, Row, read_results
 from experiments.report.standings import mean, ranking
 from experiments.report.tables import CELLS, Cell, gap_table, states
-from experiments.report.text import percent, seconds, size, times
+from experiments.report.text import megabytes, microseconds, percent, seconds, size, times
 from topologies.errors import InputError, TuttiError, suggestion
 from topologies.files import replacing
 from topologies.units import parse_size
@@ -141,6 +140,24 @@ def by_case(kind: str, results: Results, topology: str) -> str:
     return _table(head, lines)
 
 
+def traffic(results: Results, collective: str, bytes_: str) -> str:
+    """Return the time of every method that has one, and what leaves hosts, on every topology."""
+    _known(collective, results.collectives, "collective")
+    found = [results.of(topology, collective).get(_size(bytes_), {}) for topology in results.topologies]
+    lines = (
+        [_code(series.label), *(_traffic(rows.get(series.number)) for rows in found)]
+        for series in results.series
+    )
+    return _table(["method", *map(_code, results.short.values())], [line for line in lines if any(line[1:])])
+
+
+def _traffic(row: Row | None) -> str:
+    if row is None or not row.ok:
+        return ""
+    sent = "" if row.global_bytes is None else f", {megabytes(row.global_bytes)}"
+    return f"{microseconds(row.time_us)}{sent}"
+
+
 TABLES: dict[str, Callable[..., str]] = {
     "rows": counts,
     "least": least,
@@ -148,8 +165,7 @@ TABLES: dict[str, Callable[..., str]] = {
     "map": gap_map,
     "bandwidth": partial(by_case, "bandwidth"),
     "speedup": partial(by_case, "speedup"),
-    "time": partial(by_case, "time"),
-    "global_bytes": partial(by_case, "global_bytes"),
+    "traffic": traffic,
     "methods": methods,
 }
 

@@ -11,7 +11,7 @@ from functools import partial
 from experiments.report.results import TIE, Results, Row, best_time, is_best, is_optimal
 from experiments.report.series import Series
 from experiments.report.standings import standings
-from experiments.report.text import describe, megabytes, microseconds, number, percent, seconds, size, times
+from experiments.report.text import describe, microseconds, number, percent, seconds, size, times
 
 SHORT = {"unsupported": "n/a", "infeasible": "none", "timeout": "timeout", "failed": "failed"}
 """What a cell says instead of a gap; its note says why."""
@@ -88,20 +88,10 @@ def _speedup(results: Results, row: Row) -> str:
     return times(results.speedup(row))
 
 
-def _time(results: Results, row: Row) -> str:
-    return microseconds(row.time_us)
-
-
-def _global_bytes(results: Results, row: Row) -> str:
-    return "–" if row.global_bytes is None else megabytes(row.global_bytes)
-
-
 CELLS: dict[str, Callable[[Results, Row], str]] = {
     "gaps": _gap,
     "bandwidth": _bandwidth,
     "speedup": _speedup,
-    "time": _time,
-    "global_bytes": _global_bytes,
 }
 """What a cell may say of a row that has a time."""
 
