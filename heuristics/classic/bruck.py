@@ -121,7 +121,7 @@ def check(problem: Problem, options: BruckOptions) -> None:
     if problem.collective.kind is Kind.ALL_TO_ALL:
         ranks = problem.topology.num_ranks
         away, radix = np.arange(ranks), min(options.radix, ranks)
-        moved = sum(np.count_nonzero(away // d % radix) for d, z in _hops(ranks, radix) if z == 1)
+        moved = sum(int(np.count_nonzero(away // d % radix)) for d, z in _hops(ranks, radix) if z == 1)
         check_rows(METHOD, problem, ranks * moved)
     else:
         check_allgathers(METHOD, problem)

@@ -30,8 +30,8 @@ class PairwiseOptions(Options):
     Parameters
     ----------
     partner
-        To whom rank i sends in step t: ``shift``, i + t modulo N, ``xor``, i XOR t, or ``auto``: i XOR t where
-        all groups have a power of two ranks, else i + t.
+        To whom rank i sends in step t: ``shift``, i + t modulo N, ``xor``, i XOR t, or ``auto``: the latter
+        where all groups have a power of two ranks, else the former.
 
     Raises
     ------

@@ -125,7 +125,7 @@ def _by_place(topology: Topology, able: AbstractSet[int], hosts: Hosts) -> list[
     inside = [switch_trees(topology, *host) for host in zip(own, hosts.ranks, strict=True)]
     if not all(inside):
         return []
-    outside = able.difference(*own)
+    outside = able - {switch for switches in own for switch in switches}
     trees = []
     for place, leaders in enumerate(hosts.ranks.T):
         across = switch_trees(topology, outside, leaders) or _binary(topology, leaders)
