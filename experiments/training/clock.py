@@ -166,7 +166,8 @@ class Formula:
             If the formula lacks it.
         """
         if what.kind not in self.constants:
-            raise InputError(f"{self.name}: no time for {what.kind}; it has {', '.join(self.constants)}")
+            known = ", ".join(self.constants) or "none"
+            raise InputError(f"{self.name}: no time for {what.kind}; it has {known}")
         constant, rate = self.constants[what.kind]
         return constant + rate * float(what.size)
 

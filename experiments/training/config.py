@@ -179,10 +179,13 @@ class Entrant:
         Raises
         ------
         InputError
-            If a group that communicates has none, or one of another size.
+            If a group that communicates has none, or one of another size, or a formula lacks a collective.
         """
         found: dict[str, Any] = dict(job.networks) | self.table.networks
         if self.formula is not None:
+            for what in job.workload.communications:
+                if job.workload.parallelism.size(what.group) > 1:
+                    self.formula.time(what)  # refuses what it lacks
             return dict.fromkeys(("tp", "pp", "dp", "fsdp", "ep", "edp"), self.formula)
         made: dict[str, Scheduled] = {}
         methods: dict[str | None, str] = {None: self.table.name}

@@ -280,7 +280,7 @@ class _Stage:
         follower = self._neighbour(unit, 1) if unit.last else None
         if follower is not None:
             size = self.workload.boundary
-            what = Communication(SEND, size, "pp") if size else None
+            what = Communication(SEND, size, "pp") if size and self.workload.parallelism.pp > 1 else None
             seconds = self.clock(what) if what else 0.0
             key, stream = (unit.phase, follower, unit.microbatch), (self.stage, unit.phase, SEND)
             self.made.append(Operation(key, stream, seconds, before, what, self.stage))

@@ -183,7 +183,7 @@ def _task(job: Job, entrant: Entrant) -> TrainingTask:
         nodes=ranks,
         switches=0,
         links=0,
-        collective=collective(Kind.ALLREDUCE, max(ranks, 1)),
+        collective=collective(Kind.ALLREDUCE, max(ranks, 2)),
         method=entrant.label,
         kind="training",
         options=entrant.table.options,

@@ -130,7 +130,7 @@ def wanted_of(what: Collective) -> BoolArray:
 
 
 def _rounds(work: int) -> int:
-    return max(1, min(ROUNDS, WORK // work))
+    return max(1, min(ROUNDS, WORK // max(work, 1)))
 
 
 @kernel

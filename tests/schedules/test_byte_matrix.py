@@ -56,6 +56,10 @@ def test_bytes_of_a_file_say_m_and_generated_ones_do_not(tmp_path):
     assert collective("all-to-all", 3, matrix="random").own_size is None
 
 
+def test_16_bit_floats_are_bytes_without_a_warning():
+    assert byte_matrix(np.array(BYTES, np.float16), 3) == byte_matrix(BYTES, 3)
+
+
 def test_generated_matrices_are_what_they_say():
     rows = byte_matrix("zipf:1", 4).amounts
     unit = rows.max()
@@ -136,7 +140,13 @@ def test_documents_keep_the_matrix():
 
 
 @pytest.mark.parametrize("name", ["direct", "bruck", "stepwise", "mcf", "rounds"])
-@pytest.mark.parametrize("amounts", [BYTES, [[0, 0, 9], [0, 0, 0], [0, 0, 0]]], ids=["some", "one pair"])
+@pytest.mark.parametrize(
+    "amounts",
+    [BYTES, [[0, 0, 9], [0, 0, 0], [0, 0, 0]], np.diag([5, 0, 0])],
+    ids=["some", "one pair", "none"],
+    [BYTES, [[0, 0, 9], [0, 0, 0], [0, 0, 0]], np.diag([5, 0, 0])],
+    ids=["some", "one pair", "none"],
+)
 def test_every_rank_ends_with_its_column(name, amounts):
     where = ring(3)
     method, asked = find_method(name), problem(where, amounts)

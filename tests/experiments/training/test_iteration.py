@@ -190,3 +190,12 @@ def test_parts_have_nearly_equal_compute() -> None:
     layers = [Layer(str(number), Pass(seconds)) for number, seconds in enumerate((0, 2, 2, 2, 2, 1))]
     assert [len(part) for part in parts_of(layers, 2)] == [3, 3]
     assert [len(part) for part in parts_of([Layer("a")] * 3, 3)] == [1, 1, 1]
+
+
+def test_chunks_on_one_stage_send_nothing() -> None:
+    """Two layers as two chunks of one stage that is no pipeline: 2 x (1 + 2) s, and no network is asked."""
+    layer = Layer("layer", Pass(1), Pass(1), Pass(1))
+    work = replace(toy(layer, layer), chunks=2, boundary=Fraction(8))
+    made = played(work, schedule="interleaved")
+    assert made.seconds == pytest.approx(6)
+    assert made.communication == {}

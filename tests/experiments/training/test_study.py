@@ -10,6 +10,7 @@ from experiments.runner.results import read_rows
 from experiments.solver_study import is_study
 from experiments.training.config import is_training, read_training
 from experiments.training.stated import claims
+from experiments.training.study import study_of
 from topologies.errors import InputError
 
 NETWORK = '"ring:4?bandwidth=1GB/s&alpha=1us"'
@@ -108,6 +109,7 @@ def test_a_method_that_does_not_do_a_collective_is_a_row(tmp_path: Path) -> None
         ('name = "ring"', 'name = "own"', "'own' is for the networks of Calculon's system; dp has ring:4"),
         ('name = "ring"', 'name = "rang"', "[[method]] 1: unknown method 'rang'"),
         ("allreduce = [6, 1]", "allreduce = [6]", "formula: allreduce is [6]; it is [steps, factor]"),
+        (", allreduce = [6, 1]", "", "job 'gpt2', method half: formula: no time for allreduce; it has none"),
         ("allreduce = [6, 1]", "allreduse = [6, 1]", "formula: unknown collective 'allreduse'"),
         ('column = "weights_s"', 'column = "weight"', "[[stated]] 1: unknown column 'weight'"),
         ('over_method = "half"', 'over_method = "whole"', "method 'whole' does not do all of gpt2"),
@@ -126,13 +128,19 @@ def test_what_is_wrong_with_a_config_is_one_line(tmp_path: Path, old: str, new: 
     assert str(path) in str(error.value)
 
 
+def test_one_rank_alone_computes(tmp_path: Path) -> None:
+    read = read_training(config(tmp_path, JOB.replace("{dp = 4}", "{}"), METHODS, ""))
+    assert [task.nodes for task in study_of(read).tasks] == [1, 1]
+
+
 def test_groups_on_one_network_take_turns(tmp_path: Path) -> None:
     """With the same text, or by a formula, they share links; with two networks they don't."""
     job = JOB.replace("dp = 4}", "dp = 4, ep = 4}", 1).replace('"gpt2"', '"switch_base_128"')
     names = []
     for text in ('"ring:4"', '"complete:4"'):
         both = job.replace(f"{{dp = {NETWORK}}}", f'{{dp = "ring:4", ep = {text}}}')
-        read = read_training(config(tmp_path, both, METHODS, ""))
+        methods = METHODS.replace("[6, 1]", "[6, 1], all-to-all = [2, 1]")
+        read = read_training(config(tmp_path, both, methods, ""))
         names += [
             {entrant.on(read.jobs[0])[group].name for group in ("dp", "ep")} for entrant in read.entrants
         ]
