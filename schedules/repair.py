@@ -5,7 +5,7 @@ a path of the fewest hops to where it goes.
 
 A *repaired* one keeps every transfer that crosses neither a dead nor a slower link. Each of the others brings
 its chunks to the same node as before, at its old place in the table, but from the node and over the links
-that cost least, in up to `PARTS` parts. Any node will do that has the same value by then: the same
+that cost least, cut in parts. Any node will do that has the same value by then: the same
 contributions, added up. A reduction is a copy backwards (`schedules.reversal`), so that what it may change is
 where its contribution is added. What each node holds when it sends stays as it was.
 
@@ -17,6 +17,7 @@ Each is then chosen for again, the others staying. In the step clock loads are t
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from schedules.collective import EVERYONE
 from schedules.retiming import retimed
 from schedules.reversal import reverse
 from schedules.schedule import Chunks, Clock, Routes, Schedule
+from schedules.simulation.simulate import SimulationOptions, simulate
 from topologies.errors import InputError, NoSchedule, Unsupported
 from topologies.exact import INT64_MAX, BoolArray, FloatArray, Int32Array, Int64Array, IntArray, offsets_of
 from topologies.graphs.heaps import sift_down, sift_up
@@ -38,8 +40,8 @@ SWEEPS = 2
 """How often each transfer is chosen for."""
 MOST_CELLS = 2**27
 """Pairs of node and chunk whose values are kept (512 MiB); in larger schedules sources stay."""
-PARTS = 4
-"""In which what must go elsewhere is cut, to go several ways; not in the time clock, where it fits gaps."""
+PARTS = (4, 2, 1)
+"""In which transfers are cut: the more, the more evenly loaded are links, and the more messages there are."""
 ALIKE = 1 - 1e-12
 """Bandwidths nearer than this are the same, over other denominators."""
 NOTHING = -1
@@ -82,16 +84,31 @@ def rerouted(schedule: Schedule, topology: Topology) -> Schedule:
     )
 
 
-def repaired(schedule: Schedule, topology: Topology) -> Schedule:
+def fastest_repair(schedule: Schedule, topology: Topology, size: Fraction, slices: int = 1) -> Schedule:
+    """Return the fastest at a size, in bytes and slices of a flow, of `repaired` in `PARTS` and `rerouted`.
+
+    All change the same transfers. Where messages are short what counts is how many they are.
+    """
+    options = SimulationOptions(slices if schedule.clock is Clock.FLOW else 1)
+    tried = [repaired(schedule, topology, parts) for parts in PARTS]
+    return min([*tried, rerouted(schedule, topology)], key=lambda one: simulate(one, size, options).time)
+
+
+def repaired(schedule: Schedule, topology: Topology, parts: int = PARTS[0]) -> Schedule:
     """Return the schedule on a network with failures, no more changed than what crosses links that fail.
 
-    Parameters, and what is returned and raised, are those of `rerouted`.
+    Parameters
+    ----------
+    schedule, topology
+        As of `rerouted`, and so is what is returned and raised.
+    parts
+        In which what must go elsewhere is cut, to go several ways; not in the time clock, where it fits gaps.
     """
     left = _Left.of(schedule.topology, topology)
     if schedule.clock is Clock.TIME:
         cut, row = schedule.replace(clock=Clock.FLOW, order=None), np.arange(len(schedule))
     else:
-        cut, row = _cut(schedule, left)
+        cut, row = _cut(schedule, left, parts)
     chosen = left.crossed(cut)
     adds = chosen & (False if cut.reduce is None else cut.reduce)
     turned = _turned(cut) if adds.any() else None
@@ -114,23 +131,23 @@ def _turned(schedule: Schedule) -> Schedule | None:
         return None
 
 
-def _cut(schedule: Schedule, left: _Left) -> tuple[Schedule, Int64Array]:
-    """Return the schedule with what crosses failing links cut in `PARTS`, and the old row of each.
+def _cut(schedule: Schedule, left: _Left, most: int) -> tuple[Schedule, Int64Array]:
+    """Return the schedule with what crosses failing links cut in so many parts, and the old row of each.
 
     The chunks are cut; other transfers carry all parts of them. Uncut is what would not fit 64 bits, and what
     has copies.
     """
     chunks, chosen = schedule.chunks, left.crossed(schedule)
-    fits = chunks.denominator <= INT64_MAX // (PARTS * len(chunks))
+    fits = chunks.denominator <= INT64_MAX // (most * len(chunks))
     if not chosen.any() or chunks.copy_of is not None or not fits:
         return schedule, np.arange(len(schedule))
-    parts = np.where(_carried(schedule, chosen), PARTS, 1)
+    parts = np.where(_carried(schedule, chosen), most, 1)
     first = offsets_of(parts)
-    size = np.repeat(chunks.size * PARTS // parts, parts)
-    table = Chunks(np.repeat(chunks.item, parts), size, chunks.denominator * PARTS)
+    size = np.repeat(chunks.size * most // parts, parts)
+    table = Chunks(np.repeat(chunks.item, parts), size, chunks.denominator * most)
     run = np.ones(len(schedule), np.int64) if schedule.count is None else schedule.count.astype(np.int64)
     begin, end = first[schedule.chunk], first[schedule.chunk + run]
-    times = np.where(chosen, PARTS, 1)
+    times = np.where(chosen, most, 1)
     row = np.repeat(np.arange(len(schedule)), times)
     part = np.arange(len(row)) - np.repeat(offsets_of(times)[:-1], times)
     count = (end - begin)[row] // times[row]

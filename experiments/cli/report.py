@@ -12,6 +12,8 @@ from experiments.report.figures import check_formats, write_figures, write_gifs
 from experiments.report.latex import write_tables
 from experiments.report.page import contents, figures_of, write_page
 from experiments.report.results import read_results
+from experiments.resilience.failures import FAILURES
+from experiments.resilience.report import write_page as write_resilience_page
 from experiments.runner.config import read_tables
 from experiments.runner.manifest import MANIFEST, config_tables
 from experiments.runner.study import REPORT
@@ -62,13 +64,15 @@ def _own_page(arguments: argparse.Namespace) -> Callable[..., Path] | None:
     """
     for directory in arguments.runs:
         tables = config_tables(directory)
-        if not {"job", *STUDY_TABLES} & tables.keys():
+        if not {"job", FAILURES, *STUDY_TABLES} & tables.keys():
             continue
         asked = ("figures", "gif", "latex", "baseline")
         more = [f"--{name}" for name in asked if getattr(arguments, name) is not None]
         more += ["several folders"] * (len(arguments.runs) > 1)
         if more:
             raise InputError(f"{directory}: {more[0]}: for studies of methods only")
+        if FAILURES in tables:
+            return partial(write_resilience_page, directory)
         if "job" not in tables:
             return partial(write_study_report, directory)
         stated = read_tables(StatedTable, tables.get("stated", []), str(directory / MANIFEST), "stated")

@@ -13,7 +13,7 @@ from experiments.printable import printable, say
 from experiments.result import MICRO, Result
 from experiments.runner.tasks import Stopwatch
 from schedules.files.schedule_file import check_target, read_schedule
-from schedules.repair import repaired, rerouted
+from schedules.repair import fastest_repair, rerouted
 from schedules.simulation.pipelining import best_slices
 from schedules.verify import verify
 from topologies.errors import InputError
@@ -43,14 +43,15 @@ def execute(arguments: argparse.Namespace) -> int:
         check_target(arguments.output)
     schedule, topology = read_schedule(arguments.repair), parse_topology(arguments.topology)
     verify(schedule)
-    size = parse_amount(arguments.size, schedule.collective) or schedule.size or parse_size(DEFAULT_SIZE)
+    size = parse_amount(arguments, schedule.collective) or schedule.size or parse_size(DEFAULT_SIZE)
+    slices, before = best_slices(schedule, Fraction(size))
     with Stopwatch() as watch:
-        made = repaired(schedule, topology)
+        made = fastest_repair(schedule, topology, Fraction(size), slices)
     verify(made)
     old = rerouted(schedule, topology)
     verify(old)
     result = Result(made, Fraction(size), "repaired", seconds=watch.seconds)
-    before, blindly = (best_slices(one, result.size)[1] for one in (schedule, old))
+    blindly = best_slices(old, result.size)[1]
     changed = made.stats["changed"]
     if arguments.output is not None:
         result.save(arguments.output)

@@ -17,6 +17,8 @@ from topologies.topology import Topology
 from topologies.transforms import adapters, linked_pairs
 from topologies.units import exact_number
 
+FAILURES = "failures"
+"""The table that makes a config a study of them."""
 ALL = "all"
 MOST_SAMPLES = 10**5
 """Of one number of failures on one network."""
@@ -24,7 +26,7 @@ MOST_SAMPLES = 10**5
 
 def is_resilience(path: Path | str) -> bool:
     """Whether a config is a study of failures: it has ``[failures]``."""
-    return "failures" in parse_toml(read_text(path), str(path))
+    return FAILURES in parse_toml(read_text(path), str(path))
 
 
 class Failures:

@@ -14,7 +14,7 @@ from experiments.report.series import Series
 from experiments.resilience.losses import BEST, SHOWN, Case, Line, losses
 from experiments.runner.results import read_rows
 from experiments.runner.study import REPORT
-from topologies.files import replacing
+from topologies.files import written
 
 CHART = "losses"
 
@@ -28,12 +28,12 @@ class Section(NamedTuple):
     methods: list[tuple[str, Figure, list[Line]]]
 
 
-def write_page(directory: Path) -> Path:
-    """Write the page of a folder of results and return its path.
+def write_page(directory: Path, page: Path | None = None) -> Path:
+    """Write the page of a folder of results, `REPORT` in it without `page`, and return its path.
 
     Raises
     ------
-    InputError, OSError
+    InputError
         If the rows can't be read or the page not written.
     """
     sections = [_section(case) for case in losses(read_rows(directory))]
@@ -45,9 +45,7 @@ def write_page(directory: Path) -> Path:
         heads=Line.HEADS[1:],
         sections=sections,
     )
-    with replacing(directory / REPORT) as draft:
-        draft.write_text(text, encoding="utf-8")
-    return directory / REPORT
+    return written(page or directory / REPORT, text.encode(), "report")
 
 
 def _section(case: Case) -> Section:

@@ -7,7 +7,7 @@ Of each method there are three rows: its schedule of the whole network *rerouted
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -38,7 +38,7 @@ from experiments.runner.tasks import (
 )
 from models.bounds import own_bounds
 from schedules.method import Problem
-from schedules.repair import repaired, rerouted
+from schedules.repair import fastest_repair, rerouted
 from schedules.schedule import Schedule
 from schedules.simulation.pipelining import best_slices
 from schedules.simulation.simulate import SimulationOptions, simulate
@@ -50,9 +50,7 @@ from topologies.topology import Topology
 TASK_FORMAT = "tutti.resilience/1"
 DISCONNECTED = "disconnected"
 """The status of a sample that cuts ranks off."""
-ANEW = "anew"
-CHANGES: dict[str, Callable[[Schedule, Topology], Schedule]] = {"rerouted": rerouted, "repaired": repaired}
-MADE = (*CHANGES, ANEW)
+MADE = REROUTED, REPAIRED, ANEW = "rerouted", "repaired", "anew"
 """What is made of a method when links fail: the column `made`."""
 MICRO = 10**6
 COLUMNS: dict[str, Any] = {
@@ -171,9 +169,9 @@ def _rows(task: FailureTask, one: Task, left: Topology, place: Workplace) -> Ite
 
     What is changed stays in the slices that it was in.
     """
-    size, known = task.sizes[0], {"method": one.method, "options": options_text(one.options)}
+    size, known = Fraction(task.sizes[0]), {"method": one.method, "options": options_text(one.options)}
     try:
-        whole, slices, seconds = _on_whole(one, size, place)
+        whole, slices, seconds = _on_whole(one, task.sizes[0], place)
     except (Unsupported, NoSchedule) as error:
         yield task.rows(_status(error), str(error))[0] | known
         return
@@ -182,13 +180,17 @@ def _rows(task: FailureTask, one: Task, left: Topology, place: Workplace) -> Ite
         row = task.rows("ok")[0] | known | {"made": made, "whole_us": seconds * MICRO}
         try:
             if made == ANEW:
-                found = _made(one, left, size, place)
+                found = _made(one, left, task.sizes[0], place)
                 schedule, took = found.schedule, found.synth_s
-                time = best_slices(schedule, Fraction(size))[1]
+                time = best_slices(schedule, size)[1]
             else:
                 place.notify(JUDGE)
                 with Stopwatch() as watch:
-                    schedule = CHANGES[made](whole, left)
+                    schedule = (
+                        rerouted(whole, left)
+                        if made == REROUTED
+                        else fastest_repair(whole, left, size, slices)
+                    )
                 verify(schedule)
                 took, row["changed"] = watch.seconds, schedule.stats["changed"]
                 time = simulate(schedule, size, in_slices).time

@@ -9,8 +9,9 @@ from experiments.registry import METHODS
 from experiments.runner.options import build_options
 from schedules import Chunks, Clock, Problem, Schedule, collective
 from schedules.cost import congestion, link_loads
-from schedules.repair import repaired, rerouted
+from schedules.repair import fastest_repair, repaired, rerouted
 from schedules.schedule import Routes
+from schedules.simulation.simulate import simulate
 from schedules.verify import verify
 from topologies import InputError, NoSchedule, parse_topology
 from topologies.errors import Disconnected
@@ -115,6 +116,18 @@ def test_what_crosses_no_failing_link_stays():
         }
         cut = {("0", "1"), ("1", "0")}
         assert {row for row in kept(schedule) if row[1:3] not in cut} <= kept(best)
+
+
+@pytest.mark.parametrize("size", [10**3, 10**9])
+def test_a_repair_for_a_size_is_no_slower_than_what_nobody_repaired(size):
+    schedule, left = (
+        made("dgx_h100:2", "allgather", "forestcoll"),
+        parse_topology("dgx_h100:2?drop_links=3-ib"),
+    )
+    best, old = fastest_repair(schedule, left, Fraction(size)), rerouted(schedule, left)
+    verify(best)
+    assert simulate(best, size).time <= simulate(old, size).time
+    assert best.stats["changed"] == old.stats["changed"]
 
 
 CASES = [

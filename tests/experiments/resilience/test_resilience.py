@@ -82,6 +82,8 @@ def test_a_ring_loses_half_of_its_bandwidth_with_any_link(tmp_path, capsys):
     assert lines[BEST, BOUND].samples == 4
     page = (tmp_path / "out" / "report.html").read_text()
     assert "6 samples cut ranks off" in page
+    assert main(["report", str(tmp_path / "out"), "-o", str(tmp_path / "again.html")]) == 0
+    assert (tmp_path / "again.html").read_text() == page
     assert set(done[0]) <= set(COLUMNS)
 
 

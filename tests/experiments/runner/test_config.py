@@ -9,6 +9,8 @@ import pytest
 import zoo
 
 from experiments.registry import METHODS
+from experiments.resilience.failures import is_resilience
+from experiments.resilience.study import study_of as study_of_failures
 from experiments.runner.config import parse_config, read_config
 from experiments.runner.options import build_options, describe_options
 from experiments.runner.plan import make_plan, select, study_of, time_limit
@@ -142,6 +144,8 @@ def test_a_pattern_selects_by_topology_collective_method_or_all_of_it():
 def test_the_configs_of_the_repository_are_right(path):
     if is_training(path):
         assert study_of_training(read_training(path)).tasks
+    elif is_resilience(path):
+        assert study_of_failures(read_config(path)).tasks
     else:
         assert make_tasks(read_study(path), None) if is_study(path) else make_plan(read_config(path), METHODS)
 
