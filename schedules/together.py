@@ -114,7 +114,8 @@ def _candidates(
     """Yield the schedules that are compared."""
     clocks = {part.clock for part in parts}
     if len(clocks) == 1 and Clock.TIME not in clocks:
-        yield side_by_side(what, parts)
+        made = side_by_side(what, [part.replace(size=None) for part in parts])
+        yield made if all(part.size is None for part in parts) else made.replace(size=size)
     yield _in_turn(what, played, size)
     pieces = [part.schedule.replace(order=None, clock=Clock.FLOW, tick=None, size=None) for part in played]
     table = side_by_side(what, pieces)

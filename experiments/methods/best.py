@@ -213,9 +213,14 @@ class _Search:
             if search.best is None:
                 return
             fastest.append(search.best)
-        made = verify_answer(together(what, fastest, self.size), self.problem, "best")
-        taken = self._judged(PARTS, made)
-        self.tried.append(Tried(PARTS, taken, time.monotonic() - began))
+        taken, why = math.inf, ""
+        try:
+            taken = self._judged(
+                PARTS, verify_answer(together(what, fastest, self.size), self.problem, "best")
+            )
+        except InputError as error:  # numbers of the parts outgrow 64 bits together
+            why = str(error)
+        self.tried.append(Tried(PARTS, taken, time.monotonic() - began, why))
 
     def attempt(self, entry: Entry, rng: np.random.Generator) -> None:
         """Try a method, unless the time is over or the fastest schedule near enough."""

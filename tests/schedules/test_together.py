@@ -375,3 +375,12 @@ def test_parts_in_the_time_clock_are_made_for_their_share_of_m():
     wrong = [part.replace(size=MEGABYTE) for part in timed]
     with pytest.raises(InputError, match="in one clock and made for one size"):
         side_by_side(what, wrong)
+
+
+def test_parts_in_steps_may_be_made_for_a_size():
+    """As those that stand one after the other are."""
+    what = crossing("allgather", "allgather", [1, 2])
+    parts = [direct(part) for part in what.parts]
+    made = together(what, [parts[0].replace(size=MEGABYTE / 2), parts[1]], MEGABYTE)
+    verify(made)
+    assert made.size == MEGABYTE

@@ -7,11 +7,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from experiments.methods.best import ORDER, _limited, portfolio
+from experiments.methods.best import ORDER, portfolio
 from experiments.registry import METHODS
 from experiments.runner import tasks
 from models.bounds import best_bound
 from schedules import Problem, collective
+from schedules.by_groups import limited
 from schedules.method import Method
 from schedules.simulation.pipelining import best_slices
 from schedules.verify import verify
@@ -164,7 +165,7 @@ def test_a_budget_that_is_over_still_lets_the_first_that_is_able_make_a_schedule
 @pytest.mark.parametrize(("left", "given"), [(0.5, 0.5), (10**6, None)])
 def test_a_method_with_a_time_limit_gets_no_more_than_is_left(name, left, given):
     own = METHODS[name].options()
-    limit = _limited(own, left).time_limit
+    limit = limited(own, left).time_limit
     seconds = float(parse_time(limit)) if isinstance(limit, str) else limit
     if given is not None:
         assert seconds == given
