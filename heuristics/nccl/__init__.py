@@ -1,8 +1,7 @@
 """NCCL's choice of algorithm and protocol, by the model of its version 2.30.7, and its schedule.
 
 Read `constants` and `model` first (what is reckoned from which numbers), then `machine` (the GPUs and
-channels that NCCL would find in a network), `channels` (the order of ranks in each), `switched` (NVLS) and
-`method`.
+channels that NCCL would find in a network), `channels` (the order of ranks in each) and `method`.
 """
 
 from heuristics.nccl.machine import NcclOptions

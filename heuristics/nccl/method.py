@@ -2,7 +2,7 @@
 
 Rings and trees have the channels of `heuristics.nccl.channels`, each with an equal part of the data; a
 broadcast or a reduce goes along the rings in slices. Trees are double binary trees of hosts and chains
-inside (`heuristics.trees.nccl_like`), NVLS is `heuristics.nccl.switched`, PAT `heuristics.classic.pat`. The
+inside (`heuristics.trees.nccl_like`), NVLS is `heuristics.trees.sharp`, PAT `heuristics.classic.pat`. The
 schedule is timed like any other; the protocol has no part in that, only in the model's own time.
 """
 
@@ -21,9 +21,9 @@ from heuristics.nccl.channels import chains, over_parallel_links, rings, rounds_
 from heuristics.nccl.constants import VERSION, Algorithm
 from heuristics.nccl.machine import NcclOptions, cluster_of, switches_of_hosts
 from heuristics.nccl.model import KINDS, Cluster, Estimate, estimates
-from heuristics.nccl.switched import through_switches
 from heuristics.trees.nccl_like import chained_trees
 from heuristics.trees.pipelined_trees import pipelined_trees
+from heuristics.trees.sharp import over_switches
 from schedules.capabilities import Capabilities, Groups, Shape
 from schedules.collective import Kind
 from schedules.compose import from_allgather
@@ -97,7 +97,7 @@ def _schedule(
     """Return the schedule of an algorithm."""
     if algorithm in (Algorithm.NVLS, Algorithm.NVLS_TREE):
         switches = switches_of_hosts(problem.topology, hosts)
-        return through_switches(problem, hosts, np.array(switches))
+        return over_switches(problem, set(switches or ()), AUTOMATIC)
     if algorithm is Algorithm.PAT:
         return PAT.synthesize(problem, PAT.options(), rng)
     if algorithm is Algorithm.TREE:

@@ -9,7 +9,7 @@ an allreduce costs 2 (N - 1)/N M. The data is cut in slices that follow each oth
 
 as the last one comes down after it has gone up. A broadcast or reduce takes the same tree, its root on top,
 and as long. In an allgather all ranks send their shards up at once, and the switch sends each rank all the
-others: 2 α + M/b; a reduce-scatter is the reverse.
+others: (S + 1) α + (N - 1 + 1/S)/N M/b; a reduce-scatter is the reverse.
 
 * Where such switches join all ranks, each of those from which all are nearest is the top of a tree, and
   the trees move equal parts.
@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -44,10 +45,12 @@ from topologies.topology import Topology
 from topologies.trees.forest import depths
 
 SPREADING = (Kind.ALLGATHER, Kind.REDUCE_SCATTER)
+MOST_SHARD_SLICES = 64
+"""Of each part of a shard, where their number is chosen."""
 
 
 def synthesize(problem: Problem, options: PipelineOptions, rng: np.random.Generator) -> Schedule:
-    """Return the schedule, in the step clock; of an allgather or reduce-scatter shards are not sliced.
+    """Return the schedule, in the step clock.
 
     Raises
     ------
@@ -55,21 +58,40 @@ def synthesize(problem: Problem, options: PipelineOptions, rng: np.random.Genera
         As `METHOD.supports`.
     """
     METHOD.supports(problem, options)
-    every = aggregation_trees(problem.topology)
+    return over_switches(problem, able_switches(problem.topology), options.slices)
+
+
+def over_switches(problem: Problem, able: AbstractSet[int], slices: int) -> Schedule:
+    """Return the schedule of `synthesize` over these of the switches that can do it.
+
+    Parameters
+    ----------
+    problem
+        What `METHOD` does.
+    able
+        Which; there are `aggregation_trees`.
+    slices
+        As in `PipelineOptions`.
+    """
+    every = aggregation_trees(problem.topology, able)
     if problem.collective.kind in SPREADING:
-        return from_allgather(problem, partial(_allgather, every=every))
+        return from_allgather(problem, partial(_allgather, every=every, slices=slices))
     root = problem.collective.root
     if root is not None:
         every = [np.stack([rerooted(tree, root) for tree in trees]) for trees in every]
-    return fastest_trees(problem, every, options.slices)
+    return fastest_trees(problem, every, slices)
 
 
-def aggregation_trees(topology: Topology) -> list[Int32Array]:
-    """Return the sets of trees to choose from: int32, shape (trees, nodes), parents, -1 at roots.
+def able_switches(topology: Topology) -> AbstractSet[int]:
+    """Return the switches that add and multicast."""
+    return topology.multicast & topology.aggregate
+
+
+def aggregation_trees(topology: Topology, able: AbstractSet[int]) -> list[Int32Array]:
+    """Return the sets of trees over these switches: int32, shape (trees, nodes), parents, -1 at roots.
 
     Nodes that are in no tree have no parent either.
     """
-    able = topology.multicast & topology.aggregate
     every = switch_trees(topology, able, np.arange(topology.num_ranks))
     hosts = hosts_of(topology, infer=True)
     two_levels = [] if isinstance(hosts, str) else _by_place(topology, able, hosts)
@@ -161,40 +183,52 @@ def rerooted(parent: Int32Array, root: int) -> Int32Array:
     return turned
 
 
-def _allgather(problem: Problem, every: Sequence[Int32Array]) -> Schedule:
-    """Return the fastest at the size; without one, of least congestion."""
-    made = [_gathered(problem, trees) for trees in every]
-    size = problem.size
-    return min(made, key=lambda one: congestion(one) if size is None else simulate(one, size).time)
+def _allgather(problem: Problem, every: Sequence[Int32Array], slices: int) -> Schedule:
+    """Return the fastest at the size, of powers of two slices if none are told; or of least congestion."""
+    size, count = problem.size, slices or 1
+
+    def cost(one: Schedule) -> float | Fraction:
+        return congestion(one) if size is None else simulate(one, size).time
+
+    parents = min(every, key=lambda trees: cost(_gathered(problem, trees, count)))
+    best = _gathered(problem, parents, count)
+    while not slices and size is not None and count < MOST_SHARD_SLICES:
+        count *= 2
+        finer = _gathered(problem, parents, count)
+        if cost(finer) >= cost(best):
+            break
+        best = finer
+    return best
 
 
-def _gathered(problem: Problem, trees: Int32Array) -> Schedule:
+def _gathered(problem: Problem, trees: Int32Array, slices: int) -> Schedule:
     """Return the allgather of shards that go, in equal parts, down the trees that are lowest from them."""
-    what, rows = problem.collective, []
+    what, rows, place = problem.collective, [], np.arange(slices)[:, None]
     from_owner = [[rerooted(tree, owner) for tree in trees] for owner in range(what.num_ranks)]
     depth = [[depths(tree) for tree in turned] for turned in from_owner]
     heights = np.array([[int(one.max()) for one in of_owner] for of_owner in depth])
     parts = int((heights == heights.min(axis=1, keepdims=True)).sum(axis=1).min())
     for owner, lowest in enumerate(np.argsort(heights, axis=1, kind="stable")[:, :parts].tolist()):
         for part, number in enumerate(lowest):
-            child = np.flatnonzero(from_owner[owner][number] >= 0)
-            rows.append(
-                StepTransfers.of(
-                    depth[owner][number][child], from_owner[owner][number][child], child, owner * parts + part
-                )
-            )
-    return step_schedule(problem.topology, what, Chunks.even(what, parts), StepTransfers.joined(rows))
+            parent, turn = from_owner[owner][number], depth[owner][number]
+            child, chunk = np.flatnonzero(parent >= 0), (owner * parts + part) * slices + place
+            rows.append(StepTransfers.of(turn[child] + place, parent[child], child, chunk))
+    return step_schedule(
+        problem.topology, what, Chunks.even(what, parts * slices), StepTransfers.joined(rows)
+    )
 
 
 def check(problem: Problem, options: PipelineOptions) -> None:
     """Raise `Unsupported` for networks without such switches, and for too many transfers."""
     topology, kind = problem.topology, problem.collective.kind
-    every = aggregation_trees(topology) if topology.multicast & topology.aggregate else []
+    able = able_switches(topology)
+    every = aggregation_trees(topology, able) if able else []
     if not every:
         raise METHOD.unsupported(f"needs {Shape.SHARP}; {topology.name} has none")
     edges, ranks = topology.num_nodes - 1, topology.num_ranks
     most = max(len(trees) for trees in every)
-    pieces = ranks * most if kind in SPREADING else ranks + most * max(1, options.slices)
+    cut = most * max(1, options.slices)
+    pieces = ranks * cut if kind in SPREADING else ranks + cut
     check_rows(METHOD, problem, pieces * edges * (2 if kind is Kind.ALLREDUCE else 1))
 
 

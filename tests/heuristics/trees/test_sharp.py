@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from experiments.registry import METHODS
-from heuristics.trees.sharp import aggregation_trees, rerooted
+from heuristics.trees.sharp import able_switches, aggregation_trees, rerooted
 from models.bounds import best_bound
 from schedules.cost import link_loads
 from tests.sweep import for_each
@@ -36,18 +36,25 @@ def test_on_one_switch_slices_follow_each_other_up_and_down(made, seconds, kind,
     assert seconds(schedule, 10**7) == pytest.approx(expected, rel=1e-9)
 
 
-@for_each("size", [1000, 10**6])
-def test_the_number_of_slices_is_the_best_power_of_two(made, seconds, size):
-    chosen = seconds(made(SHARP, "dgx_h100:1", "allreduce", size), size)
-    expected = min((2**i + 1) * (ALPHA + size / 2**i / B) for i in range(11))
+@for_each("kind", ["allreduce", "allgather"])
+@for_each("size", [1000, 10**6, 10**8])
+def test_the_number_of_slices_is_the_best_power_of_two(made, seconds, kind, size):
+    chosen = seconds(made(SHARP, "dgx_h100:1", kind, size), size)
+    counts = [2**i for i in range(11)]
+    if kind == "allreduce":
+        expected = min((count + 1) * (ALPHA + size / count / B) for count in counts)
+    else:
+        expected = min((count + 1) * ALPHA + (7 + 1 / count) / 8 * size / B for count in counts[:7])
     assert chosen == pytest.approx(expected, rel=1e-9)
 
 
+@for_each("slices", [1, 2, 8])
 @for_each("kind", ["allgather", "reduce-scatter"])
-def test_on_one_switch_an_allgather_is_a_message_up_and_one_down(made, seconds, kind):
-    """M/8 up, then the 7 others' down in one message; the reverse takes as long."""
-    schedule = made(SHARP, "dgx_h100:1", kind, 10**6)
-    assert seconds(schedule, 10**6) == pytest.approx(2 * ALPHA + 10**6 / B, rel=1e-9)
+def test_on_one_switch_slices_of_shards_go_up_and_all_others_come_down(made, seconds, kind, slices):
+    """M/(8 S) up, then S times the 7 others' down in one message; the reverse takes as long."""
+    schedule = made(SHARP, "dgx_h100:1", kind, 10**6, {"slices": slices})
+    expected = (slices + 1) * ALPHA + (7 + 1 / slices) / 8 * 10**6 / B
+    assert seconds(schedule, 10**6) == pytest.approx(expected, rel=1e-9)
 
 
 @for_each("kind", ["allreduce", "broadcast", "reduce"])
@@ -80,7 +87,8 @@ def test_between_hosts_a_rank_sends_the_sum_of_its_host(made):
 
 def test_without_such_switches_between_them_hosts_are_joined_by_binary_trees():
     """Two trees for each of 8 places, in which switches of hosts stand below the ranks at that place."""
-    (trees,) = aggregation_trees(parse_topology("dgx_h100:4"))
+    topology = parse_topology("dgx_h100:4")
+    (trees,) = aggregation_trees(topology, able_switches(topology))
     assert trees.shape == (16, 32 + 4 + 1)
     for number, tree in enumerate(trees):
         assert tree[32:36].tolist() == [8 * host + number // 2 for host in range(4)]
@@ -90,7 +98,7 @@ def test_without_such_switches_between_them_hosts_are_joined_by_binary_trees():
 def test_the_lowest_trees_of_several_levels_are_taken():
     """Leaves are below each of two spines: ranks two hops from the top."""
     topology = parse_topology("fat_tree:4,8,2?switches=sharp")
-    trees = aggregation_trees(topology)[0]
+    trees = aggregation_trees(topology, able_switches(topology))[0]
     leaves = range(32, 36)
     assert [{int(tree[leaf]) for leaf in leaves} for tree in trees] == [{36}, {37}]
     assert all(tree[rank] in leaves for tree in trees for rank in range(32))
