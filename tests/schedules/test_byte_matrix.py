@@ -144,8 +144,6 @@ def test_documents_keep_the_matrix():
     "amounts",
     [BYTES, [[0, 0, 9], [0, 0, 0], [0, 0, 0]], np.diag([5, 0, 0])],
     ids=["some", "one pair", "none"],
-    [BYTES, [[0, 0, 9], [0, 0, 0], [0, 0, 0]], np.diag([5, 0, 0])],
-    ids=["some", "one pair", "none"],
 )
 def test_every_rank_ends_with_its_column(name, amounts):
     where = ring(3)
