@@ -164,7 +164,7 @@ class _Left(NamedTuple):
     old, topology
         What it was, and what is left.
     node_of, link_of
-        Int64, of each node and link of the old one: its number in what is left, or `NOTHING`.
+        Int64 and int32, of each node and link of the old one: its number in what is left, or `NOTHING`.
     speed
         Float64, of each link of the old one: bytes a second, 0 where it is dead.
     """
@@ -172,7 +172,7 @@ class _Left(NamedTuple):
     old: Topology
     topology: Topology
     node_of: Int64Array
-    link_of: Int64Array
+    link_of: Int32Array
     speed: FloatArray
 
     @classmethod
@@ -189,7 +189,7 @@ class _Left(NamedTuple):
         links: dict[tuple[int, int], list[int]] = {}
         for link in range(topology.num_links - 1, -1, -1):
             links.setdefault((int(topology.source[link]), int(topology.target[link])), []).append(link)
-        link_of = np.full(old.num_links, NOTHING)
+        link_of = np.full(old.num_links, NOTHING, np.int32)
         for link, ends in enumerate(
             zip(node_of[old.source].tolist(), node_of[old.target].tolist(), strict=True)
         ):
@@ -210,9 +210,9 @@ class _Left(NamedTuple):
         return np.logical_or.reduceat(slower[routes.links], routes.offsets[:-1])[schedule.route]
 
     @property
-    def old_link(self) -> Int64Array:
+    def old_link(self) -> Int32Array:
         """The number that each link that is left had."""
-        found = np.empty(self.topology.num_links, np.int64)
+        found = np.empty(self.topology.num_links, np.int32)
         alive = np.flatnonzero(self.link_of != NOTHING)
         found[self.link_of[alive]] = alive
         return found

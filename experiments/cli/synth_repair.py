@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from fractions import Fraction
+from typing import Any
 
 from experiments.cli.output import print_fields, print_json
 from experiments.cli.parser import DEFAULT_COLLECTIVE, DEFAULT_SIZE
@@ -20,7 +21,7 @@ from topologies.errors import InputError
 from topologies.text import parse_topology
 from topologies.units import duration, parse_size
 
-OF_THE_FILE = {
+OF_THE_FILE: dict[str, Any] = {
     "method": None,
     "chunks": None,
     "option": [],

@@ -45,10 +45,10 @@ class Failures:
 
     def __init__(self, placed: Placed[FailuresTable]) -> None:
         self.where, table = placed.where, placed.table
-        if (table.links is None) == (table.nics is None):
-            raise InputError(f"{self.where}: give how many fail at once: links = [1, 2], or nics")
         self.what = "links" if table.nics is None else "nics"
         given = table.links if table.nics is None else table.nics
+        if given is None or None not in (table.links, table.nics):
+            raise InputError(f"{self.where}: give how many fail at once: links = [1, 2], or nics")
         self.counts = given if isinstance(given, list) else [given]
         if not self.counts or min(self.counts) < 1 or len(set(self.counts)) < len(self.counts):
             raise InputError(f"{self.where}: {self.what} = {given}; different whole numbers, at least 1")

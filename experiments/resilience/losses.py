@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
-from experiments.resilience.study import ANEW, DISCONNECTED, MADE
+from experiments.resilience.rows import ANEW, DISCONNECTED, MADE
 from experiments.runner.judge import method_label
 from topologies.units import format_size
 
@@ -91,8 +91,8 @@ def losses(rows: Iterable[Mapping[str, Any]]) -> list[Case]:
 def _case(key: Any, rows: pd.DataFrame) -> Case:
     cut = rows[rows["status"] == DISCONNECTED]
     done = rows[rows["status"] == "ok"]
-    labels = [method_label(row) for row in done[["method", "options"]].fillna("").to_dict("records")]
-    done = done.assign(label=labels)
+    named = zip(done["method"], done["options"].fillna(""), strict=True)
+    done = done.assign(label=[method_label({"method": name, "options": given}) for name, given in named])
     found = {BEST: _best(done)} if len(done) else {}
     found |= {str(label): group for label, group in done.groupby("label", sort=False)}
     lines = [line for label, group in found.items() for line in _lines(label, _with_bound(group))]
@@ -104,7 +104,7 @@ def _case(key: Any, rows: pd.DataFrame) -> Case:
 def _best(done: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of the schedule that is fastest on the whole network, and of the fastest made anew."""
     whole = done["whole_us"].min()
-    loaded = done.loc[done["whole_us"].idxmin(), "label"]
+    loaded = done["label"].iloc[int(done["whole_us"].argmin())]
     old = done[(done["label"] == loaded) & (done["made"] != ANEW)]
     anew = done[done["made"] == ANEW]
     anew = anew.loc[anew.groupby("left", sort=False)["time_us"].idxmin()]
@@ -123,10 +123,19 @@ def _lines(label: str, rows: pd.DataFrame) -> Iterable[Line]:
         for made in SHOWN:
             group = several[several["made"] == made]
             if len(group):
-                quantiles = group["loss"].quantile([LOW, 0.5, HIGH, 1]).tolist()
-                gaps = group["gap"].quantile([0.5, 1]).tolist()
-                changed = group["changed"].astype(float).mean()
+                low, median, high, worst = group["loss"].quantile([LOW, 0.5, HIGH, 1]).tolist()
+                gap, worst_gap = group["gap"].quantile([0.5, 1]).tolist()
+                mean = group["changed"].astype(float).mean()
                 yield Line(
-                    *(label, int(str(failures)), made, len(group), *quantiles, *gaps),
-                    None if pd.isna(changed) else float(changed),
+                    method=label,
+                    failures=int(str(failures)),
+                    made=made,
+                    samples=len(group),
+                    low=low,
+                    median=median,
+                    high=high,
+                    worst=worst,
+                    gap=gap,
+                    worst_gap=worst_gap,
+                    changed=None if pd.isna(mean) else float(mean),
                 )

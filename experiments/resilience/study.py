@@ -11,13 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 from rich.console import Console
 
 from experiments.registry import METHODS, find_method
 from experiments.resilience.failures import Failures
+from experiments.resilience.rows import ANEW, COLUMNS, DISCONNECTED, MADE, REROUTED
 from experiments.runner.config import Config, read_config
 from experiments.runner.judge import ProvenBound, bound_columns, too_fast
 from experiments.runner.options import build_options, options_text
@@ -48,41 +47,7 @@ from topologies.text import parse_topology
 from topologies.topology import Topology
 
 TASK_FORMAT = "tutti.resilience/1"
-DISCONNECTED = "disconnected"
-"""The status of a sample that cuts ranks off."""
-MADE = REROUTED, REPAIRED, ANEW = "rerouted", "repaired", "anew"
-"""What is made of a method when links fail: the column `made`."""
 MICRO = 10**6
-COLUMNS: dict[str, Any] = {
-    "topology": pa.string(),
-    "nodes": pa.int64(),
-    "switches": pa.int64(),
-    "links": pa.int64(),
-    "collective": pa.string(),
-    "size_bytes": pa.int64(),
-    "kind": pa.string(),
-    "failures": pa.int64(),
-    "failed": pa.string(),
-    "left": pa.string(),
-    "method": pa.string(),
-    "options": pa.string(),
-    "made": pa.string(),
-    "status": pa.string(),
-    "message": pa.string(),
-    "time_us": pa.float64(),
-    "whole_us": pa.float64(),
-    "loss": pa.float64(),
-    "bound_us": pa.float64(),
-    "bound_kind": pa.string(),
-    "gap": pa.float64(),
-    "changed": pa.int64(),
-    "transfers": pa.int64(),
-    "synth_s": pa.float64(),
-}
-"""Name and type of every column. ``failures`` of ``kind`` fail, those in ``failed``; ``left`` is what is left
-of ``topology``, whose numbers stand before. ``whole_us`` is the time of the method's schedule on the whole
-network, and ``loss`` is ``time_us`` over it, less one; ``gap`` is to the bound of what is left. ``changed``
-transfers of the whole network's go another way; ``synth_s`` is what making the schedule took."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from experiments.cli import main
 from experiments.registry import METHODS
 from experiments.resilience.failures import drawn, is_resilience
 from experiments.resilience.losses import BEST, BOUND, losses
-from experiments.resilience.study import ANEW, COLUMNS, DISCONNECTED, MADE, perform, study_of
+from experiments.resilience.rows import ANEW, COLUMNS, DISCONNECTED, MADE
+from experiments.resilience.study import perform, study_of
 from experiments.runner.config import read_config
 from experiments.runner.results import read_rows
 from experiments.runner.tasks import Workplace
