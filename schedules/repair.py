@@ -75,13 +75,12 @@ def rerouted(schedule: Schedule, topology: Topology) -> Schedule:
     rows = np.flatnonzero(dead[schedule.route])
     wanted, way = np.unique(schedule.route[rows], return_inverse=True)
     ends = np.stack([schedule.route_source, schedule.route_target])[:, wanted]
-    left.check_ends(ends)
+    gone = ends[left.node_of[ends] == NOTHING]
+    if len(gone):
+        raise left.no_way(gone[0])
     offsets, links = shortest_routes(topology, *left.node_of[ends])
-    return _on(
-        left,
-        _with_routes(schedule, rows, len(routes) + way, Routes(offsets, left.old_link[links])),
-        len(rows),
-    )
+    detours = Routes(offsets, left.old_link[links])
+    return _on(left, _with_routes(schedule, rows, len(routes) + way, detours), len(rows))
 
 
 def fastest_repair(schedule: Schedule, topology: Topology, size: Fraction, slices: int = 1) -> Schedule:
@@ -138,7 +137,7 @@ def _cut(schedule: Schedule, left: _Left, most: int) -> tuple[Schedule, Int64Arr
     has copies.
     """
     chunks, chosen = schedule.chunks, left.crossed(schedule)
-    fits = chunks.denominator <= INT64_MAX // (most * len(chunks))
+    fits = chunks.denominator * len(chunks) * most <= INT64_MAX
     if not chosen.any() or chunks.copy_of is not None or not fits:
         return schedule, np.arange(len(schedule))
     parts = np.where(_carried(schedule, chosen), most, 1)
@@ -217,14 +216,12 @@ class _Left(NamedTuple):
         found[self.link_of[alive]] = alive
         return found
 
-    def check_ends(self, nodes: IntArray) -> None:
-        """Refuse transfers that leave or enter a switch that is gone."""
-        gone = nodes[self.node_of[nodes] == NOTHING]
-        if len(gone):
-            raise NoSchedule(
-                f"topology {self.topology.name} has no switch {self.old.labels[gone[0]]}, which copies or "
-                "adds in the schedule; make a new one"
-            )
+    def no_way(self, node: int) -> NoSchedule:
+        """Return what is raised where what goes to or from a node can't."""
+        return NoSchedule(
+            f"topology {self.topology.name} leaves no way to or from {self.old.labels[node]}, which copies "
+            "or adds in the schedule; make a new one"
+        )
 
 
 def _joined(schedule: Schedule, row: IntArray) -> Schedule:
@@ -341,7 +338,8 @@ def _moved(schedule: Schedule, chosen: BoolArray, left: _Left) -> Schedule:
     for _ in range(SWEEPS):
         wrong, links = _choose(table, steps, schedule.clock is Clock.STEP, network, values.copy(), links)
         if wrong != NOTHING:
-            left.check_ends(np.array([table.source[wrong], table.target[wrong]]))
+            ends = table.source[wrong], table.target[wrong]
+            raise left.no_way(next((node for node in ends if left.node_of[node] == NOTHING), ends[1]))
     ways = [tuple(links[table.begin[row] : table.end[row]].tolist()) for row in table.chosen]
     known = {_links_of(routes, route): int(route) for route in np.unique(schedule.route[table.chosen])}
     new = [way for way in dict.fromkeys(ways) if way not in known]

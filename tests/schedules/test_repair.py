@@ -191,8 +191,17 @@ def test_a_switch_that_copies_and_is_gone_is_named():
     ends = [f"{rank}-nvswitch0" for rank in range(8)]
     left = parse_topology(with_words(network, "drop_links", ends))
     for function in (repaired, rerouted):
-        with pytest.raises(NoSchedule, match="has no switch nvswitch0, which copies or adds in the schedule"):
+        with pytest.raises(NoSchedule, match="leaves no way to or from nvswitch0, which copies or adds"):
             function(schedule, left)
+
+
+def test_a_schedule_in_which_nothing_moves_stays_empty():
+    topology, what = parse_topology("ring:4"), collective("all-to-all", 4, matrix=np.diag([5, 0, 0, 0]))
+    nothing = np.zeros(0, int)
+    schedule = Schedule(topology, what, Clock.FLOW, Chunks.even(what), nothing, nothing)
+    left = parse_topology("ring:4?drop_links=1-2")
+    for function in (repaired, rerouted):
+        verify(function(schedule, left))
 
 
 def test_routes_of_several_links_go_round_too():
