@@ -24,8 +24,7 @@ import numpy as np
 from experiments.methods.best import ORDER
 from experiments.registry import METHODS
 from models.bounds import best_bound
-from schedules import KINDS, Problem, Schedule
-from schedules.by_groups import limited
+from schedules import KINDS, Problem, Schedule, by_groups
 from schedules.capabilities import Groups, Shape
 from schedules.collective import Collective, Kind, collective, concurrent
 from schedules.method import Method
@@ -124,7 +123,7 @@ def _one(rng: np.random.Generator, choices: Sequence[Any]) -> Any:
 
 
 def limited(method: Method, given: dict[str, Any]) -> Any:
-    return limited(method.options(**given), SECONDS)
+    return by_groups.limited(method.options(**given), SECONDS)
 
 
 def options(method: Method, rng: np.random.Generator) -> dict[str, Any]:

@@ -83,6 +83,8 @@ class Row:
     bound_us: float | None = None
     bound_kind: str = ""
     gap: float | None = None
+    sequential_us: float | None = None
+    alone_us: str = ""
     verified: bool | None = None
     schedule: str | None = None
     slices: float | None = None

@@ -102,6 +102,9 @@ def describe(label: str, row: Row) -> str:
     if not row.ok:
         return f"{head}\n{row.status}: {row.message}" if row.message else f"{head}\n{row.status}"
     lines = [head, *filter(None, [row.algorithm]), f"time {microseconds(row.time_us)}"]
+    if row.sequential_us is not None:
+        alone = " + ".join(microseconds(float(time)) for time in row.alone_us.split("; "))
+        lines.append(f"one after the other {microseconds(row.sequential_us)} = {alone}")
     if row.algbw_gbps is not None:
         busbw = "" if row.busbw_gbps is None else f", busbw {number(row.busbw_gbps)} GB/s"
         lines.append(f"algbw {number(row.algbw_gbps)} GB/s{busbw}")

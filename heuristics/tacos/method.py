@@ -59,6 +59,8 @@ COPYING = (Kind.ALLGATHER, Kind.BROADCAST, Kind.GATHER, Kind.ALL_TO_ALL)
 HALVES = (Kind.REDUCE_SCATTER, Kind.ALLGATHER)
 
 
+MOST_TIMES = 16
+"""So many times as many chunks as the part with the smallest shards has any other at most."""
 DEFAULT_SIZE = Fraction(2**30)
 """M in bytes where none is given: between like links the schedule is the same for all sizes."""
 
@@ -262,7 +264,7 @@ def _mixed(
 def _chunks(what: Collective, chunks: int) -> list[int]:
     """Return the chunks a shard of each part, for sizes as alike as they can be."""
     shards = [w * max(part.items.share) for w, part in zip(what.part_weights, what.parts, strict=True)]
-    return [chunks * math.ceil(shard / min(shards)) for shard in shards]
+    return [chunks * min(math.ceil(shard / min(shards)), MOST_TIMES) for shard in shards]
 
 
 def _size(problem: Problem, options: TacosOptions) -> Fraction:
