@@ -202,3 +202,46 @@ def test_synth_prints_heights_trees_slices_and_what_multicast_saves(capsys):
     assert document["slices"] >= 1
     assert document["rank_egress"] < document["rank_egress_unicast"]
     assert document["link_traffic"] < document["link_traffic_unicast"]
+
+
+ROWS_AND_COLUMNS = ["synth", "torus:4x4?alpha=0us", "--method", "ring", "--groups"]
+
+
+def test_groups_by_dimensions_are_told_together_and_one_after_the_other(tutti):
+    """Rings of 4 move 3/4 of M, half each way at 50 GB/s, an allreduce twice; dimensions share no link."""
+    dimensions = "row=4:allreduce@40MB,column=4:reduce-scatter@160MB"
+    code, out, _ = tutti(*ROWS_AND_COLUMNS, dimensions, "--json")
+    document = json.loads(out)
+    row, column = 2 * 3 / 4 * 40 / 2 / 50e-3, 3 / 4 * 160 / 2 / 50e-3
+    assert code == 0
+    assert document["size_bytes"] == 160 * 10**6
+    assert document["time_us"] == pytest.approx(max(row, column))
+    assert document["sequential_us"] == pytest.approx(row + column)
+    assert [float(time) for time in document["alone_us"].split("; ")] == pytest.approx([row, column])
+    assert document["gap"] == pytest.approx(0, abs=1e-9)
+    said = tutti(*ROWS_AND_COLUMNS, dimensions)[1]
+    assert re.search(r"^instead +1800 us one after the other: 600 us \+ 1200 us *$", said, re.M)
+
+
+def test_another_size_scales_all_groups(tutti):
+    dimensions = "row=4:allreduce@40MB,column=4:reduce-scatter@160MB"
+    code, out, _ = tutti(*ROWS_AND_COLUMNS, dimensions, "--size", "16MB", "--json")
+    document = json.loads(out)
+    assert code == 0
+    assert document["sequential_us"] == pytest.approx(180)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["row=4,column=5"], "groups 'row=4,column=5': the sizes multiply to 20, for 16 ranks"),
+        (["row=4:alreduce,column=4"], "unknown collective 'alreduce'"),
+        (["row=4,column=4", "--root", "1"], "--root with --groups by dimensions"),
+        (["0,1|1,2"], "allgather: rank 1 occurs twice in the groups; groups must be disjoint"),
+    ],
+)
+def test_groups_that_make_no_sense_are_refused_in_a_line(tutti, given, message):
+    code, out, err = tutti(*ROWS_AND_COLUMNS, *given)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1

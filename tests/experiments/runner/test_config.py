@@ -1,6 +1,7 @@
 """Configs: what is right is read exactly, what is wrong is one line with its place."""
 
 import math
+import re
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -384,3 +385,72 @@ name = "direct"
     assert task.sizes == (5,)
     with pytest.raises(InputError, match="key 'sizes' is missing; only a matrix from a file, and parts"):
         make_plan(parse_config(text.replace("MATRIX", "random")), METHODS)
+
+
+def groups_of(rest: str, spec: str = "torus:2x2") -> str:
+    """Return a config of one collective over groups."""
+    return f"""
+    name = "g"
+    [[topology]]
+    spec = "{spec}"
+    [[collective]]
+    {rest}
+    [[method]]
+    name = "ring"
+    """
+
+
+PARTS = """kind = "mixed"
+    parts = [
+      {kind = "allreduce", groups = [[0, 1], [2, 3]]FIRST},
+      {kind = "allgather", groups = [[0, 2], [1, 3]]SECOND},
+    ]"""
+
+
+def parts_with(first: str, second: str) -> str:
+    return groups_of(PARTS.replace("FIRST", first).replace("SECOND", second))
+
+
+def test_groups_by_dimensions_and_as_parts_are_the_same():
+    dimensions = groups_of('kind = "mixed"\ngroups = "tp=2:allreduce@1MB,dp=*:allgather@4MB"')
+    (one,) = make_plan(parse_config(dimensions), METHODS)
+    (other,) = make_plan(parse_config(parts_with(', size = "1MB"', ', size = "4MB"')), METHODS)
+    assert one.collective == other.collective
+    assert one.sizes == other.sizes == (4 * 10**6,)
+    assert one.collective.weights == (Fraction(1, 4), Fraction(1))
+
+
+def test_sizes_of_several_groups_are_those_of_the_largest():
+    text = groups_of('kind = "allreduce"\ngroups = "tp=2@1MB,dp=2@4MB"\nsizes = ["1KB", "1MB"]')
+    tasks = make_plan(parse_config(text), METHODS)
+    assert [task.sizes for task in tasks] == [(1000,), (10**6,)]
+    assert all(task.size_dependent for task in tasks)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (parts_with(', size = "1MB"', ""), "only some of the parts have a size; all or none must"),
+        (parts_with(', size = "0B"', ', size = "1MB"'), "size '0B'"),
+        (parts_with("", ""), "key 'sizes' is missing"),
+        (groups_of('kind = "mixed"\ngroups = "tp=2,dp=2"'), "a mixed collective is made of parts"),
+        (groups_of('kind = "allreduce"\nsize = "1MB"\nsizes = ["1MB"]'), "size is for one of the parts"),
+        (
+            groups_of('kind = "allreduce"\ngroups = "tp=2,dp=3"\nsizes = ["1MB"]'),
+            "on torus:2x2: groups 'tp=2,dp=3': the sizes multiply to 6, for 4 ranks",
+        ),
+        (
+            groups_of('kind = "allreduce"\nroot = 1\ngroups = "tp=2,dp=2"\nsizes = ["1MB"]'),
+            "groups by dimensions take no root, shards, matrix and parts",
+        ),
+        (
+            groups_of('kind = "mixed"\nsizes = ["1MB"]\nparts = [{kind = "reduce", groups = "tp=4"}]'),
+            "parts have groups as lists of ranks",
+        ),
+    ],
+)
+def test_groups_that_make_no_sense_are_refused_with_their_place(text, message):
+    with pytest.raises(InputError, match=re.escape(message)) as error:
+        make_plan(parse_config(text), METHODS)
+    assert "[[collective]] 1" in str(error.value)
+    assert "\n" not in str(error.value)
