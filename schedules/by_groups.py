@@ -67,8 +67,7 @@ def by_groups(method: Method) -> Method:
         return _Made(method, _divided(options, 2 * groups), rng).fastest(problem)
 
     def size_dependent(problem: Problem, options: Any) -> bool:
-        in_groups = problem.collective.groups is not None and not _at_once(method, problem, options)
-        return in_groups or method.size_dependent(problem, options)
+        return not _at_once(method, problem, options) or method.size_dependent(problem, options)
 
     def improve(problem: Problem, schedule: Schedule, options: Any, rng: np.random.Generator) -> Schedule:
         method.supports(problem, options)  # the rest has no schedule that it could begin with
