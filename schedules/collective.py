@@ -243,11 +243,20 @@ class Collective:
         With a matrix M is another: the largest column.
         """
         if self.parts:
-            return concurrent([part.reverse for part in self.parts], self.weights)
+            weighted = zip(self.part_weights, self.parts, strict=True)
+            weights = [weight / part.unit_of_reverse for weight, part in weighted]
+            return concurrent([part.reverse for part in self.parts], weights)
         matrix = None if self.matrix is None else self.matrix.transposed
         return Collective(
             self.kind.reverse, self.num_ranks, self.root, self.shards, self.groups, matrix=matrix
         )
+
+    @property
+    def unit_of_reverse(self) -> Fraction:
+        """M over that of the reverse: with a matrix the largest row over the largest column, else 1."""
+        if self.matrix is None:
+            return Fraction(1)
+        return Fraction(self.matrix.largest_row, self.matrix.transposed.largest_row)
 
     def with_kind(self, kind: Kind) -> Collective:
         """Return the same groups and shards under another unrooted kind."""

@@ -20,8 +20,6 @@ Whether the rest is legal is for the verifier to say: a copy that nobody needed 
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
 
 from schedules.collective import Collective, Kind
@@ -29,7 +27,7 @@ from schedules.message_durations import messages, transfer_ticks
 from schedules.retiming import retimed
 from schedules.schedule import Chunks, Clock, Routes, Schedule
 from topologies.errors import InputError, Unsupported
-from topologies.exact import INT64_MAX, BoolArray, Int64Array, IntArray
+from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, IntArray
 from topologies.topology import Topology
 from topologies.transforms import transpose
 
@@ -61,7 +59,7 @@ def reverse(schedule: Schedule, topology: Topology | None = None) -> Schedule:
     what = _reversed_collective(schedule.collective)
     rows, order = _backwards(schedule)
     chunks, chunk = _reversed_items(schedule)
-    reduce, unit = _reversed_reduce(schedule), _unit(schedule.collective)
+    reduce, unit = _reversed_reduce(schedule), schedule.collective.unit_of_reverse
     turned = schedule.replace(
         topology=where,
         collective=what,
@@ -141,26 +139,20 @@ def _reversed_items(schedule: Schedule) -> tuple[Chunks, IntArray]:
     old_chunk = np.argsort(new_item, kind="stable")
     new_chunk = np.empty_like(old_chunk)
     new_chunk[old_chunk] = np.arange(len(old_chunk))
-    unit = _unit(schedule.collective) / chunks.denominator
+    unit = schedule.collective.unit_of_reverse / chunks.denominator
     if int(chunks.size.max(initial=0)) > INT64_MAX // unit.numerator or unit.denominator > INT64_MAX:
         raise Unsupported("reverse of an all-to-all with a matrix: sizes in its new M do not fit 64 bits")
     table = Chunks(new_item[old_chunk], chunks.size[old_chunk] * unit.numerator, unit.denominator)
     return table, new_chunk[schedule.chunk]
 
 
-def _unit(what: Collective) -> Fraction:
-    """Return M over that of the reverse: with a matrix the largest row over the largest column."""
-    if what.matrix is None:
-        return Fraction(1)
-    return Fraction(what.matrix.largest_row, what.matrix.transposed.largest_row)
-
-
-def _swapped_pairs(what: Collective) -> Int64Array:
+def _swapped_pairs(what: Collective) -> Int32Array:
     """Return the item (j, i) of each item (i, j) of an all-to-all."""
     items, position = what.items, np.empty(what.num_ranks, np.int64)
     for members in what.members:
         position[list(members)] = np.arange(len(members))
-    return np.argsort(np.lexsort((position[items.owner], position[items.dest], items.group)))
+    order = np.lexsort((position[items.owner], position[items.dest], items.group))
+    return np.argsort(order).astype(np.int32)
 
 
 def _reversed_reduce(schedule: Schedule) -> BoolArray | None:

@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 from schedules import Chunks, Collective, Kind, collective
-from schedules.collective import EVERYONE, KINDS
+from schedules.collective import EVERYONE, KINDS, concurrent
 from topologies import InputError
 
 ALL = {0, 1, 2}
@@ -122,3 +122,18 @@ def test_bus_factors():
         "all-to-all": part, "gather": part, "scatter": part,
     }  # fmt: skip
     assert collective("allreduce", 6, groups=[[0, 1, 2], [3, 4, 5]]).bus_factor == Fraction(4, 3)
+
+
+def test_a_part_with_a_matrix_keeps_its_bytes_in_the_reverse():
+    """3 bytes in a row, 4 in a column; the other part has 1: a third of M, then a quarter."""
+    matrix = collective("all-to-all", 4, groups=[[0, 1]], matrix=[[0, 3], [0, 1]])
+    other = collective("allgather", 4, groups=[[2, 3]])
+    both = concurrent([matrix, other], [3, 1])
+    assert sorted(both.items.share) == [Fraction(1, 6), Fraction(1, 6), Fraction(1, 3), 1]
+    assert sorted(both.reverse.items.share) == [
+        Fraction(1, 8),
+        Fraction(1, 8),
+        Fraction(1, 4),
+        Fraction(3, 4),
+    ]
+    assert sorted(both.reverse.reverse.items.share) == sorted(both.items.share)
