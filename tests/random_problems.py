@@ -62,6 +62,7 @@ FITTING = {
     Shape.HOSTS: ("dgx_a100", "dgx_h100", "switch2d", "rail_only", "rail_spine", "ndv2"),
     Shape.ONE_HOST: ("dgx_a100", "dgx_h100", "dgx1", "switch2d", "rail_only", "rail_spine", "ndv2"),
     Shape.PLANES: ("dgx_a100", "dgx_h100", "switch2d", "rail_only", "rail_spine", "torus_of_boxes"),
+    Shape.SHARP: ("dgx_h100", "gb200_nvl72", "switch2d", "fat_tree"),
     Shape.DGX1: ("dgx1",),
     Shape.NOTATION: (),
     Shape.ANY: (),
@@ -186,6 +187,7 @@ def _keys(rng: np.random.Generator) -> str:
         if rng.random() < 0.3
     ]
     keys += ["links=2"] if rng.random() < 0.1 else []
+    keys += ["switches=sharp"] if rng.random() < 0.1 else []
     return "?" * bool(keys) + "&".join(keys)
 
 
