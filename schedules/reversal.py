@@ -142,7 +142,8 @@ def _reversed_items(schedule: Schedule) -> tuple[Chunks, IntArray]:
     unit = schedule.collective.unit_of_reverse / chunks.denominator
     if int(chunks.size.max(initial=0)) > INT64_MAX // unit.numerator or unit.denominator > INT64_MAX:
         raise Unsupported("reverse of an all-to-all with a matrix: sizes in its new M do not fit 64 bits")
-    table = Chunks(new_item[old_chunk], chunks.size[old_chunk] * unit.numerator, unit.denominator)
+    item = new_item[old_chunk].astype(np.int32)
+    table = Chunks(item, chunks.size[old_chunk] * unit.numerator, unit.denominator)
     return table, new_chunk[schedule.chunk]
 
 
