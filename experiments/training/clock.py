@@ -39,6 +39,10 @@ class Network(Protocol):
     def name(self) -> str:
         """By which groups have the same."""
 
+    @property
+    def ranks(self) -> int | None:
+        """Of a group that it is for; None: of any."""
+
     def time(self, what: Communication) -> float:
         """Return the seconds of a collective."""
 
@@ -74,6 +78,11 @@ class Scheduled:
     def name(self) -> str:
         """Its text."""
         return self.text
+
+    @property
+    def ranks(self) -> int:
+        """All of the network."""
+        return self.topology.num_ranks
 
     @cached_property
     def topology(self) -> Topology:
@@ -156,6 +165,7 @@ class Formula:
 
     constants: Mapping[str, tuple[float, float]]
     name: str
+    ranks: None = None
 
     def time(self, what: Communication) -> float:
         """Return the seconds of a collective.

@@ -21,7 +21,7 @@ from experiments.training.device import find_device
 from experiments.training.iteration import Plan, check_length, stage_order
 from experiments.training.models import Load, find_model
 from experiments.training.simai import read_simai
-from experiments.training.workload import Parallelism, Workload, check_groups
+from experiments.training.workload import GROUPS, Parallelism, Workload, check_groups
 from schedules.collective import KINDS, Kind
 from topologies.errors import InputError, TuttiError, suggestion
 from topologies.files import read_text
@@ -186,26 +186,16 @@ class Entrant:
             for what in job.workload.communications:
                 if job.workload.parallelism.size(what.group) > 1:
                     self.formula.time(what)  # refuses what it lacks
-            return dict.fromkeys(("tp", "pp", "dp", "fsdp", "ep", "edp"), self.formula)
-        made: dict[str, Scheduled] = {}
+            return dict.fromkeys(GROUPS, self.formula)
+        texts = {group: text for group, text in found.items() if isinstance(text, str)}
+        if texts and self.table.name == OWN:
+            group, text = next(iter(texts.items()))
+            raise InputError(f"'{OWN}' is for the networks of Calculon's system; {group} has {text}")
         methods: dict[str | None, str] = {None: self.table.name}
         methods.update(self.table.others)
-        for text in found.values():
-            if isinstance(text, str) and text not in made:
-                made[text] = Scheduled(text, methods, self.table.options)
-        networks = {group: made[text] if isinstance(text, str) else text for group, text in found.items()}
-        scheduled = {
-            group: one.topology.num_ranks for group, one in networks.items() if isinstance(one, Scheduled)
-        }
-        given = {
-            group: job.workload.parallelism.size(group)
-            for group, one in networks.items()
-            if isinstance(one, Formula)
-        }
-        if scheduled and self.table.name == OWN:
-            group = next(iter(scheduled))
-            raise InputError(f"'{OWN}' is for the networks of Calculon's system; {group} has {found[group]}")
-        check_groups(job.workload, given | scheduled)
+        made = {text: Scheduled(text, methods, self.table.options) for text in texts.values()}
+        networks = {group: made[texts[group]] if group in texts else one for group, one in found.items()}
+        check_groups(job.workload, {group: network.ranks for group, network in networks.items()})
         return networks
 
 

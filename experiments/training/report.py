@@ -78,17 +78,10 @@ def _section(rows: Sequence[Mapping[str, Any]]) -> JobSection:
     bars = [bar for row in ok for bar in _stack(row["method"], row, PARTS)]
     if ok:
         bars += _stack(OPTIMAL, min(ok, key=lambda row: row["optimal_s"]), BEST_PARTS)
+    about = f"{first['model']}, {first['parallelism']}, {first['ranks']} ranks"
     return JobSection(
         first["job"],
-        "; ".join(
-            f"{text}"
-            for text in (
-                f"{first['model']}, {first['parallelism']}, {first['ranks']} ranks",
-                first["networks"],
-                first["note"],
-            )
-            if text
-        ),
+        "; ".join(filter(None, (about, first["networks"], first["note"]))),
         Figure(BARS, f"iteration time of {first['job']} by method", data=pd.DataFrame(bars)) if ok else None,
         [
             (

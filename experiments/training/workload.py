@@ -306,7 +306,7 @@ def parts_of(layers: Sequence[Layer], parts: int) -> list[Sequence[Layer]]:
     return [layers[start:end] for start, end in pairwise(bounds)]
 
 
-def check_groups(workload: Workload, networks: Mapping[str, int]) -> None:
+def check_groups(workload: Workload, networks: Mapping[str, int | None]) -> None:
     """Refuse a workload whose groups communicate on networks of another size, or on none.
 
     Parameters
@@ -314,7 +314,7 @@ def check_groups(workload: Workload, networks: Mapping[str, int]) -> None:
     workload
         The table.
     networks
-        How many ranks the network of a group has.
+        How many ranks the network of a group has; None: as many as the group.
 
     Raises
     ------
@@ -331,7 +331,7 @@ def check_groups(workload: Workload, networks: Mapping[str, int]) -> None:
                 f"{workload.name}: group {group} has {size} ranks and no network; "
                 f'add networks = {{{group} = "..."}}'
             )
-        if size > 1 and networks[group] != size:
+        if size > 1 and networks[group] not in (size, None):
             raise InputError(
                 f"{workload.name}: group {group} has {size} ranks, its network {networks[group]}"
             )
