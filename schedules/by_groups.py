@@ -56,6 +56,10 @@ class ByGroups(Method):
             else:
                 _refuse_group(self.alone, problem.topology, part, options)
 
+    def kind_of(self, problem: Problem, options: Any) -> str:
+        """Return the kind of its answer: parts that are exact do not make an exact whole."""
+        return self.kind if _at_once(self.alone, problem, options) else "heuristic"
+
 
 def by_groups(method: Method) -> Method:
     """Return the method with all collectives at once that it does one by one, over any groups of ranks."""

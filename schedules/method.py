@@ -105,6 +105,10 @@ class Method:
             raise self.unsupported(refusal)
         self.check(problem, options)
 
+    def kind_of(self, problem: Problem, options: Any) -> str:
+        """Return the kind of its answer to a problem."""
+        return self.kind
+
     def unsupported(self, reason: str) -> Unsupported:
         """Return the error that says why this method does not handle a problem."""
         return Unsupported(f"{self.name} {reason}")

@@ -363,7 +363,7 @@ def _tasks(
                 links=topology.num_links,
                 collective=problem.collective,
                 method=method.name,
-                kind=method.kind,
+                kind=method.kind_of(problem, approach.options),
                 options=approach.given,
                 seeded=method.seeded,
                 seeds=seeds,

@@ -136,3 +136,13 @@ def test_best_is_no_slower_than_what_it_tries():
     assert seconds <= min(times) * (1 + 1e-9)
     assert seconds <= sum(best.stats["alone"]) * (1 + 1e-9)
     assert {"the best of each part", "direct", "ring"} <= {each.method for each in best.stats["tried"]}
+
+
+def test_the_whole_of_exact_parts_is_not_exact():
+    forestcoll, network = find_method("forestcoll"), parse_topology("torus:2x2")
+    both, _ = grouped("a=2,b=2", 4, "allreduce")
+    kinds = [
+        forestcoll.kind_of(Problem(network, what), forestcoll.options())
+        for what in (collective("allgather", 4), collective("allgather", 4, groups=[[0, 1]]), both)
+    ]
+    assert kinds == ["exact", "exact", "heuristic"]
