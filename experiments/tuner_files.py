@@ -3,8 +3,8 @@
 ``nccl-tuner`` is the CSV of the example in NCCL's repository, which that plug-in loads (``plugins/tuner``): a
 line a range of sizes with algorithm and protocol, of NCCL's own model or of the simulator. ``ompi-rules`` is
 the file of dynamic rules of Open MPI's component ``tuned``, whose algorithms are made as schedules and
-simulated. Sizes are those of M, as both runtimes count them, and a range ends where the lines of two
-neighbours through their times cross.
+simulated. Sizes are those of M, as both runtimes count them. A range of the model ends at the byte where its
+choice changes, one of the simulator where the lines of two neighbours through their times cross.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import pairwise
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -21,12 +22,13 @@ from experiments.tuning import Tuning, choose
 from heuristics.nccl.constants import VERSION
 from heuristics.nccl.machine import NcclOptions
 from heuristics.nccl.method import METHOD, found, reckoned
+from heuristics.nccl.model import jumps
 from schedules.collective import Collective, Kind
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from schedules.simulation.pipelining import best_slices
 from schedules.verify import verify
-from topologies.errors import InputError, NoSchedule, Unsupported
+from topologies.errors import InputError, Unsupported
 from topologies.exact import FloatArray
 from topologies.ranges import Choice, Options
 from topologies.topology import Topology
@@ -104,6 +106,8 @@ class TunerFormat:
         ``(topology, collective, sizes, options) -> rules``.
     lines
         ``(topology, collective, rules, options) -> the file's lines``.
+    notes
+        ``(topology, collective, options) -> what is assumed or left out``, for the reader and the file.
     loader
         What the environment must have for a runtime to load the file of that name.
     """
@@ -113,6 +117,7 @@ class TunerFormat:
     options: type[Any]
     rules: Callable[[Topology, Collective, Sequence[int], Any], list[Rule]]
     lines: Callable[[Topology, Collective, Sequence[Rule], Any], Iterator[str]]
+    notes: Callable[[Topology, Collective, Any], list[str]]
     loader: str
 
 
@@ -128,14 +133,20 @@ def nccl_rules(
     """
     METHOD.supports(Problem(topology, what), options)
     cluster = found(topology, options)[-1]
+    if options.by == MODEL:
+
+        def takes(size: int) -> tuple[str, str]:
+            least = min(reckoned(cluster, what.kind, Fraction(size), options), key=lambda one: one.micros)
+            return str(least.algorithm), str(least.protocol)
+
+        return _exact_ranges(takes, sizes, jumps(cluster))
     asked = [reckoned(cluster, what.kind, Fraction(size), options) for size in sizes]
     pairs = [(str(one.algorithm), str(one.protocol)) for one in asked[0]]
     times = np.array([[one.micros for one in row] for row in asked]).T
-    if options.by == SIMULATOR:
-        for algorithm in dict(pairs):
-            own = [place for place, pair in enumerate(pairs) if pair[0] == algorithm]
-            given = replace(options, algorithm=algorithm, protocol=None)
-            times[own] *= _seconds(topology, what, sizes, METHOD, given) / times[own].min(axis=0)
+    for algorithm in dict(pairs):
+        own = [place for place, pair in enumerate(pairs) if pair[0] == algorithm]
+        given = replace(options, algorithm=algorithm, protocol=None)
+        times[own] *= _seconds(topology, what, sizes, METHOD, given) / times[own].min(axis=0)
     return _ranges(sizes, times, pairs)
 
 
@@ -144,13 +155,18 @@ def nccl_lines(
 ) -> Iterator[str]:
     """Yield the lines of the CSV; the collective's name has no hyphen there."""
     cluster = found(topology, options)[-1]
-    yield f"# NCCL {VERSION}, by its model" if options.by == MODEL else "# by simulated schedules"
-    yield f"# assumed: {cluster}"
+    yield from (f"# {note}" for note in nccl_notes(topology, what, options))
     yield "# collective_type,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks"
     for rule in rules:
         size = f"{rule.low},{rule.high}"
         ranks = f"{cluster.hosts},{cluster.ranks}"
         yield f"{what.kind.replace('-', '')},{size},{','.join(rule.takes)},{ANY_CHANNELS},{ranks}"
+
+
+def nccl_notes(topology: Topology, what: Collective, options: NcclTunerOptions) -> list[str]:
+    """Return whose times count, and what is assumed of the machine."""
+    whose = "its model" if options.by == MODEL else "simulated schedules"
+    return [f"NCCL {VERSION}, by {whose}", f"assumed: {found(topology, options)[-1]}"]
 
 
 def ompi_rules(
@@ -165,17 +181,33 @@ def ompi_rules(
     """
     if what.kind not in OMPI:
         raise InputError(f"format 'ompi-rules' has {', '.join(OMPI)}; not {what.kind}")
-    times, numbers, refused = [], [], []
+    times, numbers = [], []
     for number, (name, given) in OMPI[what.kind].algorithms.items():
         method = find_method(name)
-        try:
+        if _refusal(topology, what, method, given) is None:
             times.append(_seconds(topology, what, sizes, method, method.options(**given)))
             numbers.append((str(number), name))
-        except (Unsupported, NoSchedule) as error:
-            refused.append(str(error))
     if not times:
-        raise InputError(f"format 'ompi-rules' has no algorithm here: {'; '.join(refused)}")
+        raise InputError(
+            f"format 'ompi-rules' has no algorithm: {'; '.join(ompi_notes(topology, what, options))}"
+        )
     return _ranges(sizes, np.array(times), numbers)
+
+
+def _refusal(topology: Topology, what: Collective, method: Method, given: Mapping[str, Any]) -> str | None:
+    """Return why a method makes no schedule here, if it doesn't."""
+    try:
+        method.supports(Problem(topology, what), method.options(**given))
+    except Unsupported as error:
+        return str(error)
+    return None
+
+
+def ompi_notes(topology: Topology, what: Collective, options: OmpiRulesOptions) -> list[str]:
+    """Return which algorithms are left out, as there is no schedule of them."""
+    every = OMPI[what.kind].algorithms.items()
+    refused = {number: _refusal(topology, what, find_method(name), given) for number, (name, given) in every}
+    return [f"without {number}: {reason}" for number, reason in refused.items() if reason]
 
 
 def ompi_lines(
@@ -189,6 +221,34 @@ def ompi_lines(
     yield f"{len(rules)}  # sizes from which on: algorithm, fan-out, bytes of a segment"
     for rule in rules:
         yield f"{rule.low} {rule.takes[0]} 0 0  # {rule.takes[1]}"
+    yield from (f"# {note}" for note in ompi_notes(topology, what, options))
+
+
+def _exact_ranges(
+    takes: Callable[[int], tuple[str, str]], sizes: Sequence[int], jumps: Sequence[int]
+) -> list[Rule]:
+    """Return what is taken, by the byte from the first size to the last.
+
+    From one jump to the next times are linear in the size, so that the fastest at both ends is so between.
+    """
+    first, last = sizes[0], sizes[-1]
+    within = {edge for jump in jumps if first < jump <= last for edge in (jump - 1, jump)}
+    edges = sorted({first, last, *within})
+    starts = [change for low, high in pairwise(edges) for change in _changes(takes, low, high)]
+    lows, highs = [0, *starts], [*(start - 1 for start in starts), ALL_SIZES]
+    return [Rule(low, high, takes(max(low, first))) for low, high in zip(lows, highs, strict=True)]
+
+
+def _changes(takes: Callable[[int], tuple[str, str]], low: int, high: int) -> Iterator[int]:
+    """Yield the sizes up to `high` from which on something else is taken, from `low` on."""
+    if takes(low) == takes(high):
+        return
+    middle = (low + high) // 2
+    if middle == low:
+        yield high
+        return
+    yield from _changes(takes, low, middle)
+    yield from _changes(takes, middle, high)
 
 
 def _ranges(sizes: Sequence[int], times: FloatArray, takes: Sequence[tuple[str, str]]) -> list[Rule]:
@@ -228,6 +288,7 @@ TUNERS: Mapping[str, TunerFormat] = {
             NcclTunerOptions,
             nccl_rules,
             nccl_lines,
+            nccl_notes,
             "NCCL_TUNER_PLUGIN=libnccl-tuner-example.so NCCL_TUNER_CONFIG_FILE={}",
         ),
         TunerFormat(
@@ -236,6 +297,7 @@ TUNERS: Mapping[str, TunerFormat] = {
             OmpiRulesOptions,
             ompi_rules,
             ompi_lines,
+            ompi_notes,
             "OMPI_MCA_coll_tuned_use_dynamic_rules=1 OMPI_MCA_coll_tuned_dynamic_rules_filename={}",
         ),
     )

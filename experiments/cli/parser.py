@@ -512,7 +512,9 @@ def _tune(commands: Any) -> None:
         "tune",
         "write the fastest schedules for a range of sizes as files that a runtime loads",
     )
-    parser.add_argument("topology", help="a network, as for synth; its switches only forward")
+    parser.add_argument(
+        "topology", help="a network, as for synth; for msccl and mscclpp its switches only forward"
+    )
     parser.add_argument("--collective", choices=COLLECTIVES, default="allreduce", help="default: allreduce")
     parser.add_argument("--sizes", default="1KB..1GB", help="a range or a list of sizes; default: 1KB..1GB")
     parser.add_argument(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -95,13 +96,18 @@ def _write_rules(arguments: argparse.Namespace) -> int:
     out.mkdir(parents=True, exist_ok=True)
     path = out / form.file
     write_text(path, "".join(f"{line}\n" for line in form.lines(network, what, rules, options)))
-    loader = f"export {form.loader.format(path.resolve())}"
+    loader = f"export {form.loader.format(shlex.quote(str(path.resolve())))}"
+    notes = form.notes(network, what, options)
     (out / "load.env").write_text(loader + "\n")
     if arguments.json:
-        print_json({"file": str(path), "rules": [rule._asdict() for rule in rules], "loader": loader})
+        print_json(
+            {"file": str(path), "rules": [rule._asdict() for rule in rules], "notes": notes, "loader": loader}
+        )
         return 0
     lines = [[str(rule.low), str(rule.high), " ".join(rule.takes)] for rule in rules]
     print_table(f"what {form.name} takes at which size", ["from, bytes", "to", "algorithm"], lines)
+    for note in notes:
+        say(f"tutti: note: {note}", sys.stderr)
     say(f"load with (load.env): {loader}")
     return 0
 

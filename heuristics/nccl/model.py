@@ -185,6 +185,12 @@ def micros(cluster: Cluster, kind: Kind, algorithm: Algorithm, protocol: Protoco
     return wait + size / (GIGA_A_MICRO * speed)
 
 
+def jumps(cluster: Cluster) -> list[int]:
+    """Return the sizes, in bytes, at which times of `micros` may jump; between two they are linear."""
+    steps_of_trees = [LEAST_SIZE << place for place in range(1 + max(map(len, TREE_FACTORS.values())))]
+    return [*steps_of_trees, LEAST_SIZE * cluster.channels.number * cluster.ranks]
+
+
 def _a_channel(cluster: Cluster, size: float) -> float:
     """Return the bytes that a rank has for each channel."""
     return size // (cluster.channels.number * cluster.ranks)

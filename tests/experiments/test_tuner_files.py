@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import shlex
 
 import pytest
 
@@ -61,6 +62,25 @@ def test_nccls_csv_has_its_choices(tmp_path):
     assert f"NCCL_TUNER_CONFIG_FILE={out / 'nccl_tuner.conf'}" in (out / "load.env").read_text()
 
 
+def test_nccls_ranges_end_where_its_choice_changes(tmp_path):
+    """On two DGX A100, M in bytes and times in us; a tree's bandwidth jumps at powers of two.
+
+    Ring LL takes 40 + M / 20,800. Tree LL takes 25.2 + M / 9,750 up to 2^18 - 1 bytes, then
+    25.2 + M / 7,800: 52.1 before, 58.8 at 2^18, where the ring takes 52.6. Tree LL128 takes
+    48.5 + M / 48,000, as much as the ring at M = 312,000.
+    """
+    rules = nccl_rules(tuned(tmp_path, "dgx_a100:2", "--format", "nccl-tuner") / "nccl_tuner.conf")
+    assert [rule[3:5] for rule in rules[:3]] == [("tree", "ll"), ("ring", "ll"), ("tree", "ll128")]
+    assert rules[1][1] == 2**18
+    assert rules[2][1] in (312_000, 312_001)
+
+
+def test_a_loader_is_of_a_shell(tmp_path):
+    out = tuned(tmp_path / "a b", "dgx_a100:1", "--format", "nccl-tuner", "--sizes", "1KB")
+    words = shlex.split((out / "load.env").read_text())
+    assert words[-1] == f"NCCL_TUNER_CONFIG_FILE={out / 'nccl_tuner.conf'}"
+
+
 def test_nccls_names_have_no_hyphens(tmp_path):
     out = tuned(tmp_path, "dgx_h100:1", "--collective", "reduce-scatter", "--format", "nccl-tuner")
     assert {rule[0] for rule in nccl_rules(out / "nccl_tuner.conf")} == {"reducescatter"}
@@ -101,6 +121,14 @@ def test_open_mpis_rules_change_where_two_times_are_equal(tmp_path):
     arguments = ("hypercube:3", "--format", "ompi-rules", "--sizes", "32KB,128KB")
     rules = ompi_rules(tuned(tmp_path, *arguments) / "ompi_rules.conf")
     assert rules == {(2, 8): [(0, 3, 0, 0), (math.floor(12 / 5 * 25_000), 6, 0, 0)]}
+
+
+def test_algorithms_that_are_left_out_are_named(tmp_path, capsys):
+    out = tuned(tmp_path, "complete:6", "--format", "ompi-rules", "--sizes", "1KB")
+    assert ompi_rules(out / "ompi_rules.conf") == {(2, 6): [(0, 4, 0, 0)]}
+    left_out = "without 3: recursive_doubling needs a power of two ranks; complete:6 has 6"
+    assert left_out in (out / "ompi_rules.conf").read_text()
+    assert left_out in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

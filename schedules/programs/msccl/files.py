@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 import numpy as np
@@ -75,4 +76,4 @@ def read(path: Path, root: int | None = None) -> Program:
 
 def loader(paths: Sequence[Path]) -> str:
     """Return the lines of a shell that make MSCCL or RCCL load these files."""
-    return f"export MSCCL_XML_FILES={':'.join(map(str, paths))} NCCL_ALGO=MSCCL,RING,TREE"
+    return f"export MSCCL_XML_FILES={quote(':'.join(map(str, paths)))} NCCL_ALGO=MSCCL,RING,TREE"

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -111,7 +112,7 @@ def read(path: Path, root: int | None = None) -> Program:
 
 def loader(paths: Sequence[Path]) -> str:
     """Return the lines of a shell that make MSCCL++ choose among these plans in place of NCCL."""
-    return f"export MSCCLPP_CACHE_DIR={paths[0].parents[1]} LD_PRELOAD=libmscclpp_nccl.so"
+    return f"export MSCCLPP_CACHE_DIR={quote(str(paths[0].parents[1]))} LD_PRELOAD=libmscclpp_nccl.so"
 
 
 def plan_of(schedule: Schedule, options: PlanOptions) -> tuple[Program, str]:
