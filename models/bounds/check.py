@@ -99,30 +99,32 @@ growth
     ticks out of it gets all the ends within the distance, which is rounded down too.
 messages
     A message over link e holds it for α(e) and its bytes over b(e), one at a time, and holds no more than its
-    sender had when it left. Count only bytes that are of use: the first time that they come to a set S of
-    nodes from outside. Say that what starts at an α-distance of K or more from S is *far*, and let X(e, K, t)
-    be the far bytes in messages that have passed e, a link into S, by t, and Z(e, K, t) those among them that
-    *come through* the node w where e begins: their senders are other nodes outside S that hold data (ranks,
-    and switches that copy or add). Of what a sender u had of it at s - α(u, w), with which it can enter e at
-    s, there is at most F(u, K, s): for any K', what starts far from S but nearer than K' to u, and H(u, K', s
-    - α(u, w)). Say that the last message began on e at s. What came before is at most X(e, K, s), and it
-    brought at most b(e) (t - α(e) - s). If it came through, it brought no more than F of its sender. If w
-    sent it, all that w sent over e is in F(w, K, s), and all else came through, Z(e, K, s) at most. Z is so
-    bounded by itself. H(u, K, t), what u can have from K or farther, is at most its own (where K = 0) and the
-    sum of X over the links into u, and no more than there is; nor more than what it can have from K' > K and
-    all that starts in between. Of senders at one distance the largest H of all ranks, or of all such
-    switches, is taken, and the largest number of what is nearer. To an end v in S, data that has come over e
-    still takes the α's of a path from e to v. If, X and H so counted, what S needs from outside and K or
-    farther is not at v for some S, v and K at a time T, then T is a bound (``in``). For what goes from one
-    rank to others, sums, or from all to one's each, reverse links and time (``out``): a rank sends on what it
-    was sent before. Where everything starts and ends with everyone, any byte of the sum that v ends with
-    depends on a far start: what is far is as long as M, and so is what several ranks have together.
-    Where data of each of some ranks is for each other, in whatever form, each must have *heard* of each:
-    count one for every rank that a message tells of, and let bytes take no time.
-    Time is in ticks. At tick k, X, Z and H are those of any time up to k: a message that begins after tick j
-    and before j + 1 finds what there is at j + 1, and the time left since j. α is rounded down. Links with an
-    α of less than two ticks bring b(e) t. With j the time that is left falls by at least what X or Z can
-    rise, so that the most is where it meets what there is to bring.
+    sender had when it left. Each byte that a rank v ends with came in a chain of messages; if v is in a set S
+    of nodes, count it where the chain first enters S. Say that what starts at an α-distance of K or more from
+    S is *far*, and let X(e, K, t) be the most far bytes whose chains can have entered S over e by t, and
+    Z(e, K, t) those among them that *come through* the node w where e begins: their senders are other nodes
+    outside S that hold data (ranks, and switches that copy or add). Of what a sender u had of it at
+    s - α(u, w), with which it can enter e at s, there is at most F(u, K, s): for any K', what starts far from
+    S but nearer than K' to u, and H(u, K', s - α(u, w)). Say that the last message began on e at s. What came
+    before is at most X(e, K, s), and it brought at most b(e) (t - α(e) - s). If it came through, it brought
+    no more than F of its sender. If w sent it, all that w sent over e is in F(w, K, s), and all else came
+    through, Z(e, K, s) at most. Z is so bounded by itself. H(u, K, t), what u can have from K or farther, is
+    at most its own (where K = 0) and the sum of X over the links into u, and no more than there is; nor more
+    than what it can have from K' > K and all that starts in between. For F of w the links from S into w are
+    left out: a chain over one of them had been in S before. Of senders at one distance the largest H of all
+    ranks, or of all such switches, is taken, and the largest number of what is nearer. To an end v in S, data
+    that has come over e still takes the α's of a path from e to v. If, X and H so counted, what S needs from
+    outside and K or farther is not at v for some S, v and K at a time T, then T is a bound (``in``). For what
+    goes from one rank to others, sums, or from all to one's each, reverse links and time (``out``): a rank
+    sends on what it was sent before. Where everything starts and ends with everyone, any byte of the sum that
+    v ends with depends on a far start: what is far is as long as M, and so is what several ranks have
+    together. Where data of each of some ranks is for each other, in whatever form, each must have *heard* of
+    each: count one for every rank that a message tells of, and let bytes take no time.
+    Time is in ticks. At tick k, X, Z and H are those of any time up to k. X and Z rise by no more than b(e) a
+    second, so that a message that begins after tick j and before j + 1 adds to no more than if it began at j,
+    and finds what there is at j + 1. α is rounded down. Links with an α of less than two ticks bring b(e) t.
+    With j the time that is left falls by at least what X or Z can rise, so that the most is where it meets
+    what there is to bring.
 relays
     Only where each item goes from one rank to one rank. The links that bring a byte from s to t are a
     chain. A message with it enters link (u, v) of the chain not before the α's of a path from s to u have

@@ -10,11 +10,12 @@ then its sender u had, as the message left it, at most
     X(e, c, t) = max over s of min(X(e, c, s) + b(e) (t - α(e) - s), F(w, c, s) + Z(e, c, s)), or, through w,
                  max over s of X(e, c, s) + min(b(e) (t - α(e) - s), max over u of F(u, c, s)); so is Z.
 
-H is a sum of X over the links into u. The first t at which what every S needs from outside can have come, to
-S and from there to each rank in it, is a bound. The last message of a link so waits for what it brings, or
-the link needs one more: both cost α. Proof: `models.bounds.check`.
+H is a sum of X over the links into u; of w, over those that do not come from S, which has had what comes over
+them. The first t at which what every S needs from outside can have come, to S and from there to each rank in
+it, is a bound. The last message of a link so waits for what it brings, or the link needs one more: both cost
+α. Proof: `models.bounds.check`.
 
-Time is in ticks: a message may begin up to a tick early, so that no X is too small.
+Time is in ticks: a message finds what is there up to a tick later, so that no X is too small.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ from topologies.transforms import transpose
 
 UNITS = 2**40
 """M in the unit that bytes are counted in; upwards, where they are no whole number of it."""
-MOST_TICKS = 1024
+MOST_TICKS = 2048
 """Of a search: at its end what is not complete takes longer."""
-TICKS_AN_ALPHA = 100
-"""No finer: a message begins up to a tick early, so that a hundredth of α is lost."""
-MOST_TIMES = Fraction(5, 2)
-"""The ticks reach to so many times the other bounds."""
+TICKS_AN_ALPHA = 200
+"""No finer: a message finds what comes up to a tick later, so that a two-hundredth of α is lost."""
+REACH = 2
+"""The ticks reach to so many times the other bounds, or beyond them to so many of the longest ways."""
 MOST_CELLS, MOST_SENDERS = 2**13, 2**18
 """Links times distances, and hubs that may send over each times distances twice: fewer distances, so that no
 network takes more than some seconds."""
@@ -95,10 +96,11 @@ def _bound(
     least: Fraction,
     cuts: Sequence[BoolArray],
 ) -> Bound | None:
-    tick = _tick(topology, least)
+    network, apart = topology, distances.nodes
+    longest = Fraction(int(apart.max()), topology.alpha.denominator)
+    tick = _tick(topology, min(least * REACH, least + longest * REACH))
     if tick is None:
         return None
-    network, apart = topology, distances.nodes
     if not share.inward:
         network, apart = transpose(topology), apart.T
     receipt = _Receipt.of(network, apart, share, cuts)
@@ -119,14 +121,14 @@ def _bound(
     return Bound("messages", ticks * tick, SECONDS, certificate)
 
 
-def _tick(topology: Topology, least: Fraction) -> Fraction | None:
-    """Return ticks that reach beyond the other bounds; None where they are too long to tell messages."""
+def _tick(topology: Topology, until: Fraction) -> Fraction | None:
+    """Return ticks that reach so far; None where they are too long to tell messages."""
     alpha = topology.alpha
     positive = alpha.numerators[alpha.numerators > 0]
-    if not len(positive) or not least:
+    if not len(positive) or not until:
         return None
     finest = Fraction(int(positive.min()), alpha.denominator)
-    ticks = min(TICKS_AN_ALPHA, int(finest * MOST_TICKS / (least * MOST_TIMES)))
+    ticks = min(TICKS_AN_ALPHA, int(finest * MOST_TICKS / until))
     return finest / ticks if ticks >= SHORTEST else None
 
 
@@ -205,6 +207,8 @@ class _Receipt:
         int64: the distances K over α's denominator, 0 first.
     place, link
         A row for each link into each S: which S, and the link.
+    behind
+        int64, shape (2, pairs): rows of links, and those of links into their tail that come from their S.
     row, sender, before, nearer
         A row for those that may send over such a link from one α-distance: which row of links, who (a hub
         where the link begins, else any rank, numbered after the hubs, or any other hub, after that), the α up
@@ -222,6 +226,7 @@ class _Receipt:
     known: Int64Array
     place: Int64Array
     link: Int64Array
+    behind: Int64Array
     row: Int64Array
     sender: Int64Array
     before: Int64Array
@@ -265,11 +270,19 @@ class _Receipt:
         started = [((mask * own) @ flat).reshape(len(known), len(hubs), -1).astype(np.int64) for mask in far]
         nearer = np.array([started[entries[row][0]][:, who].max(axis=1) for row, _, _, who in senders])
         place, link = np.array(entries, dtype=np.int64).T
+        alone = np.flatnonzero(place < len(hubs))
+        behind = [
+            (row, other)
+            for row, (inside, tail) in enumerate(zip(place.tolist(), topology.source[link], strict=True))
+            for other in alone[hubs[place[alone]] == tail].tolist()
+            if sets[inside][topology.source[link[other]]]
+        ]
         row, sender, lag = np.array([sender[:3] for sender in senders], dtype=np.int64).T
         limit = own.max() if share.sums else INT64_MAX
         return cls(
             *(topology, apart, share, hubs.tolist(), sets, known),
-            *(place, link, row, sender, lag, np.minimum(nearer, int(limit))),
+            *(place, link, np.array(behind, dtype=np.int64).reshape(-1, 2).T),
+            *(row, sender, lag, np.minimum(nearer, int(limit))),
             needs=np.array([[share.of(mask) for mask in masks] for masks in far]),
         )
 
@@ -326,8 +339,10 @@ class _Search:
         How many of the hubs are ranks.
     additive
         Whether data of several ranks is as much as they have together.
-    into
-        Of each row of links: the hub that it leads to, or one more than there are.
+    alone, place
+        How many rows of links there are into hubs alone, and the first row into each.
+    behind
+        As of `_Receipt`, by the first.
     first, sender, lag, nearer
         Of each row of links: the first of its senders. Of those: which hub, how many ticks before the link,
         and `_Receipt.nearer`.
@@ -342,7 +357,9 @@ class _Search:
     own: Int64Array
     ranks: int
     additive: bool
-    into: Int64Array
+    alone: int
+    place: Int64Array
+    behind: Int64Array
     first: Int64Array
     sender: Int64Array
     lag: Int64Array
@@ -363,7 +380,6 @@ class _Search:
         own = np.zeros((len(receipt.hubs), count + 1), dtype=np.int64)
         own[: topology.num_ranks, 0] = receipt.share.own
         needs = receipt.needs
-        senders = np.bincount(receipt.row, minlength=len(link))
         tests = [
             (rows, ticks(receipt.apart[topology.target[link[rows]], end]), needs[place])
             for place, inside in enumerate(receipt.sets)
@@ -378,8 +394,10 @@ class _Search:
             own=own,
             ranks=topology.num_ranks,
             additive=not receipt.share.sums,
-            into=np.minimum(receipt.place, len(receipt.hubs)),
-            first=offsets_of(senders)[:-1],
+            alone=int((receipt.place < len(receipt.hubs)).sum()),
+            place=np.searchsorted(receipt.place, np.arange(len(receipt.hubs))),
+            behind=receipt.behind,
+            first=offsets_of(np.bincount(receipt.row, minlength=len(link)))[:-1],
             sender=receipt.sender,
             lag=ticks(receipt.before),
             nearer=receipt.nearer,
@@ -391,7 +409,7 @@ class _Search:
         columns, tests = len(self.alpha), list(self.tests)
         # Side by side X and Z, what comes in all messages and in those that come through; so their stocks.
         come, stock = np.zeros((2, MOST_TICKS + 1, 2 * columns), dtype=np.int64)
-        held = np.zeros((MOST_TICKS + 1, len(self.own) + 2, self.count + 1), dtype=np.int64)
+        held = np.zeros((MOST_TICKS + 1, 2, self.count + 1), dtype=np.int64)
         begin, fluid = np.zeros(3 * columns, dtype=np.int64), self.alpha < SHORTEST
         first, second = np.arange(columns), np.arange(columns) + columns
         cases = _Cases(
@@ -406,8 +424,9 @@ class _Search:
             )
             while True:  # the later the last message begins, the more there is to bring, and the less time
                 tail = np.minimum(begin, last)
-                at = np.clip(tail + 1, 0, MOST_TICKS)
+                at = np.maximum(tail, 0)
                 room = come[at, cases.before] + np.tile(self.rate, 3) * (last - tail)
+                at = np.minimum(at + 1, MOST_TICKS)
                 full = come[at, cases.besides] + stock[at, cases.stock]
                 np.maximum.at(come[now], cases.before, np.where(tail >= 0, np.minimum(room, full), 0))
                 later = (full < room) & (begin < last)
@@ -415,36 +434,66 @@ class _Search:
                     break
                 begin += later
             np.minimum(come[now], np.tile(self.needs, 2), out=come[now])
-            held[now] = self._held(come[now, :columns])
-            stock[now] = self._stock(held, now)
+            x = come[now, :columns].reshape(-1, self.count)
+            arrived = self._into(x)
+            held[now] = self._most(arrived)
+            stock[now] = self._stock(x, arrived, held, now)
             while tests and self._passed(come[:, :columns], now, *tests[-1]):
                 tests.pop()
             if not tests:
                 return now - 1
         return MOST_TICKS
 
-    def _held(self, x: Int64Array) -> Int64Array:
-        """Return H at the tick of this row of X: of each hub, then the most of any rank, and of any other."""
-        hubs = len(self.own)
-        come, needs = np.zeros((2, hubs + 1, self.count + 1), dtype=np.int64)
-        np.add.at(come[:, :-1], self.into, x.reshape(-1, self.count))
-        needs[self.into, :-1] = self.needs.reshape(-1, self.count)
-        held = np.minimum(come, needs)[:hubs]
-        for nearer in range(self.count - 2, -1, -1) if self.additive else ():  # no more than there is
-            between = needs[:hubs, nearer] - needs[:hubs, nearer + 1]
-            np.minimum(held[:, nearer], held[:, nearer + 1] + between, out=held[:, nearer])
-        held = self.own + held if self.additive else np.maximum(self.own, held)
-        able = held[self.ranks :].max(axis=0) if len(held) > self.ranks else np.zeros_like(held[0])
-        return np.concatenate([held, [held[: self.ranks].max(axis=0), able]])
+    @cached_property
+    def _tails(self) -> Int64Array:
+        """Those senders that are the tail of their link, and the rows of links that have them."""
+        senders = np.flatnonzero(self.sender < len(self.own))
+        return np.stack([senders, np.searchsorted(self.first, senders, side="right") - 1])
 
-    def _stock(self, held: Int64Array, now: int) -> Int64Array:
+    @cached_property
+    def _there(self) -> Int64Array:
+        """What there is to come to each hub; shape (hubs, K)."""
+        return self.needs.reshape(-1, self.count)[self.place]
+
+    def _into(self, x: Int64Array) -> Int64Array:
+        """Return what has come to each hub."""
+        sums: Int64Array = np.add.reduceat(x[: self.alone], self.place, axis=0)
+        return sums
+
+    def _held(self, come: Int64Array, hub: Int64Array) -> Int64Array:
+        """Return H of hubs to which so much has come; shape (rows, K + 1), 0 beyond all."""
+        there, held = self._there[hub], np.zeros((len(hub), self.count + 1), dtype=np.int64)
+        np.minimum(come, there, out=held[:, :-1])
+        for nearer in range(self.count - 2, -1, -1) if self.additive else ():  # no more than there is
+            between = there[:, nearer] - there[:, nearer + 1]
+            np.minimum(held[:, nearer], held[:, nearer + 1] + between, out=held[:, nearer])
+        own = self.own[hub]
+        return own + held if self.additive else np.maximum(own, held)
+
+    def _most(self, come: Int64Array) -> Int64Array:
+        """Return the most that any rank has, and any other hub."""
+        held = self._held(come, np.arange(len(self.own)))
+        return np.stack([held[: self.ranks].max(axis=0), held[self.ranks :].max(axis=0, initial=0)])
+
+    def _stock(self, x: Int64Array, come: Int64Array, held: Int64Array, now: int) -> Int64Array:
         """Return what there is for a message that enters each link by this tick: at its tail, and before."""
-        when = now - self.lag
-        farther = held[np.maximum(when, 0), self.sender] * (when >= 0)[:, None]
+        when, (tails, rows) = now - self.lag, self._tails
+        farther = held[np.maximum(when, 0), np.maximum(self.sender - len(self.own), 0)]
+        farther *= (when >= 0)[:, None]
+        besides = come[self.sender[tails]] - self._behind(x)[rows]
+        farther[tails] = self._held(besides, self.sender[tails])
         there = (self.nearer * (when >= 0)[:, None, None] + farther[:, None, :]).min(axis=2)
         at_tail = (self.sender < len(self.own))[:, None]
         kinds = [np.where(mask, there, 0) for mask in (at_tail, ~at_tail)]
         return np.concatenate([np.maximum.reduceat(kind, self.first, axis=0).ravel() for kind in kinds])
+
+    def _behind(self, x: Int64Array) -> Int64Array:
+        """Return what has come from S to the tails of links into S."""
+        sums, (row, other) = np.zeros_like(x), self.behind
+        if len(row):
+            begin = np.flatnonzero(np.diff(row, prepend=-1))
+            sums[row[begin]] = np.add.reduceat(x[other], begin, axis=0)
+        return sums
 
     def _passed(self, x: Int64Array, now: int, rows: Int64Array, lag: Int64Array, needs: Int64Array) -> bool:
         """Return whether all of a test can have come."""

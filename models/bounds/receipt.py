@@ -94,14 +94,14 @@ class Receipt:
         """Return whether by that tick all that the ends need can have come."""
         table = _Table.of(self)
         x, z, at_tail, through = np.zeros((4, ticks + 1, len(table.rate)), dtype=np.int64)
-        held = np.zeros((ticks + 1, len(table.own) + 2, len(self.known) + 1), dtype=np.int64)
+        held = np.zeros((ticks + 1, 2, len(self.known) + 1), dtype=np.int64)
         for now in range(ticks + 1):
             begun_there = table.brought(now, x, z, at_tail)
             come_through = table.brought(now, x, x, through)
             x[now] = np.minimum(np.maximum(begun_there, come_through), table.there)
             z[now] = np.minimum(table.brought(now, z, z, through), table.there)
-            held[now] = table.held(x[now])
-            table.fill(at_tail[now], through[now], held, now)
+            held[now] = table.most_held(x[now])
+            table.fill(at_tail[now], through[now], x[now], held, now)
         tests = (
             (number, end) for number, inside in enumerate(self.sets) for end in inside & self.demand.ends
         )
@@ -149,6 +149,21 @@ class Receipt:
                 who = index if hub == tail else len(self.hubs) + (hub >= self.topology.num_ranks)
                 found.setdefault((who, alpha), []).append(self.nearer(number, hub))
         return found
+
+    def sources(self) -> list[list[int]]:
+        """Return for each entry those over which it comes to where the link begins, none of them from S."""
+        into: dict[int, list[tuple[int, int]]] = {}
+        for row, (number, link) in enumerate(self.entries):
+            if number < len(self.hubs):
+                into.setdefault(self.hubs[number], []).append((row, int(self.topology.source[link])))
+        return [
+            [
+                row
+                for row, tail in into.get(int(self.topology.source[link]), [])
+                if tail not in self.sets[number]
+            ]
+            for number, link in self.entries
+        ]
 
     @cached_property
     def outside(self) -> list[dict[int, int]]:
@@ -211,6 +226,8 @@ class _Table:
         Shape (hubs, K + 1): what each starts with, and what can come to it.
     into
         Of each entry: the hub that it leads to, or one beyond all.
+    sources, first
+        Of each entry, from `first` on: the entries into the hub where its link begins, not from its set.
     entry, sender, before, nearer
         Of those who may send over an entry: which, who (`Receipt.senders`), ticks, what is nearer to one.
     ranks
@@ -225,6 +242,8 @@ class _Table:
     own: Int64Array
     most: Int64Array
     into: Int64Array
+    sources: Int64Array
+    first: Int64Array
     entry: Int64Array
     sender: Int64Array
     before: Int64Array
@@ -252,8 +271,11 @@ class _Table:
         alphas, rates, there = (np.array(column) for column in zip(*columns, strict=True))
         entry, sender, before, nearer = (np.array(column) for column in zip(*senders, strict=True))
         into = np.array([min(number, hubs) for number, _ in receipt.entries])
+        sources = receipt.sources()
+        first = np.array([0, *accumulate(map(len, sources))])
+        flat = np.array([row for rows in sources for row in rows], dtype=np.int64)
         return cls(
-            *(alphas, rates, there, own, most, into, entry, sender, before, nearer),
+            *(alphas, rates, there, own, most, into, flat, first, entry, sender, before, nearer),
             ranks=topology.num_ranks,
             adds=receipt.demand.adds,
         )
@@ -267,9 +289,9 @@ class _Table:
         columns, latest = np.arange(len(self.rate)), now - self.alpha
 
         def offer(start: Int64Array) -> tuple[Int64Array, Int64Array]:
-            at = np.clip(start + 1, 0, len(before) - 1)
+            at, after = np.maximum(start, 0), np.clip(start + 1, 0, len(before) - 1)
             by_time = before[at, columns] + self.rate * (latest - start)
-            return by_time, besides[at, columns] + stock[at, columns]
+            return by_time, besides[after, columns] + stock[after, columns]
 
         # A later start leaves less time and finds more in stock: halve until they cross.
         low, high = np.zeros_like(latest), np.maximum(latest, 0)
@@ -281,24 +303,38 @@ class _Table:
         best = np.maximum(np.minimum(*offer(low)), np.where(low > 0, np.minimum(*offer(low - 1)), 0))
         return np.where(self.alpha < 2, self.rate * now, np.where(latest < 0, 0, best))
 
-    def held(self, x: Int64Array) -> Int64Array:
-        """Return H: of each hub, then the most of any rank, and of any other."""
+    def most_held(self, x: Int64Array) -> Int64Array:
+        """Return H, the most of any rank, and of any other hub."""
         hubs, steps = self.own.shape[0], self.own.shape[1] - 1
-        come = np.zeros((hubs + 1, steps + 1), dtype=np.int64)
-        np.add.at(come[:, :steps], self.into, x.reshape(-1, steps))
-        rows = np.minimum(come[:hubs], self.most)
-        for near in reversed(range(steps - 1)) if self.adds else ():
-            farther = rows[:, near + 1] + self.most[:, near] - self.most[:, near + 1]
-            rows[:, near] = np.minimum(rows[:, near], farther)
-        rows = self.own + rows if self.adds else np.maximum(self.own, rows)
-        able = rows[self.ranks :].max(axis=0, initial=0)
-        return np.vstack([rows, rows[: self.ranks].max(axis=0), able])
+        passed = np.vstack([np.zeros(steps, dtype=np.int64), x.reshape(-1, steps).cumsum(axis=0)])
+        come = passed[np.searchsorted(self.into, np.arange(hubs), side="right")]
+        come[1:] -= come[:-1].copy()
+        rows = self.held(come, np.arange(hubs))
+        return np.vstack([rows[: self.ranks].max(axis=0), rows[self.ranks :].max(axis=0, initial=0)])
 
-    def fill(self, at_tail: Int64Array, through: Int64Array, held: Int64Array, now: int) -> None:
+    def held(self, come: Int64Array, hubs: Int64Array) -> Int64Array:
+        """Return what these hubs have if so much has come to each."""
+        most = self.most[hubs]
+        rows = np.minimum(np.pad(come, ((0, 0), (0, 1))), most)
+        for near in reversed(range(come.shape[1] - 1)) if self.adds else ():
+            farther = rows[:, near + 1] + most[:, near] - most[:, near + 1]
+            rows[:, near] = np.minimum(rows[:, near], farther)
+        own = self.own[hubs]
+        return own + rows if self.adds else np.maximum(own, rows)
+
+    def fill(
+        self, at_tail: Int64Array, through: Int64Array, x: Int64Array, held: Int64Array, now: int
+    ) -> None:
         """Write what there is for a message that enters each column's link now, from its tail or before."""
-        when = now - self.before
-        had = held[np.maximum(when, 0), self.sender]
+        when, begun = now - self.before, self.sender < len(self.own)
+        had = held[np.maximum(when, 0), np.maximum(self.sender - len(self.own), 0)]
+        entry, steps = self.entry[begun], held.shape[2] - 1
+        passed = np.vstack(
+            [np.zeros(steps, dtype=np.int64), x.reshape(-1, steps)[self.sources].cumsum(axis=0)]
+        )
+        had[begun] = self.held(passed[self.first[entry + 1]] - passed[self.first[entry]], self.sender[begun])
         there = (self.nearer + had[:, None, :]).min(axis=2) * (when >= 0)[:, None]
-        begun = self.sender < len(self.own)
-        np.maximum.at(at_tail.reshape(-1, there.shape[1]), self.entry[begun], there[begun])
-        np.maximum.at(through.reshape(-1, there.shape[1]), self.entry[~begun], there[~begun])
+        for stock, of in ((at_tail, begun), (through, ~begun)):
+            rows, start = np.unique(self.entry[of], return_index=True)
+            if len(rows):
+                stock.reshape(-1, steps)[rows] = np.maximum.reduceat(there[of], start, axis=0)

@@ -17,8 +17,8 @@ from topologies.errors import NoSchedule, Unsupported
 from topologies.text import parse_topology
 
 MICRO = Fraction(1, 10**6)
-ROUNDED = 0.985
-"""A message may begin up to a tick, a hundredth of α, too early."""
+ROUNDED = 0.996
+"""A message may find what comes up to a tick later, some hundredth of α."""
 
 
 @pytest.fixture(autouse=True)
@@ -48,6 +48,17 @@ def test_a_chain_pays_for_every_message():
     """One way round, each of three messages waits for the one before: 3 (α + a shard)."""
     exact = 3 * (Fraction(1, 2) + Fraction(25_000, 50_000)) * MICRO
     assert ROUNDED * exact < messages("uniring:4", size=100_000).value <= exact
+
+
+def test_what_came_from_a_rank_is_of_no_use_to_it():
+    """On `hypercube:5` a shard of 1/32 MB takes 0.625 us, α 0.5 us. Say that T = 5.2 us.
+
+    Some link into v brings 6.2 shards or more, in 3.875 us; so it has one or two messages and idles for
+    0.325 us at most. Before 1.125 us no rank has more than its own shard. One message begins by 0.825 us. Of
+    two the first begins by 0.325 us, with one shard, and the second by 1.45 us. The neighbour has then its
+    own shard and one over each of four links, and ranks beyond it have but their own: 6 in all.
+    """
+    assert messages("hypercube:5", size=10**6).value > Fraction(52, 10) * MICRO
 
 
 def test_a_message_that_cuts_through_ranks_waits_for_nothing():
@@ -133,11 +144,11 @@ def test_large_networks_are_left_out(monkeypatch):
     ("changes", "error"),
     [
         ({"ticks": 10**9}, "1 to 10000 positive ones"),
-        ({"ticks": 600}, "all may have come after 600 ticks"),
+        ({"ticks": 2000}, "all may have come after 2000 ticks"),
         ({"tick": 0}, "1 to 10000 positive ones"),
         ({"distances": ["1/1000000"]}, "distances must rise, 0 first"),
         ({"direction": "out"}, "not all that is needed is needed by the same ranks"),
-        ({"heard": True, "ticks": 300}, "all may have come after 300 ticks"),
+        ({"heard": True, "ticks": 2000}, "all may have come after 2000 ticks"),
     ],
 )
 def test_forged_certificates_are_refused(changes, error):
