@@ -185,16 +185,7 @@ def _choose_trees(
     """
     load = np.zeros(len(spans.source))
     for datum in range(len(size)):
-        for event in spans.event:
-            message = event >> 1
-            known = spans.source[message] == source[datum] or via[datum, spans.source[message]] >= 0
-            left = known and (
-                spans.source[message] == source[datum]
-                or spans.arrives[via[datum, spans.source[message]]] < spans.leaves[message]
-            )
-            end = spans.target[message]
-            if event & 1 and left and end != source[datum] and via[datum, end] < 0:
-                via[datum, end] = message
+        _spread(spans, source[datum], via[datum])
         _leave_out(spans, wanted[:, source[datum]], via[datum])
         for message in via[datum]:
             if message >= 0:
@@ -206,6 +197,23 @@ def _choose_trees(
                     _choose_again(
                         spans, source[datum], wanted[:, source[datum]], size[datum], load, via[datum], node
                     )
+    for datum in range(len(size)):  # a node may have lost the last that it passed the datum on to
+        _leave_out(spans, wanted[:, source[datum]], via[datum])
+
+
+@kernel
+def _spread(spans: Spans, source: int, via: Int32Array) -> None:
+    """Let each node get a datum by the first message."""
+    for event in spans.event:
+        message = event >> 1
+        known = spans.source[message] == source or via[spans.source[message]] >= 0
+        left = known and (
+            spans.source[message] == source
+            or spans.arrives[via[spans.source[message]]] < spans.leaves[message]
+        )
+        end = spans.target[message]
+        if event & 1 and left and end != source and via[end] < 0:
+            via[end] = message
 
 
 @kernel

@@ -93,6 +93,18 @@ def test_groups_take_only_what_they_need(kind):
     assert simulate(schedule, 1).time == pytest.approx(messages * 2 * ALPHA, rel=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("text", "details"),
+    [
+        ("ring:6", {"groups": [[0, 2, 1, 5, 3]], "shards": [3, 2, 1, 3, 3]}),
+        ("mesh:2x4", {"groups": [[7, 3, 4]]}),
+    ],
+)
+def test_who_forwards_what_it_does_not_want_passes_it_on(text, details):
+    """Else it would have nothing to add to the sum, backwards."""
+    made(text, "reduce-scatter", Fraction(3, 4), **details)
+
+
 def test_large_exchanges_are_direct():
     """Eight ranks on a switch: no datum takes a detour, and ports are never idle but for α."""
     size = Fraction(10**9)
