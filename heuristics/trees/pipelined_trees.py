@@ -20,6 +20,7 @@ from schedules.cost import congestion
 from schedules.intervals import CutLine, line_width
 from schedules.method import Method, Problem
 from schedules.schedule import Chunks, Schedule
+from schedules.simulation.pipelining import PATIENCE
 from schedules.simulation.simulate import simulate
 from topologies.exact import Int32Array, Int64Array
 from topologies.trees.forest import depths
@@ -30,9 +31,10 @@ MOST_TRIED = 2**24
 
 
 def best_slices(problem: Problem, parents: Int32Array) -> int:
-    """Return the number of slices, a power of two, after which twice as many do not help; 1 without a size.
+    """Return the number of slices, a power of two, after which 2 and 4 times as many do not help.
 
-    Nor are there more than whose simulation has `MOST_TRIED` messages.
+    It is 1 without a size, and the simulation of so many has at most `MOST_TRIED` messages. (Two slices may
+    be slower than one although four are faster: trees that share links then take other turns.)
 
     Parameters
     ----------
@@ -42,11 +44,11 @@ def best_slices(problem: Problem, parents: Int32Array) -> int:
     best, slices, least = 1, 1, math.inf
     ways = 2 if problem.collective.kind is Kind.ALLREDUCE else 1
     most = min(MOST_SLICES, max(1, MOST_TRIED // (ways * parents.size)))
-    while problem.size is not None and slices <= most:
+    while problem.size is not None and slices <= min(most, best << PATIENCE):
         time = simulate(_alone(problem, parents, slices), problem.size).time
-        if time >= least:
-            break
-        best, least, slices = slices, time, slices * 2
+        if time < least:
+            best, least = slices, time
+        slices *= 2
     return best
 
 

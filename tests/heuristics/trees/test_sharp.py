@@ -36,6 +36,15 @@ def test_on_one_switch_slices_follow_each_other_up_and_down(made, seconds, kind,
     assert seconds(schedule, 10**7) == pytest.approx(expected, rel=1e-9)
 
 
+def test_slices_that_do_not_help_do_not_end_the_search(made, seconds):
+    """In a reduce to a rank of four hosts two slices are slower than one, four faster than both."""
+    one, two, four, chosen = (
+        seconds(made(SHARP, "dgx_h100:4", "reduce", 10**9, {"slices": slices}, root=0), 10**9)
+        for slices in (1, 2, 4, 0)
+    )
+    assert two > one > four >= chosen
+
+
 @for_each("kind", ["allreduce", "allgather"])
 @for_each("size", [1000, 10**6, 10**8])
 def test_the_number_of_slices_is_the_best_power_of_two(made, seconds, kind, size):
