@@ -108,6 +108,8 @@ def _bounds(topology: Topology, traffic: Traffic, parts: Parts, maximum: bool) -
     pairs = traffic.pairs
     apart = pairs.share[part_of[pairs.start] != part_of[pairs.end]]
     transfers = int(((2 * traffic.both + once) * (counts - 1)).sum() + apart.sum())
+    if not transfers:
+        return
     between = part_of[topology.source] != part_of[topology.target]
     for direction, end in (("out", topology.source), ("in", topology.target)):
         used = between & (part_of[end] >= 0)
@@ -133,6 +135,7 @@ def transfers_bound(
 
     All transfers but `SINGLE` a byte wait for another, or another waits for them: with α the least on a link
     between parts, C the capacity and n, m the transfers of both sorts, M n / (T - 2α) + M m / (T - α) ≤ C.
+    None, too, where no allreduce is between parts: then no message need pay that α.
 
     Parameters
     ----------
@@ -156,6 +159,8 @@ def transfers_bound(
     counts = [2 * (len(np.unique(part_of[members])) - 1) for members in traffic.members]
     shares = [Fraction(int(both), traffic.denominator) for both in traffic.both]
     every = size * sum(share * count for share, count in zip(shares, counts, strict=True))
+    if not every:
+        return None
     single = size * sum(share * min(SINGLE, count) for share, count in zip(shares, counts, strict=True))
     capacity = exact_number(str(partition.certificate["capacity"]))
     time = every / capacity + alpha

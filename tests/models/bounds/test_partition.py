@@ -129,6 +129,21 @@ def test_what_runs_beside_an_allreduce_counts_too(kind, given, more):
     bound.check(network, what)
 
 
+@pytest.mark.parametrize("beside", [[], ["all-to-all"]])
+def test_groups_inside_hosts_pay_no_alpha_between_them(beside):
+    """Four ranks, two a host: 10 us between hosts, which at most the exchange of few bytes needs."""
+    hosts = parse_topology("dgx_h100:2?ranks=2+2&alpha=0.5us,10us")
+    parts = [collective("allreduce", 4, groups=[[0, 1], [2, 3]])]
+    parts += [collective(kind, 4, groups=[[0, 2]]) for kind in beside]
+    what = concurrent(parts) if beside else parts[0]
+    bounds = lower_bounds(hosts, what, 1000)
+    for bound in bounds:
+        bound.check(hosts, what)
+    kinds = {bound.kind for bound in bounds}
+    assert "transfers" not in kinds
+    assert ("partition" in kinds) == bool(beside)
+
+
 def test_other_collectives_have_none():
     assert bound_of(parse_topology("mesh:2x2"), collective("allgather", 4)) is None
 
