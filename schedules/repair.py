@@ -23,10 +23,12 @@ from typing import NamedTuple
 import numpy as np
 
 from schedules.collective import EVERYONE
+from schedules.message_durations import messages
 from schedules.retiming import retimed
 from schedules.reversal import reverse
 from schedules.schedule import Chunks, Clock, Routes, Schedule
 from schedules.simulation.simulate import SimulationOptions, simulate
+from schedules.verify import VerificationError, verify
 from topologies.errors import InputError, NoSchedule, Unsupported
 from topologies.exact import INT64_MAX, BoolArray, FloatArray, Int32Array, Int64Array, IntArray, offsets_of
 from topologies.graphs.heaps import sift_down, sift_up
@@ -69,8 +71,10 @@ def rerouted(schedule: Schedule, topology: Topology) -> Schedule:
         If the network has other ranks, or links that the schedule's has not.
     NoSchedule
         If a switch that copies or adds is gone.
+    Unsupported
+        In the time clock, where messages get other times, if sums depend on those.
     """
-    left, routes = _Left.of(schedule.topology, topology), schedule.route_table
+    left, routes = _left(schedule, topology), schedule.route_table
     dead = np.logical_or.reduceat(left.link_of[routes.links] == NOTHING, routes.offsets[:-1])
     rows = np.flatnonzero(dead[schedule.route])
     wanted, way = np.unique(schedule.route[rows], return_inverse=True)
@@ -89,7 +93,8 @@ def fastest_repair(schedule: Schedule, topology: Topology, size: Fraction, slice
     All change the same transfers. Where messages are short what counts is how many they are.
     """
     options = SimulationOptions(slices if schedule.clock is Clock.FLOW else 1)
-    tried = [repaired(schedule, topology, parts) for parts in PARTS]
+    several = PARTS[:1] if schedule.clock is Clock.TIME else PARTS
+    tried = [repaired(schedule, topology, parts) for parts in several]
     return min([*tried, rerouted(schedule, topology)], key=lambda one: simulate(one, size, options).time)
 
 
@@ -103,9 +108,10 @@ def repaired(schedule: Schedule, topology: Topology, parts: int = PARTS[0]) -> S
     parts
         In which what must go elsewhere is cut, to go several ways; not in the time clock, where it fits gaps.
     """
-    left = _Left.of(schedule.topology, topology)
+    left = _left(schedule, topology)
     if schedule.clock is Clock.TIME:
-        cut, row = schedule.replace(clock=Clock.FLOW, order=None), np.arange(len(schedule))
+        message, cut = _message_by_message(schedule)
+        row = np.arange(len(cut))
     else:
         cut, row = _cut(schedule, left, parts)
     chosen = left.crossed(cut)
@@ -118,8 +124,19 @@ def repaired(schedule: Schedule, topology: Topology, parts: int = PARTS[0]) -> S
         moved = _moved(moved, chosen & ~adds, left)
     changed = len(np.unique(row[moved.route != cut.route]))
     if schedule.clock is Clock.TIME:
-        return _on(left, moved.replace(clock=Clock.TIME, order=schedule.order), changed)
+        # A message is in one piece while its rows go one way: others may bring what later ones take elsewhere.
+        begin = (np.diff(message) != 0) | (np.diff(moved.route) != 0)
+        return _on(left, moved.replace(clock=Clock.TIME, order=offsets_of(begin)[: len(row)]), changed)
     return _on(left, _joined(moved, row), changed)
+
+
+def _message_by_message(schedule: Schedule) -> tuple[Int32Array, Schedule]:
+    """Return a time-clock schedule as a flow, the rows of each message together, and the message of each row."""
+    message = messages(schedule).of_row
+    rows = np.argsort(message, kind="stable")
+    columns = {name: getattr(schedule, name) for name in ("chunk", "route", "count", "reduce")}
+    columns = {name: c if c is None else c[rows] for name, c in columns.items()}
+    return message[rows], schedule.replace(clock=Clock.FLOW, order=None, **columns)
 
 
 def _turned(schedule: Schedule) -> Schedule | None:
@@ -222,6 +239,19 @@ class _Left(NamedTuple):
             f"topology {self.topology.name} leaves no way to or from {self.old.labels[node]}, which copies "
             "or adds in the schedule; make a new one"
         )
+
+
+def _left(schedule: Schedule, topology: Topology) -> _Left:
+    """Return what is left of a schedule's network, if what its rows carry is what they would one by one."""
+    if schedule.clock is Clock.TIME and schedule.reduce is not None:
+        try:
+            verify(schedule.replace(clock=Clock.FLOW, order=None))
+        except VerificationError as error:
+            raise Unsupported(
+                f"a repair of a schedule in the time clock with messages that cross, as where two ranks "
+                f"exchange what they have: one after the other they don't do it: {error}"
+            ) from error
+    return _Left.of(schedule.topology, topology)
 
 
 def _joined(schedule: Schedule, row: IntArray) -> Schedule:

@@ -21,8 +21,8 @@ from experiments.training.device import find_device
 from experiments.training.iteration import Plan, check_length, stage_order
 from experiments.training.models import Load, find_model
 from experiments.training.simai import read_simai
-from experiments.training.workload import GROUPS, Parallelism, Workload, check_groups
-from schedules.collective import KINDS, Kind
+from experiments.training.workload import GROUPS, SEND, Parallelism, Workload, check_groups
+from schedules.collective import KINDS
 from topologies.errors import InputError, TuttiError, suggestion
 from topologies.files import read_text
 from topologies.units import exact_number, parse_bandwidth, parse_size, parse_time
@@ -355,14 +355,14 @@ def _formula(given: Mapping[str, Any]) -> Formula:
     bandwidth = parse_bandwidth(left.pop("bandwidth", None))
     constants: dict[str, tuple[float, float]] = {}
     for kind, pair in left.items():
-        if kind not in KINDS:
-            raise InputError(f"formula: unknown collective '{kind}'{suggestion(kind, KINDS)}")
+        if kind not in (*KINDS, SEND):
+            raise InputError(f"formula: unknown collective '{kind}'{suggestion(kind, [*KINDS, SEND])}")
         if not isinstance(pair, list) or len(pair) != 2:
             raise InputError(f"formula: {kind} is {pair!r}; it is [steps, factor], of α and of M/B")
         steps, factor = (exact_number(str(one)) for one in pair)
         if steps < 0 or factor < 0:
             raise InputError(f"formula: {kind} is {pair!r}; neither is negative")
-        constants[Kind(kind)] = (float(steps * alpha), float(factor / bandwidth))
+        constants[kind] = (float(steps * alpha), float(factor / bandwidth))
     return Formula(constants, "formula")
 
 

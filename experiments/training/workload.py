@@ -266,8 +266,10 @@ class Workload:
 
     @property
     def communications(self) -> tuple[Communication, ...]:
-        """All of a microbatch."""
-        return tuple(one for layer in self.layers for one in layer.communications)
+        """All of a microbatch, and last what a stage sends to the next."""
+        found = tuple(one for layer in self.layers for one in layer.communications)
+        sends = self.boundary and self.parallelism.pp > 1
+        return (*found, Communication(SEND, self.boundary, "pp")) if sends else found
 
     def map(self, change: Callable[[Pass], Pass]) -> Workload:
         """Return it with every pass changed."""
@@ -321,10 +323,7 @@ def check_groups(workload: Workload, networks: Mapping[str, int | None]) -> None
     InputError
         Naming the group.
     """
-    used = dict.fromkeys(one.group for one in workload.communications)
-    if workload.parallelism.pp > 1 and workload.boundary:
-        used["pp"] = None
-    for group in used:
+    for group in dict.fromkeys(one.group for one in workload.communications):
         size = workload.parallelism.size(group)
         if size > 1 and group not in networks:
             raise InputError(

@@ -14,7 +14,7 @@ from schedules.schedule import Routes
 from schedules.simulation.simulate import simulate
 from schedules.verify import verify
 from topologies import InputError, NoSchedule, parse_topology
-from topologies.errors import Disconnected
+from topologies.errors import Disconnected, Unsupported
 from topologies.text import with_words
 from topologies.transforms import linked_pairs
 
@@ -84,6 +84,49 @@ def test_a_contribution_is_added_elsewhere_on_its_way():
     verify(best)
     half = Fraction(1, 2)
     assert loads(best) == {"2->0": 1, "3->0": 1, "1->2": half, "1->3": half}
+
+
+def in_time(kind, rows, *, reduce=False, chunks=1):
+    """Return a schedule on complete:4, of M of 1 MB, of rows of a microsecond, a chunk and a link."""
+    topology, what = parse_topology("complete:4"), collective(kind, 4)
+    names = [topology.link_name(link) for link in range(topology.num_links)]
+    start, chunk, route = zip(*((s, c, names.index(way)) for s, c, way in rows), strict=True)
+    adds = np.ones(len(rows), bool) if reduce else None
+    cut, order = Chunks.even(what, chunks), np.array(start)
+    schedule = Schedule(topology, what, Clock.TIME, cut, np.array(chunk), np.array(route), order, adds)
+    schedule = schedule.replace(tick=Fraction(1, 10**6), size=Fraction(10**6))
+    verify(schedule)
+    return schedule
+
+
+def test_a_message_that_goes_the_way_of_another_waits_for_what_it_carries():
+    """Rank 2's second half comes from 1, to which it comes while 1 sends the first: 1->2 has two messages."""
+    rows = [
+        (0, 0, "0->1"),
+        (0, 0, "0->3"),
+        (11, 0, "1->2"),
+        (11, 1, "0->1"),
+        (11, 1, "0->2"),
+        (11, 1, "0->3"),
+    ]
+    schedule = in_time("broadcast", rows, chunks=2)
+    best = repaired(schedule, parse_topology("complete:4?drop_links=0-2,2-3"))
+    verify(best)
+    assert loads(best) == {"0->1": 1, "0->3": 1, "1->2": 1}
+
+
+def test_sums_that_depend_on_when_messages_start_are_refused():
+    """Ranks exchange what they have, at a distance of one and then two: legal, for nobody has to wait."""
+    rows = [
+        (25 * turn, shard, f"{rank}->{rank ^ apart}")
+        for turn, apart in enumerate((1, 2))
+        for rank in range(4)
+        for shard in range(4)
+    ]
+    schedule = in_time("allreduce", rows, reduce=True)
+    for function in (repaired, rerouted):
+        with pytest.raises(Unsupported, match="a repair of a schedule in the time clock with messages"):
+            function(schedule, parse_topology("complete:4?drop_links=0-3"))
 
 
 def test_what_hangs_below_a_rank_is_no_source_for_it():

@@ -133,6 +133,17 @@ def test_one_rank_alone_computes(tmp_path: Path) -> None:
     assert [task.nodes for task in study_of(read).tasks] == [1, 1]
 
 
+def test_what_a_stage_sends_takes_what_the_formula_says(tmp_path: Path) -> None:
+    """Two sends of 1024 tokens of 768 numbers of 2 bytes, there and back; without a time it is refused."""
+    job = JOB.replace("dp = 4", "pp = 2").replace("dp =", "pp =").replace("ring:4", "ring:2")
+    with pytest.raises(InputError, match="method half: formula: no time for send; it has allreduce"):
+        read_training(config(tmp_path, job, METHODS, ""))
+    path = config(tmp_path, job, METHODS.replace("[6, 1]", "[6, 1], send = [1, 1]"), "")
+    assert main(["run", str(path), "--out", str(tmp_path / "out")]) == 0
+    _, half = read_rows(tmp_path / "out")
+    assert half["activations_s"] == pytest.approx(2 * 1024 * 768 * 2 / 2e9)
+
+
 def test_groups_on_one_network_take_turns(tmp_path: Path) -> None:
     """With the same text, or by a formula, they share links; with two networks they don't."""
     job = JOB.replace("dp = 4}", "dp = 4, ep = 4}", 1).replace('"gpt2"', '"switch_base_128"')
