@@ -113,25 +113,26 @@ def rounds(links: Int64Array) -> list[list[int]]:
     plain = [list(range(len(links)))]
     if len(links) == 1 or not links.any():
         return plain
-    found = [(one, np.array([one, [*one[1:], 0]])) for one in _all_rounds(links)]
-    best: list[list[int]] = []
+    found = np.array(list(_all_rounds(links)), dtype=np.int64).reshape(-1, len(links))
+    wires = found * len(links) + np.roll(found, -1, axis=1)
+    best: list[int] = []
     looked = 0
 
-    def extend(chosen: list[list[int]], free: Int64Array, first: int) -> None:
+    def extend(chosen: list[int], free: Int64Array, fitting: Int64Array) -> None:
         nonlocal best, looked
         looked += 1
         best = max(best, chosen, key=len)
-        if len(chosen) + int(free.sum(axis=1).min()) <= len(best) or looked > MOST_LOOKED_AT:
-            return
-        for place in range(first, len(found)):
-            order, steps = found[place]
-            if (free[tuple(steps)] > 0).all():
-                left = free.copy()
-                left[tuple(steps)] -= 1
-                extend([*chosen, order], left, place)
+        most = len(chosen) + int(free.reshape(links.shape).sum(axis=1).min())
+        for number, place in enumerate(fitting.tolist()):
+            if most <= len(best) or looked > MOST_LOOKED_AT:
+                return
+            left = free.copy()
+            left[wires[place]] -= 1
+            after = fitting[number:]
+            extend([*chosen, place], left, after[(left[wires[after]] > 0).all(axis=1)])
 
-    extend([], links, 0)
-    return best or plain
+    extend([], links.ravel(), np.arange(len(found)))
+    return found[best].tolist() or plain
 
 
 def _all_rounds(links: Int64Array) -> Iterator[list[int]]:

@@ -50,7 +50,7 @@ class NcclOptions(HostOptions):
     algorithm, protocol
         What to take instead of the model's choice, as ``NCCL_ALGO`` and ``NCCL_PROTO`` do.
     channels
-        How many; None: as NCCL's search would find.
+        How many; None: as NCCL's search would find. More than that share the same bandwidth.
     latency
         Microseconds that the network takes besides what NCCL reckons with.
 
@@ -67,7 +67,7 @@ class NcclOptions(HostOptions):
     algorithm: Annotated[str | None, Choice(tuple(map(str, Algorithm)))] = None
     protocol: Annotated[str | None, Choice(tuple(map(str, PROTOCOLS)))] = None
     channels: Annotated[int | None, Whole(1, 32)] = None
-    latency: Annotated[float, Number(least=0)] = 0.0
+    latency: Annotated[float, Number(least=0, most=1e6)] = 0.0
 
 
 def cluster_of(topology: Topology, hosts: Hosts, every: Int64Array, options: NcclOptions) -> Cluster:
@@ -79,7 +79,8 @@ def cluster_of(topology: Topology, hosts: Hosts, every: Int64Array, options: Ncc
     most = min(known.nvlink, inside) if gpus > 1 else math.inf
     channels = search(known, most, _adapters(topology, hosts) if count > 1 else None)
     if options.channels is not None:
-        channels = channels._replace(number=options.channels)
+        share = min(1.0, channels.number / options.channels)
+        channels = Channels(options.channels, channels.inside * share, channels.between * share)
     switched = switches_of_hosts(topology, hosts) is not None
     return Cluster(
         generation=name,

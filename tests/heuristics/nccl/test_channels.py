@@ -1,6 +1,7 @@
 """The orders of channels: they follow NVLinks inside hosts, and rails between them."""
 
 import itertools
+import time
 
 import numpy as np
 import pytest
@@ -32,6 +33,15 @@ def test_rounds_of_a_dgx1_take_each_of_its_nvlinks_once(text):
     ]
     steps = [pair for one in every.tolist() for pair in itertools.pairwise([*one, one[0]])]
     assert sorted(steps) == sorted(wired)
+
+
+def test_rounds_of_many_that_fit_are_found_in_bounded_time():
+    """Eight places all linked: thousands of rounds, of which some three share no link."""
+    links = np.ones((8, 8), dtype=np.int64) - np.eye(8, dtype=np.int64)
+    begun = time.process_time()
+    steps = [pair for one in rounds(links) for pair in itertools.pairwise([*one, one[0]])]
+    assert time.process_time() - begun < 1
+    assert len(steps) == len(set(steps)) >= 2 * 8
 
 
 def test_without_a_round_places_are_in_order():

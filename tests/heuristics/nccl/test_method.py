@@ -108,6 +108,16 @@ def test_options_take_the_place_of_the_choice(made):
     assert "2 hosts of 8 Ampere GPUs, 4 channels of" in stats["note"]
 
 
+def test_more_channels_than_fit_share_the_bandwidth(made):
+    """Adapters of two DGX A100 carry 200 GB/s: eight channels of 24, or sixteen of 12."""
+    eight, sixteen = (
+        made(NCCL, "dgx_a100:2", "allgather", GB, {"algorithm": "ring", "channels": channels}).stats
+        for channels in (8, 16)
+    )
+    assert "16 channels of 12 GB/s" in sixteen["note"]
+    assert sixteen["nccl_us"] == pytest.approx(eight["nccl_us"], rel=1e-12)
+
+
 @pytest.mark.parametrize(
     ("text", "kind", "options", "message"),
     [
@@ -160,6 +170,7 @@ def test_what_nccl_does_not_do(made, text, kind, options, message):
         ({"algorithm": "bruck"}, "nccl option algorithm is 'bruck'; .*tree.*ring"),
         ({"cpu": "arm"}, "nccl option cpu is 'arm'; did you mean 'amd'"),
         ({"channels": 0}, "nccl option channels is 0; it must be"),
+        ({"latency": 1e308}, "nccl option latency is 1e.308; it must be a number from 0 to 1e.06"),
         ({"latency": -1.0}, "nccl option latency is -1.0; it must be"),
         ({"latency": float("nan")}, "nccl option latency is nan; it must be"),
     ],
