@@ -124,14 +124,14 @@ def repaired(schedule: Schedule, topology: Topology, parts: int = PARTS[0]) -> S
         moved = _moved(moved, chosen & ~adds, left)
     changed = len(np.unique(row[moved.route != cut.route]))
     if schedule.clock is Clock.TIME:
-        # A message is in one piece while its rows go one way: others may bring what later ones take elsewhere.
+        # Rows of a message that go one way stay one: rows of others may bring what the next of it take on.
         begin = (np.diff(message) != 0) | (np.diff(moved.route) != 0)
         return _on(left, moved.replace(clock=Clock.TIME, order=offsets_of(begin)[: len(row)]), changed)
     return _on(left, _joined(moved, row), changed)
 
 
 def _message_by_message(schedule: Schedule) -> tuple[Int32Array, Schedule]:
-    """Return a time-clock schedule as a flow, the rows of each message together, and the message of each row."""
+    """Return the message of each row, and the schedule as a flow with the rows of each message together."""
     message = messages(schedule).of_row
     rows = np.argsort(message, kind="stable")
     columns = {name: getattr(schedule, name) for name in ("chunk", "route", "count", "reduce")}

@@ -92,9 +92,9 @@ def in_time(kind, rows, *, reduce=False, chunks=1):
     names = [topology.link_name(link) for link in range(topology.num_links)]
     start, chunk, route = zip(*((s, c, names.index(way)) for s, c, way in rows), strict=True)
     adds = np.ones(len(rows), bool) if reduce else None
-    cut, order = Chunks.even(what, chunks), np.array(start)
-    schedule = Schedule(topology, what, Clock.TIME, cut, np.array(chunk), np.array(route), order, adds)
-    schedule = schedule.replace(tick=Fraction(1, 10**6), size=Fraction(10**6))
+    columns = {"order": np.array(start), "reduce": adds, "tick": Fraction(1, 10**6), "size": Fraction(10**6)}
+    cut = Chunks.even(what, chunks)
+    schedule = Schedule(topology, what, Clock.TIME, cut, np.array(chunk), np.array(route), **columns)
     verify(schedule)
     return schedule
 
