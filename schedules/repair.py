@@ -116,12 +116,8 @@ def repaired(schedule: Schedule, topology: Topology, parts: int = PARTS[0]) -> S
         cut, row = _cut(schedule, left, parts)
     chosen = left.crossed(cut)
     adds = chosen & (False if cut.reduce is None else cut.reduce)
-    turned = _turned(cut) if adds.any() else None
-    if turned is None:
-        moved = _moved(cut, chosen, left)
-    else:
-        moved = reverse(_moved(turned, adds[::-1], left), schedule.topology)
-        moved = _moved(moved, chosen & ~adds, left)
+    added = _added_elsewhere(cut, adds, left) if adds.any() else None
+    moved = _moved(cut, chosen, left) if added is None else _moved(added, chosen & ~adds, left)
     changed = len(np.unique(row[moved.route != cut.route]))
     if schedule.clock is Clock.TIME:
         # Rows of a message that go one way stay one: rows of others may bring what the next of it take on.
@@ -139,12 +135,17 @@ def _message_by_message(schedule: Schedule) -> tuple[Int32Array, Schedule]:
     return message[rows], schedule.replace(clock=Clock.FLOW, order=None, **columns)
 
 
-def _turned(schedule: Schedule) -> Schedule | None:
-    """Return the reverse of a schedule, if it has one."""
+def _added_elsewhere(schedule: Schedule, adds: BoolArray, left: _Left) -> Schedule | None:
+    """Return the schedule with some contributions added elsewhere on their way, if it has such a reverse.
+
+    It has none where sums are overwritten, or where a switch that adds gets nothing any more.
+    """
     try:
-        return reverse(schedule)
-    except Unsupported:
+        moved = reverse(_moved(reverse(schedule), adds[::-1], left), schedule.topology)
+        verify(moved)
+    except (Unsupported, VerificationError):
         return None
+    return moved
 
 
 def _cut(schedule: Schedule, left: _Left, most: int) -> tuple[Schedule, Int64Array]:
