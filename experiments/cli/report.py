@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from experiments.growth.study import command_of
 from experiments.printable import say
 from experiments.report.figures import check_formats, write_figures, write_gifs
 from experiments.report.latex import write_tables
@@ -60,9 +61,11 @@ def _own_page(arguments: argparse.Namespace) -> Callable[..., Path] | None:
     Raises
     ------
     InputError
-        If more is asked of such a study than its page.
+        If more is asked of such a study than its page, or it is of networks alone.
     """
     for directory in arguments.runs:
+        if (find := command_of(directory)) is not None:
+            raise InputError(f"{directory}: frontiers of networks, no runs; {find} -o {directory} draws them")
         tables = config_tables(directory)
         if not {"job", FAILURES, *STUDY_TABLES} & tables.keys():
             continue

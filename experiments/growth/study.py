@@ -9,6 +9,7 @@ from pathlib import Path
 
 from expansions.finder import MOST_DEGREE, MOST_NODES
 from experiments.growth.frontiers import ANY, BOTH_WAYS, COLUMNS, frontier_of, kautz_graphs
+from experiments.runner.manifest import read_manifest
 from experiments.runner.plan import task_key
 from experiments.runner.study import Outcomes, Study
 from experiments.runner.tasks import Outcome, Row, Task, Workplace, failure
@@ -17,12 +18,10 @@ from topologies.errors import InputError, raised
 
 TASK_FORMAT = "tutti.growth/1"
 COMMAND = "tutti find"
-"""Stands for the path of a config; its text is the whole command then."""
+"""Stands in manifests for the path of a config; its text is the whole command then."""
 FIGURE = (2, 4, 8, 16)
 """Degrees of Fig. A.7."""
 FIRST_NODES = 2
-COMMAND = "tutti find"
-"""Stands in manifests for the config's path."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +107,13 @@ def study_of(growth: Growth, report: Callable[[Path], Path] | None = None) -> St
         perform="experiments.growth.study:perform",
         columns=COLUMNS,
     )
+
+
+def command_of(directory: Path) -> str | None:
+    """Return the command that made a folder; None: no growth did."""
+    config = read_manifest(directory).get("config")
+    made = isinstance(config, dict) and config.get("path") == COMMAND
+    return str(config["text"]) if made and "text" in config else None
 
 
 def _task(nodes: int, growth: Growth) -> GrowthTask:

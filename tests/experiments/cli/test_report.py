@@ -81,3 +81,13 @@ def test_a_study_of_training_is_drawn_as_when_it_was_run(tutti, tmp_path):
     assert (run / "report.html").read_text() == page
     code, _, said = tutti("report", run, "--latex", tmp_path / "tex")
     assert (code, said) == (2, f"tutti: {run}: --latex: for studies of methods only\n")
+
+
+def test_frontiers_of_networks_are_drawn_by_what_found_them(tutti, tmp_path):
+    out = tmp_path / "degree2"
+    find = ("find", "--up-to", "3", "--degree", "2")
+    assert tutti(*find, "-o", out)[0] == 0
+    code, _, said = tutti("report", out)
+    again = f"tutti {' '.join(find)} -o {out}"
+    assert (code, said) == (2, f"tutti: {out}: frontiers of networks, no runs; {again} draws them\n")
+    assert not (out / "report.html").exists()
