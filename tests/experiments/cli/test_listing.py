@@ -57,7 +57,8 @@ def test_which_data_a_method_moves_is_listed(tutti):
     assert found["ring"] == ["all ranks", "uneven shards"]
     assert found["bfb"] == ["all ranks", "equal shards"]
     assert found["forestcoll"] == ["one group, of all ranks or some", "uneven shards"]
-    assert found["direct"] == ["any groups", "uneven shards", "several kinds at once"]
+    assert found["direct"] == ["any groups", "uneven shards"]
+    assert found["tacos"] == ["any groups", "uneven shards", "several kinds at once"]
 
 
 def test_a_list_of_nothing_says_the_choices(tutti):
