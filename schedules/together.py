@@ -26,7 +26,8 @@ from schedules.retiming import retimed
 from schedules.schedule import NO_COPY, Chunks, Clock, Routes, Schedule, step_numbers
 from schedules.simulation.pipelining import best_slices
 from schedules.simulation.simulate import SimulationOptions, simulate
-from topologies.errors import InputError
+from schedules.verify import VerificationError, verify
+from topologies.errors import InputError, NoSchedule
 from topologies.exact import (
     INT64_MAX,
     BoolArray,
@@ -102,9 +103,17 @@ def together(what: Collective, parts: Sequence[Schedule], size: Fraction) -> Sch
     ------
     InputError
         As `side_by_side`.
+    NoSchedule
+        If nothing that was compared is legal.
     """
     played = [_Played.of(part, size * w) for (w, _), part in zip(parts_of(what), parts, strict=True)]
-    found = min(_candidates(what, parts, played, size), key=lambda each: best_slices(each, size)[1])
+    found, least = None, math.inf
+    for each in _candidates(what, parts, played, size):
+        seconds = best_slices(each, size)[1]
+        if seconds < least and _is_legal(each):
+            found, least = each, seconds
+    if found is None:
+        raise NoSchedule(f"{what}: its parts' schedules do not fit together")
     return found.replace(stats={"alone": tuple(part.seconds for part in played)})
 
 
@@ -139,6 +148,18 @@ def _candidates(
         yield retimed(
             _rows(table, rows).replace(clock=Clock.TIME, order=order[message[rows]], tick=tick, size=size)
         )
+
+
+def _is_legal(schedule: Schedule) -> bool:
+    """Whether the verifier says so: it may not where two ranks exchange sums in one step, and one is late.
+
+    A list by starts has the late message behind the other, whose data it then adds to its own.
+    """
+    try:
+        verify(schedule)
+    except VerificationError:
+        return False
+    return True
 
 
 def _rows(schedule: Schedule, rows: Int64Array) -> Schedule:

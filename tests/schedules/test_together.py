@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 from heuristics.classic.direct import METHOD as DIRECT
+from heuristics.classic.halving_doubling import RECURSIVE_DOUBLING
 from models.bounds import lower_bounds
 from schedules import KINDS, Chunks, Clock, Kind, Problem, Schedule, collective, concurrent
+from schedules import together as module
+from schedules.by_groups import by_groups
 from schedules.collective import EVERYONE
 from schedules.files.document import to_document
 from schedules.files.schedule_file import content_hash, read_schedule, write_schedule
@@ -18,14 +21,14 @@ from schedules.retiming import retimed
 from schedules.reversal import reverse
 from schedules.simulation.pipelining import best_slices
 from schedules.simulation.simulate import simulate
-from schedules.together import side_by_side, together
+from schedules.together import parts_of, side_by_side, together
 from schedules.verify import VerificationError, verify
 from tests.schedules.builders import in_clock, plans
 from tests.schedules.oracle import judge
 from tests.schedules.verify.test_mutations import KINDS as WAYS
 from tests.schedules.verify.test_mutations import Mutant, check, fine
 from tests.sweep import for_each
-from topologies import InputError, Unsupported
+from topologies import InputError, NoSchedule, Unsupported
 from topologies.text import parse_topology
 
 LEFT, RIGHT = (0, 1, 3), (2, 4, 5)
@@ -384,3 +387,18 @@ def test_parts_in_steps_may_be_made_for_a_size():
     made = together(what, [parts[0].replace(size=MEGABYTE / 2), parts[1]], MEGABYTE)
     verify(made)
     assert made.size == MEGABYTE
+
+
+def test_what_is_illegal_together_is_not_taken(monkeypatch):
+    """Of ranks that exchange sums in a step one sends late: listed by starts it would send on both sums."""
+    what = collective("allreduce", 8, groups=[[6, 1, 7, 2], [5, 4, 3, 0]])
+    size, where, method = Fraction(59), parse_topology("mesh:2x4"), by_groups(RECURSIVE_DOUBLING)
+    problems = [Problem(where, group, size) for _, group in parts_of(what)]
+    parts = [method.synthesize(each, method.options(), np.random.default_rng(0)) for each in problems]
+    verify(together(what, parts, size))
+    listed = list(module._candidates(what, parts, [module._Played.of(part, size) for part in parts], size))
+    illegal = [each for each in listed if not module._is_legal(each)]
+    assert illegal
+    monkeypatch.setattr(module, "_candidates", lambda *given: illegal)
+    with pytest.raises(NoSchedule, match="do not fit together"):
+        together(what, parts, size)
