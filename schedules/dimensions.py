@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -22,13 +23,14 @@ from topologies.units import parse_size
 
 IDLE, REST = "none", "*"
 """What a dimension does that does nothing; the size that is what the others leave."""
-_DIMENSION = re.compile(r"\s*([^=:@]+)=([1-9][0-9]{0,8}|\*)(?::([^@]*))?(?:@(.+))?")
+_DIMENSION = re.compile(r"\s*([^=:@\s]+)\s*=\s*([1-9][0-9]{0,8}|\*)\s*(?::([^@]*))?(?:@(.+))?")
 
 
 @dataclass(frozen=True)
 class Dimension:
     """One dimension: its size (0: what is left), what its groups do, on how many bytes (None: not said)."""
 
+    name: str
     size: int
     kind: str
     bytes: Fraction | None
@@ -55,8 +57,8 @@ def grouped(text: str, num_ranks: int, kind: str) -> tuple[Collective, Fraction 
     Raises
     ------
     InputError
-        If it is no such text, the sizes do not multiply to N, a collective is unknown, or only some give
-        bytes.
+        If it is no such text, a name or ``*`` is there twice, the sizes do not multiply to N, a collective is
+        unknown, or only some give bytes.
 
     Examples
     --------
@@ -85,18 +87,22 @@ def _dimension(word: str, where: str, kind: str) -> Dimension:
     found = _DIMENSION.fullmatch(word)
     if found is None:
         raise InputError(f"{where}: '{word}' is no dimension; write tp=8 or tp=8:allreduce@64MB")
-    _, size, own, amount = found.groups()
+    name, size, own, amount = found.groups()
     if (own or kind) != IDLE:
         parse_kind(own or kind)
     return Dimension(
-        0 if size == REST else int(size), own or kind, None if amount is None else parse_size(amount)
+        name, 0 if size == REST else int(size), own or kind, None if amount is None else parse_size(amount)
     )
 
 
 def _whole(dimensions: Sequence[Dimension], num_ranks: int, where: str) -> list[Dimension]:
     """Return the dimensions with their sizes, which multiply to N."""
+    words = Counter([*(each.name for each in dimensions), *(REST for each in dimensions if not each.size)])
+    word, count = words.most_common(1)[0]
+    if count > 1:
+        raise InputError(f"{where}: '{word}' is there {count} times; once is allowed")
     known = math.prod(each.size or 1 for each in dimensions)
-    left = num_ranks // known if [each.size for each in dimensions].count(0) == 1 else 1
+    left = num_ranks // known if words[REST] else 1
     if known * left != num_ranks:
         raise InputError(f"{where}: the sizes multiply to {known}, for {num_ranks} ranks")
     return [replace(each, size=each.size or left) for each in dimensions]

@@ -37,7 +37,7 @@ def test_one_that_does_something_is_no_mixture():
     assert (what, size) == (collective("allgather", 6, groups=ROWS), 10**6)
 
 
-@for_each("text", ["tp=3,dp=*", "tp=*,dp=2", "tp=3,pp=1,dp=*"])
+@for_each("text", ["tp=3,dp=*", "tp=*,dp=2", "tp=3,pp=1,dp=*", " tp = 3 , dp = 2 "])
 def test_what_is_left_may_be_left_open(text):
     assert grouped(text, 6, "allreduce")[0] == grouped("tp=3,dp=2", 6, "allreduce")[0]
 
@@ -47,7 +47,8 @@ def test_what_is_left_may_be_left_open(text):
     [
         ("tp=3,dp=3", "groups 'tp=3,dp=3': the sizes multiply to 9, for 6 ranks"),
         ("tp=4,dp=*", "groups 'tp=4,dp=*': the sizes multiply to 4, for 6 ranks"),
-        ("tp=*,dp=*", "groups 'tp=*,dp=*': the sizes multiply to 1, for 6 ranks"),
+        ("tp=*,dp=*", "groups 'tp=*,dp=*': '*' is there 2 times"),
+        ("tp=3,tp=2", "groups 'tp=3,tp=2': 'tp' is there 2 times"),
         ("tp=3,dp", "groups 'tp=3,dp': 'dp' is no dimension; write tp=8 or tp=8:allreduce@64MB"),
         ("tp=0,dp=2", "groups 'tp=0,dp=2': 'tp=0' is no dimension; write tp=8 or tp=8:allreduce@64MB"),
         ("tp=3:allredcue,dp=2", "unknown collective 'allredcue'; did you mean 'allreduce'?"),
