@@ -22,6 +22,8 @@ FAILURES = "failures"
 ALL = "all"
 MOST_SAMPLES = 10**5
 """Of one number of failures on one network."""
+MOST_FAILURES = 10**6
+"""Of all these samples together."""
 
 
 def is_resilience(path: Path | str) -> bool:
@@ -60,7 +62,10 @@ class Failures:
             )
         if self.seed < 0:
             raise InputError(f"{self.where}: seed = {self.seed}; it must not be negative")
-        self.factor = None if table.degrade is None else exact_number(str(table.degrade))
+        try:
+            self.factor = None if table.degrade is None else exact_number(str(table.degrade))
+        except InputError as error:
+            raise InputError(f"{self.where}: degrade: {error}") from error
         if self.factor is not None and not 0 < self.factor < 1:
             raise InputError(f"{self.where}: degrade = {table.degrade}; it must be above 0 and below 1")
 
@@ -92,10 +97,15 @@ class Failures:
         every = comb(len(pairs), count)
         if self.samples == ALL and every > MOST_SAMPLES:
             raise InputError(
-                f"{self.where}: {every} ways in which {count} of {len(pairs)} {self.what} fail on "
-                f"{topology.name}; at most {MOST_SAMPLES}: give a number of samples"
+                f"{self.where}: {count} of {len(pairs)} {self.what} fail on {topology.name} in more than "
+                f"{MOST_SAMPLES} ways; give a number of samples"
             )
-        wanted = every if isinstance(self.samples, str) else self.samples
+        wanted = every if isinstance(self.samples, str) else min(self.samples, every)
+        if wanted * count > MOST_FAILURES:
+            raise InputError(
+                f"{self.where}: {self.what} = {count} in {wanted} samples on {topology.name}; "
+                f"at most {MOST_FAILURES} in all samples"
+            )
         found = []
         for chosen in drawn(len(pairs), count, wanted, self.seed):
             names = ["-".join(topology.labels[node] for node in pairs[one]) for one in chosen]

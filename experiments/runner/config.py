@@ -110,7 +110,7 @@ class FailuresTable(Table):
     nics: int | list[int] | None = None
     samples: int | str = 100
     seed: int = 0
-    degrade: Decimal | None = None
+    degrade: Decimal | int | str | None = None
     topologies: list[str] | None = Field(default=None, min_length=1)
 
 

@@ -115,6 +115,11 @@ def test_slower_links_and_adapters_of_several_tables(tmp_path):
         ('[failures]\nlinks = 1\nsamples = "some"', "samples = 'some'; it is 1 to 100000 or 'all'$"),
         ("[failures]\nlinks = 1\nseed = -1", "seed = -1; it must not be negative$"),
         ("[failures]\nlinks = 1\ndegrade = 1.0", "degrade = 1.0; it must be above 0 and below 1$"),
+        ("[failures]\nlinks = 1\ndegrade = 2", "degrade = 2; it must be above 0 and below 1$"),
+        (
+            "[failures]\nlinks = 1\ndegrade = 1e-99",
+            r"\[\[failures\]\] 1: degrade: the number 1E-99 is out of",
+        ),
         ("[failures]\nlink = 1", r"unknown key 'link'; did you mean 'links'\?$"),
         ('[failures]\nlinks = 1\ntopologies = ["torus*"]', "match none of the networks$"),
     ],
@@ -125,10 +130,16 @@ def test_bad_failures_get_one_line(tmp_path, failures, text):
     assert "\n" not in str(caught.value)
 
 
-def test_all_ways_in_which_many_fail_are_too_many(tmp_path):
-    path = config(tmp_path, '[failures]\nlinks = 4\nsamples = "all"', "torus:8x8")
-    with pytest.raises(InputError, match="10668000 ways in which 4 of 128 links fail on torus:8x8; at most"):
-        study_of(read_config(path))
+@pytest.mark.parametrize(
+    ("failures", "text"),
+    [
+        ('links = 4\nsamples = "all"', "4 of 128 links fail on torus:8x8 in more than 100000 ways; give"),
+        ("links = 60\nsamples = 100000", "links = 60 in 100000 samples on torus:8x8; at most 1000000 in all"),
+    ],
+)
+def test_too_many_failures_are_refused(tmp_path, failures, text):
+    with pytest.raises(InputError, match=text):
+        study_of(read_config(config(tmp_path, f"[failures]\n{failures}", "torus:8x8")))
 
 
 def test_a_method_that_has_no_schedule_then_says_so(tmp_path):
