@@ -112,8 +112,9 @@ def study_of(growth: Growth, report: Callable[[Path], Path] | None = None) -> St
 def command_of(directory: Path) -> str | None:
     """Return the command that made a folder; None: no growth did."""
     config = read_manifest(directory).get("config")
-    made = isinstance(config, dict) and config.get("path") == COMMAND
-    return str(config["text"]) if made and "text" in config else None
+    if isinstance(config, dict) and config.get("path") == COMMAND and "text" in config:
+        return str(config["text"])
+    return None
 
 
 def _task(nodes: int, growth: Growth) -> GrowthTask:
