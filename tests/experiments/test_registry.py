@@ -23,7 +23,7 @@ def test_one_method_is_found_without_importing_the_others():
 
 
 def test_an_unknown_method_is_answered_with_one_alike():
-    assert find_method("ring") is METHODS["ring"]
+    assert find_method("ring").alone is METHODS["ring"]
     with pytest.raises(InputError, match=r"unknown method 'rings'.*ring"):
         find_method("rings")
 

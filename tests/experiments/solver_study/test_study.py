@@ -281,8 +281,14 @@ def test_the_manifest_of_a_study_names_solvers_and_answers(finished):
 
 
 def test_the_report_command_draws_the_same_page(finished, tmp_path):
+    """But for when it was run: that it was asked for again and had nothing to do counts, too."""
     assert main(["report", str(finished[1]), "-o", str(tmp_path / "again.html")]) == 0
-    assert (tmp_path / "again.html").read_text() == (finished[1] / "report.html").read_text()
+    pages = [
+        (folder / name).read_text()
+        for folder, name in ((tmp_path, "again.html"), (finished[1], "report.html"))
+    ]
+    again, first = (re.sub(r"<dt>sessions\..*?</dd>\n", "", page) for page in pages)
+    assert again == first
 
 
 def test_the_report_of_a_study_needs_nothing_else_and_says_who_to_choose(finished):
