@@ -130,9 +130,7 @@ def _message_by_message(schedule: Schedule) -> tuple[Int32Array, Schedule]:
     """Return the message of each row, and the schedule as a flow with the rows of each message together."""
     message = messages(schedule).of_row
     rows = np.argsort(message, kind="stable")
-    columns = {name: getattr(schedule, name) for name in ("chunk", "route", "count", "reduce")}
-    columns = {name: c if c is None else c[rows] for name, c in columns.items()}
-    return message[rows], schedule.replace(clock=Clock.FLOW, order=None, **columns)
+    return message[rows], schedule.taking(rows, clock=Clock.FLOW, order=None)
 
 
 def _added_elsewhere(schedule: Schedule, adds: BoolArray, left: _Left) -> Schedule | None:
@@ -168,9 +166,7 @@ def _cut(schedule: Schedule, left: _Left, most: int) -> tuple[Schedule, Int64Arr
     row = np.repeat(np.arange(len(schedule)), times)
     part = np.arange(len(row)) - np.repeat(offsets_of(times)[:-1], times)
     count = (end - begin)[row] // times[row]
-    columns = {name: getattr(schedule, name) for name in ("route", "order", "reduce")}
-    columns = {name: c if c is None else c[row] for name, c in columns.items()}
-    return schedule.replace(chunks=table, chunk=begin[row] + part * count, count=count, **columns), row
+    return schedule.taking(row, chunks=table, chunk=begin[row] + part * count, count=count), row
 
 
 class _Left(NamedTuple):
@@ -261,9 +257,7 @@ def _joined(schedule: Schedule, row: IntArray) -> Schedule:
         return schedule
     same = (np.diff(row) == 0) & (np.diff(schedule.route) == 0)
     begin = np.flatnonzero(np.concatenate([[True], ~same]))
-    columns = {name: getattr(schedule, name) for name in ("chunk", "route", "order", "reduce")}
-    columns = {name: c if c is None else c[begin] for name, c in columns.items()}
-    return schedule.replace(count=np.add.reduceat(schedule.count, begin), **columns)
+    return schedule.taking(begin, count=np.add.reduceat(schedule.count, begin))
 
 
 def _with_routes(schedule: Schedule, rows: IntArray, route: IntArray, more: Routes) -> Schedule:

@@ -46,10 +46,7 @@ def retimed(schedule: Schedule, *, delayed: bool = False) -> Schedule:
         schedule.topology.num_links,
     )[grouped.of_row]
     rows = np.argsort(start, kind="stable")
-    columns = {name: getattr(schedule, name) for name in ("chunk", "route", "count", "reduce")}
-    return schedule.replace(
-        order=start[rows], **{name: c if c is None else c[rows] for name, c in columns.items()}
-    )
+    return schedule.taking(rows, order=start[rows])
 
 
 def ends(schedule: Schedule) -> Fraction:

@@ -86,9 +86,7 @@ def normal_order(schedule: Schedule) -> Schedule:
     if schedule.clock is not Clock.TIME or schedule.order is None:
         return schedule
     arrival = _arrival(schedule)
-    rows = np.lexsort((arrival, schedule.order))
-    columns = {name: getattr(schedule, name) for name in ("chunk", "route", "order", "count", "reduce")}
-    return schedule.replace(**{name: c if c is None else c[rows] for name, c in columns.items()})
+    return schedule.taking(np.lexsort((arrival, schedule.order)))
 
 
 def _transposed(schedule: Schedule, topology: Topology | None) -> Topology:

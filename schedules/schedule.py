@@ -15,12 +15,14 @@ import numpy.typing as npt
 
 from schedules.collective import Collective
 from topologies.errors import InputError
-from topologies.exact import BoolArray, Int32Array, Int64Array, frozen, offsets_of
+from topologies.exact import BoolArray, Int32Array, Int64Array, IntArray, frozen, offsets_of
 from topologies.topology import Topology
 
 if TYPE_CHECKING:
     import pandas as pd
 
+COLUMNS = ("chunk", "route", "order", "count", "reduce")
+"""Of the table of transfers; each may be None but the first two."""
 MOST_CHUNKS = 2**31 - 1
 """A chunk's number fits 32 bits."""
 NO_COPY = -1
@@ -297,6 +299,12 @@ class Schedule:
     def replace(self, **changes: Any) -> Schedule:
         """Return a copy with these fields changed."""
         return replace(self, **changes)
+
+    def taking(self, rows: BoolArray | IntArray, **changes: Any) -> Schedule:
+        """Return a copy with the rows of a mask, or of indices in their order, and these fields changed."""
+        columns = {name: getattr(self, name) for name in COLUMNS if name not in changes}
+        taken = {name: None if column is None else column[rows] for name, column in columns.items()}
+        return self.replace(**taken, **changes)
 
     def transfers(self) -> pd.DataFrame:
         """Return one row a transfer: `schedules.frames.transfer_frame`."""

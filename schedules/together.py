@@ -145,9 +145,8 @@ def _candidates(
         _, number = np.unique(message[rows], return_index=True)  # where each message stands first
         order = np.empty(base[-1], np.int64)
         order[np.unique(message)] = number
-        yield retimed(
-            _rows(table, rows).replace(clock=Clock.TIME, order=order[message[rows]], tick=tick, size=size)
-        )
+        starts = order[message[rows]]
+        yield retimed(table.taking(rows, clock=Clock.TIME, order=starts, tick=tick, size=size))
 
 
 def _is_legal(schedule: Schedule) -> bool:
@@ -160,13 +159,6 @@ def _is_legal(schedule: Schedule) -> bool:
     except VerificationError:
         return False
     return True
-
-
-def _rows(schedule: Schedule, rows: Int64Array) -> Schedule:
-    """Return the schedule with its rows in another order, without steps or starts."""
-    columns = {name: getattr(schedule, name) for name in ("chunk", "route", "count", "reduce")}
-    kept = {name: column if column is None else column[rows] for name, column in columns.items()}
-    return schedule.replace(order=None, **kept)
 
 
 def _in_turn(what: Collective, played: Sequence[_Played], size: Fraction) -> Schedule:
@@ -182,9 +174,8 @@ def _in_turn(what: Collective, played: Sequence[_Played], size: Fraction) -> Sch
         else:
             rows = np.argsort(part.start, kind="stable")
             step = np.unique(part.start[rows], return_inverse=True)[1] + 1
-        steps.append(
-            _rows(own, rows).replace(clock=Clock.STEP, order=step_numbers(step + first), tick=None, size=None)
-        )
+        number = step_numbers(step + first)
+        steps.append(own.taking(rows, clock=Clock.STEP, order=number, tick=None, size=None))
         first += int(step.max(initial=0))
     return side_by_side(what, steps).replace(size=size)
 
@@ -202,12 +193,11 @@ def _in_slices(schedule: Schedule, slices: int) -> tuple[Schedule, Int64Array, I
     place = np.arange(len(of_row)) - np.repeat(np.cumsum(count * slices) - count * slices, count * slices)
     piece, within = np.divmod(place, count[of_row])
     chunk = (schedule.chunk[of_row] + within) * slices + piece
-    cut = schedule.replace(
+    cut = schedule.taking(
+        of_row,
         chunks=Chunks(item, size, chunks.denominator * slices),
         chunk=chunk,
-        route=schedule.route[of_row],
         count=None,
-        reduce=None if schedule.reduce is None else schedule.reduce[of_row],
     )
     return cut, of_row, piece
 

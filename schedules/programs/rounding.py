@@ -46,12 +46,11 @@ def rounded(schedule: Schedule, grain: int = GRAIN) -> Schedule:
     many = np.ones(len(schedule), np.int64) if schedule.count is None else schedule.count.astype(np.int64)
     first, last = place[schedule.chunk], place[schedule.chunk + many]
     rows = last > first
-    columns = {name: getattr(schedule, name) for name in ("route", "order", "reduce")}
-    result = schedule.replace(
+    result = schedule.taking(
+        rows,
         chunks=Chunks(chunks.item[kept], sizes[kept], units.numerator, copies),
         chunk=first[rows],
         count=(last - first)[rows],
-        **{name: column if column is None else column[rows] for name, column in columns.items()},
         claims={},
     )
     return retimed(result) if result.clock is Clock.TIME else result

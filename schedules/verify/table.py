@@ -9,7 +9,7 @@ import numpy as np
 
 from schedules.collective import EVERYONE
 from schedules.files.rounds import RoundTable
-from schedules.schedule import NO_COPY, Clock, Schedule, TransferColumns
+from schedules.schedule import COLUMNS, NO_COPY, Clock, Schedule, TransferColumns
 from topologies.errors import TuttiError
 from topologies.exact import INT64_MAX, BoolArray, Int32Array, Int64Array, frozen
 from topologies.kernels import kernel
@@ -82,7 +82,7 @@ def _check_frame(schedule: Schedule) -> None:
         raise VerificationError(f"the collective is over {needed} ranks, the topology has {ranks}")
     if len(schedule) > MOST_ROWS:
         raise VerificationError(f"{len(schedule)} transfers; allowed: at most {MOST_ROWS}")
-    for name in ("chunk", "route", "order", "count", "reduce"):
+    for name in COLUMNS:
         column = getattr(schedule, name)
         if column is not None and column.shape != (len(schedule),):
             raise VerificationError(f"column '{name}' has shape {column.shape}, not ({len(schedule)},)")
