@@ -18,7 +18,8 @@ SECONDS_PER_BYTE = "s/B"
 UNITS = {
     **dict.fromkeys(("cut", "degree", "partition", "mcf", "lp"), (SECONDS_PER_BYTE,)),
     **dict.fromkeys(
-        ("distance", "combined", "growth", "messages", "neighbours", "relays", "transfers"), (SECONDS,)
+        ("chains", "distance", "combined", "growth", "messages", "neighbours", "relays", "transfers"),
+        (SECONDS,),
     ),
 }
 """Of each kind's value; kinds from outside may have either."""
@@ -37,8 +38,9 @@ class Bound:
     Parameters
     ----------
     kind
-        ``cut``, ``degree``, ``partition``, ``mcf``, ``lp`` (bandwidth), ``distance``, ``combined``,
-        ``growth``, ``messages``, ``neighbours``, ``relays``, ``transfers``, or the name of a `BoundKind`.
+        ``cut``, ``degree``, ``partition``, ``mcf``, ``lp`` (bandwidth), ``distance``, ``chains``,
+        ``combined``, ``growth``, ``messages``, ``neighbours``, ``relays``, ``transfers``, or the name of a
+        `BoundKind`.
     value
         Exact, in `unit`.
     unit

@@ -16,6 +16,7 @@ import numpy as np
 
 from models.bounds.bandwidth import cut_bound, degree_bound, told_hosts
 from models.bounds.bound import SECONDS_PER_BYTE, Bound, BoundKind
+from models.bounds.chains import chains_bound
 from models.bounds.check import PROOFS
 from models.bounds.growth import growth_bound
 from models.bounds.latency import AlphaDistances, combined_bound, distance_bound
@@ -76,9 +77,9 @@ def lower_bounds(
     -------
     list of Bound
         ``cut``, ``degree``, for allreduce ``partition``, for all-to-all ``mcf``, and with a size
-        ``distance``, ``combined``, ``neighbours``, for allreduce ``transfers``, where switches only forward
-        ``growth``, and where messages count and one or all ranks need everything ``messages``, for all-to-all
-        ``relays``; and those of `FURTHER`.
+        ``distance``, ``combined``, ``neighbours``, for allreduce ``transfers`` and ``chains``, where switches
+        only forward ``growth``, where messages count and one or all ranks need everything ``messages``, for
+        all-to-all ``relays``; and those of `FURTHER`.
 
     Raises
     ------
@@ -119,8 +120,9 @@ def lower_bounds(
     cuts = [inside, ~inside, *told_hosts(topology)]
     messages = messages_bound(topology, traffic, distances, Fraction(size), least, cuts)
     least = max(least, messages.value) if messages else least
+    chains = chains_bound(topology, traffic, distances, Fraction(size), least)
     relays = _finder("relays")(topology, collective, Fraction(size), least)
-    return [*bounds, *(bound for bound in (messages, relays) if bound)]
+    return [*bounds, *(bound for bound in (messages, chains, relays) if bound)]
 
 
 def best_bound(topology: Topology, collective: Collective, size: Fraction | int | None = None) -> Bound:
