@@ -21,9 +21,9 @@ kind            unit      what no schedule can beat
 Read `check` first: it states and proves each, and recomputes a bound from its certificate with code of
 its own (`reachability` counts for ``growth``, `receipt` for ``messages``, `relaying` for ``relays``,
 `chaining` for ``chains``). `traffic` sorts what a collective moves; `bandwidth` (by the `bottleneck_cut`),
-`partition`, `latency`, `growth`, `messages`, `neighbours` and `chains` find the bounds; `report` gathers them. The methods `models.all_to_all` and
-`models.allreduce` find ``mcf``, ``relays`` and ``lp``; ForestColl builds on the bottleneck cut. A
-`BoundKind` from outside brings a proof of its own.
+`partition`, `latency`, `growth`, `messages`, `neighbours` and `chains` find the bounds; `report` gathers
+them. The methods `models.all_to_all` and `models.allreduce` find ``mcf``, ``relays`` and ``lp``; ForestColl
+builds on the bottleneck cut. A `BoundKind` from outside brings a proof of its own.
 """
 
 from models.bounds.bound import Bound, BoundError, BoundKind, own_bounds

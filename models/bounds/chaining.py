@@ -142,7 +142,7 @@ class Chaining:
         hubs = self.topology.multicast | self.topology.aggregate | set(range(self.topology.num_ranks))
         return {state: list(self._from(state, hubs)) for state in self._states if state[1] in hubs}
 
-    def _from(self, begin: State, hubs: set[int]) -> Iterator[tuple[State, int]]:
+    def _from(self, begin: State, hubs: frozenset[int]) -> Iterator[tuple[State, int]]:
         """Yield them in order: the cheapest sums of rents, and of holds, that lead there."""
         rent, hold = {begin: 0}, {begin: 0}
         for state in self._states:

@@ -407,7 +407,7 @@ def test_without_a_size_only_bandwidth_bounds_are_given(ring):
 def test_the_best_bound_depends_on_the_size(ring):
     what = collective("allreduce", 4)
     assert best_bound(ring, what, 1000).kind == "transfers"
-    assert best_bound(ring, what, 1).kind == "combined"
+    assert best_bound(ring, what, 1).kind == "chains"
 
 
 def test_a_bound_made_for_one_size_is_not_asked_at_another(ring):
