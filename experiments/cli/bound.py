@@ -139,6 +139,13 @@ def _relays(certificate: Certificate) -> str:
     return f"links can't have moved all before {time}, as one that relays waits for data or pays alpha again"
 
 
+def _timetables(certificate: Certificate) -> str:
+    pairs, time = len(certificate["pairs"]), duration(float(Fraction(certificate["time"]) * MICRO))
+    return (
+        f"{pairs} pairs of ranks can't all hear of each other before {time}, by prices of what links do when"
+    )
+
+
 def _neighbours(certificate: Certificate, topology: Topology) -> str:
     node = _nodes([certificate["node"]], topology)
     verb = "have all" if certificate["direction"] == "in" else "have sent all"
@@ -160,6 +167,7 @@ ALONE: Mapping[str, Callable[[Certificate], str]] = {
     "chains": _chains,
     "messages": _messages,
     "relays": _relays,
+    "timetables": _timetables,
     "transfers": _transfers,
 }
 """What is said of kinds whose certificate says it alone."""

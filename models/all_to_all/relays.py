@@ -18,19 +18,19 @@ of its reciprocal soon lead to where it is 1.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from models.all_to_all.demand import Demand
 from models.all_to_all.orbits import SHORT_SEARCH
 from models.all_to_all.reduction import ReducedProblem, reduce_by, symmetries
 from models.bounds.bound import SECONDS, Bound
 from models.solvers import CompiledModel, HighsOptions, solve
+from models.solvers.rows import NONE, Rows
+from models.solvers.secant import secant
 from schedules.collective import EVERYONE, Collective, Items
 from topologies.errors import InputError
 from topologies.exact import INT64_MAX, FloatArray, Int64Array, json_number
@@ -38,7 +38,7 @@ from topologies.graphs.shortest_paths import alpha_distances
 from topologies.topology import Topology
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+    pass
 
 MOST_ROWS = 20_000
 """Sources times links times distances: about a second a program."""
@@ -48,9 +48,6 @@ MOST_DISTANCES = 5
 
 MOST_PROGRAMS, CLOSE = 8, 2e-4
 """When secants end: after so many, or with times so near to each other (relatively)."""
-
-STEP = 1.2
-"""From the first time to the second, and beyond times for which there is no maximum."""
 
 WORTHWHILE = 1e-4
 """A bound must be larger than the others by more than this, relatively, or it is not searched for."""
@@ -191,7 +188,7 @@ class _Relaying:
             prices.append(found)
             if reciprocals[0] >= 1:
                 return None
-            times.append(_secant(times, reciprocals))
+            times.append(secant(times, reciprocals))
         best = prices[int(np.argmin(np.abs(1 - np.array(reciprocals))))]
         return None if best is None else _Found(self._time(best), best)
 
@@ -222,8 +219,8 @@ class _Relaying:
         )
         value = np.zeros(ends[-1])
         value[pi[:, :, 0]] = problem.weights[:, None] * problem.demand / problem.whole.denominator
-        V[:, 0] = pi[np.arange(sources), problem.sources] = _NONE
-        rows = _Rows()
+        V[:, 0] = pi[np.arange(sources), problem.sources] = NONE
+        rows = Rows()
         rows.add((1, w[:, 1:]), (-1, w[:, :-1]))  # who may send farther data may send nearer
         rows.add((1, w[:, :, 1:]), (-1, w[:, :, :-1]))
         rows.add((1, V[:, 1:]), (-1, V[:, :-1]))
@@ -307,42 +304,5 @@ class _Relaying:
         return float((moved * np.where(moved, cost[:, :, 0], 0)).sum())
 
 
-_NONE = -1
-"""The column of what is 0."""
-
-
-class _Rows:
-    """Rows of a program: each adds up to 0 or more."""
-
-    def __init__(self) -> None:
-        self._terms: list[tuple[Int64Array, Int64Array, FloatArray]] = []
-        self._count = 0
-
-    def add(self, *terms: tuple[npt.ArrayLike, Int64Array]) -> None:
-        """Add a row for each entry of the arrays of columns, which have a factor, or one each."""
-        count = terms[0][1].size
-        rows = self._count + np.arange(count)
-        for factor, columns in terms:
-            kept = columns.ravel() != _NONE
-            factors = np.broadcast_to(np.asarray(factor, dtype=np.float64), count)
-            self._terms.append((rows[kept], columns.ravel()[kept], factors[kept]))
-        self._count += count
-
-    def matrix(self, columns: int) -> csr_array:
-        """Return their matrix."""
-        from scipy.sparse import csr_array
-
-        row, column, factor = (np.concatenate(parts) for parts in zip(*self._terms, strict=True))
-        return csr_array((factor, (row, column)), shape=(self._count, columns))
-
-
 def _apart(time: float, other: float) -> float:
     return abs(time - other) / other
-
-
-def _secant(times: Sequence[float], reciprocals: Sequence[float]) -> float:
-    """Return where the line through the last two reaches 1, no less than the first time."""
-    if len(times) > 1 and reciprocals[-1] != reciprocals[-2]:
-        slope = (reciprocals[-1] - reciprocals[-2]) / (times[-1] - times[-2])
-        return min(max(times[-1] + (1 - reciprocals[-1]) / slope, times[0]), 2 * times[-1])
-    return times[-1] * STEP

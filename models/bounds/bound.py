@@ -18,7 +18,17 @@ SECONDS_PER_BYTE = "s/B"
 UNITS = {
     **dict.fromkeys(("cut", "degree", "partition", "mcf", "lp"), (SECONDS_PER_BYTE,)),
     **dict.fromkeys(
-        ("chains", "distance", "combined", "growth", "messages", "neighbours", "relays", "transfers"),
+        (
+            "chains",
+            "distance",
+            "combined",
+            "growth",
+            "messages",
+            "neighbours",
+            "relays",
+            "timetables",
+            "transfers",
+        ),
         (SECONDS,),
     ),
 }
@@ -39,8 +49,8 @@ class Bound:
     ----------
     kind
         ``cut``, ``degree``, ``partition``, ``mcf``, ``lp`` (bandwidth), ``distance``, ``chains``,
-        ``combined``, ``growth``, ``messages``, ``neighbours``, ``relays``, ``transfers``, or the name of a
-        `BoundKind`.
+        ``combined``, ``growth``, ``messages``, ``neighbours``, ``relays``, ``timetables``, ``transfers``, or
+        the name of a `BoundKind`.
     value
         Exact, in `unit`.
     unit

@@ -167,6 +167,27 @@ chains
     ends at a rank, or at a switch that copies or adds. So up to those limits
         x ≥ (M Σ of ω · this sum - Σ c b) / (M Σ ω + Σ k).
     (In certificates c and k are in M and its time at the largest bandwidth.)
+timetables
+    Allreduce of all ranks, where switches only forward and each link has an α of a tick at least. A
+    moment has the number of the last tick up to it. Some pairs (s, r) of ranks give each node a price by
+    tick that does not rise. For each byte of the vector a chain of messages brings r what s has. Follow
+    it over the links of each message's route: let its message hold link (u, v) from p to q', and q be q',
+    or α after the q of the link before it, if that is later: by q a byte of it has passed. The link
+    earns, on account of the pair, the price at v in q less that at u in p, if the message *begins* at u;
+    if it comes *through* u, less that at u in q - α, as the q of the link before was no later. All these
+    add up to the price of r in the last tick less that of s in the first, or more: what waits only loses,
+    and at last the data is at r by T. A link of the chain is entered not before the α's of a path from s
+    to u have passed, and those from v to r pass after q. Besides, a transfer has a price, that each
+    message earns for each byte on its first link: of each byte there are 2(N - 1), as in `partition` with
+    every rank a part. A byte in a message is on the way of each pair at best, and what falls on the way
+    of one is left out. So the sum over messages and links of bytes times what these are worth is no less
+    than M · (sum over pairs of what the chain costs + 2(N - 1) times the price of a transfer). (Where q
+    is later than q', as a link before was slower, the most of any later q is taken.) On a link messages
+    take α and their bytes over b each, and all together T at most: to earn w a byte in a message is to
+    earn (w - μ) a byte, less μ b α, and μ b T for all. One that holds the link from tick p to tick q has
+    b ((q + 1 - p) ticks - α) bytes at most, and b (T - α); ticks of messages are disjoint but for their
+    ends. If the largest sum over disjoint windows, for all links, is less than what is moved costs, then
+    T is too little, and so is less time, in which what is done can be done in T: T is a bound.
 """
 
 from __future__ import annotations
@@ -185,6 +206,7 @@ from models.bounds.chaining import Chaining
 from models.bounds.reachability import Reachability
 from models.bounds.receipt import Demand, Receipt
 from models.bounds.relaying import Relaying
+from models.bounds.timetable import Timetable
 from schedules.collective import EVERYONE, Collective
 from topologies.errors import InputError
 from topologies.exact import INT64_MAX, IntArray
@@ -606,6 +628,45 @@ def _ticks(moment: int | str, topology: Topology) -> int:
     return ticks.numerator
 
 
+def _timetables(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
+    size, time, tick = (exact_number(str(certificate[name])) for name in ("size_bytes", "time", "tick"))
+    ranks, items = topology.num_ranks, [item for item in _items(collective) if item.share]
+    if (
+        topology.multicast
+        or topology.aggregate
+        or any(len(item.starts) < ranks or item.starts != item.ends for item in items)
+    ):
+        raise InputError("timetables bound: it holds for allreduce of all ranks, where switches only forward")
+    if not (0 < tick <= min(topology.alpha) and 0 < time < _MOST_TICKS * tick and size > 0):
+        raise InputError("timetables bound: ticks must be no longer than α, and size and time positive")
+    last, transfer = int(time / tick), certificate["transfer"]
+    table = np.array(certificate["prices"], dtype=np.int64)
+    seconds, pairs, rows = certificate["seconds"], certificate["pairs"], certificate["rows"]
+    if table.ndim != 2 or table.shape[1] != last + 1 or (np.diff(table, axis=1) > 0).any():
+        raise InputError(
+            f"timetables bound: a row of prices has one for each of {last + 1} ticks, none higher"
+        )
+    whole = all(
+        type(number) is int and number >= 0 for numbers in [[transfer], seconds, *rows] for number in numbers
+    )
+    if not whole or len(seconds) != topology.num_links or np.abs(table).max() * len(pairs) > INT64_MAX // 4:
+        raise InputError("timetables bound: prices must be whole numbers, those of seconds one a link")
+    prices = [table[row] for row in rows]
+    timetable = Timetable(
+        *(topology, time, tick, transfer),
+        come=[_dijkstra(topology, start)[0] for start, _ in pairs],
+        left=[_dijkstra(topology, end, backwards=True)[0] for _, end in pairs],
+        prices=prices,
+    )
+    chains = zip(pairs, prices, strict=True)
+    moved = sum(int(price[end, -1] - price[start, 0]) for (start, end), price in chains)
+    cost = size * sum(item.share for item in items) * (moved + 2 * (ranks - 1) * transfer)
+    earned = timetable.earned(seconds)
+    if cost <= earned:
+        raise InputError(f"timetables bound: links may earn {earned} in {time} s, as much as {cost}")
+    return time
+
+
 def _all_distances(topology: Topology, *, backwards: bool = False) -> list[list[int]]:
     return [_dijkstra(topology, v, backwards=backwards)[0] for v in range(topology.num_nodes)]
 
@@ -656,5 +717,6 @@ PROOFS: dict[str, Proof] = {
     "messages": _messages,
     "relays": _relays,
     "chains": _chains,
+    "timetables": _timetables,
 }
 """By kind; `models.bounds.report.add_kind` adds those from outside."""

@@ -1,6 +1,6 @@
 """All bounds of a problem, the best of them, and the line that ``tutti bound --json`` prints.
 
-Three kinds are found by the exact methods above this folder, which know how. They are named in `ELSEWHERE`
+Four kinds are found by the exact methods above this folder, which know how. They are named in `ELSEWHERE`
 and looked up when they are first asked for, so that nothing here depends on those methods.
 """
 
@@ -37,6 +37,7 @@ ELSEWHERE = {
     "mcf": "models.all_to_all.bound:mcf_bound",
     "lp": "models.allreduce.bound:lp_bound",
     "relays": "models.all_to_all.relays:relays_bound",
+    "timetables": "models.allreduce.timetables:timetables_bound",
 }
 """Kinds of bounds that are found by a method's own folder: the module, and the function in it that returns
 the bound or None. A new one is a line here, its proof in `models.bounds.check`."""
@@ -71,7 +72,8 @@ def lower_bounds(
         M, bytes, exact. Without it only the bandwidth bounds are returned.
     lp
         Whether the bound ``mcf`` is that of the linear program on any network, however long it takes; else
-        on small and on symmetric ones (`models.all_to_all.bound`).
+        on small and on symmetric ones (`models.all_to_all.bound`). And whether ``timetables`` is asked for,
+        which takes up to minutes.
 
     Returns
     -------
@@ -80,6 +82,9 @@ def lower_bounds(
         ``distance``, ``combined``, ``neighbours``, for allreduce ``transfers`` and ``chains``, where switches
         only forward ``growth``, where messages count and one or all ranks need everything ``messages``, for
         all-to-all ``relays``; and those of `FURTHER`.
+        ``distance``, ``combined``, ``neighbours``, for allreduce ``transfers``, where switches only forward
+        ``growth``, and where messages count and one or all ranks need everything ``messages``, for all-to-all
+        ``relays``, for an allreduce of all ranks that asks for it ``timetables``; and those of `FURTHER`.
 
     Raises
     ------
@@ -122,7 +127,9 @@ def lower_bounds(
     least = max(least, messages.value) if messages else least
     chains = chains_bound(topology, traffic, distances, Fraction(size), least)
     relays = _finder("relays")(topology, collective, Fraction(size), least)
-    return [*bounds, *(bound for bound in (messages, chains, relays) if bound)]
+    least = max(least, chains.value) if chains else least
+    prices = _finder("timetables")(topology, collective, Fraction(size), least) if lp else None
+    return [*bounds, *(bound for bound in (messages, chains, relays, prices) if bound)]
 
 
 def best_bound(topology: Topology, collective: Collective, size: Fraction | int | None = None) -> Bound:

@@ -1,0 +1,47 @@
+"""Rows of a linear program, written down by arrays of columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from topologies.exact import FloatArray, Int64Array
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+NONE = -1
+"""The column of what is 0."""
+
+
+class Rows:
+    """Rows of a program: each adds up to 0 or more."""
+
+    def __init__(self) -> None:
+        self._terms: list[tuple[Int64Array, Int64Array, FloatArray]] = []
+        self.count = 0
+
+    def add(self, *terms: tuple[npt.ArrayLike, Int64Array]) -> int:
+        """Add a row for each entry of the arrays of columns, which have a factor, or one each.
+
+        Return the number of the first of these rows.
+        """
+        first, self.count = self.count, self.count + terms[0][1].size
+        for factor, columns in terms:
+            factors = np.broadcast_to(np.asarray(factor, dtype=np.float64), columns.size)
+            self.extend(np.arange(first, self.count), factors, columns.ravel())
+        return first
+
+    def extend(self, rows: Int64Array, factors: FloatArray, columns: Int64Array) -> None:
+        """Add terms to rows that are there."""
+        kept = columns != NONE
+        self._terms.append((rows[kept], columns[kept], factors[kept]))
+
+    def matrix(self, columns: int) -> csr_array:
+        """Return their matrix."""
+        from scipy.sparse import csr_array
+
+        row, column, factor = (np.concatenate(parts) for parts in zip(*self._terms, strict=True))
+        return csr_array((factor, (row, column)), shape=(self.count, columns))

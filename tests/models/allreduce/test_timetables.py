@@ -1,0 +1,160 @@
+"""The bound `timetables`: against a time by hand, schedules on many networks, and forged certificates."""
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import models.allreduce.timetables as timetables
+from experiments.registry import METHODS
+from models.allreduce.timetables import timetables_bound
+from models.bounds import Bound, BoundError, bound_document, lower_bounds
+from models.bounds.latency import AlphaDistances, distance_bound
+from models.bounds.traffic import Traffic
+from schedules import Problem, collective
+from schedules.simulation.simulate import simulate
+from tests.sweep import for_each
+from topologies import Link, Topology
+from topologies.errors import NoSchedule, Unsupported
+from topologies.text import parse_topology
+
+MICRO = Fraction(1, 10**6)
+METHODS_OF_ALLREDUCE = ("one_shot", "walks", "bfb", "ring", "direct", "swing", "recursive_doubling", "rhd")
+
+
+@pytest.fixture(autouse=True)
+def coarse(monkeypatch):
+    """Programs of a second."""
+    monkeypatch.setattr(timetables, "MOST_TICKS", 20)
+    monkeypatch.setattr(timetables, "MOST_ROWS", 2**12)
+
+
+def bound_of(topology, size):
+    """The bound beside that of the distance alone, or None."""
+    what = collective("allreduce", topology.num_ranks)
+    farthest = distance_bound(topology, Traffic.of(what), AlphaDistances(topology)).value
+    return timetables_bound(topology, what, Fraction(size), farthest)
+
+
+def checked(topology, bound):
+    bound.check(topology, collective("allreduce", topology.num_ranks))
+    return bound.value
+
+
+@pytest.mark.parametrize("ranks", [3, 5])
+def test_where_there_is_no_time_to_pass_anything_on(ranks):
+    """In less than 2 α all goes directly: each link carries the vector, 0.4 us at 50 GB/s; α is 0.5 us."""
+    topology = parse_topology(f"complete:{ranks}")
+    optimum = Fraction(9, 10) * MICRO
+    assert optimum * Fraction(93, 100) < checked(topology, bound_of(topology, 20_000)) <= optimum
+
+
+def test_a_ring_can_t_do_both_halves_in_the_time_of_one():
+    """`transfers` knows of two α; the farthest pairs need four hops, half of the vector on each side."""
+    topology = parse_topology("ring:8")
+    what = collective("allreduce", 8)
+    size = Fraction(200_000)
+    found = {bound.kind: bound for bound in lower_bounds(topology, what, size, lp=True)}
+    made = METHODS["bfb"]
+    schedule = made.synthesize(Problem(topology, what, size), made.options(), np.random.default_rng(0))
+    value = checked(topology, found["timetables"])
+    assert found["transfers"].value * Fraction(14, 10) < value <= simulate(schedule, size).time
+
+
+def network_of(seed):
+    """A random network with or without a switch; links have bandwidths and α's of their own or alike."""
+    rng = np.random.default_rng(seed)
+    ranks, switches, alike = int(rng.integers(3, 6)), int(rng.integers(0, 2)), rng.integers(2)
+    cycle = rng.permutation(ranks + switches)
+    ends = [*zip(cycle, np.roll(cycle, -1), strict=True), *rng.integers(0, len(cycle), (4, 2))]
+    links = [
+        Link(
+            int(a), int(b), Fraction(10**9 * (1 + way % 3 * (1 - alike))), MICRO * (1 + way % 2 * (1 - alike))
+        )
+        for tail, head in ends
+        for way, (a, b) in enumerate(((tail, head), (head, tail)), int(rng.integers(6)))
+        if a != b
+    ]
+    return Topology.from_links(f"random {seed}", ranks, links, num_switches=switches)
+
+
+@for_each("seed", range(6))
+def test_no_schedule_is_faster(seed):
+    topology = network_of(seed)
+    what = collective("allreduce", topology.num_ranks)
+    for size in (Fraction(1500), Fraction(9000)):
+        bound = bound_of(topology, size)
+        if bound is None:
+            continue
+        value = checked(topology, bound)
+        for name in METHODS_OF_ALLREDUCE:
+            method = METHODS[name]
+            try:
+                method.supports(Problem(topology, what, size), method.options())
+                schedule = method.synthesize(
+                    Problem(topology, what, size), method.options(), np.random.default_rng(seed)
+                )
+            except (Unsupported, NoSchedule):
+                continue
+            assert value <= simulate(schedule, size).time * (1 + 1e-9), name
+
+
+@pytest.mark.parametrize("text", ["complete:2?alpha=0us", "dgx_h100:1", "torus:24x24"])
+def test_none_where_it_does_not_hold_or_is_too_large(text):
+    """Without α, where switches add, and with too many pairs."""
+    topology = parse_topology(text)
+    what = collective("allreduce", topology.num_ranks)
+    assert timetables_bound(topology, what, Fraction(10**5), MICRO) is None
+
+
+def test_none_for_other_collectives_and_groups():
+    topology = parse_topology("ring:4")
+    for what in (collective("allgather", 4), collective("allreduce", 4, groups=[[0, 1], [2, 3]])):
+        assert timetables_bound(topology, what, Fraction(10**5), MICRO) is None
+
+
+def forged(bound, **changes):
+    certificate = json.loads(json.dumps(bound.certificate)) | changes
+    value = Fraction(str(certificate["time"]))
+    return replace(bound, value=value, certificate=certificate)
+
+
+def test_forged_certificates_prove_nothing():
+    topology = parse_topology("complete:3")
+    what = collective("allreduce", 3)
+    bound = bound_of(topology, 20_000)
+    ticks = len(bound.certificate["prices"][0])
+    rising = [list(range(ticks))] * len(bound.certificate["prices"])
+    longer = Fraction(str(bound.certificate["time"])) * Fraction(101, 100)
+    for changes in (
+        {"time": str(longer)},
+        {"transfer": bound.certificate["transfer"] * 2 + 10**9},
+        {"transfer": -1},
+        {"seconds": [10**12] * topology.num_links},
+        {"seconds": [1]},
+        {"prices": rising},
+        {"tick": "1/1000000"},
+        {"size_bytes": 19_000},
+        {"pairs": [[0, 0]] * len(bound.certificate["pairs"])},
+    ):
+        with pytest.raises(BoundError):
+            _check(forged(bound, **changes), topology, what)
+
+
+def _check(bound: Bound, topology: Topology, what: object) -> None:
+    try:
+        bound.check(topology, what)
+    except Exception as error:
+        raise BoundError(str(error)) from error
+
+
+def test_a_document_with_it_can_be_checked_again():
+    topology = parse_topology("complete:3")
+    what = collective("allreduce", 3)
+    document = json.loads(json.dumps(bound_document(topology, what, 20_000, lp=True)))
+    entry = next(entry for entry in document["bounds"] if entry["kind"] == "timetables")
+    value = Fraction(entry["exact"])
+    Bound(entry["kind"], value, entry["unit"], entry["certificate"]).check(topology, what)
+    assert document["best"]["kind"] == "timetables"
