@@ -90,9 +90,17 @@ growth
     that u has a link to counts once, at most X(w, t - α), with the least α of those links; and it is no
     parent of u, so that u may be left out of its sum: X(w, t - α | u). Each other child has a message of its
     own, which enters some link e = (u, w) to a w that only forwards: the j-th, j = 0, 1, ..., not before
-    j α(e) after u heard, so that X(w, t - j α(e) - α(e)) at most hear through it. Here X(w, t) of a w that
-    only forwards is the largest of X(w', t - α(e')) over the links e' = (w, w') out of it. No X is too small
-    if X(u, t) = min(ends within α-distance t of u, [u is one] + Σ over neighbours + Σ over e and j).
+    j α(e) after u heard. It stays in one *fabric*, of switches that only forward and are joined by links.
+    Take all that hear from u through the same fabric c, their children of that kind, and so on: they are
+    different nodes that links lead to from c, and with u at most R(c, u, t) within t: no more than there are,
+    nor than 1 + Σ over e into c and j of R(c, w, t - (j + 1) α(e)), where R(c, w, t) of a w in c is the
+    largest R(c, w', t - α(e')) over the links e' = (w, w') out of it. Through each of these nodes v, but
+    not over c again, hear at most X(v, t | c), X without the sum for c, of which Y(c, t) is the largest.
+    Neither falls with t, so that through c no more hear than if the k-th did as soon as R reaches k + 1:
+    Σ over 0 < s ≤ t of (R(c, u, s) - R(c, u, s - 1)) Y(c, t - s). Nor more than message by message,
+    Σ over e into c and j of X(w, t - (j + 1) α(e)), where X(w, t) of a w in c is the largest of
+    X(w', t - α(e')). No X is too small if X(u, t) = min(ends within α-distance t of u, [u is one] +
+    Σ over neighbours + Σ over c of the less of these two).
     If X(s, t) is less than the number of ends for all t < T, then T is a bound (``out``). For all starts
     that the data of one end depends on, reverse links and time (``in``). α may be rounded down to whole
     ticks, which only makes X larger, and X then changes at whole ticks only. A node with a link of no

@@ -1,16 +1,20 @@
 """The bound that counts messages: each holds a link for α, so what one rank has spreads link by link.
 
 Behind a switch that only forwards, a rank with one port tells one other at a time, however near all are:
-the postal model (Bar-Noy and Kipnis, doi 10.1145/140901.140903), on any network. X(u, t) counts the ranks
-that can at most have heard of u's data within t, H(e, t) those that can through one message that has t left
-as it enters link e = (u, w):
+the postal model (Bar-Noy and Kipnis, doi 10.1145/140901.140903), on any network. Switches that only
+forward and are joined by links are a *fabric* c; nodes at it hear through it. X(u, t) counts the ranks that
+can at most have heard of u's data within t, and R(c, u, t) the nodes that can from u through c alone, u too:
 
-    H(e, t) = X(w, t - α(e)),
-    X(u, t) = min(ranks within α-distance t of u, 1 + Σ over links e out of u, j ≥ 0 of H(e, t - j α(e))).
+    R(c, u, t) = min(nodes at c, 1 + Σ over links e = (u, w) into c, j ≥ 0 of R(c, w, t - (j + 1) α(e))),
+    X(u, t) = min(ranks within α-distance t of u, 1 + what links bring + Σ over c of the less of
+                  Σ over s ≤ t of (R(c, u, s) - R(c, u, s - 1)) Y(c, t - s),
+                  Σ over links e = (u, w) into c, j ≥ 0 of X(w, t - (j + 1) α(e))).
 
-Two things make it less. A switch that only forwards has the largest H instead of the sum: a message leaves it
-over one link. And what a link joins to u without such a switch hears of it once, so that it counts once, for
-the fastest link, and without u, from which it has it: X(w, t | u), where u is left out of the sum.
+A switch w of c has the largest R(c, w', t - α(e')) and X(w', t - α(e')) of its links e' = (w, w') instead of
+the sum: a message leaves it over one link. Y(c, t) is the largest X(v, t | c) of those at c, in which c is
+left out of the sum: R has counted what it brings. What a link joins to u without such a switch hears of it
+once, so that it counts once, for the fastest link, and without u, from which it has it: X(w, t | u), where u
+is left out.
 The first t at which X(u, t) is the number of ends of what starts at u is a bound; and so it is with links
 reversed, for all that one end hears of. Without such switches it is the distance, and left out. Proof:
 `models.bounds.check`.
@@ -28,6 +32,7 @@ import numpy as np
 from models.bounds.bound import SECONDS, Bound
 from models.bounds.latency import AlphaDistances
 from models.bounds.traffic import Traffic
+from topologies.components import components
 from topologies.exact import BoolArray, Int32Array, Int64Array, json_number
 from topologies.topology import Topology
 
@@ -149,6 +154,68 @@ class _Links:
 
 
 @dataclass(frozen=True, eq=False)
+class _Fabric:
+    """Which nodes are at which fabric.
+
+    Parameters
+    ----------
+    of, node
+        int32, shape (places,): each fabric with each node that a link joins to it, and its switches.
+    hears
+        bool, shape (places,): whether the node keeps data and a link of the fabric leads to it.
+    size
+        int64, shape (fabrics,): how many hear.
+    links
+        Those of fabrics, between places.
+    forwards
+        bool, shape (places,): whether the node is a switch of the fabric.
+    """
+
+    of: Int32Array
+    node: Int32Array
+    hears: BoolArray
+    size: Int64Array
+    links: _Links
+    forwards: BoolArray
+
+    @classmethod
+    def of_links(cls, links: _Links, forwards: BoolArray) -> _Fabric:
+        """Return the fabrics of a network, given which nodes only forward."""
+        inner = links.chosen(forwards[links.source] & forwards[links.target])
+        label = components(len(forwards), inner.source, inner.target)[1]
+        own = links.chosen(forwards[links.source] | forwards[links.target])
+        of = np.unique(label[np.where(forwards[own.source], own.source, own.target)], return_inverse=True)[1]
+        ends = np.concatenate([of, of]), np.concatenate([own.source, own.target])
+        known, place = np.unique(np.stack(ends), axis=1, return_inverse=True)
+        source, target = np.split(place.reshape(-1).astype(np.int32), 2)
+        fabric, node = known.astype(np.int32)
+        hears = np.zeros(len(node), dtype=np.bool_)
+        hears[target] = True
+        hears &= ~forwards[node]
+        size = np.bincount(fabric[hears], minlength=int(fabric.max(initial=-1)) + 1)
+        return cls(fabric, node, hears, size, _Links(source, target, own.alpha), forwards[node])
+
+
+class _Brought:
+    """What messages over a fabric's links bring, tick after tick, of the `values` where they end."""
+
+    def __init__(self, fabric: _Fabric) -> None:
+        self._fabric = fabric
+        self.values = np.ones((MOST_TICKS, len(fabric.of)), dtype=np.int64)
+        self._sums = np.zeros((MOST_TICKS, len(fabric.links.source)), dtype=np.int64)
+
+    def at(self, tick: int) -> Int64Array:
+        """Return it for each place where they start: the sum, or of a switch the most of one link."""
+        links = self._fabric.links
+        first = links.before(tick, self.values, links.target)
+        self._sums[tick] = first + links.before(tick, self._sums)
+        total, most = np.zeros_like(self.values[tick]), np.zeros_like(self.values[tick])
+        np.add.at(total, links.source, self._sums[tick])
+        np.maximum.at(most, links.source, first)
+        return np.where(self._fabric.forwards, most, total)
+
+
+@dataclass(frozen=True, eq=False)
 class _Growth:
     """X in ticks, towards the ends of links (``outward``) or against them."""
 
@@ -159,34 +226,42 @@ class _Growth:
 
     def ticks(self, concerned: Int32Array) -> Int64Array:
         """Return the first tick at which X reaches all members, for each of these ranks."""
-        nodes = self.topology.num_nodes
-        weight, forwards = np.bincount(self.members, minlength=nodes), _forwarding(self.topology)
-        at_once = np.isin(np.arange(nodes), self._links.source[self._links.alpha == 0])
-        ports, near = self._links.chosen(forwards[self._links.target]), self._near
-        joined, back = self._joined
-        x = np.zeros((MOST_TICKS, nodes), dtype=np.int64)
+        weight = np.bincount(self.members, minlength=self.topology.num_nodes)
+        near, (joined, back), fabric = self._near, self._joined, self._fabric
+        most, at_once = fabric.size[fabric.of] + ~fabric.hears, self._at_once[fabric.node]
+        reached, known = _Brought(fabric), _Brought(fabric)
         onward = np.zeros((MOST_TICKS, len(joined.source)), dtype=np.int64)
-        sums = np.zeros((MOST_TICKS, len(ports.source)), dtype=np.int64)
-        outlets = self._links.chosen(forwards[self._links.source])
-        first = np.full(nodes, MOST_TICKS)
+        beyond = np.zeros((MOST_TICKS, len(fabric.size)), dtype=np.int64)
+        first = np.full(len(weight), MOST_TICKS)
+
+        def at_most(tick: int, node: Int32Array, count: Int64Array) -> Int64Array:
+            return np.where(self._at_once[node], near[tick][node], np.minimum(near[tick][node], count))
+
         for tick in range(MOST_TICKS):
-            total, most = weight.copy(), np.zeros_like(weight)
-            sums[tick] = ports.before(tick, x, ports.target) + ports.before(tick, sums)
-            np.add.at(total, ports.source, sums[tick])
-            heard = joined.before(tick, onward)
+            count = np.minimum(most, reached.at(tick) + ~fabric.forwards)
+            reached.values[tick] = np.where(at_once, most, count)
+            more = np.diff(reached.values[: tick + 1], axis=0)[::-1]
+            brought = known.at(tick)
+            through = np.minimum(brought, (more * beyond[:tick][:, fabric.of]).sum(axis=0))
+            heard, total = joined.before(tick, onward), weight.copy()
+            np.add.at(total, fabric.node, through)
             np.add.at(total, joined.source, heard)
-            np.maximum.at(most, outlets.source, outlets.before(tick, x, outlets.target))
-            x[tick] = np.where(at_once, near[tick], np.minimum(near[tick], np.where(forwards, most, total)))
             without = total[joined.target] - np.where(back >= 0, heard[back], 0)
-            onward[tick] = np.where(
-                at_once[joined.target],
-                near[tick][joined.target],
-                np.minimum(near[tick][joined.target], without),
-            )
-            first[(x[tick] >= len(self.members)) & (first == MOST_TICKS)] = tick
+            onward[tick] = at_most(tick, joined.target, without)
+            x = at_most(tick, np.arange(len(weight), dtype=np.int32), total)
+            passed_on = np.where(fabric.forwards, brought, x[fabric.node])
+            known.values[tick] = at_most(tick, fabric.node, passed_on)
+            others = at_most(tick, fabric.node, total[fabric.node] - through)
+            np.maximum.at(beyond[tick], fabric.of, np.where(fabric.hears, others, 0))
+            first[(x >= len(self.members)) & (first == MOST_TICKS)] = tick
             if (first[concerned] < MOST_TICKS).all():
                 break
         return first[concerned]
+
+    @cached_property
+    def _at_once(self) -> BoolArray:
+        """Whether a link out of each node has no α."""
+        return np.isin(np.arange(self.topology.num_nodes), self._links.source[self._links.alpha == 0])
 
     @cached_property
     def _links(self) -> _Links:
@@ -194,6 +269,10 @@ class _Growth:
         alpha = topology.alpha.numerators // _tick(self.distances)
         ends = (topology.source, topology.target) if self.outward else (topology.target, topology.source)
         return _Links(*ends, alpha)
+
+    @cached_property
+    def _fabric(self) -> _Fabric:
+        return _Fabric.of_links(self._links, _forwarding(self.topology))
 
     @cached_property
     def _joined(self) -> tuple[_Links, Int64Array]:

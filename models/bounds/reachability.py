@@ -6,7 +6,7 @@ It shares no code with `models.bounds.growth`, which finds the bound.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -15,7 +15,7 @@ from topologies.topology import Topology
 
 @dataclass(eq=False)
 class Reachability:
-    """X(u, t) and X(w, t | u) of `models.bounds.check`, tick after tick.
+    """X(u, t), X(w, t | u), R(c, u, t) and Y(c, t) of `models.bounds.check`, tick after tick.
 
     Parameters
     ----------
@@ -27,14 +27,22 @@ class Reachability:
         For each node its links in the direction of the data: the node each leads to, and its whole ticks.
     away
         For each node the distances to those that count, in whole ticks, in order.
+    fabric
+        For each switch that only forwards the first one of its fabric.
+    hear
+        For each fabric the able nodes that its links lead to.
     """
 
     able: frozenset[int]
     counted: Collection[int]
     out: Sequence[Sequence[tuple[int, int]]]
     away: Sequence[Sequence[int]]
+    fabric: Mapping[int, int]
+    hear: Mapping[int, frozenset[int]]
     x: list[list[int]] = field(default_factory=list)
     without: list[dict[tuple[int, int], int]] = field(default_factory=list)
+    r: list[dict[tuple[int, int], int]] = field(default_factory=list)
+    y: list[dict[int, int]] = field(default_factory=list)
 
     @classmethod
     def of(
@@ -69,7 +77,11 @@ class Reachability:
         unit = tick * topology.alpha.denominator
         away = [sorted(int(row[end] / unit) for end in counted if row[end] >= 0) for row in distances]
         able = topology.multicast | topology.aggregate | frozenset(range(topology.num_ranks))
-        return cls(able, counted, out, away)
+        fabric = _fabrics(out, able)
+        hear: dict[int, set[int]] = {c: set() for c in fabric.values()}
+        for switch, c in fabric.items():
+            hear[c] |= {head for head, _ in out[switch]} & able
+        return cls(able, counted, out, away, fabric, {c: frozenset(nodes) for c, nodes in hear.items()})
 
     def until(self, ticks: int) -> list[int]:
         """Return X of every node at the last tick before `ticks`."""
@@ -79,22 +91,68 @@ class Reachability:
 
     def _count(self) -> None:
         now = len(self.x)
-        row, without = [], {}
+        self._reach(now)
+        row, without, beyond = [], {}, dict.fromkeys(self.hear, 0)
         for node, out in enumerate(self.out):
             near = bisect_right(self.away[node], now)
-            if any(alpha == 0 for _, alpha in out):
-                whole, children = near, dict.fromkeys((head for head, _ in out), 0)
-            elif node in self.able:
+            children, through = {}, {}
+            whole = near
+            if node in self.able and all(alpha for _, alpha in out):
                 children = self._neighbours(node, now)
-                whole = (node in self.counted) + sum(children.values()) + self._by_port(out, now)
-            else:
-                children = {}
+                through = {c: self._through(c, node, now) for c in self._fabrics_from(node)}
+                whole = (node in self.counted) + sum(children.values()) + sum(through.values())
+            elif node in self.fabric and all(alpha for _, alpha in out):
                 whole = max((self.x[now - alpha][head] for head, alpha in out if alpha <= now), default=0)
             row.append(min(near, whole))
-            for head, part in children.items():
-                without[head, node] = min(near, whole - part)
+            for head, _ in out:
+                without[head, node] = min(near, whole - children.get(head, 0))
+            for c, nodes in self.hear.items():
+                if node in nodes:
+                    beyond[c] = max(beyond[c], min(near, whole - through.get(c, 0)))
         self.x.append(row)
         self.without.append(without)
+        self.y.append(beyond)
+
+    def _reach(self, now: int) -> None:
+        """Count R of each fabric and each node at it."""
+        row: dict[tuple[int, int], int] = {}
+        for node, out in enumerate(self.out):
+            for c in {self.fabric[node]} if node in self.fabric else self._fabrics_from(node):
+                most = len(self.hear[c] | {node})
+                after = [
+                    [self._reached(c, head, now - time) for time in range(alpha, now + 1, alpha)]
+                    for head, alpha in out
+                    if alpha and (node in self.fabric or self.fabric.get(head) == c)
+                ]
+                if not all(alpha for _, alpha in out):
+                    row[c, node] = most
+                elif node in self.fabric:
+                    row[c, node] = max((counts[0] for counts in after if counts), default=0)
+                else:
+                    row[c, node] = min(most, 1 + sum(map(sum, after)))
+        self.r.append(row)
+
+    def _reached(self, c: int, node: int, at: int) -> int:
+        """Return R, 1 of a node that no link of the fabric leaves."""
+        return self.r[at].get((c, node), 1)
+
+    def _through(self, c: int, node: int, now: int) -> int:
+        """Return how many hear through a fabric: in it and from there, or message by message."""
+        in_it = sum(
+            (self._reached(c, node, after) - self._reached(c, node, after - 1)) * self.y[now - after][c]
+            for after in range(1, now + 1)
+        )
+        by_message = sum(
+            self.x[now - time][head]
+            for head, alpha in self.out[node]
+            if self.fabric.get(head) == c
+            for time in range(alpha, now + 1, alpha)
+        )
+        return min(in_it, by_message)
+
+    def _fabrics_from(self, node: int) -> set[int]:
+        """Return the fabrics that links from an able node lead to."""
+        return {self.fabric[head] for head, _ in self.out[node] if head in self.fabric}
 
     def _neighbours(self, node: int, now: int) -> dict[int, int]:
         """Return what is heard through each neighbour that hears itself, without this node."""
@@ -109,11 +167,15 @@ class Reachability:
         """Return X(head, at | node); X(head, at) where no link leads back."""
         return self.without[at].get((node, head), self.x[at][head])
 
-    def _by_port(self, out: Sequence[tuple[int, int]], now: int) -> int:
-        """Return what is heard through messages over links to nodes that only forward."""
-        return sum(
-            self.x[now - time][head]
-            for head, alpha in out
-            if head not in self.able
-            for time in range(alpha, now + 1, alpha)
-        )
+
+def _fabrics(out: Sequence[Sequence[tuple[int, int]]], able: frozenset[int]) -> dict[int, int]:
+    """Return for each node that only forwards the first of those that such nodes join it to."""
+    first = {node: node for node in range(len(out)) if node not in able}
+    joined = [(tail, head) for tail in first for head, _ in out[tail] if head in first]
+    while True:
+        lower = [(one, min(first[tail], first[head])) for tail, head in joined for one in (tail, head)]
+        lower = [(node, least) for node, least in lower if least < first[node]]
+        if not lower:
+            return first
+        for node, least in lower:
+            first[node] = min(first[node], least)

@@ -81,6 +81,15 @@ def test_two_boxes_by_hand():
     assert growth(parse_topology("dgx_h100:4")) == Fraction(5, 2) * MICRO
 
 
+def test_a_box_and_a_rail_by_hand():
+    """In 6 α a rank's data makes 42 messages: 5 over either port, 24 after one other, 8 after two.
+
+    Of these 12 go to the 7 others of its box alone, and 12 to the 3 others on its rail: 42 - 5 - 9 + 1 < 32.
+    """
+    assert growth(parse_topology("switch2d:8x4")) == Fraction(7, 2) * MICRO
+    assert growth(parse_topology("switch2d:4x8"), "reduce-scatter") == Fraction(7, 2) * MICRO
+
+
 def test_ranks_on_two_switches():
     """A chain rank - switch - switch - rank is 3 α; two switches with 2 ranks each: 1, 2 at 2 α, all at 4."""
     ends = [(0, 4), (1, 4), (2, 5), (3, 5), (4, 5)]
@@ -96,11 +105,17 @@ def test_no_alpha_is_no_growth():
 
 
 def random_network(seed, ranks):
-    """A few ranks behind one or two switches, each at random able or not; some links beside; α 0 to 3."""
+    """A few ranks behind one or two switches, each at random able or not; some links beside; α 0 to 3.
+
+    Two switches are joined, or some ranks are on both.
+    """
     rng = np.random.default_rng(seed)
     switches = int(rng.integers(1, 3))
     pairs = [(rank, ranks + int(rng.integers(switches))) for rank in range(ranks)]
-    pairs += [(ranks, ranks + 1)] if switches == 2 else []
+    if switches == 2 and seed % 2:
+        pairs += [(rank, 2 * ranks + 1 - switch) for rank, switch in pairs if rng.random() < 0.7 or rank == 0]
+    elif switches == 2:
+        pairs += [(ranks, ranks + 1)]
     pairs += [tuple(rng.choice(ranks, 2, replace=False).tolist()) for _ in range(int(rng.integers(0, 3)))]
     least = int(rng.integers(0, 2))
     links = [
