@@ -88,8 +88,7 @@ class Spans(NamedTuple):
 def loaded(problem: Problem, routes: Routes, messages: Messages) -> Schedule:
     """Return the all-to-all or allgather over these messages; those that carry nothing are left out."""
     topology, what = problem.topology, problem.collective
-    cut = max(1, min(MOST_CUTS, FEW_CHUNKS // topology.num_ranks**2))
-    chunks, spans = Chunks.even(what, cut), Spans.of(topology, routes, messages)
+    chunks, spans = chunks_of(what), Spans.of(topology, routes, messages)
     size = chunks.size * float((problem.size or 1) / chunks.denominator)
     items = what.items
     if what.kind is Kind.ALL_TO_ALL:
@@ -119,6 +118,11 @@ def loaded(problem: Problem, routes: Routes, messages: Messages) -> Schedule:
         order=step_numbers(np.unique(messages.step[message], return_inverse=True)[1] + 1),
         routes=routes,
     )
+
+
+def chunks_of(what: Collective) -> Chunks:
+    """Return the data of a collective, cut in equally many parts each."""
+    return Chunks.even(what, max(1, min(MOST_CUTS, FEW_CHUNKS // what.num_ranks**2)))
 
 
 def wanted_of(what: Collective) -> BoolArray:

@@ -20,6 +20,7 @@ from typing import Annotated, ClassVar, NamedTuple, TypeVar
 import numpy as np
 
 from heuristics.gossip.routes import MessageRoutes, single_messages, translations
+from heuristics.rounds.alike import Network
 from heuristics.rounds.loads import loaded, wanted_of
 from heuristics.rounds.slots import Messages, Slots, Use, alpha_or_hops, longer, messages_in, moments, search
 from schedules.capabilities import Capabilities, Groups
@@ -162,10 +163,26 @@ class Synthesizer:
         first, *others = self.fewest(wanted_of(what))
         found = [(*made(first, 0), first), *((*made(one, 0), one) for one in self._in_time(others))]
         time, schedule, variant = min(found, key=lambda one: one[0])
+        alike = self._alike(what, size, -(-self.variants * most // (2 * len(FURTHER))))
         longest = WORK // (self.topology.num_links * len(what.items))
         further = (rounds for rounds in FURTHER[:most] if rounds <= longest)
         extended = (made(variant, rounds) for rounds in self._in_time(further))
-        return min([(time, schedule), *extended], key=lambda one: one[0])[1]
+        return min([(time, schedule), *alike, *extended], key=lambda one: one[0])[1]
+
+    def _alike(self, what: Collective, size: Fraction, searches: int) -> Iterator[tuple[float, Schedule]]:
+        """Yield an allgather among all ranks that is the same seen from each, if they are alike."""
+        even = len(set(what.items.share.reduced.numerators.tolist())) == 1
+        if what.kind is Kind.ALLGATHER and what.groups is None and even and self._network is not None:
+            shard = float(size) / what.num_ranks
+            found = [self._network.searched(shard, self.rng) for _ in self._in_time(range(searches))]
+            time, played = min(found, key=lambda one: one[0], default=(math.inf, None))
+            if time < math.inf and played is not None:
+                schedule = self._network.by_all(what, played)
+                yield simulate(schedule, size).time, schedule
+
+    @cached_property
+    def _network(self) -> Network | None:
+        return Network.of(self.topology) if self._chooses else None
 
     def _in_time(self, things: Iterable[T]) -> Iterator[T]:
         """Yield things while there is time."""

@@ -1,0 +1,54 @@
+"""Allgathers that are the same seen from every rank."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from heuristics.rounds import METHOD
+from heuristics.rounds.alike import Network
+from models.bounds import best_bound
+from schedules import Problem, collective
+from schedules.simulation.simulate import simulate
+from schedules.verify import verify
+from tests.sweep import for_each
+from topologies.text import parse_topology
+
+
+@pytest.mark.parametrize("shard", [1, 30_000])
+@for_each("text", ["switch2d:2x2", "dgx_a100:1", "rfs:2x2x2", "switch2d:3x2?alpha=0us,0.5us"])
+def test_what_one_rank_does_is_a_schedule_of_all(text, shard):
+    """It is legal, and takes as long as one rank's timeline says."""
+    network, what = parse_topology(text), collective("allgather", parse_topology(text).num_ranks)
+    alike = Network.of(network)
+    time, played = alike.searched(float(shard), np.random.default_rng(0))
+    schedule = alike.by_all(what, played)
+    verify(schedule)
+    assert simulate(schedule, Fraction(shard) * network.num_ranks).time == pytest.approx(time)
+
+
+def test_one_switch_takes_what_is_least_by_hand():
+    """Four ranks, a port each, α = 1 s there and back, a second a shard.
+
+    Three messages of a shard each hold a port for 2 s each, and the last needs α more: 7 s. A message of two
+    shards would come after 3 s at the soonest, and take 4.
+    """
+    network = parse_topology("dgx_a100:1?ranks=4&bandwidth=1B/s&alpha=1s")
+    time, _ = Network.of(network).searched(1.0, np.random.default_rng(0))
+    assert time == pytest.approx(7)
+
+
+@pytest.mark.parametrize("text", ["mesh:2x3", "dgx_h100:2", "ndv2:2", "ring:2", "torus:9x9"])
+def test_ranks_that_differ_copying_switches_and_many_ranks_have_none(text):
+    assert Network.of(parse_topology(text)) is None
+
+
+@pytest.mark.parametrize("kind", ["allgather", "reduce-scatter"])
+def test_bytes_count_beside_alpha(kind):
+    """At 32 KB a shard takes a sixth of α on an adapter: where messages wait, 10.9 % above the bound."""
+    network, size = parse_topology("dgx_a100:2"), Fraction(32000)
+    problem = Problem(network, collective(kind, 16), size)
+    schedule = METHOD.synthesize(problem, METHOD.options(), np.random.default_rng(0))
+    verify(schedule)
+    bound = best_bound(network, problem.collective, size).time(size)
+    assert simulate(schedule, size).time < 1.1 * float(bound)
