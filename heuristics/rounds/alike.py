@@ -29,7 +29,7 @@ MOST_RANKS = 64
 """What a rank knows is one word."""
 MORE = 8
 """So many messages more than ranks are in a list; those that bring nothing new are not sent."""
-MOVES_A_RANK, MOST_MOVES = 2**12, 2**16
+MOVES_A_RANK, MOST_MOVES = 2**11, 2**15
 """Of one search."""
 PRICE = 0.2
 """Of α and a shard's time on the slowest port: what a shard counts that is missing in the end. A list may at

@@ -163,7 +163,7 @@ class Synthesizer:
         first, *others = self.fewest(wanted_of(what))
         found = [(*made(first, 0), first), *((*made(one, 0), one) for one in self._in_time(others))]
         time, schedule, variant = min(found, key=lambda one: one[0])
-        alike = self._alike(what, size, -(-self.variants * most // (2 * len(FURTHER))))
+        alike = self._alike(what, size, -(-2 * self.variants * most // len(FURTHER)))
         longest = WORK // (self.topology.num_links * len(what.items))
         further = (rounds for rounds in FURTHER[:most] if rounds <= longest)
         extended = (made(variant, rounds) for rounds in self._in_time(further))
