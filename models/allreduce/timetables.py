@@ -42,9 +42,9 @@ MOST_TICKS = 64
 LONGEST, LONG = Fraction(2, 5), 5
 """Messages over this part of the time are left out of the programs, which are so much smaller, but not those
 up to so many α. Their prices hold for all, or prove somewhat less."""
-MOST_ROWS = 2**15
+MOST_ROWS = 2**17
 """Of a program: half a minute. Where there would be more, ticks are longer."""
-MOST_WORK = 2**26
+MOST_WORK = 2**32
 """Pairs times nodes, and times links, of the networks that are looked at."""
 MOST_PROGRAMS, CLOSE = 4, 2e-3
 """When secants end: after so many, or with times so near to each other (relatively)."""
