@@ -51,6 +51,8 @@ network takes more than some seconds."""
 FEWEST_DISTANCES, MOST_DISTANCES, MOST_BEFORE = 4, 16, 32
 SHORTEST = 2
 """Ticks of α from which on messages count; what comes over other links flows."""
+MOST_TOGETHER = 2**20
+"""Senders times distances twice times ticks."""
 MOST_CUTS = 8
 MOST_NODES = 2048
 
@@ -405,44 +407,47 @@ class _Search:
         )
 
     def ticks(self) -> int:
-        """Return after how many ticks some rank still can't have all that it needs."""
-        columns, tests = len(self.alpha), list(self.tests)
+        """Return after how many ticks some rank still can't have all that it needs.
+
+        What comes in a message began the shortest α before, or sooner: about so many ticks are looked at
+        together.
+        """
+        columns, tests, reached = len(self.alpha), list(self.tests), 0
         # Side by side X and Z, what comes in all messages and in those that come through; so their stocks.
         come, stock = np.zeros((2, MOST_TICKS + 1, 2 * columns), dtype=np.int64)
         held = np.zeros((MOST_TICKS + 1, 2, self.count + 1), dtype=np.int64)
-        begin, fluid = np.zeros(3 * columns, dtype=np.int64), self.alpha < SHORTEST
         first, second = np.arange(columns), np.arange(columns) + columns
         cases = _Cases(
             np.concatenate([first, first, second]),
             np.concatenate([second, first, second]),
             np.concatenate([first, second, second]),
         )
-        for now in range(MOST_TICKS + 1):
-            last = np.tile(np.where(fluid, -1, now - self.alpha), 3)
-            come[now] = np.maximum(
-                come[now - 1] if now else 0, np.tile(np.where(fluid, self.rate * now, 0), 2)
-            )
-            while True:  # the later the last message begins, the more there is to bring, and the less time
-                tail = np.minimum(begin, last)
-                at = np.maximum(tail, 0)
-                room = come[at, cases.before] + np.tile(self.rate, 3) * (last - tail)
-                at = np.minimum(at + 1, MOST_TICKS)
-                full = come[at, cases.besides] + stock[at, cases.stock]
-                np.maximum.at(come[now], cases.before, np.where(tail >= 0, np.minimum(room, full), 0))
-                later = (full < room) & (begin < last)
-                if not later.any():
+        last = _LastMessages(np.tile(self.alpha, 3), np.tile(self.rate, 3), cases, come, stock)
+        flow = np.where(self.alpha < SHORTEST, self.rate, 0)
+        for start in range(0, MOST_TICKS + 1, self._together):
+            now = np.arange(start, min(start + self._together, MOST_TICKS + 1))
+            brought = last.brought(now).reshape(len(now), 3, columns)
+            brought[:, 0] = np.maximum(brought[:, 0], brought[:, 1])
+            most = np.minimum(np.maximum(brought[:, ::2], (now[:, None] * flow)[:, None]), self.needs)
+            come[now] = most.reshape(len(now), -1)
+            stock[now] = self._stock(most[:, 0].reshape(len(now), -1, self.count), held, now)
+            last.add(now)
+            while tests:
+                passed = np.flatnonzero(self._passed(come[:, :columns], now[reached - start :], *tests[-1]))
+                if not len(passed):
                     break
-                begin += later
-            np.minimum(come[now], np.tile(self.needs, 2), out=come[now])
-            x = come[now, :columns].reshape(-1, self.count)
-            arrived = self._into(x)
-            held[now] = self._most(arrived)
-            stock[now] = self._stock(x, arrived, held, now)
-            while tests and self._passed(come[:, :columns], now, *tests[-1]):
+                reached += int(passed[0])
                 tests.pop()
             if not tests:
-                return now - 1
+                return reached - 1
+            reached = start + len(now)
         return MOST_TICKS
+
+    @cached_property
+    def _together(self) -> int:
+        """How many ticks are looked at together."""
+        shortest = self.alpha.min(where=self.alpha >= SHORTEST, initial=MOST_TICKS)
+        return int(max(1, min(shortest - 1, MOST_TOGETHER // self.nearer.size)))
 
     @cached_property
     def _tails(self) -> Int64Array:
@@ -450,53 +455,110 @@ class _Search:
         senders = np.flatnonzero(self.sender < len(self.own))
         return np.stack([senders, np.searchsorted(self.first, senders, side="right") - 1])
 
+    def _stock(self, x: Int64Array, held: Int64Array, now: Int64Array) -> Int64Array:
+        """Return what there is for a message that enters each link by these ticks: at its tail, and before.
+
+        Writes what is held by these ticks at most.
+        """
+        come: Int64Array = np.add.reduceat(x[:, : self.alone], self.place, axis=1)
+        (tails, rows), hubs = self._tails, len(self.own)
+        besides = come[:, self.sender[tails]] - self._behind(x)[:, rows]
+        h = self._held(np.concatenate([come, besides], axis=1))
+        held[now, 0] = h[:, : self.ranks].max(axis=1)
+        held[now, 1] = h[:, self.ranks : hubs].max(axis=1, initial=0)
+        when = now[:, None] - self.lag
+        begun = (when >= 0)[..., None]
+        farther = held[np.maximum(when, 0), np.maximum(self.sender - hubs, 0)]
+        farther[:, tails] = h[:, hubs:]
+        there = (self._nearer + np.moveaxis(farther, 2, 0)[..., None]).min(axis=0) * begun
+        at_tail = np.zeros_like(x)
+        at_tail[:, rows] = there[:, tails]
+        there[:, tails] = 0
+        through = np.maximum.reduceat(there, self.first, axis=1)
+        return np.concatenate([at_tail, through], axis=1).reshape(len(now), -1)
+
     @cached_property
-    def _there(self) -> Int64Array:
-        """What there is to come to each hub; shape (hubs, K)."""
-        return self.needs.reshape(-1, self.count)[self.place]
+    def _nearer(self) -> Int64Array:
+        """`nearer`, by K' first; shape (K + 1, 1, senders, K)."""
+        return np.ascontiguousarray(np.moveaxis(self.nearer, 2, 0)[:, None])
 
-    def _into(self, x: Int64Array) -> Int64Array:
-        """Return what has come to each hub."""
-        sums: Int64Array = np.add.reduceat(x[: self.alone], self.place, axis=0)
-        return sums
-
-    def _held(self, come: Int64Array, hub: Int64Array) -> Int64Array:
-        """Return H of hubs to which so much has come; shape (rows, K + 1), 0 beyond all."""
-        there, held = self._there[hub], np.zeros((len(hub), self.count + 1), dtype=np.int64)
-        np.minimum(come, there, out=held[:, :-1])
-        for nearer in range(self.count - 2, -1, -1) if self.additive else ():  # no more than there is
-            between = there[:, nearer] - there[:, nearer + 1]
-            np.minimum(held[:, nearer], held[:, nearer + 1] + between, out=held[:, nearer])
-        own = self.own[hub]
+    def _held(self, come: Int64Array) -> Int64Array:
+        """Return H if so much has come to each hub, and to the tails."""
+        there, own = self._most
+        if self.additive:  # no more than there is
+            lack = np.minimum.accumulate((come - there)[..., ::-1], axis=2)[..., ::-1]
+            come = there + np.minimum(lack, 0)
+        held = np.zeros((*come.shape[:2], self.count + 1), dtype=np.int64)
+        np.minimum(come, there, out=held[..., :-1])
         return own + held if self.additive else np.maximum(own, held)
 
-    def _most(self, come: Int64Array) -> Int64Array:
-        """Return the most that any rank has, and any other hub."""
-        held = self._held(come, np.arange(len(self.own)))
-        return np.stack([held[: self.ranks].max(axis=0), held[self.ranks :].max(axis=0, initial=0)])
-
-    def _stock(self, x: Int64Array, come: Int64Array, held: Int64Array, now: int) -> Int64Array:
-        """Return what there is for a message that enters each link by this tick: at its tail, and before."""
-        when, (tails, rows) = now - self.lag, self._tails
-        farther = held[np.maximum(when, 0), np.maximum(self.sender - len(self.own), 0)]
-        farther *= (when >= 0)[:, None]
-        besides = come[self.sender[tails]] - self._behind(x)[rows]
-        farther[tails] = self._held(besides, self.sender[tails])
-        there = (self.nearer * (when >= 0)[:, None, None] + farther[:, None, :]).min(axis=2)
-        at_tail = (self.sender < len(self.own))[:, None]
-        kinds = [np.where(mask, there, 0) for mask in (at_tail, ~at_tail)]
-        return np.concatenate([np.maximum.reduceat(kind, self.first, axis=0).ravel() for kind in kinds])
+    @cached_property
+    def _most(self) -> tuple[Int64Array, Int64Array]:
+        """What there is to come to each hub, and to the tails, and what they start with."""
+        there = self.needs.reshape(-1, self.count)[self.place]
+        tails = self.sender[self._tails[0]]
+        return np.concatenate([there, there[tails]]), np.concatenate([self.own, self.own[tails]])
 
     def _behind(self, x: Int64Array) -> Int64Array:
         """Return what has come from S to the tails of links into S."""
         sums, (row, other) = np.zeros_like(x), self.behind
         if len(row):
             begin = np.flatnonzero(np.diff(row, prepend=-1))
-            sums[row[begin]] = np.add.reduceat(x[other], begin, axis=0)
+            sums[:, row[begin]] = np.add.reduceat(x[:, other], begin, axis=1)
         return sums
 
-    def _passed(self, x: Int64Array, now: int, rows: Int64Array, lag: Int64Array, needs: Int64Array) -> bool:
-        """Return whether all of a test can have come."""
-        when = now - lag
+    def _passed(
+        self, x: Int64Array, now: Int64Array, rows: Int64Array, lag: Int64Array, needs: Int64Array
+    ) -> BoolArray:
+        """Return by which of these ticks all of a test can have come."""
+        when = now[:, None] - lag
         here = x.reshape(len(x), -1, self.count)[np.maximum(when, 0), rows]
-        return bool((here[when >= 0].sum(axis=0) >= needs).all())
+        passed: BoolArray = ((here * (when >= 0)[..., None]).sum(axis=1) >= needs).all(axis=1)
+        return passed
+
+
+class _LastMessages:
+    """What comes with the last message on each link, in the cases of `_Cases`, some ticks at a time.
+
+    The later it begins, the more there is to bring, and the less time: the best is the first beginning with
+    less time than there is to bring, or the one before, which brings all.
+
+    Parameters
+    ----------
+    alpha, rate
+        In whole ticks, and what comes in a tick at most.
+    cases
+        Columns of `come` and `stock`.
+    come, stock
+        What has come by each tick, and what there is for a message then; written elsewhere.
+    """
+
+    def __init__(
+        self, alpha: Int64Array, rate: Int64Array, cases: _Cases, come: Int64Array, stock: Int64Array
+    ) -> None:
+        self.alpha, self.rate, self.cases, self.come, self.stock = alpha, rate, cases, come, stock
+        self.enough = np.zeros((MOST_TICKS + 2, len(alpha)), dtype=np.int16)  # by when so many more bring all
+        self.begin, self.until = np.zeros((2, len(alpha)), dtype=np.int64)
+
+    def brought(self, now: Int64Array) -> Int64Array:
+        """Return what has come by these ticks, 0 where no message has."""
+        begin = self.begin + self.enough[now].cumsum(axis=0)
+        self.begin = begin[-1]
+        time = now[:, None] - self.alpha - begin
+        in_time = self.come[begin, self.cases.before] + self.rate * time
+        sooner = np.where(begin > 0, self._there(begin), 0)
+        brought = np.maximum(sooner, np.minimum(in_time, self._there(begin + 1)))
+        return np.where((time >= 0) & (self.alpha >= SHORTEST), brought, 0)
+
+    def add(self, now: Int64Array) -> None:
+        """Count those that begin a tick before these by when they bring all."""
+        now = now[now > 0][:, None]
+        lack = self._there(now) - self.come[now - 1, self.cases.before]
+        until = np.concatenate([self.until[None], now + self.alpha + np.maximum(lack, 0) // self.rate])
+        np.maximum.accumulate(until, axis=0, out=until)
+        self.until = until[-1]
+        np.add.at(self.enough, (np.minimum(until[1:], MOST_TICKS + 1), np.arange(len(self.alpha))), 1)
+
+    def _there(self, at: Int64Array) -> Int64Array:
+        """Return all that there is for messages begun a tick before, and those like them."""
+        return self.come[at, self.cases.besides] + self.stock[at, self.cases.stock]

