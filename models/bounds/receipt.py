@@ -310,15 +310,21 @@ class _Table:
         """Return H, the most of any rank, and of any other hub."""
         hubs, steps = self.own.shape[0], self.own.shape[1] - 1
         passed = np.vstack([np.zeros(steps, dtype=np.int64), x.reshape(-1, steps).cumsum(axis=0)])
-        come = passed[np.searchsorted(self.into, np.arange(hubs), side="right")]
+        come = passed[self._after]
         come[1:] -= come[:-1].copy()
         rows = self.held(come, np.arange(hubs))
         return np.vstack([rows[: self.ranks].max(axis=0), rows[self.ranks :].max(axis=0, initial=0)])
 
+    @cached_property
+    def _after(self) -> Int64Array:
+        """Of each hub: how many entries lead to it or to one before."""
+        return np.searchsorted(self.into, np.arange(len(self.own)), side="right")
+
     def held(self, come: Int64Array, hubs: Int64Array) -> Int64Array:
         """Return what these hubs have if so much has come to each."""
         most = self.most[hubs]
-        rows = np.minimum(np.pad(come, ((0, 0), (0, 1))), most)
+        rows = np.zeros_like(most)
+        np.minimum(come, most[:, :-1], out=rows[:, :-1])
         for near in reversed(range(come.shape[1] - 1)) if self.adds else ():
             farther = rows[:, near + 1] + most[:, near] - most[:, near + 1]
             rows[:, near] = np.minimum(rows[:, near], farther)
