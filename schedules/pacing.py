@@ -127,10 +127,10 @@ class Hops(NamedTuple):
 
 def steps(hop: Hops) -> Iterator[Int64Array]:
     """Yield the step of every hop, from 1, for each of `SPREADS`; there is one hop at least."""
-    most, busiest = int(np.diff(hop.begin).max()), _busiest(hop)
+    most, load = int(np.diff(hop.begin).max()), busiest(hop)
     for spread in SPREADS:
         step = np.empty(len(hop.route), dtype=np.int64)
-        _pace(hop, busiest / (spread * most), step)
+        _pace(hop, load / (spread * most), step)
         yield step
 
 
@@ -178,8 +178,8 @@ def last_end(hop: Hops, step: Int64Array, alpha: FloatArray, seconds: float) -> 
 
 
 @kernel
-def _busiest(hop: Hops) -> float:
-    """Return how long the busiest link takes for all."""
+def busiest(hop: Hops) -> float:
+    """Return how long the busiest link takes for all, less α's."""
     used = np.zeros(len(hop.slowness))
     for place in range(len(hop.route)):
         for at in range(hop.first[hop.route[place]], hop.first[hop.route[place] + 1]):

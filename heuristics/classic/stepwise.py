@@ -6,7 +6,8 @@ evened out: a link that is busy for L in a step costs t (2 L + t) for a datum th
 the squares falls, and all paths are chosen anew a few times, one after the other. For large sizes only a
 link's load in all steps together counts, and each step brings about as much as the next: the data with the
 farthest to go first, up to a quota, the rest in later steps. Of a few quotas the fastest at the size is
-taken.
+taken. In between, where that is far above both the α's and the load, links send messages that last several
+steps (`heuristics.classic.windows`).
 
 Where symmetries of the network take ranks to others (on a torus all are alike), paths are chosen for the data
 of one of them, loads counted by classes of links, and those of the others are their images.
@@ -15,26 +16,34 @@ of one of them, loads counted by classes of links, and those of the others are t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
+from heuristics.classic import windows
 from heuristics.classic.steps import MOST_ROWS
+from heuristics.classic.windows import Network
 from schedules.capabilities import Capabilities, Switches
 from schedules.collective import Kind
 from schedules.method import Method, Problem
-from schedules.pacing import CUTS, Hops, last_end, steps
+from schedules.pacing import CUTS, Hops, busiest, last_end, steps
 from schedules.schedule import Chunks, Clock, Schedule, step_numbers
 from topologies.exact import FloatArray, Int32Array, Int64Array, offsets_of
 from topologies.graphs.free_action import free_group
 from topologies.graphs.shortest_paths import hop_distances
 from topologies.kernels import kernel
 from topologies.ranges import Options, Whole
-from topologies.topology import Incidence
 
 FEW_TRANSFERS = 2**19
 """A datum is cut in the most of `CUTS` parts with which there are no more."""
 ROUNDS, ROUNDS_OF_MANY = 10, 3
+FEW_IN_WINDOWS = 2**17
+"""The same where windows are searched for."""
+AIMS = (0.95, 0.9)
+"""What all steps last together when windows are searched for, over the best time so far."""
+WORTHWHILE = 1.05
+"""Windows are searched for where the best takes more than this over the larger of α's and load."""
 
 
 @dataclass(frozen=True)
@@ -49,22 +58,24 @@ class StepwiseOptions(Options):
         How often all paths are chosen; by default 10, or 3 where there are many.
     fewest
         Whether to take the fewest steps that there can be; by default what is fastest at the size.
+    effort
+        Of the search for messages over several steps, in millions of places looked at: at most about a second
+        for 10; 0 for none.
     """
 
     OWNER: ClassVar[str] = "stepwise"
     chunks: Annotated[int | None, Whole(1, 1024)] = None
     rounds: Annotated[int | None, Whole(1, 100)] = None
     fewest: bool = False
+    effort: Annotated[int, Whole(0, 10**6)] = 10
 
 
-class _Network(NamedTuple):
-    """The links out of each rank, where links begin and end, their class, and what a unit takes on each."""
+class _Plan(NamedTuple):
+    """Where the hops of each datum begin among those of all; of each hop the link and the step."""
 
-    out: Incidence
-    source: Int32Array
-    target: Int32Array
-    kind: Int32Array
-    slowness: FloatArray
+    begin: Int64Array
+    path: Int64Array
+    step: Int64Array
 
 
 def synthesize(problem: Problem, options: StepwiseOptions, rng: np.random.Generator) -> Schedule:
@@ -76,14 +87,21 @@ def synthesize(problem: Problem, options: StepwiseOptions, rng: np.random.Genera
         As `METHOD.supports`.
     """
     METHOD.supports(problem, options)
-    data = _Data.of(problem, options)
-    path, step = data.paths(by_step=True), data.numbers
-    if problem.size is not None and not options.fewest and len(data.chunk):
-        even = data.paths(by_step=False)
-        found = [(path, step), (even, step), *((even, paced) for paced in steps(data.along(even)))]
-        unit = float(problem.size / data.chunks.denominator)
-        path, step = min(found, key=lambda each: last_end(data.along(each[0]), each[1], data.alpha, unit))
-    return data.schedule(problem, path, step)
+    data = _Data.of(problem, options, FEW_TRANSFERS)
+    plan = data.plan(data.paths(by_step=True))
+    if problem.size is None or options.fewest or not len(data.chunk):
+        return data.schedule(problem, plan)
+    even = data.plan(data.paths(by_step=False))
+    plans = [plan, even, *(even._replace(step=step) for step in steps(data.along(even)))]
+    plan = min(plans, key=data.end)
+    least = max(busiest(data.along(even)) * data.unit, float(data.alpha.min()) * np.diff(data.begin).max())
+    best = data.end(plan)
+    if options.effort and best > WORTHWHILE * least:
+        coarse = _Data.of(problem, options, FEW_IN_WINDOWS)
+        shorter = coarse.over_windows(best, options.effort * 10**6)
+        if shorter is not None:
+            return coarse.schedule(problem, shorter)
+    return data.schedule(problem, plan)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,9 +126,11 @@ class _Data:
         Hops between all nodes.
     rounds
         How often paths are chosen.
+    unit
+        Seconds for an amount and a slowness of 1.
     """
 
-    network: _Network
+    network: Network
     alpha: FloatArray
     nodes: Int32Array
     links: Int32Array
@@ -120,12 +140,13 @@ class _Data:
     begin: Int64Array
     far: Int32Array
     rounds: int
+    unit: float
 
     @classmethod
-    def of(cls, problem: Problem, options: StepwiseOptions) -> _Data:
+    def of(cls, problem: Problem, options: StepwiseOptions, few: int) -> _Data:
         topology, what = problem.topology, problem.collective
         far = hop_distances(topology)
-        cut, transfers = _cut(problem, far, options)
+        cut, transfers = _cut(problem, far, options, few)
         chunks = Chunks.even(what, cut)
         nodes, links = _symmetries(problem)
         source, target = what.items.start[chunks.item], what.items.end[chunks.item]
@@ -136,7 +157,7 @@ class _Data:
         examples, kind = np.unique(links.min(axis=0), return_inverse=True)
         slowness = 1 / topology.bandwidth.numerators[examples].astype(np.float64)
         return cls(
-            _Network(topology.out_links, topology.source, topology.target, kind.astype(np.int32), slowness),
+            Network(topology.out_links, topology.source, topology.target, kind.astype(np.int32), slowness),
             topology.alpha.floats[examples],
             nodes,
             links,
@@ -146,6 +167,7 @@ class _Data:
             offsets_of(hops[order]),
             far,
             options.rounds or (ROUNDS if transfers <= FEW_TRANSFERS else ROUNDS_OF_MANY),
+            float((problem.size or 0) * topology.bandwidth.denominator / chunks.denominator),
         )
 
     @property
@@ -153,10 +175,14 @@ class _Data:
         """Of each datum, over the chunks' denominator."""
         return self.chunks.size[self.chunk].astype(np.float64)
 
-    @property
-    def numbers(self) -> Int64Array:
-        """Of each link its number on its path, from 1: the step in which nothing waits."""
-        return np.arange(self.begin[-1]) - np.repeat(self.begin[:-1], np.diff(self.begin)) + 1
+    def plan(self, path: Int64Array) -> _Plan:
+        """Return these paths, each hop in the step of its number: nothing waits."""
+        number = np.arange(self.begin[-1]) - np.repeat(self.begin[:-1], np.diff(self.begin)) + 1
+        return _Plan(self.begin, path, number)
+
+    def end(self, plan: _Plan) -> float:
+        """Return when the last message of a plan arrives, in seconds."""
+        return last_end(self.along(plan), plan.step, self.alpha, self.unit)
 
     def paths(self, *, by_step: bool) -> Int64Array:
         """Return the links of all data, their loads evened out in each step or in all together."""
@@ -164,13 +190,45 @@ class _Data:
         _choose(self.network, self.far, self.ends, self.size, self.begin, path, self.rounds, by_step)
         return path
 
-    def along(self, path: Int64Array) -> Hops:
-        """Return these paths as hops over classes of links."""
-        return Hops.over_links(self.begin, self.network.kind[path], self.size, self.network.slowness)
+    def over_windows(self, best: float, effort: int) -> _Plan | None:
+        """Return a plan with messages that last several steps, if one is found that takes less than the best.
 
-    def schedule(self, problem: Problem, path: Int64Array, step: Int64Array) -> Schedule:
+        Half the effort is for a few short searches, the rest for two long ones like the best of them.
+        """
+        fewest = int(np.diff(self.begin).max())
+        kinds = list(product((fewest, fewest + 1), (False, True)))
+        plan, chosen = None, kinds[0]
+        for kind in kinds:
+            made = self._searched(*kind, AIMS[0] * best, effort // (2 * len(kinds)))
+            if made is not None and self.end(made) < best:
+                plan, chosen, best = made, kind, self.end(made)
+        for aim in AIMS if plan else ():
+            made = self._searched(*chosen, aim * best, effort // 4)
+            if made is not None and self.end(made) < best:
+                plan, best = made, self.end(made)
+        return plan
+
+    def _searched(self, count: int, round_about: bool, time: float, effort: int) -> _Plan | None:
+        """Return a plan over windows of so many steps, which together last for a time."""
+        if windows.ROUNDS * self.begin[-1] > effort:
+            return None
+        network = self.network._replace(slowness=self.network.slowness * self.unit)
+        data = windows.Data(self.ends, self.size, self.far, np.ascontiguousarray(self.far.T), round_about)
+        found = windows.ways(network, data, self.alpha, count, time / count, effort)
+        if found is None:
+            return None
+        taken = np.arange(count) < found.count[:, None]
+        return _Plan(offsets_of(found.count), found.link[taken].astype(np.int64), found.step[taken] + 1)
+
+    def along(self, plan: _Plan) -> Hops:
+        """Return the paths of a plan as hops over classes of links."""
+        kind = self.network.kind[plan.path]
+        return Hops.over_links(plan.begin, kind, self.size, self.network.slowness)
+
+    def schedule(self, problem: Problem, plan: _Plan) -> Schedule:
         """Return the schedule that moves each datum, and its images, over its links in these steps."""
-        datum = np.repeat(np.arange(len(self.chunk)), np.diff(self.begin))
+        begin, path, step = plan
+        datum = np.repeat(np.arange(len(self.chunk)), np.diff(begin))
         row = np.lexsort((self.chunk[datum], path, step))
         parts = np.split(row, np.flatnonzero(np.diff(step[row])) + 1)
         chunk = self._images(problem)
@@ -204,11 +262,11 @@ def _symmetries(problem: Problem) -> tuple[Int32Array, Int32Array]:
     return next(same), next(same)
 
 
-def _cut(problem: Problem, far: Int32Array, options: StepwiseOptions) -> tuple[int, int]:
+def _cut(problem: Problem, far: Int32Array, options: StepwiseOptions, few: int) -> tuple[int, int]:
     """Return in how many chunks each datum is cut, and how many transfers that makes."""
     items = problem.collective.items
     hops = int(far[items.start, items.end].sum(dtype=np.int64))
-    cut = options.chunks or next((cut for cut in CUTS if cut * hops <= FEW_TRANSFERS), 1)
+    cut = options.chunks or next((cut for cut in CUTS if cut * hops <= few), 1)
     return cut, cut * hops
 
 
@@ -223,7 +281,7 @@ class _Search(NamedTuple):
 
 @kernel
 def _choose(
-    network: _Network,
+    network: Network,
     hops: Int32Array,
     ends: Int64Array,
     size: FloatArray,
@@ -259,7 +317,7 @@ def _choose(
 
 @kernel
 def _find(
-    network: _Network,
+    network: Network,
     left: Int32Array,
     source: int,
     far: int,
@@ -296,7 +354,7 @@ def _find(
 
 def check(problem: Problem, options: StepwiseOptions) -> None:
     """Raise `Unsupported` for too many transfers."""
-    _, rows = _cut(problem, hop_distances(problem.topology), options)
+    _, rows = _cut(problem, hop_distances(problem.topology), options, FEW_TRANSFERS)
     if rows > MOST_ROWS:
         raise METHOD.unsupported(f"makes {rows} transfers of this; at most {MOST_ROWS}")
 

@@ -1,0 +1,373 @@
+"""Messages over several steps: which steps each link takes together, and the ways that data then take.
+
+A link that sends in each of n steps pays n α, and every step is as long as its longest message. A message
+over several steps pays one α, and has their whole time for its bytes; what passes a link in the middle of it
+has to wait, or go another way. So each link divides the steps into *windows*, a message each, and each datum
+goes from window to window, may wait, and may go round where that is allowed. All steps last equally long; a
+window that has c seconds for bytes and is busy for L of them costs L³/c², so that longer ones are filled
+first, and none much more than others.
+
+Windows are joined and divided by chance. The data in them look anew for what costs least, one after the
+other; what is cheaper in all is kept, and what is dearer now and then (Kirkpatrick, Gelatt, Vecchi,
+Optimization by simulated annealing, Science 1983).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array
+from topologies.kernels import kernel
+from topologies.topology import Incidence
+
+ROUNDS = 3
+"""How often all ways are chosen before windows change, and after."""
+HEAT = 0.1
+"""Of the mean cost of a class of links: so much more is accepted once in e times, at first."""
+MOST = 1000
+"""The search ends when it has looked as often for the way of each datum."""
+LEAST_ROOM = 0.01
+"""Of a step: seconds that a window has at least, where α is longer."""
+SEED = 1
+
+_START, _WAIT, _NONE = -1, -2, -1
+
+
+class Network(NamedTuple):
+    """The links out of each rank, where links begin and end, their class, and what a unit takes on each."""
+
+    out: Incidence
+    source: Int32Array
+    target: Int32Array
+    kind: Int32Array
+    slowness: FloatArray
+
+
+class Data(NamedTuple):
+    """What goes where.
+
+    Parameters
+    ----------
+    ends
+        int64, shape (2, data): where each starts and ends.
+    size
+        float64, shape (data,).
+    hops
+        int32, shape (nodes, nodes): from each to each.
+    left
+        Its transpose: hops[:, t] in a row.
+    round_about
+        Whether a datum may leave its shortest paths.
+    """
+
+    ends: Int64Array
+    size: FloatArray
+    hops: Int32Array
+    left: Int32Array
+    round_about: bool
+
+
+class Ways(NamedTuple):
+    """The hops of each datum, shape (data, n): links, and steps from 0; and how many there are."""
+
+    link: Int32Array
+    step: Int32Array
+    count: Int32Array
+
+
+class _Windows(NamedTuple):
+    """Of each class of links and step, shape (classes, n).
+
+    Parameters
+    ----------
+    opens
+        Whether a window begins.
+    end
+        The step before which one that begins there ends.
+    load
+        How long it is busy with bytes.
+    room
+        Shape (classes, n + 1): how long it may be, by its steps.
+    first, after, before
+        The hop (its place in `Ways`) that is first in the window; those after and before each hop in its.
+    """
+
+    opens: BoolArray
+    end: Int64Array
+    load: FloatArray
+    room: FloatArray
+    first: Int64Array
+    after: Int64Array
+    before: Int64Array
+
+
+class _Labels(NamedTuple):
+    """Shape (n + 1, nodes): the least cost of being there by a step, the link that leads there, its step."""
+
+    cost: FloatArray
+    link: Int64Array
+    step: Int64Array
+    nodes: Int64Array
+
+
+def ways(
+    network: Network, data: Data, alpha: FloatArray, steps: int, length: float, effort: int
+) -> Ways | None:
+    """Return the ways that data take in so many steps, or None where the effort is too small for one search.
+
+    Parameters
+    ----------
+    network, data
+        Slowness in seconds for an amount of 1.
+    alpha
+        Of each class of links, seconds.
+    steps
+        At least the hops of the farthest datum.
+    length
+        Of a step, seconds.
+    effort
+        Nodes in a step from which ways may be looked for, in all.
+    """
+    kinds, count = len(alpha), len(data.size)
+    room = np.maximum(np.arange(steps + 1) * length - alpha[:, None], LEAST_ROOM * length)
+    shape = kinds, steps
+    windows = _Windows(
+        np.ones(shape, np.bool_),
+        np.tile(np.arange(1, steps + 1), (kinds, 1)),
+        np.zeros(shape),
+        room,
+        np.full(shape, _NONE),
+        np.full(count * steps, _NONE),
+        np.full(count * steps, _NONE),
+    )
+    found, spare = (
+        Ways(*(np.zeros((count, steps), np.int32) for _ in range(2)), np.zeros(count, np.int32))
+        for _ in range(2)
+    )
+    nodes = len(data.hops)
+    labels = _Labels(
+        np.empty((steps + 1, nodes)),
+        *(np.empty((steps + 1, nodes), np.int64) for _ in range(2)),
+        np.empty(nodes, np.int64),
+    )
+    rng = np.random.default_rng(SEED)
+    return found if _search(network, data, windows, found, spare, labels, rng, effort) else None
+
+
+@kernel
+def _dearer(load: float, more: float, room: float) -> float:
+    """Return by how much a load costs more with more."""
+    return more * (3 * load * (load + more) + more * more) / (room * room)
+
+
+@kernel
+def _find(  # noqa: C901 (one loop over steps, nodes and links)
+    network: Network, data: Data, windows: _Windows, labels: _Labels, datum: int
+) -> int:
+    """Label the nodes on the ways of a datum, and return how many were looked from."""
+    source, goal, size = data.ends[0, datum], data.ends[1, datum], data.size[datum]
+    cost, by, since, nodes = labels
+    far, steps = data.left[goal], len(cost) - 1
+    straight = far[source]
+    count = 0
+    for node in range(len(far)):
+        hops = data.hops[source, node] + far[node]
+        if hops == straight or (data.round_about and hops <= steps):
+            nodes[count] = node
+            count += 1
+    for step in range(steps + 1):
+        for at in range(count):
+            cost[step, nodes[at]] = np.inf
+    cost[0, source], by[0, source] = 0.0, _START
+    looked = 0
+    for step in range(steps):
+        for at in range(count):
+            node = nodes[at]
+            here = cost[step, node]
+            if here == np.inf:
+                continue
+            looked += 1
+            # Of equal ones it waits: so no way comes to a node twice.
+            if far[node] < steps - step and here <= cost[step + 1, node]:
+                cost[step + 1, node], by[step + 1, node] = here, _WAIT
+            for place in range(network.out.offsets[node], network.out.offsets[node + 1]):
+                link = network.out.links[place]
+                kind, other = network.kind[link], network.target[link]
+                if not windows.opens[kind, step]:
+                    continue
+                end = windows.end[kind, step]
+                if far[other] > steps - end or (far[other] != far[node] - 1 and not data.round_about):
+                    continue
+                more, room = size * network.slowness[kind], windows.room[kind, end - step]
+                there = here + _dearer(windows.load[kind, step], more, room)
+                if there < cost[end, other]:
+                    cost[end, other], by[end, other], since[end, other] = there, link, step
+    return looked
+
+
+@kernel
+def _add(network: Network, size: float, windows: _Windows, found: Ways, datum: int) -> float:
+    """Put the hops of a datum into their windows; return what they cost there."""
+    cost, steps = 0.0, found.link.shape[1]
+    for place in range(found.count[datum]):
+        kind, step = network.kind[found.link[datum, place]], found.step[datum, place]
+        more, room = size * network.slowness[kind], windows.room[kind, windows.end[kind, step] - step]
+        cost += _dearer(windows.load[kind, step], more, room)
+        windows.load[kind, step] += more
+        hop, next_one = datum * steps + place, windows.first[kind, step]
+        windows.after[hop], windows.before[hop], windows.first[kind, step] = next_one, _NONE, hop
+        if next_one != _NONE:
+            windows.before[next_one] = hop
+    return cost
+
+
+@kernel
+def _take(network: Network, size: float, windows: _Windows, found: Ways, datum: int) -> float:
+    """Take the hops of a datum out of their windows; return what that saves."""
+    saved, steps = 0.0, found.link.shape[1]
+    for place in range(found.count[datum]):
+        kind, step = network.kind[found.link[datum, place]], found.step[datum, place]
+        more, room = size * network.slowness[kind], windows.room[kind, windows.end[kind, step] - step]
+        windows.load[kind, step] -= more
+        saved += _dearer(windows.load[kind, step], more, room)
+        hop = datum * steps + place
+        earlier, later = windows.before[hop], windows.after[hop]
+        if earlier == _NONE:
+            windows.first[kind, step] = later
+        else:
+            windows.after[earlier] = later
+        if later != _NONE:
+            windows.before[later] = earlier
+    return saved
+
+
+@kernel
+def _follow(network: Network, labels: _Labels, goal: int, found: Ways, datum: int) -> None:
+    """Write the hops of a datum that its labels say."""
+    step, node, count = len(labels.cost) - 1, goal, 0
+    while labels.link[step, node] != _START:
+        link = labels.link[step, node]
+        if link == _WAIT:
+            step -= 1
+            continue
+        step = labels.step[step, node]
+        found.link[datum, count], found.step[datum, count] = link, step
+        count += 1
+        node = network.source[link]
+    found.count[datum] = count
+    for place in range(count // 2):
+        other = count - 1 - place
+        link, begin = found.link[datum, place], found.step[datum, place]
+        found.link[datum, place], found.step[datum, place] = (
+            found.link[datum, other],
+            found.step[datum, other],
+        )
+        found.link[datum, other], found.step[datum, other] = link, begin
+
+
+@kernel
+def _copy(ways: Ways, to: Ways, datum: int) -> None:
+    """Copy the hops of a datum."""
+    to.count[datum] = ways.count[datum]
+    for place in range(ways.count[datum]):
+        to.link[datum, place], to.step[datum, place] = ways.link[datum, place], ways.step[datum, place]
+
+
+@kernel
+def _toggle(windows: _Windows, kind: int, step: int) -> None:
+    """Divide a window before a step, or join it with the one before."""
+    opens, end = windows.opens[kind], len(windows.opens[kind])
+    opens[step] = not opens[step]
+    for begin in range(end - 1, -1, -1):
+        windows.end[kind, begin] = end
+        if opens[begin]:
+            end = begin
+
+
+@kernel
+def _search(
+    network: Network,
+    data: Data,
+    windows: _Windows,
+    found: Ways,
+    spare: Ways,
+    labels: _Labels,
+    rng: np.random.Generator,
+    effort: int,
+) -> bool:
+    """Find ways; return whether all have been."""
+    kinds, steps = windows.opens.shape
+    work, cost = 0, 0.0
+    for turn in range(ROUNDS):
+        for datum in range(len(data.size)):
+            if turn > 0:
+                cost -= _take(network, data.size[datum], windows, found, datum)
+            work += _find(network, data, windows, labels, datum)
+            _follow(network, labels, data.ends[1, datum], found, datum)
+            cost += _add(network, data.size[datum], windows, found, datum)
+            if work > effort:
+                return False
+    moved = np.empty(len(data.size), np.int64)
+    begin, end = work, min(effort, MOST * work // ROUNDS)
+    while steps > 1 and work < end:
+        kind, step = int(rng.random() * kinds), 1 + int(rng.random() * (steps - 1))
+        limit = -HEAT * cost / kinds * (end - work) / (end - begin) * np.log(1 - rng.random())
+        looked, more = _change(network, data, windows, found, spare, labels, moved, kind, step, limit)
+        work += looked + 1
+        cost += more
+    for _ in range(ROUNDS):
+        for datum in range(len(data.size)):
+            _take(network, data.size[datum], windows, found, datum)
+            _find(network, data, windows, labels, datum)
+            _follow(network, labels, data.ends[1, datum], found, datum)
+            _add(network, data.size[datum], windows, found, datum)
+    return True
+
+
+@kernel
+def _change(
+    network: Network,
+    data: Data,
+    windows: _Windows,
+    found: Ways,
+    spare: Ways,
+    labels: _Labels,
+    moved: Int64Array,
+    kind: int,
+    step: int,
+    limit: float,
+) -> tuple[int, float]:
+    """Divide or join windows at a step; return the work, and what all cost more, 0 where it was undone."""
+    steps, more, count, work = windows.opens.shape[1], 0.0, 0, 0
+    begin = step - 1
+    while not windows.opens[kind, begin]:
+        begin -= 1
+    for window in (begin, step):  # no hops are in one that does not open
+        while windows.first[kind, window] != _NONE:
+            datum = windows.first[kind, window] // steps
+            moved[count] = datum
+            count += 1
+            _copy(found, spare, datum)
+            more -= _take(network, data.size[datum], windows, found, datum)
+    _toggle(windows, kind, step)
+    placed = 0
+    while placed < count and more <= limit:
+        datum = moved[placed]
+        work += _find(network, data, windows, labels, datum)
+        if labels.cost[steps, data.ends[1, datum]] == np.inf:  # windows are too long for its hops
+            more = np.inf
+            break
+        _follow(network, labels, data.ends[1, datum], found, datum)
+        more += _add(network, data.size[datum], windows, found, datum)
+        placed += 1
+    if more <= limit:
+        return work, more
+    for at in range(placed):
+        _take(network, data.size[moved[at]], windows, found, moved[at])
+    _toggle(windows, kind, step)
+    for at in range(count):
+        _copy(spare, found, moved[at])
+        _add(network, data.size[moved[at]], windows, found, moved[at])
+    return work, 0.0
