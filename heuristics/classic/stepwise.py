@@ -217,8 +217,9 @@ class _Data:
         found = windows.ways(network, data, self.alpha, count, time / count, effort)
         if found is None:
             return None
-        taken = np.arange(count) < found.count[:, None]
-        return _Plan(offsets_of(found.count), found.link[taken].astype(np.int64), found.step[taken] + 1)
+        taken = np.arange(count) < found.hops[:, None]
+        link, step = found.link[taken].astype(np.int64), found.step[taken].astype(np.int64)
+        return _Plan(offsets_of(found.hops), link, step + 1)
 
     def along(self, plan: _Plan) -> Hops:
         """Return the paths of a plan as hops over classes of links."""

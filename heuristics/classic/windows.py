@@ -74,7 +74,7 @@ class Ways(NamedTuple):
 
     link: Int32Array
     step: Int32Array
-    count: Int32Array
+    hops: Int32Array
 
 
 class _Windows(NamedTuple):
@@ -143,15 +143,13 @@ def ways(
         np.full(count * steps, _NONE),
     )
     found, spare = (
-        Ways(*(np.zeros((count, steps), np.int32) for _ in range(2)), np.zeros(count, np.int32))
+        Ways(
+            np.zeros((count, steps), np.int32), np.zeros((count, steps), np.int32), np.zeros(count, np.int32)
+        )
         for _ in range(2)
     )
-    nodes = len(data.hops)
-    labels = _Labels(
-        np.empty((steps + 1, nodes)),
-        *(np.empty((steps + 1, nodes), np.int64) for _ in range(2)),
-        np.empty(nodes, np.int64),
-    )
+    at = steps + 1, len(data.hops)
+    labels = _Labels(np.empty(at), np.empty(at, np.int64), np.empty(at, np.int64), np.empty(at[1], np.int64))
     rng = np.random.default_rng(SEED)
     return found if _search(network, data, windows, found, spare, labels, rng, effort) else None
 
@@ -211,7 +209,7 @@ def _find(  # noqa: C901 (one loop over steps, nodes and links)
 def _add(network: Network, size: float, windows: _Windows, found: Ways, datum: int) -> float:
     """Put the hops of a datum into their windows; return what they cost there."""
     cost, steps = 0.0, found.link.shape[1]
-    for place in range(found.count[datum]):
+    for place in range(found.hops[datum]):
         kind, step = network.kind[found.link[datum, place]], found.step[datum, place]
         more, room = size * network.slowness[kind], windows.room[kind, windows.end[kind, step] - step]
         cost += _dearer(windows.load[kind, step], more, room)
@@ -227,7 +225,7 @@ def _add(network: Network, size: float, windows: _Windows, found: Ways, datum: i
 def _take(network: Network, size: float, windows: _Windows, found: Ways, datum: int) -> float:
     """Take the hops of a datum out of their windows; return what that saves."""
     saved, steps = 0.0, found.link.shape[1]
-    for place in range(found.count[datum]):
+    for place in range(found.hops[datum]):
         kind, step = network.kind[found.link[datum, place]], found.step[datum, place]
         more, room = size * network.slowness[kind], windows.room[kind, windows.end[kind, step] - step]
         windows.load[kind, step] -= more
@@ -256,7 +254,7 @@ def _follow(network: Network, labels: _Labels, goal: int, found: Ways, datum: in
         found.link[datum, count], found.step[datum, count] = link, step
         count += 1
         node = network.source[link]
-    found.count[datum] = count
+    found.hops[datum] = count
     for place in range(count // 2):
         other = count - 1 - place
         link, begin = found.link[datum, place], found.step[datum, place]
@@ -270,8 +268,8 @@ def _follow(network: Network, labels: _Labels, goal: int, found: Ways, datum: in
 @kernel
 def _copy(ways: Ways, to: Ways, datum: int) -> None:
     """Copy the hops of a datum."""
-    to.count[datum] = ways.count[datum]
-    for place in range(ways.count[datum]):
+    to.hops[datum] = ways.hops[datum]
+    for place in range(ways.hops[datum]):
         to.link[datum, place], to.step[datum, place] = ways.link[datum, place], ways.step[datum, place]
 
 
