@@ -99,7 +99,7 @@ def _compile_others() -> None:
     ring = parse_topology("ring:4")
     problem = Problem(ring, collective(Kind.ALLGATHER, 4), SIZE)
     planned_schedule(problem, 0.1, np.random.default_rng(0))
-    refined(problem, [], 0.1, np.random.default_rng(0))
+    refined(problem, [], 0.1, np.random.default_rng(0), lambda half, until: [])
 
 
 def _compile_flows() -> None:

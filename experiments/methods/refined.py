@@ -8,14 +8,14 @@ messages, routes and cuts one at a time. Nothing slower than what it began with 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Annotated, ClassVar
 
 import numpy as np
 
 from experiments.methods.calling import CallingOptions
-from heuristics.refine import refined
+from heuristics.refine import Maker, refined
 from schedules.capabilities import Capabilities, Groups
 from schedules.collective import KINDS
 from schedules.method import Method, Problem
@@ -25,12 +25,14 @@ from topologies.errors import InputError, NoSchedule, Unsupported
 from topologies.kernels import now
 from topologies.ranges import Names
 
-QUICK = ("bfb", "torus_rings", "stepwise", "rails")
+QUICK = ("bfb", "torus_rings", "stepwise", "rails", "postal")
 """Whose schedules are tried by default."""
 MOST_ITEMS = 2**16
 """Shards, or in an all-to-all pairs of ranks."""
 STARTS_PART = 0.5
 """Of the time limit; when it is over no other start is made."""
+LEAST_TIME = 1e-3
+"""Seconds."""
 
 
 @dataclass(frozen=True)
@@ -53,13 +55,17 @@ def refinement(methods: Mapping[str, Method]) -> Method:
 
     def synthesize(problem: Problem, options: RefinedOptions, rng: np.random.Generator) -> Schedule:
         until = now() + options.seconds
-        starts = list(_made(problem, options.chosen(methods), until, rng))
-        return _fastest(problem, starts, until - now(), rng)
+        make = maker(options, rng)
+        return _fastest(problem, make(problem, until), until - now(), rng, make)
 
     def improve(
         problem: Problem, start: Schedule, options: RefinedOptions, rng: np.random.Generator
     ) -> Schedule:
-        return _fastest(problem, [start], options.seconds, rng)
+        return _fastest(problem, [start], options.seconds, rng, maker(options, rng))
+
+    def maker(options: RefinedOptions, rng: np.random.Generator) -> Maker:
+        chosen = options.chosen(methods)
+        return lambda problem, until: list(_made(problem, chosen, until, rng))
 
     return Method(
         name="refined",
@@ -93,6 +99,8 @@ def _made(
     enough = now() + STARTS_PART * (until - now())
     for method in methods:
         options = method.options(**method.fast)
+        if getattr(options, "time_limit", "") is None:
+            options = replace(options, time_limit=max(enough - now(), LEAST_TIME))
         try:
             method.supports(problem, options)
             if now() > enough:
@@ -103,12 +111,12 @@ def _made(
 
 
 def _fastest(
-    problem: Problem, starts: Sequence[Schedule], seconds: float, rng: np.random.Generator
+    problem: Problem, starts: Sequence[Schedule], seconds: float, rng: np.random.Generator, make: Maker
 ) -> Schedule:
     """Return the fastest of some schedules and of what the search makes of them."""
     size = problem.size or Fraction(1)
     try:
-        found = [*starts, refined(problem, starts, seconds, rng)]
+        found = [*starts, refined(problem, starts, seconds, rng, make)]
     except Unsupported:
         if not starts:
             raise

@@ -1,10 +1,11 @@
 """Schedules in time are improved by local search: messages, routes and cuts are changed one at a time.
 
 Read `plan` first: what a plan is, and when its messages are sent. `search` changes plans, hot at first;
-`roads` and `instance` make a problem of items on routes, one for all that a symmetry makes alike, and a
-schedule of a plan; `starts` has the plans to begin with, and `refinement` is the way in.
+`cuts` moves all cuts of a plan at once; `roads` and `instance` make a problem of items on routes, one for
+all that a symmetry makes alike, and a schedule of a plan; `starts` has the plans to begin with, and
+`refinement` is the way in.
 """
 
-from heuristics.refine.refinement import refined
+from heuristics.refine.refinement import Maker, refined
 
-__all__ = ["refined"]
+__all__ = ["Maker", "refined"]

@@ -223,7 +223,7 @@ def _reroute(
 
 
 @kernel
-def _drop(parcels: Parcels, plan: Plan, parcel: int, first: int) -> None:
+def drop(parcels: Parcels, plan: Plan, parcel: int, first: int) -> None:
     """Take a parcel's transfers from its slot `first` on out of the sequence."""
     slot, begins, start = plan.slot, plan.begins, plan.start
     low, high = parcel * parcels.slots + first, (parcel + 1) * parcels.slots
@@ -247,7 +247,7 @@ def _retrace(
     base, goal = parcel * parcels.slots, parcels.goal[parcel]
     at = np.int64(roads.source[plan.route[transfer]])
     moment = times.ready[plan.origin[transfer]]
-    _drop(parcels, plan, parcel, transfer - base)
+    drop(parcels, plan, parcel, transfer - base)
     step = transfer - base
     while at != goal:
         left = parcels.slots - step
@@ -295,14 +295,14 @@ def _resize(rng: np.random.Generator, parcels: Parcels, plan: Plan, place: int) 
     size[parcel] -= amount
     size[other] += amount
     if size[parcel] == 0:
-        _drop(parcels, plan, parcel, 0)
+        drop(parcels, plan, parcel, 0)
     return True
 
 
 @kernel
 def _clone(parcels: Parcels, plan: Plan, parcel: int, other: int) -> None:
     """Let a parcel take the ways of another, in the same messages."""
-    _drop(parcels, plan, other, 0)
+    drop(parcels, plan, other, 0)
     slots, cells = parcels.slots, (other - parcel) * parcels.cells
     shift = (other - parcel) * slots
     for transfer in range(parcel * slots, (parcel + 1) * slots):

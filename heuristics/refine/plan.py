@@ -39,8 +39,9 @@ class Roads(NamedTuple):
         int64, shape (classes + 1,): where the hops of each class begin.
     link
         int32, shape (hops,): the class of the link.
-    enter, alpha, byte
-        Shape (hops,): seconds from the start to the link; for which a message holds it, and for each unit.
+    enter, lag, alpha, byte
+        Shape (hops,): seconds from the start to the link, and for each unit; that a message holds it, and for
+        each unit.
     latency, slowest
         Shape (classes,): seconds until a message arrives, and for each unit.
     into, entering
@@ -57,6 +58,7 @@ class Roads(NamedTuple):
     first: Int64Array
     link: Int32Array
     enter: FloatArray
+    lag: FloatArray
     alpha: FloatArray
     byte: FloatArray
     latency: FloatArray
@@ -180,7 +182,7 @@ def play(  # noqa: C901 (one loop over messages; its parts share a dozen numbers
     later than the limit. The mean is that of powers, in which late links count most: where several are as
     late as any, it falls with each that is relieved.
     """
-    kind_of, first, link_of, enter = roads.kind, roads.first, roads.link, roads.enter
+    kind_of, first, link_of, enter, lag = roads.kind, roads.first, roads.link, roads.enter, roads.lag
     alpha, byte, latency, slowest = roads.alpha, roads.byte, roads.latency, roads.slowest
     slot, begins, start, route = plan.slot, plan.begins, plan.start, plan.route
     origin, goal, size = plan.origin, plan.goal, plan.size
@@ -225,11 +227,11 @@ def play(  # noqa: C901 (one loop over messages; its parts share a dozen numbers
                 kept += 1
                 continue
             for hop in range(first[kind], first[kind + 1]):
-                earliest = free[link_of[hop]] - enter[hop]
+                earliest = free[link_of[hop]] - enter[hop] - load * lag[hop]
                 if earliest > begin:
                     begin, wait = earliest, holder[link_of[hop]]
             for hop in range(first[kind], first[kind + 1]):
-                free[link_of[hop]] = begin + enter[hop] + alpha[hop] + load * byte[hop]
+                free[link_of[hop]] = begin + enter[hop] + alpha[hop] + load * (lag[hop] + byte[hop])
                 holder[link_of[hop]] = place
             over = begin + latency[kind] + load * slowest[kind]
             if over > limit:

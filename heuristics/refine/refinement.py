@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from heuristics.refine.cuts import best_cuts
 from heuristics.refine.instance import KINDS, Instance, Planned
+from heuristics.refine.moves import drop
 from heuristics.refine.plan import play, room
 from heuristics.refine.roads import Network
-from heuristics.refine.search import anneal, copy
+from heuristics.refine.search import anneal, copy, sort
 from heuristics.refine.starts import by_steps, of_schedule
 from schedules.collective import Kind
 from schedules.compose import compose_allreduce
@@ -29,15 +31,19 @@ ENOUGH = 2000
 """Changes for each transfer; with fewer it is cooler from the beginning."""
 TRIAL = 64
 """Changes by which the search's pace is measured."""
-FRESH = 0.6
-"""Of the time, for a search from shortest ways: it has the fewest parcels, so that it can be hottest."""
-RACE = 0.3
-"""Of the time left, for all starts together."""
+RACE = 0.6
+"""Of the time, for all starts together."""
 HALVES = 0.7
 """Of the time, for the halves of an allreduce, before both are changed together."""
+CUTS, MOST_CUT = 4, 2**13
+"""Times in a search at which the best plan is cut by a linear program, and transfers of it at most."""
+CUT_PART = 0.1
+"""Of the search's time, for one of these."""
+SHORTEST = 1e-2
+"""Seconds for one, at least."""
 STRETCH = 0.1
 """Seconds of search between two looks at the clock."""
-PIECES, SLOTS = 4, 2**9
+PIECES, SLOTS = 4, 2**10
 """Parcels of an item, if no more transfers than that follow."""
 MOST_PIECES, MOST_SLOTS = 2**7, 2**18
 """Parcels of an item, and transfers of all: schedules with more are no starts."""
@@ -45,8 +51,12 @@ ROUNDING = 1 + 1e-6
 """Of times: sizes of parcels are rounded."""
 
 
+Maker = Callable[[Problem, float], Sequence[Schedule]]
+"""Makes schedules of a problem, to begin with, until a moment."""
+
+
 def refined(
-    problem: Problem, starts: Sequence[Schedule], seconds: float, rng: np.random.Generator
+    problem: Problem, starts: Sequence[Schedule], seconds: float, rng: np.random.Generator, make: Maker
 ) -> Schedule:
     """Return the schedule of least time that a search finds, in the time clock.
 
@@ -60,6 +70,8 @@ def refined(
         For how long it searches.
     rng
         Where its random numbers come from.
+    make
+        Where the halves of an allreduce have their starts from.
 
     Raises
     ------
@@ -68,29 +80,35 @@ def refined(
     """
     what = problem.collective
     network = Network.of(problem.topology, symmetric=what.plain and what.root is None)
-    return _refined(network, problem, starts, seconds, rng)
+    return _refined(network, problem, starts, seconds, rng, make)
 
 
 def _refined(
-    network: Network, problem: Problem, starts: Sequence[Schedule], seconds: float, rng: np.random.Generator
+    network: Network,
+    problem: Problem,
+    starts: Sequence[Schedule],
+    seconds: float,
+    rng: np.random.Generator,
+    make: Maker,
 ) -> Schedule:
     """Return what `refined` does, on its network."""
+    until = now() + seconds
     what = problem.collective
     if what.kind not in KINDS:
         back = network.reversed()
         turned = Problem(back.topology, what.reverse, problem.size)
         backwards = [reverse(start, back.topology) for start in starts]
-        return reverse(_refined(back, turned, backwards, seconds, rng), problem.topology)
+        return reverse(_refined(back, turned, backwards, seconds, rng, make), problem.topology)
     if what.kind is Kind.ALLREDUCE:
-        halves = (what.with_kind(kind) for kind in (Kind.REDUCE_SCATTER, Kind.ALLGATHER))
-        first, second = (
-            _refined(network, replace(problem, collective=half), [], HALVES * seconds / 2, rng)
-            for half in halves
-        )
-        starts, seconds = [*starts, compose_allreduce(first, second)], (1 - HALVES) * seconds
-    until = now() + seconds
+        halves = []
+        for part, kind in ((HALVES / 2, Kind.REDUCE_SCATTER), (HALVES, Kind.ALLGATHER)):
+            half = replace(problem, collective=what.with_kind(kind))
+            over = until - (1 - part) * seconds
+            begin = make(half, over)
+            halves.append(_refined(network, half, begin, over - now(), rng, make))
+        starts = [*starts, compose_allreduce(halves[0], halves[1])]
+        seconds = until - now()
     searches = list(_searches(network, problem, starts, rng))
-    searches[0].run(FRESH * seconds)
     best = _raced(searches, RACE * (until - now()))
     best.run(until - now())
     return best.instance.schedule(best.plans[-1])
@@ -167,6 +185,27 @@ class Search:
         if anneal(roads, self.parcels, plans, self.times, self.rng, self.ends, rounds, heat):
             self.plans = [trial, plan, best]
 
+    def cut(self, seconds: float) -> None:
+        """Move the cuts of the best plan to where it ends soonest, and go on from there."""
+        plan, roads, of = self.plans[0], self.instance.roads, self.parcels.of
+        copy(self.plans[-1], plan)
+        sort(plan)
+        play(roads, of, plan, self.times[0])
+        if int(plan.length[0]) > MOST_CUT:
+            return
+        size = best_cuts(roads, self.parcels, plan, self.end, seconds)
+        if size is None:
+            return
+        plan.size[:] = size
+        for parcel in np.flatnonzero(size == 0):
+            drop(self.parcels, plan, parcel, 0)
+        end = play(roads, of, plan, self.times[0])[0]
+        if end < self.end:
+            self.ends[0] = end
+            copy(plan, self.plans[-1])
+        else:
+            copy(self.plans[-1], plan)
+
     def run(self, seconds: float) -> None:
         """Search from the best plan for so long, the hotter at first the more can be tried."""
         copy(self.plans[-1], self.plans[0])
@@ -174,6 +213,8 @@ class Search:
         self.change(TRIAL, 0.0)
         pace = TRIAL / max(now() - began, 1e-6)
         hot = HOT * min(1.0, pace * seconds / int(self.plans[0].length[0]) / ENOUGH)
-        while (passed := now() - began) < seconds:
-            self.change(int(pace * STRETCH) + 1, self.end * hot * COOLING ** (passed / seconds))
-            tell(f"refine: {duration(self.end * 1e6)}")
+        for cut in range(1, CUTS + 1):
+            while (passed := now() - began) < seconds * cut / CUTS:
+                self.change(int(pace * STRETCH) + 1, self.end * hot * COOLING ** (passed / seconds))
+                tell(f"refine: {duration(self.end * 1e6)}")
+            self.cut(max(CUT_PART * seconds, SHORTEST))

@@ -31,6 +31,9 @@ class Network:
         Those of single messages, and all their images.
     kind
         int32, shape (routes,): the orbit of each.
+    backwards
+        Whether time runs backwards: a message then ends on a faster link of its route when it does on the
+        slowest one, and not begins.
     """
 
     topology: Topology
@@ -38,6 +41,7 @@ class Network:
     links: Int32Array
     routes: Routes
     kind: Int32Array
+    backwards: bool = False
 
     @classmethod
     def of(cls, topology: Topology, *, symmetric: bool) -> Network:
@@ -65,9 +69,9 @@ class Network:
         return cls(topology, nodes, links, Routes.of(list(known)), kind.astype(np.int32))
 
     def reversed(self) -> Network:
-        """Return the transposed network, its routes turned round, with the same group."""
-        turned = [links[::-1] for links in self.routes.lists]
-        return replace(self, topology=transpose(self.topology), routes=Routes.of(turned))
+        """Return the transposed network, its routes and time turned round, with the same group."""
+        turned = Routes.of([links[::-1] for links in self.routes.lists])
+        return replace(self, topology=transpose(self.topology), routes=turned, backwards=not self.backwards)
 
     @property
     def alone(self) -> Network:
@@ -96,6 +100,8 @@ class Network:
         flat = np.concatenate(hops)
         alpha, byte = topology.alpha.floats, float(unit) / topology.bandwidth.floats
         link = np.unique(self.links.min(axis=0), return_inverse=True)[1]
+        slowest = np.array([byte[links].max() for links in hops])
+        spare = np.repeat(slowest, [len(links) for links in hops]) - byte[flat]
         return Roads(
             source=source,
             target=target,
@@ -103,10 +109,11 @@ class Network:
             first=offsets_of([len(links) for links in hops]),
             link=link[flat].astype(np.int32),
             enter=np.concatenate([_sums_before(alpha[links]) for links in hops]),
+            lag=spare if self.backwards else np.zeros(len(flat)),
             alpha=alpha[flat],
             byte=byte[flat],
             latency=np.array([alpha[links].sum() for links in hops]),
-            slowest=np.array([byte[links].max() for links in hops]),
+            slowest=slowest,
             into=offsets_of(np.bincount(target, minlength=ranks)),
             entering=np.argsort(target, kind="stable").astype(np.int32),
             out=offsets_of(np.bincount(source, minlength=ranks)),

@@ -11,6 +11,7 @@ from heuristics.refine.refinement import Search
 from heuristics.refine.roads import Network
 from heuristics.refine.starts import by_steps, of_schedule
 from schedules import Problem, collective
+from schedules.reversal import reverse
 from schedules.simulation.simulate import simulate
 from schedules.verify import verify
 from topologies.text import parse_topology
@@ -93,3 +94,18 @@ def test_messages_that_wait_for_each_other_never_end():
     plan = by_steps(problem, 1).plan
     plan.origin[plan.slot[0]] = plan.goal[plan.slot[1]]
     assert play(problem.roads, problem.parcels.of, plan, room(3, 3, 4))[0] == np.inf
+
+
+@pytest.mark.parametrize("text", ["ndv2:2", "torus:3x3?bandwidth=50GB/s,20GB/s"])
+def test_backwards_a_plan_takes_no_less_than_its_reverse(text):
+    """Where links of a route differ, messages enter them with the data; backwards they leave them so."""
+    problem = instance(text, "allgather")
+    back = Instance(
+        Problem(problem.network.reversed().topology, problem.problem.collective, SIZE),
+        problem.network.reversed(),
+        3,
+    )
+    search = changed(back, 100)
+    schedule = reverse(back.schedule(search.plans[-1]), problem.network.topology)
+    verify(schedule)
+    assert simulate(schedule, SIZE).time <= search.end * (1 + 1e-9)

@@ -19,7 +19,7 @@ OPTIMA = {"ring:4": 2.5, "ring:5": 2.6, "torus:3x3": 17 / 9, "mesh:2x3": 19 / 6,
 def found(text, kind, size=200_000, seconds=0.2, **given):
     topology = parse_topology(text)
     problem = Problem(topology, collective(kind, topology.num_ranks, **given), Fraction(size))
-    schedule = refined(problem, [], seconds, np.random.default_rng(0))
+    schedule = refined(problem, [], seconds, np.random.default_rng(0), lambda half, until: [])
     verify(schedule)
     return simulate(schedule, problem.size).time * 1e6
 
