@@ -39,11 +39,8 @@ from topologies.topology import Topology
 
 MOST_TICKS = 64
 """From the beginning to the end, about; the least α has one at least."""
-LONGEST, LONG = Fraction(2, 5), 5
-"""Messages over this part of the time are left out of the programs, which are so much smaller, but not those
-up to so many α. Their prices hold for all, or prove somewhat less."""
 MOST_ROWS = 2**17
-"""Of a program: half a minute. Where there would be more, ticks are longer."""
+"""Of a program, about: minutes. Where there would be more, ticks are longer."""
 MOST_WORK = 2**32
 """Pairs times nodes, and times links, of the networks that are looked at."""
 MOST_PROGRAMS, CLOSE = 4, 2e-3
@@ -249,7 +246,7 @@ def _search(pairs: _Pairs, size: Fraction, least: Fraction) -> tuple[_Prices, Fr
         tick = _tick(pairs, time)
         if tick is None:
             break
-        reciprocal, prices = _Program(pairs, size, time, tick, partial=True).solved()
+        reciprocal, prices = _Program(pairs, size, time, tick).solved()
         reciprocals.append(reciprocal)
         if reciprocals[0] >= 1:
             break
@@ -287,7 +284,6 @@ class _Program:
     size: Fraction
     time: Fraction
     tick: Fraction
-    partial: bool = False
 
     @cached_property
     def last(self) -> int:
@@ -314,9 +310,6 @@ class _Program:
     def windows(self) -> list[tuple[Int64Array, Int64Array, FloatArray]]:
         """Of each class of links: first and last ticks of messages, and what these bring at most."""
         begin, end = np.nonzero(np.triu(np.ones((self.last + 1,) * 2, dtype=np.bool_), 1))
-        if self.partial:
-            short = end - begin <= max(int(self.last * LONGEST), LONG * int(self.whole.max()))
-            begin, end = begin[short], end[short]
         found = []
         for whole, alpha, rate in zip(self.whole, self.alpha, self.rate, strict=True):
             long = end - begin >= whole
