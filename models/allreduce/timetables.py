@@ -91,7 +91,7 @@ def timetables_bound(
         "rows": pairs.node.tolist(),
         "prices": prices.node[:, : int(time / prices.tick) + 1].tolist(),
         "transfer": prices.transfer,
-        "seconds": prices.second[pairs.kind].tolist(),
+        "seconds": prices.second[pairs.use].tolist(),
     }
     return Bound("timetables", time, SECONDS, certificate)
 
@@ -110,7 +110,7 @@ class _Way(NamedTuple):
 
 
 class _Use(NamedTuple):
-    """How all pairs may use a link of a class at once: how often each way."""
+    """How all pairs may use a link of a class at once: how often in each way."""
 
     kind: int
     ways: Counter[int]
@@ -163,11 +163,6 @@ class _Pairs:
         return cls(topology, ends, node, np.unique(sides, axis=1, return_inverse=True)[1].ravel())
 
     @cached_property
-    def links(self) -> Int64Array:
-        """How many links each class has."""
-        return np.bincount(self.kind)
-
-    @cached_property
     def first(self) -> Int64Array:
         """A link of each class."""
         return np.unique(self.kind, return_index=True)[1]
@@ -197,11 +192,25 @@ class _Pairs:
         return self._seen[0]
 
     @cached_property
+    def _used(self) -> tuple[list[list[int]], Int64Array]:
+        columns = np.vstack([self.kind, np.sort(self._seen[1], axis=0)])
+        found, use = np.unique(columns, axis=1, return_inverse=True)
+        return found.T.tolist(), use.ravel()
+
+    @cached_property
     def uses(self) -> list[_Use]:
         """How pairs may use links."""
-        columns = np.vstack([self.kind, np.sort(self._seen[1], axis=0)])
-        found = np.unique(columns, axis=1).T.tolist()
-        return [_Use(kind, Counter(way for way in ways if way >= 0)) for kind, *ways in found]
+        return [_Use(kind, Counter(way for way in ways if way >= 0)) for kind, *ways in self._used[0]]
+
+    @property
+    def use(self) -> Int64Array:
+        """Shape (links,): which of these each link has."""
+        return self._used[1]
+
+    @cached_property
+    def links(self) -> Int64Array:
+        """How many links have each."""
+        return np.bincount(self.use)
 
     @property
     def transfers(self) -> int:
@@ -217,7 +226,7 @@ class _Pairs:
 
 @dataclass(frozen=True, eq=False)
 class _Prices:
-    """Whole numbers: by class of nodes and tick, of a transfer, and of a byte's time on a class of links."""
+    """Whole numbers: by class of nodes and tick, of a transfer, and of a byte's time on links by use."""
 
     tick: Fraction
     node: Int64Array
@@ -261,7 +270,7 @@ def _tick(pairs: _Pairs, time: Fraction) -> Fraction | None:
     """Return a part of the least α that gives as many ticks as there is room for; None for less than α."""
     topology = pairs.topology
     alpha = Fraction(int(topology.alpha.numerators.min()), topology.alpha.denominator)
-    most = min(MOST_TICKS, math.isqrt(MOST_ROWS // (len(pairs.ways) + len(pairs.links))))
+    most = min(MOST_TICKS, math.isqrt(MOST_ROWS // (len(pairs.ways) + len(pairs.uses))))
     parts = int(most * alpha / time)
     return alpha / parts if parts else None
 
@@ -360,12 +369,12 @@ class _Program:
 
     @cached_property
     def _columns(self) -> _Columns:
-        classes, moments, kinds = int(self.pairs.node.max()) + 1, self.last + 1, len(self.pairs.links)
+        classes, moments, uses = int(self.pairs.node.max()) + 1, self.last + 1, len(self.pairs.uses)
         gains = [len(used) for _, used in self.used]
-        ends = np.cumsum([classes * moments, kinds * moments, kinds, 1, *gains, *gains])
+        ends = np.cumsum([classes * moments, uses * moments, uses, 1, *gains, *gains])
         phi, V, second, transfer, *rest = np.split(np.arange(ends[-1]), ends[:-1])
         return _Columns(
-            *(phi.reshape(classes, moments), V.reshape(kinds, moments), second, transfer),
+            *(phi.reshape(classes, moments), V.reshape(uses, moments), second, transfer),
             *(rest[: len(gains)], rest[len(gains) :], int(ends[-1])),
         )
 
@@ -378,19 +387,20 @@ class _Program:
             p, q = self.windows[way.kind][0][used], self.windows[way.kind][1][used]
             rows.add((1, begun), (-1, phi[way.head, q]), (1, phi[way.tail, p]))
             rows.add((1, passed), (-1, phi[way.head, q]), (1, phi[way.tail, q - self.whole[way.kind]]))
-        for kind, ways in self.pairs.uses:
+        for number, (kind, ways) in enumerate(self.pairs.uses):
             p, q, brings = self.windows[kind]
             lost = brings + self.rate[kind] * self.alpha[kind]
-            each = (1, V[kind, q]), (-1, V[kind, p]), (lost, np.broadcast_to(second[kind], len(p)))
+            each = (1, V[number, q]), (-1, V[number, p]), (lost, np.broadcast_to(second[number], len(p)))
             paid = (-brings, np.broadcast_to(transfer, len(p)))
             sorts = [(through, rows.add(*each))]
             if self._begins(kind):
                 sorts.append((begins, rows.add(*each, paid)))
             for gains, first in sorts:
-                for number, often in ways.items():
-                    used = self.used[number][1]
-                    rows.extend(first + used, -brings[used] * often, gains[number])
-        offered = self.pairs.links * self.rate * float(self.time / self.tick)
+                for one, often in ways.items():
+                    used = self.used[one][1]
+                    rows.extend(first + used, -brings[used] * often, gains[one])
+        rate = self.rate[[kind for kind, _ in self.pairs.uses]]
+        offered = self.pairs.links * rate * float(self.time / self.tick)
         rows.add(*zip(self.pairs.links, V[:, -1:], strict=True), *zip(offered, second[:, None], strict=True))
         return rows
 
@@ -404,26 +414,24 @@ class _Program:
     def _earned(self, prices: _Prices) -> Sequence[float]:
         """Return what all links of each class earn at most."""
         found = []
-        worths = [np.zeros(len(p)) for p, _, _ in self.windows]
-        for kind, ways in self.pairs.uses:
-            p, q, _ = self.windows[kind]
+        for (kind, ways), second, links in zip(
+            self.pairs.uses, prices.second.tolist(), self.pairs.links.tolist(), strict=True
+        ):
+            p, q, brings = self.windows[kind]
             begins, through = np.zeros((2, len(p)))
             for number, often in ways.items():
                 way, used = self.used[number]
                 there = prices.node[way.head, q[used]]
                 begins[used] += often * np.maximum(there - prices.node[way.tail, p[used]], 0)
                 through[used] += often * self._through(prices, way, q[used])
-            sent = np.maximum(begins + prices.transfer, through) if self._begins(kind) else through
-            worths[kind] = np.maximum(worths[kind], sent)
-        for kind, ((p, q, brings), worth) in enumerate(zip(self.windows, worths, strict=True)):
-            second = float(prices.second[kind])
+            worth = np.maximum(begins + prices.transfer, through) if self._begins(kind) else through
             table = np.full((self.last + 1,) * 2, -np.inf)
             table[p, q] = brings * (worth - second) - self.rate[kind] * self.alpha[kind] * second
             best = np.zeros(self.last + 1)
             for tick in range(1, self.last + 1):
                 best[tick] = max(best[tick - 1], (best[:tick] + table[:tick, tick]).max())
             whole = second * self.rate[kind] * float(self.time / self.tick)
-            found.append(float(self.pairs.links[kind] * (best[-1] + whole)))
+            found.append(float(links * (best[-1] + whole)))
         return found
 
     def _through(self, prices: _Prices, way: _Way, q: Int64Array) -> Int64Array:
