@@ -101,7 +101,7 @@ def test_no_schedule_is_faster(seed):
             assert value <= simulate(schedule, size).time * (1 + 1e-9), name
 
 
-@pytest.mark.parametrize("text", ["complete:2?alpha=0us", "dgx_h100:1", "torus:24x24"])
+@pytest.mark.parametrize("text", ["complete:2?alpha=0us", "dgx_h100:1", "torus:40x40"])
 def test_none_where_it_does_not_hold_or_is_too_large(text):
     """Without α, where switches add, and with too many pairs."""
     topology = parse_topology(text)
