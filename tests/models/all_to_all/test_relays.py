@@ -16,6 +16,7 @@ from models.bounds.relaying import Relaying
 from models.bounds.traffic import Traffic
 from schedules import Problem, collective
 from schedules.simulation.simulate import simulate
+from tests.models.networks import network_of
 from tests.sweep import for_each
 from topologies import InputError, Link, Topology
 from topologies.errors import NoSchedule, Unsupported
@@ -49,23 +50,6 @@ def test_optima_where_data_takes_two_links(network, ranks, load, size):
     """
     optimum = Fraction(load * size, ranks * 50_000) + 1
     assert optimum * Fraction(9999, 10_000) < relays(network, size).value / MICRO <= optimum
-
-
-def network_of(seed):
-    """A random network with switches, whose links have bandwidths and α's of their own or all the same."""
-    rng = np.random.default_rng(seed)
-    ranks, switches, alike = int(rng.integers(3, 7)), int(rng.integers(0, 2)), rng.integers(2)
-    cycle = rng.permutation(ranks + switches)
-    ends = [*zip(cycle, np.roll(cycle, -1), strict=True), *rng.integers(0, len(cycle), (6, 2))]
-    links = [
-        Link(
-            int(a), int(b), Fraction(10**9 * (1 + way % 3 * (1 - alike))), MICRO * (1 + way % 2 * (1 - alike))
-        )
-        for tail, head in ends
-        for way, (a, b) in enumerate(((tail, head), (head, tail)), int(rng.integers(6)))
-        if a != b
-    ]
-    return Topology.from_links(f"random {seed}", ranks, links, num_switches=switches)
 
 
 @for_each("seed", range(8))

@@ -15,8 +15,9 @@ from models.bounds.latency import AlphaDistances, distance_bound
 from models.bounds.traffic import Traffic
 from schedules import Problem, collective
 from schedules.simulation.simulate import simulate
+from tests.models.networks import network_of
 from tests.sweep import for_each
-from topologies import Link, Topology
+from topologies import Topology
 from topologies.errors import NoSchedule, Unsupported
 from topologies.text import parse_topology
 
@@ -61,23 +62,6 @@ def test_a_ring_can_t_do_both_halves_in_the_time_of_one():
     schedule = made.synthesize(Problem(topology, what, size), made.options(), np.random.default_rng(0))
     value = checked(topology, found["timetables"])
     assert found["transfers"].value * Fraction(14, 10) < value <= simulate(schedule, size).time
-
-
-def network_of(seed):
-    """A random network with or without a switch; links have bandwidths and α's of their own or alike."""
-    rng = np.random.default_rng(seed)
-    ranks, switches, alike = int(rng.integers(3, 6)), int(rng.integers(0, 2)), rng.integers(2)
-    cycle = rng.permutation(ranks + switches)
-    ends = [*zip(cycle, np.roll(cycle, -1), strict=True), *rng.integers(0, len(cycle), (4, 2))]
-    links = [
-        Link(
-            int(a), int(b), Fraction(10**9 * (1 + way % 3 * (1 - alike))), MICRO * (1 + way % 2 * (1 - alike))
-        )
-        for tail, head in ends
-        for way, (a, b) in enumerate(((tail, head), (head, tail)), int(rng.integers(6)))
-        if a != b
-    ]
-    return Topology.from_links(f"random {seed}", ranks, links, num_switches=switches)
 
 
 @for_each("seed", range(6))

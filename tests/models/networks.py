@@ -1,0 +1,26 @@
+"""Random networks for bounds on time."""
+
+from fractions import Fraction
+
+import numpy as np
+
+from topologies import Link, Topology
+
+MICRO = Fraction(1, 10**6)
+
+
+def network_of(seed):
+    """A random network with switches, whose links have bandwidths and α's of their own or all the same."""
+    rng = np.random.default_rng(seed)
+    ranks, switches, alike = int(rng.integers(3, 7)), int(rng.integers(0, 2)), rng.integers(2)
+    cycle = rng.permutation(ranks + switches)
+    ends = [*zip(cycle, np.roll(cycle, -1), strict=True), *rng.integers(0, len(cycle), (6, 2))]
+    links = [
+        Link(
+            int(a), int(b), Fraction(10**9 * (1 + way % 3 * (1 - alike))), MICRO * (1 + way % 2 * (1 - alike))
+        )
+        for tail, head in ends
+        for way, (a, b) in enumerate(((tail, head), (head, tail)), int(rng.integers(6)))
+        if a != b
+    ]
+    return Topology.from_links(f"random {seed}", ranks, links, num_switches=switches)
