@@ -161,25 +161,29 @@ def _dearer(load: float, more: float, room: float) -> float:
 
 
 @kernel
-def _find(  # noqa: C901 (one loop over steps, nodes and links)
-    network: Network, data: Data, windows: _Windows, labels: _Labels, datum: int
-) -> int:
-    """Label the nodes on the ways of a datum, and return how many were looked from."""
-    source, goal, size = data.ends[0, datum], data.ends[1, datum], data.size[datum]
-    cost, by, since, nodes = labels
-    far, steps = data.left[goal], len(cost) - 1
-    straight = far[source]
-    count = 0
+def _clear(data: Data, labels: _Labels, datum: int) -> int:
+    """List the nodes on the ways of a datum, label all but its start as out of reach, and return how many."""
+    source, goal = data.ends[0, datum], data.ends[1, datum]
+    far, steps, count = data.left[goal], len(labels.cost) - 1, 0
     for node in range(len(far)):
         hops = data.hops[source, node] + far[node]
-        if hops == straight or (data.round_about and hops <= steps):
-            nodes[count] = node
+        if hops == far[source] or (data.round_about and hops <= steps):
+            labels.nodes[count] = node
             count += 1
     for step in range(steps + 1):
         for at in range(count):
-            cost[step, nodes[at]] = np.inf
-    cost[0, source], by[0, source] = 0.0, _START
-    looked = 0
+            labels.cost[step, labels.nodes[at]] = np.inf
+    labels.cost[0, source], labels.link[0, source] = 0.0, _START
+    return count
+
+
+@kernel
+def _find(network: Network, data: Data, windows: _Windows, labels: _Labels, datum: int) -> int:
+    """Label the nodes on the ways of a datum, and return how many were looked from."""
+    far, size = data.left[data.ends[1, datum]], data.size[datum]
+    count = _clear(data, labels, datum)
+    cost, by, since, nodes = labels
+    steps, looked = len(cost) - 1, 0
     for step in range(steps):
         for at in range(count):
             node = nodes[at]
@@ -266,6 +270,16 @@ def _follow(network: Network, labels: _Labels, goal: int, found: Ways, datum: in
 
 
 @kernel
+def _choose(
+    network: Network, data: Data, windows: _Windows, found: Ways, labels: _Labels, datum: int
+) -> tuple[int, float]:
+    """Give a datum that has none its cheapest way; return the work, and what it costs."""
+    looked = _find(network, data, windows, labels, datum)
+    _follow(network, labels, data.ends[1, datum], found, datum)
+    return looked, _add(network, data.size[datum], windows, found, datum)
+
+
+@kernel
 def _copy(ways: Ways, to: Ways, datum: int) -> None:
     """Copy the hops of a datum."""
     to.hops[datum] = ways.hops[datum]
@@ -302,9 +316,9 @@ def _search(
         for datum in range(len(data.size)):
             if turn > 0:
                 cost -= _take(network, data.size[datum], windows, found, datum)
-            work += _find(network, data, windows, labels, datum)
-            _follow(network, labels, data.ends[1, datum], found, datum)
-            cost += _add(network, data.size[datum], windows, found, datum)
+            looked, more = _choose(network, data, windows, found, labels, datum)
+            work += looked
+            cost += more
             if work > effort:
                 return False
     moved = np.empty(len(data.size), np.int64)
@@ -318,9 +332,7 @@ def _search(
     for _ in range(ROUNDS):
         for datum in range(len(data.size)):
             _take(network, data.size[datum], windows, found, datum)
-            _find(network, data, windows, labels, datum)
-            _follow(network, labels, data.ends[1, datum], found, datum)
-            _add(network, data.size[datum], windows, found, datum)
+            _choose(network, data, windows, found, labels, datum)
     return True
 
 

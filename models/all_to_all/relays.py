@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,9 +36,6 @@ from topologies.errors import InputError
 from topologies.exact import INT64_MAX, FloatArray, Int64Array, json_number
 from topologies.graphs.shortest_paths import alpha_distances
 from topologies.topology import Topology
-
-if TYPE_CHECKING:
-    pass
 
 MOST_ROWS = 20_000
 """Sources times links times distances: about a second a program."""

@@ -130,18 +130,22 @@ class _Pairs:
         Shape (pairs, nodes): classes of nodes, alike where a pair sees nodes alike.
     kind
         Shape (links,): the class of each link.
+    apart
+        Shape (nodes, nodes): α-distances over α's denominator.
     """
 
     topology: Topology
     ends: Int64Array
     node: Int64Array
     kind: Int64Array
+    apart: Int64Array
 
     @classmethod
     def of(cls, topology: Topology) -> _Pairs | None:
         """Return the most that are alike; None for too many."""
         ranks, links = topology.num_ranks, topology.num_links
-        away = alpha_distances(topology)[:ranks, :ranks]
+        apart = alpha_distances(topology)
+        away = apart[:ranks, :ranks]
         ends = np.argwhere(away == away.max())
         if len(ends) * (topology.num_nodes + links) > MOST_WORK // MOST_TICKS**2:
             return None
@@ -160,7 +164,7 @@ class _Pairs:
         node, ends = np.unique(views[most], return_inverse=True)[1].reshape(len(most), -1), ends[most]
         plain = seen()
         sides = np.stack([plain[topology.source], plain[topology.target], kinds])
-        return cls(topology, ends, node, np.unique(sides, axis=1, return_inverse=True)[1].ravel())
+        return cls(topology, ends, node, np.unique(sides, axis=1, return_inverse=True)[1].ravel(), apart)
 
     @cached_property
     def first(self) -> Int64Array:
@@ -170,8 +174,7 @@ class _Pairs:
     @cached_property
     def _seen(self) -> tuple[list[_Way], Int64Array]:
         """How pairs see links, and which way each pair sees each, -1 where it is of no use to it."""
-        topology, away = self.topology, alpha_distances(self.topology)
-        source, target = topology.source, topology.target
+        source, target, away = self.topology.source, self.topology.target, self.apart
         sides = np.stack(
             [
                 *(self.node[:, source], self.node[:, target]),
@@ -181,10 +184,8 @@ class _Pairs:
         )
         ways, which = np.unique(sides.reshape(5, -1), axis=1, return_inverse=True)
         of_use = (ways >= 0).all(axis=0)
-        number = np.where(of_use, np.cumsum(of_use) - 1, -1)
-        return [_Way(*way) for way in ways[:, of_use].T.tolist()], number[which.ravel()].reshape(
-            sides.shape[1:]
-        )
+        number = np.where(of_use, np.cumsum(of_use) - 1, -1)[which.ravel()]
+        return [_Way(*way) for way in ways[:, of_use].T.tolist()], number.reshape(sides.shape[1:])
 
     @property
     def ways(self) -> list[_Way]:

@@ -16,13 +16,11 @@ from models.bounds.relaying import Relaying
 from models.bounds.traffic import Traffic
 from schedules import Problem, collective
 from schedules.simulation.simulate import simulate
-from tests.models.networks import network_of
+from tests.models.networks import MICRO, network_of
 from tests.sweep import for_each
 from topologies import InputError, Link, Topology
 from topologies.errors import NoSchedule, Unsupported
 from topologies.text import parse_topology
-
-MICRO = Fraction(1, 10**6)
 
 
 @pytest.fixture(autouse=True)

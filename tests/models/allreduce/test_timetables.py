@@ -15,13 +15,12 @@ from models.bounds.latency import AlphaDistances, distance_bound
 from models.bounds.traffic import Traffic
 from schedules import Problem, collective
 from schedules.simulation.simulate import simulate
-from tests.models.networks import network_of
+from tests.models.networks import MICRO, network_of
 from tests.sweep import for_each
 from topologies import Topology
 from topologies.errors import NoSchedule, Unsupported
 from topologies.text import parse_topology
 
-MICRO = Fraction(1, 10**6)
 METHODS_OF_ALLREDUCE = ("one_shot", "walks", "bfb", "ring", "direct", "swing", "recursive_doubling", "rhd")
 
 
