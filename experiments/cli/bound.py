@@ -146,6 +146,12 @@ def _timetables(certificate: Certificate) -> str:
     )
 
 
+def _deliveries(certificate: Certificate) -> str:
+    time = duration(float(Fraction(certificate["time"]) * MICRO))
+    verb = "arrived" if certificate["direction"] == "in" else "been added up"
+    return f"what is needed can't all have {verb} before {time}, by prices of what links do when"
+
+
 def _neighbours(certificate: Certificate, topology: Topology) -> str:
     node = _nodes([certificate["node"]], topology)
     verb = "have all" if certificate["direction"] == "in" else "have sent all"
@@ -165,6 +171,7 @@ def _chains(certificate: Certificate) -> str:
 
 ALONE: Mapping[str, Callable[[Certificate], str]] = {
     "chains": _chains,
+    "deliveries": _deliveries,
     "messages": _messages,
     "relays": _relays,
     "timetables": _timetables,

@@ -391,7 +391,7 @@ def _bound(commands: Any) -> None:
     parser.add_argument(
         "--lp",
         action="store_true",
-        help="solve the linear programs of an allreduce or all-to-all, however large they are",
+        help="solve linear programs that take longer: seconds to minutes",
     )
     parser.add_argument(
         "--check", type=Path, metavar="FILE", help="recompute the certificates in a file that --json wrote"

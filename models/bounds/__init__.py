@@ -16,16 +16,18 @@ kind            unit      what no schedule can beat
 ``transfers``   s         allreduce: ``partition``, and that nearly all of these wait or are waited for
 ``chains``      s         allreduce: what messages between the farthest ranks take besides α
 ``timetables``  s         allreduce: prices of what pairs of ranks hear, in time, and of transfers
+``deliveries``  s         one to all, all to one: prices of data where they arrive and leave, in time
 ``relays``      s         all-to-all: prices of data on links by how far it has come and has to go
 ==============  ========  ===================================================================
 
 Read `check` first: it states and proves each, and recomputes a bound from its certificate with code of
 its own (`reachability` counts for ``growth``, `receipt` for ``messages``, `relaying` for ``relays``,
-`chaining` for ``chains``, `timetable` for ``timetables``). `traffic` sorts what a collective moves;
+`chaining` for ``chains``, `timetable` for ``timetables``, `delivery` for ``deliveries``, both with the
+`windows` of time). `traffic` sorts what a collective moves;
 `bandwidth` (by the `bottleneck_cut`), `partition`, `latency`, `growth`, `messages`, `neighbours` and
 `chains` find the bounds; `report` gathers them. The methods `models.all_to_all` and `models.allreduce` find
-``mcf``, ``relays``, ``lp`` and ``timetables``; ForestColl builds on the bottleneck cut. A `BoundKind` from
-outside brings a proof of its own.
+``mcf``, ``relays``, ``lp`` and ``timetables``, `models.timetables` finds ``deliveries``; ForestColl builds on
+the bottleneck cut. A `BoundKind` from outside brings a proof of its own.
 """
 
 from models.bounds.bound import Bound, BoundError, BoundKind, own_bounds

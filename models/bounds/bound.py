@@ -27,6 +27,7 @@ UNITS = {
             "neighbours",
             "relays",
             "timetables",
+            "deliveries",
             "transfers",
         ),
         (SECONDS,),
@@ -49,8 +50,8 @@ class Bound:
     ----------
     kind
         ``cut``, ``degree``, ``partition``, ``mcf``, ``lp`` (bandwidth), ``distance``, ``chains``,
-        ``combined``, ``growth``, ``messages``, ``neighbours``, ``relays``, ``timetables``, ``transfers``, or
-        the name of a `BoundKind`.
+        ``combined``, ``growth``, ``messages``, ``neighbours``, ``relays``, ``timetables``, ``deliveries``,
+        ``transfers``, or the name of a `BoundKind`.
     value
         Exact, in `unit`.
     unit

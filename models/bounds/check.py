@@ -196,6 +196,33 @@ timetables
     b ((q + 1 - p) ticks - α) bytes at most, and b (T - α); ticks of messages are disjoint but for their
     ends. If the largest sum over disjoint windows, for all links, is less than what is moved costs, then
     T is too little, and so is less time, in which what is done can be done in T: T is a bound.
+deliveries
+    What one rank has and all of some need, copied on the way: *items*; or what all of some have and one
+    needs, added up: then reverse links and time (``out``). A node *holds* what messages brought to it, if
+    it is a rank or a switch that copies; others only forward. Time is in bins, from each whole tick to the
+    next or to T. For each item prices are given, none negative: ρ(v) at its end v, τ(v, i) of what *passes*
+    node v in bin i, θ(e, i) of what leaves over a link e in bin i for the end of e, and γ(e, i) of what
+    leaves over it and goes on; none rises with i. Take a byte of it. Each end v but its start s, and each
+    node that holds it on the way there, is brought it by a message: take the first that has come to v as a
+    whole, at a(v) (backwards: of those which tell the end anything, the last to begin). It began at a node
+    u at a moment p ≥ a(u), a(s) = 0; let it reach the nodes of its route at moments q as in `timetables`:
+    each at the end of the link's time or α after the one before, if that is later. Of these *deliveries*
+    one at most leaves u over e for the end of e. Those that go on are different messages for different
+    nodes but s, and the j-th, j = 0, 1, ..., begins not before a(u) + j α(e). So let h(v, i) = ρ(v) + the
+    sum over links e out of v of (θ(e, i) + the sum over j of γ(e, i + j α(e))), with θ only where the end
+    of e holds. On a link from u to v, in which it begins in bin k and reaches v in bin i, let a delivery
+    earn h(v, i) if it is for v, τ(v, i) if not; less θ(e, k) or γ(e, k) if it left u; less τ(u, i'), with
+    i' α before i, if it came through u. What passes a node loses nothing, as τ does not rise; what leaves v
+    is paid for in h(v, a(v)), as θ and γ do not rise. Over all deliveries of the byte that is the sum of ρ
+    over its ends less h(s, 0), or more. A message leaves u not before the α's of a path from s to u have
+    passed, and bytes of several items in it earn what the dearest does; what falls is left out. (Of links
+    unlike in bandwidth a message may be later at v than its time on the link ends: the most of any later
+    bin is taken where it came through.) On a link messages are disjoint in time and have b (q - p - α)
+    bytes at most. That is linear in all p and q as long as their bins stay the same, so that the largest
+    sum has all p and q at moments between bins: what ends there has arrived in the bin before, what begins
+    there leaves in the bin after. If these sums, over all links, are less than the share of each item times
+    what its bytes cost, then T is too little, and so is less time, in which what is done can be done in T:
+    T is a bound.
 """
 
 from __future__ import annotations
@@ -211,10 +238,12 @@ import numpy as np
 import numpy.typing as npt
 
 from models.bounds.chaining import Chaining
+from models.bounds.delivery import Deliveries, Delivery
 from models.bounds.reachability import Reachability
 from models.bounds.receipt import Demand, Receipt
 from models.bounds.relaying import Relaying
 from models.bounds.timetable import Timetable
+from models.bounds.windows import Windows
 from schedules.collective import EVERYONE, Collective
 from topologies.errors import InputError
 from topologies.exact import INT64_MAX, IntArray
@@ -675,6 +704,45 @@ def _timetables(certificate: Certificate, topology: Topology, collective: Collec
     return time
 
 
+def _deliveries(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
+    size, time, tick = (exact_number(str(certificate[name])) for name in ("size_bytes", "time", "tick"))
+    outward = certificate["direction"] == "out"
+    ways = transpose(topology) if outward else topology
+    sides = ((item.ends, item.starts) if outward else (item.starts, item.ends) for item in _items(collective))
+    shares = (item.share for item in _items(collective))
+    moved = [
+        (min(one), all_, share)
+        for (one, all_), share in zip(sides, shares, strict=True)
+        if share and len(one) == 1 and len(all_) > 1
+    ]
+    windows = Windows(time, tick) if tick > 0 and 0 < time < _MOST_TICKS * tick and size > 0 else None
+    if windows is None or not moved:
+        raise InputError(
+            "deliveries bound: it takes positive size, time and tick, and data for several ranks"
+        )
+    ends, passing, leaving = (
+        np.array(certificate[name], dtype=np.int64) for name in ("ends", "passing", "leaving")
+    )
+    if passing.shape != (len(ends), windows.bins) or leaving.shape[::2] != (2, windows.bins):
+        raise InputError(f"deliveries bound: rows of prices have one for each of {windows.bins} bins")
+    tables = [ends[:, None], passing, leaving]
+    most = INT64_MAX // (4 * topology.num_links * topology.num_nodes)
+    if any((np.diff(table) > 0).any() or table.min() < 0 or table.max() > most for table in tables):
+        raise InputError(f"deliveries bound: prices must be from 0 to {most}, and not rise")
+    items = []
+    for (start, all_, _), nodes, links in zip(moved, certificate["nodes"], certificate["links"], strict=True):
+        if len(nodes) != ways.num_nodes or len(links) != ways.num_links or min(*nodes, *links) < 0:
+            raise InputError("deliveries bound: each item has a row of prices for each node and link")
+        paid = ends[nodes] * np.isin(np.arange(ways.num_nodes), list(all_ - {start}))
+        come = _dijkstra(ways, start)[0]
+        items.append(Delivery(ways, windows, start, come, paid, passing[nodes], *leaving[:, links]))
+    cost = size * sum(share * item.cost for item, (_, _, share) in zip(items, moved, strict=True))
+    earned = Deliveries(ways, windows, items).earned()
+    if cost <= earned:
+        raise InputError(f"deliveries bound: links may earn {earned} in {time} s, as much as {cost}")
+    return time
+
+
 def _all_distances(topology: Topology, *, backwards: bool = False) -> list[list[int]]:
     return [_dijkstra(topology, v, backwards=backwards)[0] for v in range(topology.num_nodes)]
 
@@ -726,5 +794,6 @@ PROOFS: dict[str, Proof] = {
     "relays": _relays,
     "chains": _chains,
     "timetables": _timetables,
+    "deliveries": _deliveries,
 }
 """By kind; `models.bounds.report.add_kind` adds those from outside."""

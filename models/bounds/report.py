@@ -1,6 +1,6 @@
 """All bounds of a problem, the best of them, and the line that ``tutti bound --json`` prints.
 
-Four kinds are found by the exact methods above this folder, which know how. They are named in `ELSEWHERE`
+Five kinds are found by the exact methods above this folder, which know how. They are named in `ELSEWHERE`
 and looked up when they are first asked for, so that nothing here depends on those methods.
 """
 
@@ -38,6 +38,7 @@ ELSEWHERE = {
     "lp": "models.allreduce.bound:lp_bound",
     "relays": "models.all_to_all.relays:relays_bound",
     "timetables": "models.allreduce.timetables:timetables_bound",
+    "deliveries": "models.timetables.deliveries:deliveries_bound",
 }
 """Kinds of bounds that are found by a method's own folder: the module, and the function in it that returns
 the bound or None. A new one is a line here, its proof in `models.bounds.check`."""
@@ -72,8 +73,8 @@ def lower_bounds(
         M, bytes, exact. Without it only the bandwidth bounds are returned.
     lp
         Whether the bound ``mcf`` is that of the linear program on any network, however long it takes; else
-        on small and on symmetric ones (`models.all_to_all.bound`). And whether ``timetables`` is asked for,
-        which takes up to minutes.
+        on small and on symmetric ones (`models.all_to_all.bound`). And whether ``timetables`` and
+        ``deliveries`` are asked for, which take up to minutes.
 
     Returns
     -------
@@ -81,10 +82,8 @@ def lower_bounds(
         ``cut``, ``degree``, for allreduce ``partition``, for all-to-all ``mcf``, and with a size
         ``distance``, ``combined``, ``neighbours``, for allreduce ``transfers`` and ``chains``, where switches
         only forward ``growth``, where messages count and one or all ranks need everything ``messages``, for
-        all-to-all ``relays``; and those of `FURTHER`.
-        ``distance``, ``combined``, ``neighbours``, for allreduce ``transfers``, where switches only forward
-        ``growth``, and where messages count and one or all ranks need everything ``messages``, for all-to-all
-        ``relays``, for an allreduce of all ranks that asks for it ``timetables``; and those of `FURTHER`.
+        all-to-all ``relays``, where asked for ``timetables`` (allreduce of all ranks) and ``deliveries`` (one
+        rank to all, all to one); and those of `FURTHER`.
 
     Raises
     ------
@@ -128,8 +127,12 @@ def lower_bounds(
     chains = chains_bound(topology, traffic, distances, Fraction(size), least)
     relays = _finder("relays")(topology, collective, Fraction(size), least)
     least = max(least, chains.value) if chains else least
-    prices = _finder("timetables")(topology, collective, Fraction(size), least) if lp else None
-    return [*bounds, *(bound for bound in (messages, chains, relays, prices) if bound)]
+    asked = [
+        _finder(kind)(topology, collective, Fraction(size), least)
+        for kind in ("timetables", "deliveries")
+        if lp
+    ]
+    return [*bounds, *(bound for bound in (messages, chains, relays, *asked) if bound)]
 
 
 def best_bound(topology: Topology, collective: Collective, size: Fraction | int | None = None) -> Bound:
