@@ -238,7 +238,7 @@ import numpy as np
 import numpy.typing as npt
 
 from models.bounds.chaining import Chaining
-from models.bounds.delivery import Deliveries, Delivery
+from models.bounds.delivery import Clock, Delivery, earned
 from models.bounds.reachability import Reachability
 from models.bounds.receipt import Demand, Receipt
 from models.bounds.relaying import Relaying
@@ -715,11 +715,9 @@ def _deliveries(certificate: Certificate, topology: Topology, collective: Collec
         for (one, all_), share in zip(sides, shares, strict=True)
         if share and len(one) == 1 and len(all_) > 1
     ]
-    windows = Windows(time, tick) if tick > 0 and 0 < time < _MOST_TICKS * tick and size > 0 else None
-    if windows is None or not moved:
-        raise InputError(
-            "deliveries bound: it takes positive size, time and tick, and data for several ranks"
-        )
+    windows = Windows([*(mark * tick for mark in certificate["moments"]), time])
+    if sorted(set(windows.moments)) != windows.moments or windows.moments[0] or size <= 0 or not moved:
+        raise InputError("deliveries bound: it takes bytes for several ranks, and moments that rise from 0")
     ends, passing, leaving = (
         np.array(certificate[name], dtype=np.int64) for name in ("ends", "passing", "leaving")
     )
@@ -729,17 +727,17 @@ def _deliveries(certificate: Certificate, topology: Topology, collective: Collec
     most = INT64_MAX // (4 * topology.num_links * topology.num_nodes)
     if any((np.diff(table) > 0).any() or table.min() < 0 or table.max() > most for table in tables):
         raise InputError(f"deliveries bound: prices must be from 0 to {most}, and not rise")
-    items = []
+    items, clock = [], Clock(ways, windows)
     for (start, all_, _), nodes, links in zip(moved, certificate["nodes"], certificate["links"], strict=True):
         if len(nodes) != ways.num_nodes or len(links) != ways.num_links or min(*nodes, *links) < 0:
             raise InputError("deliveries bound: each item has a row of prices for each node and link")
         paid = ends[nodes] * np.isin(np.arange(ways.num_nodes), list(all_ - {start}))
         come = _dijkstra(ways, start)[0]
-        items.append(Delivery(ways, windows, start, come, paid, passing[nodes], *leaving[:, links]))
+        items.append(Delivery(clock, start, come, paid, passing[nodes], *leaving[:, links]))
     cost = size * sum(share * item.cost for item, (_, _, share) in zip(items, moved, strict=True))
-    earned = Deliveries(ways, windows, items).earned()
-    if cost <= earned:
-        raise InputError(f"deliveries bound: links may earn {earned} in {time} s, as much as {cost}")
+    gains = earned(clock, items)
+    if cost <= gains:
+        raise InputError(f"deliveries bound: links may earn {gains} in {time} s, as much as {cost}")
     return time
 
 

@@ -6,15 +6,48 @@ It shares no code with `models.timetables`, which finds the prices.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 
 from models.bounds.windows import Windows
-from topologies.exact import Int64Array
+from topologies.exact import BoolArray, Int64Array
 from topologies.topology import Topology
+
+
+@dataclass(frozen=True, eq=False)
+class Clock:
+    """A network in time: what all items see alike.
+
+    Parameters
+    ----------
+    topology
+        The network.
+    windows
+        Of time.
+    """
+
+    topology: Topology
+    windows: Windows
+
+    @cached_property
+    def holds(self) -> BoolArray:
+        """Shape (nodes,): whether data stay there: at a rank, or a switch that copies."""
+        nodes = range(self.topology.num_nodes)
+        return np.array([node < self.topology.num_ranks or node in self.topology.multicast for node in nodes])
+
+    @cached_property
+    def turns(self) -> dict[Fraction, Int64Array]:
+        """By α: how often what leaves over a link and goes on may do so, for each other node that holds."""
+        often = int(self.holds.sum()) - 1
+        return {alpha: self.windows.turns(alpha, often) for alpha in set(self.topology.alpha)}
+
+    @cached_property
+    def before(self) -> dict[Fraction, Int64Array]:
+        """By α: the bins in which what arrives in a bin had come to the link's tail at the latest."""
+        return {alpha: self.windows.before(alpha) for alpha in set(self.topology.alpha)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,10 +56,8 @@ class Delivery:
 
     Parameters
     ----------
-    topology
-        The network.
-    windows
-        Of time.
+    clock
+        The network in time.
     start
         The rank where the item starts.
     come
@@ -39,8 +70,7 @@ class Delivery:
         Shape (links, bins): what it costs to let a byte leave for the end of a link, and to let it go on.
     """
 
-    topology: Topology
-    windows: Windows
+    clock: Clock
     start: int
     come: Sequence[int]
     ends: Int64Array
@@ -48,31 +78,26 @@ class Delivery:
     ending: Int64Array
     going: Int64Array
 
-    def holds(self, node: int) -> bool:
-        """Return whether data stay at a node: a rank, or a switch that copies."""
-        return node < self.topology.num_ranks or node in self.topology.multicast
-
     @cached_property
     def _leaves(self) -> Int64Array:
         """Shape (links, bins): all that it costs to let a byte leave that is there from a bin on."""
-        holders = sum(self.holds(node) for node in range(self.topology.num_nodes))
         found = np.zeros_like(self.going)
-        for link, prices in enumerate(self.going):
-            if self.holds(int(self.topology.target[link])):
-                found[link] += self.ending[link]
-            for turn in range(holders - 1):
-                later = self.windows.whole(turn * self.topology.alpha[link])
-                if later >= self.windows.bins:
-                    break
-                found[link, : self.windows.bins - later] += prices[later:]
-        return found
+        for alpha, turns in self.clock.turns.items():
+            alike = [link for link, one in enumerate(self.topology.alpha) if one == alpha]
+            found[alike] = self.going[alike] @ turns
+        return found + np.where(self.clock.holds[self.topology.target][:, None], self.ending, 0)
 
     @cached_property
     def held(self) -> Int64Array:
         """Shape (nodes, bins): the price of a byte that a node holds from a bin on."""
-        held = np.repeat(self.ends[:, None], self.windows.bins, axis=1)
+        held = np.repeat(self.ends[:, None], self.clock.windows.bins, axis=1)
         np.add.at(held, self.topology.source, self._leaves)
         return held
+
+    @property
+    def topology(self) -> Topology:
+        """The network."""
+        return self.clock.topology
 
     @property
     def cost(self) -> int:
@@ -82,44 +107,33 @@ class Delivery:
     def worth(self, link: int) -> Int64Array:
         """Return what a byte earns on a link at most, by the bins in which it leaves and arrives."""
         tail, head = int(self.topology.source[link]), int(self.topology.target[link])
-        bins, unit = self.windows.bins, Fraction(1, self.topology.alpha.denominator)
+        bins, unit = self.clock.windows.bins, Fraction(1, self.topology.alpha.denominator)
         worth = np.zeros((bins, bins), dtype=np.int64)
         if head == self.start or min(self.come[tail], self.come[head]) < 0:
             return worth
-        first, whole = (
-            self.windows.whole(time) for time in (self.come[tail] * unit, self.topology.alpha[link])
-        )
-        stays = self.holds(head)
-        if tail != self.start and first + whole < bins:
+        first, stays = self.clock.windows.leaves_in(self.come[tail] * unit), self.clock.holds[head]
+        if tail != self.start:
             there = np.maximum(self.passing[head], self.held[head]) if stays else self.passing[head]
-            gain = np.zeros(bins, dtype=np.int64)
-            gain[first + whole :] = there[first + whole :] - self.passing[tail, first : bins - whole]
+            before = self.clock.before[self.topology.alpha[link]]
+            gain = np.where(before >= first, there - self.passing[tail, before], 0)
             if not self.topology.bandwidth.uniform:  # it may have left a slower link later than this one
                 gain = np.maximum.accumulate(gain[::-1])[::-1]
             worth[first:] = gain
-        if self.holds(tail):
+        if self.clock.holds[tail]:
             worth[first:] = np.maximum(worth[first:], self.passing[head] - self.going[link, first:, None])
             if stays:
                 worth[first:] = np.maximum(worth[first:], self.held[head] - self.ending[link, first:, None])
         return np.maximum(worth, 0)
 
 
-@dataclass(frozen=True, eq=False)
-class Deliveries:
-    """The items' prices, and what links earn."""
-
-    topology: Topology
-    windows: Windows
-    items: Sequence[Delivery]
-    seen: dict[tuple[bytes, Fraction], Fraction] = field(default_factory=dict)
-
-    def earned(self) -> Fraction:
-        """Return the most that all links earn together."""
-        return sum((self._earned(link) for link in range(self.topology.num_links)), Fraction(0))
-
-    def _earned(self, link: int) -> Fraction:
-        worth = np.maximum.reduce([item.worth(link) for item in self.items])
-        key = worth.tobytes(), self.topology.alpha[link]
-        if key not in self.seen:
-            self.seen[key] = self.windows.most(worth, self.topology.alpha[link])
-        return self.seen[key] * self.topology.bandwidth[link]
+def earned(clock: Clock, items: Sequence[Delivery]) -> Fraction:
+    """Return the most that all links earn together."""
+    topology, seen = clock.topology, dict[tuple[bytes, Fraction], Fraction]()
+    total = Fraction(0)
+    for link, (alpha, bandwidth) in enumerate(zip(topology.alpha, topology.bandwidth, strict=True)):
+        worth = np.maximum.reduce([item.worth(link) for item in items])
+        key = worth.tobytes(), alpha
+        if key not in seen:
+            seen[key] = clock.windows.most(worth, alpha)
+        total += seen[key] * bandwidth
+    return total

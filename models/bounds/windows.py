@@ -6,34 +6,53 @@ It shares no code with `models.timetables`, which finds the prices.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+
+import numpy as np
 
 from topologies.exact import Int64Array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Windows:
-    """Every tick from 0 to a time; between each and the next, or the time, lies a bin.
+    """Moments from 0 to a time; between each and the next lies a bin.
 
     Parameters
     ----------
-    time, tick
-        Seconds.
+    moments
+        Seconds, rising from 0; the last one is the time.
     """
 
-    time: Fraction
-    tick: Fraction
+    moments: Sequence[Fraction]
 
-    @cached_property
+    @property
     def bins(self) -> int:
         """How many."""
-        return math.ceil(self.time / self.tick)
+        return len(self.moments) - 1
 
-    def whole(self, time: Fraction) -> int:
-        """Return a time in whole ticks, rounded down."""
-        return math.floor(time / self.tick)
+    def leaves_in(self, time: Fraction) -> int:
+        """Return the bin of what leaves at a time: that which begins then or has begun."""
+        return bisect_right(self.moments, time) - 1
+
+    def turns(self, alpha: Fraction, often: int) -> Int64Array:
+        """Return how often what is there from a bin on may leave in each bin, if α apart and no oftener.
+
+        Shape (bins, bins), by the bin in which it leaves and that from which it is there.
+        """
+        found = np.zeros((self.bins, self.bins), dtype=np.int64)
+        for bin_, moment in enumerate(self.moments[:-1]):
+            for turn in range(often):
+                if moment + turn * alpha >= self.moments[-1]:
+                    break
+                found[self.leaves_in(moment + turn * alpha), bin_] += 1
+        return found
+
+    def before(self, alpha: Fraction) -> Int64Array:
+        """Return the bins of what has arrived α before the end of each bin, -1 for none."""
+        return np.array([bisect_left(self.moments, end - alpha) - 1 for end in self.moments[1:]])
 
     def most(self, worth: Int64Array, alpha: Fraction) -> Fraction:
         """Return the largest sum over messages of what they earn, bytes measured by their seconds.
@@ -45,9 +64,8 @@ class Windows:
         alpha
             Of the link.
         """
-        moments = [*(bin_ * self.tick for bin_ in range(self.bins)), self.time]
-        unit = math.lcm(alpha.denominator, *(moment.denominator for moment in moments))
-        at, held = [int(moment * unit) for moment in moments], int(alpha * unit)
+        unit = math.lcm(alpha.denominator, *(moment.denominator for moment in self.moments))
+        at, held = [int(moment * unit) for moment in self.moments], int(alpha * unit)
         gains, best = worth.tolist(), [0]
         for q in range(1, self.bins + 1):
             ways = ((at[q] - at[p] - held, p) for p in range(q))

@@ -29,7 +29,7 @@ import numpy as np
 from models.bounds.bound import SECONDS, Bound
 from models.solvers.rows import Rows
 from models.timetables.search import FLOAT_SLACK, largest_time, maximum, whole_prices
-from models.timetables.windows import Moments
+from models.timetables.windows import Moments, graded
 from schedules.collective import EVERYONE, Collective
 from topologies.exact import BoolArray, FloatArray, Int64Array, json_number
 from topologies.graphs.shortest_paths import alpha_distances
@@ -50,9 +50,9 @@ def deliveries_bound(
 ) -> Bound | None:
     """Return the bound by the prices that the linear programs find, within seconds.
 
-    The certificate has the size, the time, the length of a tick, the direction (``out``: of what is added up,
-    on the network backwards), for each item the row of prices of each node (``nodes``) and link (``links``),
-    and these: at ends, of what passes, by bin, and of what leaves, by bin.
+    The certificate has the size, the time, the length of a tick, the moments in ticks, the direction
+    (``out``: of what is added up, on the network backwards), for each item the row of prices of each node
+    (``nodes``) and link (``links``), and these: at ends, of what passes, by bin, and of what leaves, by bin.
 
     Parameters
     ----------
@@ -75,15 +75,17 @@ def deliveries_bound(
         return None
     alpha = Fraction(int(alphas.min()), topology.alpha.denominator)
     most = min(MOST_BINS, math.isqrt(MOST_ROWS // sum(map(len, seen.uses))))
-    parts = int(most * alpha / least)
-    found = parts and largest_time(lambda moments: _Program(seen, size, moments), alpha / parts, least)
-    if not found:
+    found = largest_time(
+        lambda moments: _Program(seen, size, moments), lambda time: graded(time, alpha, most), least
+    )
+    if found is None:
         return None
     prices, moments = found
     certificate = {
         "size_bytes": json_number(size),
         "time": json_number(moments.time),
         "tick": json_number(moments.tick),
+        "moments": moments.at[:-1].tolist(),
         "direction": "out" if seen.backwards else "in",
         "nodes": seen.node.tolist(),
         "links": seen.way.tolist(),
@@ -302,28 +304,32 @@ class _Program:
         return self.seen.topology.alpha.numerators[links]
 
     @cached_property
-    def whole(self) -> Int64Array:
-        """α of each way in whole ticks."""
-        return self._ticks(self.alpha)
+    def before(self) -> list[Int64Array]:
+        """Of each way and bin: the bin in which what has arrived was at the tail at the latest, or -1."""
+        return [self.moments.before(int(whole)) for whole in self._ticks(self.alpha)]
 
     @cached_property
     def earliest(self) -> Int64Array:
         """Of each way: the first bin in which data leave."""
-        return self._ticks(np.array([way.come for way in self.seen.ways]))
+        return self.moments.bin_of(self._ticks(np.array([way.come for way in self.seen.ways])))
 
     @cached_property
     def nearest(self) -> Int64Array:
         """Of each class of nodes: the first bin in which data may arrive."""
-        return self._ticks(np.array([self.seen.apart[example] for example in self.seen.example]))
+        come = np.array([self.seen.apart[example] for example in self.seen.example])
+        return self.moments.bin_of(self._ticks(come))
 
     @cached_property
-    def later(self) -> list[tuple[Int64Array, Int64Array]]:
-        """Of each way: how much later, in bins, each time is at which a byte may leave: to end, to go on."""
-        seen, found = self.seen, list[tuple[Int64Array, Int64Array]]()
+    def turns(self) -> list[tuple[list[Int64Array], list[Int64Array]]]:
+        """Of each way: the bins in which a byte, there from each bin on, may leave to end, and to go on."""
+        seen, at, found = self.seen, self.moments.at, list[tuple[list[Int64Array], list[Int64Array]]]()
         for way, alpha in zip(seen.ways, self.alpha, strict=True):
-            once = np.zeros(int(seen.holder[way.head]), dtype=np.int64)
             further = self._ticks(np.arange(seen.holders - 1) * alpha)
-            found.append((once, further[further < self.moments.bins]))
+            goes_on = [
+                self.moments.bin_of(at[: np.searchsorted(at, at[-1] - later)] + later)
+                for later in further[further < at[-1]].tolist()
+            ]
+            found.append(([np.arange(self.moments.bins)] * int(seen.holder[way.head]), goes_on))
         return found
 
     def _ticks(self, alpha: Int64Array) -> Int64Array:
@@ -381,21 +387,21 @@ class _Program:
                     np.arange(first, first + bins), -np.ones(bins), np.full(bins, columns.end[number])
                 )
             for way, count in leaves.items():
-                for prices, times in zip(columns.leaving[:, way], self.later[way], strict=True):
-                    for later in times.tolist():
-                        every = np.arange(first, first + bins - later)
-                        rows.extend(every, np.full(len(every), -float(count)), prices[later:])
+                for prices, turns in zip(columns.leaving[:, way], self.turns[way], strict=True):
+                    for leave in turns:
+                        every = np.arange(first, first + len(leave))
+                        rows.extend(every, np.full(len(every), -float(count)), prices[leave])
 
     def _through_rows(self, rows: Rows, columns: _Columns) -> None:
         """Say what a byte gains that comes through the node where a link begins."""
-        seen, bins = self.seen, self.moments.bins
-        for gain, way, whole in zip(columns.gain, seen.ways, self.whole.tolist(), strict=True):
-            if way.useless or seen.start[way.tail] or whole >= bins:
+        seen = self.seen
+        for gain, way, before in zip(columns.gain, seen.ways, self.before, strict=True):
+            if way.useless or seen.start[way.tail]:
                 continue
-            there = [columns.passing, *([columns.held] if seen.holder[way.head] else [])]
-            for table in there:
-                passed = columns.passing[way.tail, : bins - whole]
-                rows.add((1, gain[whole:]), (-1, table[way.head, whole:]), (1, passed))
+            there = before >= 0
+            for table in (columns.passing, *([columns.held] if seen.holder[way.head] else [])):
+                passed = columns.passing[way.tail, before[there]]
+                rows.add((1, gain[there]), (-1, table[way.head, there]), (1, passed))
             if not seen.topology.bandwidth.uniform:
                 rows.add((1, gain[:-1]), (-1, gain[1:]))
 
@@ -434,9 +440,9 @@ class _Program:
         held = np.repeat((prices.end * seen.end)[:, None], bins, axis=1)
         for number, leaves in enumerate(seen.leaves):
             for way, count in leaves.items():
-                for leaving, times in zip(prices.leaving[:, way], self.later[way], strict=True):
-                    for later in times.tolist():
-                        held[number, : bins - later] += count * leaving[later:bins]
+                for leaving, turns in zip(prices.leaving[:, way], self.turns[way], strict=True):
+                    for leave in turns:
+                        held[number, : len(leave)] += count * leaving[leave]
         return held
 
     def _earned(self, prices: _Prices, held: Int64Array) -> float:
@@ -456,11 +462,10 @@ class _Program:
         seen, bins, way = self.seen, self.moments.bins, self.seen.ways[number]
         passing, holds = prices.passing[way.head, :bins], seen.holder[way.head]
         gain = np.zeros(bins, dtype=np.int64)
-        first = int(self.earliest[number] + self.whole[number])
-        if not seen.start[way.tail] and first < bins:
+        if not seen.start[way.tail]:
             there = np.maximum(passing, held[way.head]) if holds else passing
-            before = prices.passing[way.tail, self.earliest[number] : bins - self.whole[number]]
-            gain[first:] = there[first:] - before
+            before = self.before[number]
+            gain = np.where(before >= self.earliest[number], there - prices.passing[way.tail, before], 0)
             if not seen.topology.bandwidth.uniform:
                 gain = np.maximum.accumulate(gain[::-1])[::-1]
         worth = np.broadcast_to(gain, (bins, bins))

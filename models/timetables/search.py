@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Protocol, TypeVar
 
@@ -37,7 +38,7 @@ class Program(Protocol[Prices]):
 
 
 def largest_time(
-    program: Callable[[Moments], Program[Prices]], tick: Fraction, least: Fraction
+    program: Callable[[Moments], Program[Prices]], moments: Callable[[Fraction], Moments], least: Fraction
 ) -> tuple[Prices, Moments] | None:
     """Return the prices of the largest time that is proven, and this; None if it is no more than the least.
 
@@ -48,8 +49,8 @@ def largest_time(
     ----------
     program
         That of a time.
-    tick
-        Seconds, of all programs.
+    moments
+        For a time, in seconds.
     least
         Seconds: the first time.
     """
@@ -57,13 +58,13 @@ def largest_time(
     low, high = 1.0, math.inf
     best: tuple[Prices, Moments] | None = None
     while len(reciprocals) < MOST_PROGRAMS and (not reciprocals or times[-1] > low * (1 + CLOSE)):
-        moments = Moments(Fraction(times[-1]) * least, tick)
-        reciprocal, prices = program(moments).solved()
+        until = moments(Fraction(times[-1]) * least)
+        reciprocal, prices = program(until).solved()
         reciprocals.append(reciprocal)
         if reciprocal >= 1:
             high = times[-1]
         elif prices is not None:
-            proven = _proven(program, prices, moments, least)
+            proven = _proven(program, prices, until, least)
             best = max(best or (prices, proven), (prices, proven), key=lambda found: found[1].time)
             low = float(best[1].time / least)
         if reciprocals[0] >= 1:
@@ -77,12 +78,12 @@ def _proven(
     program: Callable[[Moments], Program[Prices]], prices: Prices, moments: Moments, least: Fraction
 ) -> Moments:
     """Return the largest time that prices prove to be too little, about; at most as long as they are for."""
-    low, high = 1.0, float(moments.bins * moments.tick / least) * (1 - FLOAT_SLACK)
+    low, high = 1.0, float(int(moments.at[-1]) * moments.tick / least) * (1 - FLOAT_SLACK)
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        until = Moments(Fraction(middle) * least, moments.tick)
+        until = replace(moments, time=Fraction(middle) * least)
         low, high = (middle, high) if program(until).refuted(prices) else (low, middle)
-    return Moments(Fraction(low * (1 - FLOAT_SLACK)) * least, moments.tick)
+    return replace(moments, time=Fraction(low * (1 - FLOAT_SLACK)) * least)
 
 
 def maximum(rows: Rows, value: FloatArray) -> tuple[float, FloatArray | None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -10,34 +12,54 @@ import numpy as np
 
 from topologies.exact import FloatArray, Int64Array
 
+GROWTH = 0.01
+"""By which the ratio of steps is too large at most."""
+
 
 @dataclass(frozen=True)
 class Moments:
-    """Every tick from 0 until a time, and that time; between each and the next lies a *bin*.
+    """Some whole ticks from 0 on, up to a time, and that time; between each and the next lies a *bin*.
 
     Parameters
     ----------
     time, tick
         Seconds.
+    marks
+        The ticks, rising from 0; those not before the time do not count.
     """
 
     time: Fraction
     tick: Fraction
+    marks: tuple[int, ...]
 
     @cached_property
+    def at(self) -> Int64Array:
+        """Shape (bins + 1,): the moments, in ticks, the last one rounded up."""
+        end = -int(-self.time // self.tick)
+        return np.array([*(mark for mark in self.marks if mark < end), end])
+
+    @property
     def bins(self) -> int:
         """How many."""
-        return -int(-self.time // self.tick)
+        return len(self.at) - 1
 
     @cached_property
     def ticks(self) -> FloatArray:
-        """Shape (bins + 1,): the moments."""
-        return np.minimum(np.arange(self.bins + 1.0), float(self.time / self.tick))
+        """Shape (bins + 1,): the moments, in ticks."""
+        return np.minimum(self.at.astype(np.float64), float(self.time / self.tick))
 
     def whole(self, alpha: Int64Array | int, denominator: int) -> Int64Array:
         """Return α, over its denominator, in whole ticks, rounded down."""
         unit = self.tick * denominator
         return np.asarray(alpha) * unit.denominator // unit.numerator
+
+    def bin_of(self, ticks: Int64Array) -> Int64Array:
+        """Return the bins that begin at or before given ticks."""
+        return np.searchsorted(self.at[:-1], ticks, side="right") - 1
+
+    def before(self, ticks: int) -> Int64Array:
+        """Return of each bin the one in which its end was so many ticks before; -1 for none."""
+        return np.searchsorted(self.at[:-1], self.at[1:] - ticks, side="left") - 1
 
     def windows(self, alpha: float) -> tuple[Int64Array, Int64Array, FloatArray]:
         """Return two moments of each message that takes α and bytes, and how long these take; in ticks."""
@@ -63,3 +85,30 @@ class Moments:
         for moment in range(1, self.bins + 1):
             best[moment] = max(best[moment - 1], (best[:moment] + table[:moment, moment]).max())
         return float(best[-1])
+
+
+def graded(time: Fraction, alpha: Fraction, most: int) -> Moments:
+    """Return so many moments at most: parts of α apart or, in a long time, α apart at first and at last.
+
+    Between these they grow apart, each time by the same ratio.
+    """
+    length = time / alpha
+    if length <= most:
+        parts = int(most / length)
+        return Moments(time, alpha / parts, tuple(range(math.ceil(length * parts))))
+    growth, half = 1.0, math.ceil(length / 2)
+    marks: Sequence[int] = range(half)
+    while 2 * len(marks) > most:
+        growth += GROWTH
+        marks = _growing(growth, half)
+    return Moments(time, alpha, tuple(sorted({*marks, *(math.ceil(length) - mark for mark in marks[1:])})))
+
+
+def _growing(growth: float, end: int) -> Sequence[int]:
+    """Return whole numbers from 0 to less than an end, whose steps grow from 1 on."""
+    found, at, step = [0], 1.0, 1.0
+    while at < end:
+        found.append(int(at))
+        step *= growth
+        at += step
+    return found

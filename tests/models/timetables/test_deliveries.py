@@ -125,6 +125,17 @@ def test_none_for_large_networks():
     assert deliveries_bound(topology, what, Fraction(10**5), MICRO) is None
 
 
+def test_where_bytes_take_much_longer_than_messages():
+    """Moments grow apart: each of five links in has more than two messages, which `neighbours` proves."""
+    topology, what = problem("hypercube:4", "allgather")
+    bound = bound_of(topology, what, 32 * 10**6)
+    made = METHODS["bfb"]
+    schedule = made.synthesize(Problem(topology, what, 32 * 10**6), made.options(), np.random.default_rng(0))
+    steps = np.diff(bound.certificate["moments"])
+    assert steps.max() > 4 * steps.min()
+    assert value_of(bound, topology, what) <= simulate(schedule, 32 * 10**6).time
+
+
 def test_groups():
     """Two rings of four side by side, each alone on its links: as one."""
     topology = parse_topology("torus:4x2")
