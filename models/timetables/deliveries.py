@@ -41,6 +41,8 @@ MOST_BINS = 64
 """From the beginning to the end, about; the least α has one at least."""
 MOST_ROWS = 2**16
 """Of a program, about: seconds. Where there would be more, ticks are longer."""
+_TAIL, _HEAD = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
+"""Odd factors, by which colours are hashed."""
 MOST_WORK = 2**20
 """Items times nodes, and times links, of the networks that are looked at."""
 
@@ -172,9 +174,11 @@ class _Views:
             views.append(refine(colours, ways.source, ways.target, coloured)[0])
         if not items:
             return None
-        # Colours tell of nodes only where all of the network looks alike.
-        alike = np.unique(np.sort(views), axis=0, return_inverse=True)[1].reshape(-1, 1).astype(np.uint64)
-        sides = np.stack([np.broadcast_to(alike, (len(items), ways.num_nodes)), views])
+        # Colours tell of nodes only where all links look alike.
+        colours = np.array(views)
+        links = colours[:, ways.source] * _TAIL + colours[:, ways.target] * _HEAD + coloured
+        alike = np.unique(np.sort(links), axis=0, return_inverse=True)[1].reshape(-1, 1).astype(np.uint64)
+        sides = np.stack([np.broadcast_to(alike, (len(items), ways.num_nodes)), colours])
         node = np.unique(sides.reshape(2, -1), axis=1, return_inverse=True)[1].reshape(len(items), -1)
         apart = alpha_distances(ways, [item.start for item in items])
         return cls(ways, backwards, items, node, np.unique(kinds, return_inverse=True)[1], apart)
