@@ -27,8 +27,8 @@ METHODS_OF_ALLREDUCE = ("one_shot", "walks", "bfb", "ring", "direct", "swing", "
 @pytest.fixture(autouse=True)
 def coarse(monkeypatch):
     """Programs of a second."""
-    monkeypatch.setattr(timetables, "MOST_TICKS", 20)
-    monkeypatch.setattr(timetables, "MOST_ROWS", 2**12)
+    monkeypatch.setattr(timetables, "MOST_KNOTS", 20)
+    monkeypatch.setattr(timetables, "MOST_COLUMNS", 500)
 
 
 def bound_of(topology, size):
@@ -108,19 +108,25 @@ def test_forged_certificates_prove_nothing():
     topology = parse_topology("complete:3")
     what = collective("allreduce", 3)
     bound = bound_of(topology, 20_000)
-    ticks = len(bound.certificate["prices"][0])
-    rising = [list(range(ticks))] * len(bound.certificate["prices"])
+    certificate = bound.certificate
+    rising = [list(range(len(row))) for row in certificate["prices"]]
     longer = Fraction(str(bound.certificate["time"])) * Fraction(101, 100)
+    knots = [knot * 101 for knot in certificate["knots"]]
     for changes in (
         {"time": str(longer)},
-        {"transfer": bound.certificate["transfer"] * 2 + 10**9},
+        {"time": str(longer), "unit": str(Fraction(certificate["unit"]) / 100), "knots": knots},
+        {"transfer": certificate["transfer"] * 2 + 10**9},
         {"transfer": -1},
-        {"seconds": [10**12] * topology.num_links},
-        {"seconds": [1]},
+        {"earned": [[0] * len(knots)] * len(certificate["earned"])},
+        {"earned": [[number * 98 // 100 for number in row] for row in certificate["earned"]]},
+        {"earned": [row[::-1] for row in certificate["earned"]]},
+        {"links": [0]},
         {"prices": rising},
-        {"tick": "1/1000000"},
+        {"prices": [[10 * price for price in row] for row in certificate["prices"]]},
+        {"knots": certificate["knots"][::-1]},
+        {"unit": "1/1000000"},
         {"size_bytes": 19_000},
-        {"pairs": [[0, 0]] * len(bound.certificate["pairs"])},
+        {"pairs": [[0, 0]] * len(certificate["pairs"])},
     ):
         with pytest.raises(BoundError):
             _check(forged(bound, **changes), topology, what)
