@@ -41,8 +41,8 @@ from topologies.topology import Topology
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-MOST_KNOTS, MOST_COLUMNS = 56, 4500
-"""Of a program: minutes. Where there would be more, knots are farther from each other."""
+MOST_KNOTS, MOST_COLUMNS, MOST_SEEN = 56, 4500, 1000
+"""Of a program, and of knots times ways to see a link: minutes. Where there are more, knots are fewer."""
 MOST_PARTS, NEAR, STRETCH, MOST_STRETCH = 8, 8, 1.1, 4
 """Knots to an α; α's from either end where cells begin to grow if they must; how much each, and at most."""
 MOST_WORK = 2**20
@@ -304,7 +304,8 @@ def _knots(pairs: _Pairs, time: int, unit: Fraction) -> Int64Array:
     topology = pairs.topology
     alphas = topology.alpha.numerators[topology.alpha.numerators > 0]
     alpha = float(alphas.min() / (topology.alpha.denominator * unit))
-    most = min(MOST_KNOTS, MOST_COLUMNS // (int(pairs.node.max()) + 1 + len(pairs.uses)))
+    seen = max(len(use.ways) for use in pairs.uses)
+    most = min(MOST_KNOTS, MOST_COLUMNS // (int(pairs.node.max()) + 1 + len(pairs.uses)), MOST_SEEN // seen)
     parts, stretch = MOST_PARTS, 1.0
     while True:
         half, step = [0.0], alpha / parts
@@ -331,7 +332,7 @@ def _search(pairs: _Pairs, size: Fraction, least: Fraction) -> tuple[_Prices, In
         if found is None:
             break
         reciprocals.append((1 + AIM) / program.excess(found))
-        if reciprocals[0] >= 1:
+        if reciprocals[0] >= 1 + AIM:
             break
         proven = _proven(program, found)
         if proven and (best is None or proven[1][-1] > best[1][-1]):
