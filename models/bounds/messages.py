@@ -557,7 +557,8 @@ class _LastMessages:
         until = np.concatenate([self.until[None], now + self.alpha + np.maximum(lack, 0) // self.rate])
         np.maximum.accumulate(until, axis=0, out=until)
         self.until = until[-1]
-        np.add.at(self.enough, (np.minimum(until[1:], MOST_TICKS + 1), np.arange(len(self.alpha))), 1)
+        place = np.minimum(until[1:], MOST_TICKS + 1) * len(self.alpha) + np.arange(len(self.alpha))
+        np.add.at(self.enough.reshape(-1), place.ravel(), np.int16(1))  # flat and of one type: far faster
 
     def _there(self, at: Int64Array) -> Int64Array:
         """Return all that there is for messages begun a tick before, and those like them."""
