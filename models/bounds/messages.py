@@ -545,7 +545,7 @@ class _LastMessages:
         begin = self.begin + self.enough[now].cumsum(axis=0)
         self.begin = begin[-1]
         time = now[:, None] - self.alpha - begin
-        in_time = self.come[begin, self.cases.before] + self.rate * time
+        in_time = _at(self.come, begin, self.cases.before) + self.rate * time
         sooner = np.where(begin > 0, self._there(begin), 0)
         brought = np.maximum(sooner, np.minimum(in_time, self._there(begin + 1)))
         return np.where((time >= 0) & (self.alpha >= SHORTEST), brought, 0)
@@ -562,4 +562,9 @@ class _LastMessages:
 
     def _there(self, at: Int64Array) -> Int64Array:
         """Return all that there is for messages begun a tick before, and those like them."""
-        return self.come[at, self.cases.besides] + self.stock[at, self.cases.stock]
+        return _at(self.come, at, self.cases.besides) + _at(self.stock, at, self.cases.stock)
+
+
+def _at(table: Int64Array, row: Int64Array, column: Int64Array) -> Int64Array:
+    """Return ``table[row, column]``, which takes longer."""
+    return table.reshape(-1).take(row * table.shape[1] + column)
