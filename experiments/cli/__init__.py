@@ -103,7 +103,8 @@ def _stop_at_signals() -> None:
 def _stop(number: int, frame: FrameType | None) -> None:
     """Raise KeyboardInterrupt; a little later, if the compiler is calling back: there it would be lost."""
     if any(_CALLED_BACK in place.f_code.co_filename for place, _ in traceback.walk_stack(frame)):
-        threading.Timer(0.01, signal.raise_signal, [number]).start()
+        main = threading.main_thread().ident  # the signal must reach it, so that it waits for nothing
+        threading.Timer(0.01, signal.pthread_kill, [main, number]).start()
     else:
         raise KeyboardInterrupt
 
