@@ -1,6 +1,6 @@
 """What a forest must be, in plain Python."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 
 import numpy as np
 
@@ -14,9 +14,12 @@ def check_forest(network, forest, trees):
     for root, weight, parent in rows:
         assert weight > 0
         assert parent[root] == -1
+        children = defaultdict(list)
+        for child, above in enumerate(parent):
+            children[above].append(child)
         reached = [root]
         for rank in reached:
-            reached += [child for child, above in enumerate(parent) if above == rank]
+            reached += children[rank]
         assert sorted(reached) == list(range(network.num_ranks))
         rooted[root] += weight
         used.update({(parent[rank], rank): weight for rank in reached[1:]})
