@@ -9,9 +9,10 @@ from __future__ import annotations
 import multiprocessing
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -60,30 +61,38 @@ WITHOUT_KERNELS = ("best", "listed", "refined", "optimum", "sccl", "teccl")
 
 
 def compile_kernels() -> None:
-    """Run every method, the verifier, the simulator and the bounds once, on all cores."""
-    _compile_common(NETWORKS[0])  # what all need: not twice
-    texts, several = NETWORKS[1:], multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(mp_context=several) as pool:
-        jobs = [pool.submit(_compile_tacos), pool.submit(_compile_methods), pool.submit(_compile_others)]
-        jobs += [pool.submit(_compile_flows), *(pool.submit(_compile_common, text) for text in texts)]
-        for job in jobs:
-            job.result()
+    """Run every method, the verifier, the simulator and the bounds once, on all cores.
+
+    In many parts, which seldom meet at a kernel: of two that need one, the second waits for the first.
+    """
+    both = _compile_quick, _compile_bounds
+    common = [partial(compile_all, text) for text in NETWORKS for compile_all in both]
+    rest: list[Callable[[], None]] = [_compile_tacos, _compile_others, _compile_flows]
+    rest += [partial(_compile_method, name) for name in METHODS if name not in (*QUICK, *WITHOUT_KERNELS)]
+    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
+        for parts in (common[: len(both)], rest + common[len(both) :]):
+            for job in [pool.submit(part) for part in parts]:
+                job.result()
 
 
-def _compile_common(text: str) -> None:
-    """Bound, verify, simulate and lower on one network, with a few quick methods."""
-    topology = parse_topology(text)
-    for schedule in _schedules(topology, QUICK):
+def _compile_quick(text: str) -> None:
+    """Verify, simulate and lower on one network, with a few quick methods."""
+    for schedule in _schedules(parse_topology(text), QUICK):
         _use(schedule)
         judge(lower(schedule), interleavings=2)
+
+
+def _compile_bounds(text: str) -> None:
+    """Find all bounds on one network."""
+    topology = parse_topology(text)
     for kind in KINDS:
         lower_bounds(topology, collective(kind, topology.num_ranks), SIZE)
 
 
-def _compile_methods() -> None:
-    """Run every method."""
+def _compile_method(name: str) -> None:
+    """Run a method on all networks."""
     for text in NETWORKS:
-        for schedule in _schedules(parse_topology(text), [name for name in METHODS if name not in QUICK]):
+        for schedule in _schedules(parse_topology(text), [name]):
             _use(schedule)
 
 
@@ -129,8 +138,6 @@ def _schedules(topology: Topology, names: Iterable[str]) -> Iterator[Schedule]:
         problem = Problem(topology, collective(kind, topology.num_ranks), SIZE)
         for name in names:
             method = METHODS[name]
-            if name in WITHOUT_KERNELS:
-                continue
             options = method.options()
             try:
                 method.supports(problem, options)
