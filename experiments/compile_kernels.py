@@ -63,16 +63,15 @@ WITHOUT_KERNELS = ("best", "listed", "refined", "optimum", "sccl", "teccl")
 def compile_kernels() -> None:
     """Run every method, the verifier, the simulator and the bounds once, on all cores.
 
-    In many parts, which seldom meet at a kernel: of two that need one, the second waits for the first.
+    In many parts, those first that all others need or none: of two that meet at a kernel, one waits.
     """
-    both = _compile_quick, _compile_bounds
-    common = [partial(compile_all, text) for text in NETWORKS for compile_all in both]
-    rest: list[Callable[[], None]] = [_compile_tacos, _compile_others, _compile_flows]
-    rest += [partial(_compile_method, name) for name in METHODS if name not in (*QUICK, *WITHOUT_KERNELS)]
+    common = [partial(part, text) for text in NETWORKS for part in (_compile_quick, _compile_bounds)]
+    parts: list[Callable[[], None]] = [*common[:2], _compile_tacos, _compile_others, _compile_flows]
+    parts += [partial(_compile_method, name) for name in METHODS if name not in (*QUICK, *WITHOUT_KERNELS)]
+    parts += common[2:]
     with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
-        for parts in (common[: len(both)], rest + common[len(both) :]):
-            for job in [pool.submit(part) for part in parts]:
-                job.result()
+        for job in [pool.submit(part) for part in parts]:
+            job.result()
 
 
 def _compile_quick(text: str) -> None:

@@ -1,5 +1,6 @@
 """Light kernels, run by Python in a process without numba, against the compiled ones of this process."""
 
+import gc
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ import numba
 import numpy as np
 
 from tests.topologies import interpreted
-from topologies.kernels import Interpreter
+from topologies.kernels import Compilation, Interpreter
 
 ROOT = Path(__file__).parents[2]
 
@@ -53,3 +54,16 @@ def test_what_is_large_or_late_is_compiled(monkeypatch):
 def test_after_numba_is_loaded_all_is_compiled():
     assert "numba" in sys.modules
     assert not Interpreter().takes(())
+
+
+def test_garbage_is_collected_again_once_all_is_compiled():
+    stretch, seen = Compilation(), []
+    for step in (stretch.start, stretch.start, stretch.end, stretch.end):
+        step()
+        seen.append(gc.isenabled())
+    assert seen == [False, False, False, True]
+    gc.disable()
+    stretch.start()
+    stretch.end()
+    assert not gc.isenabled()
+    gc.enable()
