@@ -33,7 +33,7 @@ run: $(INSTALLED) ## run the experiment CONFIG=configs/torus.toml (more options 
 	@$(BIN)/python experiments/run.py $(CONFIG) $(ARGS)
 
 test: $(COMPILED) ## run the tests and the examples in docstrings
-	@$(BIN)/python -m pytest -q -n 2 $(ARGS)
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal $(ARGS)
 
 lint: $(INSTALLED) ## check style, format, types and the direction of imports
 	@$(BIN)/ruff check --quiet .
