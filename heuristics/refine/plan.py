@@ -173,7 +173,7 @@ def room(slots: int, cells: int, links: int) -> Times:
 
 @kernel
 def play(  # noqa: C901 (one loop over messages; its parts share a dozen numbers)
-    roads: Roads, of: Int32Array, plan: Plan, times: Times, limit: float = NEVER
+    roads: Roads, of: Int32Array, plan: Plan, times: Times, limit: float
 ) -> tuple[float, int, float]:
     """Time a plan: return when it ends, the last message's place, and a mean of the links' ends.
 

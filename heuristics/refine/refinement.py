@@ -10,7 +10,7 @@ import numpy as np
 from heuristics.refine.cuts import best_cuts
 from heuristics.refine.instance import KINDS, Instance, Planned
 from heuristics.refine.moves import drop
-from heuristics.refine.plan import play, room
+from heuristics.refine.plan import NEVER, play, room
 from heuristics.refine.roads import Network
 from heuristics.refine.search import anneal, copy, sort
 from heuristics.refine.starts import by_steps, of_schedule
@@ -173,7 +173,7 @@ class Search:
         links, slots = int(instance.roads.link.max()) + 1, len(start.plan.slot)
         cells = len(start.parcels.root) * start.parcels.cells
         self.times = room(slots, cells, links), room(slots, cells, links)
-        self.ends = np.array([play(instance.roads, self.parcels.of, start.plan, self.times[0])[0]])
+        self.ends = np.array([play(instance.roads, self.parcels.of, start.plan, self.times[0], NEVER)[0]])
         copy(start.plan, self.plans[-1])
 
     @property
@@ -193,7 +193,7 @@ class Search:
         plan, roads, of = self.plans[0], self.instance.roads, self.parcels.of
         copy(self.plans[-1], plan)
         sort(plan)
-        play(roads, of, plan, self.times[0])
+        play(roads, of, plan, self.times[0], NEVER)
         if int(plan.length[0]) > MOST_CUT:
             return
         size = best_cuts(roads, self.parcels, plan, self.end, seconds)
@@ -202,7 +202,7 @@ class Search:
         plan.size[:] = size
         for parcel in np.flatnonzero(size == 0):
             drop(self.parcels, plan, parcel, 0)
-        end = play(roads, of, plan, self.times[0])[0]
+        end = play(roads, of, plan, self.times[0], NEVER)[0]
         if end < self.end:
             self.ends[0] = end
             copy(plan, self.plans[-1])

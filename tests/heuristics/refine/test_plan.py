@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from heuristics.refine.instance import Instance
-from heuristics.refine.plan import play, room
+from heuristics.refine.plan import NEVER, play, room
 from heuristics.refine.refinement import Search
 from heuristics.refine.roads import Network
 from heuristics.refine.starts import by_steps, of_schedule
@@ -52,7 +52,7 @@ def test_a_plan_takes_as_long_as_its_schedule(text, kind, symmetric):
     problem = instance(text, kind, symmetric=symmetric)
     search = changed(problem, 100)
     for plan in (search.plans[0], search.plans[-1]):
-        end = play(problem.roads, problem.parcels.of, plan, search.times[0])[0]
+        end = play(problem.roads, problem.parcels.of, plan, search.times[0], NEVER)[0]
         schedule = problem.schedule(plan)
         verify(schedule)
         assert simulate(schedule, SIZE).time == pytest.approx(end, rel=1e-9)
@@ -70,7 +70,9 @@ def test_a_schedule_is_followed(text, kind):
     times = room(
         len(again.plan.slot), len(again.parcels.root) * again.parcels.cells, int(problem.roads.link.max()) + 1
     )
-    assert play(problem.roads, again.parcels.of, again.plan, times)[0] == pytest.approx(search.end, rel=1e-9)
+    assert play(problem.roads, again.parcels.of, again.plan, times, NEVER)[0] == pytest.approx(
+        search.end, rel=1e-9
+    )
 
 
 def test_messages_by_hand():
@@ -83,7 +85,7 @@ def test_messages_by_hand():
     )
     start = by_steps(problem, 1)
     assert len(problem.network.nodes) == 3
-    assert play(problem.roads, problem.parcels.of, start.plan, room(3, 3, 1))[0] == pytest.approx(4e-6)
+    assert play(problem.roads, problem.parcels.of, start.plan, room(3, 3, 1), NEVER)[0] == pytest.approx(4e-6)
 
 
 def test_messages_that_wait_for_each_other_never_end():
@@ -94,7 +96,7 @@ def test_messages_that_wait_for_each_other_never_end():
     )
     plan = by_steps(problem, 1).plan
     plan.origin[plan.slot[0]] = plan.goal[plan.slot[1]]
-    assert play(problem.roads, problem.parcels.of, plan, room(3, 3, 4))[0] == np.inf
+    assert play(problem.roads, problem.parcels.of, plan, room(3, 3, 4), NEVER)[0] == np.inf
 
 
 def test_backwards_links_are_left_with_the_data():
@@ -112,7 +114,7 @@ def test_backwards_links_are_left_with_the_data():
     back = Network.of(topology, symmetric=False).reversed()
     problem = Instance(Problem(back.topology, what.reverse, 10 * SIZE), back, 1)
     start = by_steps(problem, 1)
-    end = play(problem.roads, problem.parcels.of, start.plan, room(20, 20, 6))[0]
+    end = play(problem.roads, problem.parcels.of, start.plan, room(20, 20, 6), NEVER)[0]
     assert end == pytest.approx(11.125e-6)
     schedule = reverse(problem.schedule(start.plan), topology)
     verify(schedule)
