@@ -423,7 +423,8 @@ def test_two_runs_do_not_share_a_directory(tmp_path):
         go(config, tmp_path / "out")
 
 
-def test_options_of_a_run_are_checked(tmp_path):
+def test_options_of_a_run_are_checked(tmp_path, monkeypatch):
+    monkeypatch.setattr("experiments.runner.cluster.ANSWER_SECONDS", 0.5)
     config = write_config(tmp_path, 'name = "good"')
     with pytest.raises(InputError, match="--workers is 0; at least 1 is needed"):
         go(config, tmp_path / "out", workers=0)
