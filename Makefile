@@ -5,6 +5,8 @@ ARGS   ?=
 VENV   := .venv
 BIN    := $(VENV)/bin
 UV     ?= uv
+# Most modules are never imported; Python compiles the others when they first are.
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
 # The first of these that runs and is new enough; set PYTHON to choose another.
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
@@ -27,7 +29,7 @@ setup: $(INSTALLED) ## create .venv from the locked requirements
 	@:
 
 mpi: $(INSTALLED) ## add what tutti exec --transport mpi needs; an MPI must be installed
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r requirements-mpi.txt
+	@$(PIP) --require-hashes --only-binary :all: -r requirements-mpi.txt
 
 run: $(INSTALLED) ## run the experiment CONFIG=configs/torus.toml (more options in ARGS)
 	@$(BIN)/python experiments/run.py $(CONFIG) $(ARGS)
@@ -80,8 +82,8 @@ $(INSTALLED): requirements.txt pyproject.toml
 	    "$$python" -m venv --clear $(VENV); \
 	fi
 	@echo "installing the locked requirements into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r requirements.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	@$(PIP) --require-hashes --only-binary :all: -r requirements.txt
+	@$(PIP) --no-build-isolation --no-deps --editable .
 	@touch $@
 
 $(COMPILED): $(INSTALLED)
@@ -91,5 +93,5 @@ $(COMPILED): $(INSTALLED)
 
 $(SITE): requirements-docs.txt $(INSTALLED)
 	@echo "installing what the site needs into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r requirements-docs.txt
+	@$(PIP) --require-hashes --only-binary :all: -r requirements-docs.txt
 	@touch $@
