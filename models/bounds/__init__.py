@@ -26,7 +26,7 @@ its own (`reachability` counts for ``growth``, `receipt` for ``messages``, `rela
 `windows` of time). `traffic` sorts what a collective moves;
 `bandwidth` (by the `bottleneck_cut`), `partition`, `latency`, `growth`, `messages`, `neighbours` and
 `chains` find the bounds; `report` gathers them. The methods `models.all_to_all` and `models.allreduce` find
-``mcf``, ``relays``, ``lp`` and ``timetables``, `models.timetables` finds ``deliveries``; ForestColl builds on
+``mcf``, ``relays``, ``lp`` and ``timetables``, `models.deliveries` finds ``deliveries``; ForestColl builds on
 the bottleneck cut. A `BoundKind` from outside brings a proof of its own.
 """
 

@@ -1,6 +1,6 @@
 """What links can earn by a time from prices of what is copied: what the check of `deliveries` needs.
 
-It shares no code with `models.timetables`, which finds the prices.
+It shares no code with `models.deliveries`, which finds the prices.
 """
 
 from __future__ import annotations

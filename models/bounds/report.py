@@ -38,7 +38,7 @@ ELSEWHERE = {
     "lp": "models.allreduce.bound:lp_bound",
     "relays": "models.all_to_all.relays:relays_bound",
     "timetables": "models.allreduce.timetables:timetables_bound",
-    "deliveries": "models.timetables.deliveries:deliveries_bound",
+    "deliveries": "models.deliveries.bound:deliveries_bound",
 }
 """Kinds of bounds that are found by a method's own folder: the module, and the function in it that returns
 the bound or None. A new one is a line here, its proof in `models.bounds.check`."""

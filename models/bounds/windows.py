@@ -1,6 +1,6 @@
 """Windows of time, exactly: the most that messages over a link can earn. It is for checks of certificates.
 
-It shares no code with `models.timetables`, which finds the prices.
+It shares no code with `models.deliveries`, which finds the prices.
 """
 
 from __future__ import annotations

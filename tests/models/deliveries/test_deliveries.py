@@ -7,10 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-import models.timetables.deliveries as deliveries
 from experiments.registry import METHODS
 from models.bounds import Bound, BoundError, bound_document, lower_bounds
-from models.timetables.deliveries import deliveries_bound
+from models.deliveries import bound as deliveries
+from models.deliveries.bound import deliveries_bound
 from schedules import Problem, collective
 from schedules.simulation.simulate import simulate
 from tests.models.bounds.test_true_optima import LAST_DIGIT, OPTIMA, ROOTED

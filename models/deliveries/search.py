@@ -10,10 +10,10 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
+from models.deliveries.windows import Moments
 from models.solvers import CompiledModel, HighsOptions, solve
 from models.solvers.rows import Rows
 from models.solvers.secant import STEP, secant
-from models.timetables.windows import Moments
 from topologies.exact import FloatArray, Int64Array
 
 GREATEST_PRICE = 2**30

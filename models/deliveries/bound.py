@@ -1,0 +1,71 @@
+"""The bound ``deliveries`` of data that are copied, or added up, at one rank."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from models.bounds.bound import SECONDS, Bound
+from models.deliveries.program import DeliveryProgram
+from models.deliveries.search import largest_time
+from models.deliveries.views import Views
+from models.deliveries.windows import graded
+from schedules.collective import Collective
+from topologies.exact import json_number
+from topologies.topology import Topology
+
+MOST_BINS = 64
+"""From the beginning to the end."""
+MOST_ROWS = 2**16
+"""Of a program, about: seconds. Where there would be more, bins are fewer."""
+
+
+def deliveries_bound(
+    topology: Topology, collective: Collective, size: Fraction, least: Fraction
+) -> Bound | None:
+    """Return the bound by the prices that the linear programs find, within seconds.
+
+    The certificate has the size, the time, the length of a tick, the moments in ticks, the direction
+    (``out``: of what is added up, on the network backwards), for each item the row of prices of each node
+    (``nodes``) and link (``links``), and these: at ends, of what passes, by bin, and of what leaves, by bin.
+
+    Parameters
+    ----------
+    topology, collective
+        The problem.
+    size
+        M, bytes.
+    least
+        Seconds: the largest of the other bounds.
+
+    Returns
+    -------
+    Bound or None
+        None where it is no larger than the others, but for data that go from one rank to all or from all to
+        one, where no link has an α, and on large networks.
+    """
+    seen = Views.of(topology, collective)
+    alphas = topology.alpha.numerators[topology.alpha.numerators > 0]
+    if seen is None or not len(alphas):
+        return None
+    alpha = Fraction(int(alphas.min()), topology.alpha.denominator)
+    most = min(MOST_BINS, math.isqrt(MOST_ROWS // sum(map(len, seen.uses))))
+    found = largest_time(
+        lambda moments: DeliveryProgram(seen, size, moments), lambda time: graded(time, alpha, most), least
+    )
+    if found is None:
+        return None
+    prices, moments = found
+    certificate = {
+        "size_bytes": json_number(size),
+        "time": json_number(moments.time),
+        "tick": json_number(moments.tick),
+        "moments": moments.at[:-1].tolist(),
+        "direction": "out" if seen.backwards else "in",
+        "nodes": seen.node.tolist(),
+        "links": seen.way.tolist(),
+        "ends": prices.end.tolist(),
+        "passing": prices.passing[:, : moments.bins].tolist(),
+        "leaving": prices.leaving[..., : moments.bins].tolist(),
+    }
+    return Bound("deliveries", moments.time, SECONDS, certificate)

@@ -1,0 +1,253 @@
+"""The bound ``deliveries``: prices of data that are copied, in time; proof in `models.bounds.check`.
+
+The best prices for a time T are a linear program over windows of time, in bins, on classes of nodes and
+links that look alike from where an item starts. Of a byte of the item, ρ(v) is the price at its end v,
+h(v, i) that of a node v that holds it from bin i on, τ(v, i) of one that it passes. What leaves over link e
+costs θ(e, i) if it is for the end of e, and γ(e, i) if it goes on:
+
+    maximize    sum over items of share (sum over ends ρ(v) + ρ(s) - h(s, 0))
+    subject to  V(e, q) ≥ V(e, p) + b (q - p - α) gain             a message from moment p to moment q
+                gain = h(v, i) - θ(e, k), τ(v, i) - γ(e, k)        it leaves u, for v or through v
+                gain ≥ h(v, i) - τ(u, i - α), τ(v, i) - τ(u, i - α)        it comes through u
+                h(v, i) = ρ(v) + sum over links e out of v (θ(e, i) + Σ_j γ(e, i + j α))
+                sum over links V(e, T) = 1
+
+with i the bin before q and k that after p; a byte goes on over e once for each node behind it at most, j = 0,
+1, ... If the maximum exceeds 1, T is too little.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from models.deliveries.search import FLOAT_SLACK, maximum, whole_prices
+from models.deliveries.views import Views
+from models.deliveries.windows import Moments
+from models.solvers.rows import Rows
+from topologies.exact import FloatArray, Int64Array
+
+
+@dataclass(frozen=True, eq=False)
+class Prices:
+    """Whole numbers: of an end by class; by bin of what passes by class, and of what leaves by way.
+
+    What leaves has two prices, shape (2, ways, bins): for the link's end, and going on.
+    """
+
+    end: Int64Array
+    passing: Int64Array
+    leaving: Int64Array
+
+
+class Columns(NamedTuple):
+    """Columns of a program: ρ, τ, θ and γ, h, the gains of what comes through by way, and V."""
+
+    end: Int64Array
+    passing: Int64Array
+    leaving: Int64Array
+    held: Int64Array
+    gain: Int64Array
+    earned: Int64Array
+
+
+@dataclass(frozen=True, eq=False)
+class DeliveryProgram:
+    """The linear program for a time. Bytes are in units of M."""
+
+    seen: Views
+    size: Fraction
+    moments: Moments
+
+    @cached_property
+    def rate(self) -> FloatArray:
+        """Of a link of each use, in M a tick."""
+        first = [links[0] for links in self.seen.links]
+        return self.seen.topology.bandwidth.floats[first] * float(self.moments.tick / self.size)
+
+    @cached_property
+    def alpha(self) -> Int64Array:
+        """Of each way, over α's denominator."""
+        links = np.unique(self.seen.way, return_index=True)[1] % self.seen.topology.num_links
+        return self.seen.topology.alpha.numerators[links]
+
+    @cached_property
+    def before(self) -> list[Int64Array]:
+        """Of each way and bin: the bin in which what has arrived was at the tail at the latest, or -1."""
+        return [self.moments.before(int(whole)) for whole in self._ticks(self.alpha)]
+
+    @cached_property
+    def earliest(self) -> Int64Array:
+        """Of each way: the first bin in which data leave."""
+        return self.moments.bin_of(self._ticks(np.array([way.come for way in self.seen.ways])))
+
+    @cached_property
+    def nearest(self) -> Int64Array:
+        """Of each class of nodes: the first bin in which data may arrive."""
+        come = np.array([self.seen.apart[example] for example in self.seen.example])
+        return self.moments.bin_of(self._ticks(come))
+
+    @cached_property
+    def turns(self) -> list[tuple[list[Int64Array], list[Int64Array]]]:
+        """Of each way: the bins in which a byte, there from each bin on, may leave to end, and to go on."""
+        seen, at, found = self.seen, self.moments.at, list[tuple[list[Int64Array], list[Int64Array]]]()
+        for way, alpha in zip(seen.ways, self.alpha, strict=True):
+            further = self._ticks(np.arange(seen.holders - 1) * alpha)
+            goes_on = [
+                self.moments.bin_of(at[: np.searchsorted(at, at[-1] - later)] + later)
+                for later in further[further < at[-1]].tolist()
+            ]
+            found.append(([np.arange(self.moments.bins)] * int(seen.holder[way.head]), goes_on))
+        return found
+
+    def _ticks(self, alpha: Int64Array) -> Int64Array:
+        return self.moments.whole(alpha, self.seen.topology.alpha.denominator)
+
+    @cached_property
+    def columns(self) -> Columns:
+        """Of all that is asked for. Where nothing is that early, prices are those of the first time."""
+        seen, bins = self.seen, self.moments.bins
+        classes, ways, uses = len(seen.example), len(seen.ways), len(seen.uses)
+        shapes = [
+            *((classes,), (classes, bins), (2, ways, bins), (classes, bins), (ways, bins), (uses, bins + 1))
+        ]
+        cuts = np.cumsum([math.prod(shape) for shape in shapes])
+        parts = np.split(np.arange(cuts[-1]), cuts[:-1])
+        columns = Columns(*(part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)))
+        for table, first in ((columns.passing, self.nearest), (columns.leaving, self.earliest)):
+            late = np.maximum(np.arange(bins), np.minimum(first[:, None], bins - 1))
+            table[:] = np.take_along_axis(table, np.broadcast_to(late, table.shape), axis=-1)
+        return columns
+
+    def solved(self) -> tuple[float, Prices | None]:
+        """Return the reciprocal of the program's maximum, 0 if it has none, and its prices."""
+        seen, columns = self.seen, self.columns
+        value = np.zeros(int(columns.earned[-1, -1]) + 1)
+        for item, node in zip(seen.items, seen.node, strict=True):
+            np.add.at(value, columns.end[node[item.ends]], float(item.share))
+            value[columns.held[node[item.start], 0]] -= float(item.share)
+        reciprocal, found = maximum(self._rows(), value)
+        if found is None:
+            return reciprocal, None
+        whole = whole_prices(found[: columns.held[0, 0]])
+        falling = (np.minimum.accumulate(whole[part], axis=-1) for part in (columns.passing, columns.leaving))
+        return reciprocal, Prices(whole[columns.end], *falling)
+
+    def _rows(self) -> Rows:
+        seen, columns, rows = self.seen, self.columns, Rows()
+        for falling in (columns.passing, columns.leaving):
+            rows.add((1, falling[..., :-1]), (-1, falling[..., 1:]))
+        rows.add((1, columns.earned[:, 1:]), (-1, columns.earned[:, :-1]))
+        self._held_rows(rows)
+        self._through_rows(rows)
+        for use, ways in enumerate(seen.uses):
+            for way in ways:
+                self._window_rows(rows, use, way)
+        rows.add((-1, columns.earned[:, 0]))
+        links = [len(links) for links in seen.links]
+        rows.add(*zip(links, columns.earned[:, -1:], strict=True))
+        return rows
+
+    def _held_rows(self, rows: Rows) -> None:
+        """Say what a byte is worth at a node that holds it: its price there, and all that may leave."""
+        seen, columns, bins = self.seen, self.columns, self.moments.bins
+        for number, leaves in enumerate(seen.leaves):
+            first = rows.add((1, columns.held[number]))
+            if seen.end[number]:
+                rows.extend(
+                    np.arange(first, first + bins), -np.ones(bins), np.full(bins, columns.end[number])
+                )
+            for way, count in leaves.items():
+                for prices, turns in zip(columns.leaving[:, way], self.turns[way], strict=True):
+                    for leave in turns:
+                        every = np.arange(first, first + len(leave))
+                        rows.extend(every, np.full(len(every), -float(count)), prices[leave])
+
+    def _through_rows(self, rows: Rows) -> None:
+        """Say what a byte gains that comes through the node where a link begins."""
+        seen, columns = self.seen, self.columns
+        for gain, way, before in zip(columns.gain, seen.ways, self.before, strict=True):
+            if way.useless or seen.start[way.tail]:
+                continue
+            there = before >= 0
+            for table in (columns.passing, *([columns.held] if seen.holder[way.head] else [])):
+                passed = columns.passing[way.tail, before[there]]
+                rows.add((1, gain[there]), (-1, table[way.head, there]), (1, passed))
+            if not seen.topology.bandwidth.uniform:
+                rows.add((1, gain[:-1]), (-1, gain[1:]))
+
+    def _window_rows(self, rows: Rows, use: int, number: int) -> None:
+        """Say what messages over a link earn."""
+        seen, columns, way = self.seen, self.columns, self.seen.ways[number]
+        if way.useless:
+            return
+        begin, end, room = self.moments.windows(self._length(number))
+        kept = begin >= self.earliest[number]
+        p, q, brings = begin[kept], end[kept], self.rate[use] * room[kept]
+        each = (1, columns.earned[use, q]), (-1, columns.earned[use, p])
+        if not seen.start[way.tail]:
+            rows.add(*each, (-brings, columns.gain[number, q - 1]))
+        if seen.holder[way.tail]:
+            ends, goes_on = columns.leaving[:, number, p]
+            if seen.holder[way.head]:
+                rows.add(*each, (-brings, columns.held[way.head, q - 1]), (brings, ends))
+            rows.add(*each, (-brings, columns.passing[way.head, q - 1]), (brings, goes_on))
+
+    def _length(self, number: int) -> float:
+        """Return the α of a way in ticks."""
+        denominator = self.seen.topology.alpha.denominator
+        return float(Fraction(int(self.alpha[number]), denominator) / self.moments.tick)
+
+    def refuted(self, prices: Prices) -> bool:
+        """Return whether links earn less by then than what is moved costs."""
+        seen, held, cost = self.seen, self._held(prices), 0.0
+        for item, node in zip(seen.items, seen.node, strict=True):
+            cost += float(item.share) * int(prices.end[node[item.ends]].sum() - held[node[item.start], 0])
+        return cost > self._earned(prices, held) * (1 + FLOAT_SLACK)
+
+    def _held(self, prices: Prices) -> Int64Array:
+        """Return the price of a byte at a node that holds it, by class and bin."""
+        seen, bins = self.seen, self.moments.bins
+        held = np.repeat((prices.end * seen.end)[:, None], bins, axis=1)
+        for number, leaves in enumerate(seen.leaves):
+            for way, count in leaves.items():
+                for leaving, turns in zip(prices.leaving[:, way], self.turns[way], strict=True):
+                    for leave in turns:
+                        held[number, : len(leave)] += count * leaving[leave]
+        return held
+
+    def _earned(self, prices: Prices, held: Int64Array) -> float:
+        """Return what all links earn at most."""
+        seen, bins, total = self.seen, self.moments.bins, 0.0
+        for ways, links, rate in zip(seen.uses, seen.links, self.rate, strict=True):
+            worth = np.zeros((bins, bins), dtype=np.int64)
+            for number in ways:
+                first = self.earliest[number]
+                if not seen.ways[number].useless:
+                    worth[first:] = np.maximum(worth[first:], self._worth(number, prices, held)[first:])
+            total += len(links) * rate * self.moments.most(worth, self._length(ways[0]))
+        return total
+
+    def _worth(self, number: int, prices: Prices, held: Int64Array) -> Int64Array:
+        """Return what a byte earns on a link at most, by the bins in which it leaves and arrives."""
+        seen, bins, way = self.seen, self.moments.bins, self.seen.ways[number]
+        passing, holds = prices.passing[way.head, :bins], seen.holder[way.head]
+        gain = np.zeros(bins, dtype=np.int64)
+        if not seen.start[way.tail]:
+            there = np.maximum(passing, held[way.head]) if holds else passing
+            before = self.before[number]
+            gain = np.where(before >= self.earliest[number], there - prices.passing[way.tail, before], 0)
+            if not seen.topology.bandwidth.uniform:
+                gain = np.maximum.accumulate(gain[::-1])[::-1]
+        worth = np.broadcast_to(gain, (bins, bins))
+        if seen.holder[way.tail]:
+            ends, goes_on = prices.leaving[:, number, :bins, None]
+            worth = np.maximum(worth, passing - goes_on)
+            if holds:
+                worth = np.maximum(worth, held[way.head] - ends)
+        return worth

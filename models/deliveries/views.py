@@ -1,0 +1,192 @@
+"""How items that are copied see a network: what looks alike from where each starts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from schedules.collective import EVERYONE, Collective
+from topologies.exact import BoolArray, Int64Array
+from topologies.graphs.shortest_paths import alpha_distances
+from topologies.graphs.symmetry import UInt64Array, link_kinds, mixed, refine
+from topologies.topology import Topology
+from topologies.transforms import transpose
+
+_TAIL, _HEAD = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
+"""Odd factors, by which colours are hashed."""
+MOST_WORK = 2**20
+"""Items times nodes, and times links, of the networks that are looked at."""
+
+
+class Item(NamedTuple):
+    """What starts at one rank, and where it must end."""
+
+    start: int
+    ends: BoolArray
+    share: Fraction
+
+
+class Way(NamedTuple):
+    """How items see links alike: classes of their ends and theirs, and how far the tail is from the start."""
+
+    tail: int
+    head: int
+    kind: int
+    come: int
+    useless: bool
+    """Whether it leads to the start, or nothing comes there."""
+
+
+@dataclass(frozen=True, eq=False)
+class Views:
+    """How each item sees the network.
+
+    Parameters
+    ----------
+    topology
+        The network, backwards for what is added up.
+    backwards
+        Whether it is.
+    items
+        What is moved.
+    node
+        Shape (items, nodes): classes of nodes, alike where items see nodes alike.
+    kinds
+        Shape (links,): alike where links are.
+    apart
+        Shape (items, nodes): from the start, over α's denominator.
+    """
+
+    topology: Topology
+    backwards: bool
+    items: list[Item]
+    node: Int64Array
+    kinds: Int64Array
+    apart: Int64Array
+
+    @classmethod
+    def of(cls, topology: Topology, collective: Collective) -> Views | None:
+        """Return them; None for none, and too many."""
+        table = collective.items
+        backwards = not ((table.start != EVERYONE) & (table.end == EVERYONE)).any()
+        starts, ends = (table.end, table.start) if backwards else (table.start, table.end)
+        rows = np.flatnonzero((starts != EVERYONE) & (ends == EVERYONE) & (table.share.numerators > 0))
+        ways = transpose(topology) if backwards else topology
+        if len(rows) * (topology.num_nodes + topology.num_links) > MOST_WORK:
+            return None
+        items = list[Item]()
+        for row in rows.tolist():
+            there = np.zeros(ways.num_nodes, dtype=np.bool_)
+            there[list(collective.members[table.group[row]])] = True
+            there[starts[row]] = False
+            if there.any():
+                items.append(Item(int(starts[row]), there, table.share[row]))
+        if not items:
+            return None
+        kinds = np.unique(link_kinds(ways), return_inverse=True)[1]
+        apart = alpha_distances(ways, [item.start for item in items])
+        return cls(ways, backwards, items, _classes(ways, items, kinds), kinds, apart)
+
+    @cached_property
+    def _seen(self) -> tuple[list[Way], Int64Array]:
+        source, target = self.topology.source, self.topology.target
+        kinds = np.broadcast_to(self.kinds, (len(self.items), len(source)))
+        come = self.apart[:, source]
+        useless = (target == np.array([[item.start] for item in self.items])) | (come < 0)
+        sides = np.stack([self.node[:, source], self.node[:, target], kinds, come, useless])
+        ways, which = np.unique(sides.reshape(5, -1), axis=1, return_inverse=True)
+        return [Way(*way) for way in ways.T.tolist()], which.reshape(sides.shape[1:])
+
+    @property
+    def ways(self) -> list[Way]:
+        """How items see links."""
+        return self._seen[0]
+
+    @property
+    def way(self) -> Int64Array:
+        """Shape (items, links): which of these each link is."""
+        return self._seen[1]
+
+    @cached_property
+    def _used(self) -> dict[tuple[int, ...], list[int]]:
+        found: dict[tuple[int, ...], list[int]] = {}
+        for link, ways in enumerate(self.way.T.tolist()):
+            found.setdefault(tuple(sorted(set(ways))), []).append(link)
+        return found
+
+    @property
+    def uses(self) -> list[tuple[int, ...]]:
+        """The ways in which items may see one link."""
+        return list(self._used)
+
+    @cached_property
+    def links(self) -> list[list[int]]:
+        """The links of each."""
+        return list(self._used.values())
+
+    @cached_property
+    def example(self) -> list[tuple[int, int]]:
+        """An item and a node of each class."""
+        first = np.unique(self.node, return_index=True)[1]
+        return [divmod(int(one), self.node.shape[1]) for one in first]
+
+    @property
+    def holders(self) -> int:
+        """How many nodes hold data."""
+        return int(_holders(self.topology).sum())
+
+    @cached_property
+    def holder(self) -> BoolArray:
+        """Shape (classes of nodes,): whether they hold data."""
+        return _holders(self.topology)[[node for _, node in self.example]]
+
+    @cached_property
+    def start(self) -> BoolArray:
+        """Shape (classes of nodes,): whether an item starts there."""
+        return np.array([self.items[item].start == node for item, node in self.example])
+
+    @cached_property
+    def end(self) -> BoolArray:
+        """Shape (classes of nodes,): whether an item ends there."""
+        return np.array([bool(self.items[item].ends[node]) for item, node in self.example])
+
+    @cached_property
+    def leaves(self) -> list[dict[int, int]]:
+        """By class of nodes that hold data: how many links of each way leave it."""
+        found = list[dict[int, int]]()
+        for (item, node), holds in zip(self.example, self.holder, strict=True):
+            out = self.topology.source == node
+            ways, count = np.unique(self.way[item, out], return_counts=True)
+            found.append(dict(zip(ways.tolist(), count.tolist(), strict=True)) if holds else {})
+        return found
+
+
+def _holders(topology: Topology) -> BoolArray:
+    """Return which nodes hold data: ranks, and switches that copy."""
+    holds = np.arange(topology.num_nodes) < topology.num_ranks
+    holds[list(topology.multicast)] = True
+    return holds
+
+
+def _classes(topology: Topology, items: Sequence[Item], kinds: Int64Array) -> Int64Array:
+    """Return classes of nodes, shape (items, nodes): equal where items see nodes, and all links, alike."""
+    links = np.array([mixed(np.uint64(kind)) for kind in kinds], np.uint64)
+    shares = sorted({item.share for item in items})
+    holds = _holders(topology)
+    views = list[UInt64Array]()
+    for item in items:
+        marks = np.where(item.ends, 2, holds)
+        marks[item.start] = 3 + shares.index(item.share)
+        colours = np.array([mixed(np.uint64(mark)) for mark in marks], np.uint64)
+        views.append(refine(colours, topology.source, topology.target, links)[0])
+    colours = np.array(views)
+    # Colours tell of nodes only where all links look alike.
+    hashed = colours[:, topology.source] * _TAIL + colours[:, topology.target] * _HEAD + links
+    alike = np.unique(np.sort(hashed), axis=0, return_inverse=True)[1].reshape(-1, 1).astype(np.uint64)
+    sides = np.stack([np.broadcast_to(alike, colours.shape), colours])
+    return np.unique(sides.reshape(2, -1), axis=1, return_inverse=True)[1].reshape(colours.shape)
