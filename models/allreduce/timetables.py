@@ -31,7 +31,7 @@ import numpy.typing as npt
 from models.bounds.bound import SECONDS, Bound
 from models.solvers import CompiledModel, HighsOptions, solve
 from models.solvers.rows import Rows
-from models.solvers.secant import secant
+from models.solvers.secant import STEP, secant
 from schedules.collective import Collective, Kind
 from topologies.exact import FloatArray, Int64Array, json_number
 from topologies.graphs.shortest_paths import alpha_distances
@@ -337,7 +337,9 @@ def _search(pairs: _Pairs, size: Fraction, least: Fraction) -> tuple[_Prices, In
         proven = _proven(program, found)
         if proven and (best is None or proven[1][-1] > best[1][-1]):
             best = proven
-        times.append(secant(times, reciprocals))
+        # as if all time earned alike, which is too late
+        later = times[-1] / reciprocals[-1]
+        times.append(secant(times, reciprocals) if len(times) > 1 else min(later, times[-1] * STEP))
     return best if best and int(best[1][-1]) * unit > least else None
 
 

@@ -11,13 +11,11 @@ import models.allreduce.timetables as timetables
 from experiments.registry import METHODS
 from models.allreduce.timetables import timetables_bound
 from models.bounds import Bound, BoundError, bound_document, lower_bounds
-from models.bounds.latency import AlphaDistances, distance_bound
-from models.bounds.traffic import Traffic
 from schedules import Problem, collective
 from schedules.simulation.simulate import simulate
 from tests.models.networks import MICRO, network_of
 from tests.sweep import for_each
-from topologies import Topology
+from topologies import Link, Topology
 from topologies.errors import NoSchedule, Unsupported
 from topologies.text import parse_topology
 
@@ -27,15 +25,16 @@ METHODS_OF_ALLREDUCE = ("one_shot", "walks", "bfb", "ring", "direct", "swing", "
 @pytest.fixture(autouse=True)
 def coarse(monkeypatch):
     """Programs of a second."""
-    monkeypatch.setattr(timetables, "MOST_KNOTS", 20)
-    monkeypatch.setattr(timetables, "MOST_COLUMNS", 500)
+    monkeypatch.setattr(timetables, "MOST_KNOTS", 16)
+    monkeypatch.setattr(timetables, "MOST_COLUMNS", 250)
+    monkeypatch.setattr(timetables, "MOST_PROGRAMS", 4)
 
 
 def bound_of(topology, size):
-    """The bound beside that of the distance alone, or None."""
+    """The bound, as if all others were a tenth less, or None."""
     what = collective("allreduce", topology.num_ranks)
-    farthest = distance_bound(topology, Traffic.of(what), AlphaDistances(topology)).value
-    return timetables_bound(topology, what, Fraction(size), farthest)
+    others = max(bound.time(Fraction(size)) for bound in lower_bounds(topology, what, size))
+    return timetables_bound(topology, what, Fraction(size), others * Fraction(9, 10))
 
 
 def checked(topology, bound):
@@ -82,6 +81,22 @@ def test_no_schedule_is_faster(seed):
             except (Unsupported, NoSchedule):
                 continue
             assert value <= simulate(schedule, size).time * (1 + 1e-9), name
+
+
+def test_links_without_alpha_only_take_bytes():
+    """Four transfers of 9 us over the three links into a switch: 12 us each, and α at least."""
+    links = [Link(rank, 3, Fraction(10**9), MICRO) for rank in range(3)]
+    links += [Link(3, rank, Fraction(10**9), Fraction(0)) for rank in range(3)]
+    topology = Topology.from_links("star", 3, links, num_switches=1)
+    what = collective("allreduce", 3)
+    size = Fraction(9000)
+    made = METHODS["direct"]
+    schedule = made.synthesize(Problem(topology, what, size), made.options(), np.random.default_rng(0))
+    assert (
+        Fraction(129, 10) * MICRO
+        < checked(topology, bound_of(topology, 9000))
+        <= simulate(schedule, size).time
+    )
 
 
 @pytest.mark.parametrize("text", ["complete:2?alpha=0us", "dgx_h100:1", "torus:40x40"])
