@@ -5,8 +5,10 @@ ARGS   ?=
 VENV   := .venv
 BIN    := $(VENV)/bin
 UV     ?= uv
-# Most modules are never imported; Python compiles the others when they first are.
-PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+# The hundreds of processes that the tests and the site start find modules compiled.
+unexport PYTHONDONTWRITEBYTECODE
 
 # The first of these that runs and is new enough; set PYTHON to choose another.
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
