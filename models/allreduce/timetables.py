@@ -47,7 +47,7 @@ MOST_PARTS, NEAR, STRETCH, MOST_STRETCH = 8, 8, 1.1, 4
 """Knots to an α; α's from either end where cells begin to grow if they must; how much each, and at most."""
 MOST_WORK = 2**20
 """Pairs times nodes, and times links, of the networks that are looked at."""
-MOST_ROUNDS, NEARLY = 25, 4e-3
+MOST_ROUNDS, NEARLY = 40, 4e-3
 """When rows are added no more: after so many times, or with prices so near to the best (relatively)."""
 BROKEN = 1e-4
 """By how much rows are broken that are added, relatively to what a link earns."""
