@@ -94,7 +94,7 @@ class _Progress(NamedTuple):
 @kernel
 def _cut(amounts: Int64Array, places: int, turns: int, chosen: Stages, room: Pieces) -> int:
     """Write down the pieces; return how many."""
-    hosts, count, shape = len(amounts) // places, np.int64(0), (places, turns)
+    hosts, count, shape = len(amounts) // places, 0, (places, turns)
     state = _Progress(np.empty(shape, np.int64), np.empty(shape, np.int64), np.empty(shape, np.int64))
     unsent = np.empty((places, places), np.int64)
     for here in range(hosts):

@@ -178,7 +178,7 @@ def _lay(trees: _Trees, units: Int64Array, pairs: _Pairs) -> tuple[Any, Any, Any
     item = np.empty(len(trees.root) + len(pairs.arc), np.int32)
     size = np.empty(len(item), np.int64)
     starts = np.zeros(units.max() + 2, np.int32)
-    rows, chunks = 0, np.int64(0)
+    rows = chunks = 0
     for which in range(len(units)):
         begin = rows
         starts[:] = 0

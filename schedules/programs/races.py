@@ -137,7 +137,7 @@ def _conflicts(machine: Machine, order: Int32Array, cells: int) -> Int32Array:
         reads += both * machine.length[instruction]
     reader, behind = np.empty(reads, dtype=np.int32), np.empty(reads, dtype=np.int64)
     last_read, last_write = np.full(cells, -1, dtype=np.int64), np.full(cells, -1, dtype=np.int32)
-    pairs, num_pairs, num_reads = np.empty((1024, 2), dtype=np.int32), np.int64(0), 0
+    pairs, num_pairs, num_reads = np.empty((1024, 2), dtype=np.int32), 0, 0
     for instruction in order:
         for unit in range(machine.length[instruction]):
             for read in (machine.source[instruction], machine.addend[instruction]):

@@ -166,7 +166,7 @@ def _kinds(
     begun = np.zeros(num_routes, dtype=np.bool_)
     known = np.empty((_FIRST_CAPACITY, 2), dtype=np.int64)
     slots = np.full(2 * _FIRST_CAPACITY, _NONE, dtype=np.int32)
-    length, begin = np.int64(0), 0
+    length, begin = 0, 0
     while begin < len(order):
         end = begin
         while end < len(order) and order[end] == order[begin]:
