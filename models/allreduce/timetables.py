@@ -41,7 +41,7 @@ from topologies.topology import Topology
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-MOST_KNOTS, MOST_COLUMNS, MOST_SEEN = 56, 4500, 1000
+MOST_KNOTS, MOST_COLUMNS, MOST_SEEN = 72, 4500, 1000
 """Of a program, and of knots times ways to see a link: minutes. Where there are more, knots are fewer."""
 MOST_PARTS, NEAR, STRETCH, MOST_STRETCH = 8, 8, 1.1, 4
 """Knots to an α; α's from either end where cells begin to grow if they must; how much each, and at most."""

@@ -1,10 +1,13 @@
-"""Random networks for bounds on time."""
+"""Random networks for bounds on time, and schedules beside them."""
 
 from fractions import Fraction
 
 import numpy as np
 
+from experiments.registry import METHODS
+from schedules.simulation.simulate import simulate
 from topologies import Link, Topology
+from topologies.errors import NoSchedule, Unsupported
 
 MICRO = Fraction(1, 10**6)
 
@@ -24,3 +27,15 @@ def network_of(seed):
         if a != b
     ]
     return Topology.from_links(f"random {seed}", ranks, links, num_switches=switches)
+
+
+def times_of(names, problem, size, seed):
+    """Yield the name and the time of each of these methods that makes a schedule."""
+    for name in names:
+        method = METHODS[name]
+        try:
+            method.supports(problem, method.options())
+            schedule = method.synthesize(problem, method.options(), np.random.default_rng(seed))
+        except (Unsupported, NoSchedule):
+            continue
+        yield name, simulate(schedule, size).time
