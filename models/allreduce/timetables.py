@@ -41,7 +41,7 @@ from topologies.topology import Topology
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-MOST_KNOTS, MOST_COLUMNS, MOST_SEEN = 72, 4500, 1000
+MOST_KNOTS, MOST_COLUMNS, MOST_SEEN = 72, 4500, 1300
 """Of a program, and of knots times ways to see a link: minutes. Where there are more, knots are fewer."""
 MOST_PARTS, NEAR, STRETCH, MOST_STRETCH = 8, 8, 1.1, 4
 """Knots to an α; α's from either end where cells begin to grow if they must; how much each, and at most."""
@@ -95,8 +95,11 @@ def timetables_bound(
     if able or collective.kind is not Kind.ALLREDUCE or collective.groups is not None:
         return None
     pairs = _Pairs.of(topology)
-    found = pairs and _search(pairs, size, least)
-    if not pairs or not found:
+    if pairs is None:
+        return None
+    # Of many knots the rounds may end before anything is proven.
+    found = _search(pairs, size, least, MOST_KNOTS) or _search(pairs, size, least, MOST_KNOTS // 2)
+    if found is None:
         return None
     prices, knots = found
     unit = _unit(pairs, least)
@@ -299,13 +302,13 @@ def _unit(pairs: _Pairs, least: Fraction) -> Fraction:
     return unit / max(1, int(UNITS * unit / least))
 
 
-def _knots(pairs: _Pairs, time: int, unit: Fraction) -> Int64Array:
+def _knots(pairs: _Pairs, time: int, unit: Fraction, most: int) -> Int64Array:
     """Return knots from 0 to a time, the same from either end, as many as there is room for."""
     topology = pairs.topology
     alphas = topology.alpha.numerators[topology.alpha.numerators > 0]
     alpha = float(alphas.min() / (topology.alpha.denominator * unit))
     seen = max(len(use.ways) for use in pairs.uses)
-    most = min(MOST_KNOTS, MOST_COLUMNS // (int(pairs.node.max()) + 1 + len(pairs.uses)), MOST_SEEN // seen)
+    most = min(most, MOST_COLUMNS // (int(pairs.node.max()) + 1 + len(pairs.uses)), MOST_SEEN // seen)
     parts, stretch = MOST_PARTS, 1.0
     while True:
         half, step = [0.0], alpha / parts
@@ -318,7 +321,7 @@ def _knots(pairs: _Pairs, time: int, unit: Fraction) -> Int64Array:
         parts, stretch = max(parts - 1, 1), stretch * STRETCH if parts == 1 else 1.0
 
 
-def _search(pairs: _Pairs, size: Fraction, least: Fraction) -> tuple[_Prices, Int64Array] | None:
+def _search(pairs: _Pairs, size: Fraction, least: Fraction, most: int) -> tuple[_Prices, Int64Array] | None:
     """Return the prices of the largest time that is proven, and its knots; None for none."""
     unit = _unit(pairs, least)
     times, reciprocals = [1.0], list[float]()
@@ -326,7 +329,7 @@ def _search(pairs: _Pairs, size: Fraction, least: Fraction) -> tuple[_Prices, In
     while len(reciprocals) < MOST_PROGRAMS and (
         len(times) < 2 or abs(times[-1] - times[-2]) > CLOSE or reciprocals[-1] > 1
     ):
-        knots = _knots(pairs, int(Fraction(times[-1]) * least / unit) + 1, unit)
+        knots = _knots(pairs, int(Fraction(times[-1]) * least / unit) + 1, unit, most)
         program = _Program(pairs, size, unit, knots)
         found = program.solved()
         if found is None:

@@ -286,9 +286,9 @@ def _merge(
     count: Int32Array,
     item: Int32Array,
     size: Int64Array,
-    chunks: np.int64,
+    chunks: int,
     which: int,
-) -> np.int64:
+) -> int:
     """Write the chunks of an item, one for each start of a run; count them in its rows, from unit chunks.
 
     Returns how many chunks there are so far. An empty item has one chunk of size 0.
