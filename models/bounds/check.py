@@ -225,10 +225,10 @@ deliveries
     unlike in bandwidth a message may be later at v than its time on the link ends: the most of any later
     bin is taken where it came through.) On a link messages are disjoint in time and have b (q - p - α)
     bytes at most. That is linear in all p and q as long as their bins stay the same, so that the largest
-    sum has all p and q at moments between bins: what ends there has arrived in the bin before, what begins
-    there leaves in the bin after. If these sums, over all links, are less than the share of each item times
-    what its bytes cost, then T is too little, and so is less time, in which what is done can be done in T:
-    T is a bound.
+    sum has all p and q at moments between bins: what begins there leaves in the bin after, what ends there
+    has arrived in the bin before, or, if it came through and that is worth more, in the bin after. If these
+    sums, over all links, are less than the share of each item times what its bytes cost, then T is too
+    little, and so is less time, in which what is done can be done in T: T is a bound.
 """
 
 from __future__ import annotations

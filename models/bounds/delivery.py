@@ -118,7 +118,7 @@ class Delivery:
             gain = np.where(before >= first, there - self.passing[tail, before], 0)
             if not self.topology.bandwidth.uniform:  # it may have left a slower link later than this one
                 gain = np.maximum.accumulate(gain[::-1])[::-1]
-            worth[first:] = gain
+            worth[first:] = np.maximum(gain, np.append(gain[1:], 0))  # it may end as the next bin begins
         if self.clock.holds[tail]:
             worth[first:] = np.maximum(worth[first:], self.passing[head] - self.going[link, first:, None])
             if stays:

@@ -174,10 +174,12 @@ class DeliveryProgram:
         for gain, way, before in zip(columns.gain, seen.ways, self.before, strict=True):
             if way.useless or seen.start[way.tail]:
                 continue
-            there = before >= 0
+            there = np.flatnonzero(before >= 0)
+            sooner = np.maximum(there - 1, 0)  # a message may end as the next bin begins
             for table in (columns.passing, *([columns.held] if seen.holder[way.head] else [])):
                 passed = columns.passing[way.tail, before[there]]
-                rows.add((1, gain[there]), (-1, table[way.head, there]), (1, passed))
+                for bins in (there, sooner):
+                    rows.add((1, gain[bins]), (-1, table[way.head, there]), (1, passed))
             if not seen.topology.bandwidth.uniform:
                 rows.add((1, gain[:-1]), (-1, gain[1:]))
 
@@ -244,6 +246,7 @@ class DeliveryProgram:
             gain = np.where(before >= self.earliest[number], there - prices.passing[way.tail, before], 0)
             if not seen.topology.bandwidth.uniform:
                 gain = np.maximum.accumulate(gain[::-1])[::-1]
+            gain = np.maximum(gain, np.append(gain[1:], 0))
         worth = np.broadcast_to(gain, (bins, bins))
         if seen.holder[way.tail]:
             ends, goes_on = prices.leaving[:, number, :bins, None]
