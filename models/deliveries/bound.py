@@ -14,10 +14,10 @@ from schedules.collective import Collective
 from topologies.exact import json_number
 from topologies.topology import Topology
 
-MOST_BINS = 64
+MOST_BINS = 128
 """From the beginning to the end."""
-MOST_ROWS = 2**16
-"""Of a program, about: seconds. Where there would be more, bins are fewer."""
+MOST_ROWS = 2**18
+"""Of a program, about: seconds to minutes. Where there would be more, bins are fewer."""
 
 
 def deliveries_bound(
