@@ -26,11 +26,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from models.deliveries.search import FLOAT_SLACK, maximum, whole_prices
 from models.deliveries.views import Views
 from models.deliveries.windows import Moments
+from models.solvers import CompiledModel, HighsOptions, solve
 from models.solvers.rows import Rows
 from topologies.exact import FloatArray, Int64Array
+
+GREATEST_PRICE = 2**30
+FLOAT_SLACK = 1e-7
+"""Of times and sums, relatively: sums of doubles err by far less."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,10 +135,11 @@ class DeliveryProgram:
         for item, node in zip(seen.items, seen.node, strict=True):
             np.add.at(value, columns.end[node[item.ends]], float(item.share))
             value[columns.held[node[item.start], 0]] -= float(item.share)
-        reciprocal, found = maximum(self._rows(), value)
+        reciprocal, found = _maximum(self._rows(), value)
         if found is None:
             return reciprocal, None
-        whole = whole_prices(found[: columns.held[0, 0]])
+        asked = found[: columns.held[0, 0]]
+        whole = np.rint(asked * (GREATEST_PRICE / (asked.max() or 1))).astype(np.int64)
         falling = (np.minimum.accumulate(whole[part], axis=-1) for part in (columns.passing, columns.leaving))
         return reciprocal, Prices(whole[columns.end], *falling)
 
@@ -146,8 +151,9 @@ class DeliveryProgram:
         self._held_rows(rows)
         self._through_rows(rows)
         for use, ways in enumerate(seen.uses):
+            windows = self.moments.windows(self._length(ways[0]))
             for way in ways:
-                self._window_rows(rows, use, way)
+                self._window_rows(rows, use, way, windows)
         rows.add((-1, columns.earned[:, 0]))
         links = [len(links) for links in seen.links]
         rows.add(*zip(links, columns.earned[:, -1:], strict=True))
@@ -183,12 +189,14 @@ class DeliveryProgram:
             if not seen.topology.bandwidth.uniform:
                 rows.add((1, gain[:-1]), (-1, gain[1:]))
 
-    def _window_rows(self, rows: Rows, use: int, number: int) -> None:
+    def _window_rows(
+        self, rows: Rows, use: int, number: int, windows: tuple[Int64Array, Int64Array, FloatArray]
+    ) -> None:
         """Say what messages over a link earn."""
         seen, columns, way = self.seen, self.columns, self.seen.ways[number]
         if way.useless:
             return
-        begin, end, room = self.moments.windows(self._length(number))
+        begin, end, room = windows
         kept = begin >= self.earliest[number]
         p, q, brings = begin[kept], end[kept], self.rate[use] * room[kept]
         each = (1, columns.earned[use, q]), (-1, columns.earned[use, p])
@@ -254,3 +262,15 @@ class DeliveryProgram:
             if holds:
                 worth = np.maximum(worth, held[way.head] - ends)
         return worth
+
+
+def _maximum(rows: Rows, value: FloatArray) -> tuple[float, FloatArray | None]:
+    """Return the reciprocal of the most of a value where the last row is 1, and where it is; 0 if nowhere."""
+    matrix = rows.matrix(len(value))
+    above = np.append(np.full(matrix.shape[0] - 1, np.inf), 1.0)
+    below = np.append(np.zeros(matrix.shape[0] - 1), 1.0)
+    model = CompiledModel.of_matrix("timetables", matrix, value, below, above, maximize=True)
+    result = solve(model, "highs", HighsOptions(method="ipm", crossover=False))
+    if result.values is None or not result.objective:
+        return 0.0, None
+    return 1 / result.objective, np.maximum(result.values, 0)
