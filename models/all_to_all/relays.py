@@ -29,7 +29,7 @@ from models.all_to_all.orbits import SHORT_SEARCH
 from models.all_to_all.reduction import ReducedProblem, reduce_by, symmetries
 from models.bounds.bound import SECONDS, Bound
 from models.solvers import CompiledModel, HighsOptions, solve
-from models.solvers.rows import NONE, Rows
+from models.solvers.rows import NONE, Rows, normalized
 from models.solvers.secant import secant
 from schedules.collective import EVERYONE, Collective, Items
 from topologies.errors import InputError
@@ -228,10 +228,7 @@ class _Relaying:
         before, price = pi[s, topology.source[e], self.left[e, j]], w[problem.orbit[e], self.come[s, e], j]
         rows.add((1, before), (1, price), (-1, pi[s, topology.target[e], j]))
         rows.add(*zip(np.bincount(problem.orbit), V[:, -1:], strict=True))
-        matrix = rows.matrix(len(value))
-        above = np.append(np.full(matrix.shape[0] - 1, np.inf), 1.0)
-        below = np.append(np.zeros(matrix.shape[0] - 1), 1.0)
-        return CompiledModel.of_matrix("relays", matrix, value, below, above, maximize=True)
+        return normalized("relays", rows.matrix(len(value)), value)
 
     @property
     def _reach(self) -> FloatArray:

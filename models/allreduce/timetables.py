@@ -29,8 +29,8 @@ import numpy as np
 import numpy.typing as npt
 
 from models.bounds.bound import SECONDS, Bound
-from models.solvers import CompiledModel, HighsOptions, solve
-from models.solvers.rows import Rows
+from models.solvers import HighsOptions, solve
+from models.solvers.rows import Rows, normalized
 from models.solvers.secant import STEP, secant
 from schedules.collective import Collective, Kind
 from topologies.exact import FloatArray, Int64Array, json_number
@@ -494,9 +494,7 @@ class _Program:
         always.add((1, V[:, 1:]), (-1, V[:, :-1]))
         always.add(*zip(self.rate * float(self.knots[-1]), V[:, -1:], strict=True))
         matrix = vstack([rows, always.matrix(transfer + 1)]).tocsr()
-        above = np.append(np.full(matrix.shape[0] - 1, np.inf), 1.0)
-        below = np.append(np.zeros(matrix.shape[0] - 1), 1.0)
-        model = CompiledModel.of_matrix("timetables", matrix, self.value, below, above, maximize=True)
+        model = normalized("timetables", matrix, self.value)
         upper = np.full(transfer + 1, MOST_PRICE / len(self.pairs.ends))
         upper[V], upper[V[:, 0]], upper[transfer] = np.inf, 0, MOST_PRICE / self.pairs.transfers
         options = HighsOptions(method="ipm", crossover=False, tolerance=ACCURACY)

@@ -28,8 +28,8 @@ import numpy as np
 
 from models.deliveries.views import Views
 from models.deliveries.windows import Moments
-from models.solvers import CompiledModel, HighsOptions, solve
-from models.solvers.rows import Rows
+from models.solvers import HighsOptions, solve
+from models.solvers.rows import Rows, normalized
 from topologies.exact import FloatArray, Int64Array
 
 GREATEST_PRICE = 2**30
@@ -266,10 +266,7 @@ class DeliveryProgram:
 
 def _maximum(rows: Rows, value: FloatArray) -> tuple[float, FloatArray | None]:
     """Return the reciprocal of the most of a value where the last row is 1, and where it is; 0 if nowhere."""
-    matrix = rows.matrix(len(value))
-    above = np.append(np.full(matrix.shape[0] - 1, np.inf), 1.0)
-    below = np.append(np.zeros(matrix.shape[0] - 1), 1.0)
-    model = CompiledModel.of_matrix("timetables", matrix, value, below, above, maximize=True)
+    model = normalized("deliveries", rows.matrix(len(value)), value)
     result = solve(model, "highs", HighsOptions(method="ipm", crossover=False))
     if result.values is None or not result.objective:
         return 0.0, None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from models.solvers.compiled import CompiledModel
 from topologies.exact import FloatArray, Int64Array
 
 if TYPE_CHECKING:
@@ -45,3 +46,10 @@ class Rows:
 
         row, column, factor = (np.concatenate(parts) for parts in zip(*self._terms, strict=True))
         return csr_array((factor, (row, column)), shape=(self.count, columns))
+
+
+def normalized(name: str, matrix: csr_array, value: FloatArray) -> CompiledModel:
+    """Return the model of the most of a value where every row is 0 or more, and the last one is 1."""
+    above = np.append(np.full(matrix.shape[0] - 1, np.inf), 1.0)
+    below = np.append(np.zeros(matrix.shape[0] - 1), 1.0)
+    return CompiledModel.of_matrix(name, matrix, value, below, above, maximize=True)
