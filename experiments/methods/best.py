@@ -2,7 +2,8 @@
 
 Methods are tried one after the other until there is a schedule and either no time left or the fastest near
 enough to the proven bound: those that make steps, trees and matching, then those that search, then the exact
-ones. Each has at most half of the time left. One that improves schedules is handed the fastest so far, twice.
+ones. Each has at most half of the time left. One that improves schedules is handed the fastest so far, twice,
+and the second time all that is left.
 One that does not handle the problem, or finds nothing legal, is passed over; what each did is kept in
 ``stats["tried"]``.
 
@@ -15,7 +16,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar
 
@@ -100,10 +101,11 @@ class BestOptions(CallingOptions):
 
 @dataclass(frozen=True)
 class Entry:
-    """A method with the options that are not its defaults."""
+    """A method with the options that are not its defaults; the last one gets all the time that is left."""
 
     method: Method
     given: Mapping[str, Any] = field(default_factory=dict)
+    last: bool = False
 
     @property
     def label(self) -> str:
@@ -261,6 +263,8 @@ class _Search:
         options = limited(own, SHARE * left)
         if self.best is None:
             return options, math.inf
+        if entry.last and entry.method.improve is not None:
+            return replace(own, time_limit=f"{left:.3f}s"), left + GRACE_SECONDS
         return options, left + GRACE_SECONDS if options is not own else SHARE * left
 
     def _made(self, method: Method, options: Any, rng: np.random.Generator) -> Schedule:
@@ -293,6 +297,7 @@ def _told(error: Exception) -> str:
 def _chosen(methods: Mapping[str, Method], options: BestOptions) -> list[Entry]:
     """Return the methods to try, in order, each with its variants."""
     chosen = options.chosen(methods) or [methods[name] for name in ORDER if name in methods]
-    return [
+    entries = [
         Entry(by_groups(method), given) for method in chosen for given in ({}, *VARIANTS.get(method.name, ()))
     ]
+    return [*entries[:-1], replace(entries[-1], last=True)]

@@ -204,8 +204,9 @@ timetables
     q - α is no more than linear between prices of knots not before, if these are equal or neighbours.
 deliveries
     What one rank has and all of some need, copied on the way: *items*; or what all of some have and one
-    needs, added up: then reverse links and time (``out``). A node *holds* what messages brought to it, if
-    it is a rank or a switch that copies; others only forward. Time is in bins, between some moments from 0
+    needs, added up: then reverse links and time (``out``). Of an allreduce, what one rank, the item's start,
+    adds to a share: any sum in which it is, is a copy. A node *holds* what messages brought to it, if it is
+    a rank or a switch that copies or adds; others only forward. Time is in bins, between some moments from 0
     to T. For each item prices are given, none negative: ρ(v) at its end v, τ(v, i) of what *passes* node v
     in bin i, θ(e, i) of what leaves over a link e in bin i for the end of e, and γ(e, i) of what leaves
     over it and goes on; none rises with i. Take a byte of it. Each end v but its start s, and each node
@@ -728,10 +729,11 @@ def _deliveries(certificate: Certificate, topology: Topology, collective: Collec
     sides = ((item.ends, item.starts) if outward else (item.starts, item.ends) for item in _items(collective))
     shares = (item.share for item in _items(collective))
     moved = [
-        (min(one), all_, share)
-        for (one, all_), share in zip(sides, shares, strict=True)
-        if share and len(one) == 1 and len(all_) > 1
+        (have, need, share)
+        for (have, need), share in zip(sides, shares, strict=True)
+        if share and len(need) > 1
     ]
+    starts = certificate.get("starts", [min(have) for have, _, _ in moved])
     windows = Windows([*(mark * tick for mark in certificate["moments"]), time])
     if sorted(set(windows.moments)) != windows.moments or windows.moments[0] or size <= 0 or not moved:
         raise InputError("deliveries bound: it takes bytes for several ranks, and moments that rise from 0")
@@ -744,11 +746,13 @@ def _deliveries(certificate: Certificate, topology: Topology, collective: Collec
     most = INT64_MAX // (4 * topology.num_links * topology.num_nodes)
     if any((np.diff(table) > 0).any() or table.min() < 0 or table.max() > most for table in tables):
         raise InputError(f"deliveries bound: prices must be from 0 to {most}, and not rise")
-    items, clock = [], Clock(ways, windows)
-    for (start, all_, _), nodes, links in zip(moved, certificate["nodes"], certificate["links"], strict=True):
+    items, clock, rows = [], Clock(ways, windows), zip(certificate["nodes"], certificate["links"], strict=True)
+    for (have, need, _), start, (nodes, links) in zip(moved, starts, rows, strict=True):
+        if start not in have:
+            raise InputError(f"deliveries bound: rank {start} does not have what is to start there")
         if len(nodes) != ways.num_nodes or len(links) != ways.num_links or min(*nodes, *links) < 0:
             raise InputError("deliveries bound: each item has a row of prices for each node and link")
-        paid = ends[nodes] * np.isin(np.arange(ways.num_nodes), list(all_ - {start}))
+        paid = ends[nodes] * np.isin(np.arange(ways.num_nodes), list(need - {start}))
         come = _dijkstra(ways, start)[0]
         items.append(Delivery(clock, start, come, paid, passing[nodes], *leaving[:, links]))
     cost = size * sum(share * item.cost for item, (_, _, share) in zip(items, moved, strict=True))

@@ -34,9 +34,9 @@ class Clock:
 
     @cached_property
     def holds(self) -> BoolArray:
-        """Shape (nodes,): whether data stay there: at a rank, or a switch that copies."""
-        nodes = range(self.topology.num_nodes)
-        return np.array([node < self.topology.num_ranks or node in self.topology.multicast for node in nodes])
+        """Shape (nodes,): whether data stay there: at a rank, or a switch that copies or adds."""
+        keep = {*range(self.topology.num_ranks), *self.topology.multicast, *self.topology.aggregate}
+        return np.array([node in keep for node in range(self.topology.num_nodes)])
 
     @cached_property
     def turns(self) -> dict[Fraction, Int64Array]:

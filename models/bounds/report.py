@@ -83,7 +83,7 @@ def lower_bounds(
         ``distance``, ``combined``, ``neighbours``, for allreduce ``transfers`` and ``chains``, where switches
         only forward ``growth``, where messages count and one or all ranks need everything ``messages``, for
         all-to-all ``relays``, where asked for ``timetables`` (allreduce of all ranks) and ``deliveries`` (one
-        rank to all, all to one); and those of `FURTHER`.
+        rank to all, all to one, all to all added up); and those of `FURTHER`.
 
     Raises
     ------

@@ -26,7 +26,7 @@ def deliveries_bound(
     """Return the bound by the prices that the linear programs find, within seconds.
 
     The certificate has the size, the time, the length of a tick, the moments in ticks, the direction
-    (``out``: of what is added up, on the network backwards), for each item the row of prices of each node
+    (``out``: of what is added up, on the network backwards), for each item its start and the row of prices of each node
     (``nodes``) and link (``links``), and these: at ends, of what passes, by bin, and of what leaves, by bin.
 
     Parameters
@@ -41,8 +41,8 @@ def deliveries_bound(
     Returns
     -------
     Bound or None
-        None where it is no larger than the others, but for data that go from one rank to all or from all to
-        one, where no link has an α, and on large networks.
+        None where it is no larger than the others, for scatters, gathers and all-to-alls, where no link has an α,
+        and on large networks.
     """
     seen = Views.of(topology, collective)
     alphas = topology.alpha.numerators[topology.alpha.numerators > 0]
@@ -62,6 +62,7 @@ def deliveries_bound(
         "tick": json_number(moments.tick),
         "moments": moments.at[:-1].tolist(),
         "direction": "out" if seen.backwards else "in",
+        "starts": [item.start for item in seen.items],
         "nodes": seen.node.tolist(),
         "links": seen.way.tolist(),
         "ends": prices.end.tolist(),

@@ -24,7 +24,7 @@ MOST_WORK = 2**20
 
 
 class Item(NamedTuple):
-    """What starts at one rank, and where it must end."""
+    """What starts at one rank, and where it must end; in an allreduce, what one rank adds."""
 
     start: int
     ends: BoolArray
@@ -73,19 +73,20 @@ class Views:
     def of(cls, topology: Topology, collective: Collective) -> Views | None:
         """Return them; None for none, and too many."""
         table = collective.items
-        backwards = not ((table.start != EVERYONE) & (table.end == EVERYONE)).any()
+        backwards = not (table.end == EVERYONE).any()
         starts, ends = (table.end, table.start) if backwards else (table.start, table.end)
-        rows = np.flatnonzero((starts != EVERYONE) & (ends == EVERYONE) & (table.share.numerators > 0))
+        rows = np.flatnonzero((ends == EVERYONE) & (table.share.numerators > 0))
         ways = transpose(topology) if backwards else topology
         if len(rows) * (topology.num_nodes + topology.num_links) > MOST_WORK:
             return None
-        items = list[Item]()
+        items, farthest = list[Item](), [_farthest(ways, members) for members in collective.members]
         for row in rows.tolist():
             there = np.zeros(ways.num_nodes, dtype=np.bool_)
             there[list(collective.members[table.group[row]])] = True
-            there[starts[row]] = False
+            start = farthest[table.group[row]] if starts[row] == EVERYONE else int(starts[row])
+            there[start] = False
             if there.any():
-                items.append(Item(int(starts[row]), there, table.share[row]))
+                items.append(Item(start, there, table.share[row]))
         if not items:
             return None
         kinds = np.unique(link_kinds(ways), return_inverse=True)[1]
@@ -166,10 +167,17 @@ class Views:
         return found
 
 
+def _farthest(topology: Topology, ranks: Sequence[int]) -> int:
+    """Return the rank from which the way to another is longest, of several that with the least bandwidth."""
+    apart = alpha_distances(topology, ranks)[:, list(ranks)].max(axis=1)
+    out = np.bincount(topology.source, topology.bandwidth.floats, topology.num_nodes)
+    return max(ranks, key=lambda rank: (apart[ranks.index(rank)], -out[rank]))
+
+
 def _holders(topology: Topology) -> BoolArray:
-    """Return which nodes hold data: ranks, and switches that copy."""
+    """Return which nodes hold data: ranks, and switches that copy or add."""
     holds = np.arange(topology.num_nodes) < topology.num_ranks
-    holds[list(topology.multicast)] = True
+    holds[list(topology.multicast | topology.aggregate)] = True
     return holds
 
 
