@@ -58,11 +58,11 @@ class MessageRoutes:
         )
 
 
-def single_messages(topology: Topology) -> list[Route]:
+def single_messages(topology: Topology, origin: int | None = None) -> list[Route]:
     """Return, for each link out of a node that keeps data, the route of least α over it to each other one.
 
     Ranks keep data, and switches that can multicast. Of routes of least α those of fewest links are taken.
-    Routes come by their first link, then by α.
+    Routes come by their first link, then by α; with an origin only those from there.
     """
     keeps = [node < topology.num_ranks or node in topology.multicast for node in range(topology.num_nodes)]
     forwards = [not kept for kept in keeps]
@@ -75,7 +75,7 @@ def single_messages(topology: Topology) -> list[Route]:
     found = [
         (first, length, route)
         for first, (tail, head, length) in enumerate(zip(tails, heads, lengths, strict=True))
-        if keeps[tail]
+        if (keeps[tail] if origin is None else tail == origin)
         for length, node, route in nearest_first(
             leaving, heads, lengths, [(length, head, (first,))], forwards=forwards, by_links=True
         )

@@ -15,22 +15,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heuristics.gossip.routes import MessageRoutes
+from heuristics.gossip.routes import single_messages
 from heuristics.rounds.loads import chunks_of
 from schedules.collective import Collective
-from schedules.schedule import Clock, Schedule, step_numbers
-from topologies.exact import FloatArray, Int32Array, Int64Array, offsets_of
+from schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
+from topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
 from topologies.graphs.free_action import free_group
 from topologies.graphs.symmetry import UInt64Array, orbits_of
 from topologies.kernels import kernel
 from topologies.topology import Topology
 
-MOST_RANKS = 64
-"""What a rank knows is one word."""
-MORE = 8
-"""So many messages more than ranks are in a list; those that bring nothing new are not sent."""
-MOVES_A_RANK, MOST_MOVES = 2**11, 2**15
-"""Of one search."""
+MOST_RANKS = 1024
+"""More take too long."""
+LIST, MORE = 64, 8
+"""A list has a message a rank, so many at most, and some more; those that bring nothing are not sent."""
+MOVES_A_RANK, MOST_MOVES, WORK = 2**11, 2**15, 2**31
+"""Of one search; and these times what one looks at: messages times ranks."""
 PRICE = 0.2
 """Of α and a shard's time on the slowest port: what a shard counts that is missing in the end. A list may at
 first lose any part of that with a probability of 1 / e."""
@@ -38,6 +38,8 @@ LATE = 16
 """So many more if anything is missing: the last shard may wait for several messages."""
 MOST_WAITS = 2
 """A message waits for so many arrivals at most."""
+WORD = 64
+"""Bits of what a rank knows in one word."""
 
 
 class Alike(NamedTuple):
@@ -51,6 +53,8 @@ class Alike(NamedTuple):
         Those of message i go over the orbits of links port[offsets[i] : offsets[i + 1]].
     alpha, slowness
         Of each orbit of links, seconds and seconds a byte.
+    choice
+        int64: messages, as many over each first link.
     """
 
     seen: Int64Array
@@ -58,6 +62,7 @@ class Alike(NamedTuple):
     port: Int64Array
     alpha: FloatArray
     slowness: FloatArray
+    choice: Int64Array
 
 
 class Timeline(NamedTuple):
@@ -72,91 +77,176 @@ class Played(NamedTuple):
     """Of each message of a list which it is, and what it brings: a bit a rank, as the receiver sees them.
 
     One that brings nothing is not sent.
+
+    Parameters
+    ----------
+    message
+        int64, shape (length,).
+    new
+        uint64, shape (length, words).
     """
 
     message: Int64Array
     new: UInt64Array
 
+    @property
+    def sent(self) -> BoolArray:
+        """Shape (length,): whether it is."""
+        sent: BoolArray = self.new.any(axis=1)
+        return sent
+
 
 class Flights(NamedTuple):
-    """Room for playing: what is under way, when it arrives, and when each port is free."""
+    """Room for playing.
+
+    Parameters
+    ----------
+    arrival, brings
+        When each message of the list arrives, and with what.
+    free
+        When each port is.
+    by, own
+        int64, shape (ranks,): by which message rank 0 knows of each rank, and what that is to its sender.
+    load
+        int64, shape (length,): of how many ranks each message carries data.
+    """
 
     arrival: FloatArray
     brings: UInt64Array
     free: FloatArray
+    by: Int64Array
+    own: Int64Array
+    load: Int64Array
 
 
 class Network(NamedTuple):
-    """A network of ranks all alike: its messages, their routes by class, and the group on the ranks."""
+    """A network of ranks all alike: its messages, the links of those of rank 0, and the group on all."""
 
     topology: Topology
     alike: Alike
-    routes: MessageRoutes
+    ways: list[Int32Array]
+    links: Int32Array
     elements: Int32Array
 
     @classmethod
     def of(cls, topology: Topology) -> Network | None:
-        """Return it, None where ranks are not alike, or where there are over 64."""
+        """Return it, None where ranks are not alike, or where there are too many.
+
+        Messages that would pass two links alike are left out: those of all ranks could not go at once.
+        """
         ranks = topology.num_ranks
         if not 2 < ranks <= MOST_RANKS or topology.multicast | topology.aggregate:
             return None
         nodes, links = free_group(topology)
         if len(nodes) < ranks:
             return None
-        elements = nodes[np.argsort(nodes[:, 0]), :ranks]  # element r takes rank 0 to rank r
-        back = np.argsort(elements, axis=1)
-        routes = MessageRoutes.of(topology, list(links))
+        order = np.argsort(nodes[:, 0])
+        elements, links = nodes[order, :ranks], links[order]  # element r takes rank 0 to rank r
         orbit, port = np.unique(orbits_of(links, topology.num_links), return_inverse=True)
-        first = np.flatnonzero(routes.source == 0)  # one of each class, in the order of classes
-        table = routes.routes
-        used = [port[table.links[slice(*table.offsets[way : way + 2])]] for way in first]
+        routes = [np.array(route, np.int32) for route in single_messages(topology, 0)]
+        ways = [route for route in routes if len(np.unique(port[route])) == len(route)]
         alike = Alike(
-            back[routes.target[first]].astype(np.int64),
-            offsets_of([len(one) for one in used]),
-            np.concatenate(used).astype(np.int64),
+            np.argsort(elements, axis=1)[[topology.target[way[-1]] for way in ways]].astype(np.int64),
+            offsets_of([len(way) for way in ways]),
+            np.concatenate([port[way] for way in ways]).astype(np.int64),
             topology.alpha.floats[orbit],
             1 / topology.bandwidth.floats[orbit],
+            _evenly(np.array([port[way[0]] for way in ways])),
         )
-        return cls(topology, alike, routes, elements)
+        return cls(topology, alike, ways, links, elements)
 
-    def searched(self, size: float, rng: np.random.Generator) -> tuple[float, Played]:
+    def searched(self, size: float, rng: np.random.Generator, *, each: bool = False) -> tuple[float, Played]:
         """Return the least time found in which all know all, infinite for none, and what is sent.
 
-        Shards have so many bytes.
+        Parameters
+        ----------
+        size
+            Bytes of a shard, or of what is for one rank.
+        rng
+            Chooses changes.
+        each
+            Whether for each rank there are other data: a message carries those of all to whom it leads.
         """
-        kinds, ranks = self.alike.seen.shape
-        length = ranks + MORE
-        lists = Timeline(rng.integers(kinds, size=length), np.zeros(length, np.int64), np.full(length, ranks))
-        played = Played(np.zeros(length, np.int64), np.zeros(length, np.uint64))
-        flights = Flights(np.zeros(length), np.zeros(length, np.uint64), np.zeros(len(self.alike.alpha)))
+        ranks = self.alike.seen.shape[1]
+        length = min(ranks, LIST) + MORE
+        words = -(-ranks // WORD)
+        lists = Timeline(
+            rng.choice(self.alike.choice, length), np.zeros(length, np.int64), np.full(length, ranks)
+        )
+        played = Played(np.zeros(length, np.int64), np.zeros((length, words), np.uint64))
+        flights = Flights(
+            np.zeros(length),
+            np.zeros((length, words), np.uint64),
+            np.zeros(len(self.alike.alpha)),
+            np.zeros(ranks, np.int64),
+            np.zeros(ranks, np.int64),
+            np.zeros(length, np.int64),
+        )
         price = PRICE * float(self.alike.alpha.max() + size * self.alike.slowness.max())
-        heat, moves = price * (1 - rng.random()), rng.random((min(MOVES_A_RANK * ranks, MOST_MOVES), 4))
-        time = _anneal(self.alike, lists, size, price, heat, moves, played, flights)
+        count = min(MOVES_A_RANK * ranks, MOST_MOVES, WORK // (length * ranks))
+        heat, moves = price * (1 - rng.random()), rng.random((count, 4))
+        time = _anneal(self.alike, lists, size, each, price, heat, moves, played, flights)
         return time, played
 
-    def by_all(self, what: Collective, played: Played) -> Schedule:
+    def allgather(self, what: Collective, played: Played) -> Schedule:
         """Return the allgather of equal shards in which all ranks send what rank 0 does."""
         chunks = chunks_of(what)
         cut = len(chunks) // what.num_ranks
-        new = np.unpackbits(played.new.view(np.uint8), bitorder="little").reshape(len(played.new), -1)
-        chunk, route, order = [], [], []
-        for place in np.flatnonzero(played.new):
-            kind = played.message[place]
-            ways = np.arange(self.routes.classes[kind], self.routes.classes[kind + 1])
-            data = self.elements[self.routes.target[ways]][:, np.flatnonzero(new[place])]
-            chunk.append((data[:, :, None] * cut + np.arange(cut)).ravel())
-            route.append(np.repeat(ways, data.shape[1] * cut))
-            order.append(np.full(data.size * cut, place))
+        sent = [
+            (self.elements[:, self._carried(played, place)][..., None] * cut + np.arange(cut))
+            for place in np.flatnonzero(played.sent).tolist()
+        ]
+        return self._by_all(what, chunks, played, sent)
+
+    def all_to_all(self, what: Collective, played: Played) -> Schedule:
+        """Return the all-to-all of equal shares in which all ranks send what rank 0 does."""
+        ranks, chunks = what.num_ranks, chunks_of(what)
+        item = np.zeros((ranks, ranks), np.int64)
+        item[what.items.start, what.items.end] = np.arange(len(what.items))
+        cut, places = len(chunks) // len(what.items), np.flatnonzero(played.sent).tolist()
+        # By whom each rank is known to rank 0, as both see it; the way of each begins at itself.
+        taken: dict[int, list[tuple[int, int]]] = {0: []}
+        passed: dict[int, list[tuple[int, int]]] = {place: [] for place in places}
+        for place in places:
+            for own in self._carried(played, place).tolist():
+                seen = int(self.alike.seen[played.message[place], own])
+                taken[seen] = [*taken[own], (place, own)]
+                for by, sender in taken[seen]:
+                    passed[by].append((seen, sender))
+        back = np.argsort(self.elements, axis=1)[:, 0]
+        sent = []
+        for place in places:
+            seen, own = np.array(passed[place]).T
+            source = self.elements[:, own]
+            target = self.elements[source, back[seen]]
+            sent.append(item[source, target][..., None] * cut + np.arange(cut))
+        return self._by_all(what, chunks, played, sent)
+
+    def _carried(self, played: Played, place: int) -> Int64Array:
+        """Return what a message brings, as its sender sees it."""
+        bits = np.unpackbits(played.new[place].view(np.uint8), bitorder="little")
+        return np.flatnonzero(bits[self.alike.seen[played.message[place]]])
+
+    def _by_all(self, what: Collective, chunks: Chunks, played: Played, sent: list[Int64Array]) -> Schedule:
+        """Return the schedule of messages with these chunks by sender, each a step after the one before."""
+        kinds = [self.ways[kind] for kind in played.message[played.sent]]
+        count = np.repeat([one[0].size for one in sent], len(self.elements))
         return Schedule(
             topology=self.topology,
             collective=what,
             clock=Clock.STEP,
             chunks=chunks,
-            chunk=np.concatenate(chunk).astype(np.int32),
-            route=np.concatenate(route).astype(np.int32),
-            order=step_numbers(np.unique(np.concatenate(order), return_inverse=True)[1] + 1),
-            routes=self.routes.routes,
+            chunk=np.concatenate([one.ravel() for one in sent]).astype(np.int32),
+            route=np.repeat(np.arange(len(count), dtype=np.int32), count),
+            order=step_numbers(np.repeat(np.repeat(np.arange(len(sent)) + 1, len(self.elements)), count)),
+            routes=Routes.of([tuple(route) for way in kinds for route in self.links[:, way].tolist()]),
         )
+
+
+def _evenly(port: Int64Array) -> Int64Array:
+    """Return numbers of messages, those of each port equally often, or nearly."""
+    ports, count = np.unique(port, return_counts=True)
+    return np.concatenate([np.resize(np.flatnonzero(port == one), count.max()) for one in ports])
 
 
 @kernel
@@ -164,6 +254,7 @@ def _anneal(
     alike: Alike,
     best: Timeline,
     size: float,
+    each: bool,
     price: float,
     heat: float,
     moves: FloatArray,
@@ -171,17 +262,17 @@ def _anneal(
     flights: Flights,
 ) -> float:
     """Change a list, a row of random numbers a move; play the fastest one, and return its time."""
-    length, (kinds, ranks) = len(best.message), alike.seen.shape
+    length, kinds, ranks = len(best.message), len(alike.choice), alike.seen.shape[1]
     now = Timeline(best.message.copy(), best.waits.copy(), best.most.copy())
     then = Timeline(best.message.copy(), best.waits.copy(), best.most.copy())
-    missing, end = _play(alike, now, size, played, flights)
+    missing, end = _play(alike, now, size, each, played, flights)
     cost, least = end + price * (missing + LATE * (missing > 0)), np.inf if missing else end
     for number in range(len(moves)):
         _assign(then, now)
         which, chance = moves[number, 0], moves[number, 3]
         one, other = int(moves[number, 1] * length), int(moves[number, 2] * length)
         if which < 0.35:
-            then.message[one] = int(moves[number, 2] * kinds)
+            then.message[one] = alike.choice[int(moves[number, 2] * kinds)]
         elif which < 0.42:
             then.waits[one] = int(moves[number, 2] * (MOST_WAITS + 1))
         elif which < 0.5:
@@ -190,8 +281,9 @@ def _anneal(
             _move(then, one, other, which < 0.7)
         else:
             _move(then, length - 1, one, False)
-            then.message[one], then.waits[one], then.most[one] = int(moves[number, 2] * kinds), 0, ranks
-        missing, end = _play(alike, then, size, played, flights)
+            then.message[one] = alike.choice[int(moves[number, 2] * kinds)]
+            then.waits[one], then.most[one] = 0, ranks
+        missing, end = _play(alike, then, size, each, played, flights)
         worse = end + price * (missing + LATE * (missing > 0)) - cost
         if worse <= 0 or chance < np.exp(-worse / (heat * (1 - number / len(moves)))):
             _assign(now, then)
@@ -199,7 +291,7 @@ def _anneal(
             if missing == 0 and end < least:
                 least = end
                 _assign(best, then)
-    _play(alike, best, size, played, flights)
+    _play(alike, best, size, each, played, flights)
     return least
 
 
@@ -226,15 +318,19 @@ def _move(lists: Timeline, one: int, other: int, exchanged: bool) -> None:
 
 
 @kernel
-def _play(alike: Alike, lists: Timeline, size: float, played: Played, flights: Flights) -> tuple[int, float]:
+def _play(
+    alike: Alike, lists: Timeline, size: float, each: bool, played: Played, flights: Flights
+) -> tuple[int, float]:
     """Send a list's messages until all know all; return how many shards each misses then, and when it ends.
 
     No message leaves before one that stands before it in the list.
     """
+    words = flights.brings.shape[1]
     flights.free.fill(0.0)
     flights.arrival.fill(np.inf)
     played.new.fill(np.uint64(0))
-    known = promised = np.uint64(1)
+    known, promised, carried = np.zeros((3, words), np.uint64)
+    known[0] = promised[0] = np.uint64(1)
     missing, time, end, landed = alike.seen.shape[1] - 1, 0.0, 0.0, 0
     for place in range(len(lists.message)):
         if missing == 0:
@@ -243,23 +339,49 @@ def _play(alike: Alike, lists: Timeline, size: float, played: Played, flights: F
         start = max(time, _free(alike, message, flights))
         for _ in range(lists.waits[place]):
             start = _next(start, flights, place)
-        carried = known
+        carried[:] = known
         for flight in range(landed, place):
             if flights.arrival[flight] <= start:
                 carried |= flights.brings[flight]
-        new, count = _new(alike.seen[message], carried, promised, lists.most[place])
+        brings = flights.brings[place]
+        count = _new(alike.seen[message], carried, promised, lists.most[place], brings, place, flights)
         if count == 0:
             continue
-        time, known = start, carried
+        time = start
+        known[:] = carried
         flights.arrival[place] = _sent(alike, message, start, count * size, flights)
-        flights.brings[place] = new
         while flights.arrival[landed] <= start:
             landed += 1
         end = max(end, flights.arrival[place])
-        promised |= new
+        promised |= brings
         missing -= count
-        played.message[place], played.new[place] = message, new
-    return missing, end
+        played.message[place] = message
+        played.new[place] = brings
+    return missing, _passed_on(alike, size, played, flights) if each and missing == 0 else end
+
+
+@kernel
+def _passed_on(alike: Alike, size: float, played: Played, flights: Flights) -> float:
+    """Return when the last data arrive if a message carries those of all to whom it leads."""
+    flights.free.fill(0.0)
+    flights.load.fill(0)
+    for rank in range(1, len(flights.by)):
+        known = rank
+        while known != 0:
+            flights.load[flights.by[known]] += 1
+            known = flights.own[known]
+    end = 0.0
+    for place in range(len(flights.load)):
+        if flights.load[place] == 0:
+            continue
+        message = played.message[place]
+        start = _free(alike, message, flights)
+        for rank in range(1, len(flights.by)):
+            if flights.by[rank] == place and flights.own[rank] != 0:
+                start = max(start, flights.arrival[flights.by[flights.own[rank]]])
+        flights.arrival[place] = _sent(alike, message, start, flights.load[place] * size, flights)
+        end = max(end, flights.arrival[place])
+    return end
 
 
 @kernel
@@ -283,15 +405,26 @@ def _next(time: float, flights: Flights, count: int) -> float:
 
 
 @kernel
-def _new(seen: Int64Array, carried: np.uint64, promised: np.uint64, most: int) -> tuple[np.uint64, int]:
-    """Return what of the carried is new to the receiver, as it sees it, at most so much; and how much."""
-    one, new, count = np.uint64(1), np.uint64(0), 0
+def _new(
+    seen: Int64Array,
+    carried: UInt64Array,
+    promised: UInt64Array,
+    most: int,
+    brings: UInt64Array,
+    place: int,
+    flights: Flights,
+) -> int:
+    """Write what of the carried is new to the receiver, as it sees it, at most so much; return how much."""
+    one, count = np.uint64(1), 0
+    brings.fill(np.uint64(0))
     for rank in range(len(seen)):
-        bit = one << np.uint64(seen[rank])
-        if carried >> np.uint64(rank) & one and promised & bit == 0 and count < most:
-            new |= bit
-            count += 1
-    return new, count
+        if carried[rank // WORD] >> np.uint64(rank % WORD) & one:
+            word, bit = seen[rank] // WORD, one << np.uint64(seen[rank] % WORD)
+            if promised[word] & bit == 0 and count < most:
+                brings[word] |= bit
+                flights.by[seen[rank]], flights.own[seen[rank]] = place, rank
+                count += 1
+    return count
 
 
 @kernel

@@ -19,7 +19,8 @@ from typing import Annotated, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
-from heuristics.gossip.routes import MessageRoutes, single_messages, translations
+from heuristics.gossip.routes import MessageRoutes, translations
+from heuristics.rounds.alike import MOST_RANKS as MOST_ALIKE
 from heuristics.rounds.alike import Network
 from heuristics.rounds.loads import loaded, wanted_of
 from heuristics.rounds.slots import Messages, Slots, Use, alpha_or_hops, longer, messages_in, moments, search
@@ -30,7 +31,7 @@ from schedules.method import Method, Problem
 from schedules.reversal import reverse
 from schedules.schedule import Routes, Schedule
 from schedules.simulation.simulate import simulate
-from topologies.errors import NoSchedule
+from topologies.errors import NoSchedule, Unsupported
 from topologies.exact import BoolArray, Int64Array, IntArray
 from topologies.graphs.shortest_paths import alpha_distances, hop_distances
 from topologies.kernels import now
@@ -39,8 +40,11 @@ from topologies.topology import Topology
 from topologies.transforms import transpose
 
 T = TypeVar("T")
-MOST_RANKS = 256
-"""Every rank may send to every other at every moment."""
+MOST_RANKS, MANY = 256, 64
+"""Every rank may send to every other at every moment. Of more than many that are alike only what is the same
+seen from each is looked for."""
+SEARCHES = 2**14
+"""Times ranks: for what is the same seen from each."""
 FURTHER = (1, 2, 4, 8, 16, 32, 64)
 """So many times the least α messages may go on after all could be known."""
 FEW = 3
@@ -160,25 +164,32 @@ class Synthesizer:
             schedule = loaded(Problem(self.topology, what, size), *variant.messages(further))
             return simulate(schedule, size).time, schedule
 
+        alike = list(self._alike(what, size, -(-2 * self.variants * most // len(FURTHER))))
+        if alike and self.topology.num_ranks > MANY:
+            return alike[0][1]
+        if self.topology.num_ranks > MOST_RANKS:
+            raise _too_many(self.topology)
         first, *others = self.fewest(wanted_of(what))
         found = [(*made(first, 0), first), *((*made(one, 0), one) for one in self._in_time(others))]
         time, schedule, variant = min(found, key=lambda one: one[0])
-        alike = self._alike(what, size, -(-2 * self.variants * most // len(FURTHER)))
         longest = WORK // (self.topology.num_links * len(what.items))
         further = (rounds for rounds in FURTHER[:most] if rounds <= longest)
         extended = (made(variant, rounds) for rounds in self._in_time(further))
         return min([(time, schedule), *alike, *extended], key=lambda one: one[0])[1]
 
     def _alike(self, what: Collective, size: Fraction, searches: int) -> Iterator[tuple[float, Schedule]]:
-        """Yield an allgather among all ranks that is the same seen from each, if they are alike."""
-        even = len(set(what.items.share.reduced.numerators.tolist())) == 1
-        if what.kind is Kind.ALLGATHER and what.groups is None and even and self._network is not None:
-            shard = float(size) / what.num_ranks
-            found = [self._network.searched(shard, self.rng) for _ in self._in_time(range(searches))]
-            time, played = min(found, key=lambda one: one[0], default=(math.inf, None))
-            if time < math.inf and played is not None:
-                schedule = self._network.by_all(what, played)
-                yield simulate(schedule, size).time, schedule
+        """Yield what is the same seen from each of all ranks, if they are alike and get as much of all."""
+        network = self._network
+        if network is None or not what.plain:
+            return
+        each = what.kind is Kind.ALL_TO_ALL
+        shard = float(size * what.items.share[0])
+        searches = max(1, min(searches, SEARCHES // what.num_ranks))
+        tried = (network.searched(shard, self.rng, each=each) for _ in self._in_time(range(searches)))
+        time, played = min(tried, key=lambda one: one[0], default=(math.inf, None))
+        if time < math.inf and played is not None:
+            schedule = network.all_to_all(what, played) if each else network.allgather(what, played)
+            yield simulate(schedule, size).time, schedule
 
     @cached_property
     def _network(self) -> Network | None:
@@ -191,6 +202,8 @@ class Synthesizer:
     def clusterings(self) -> Iterator[Int64Array]:
         """Yield clusters of each size: ranks in a row, or equally far apart if these know all sooner."""
         ranks = self.topology.num_ranks
+        if ranks > MANY and self._network is not None:
+            return
         rank = np.arange(ranks)
         for size in (size for size in range(1, ranks) if ranks % size == 0):
             if ranks * ranks * (ranks // size) <= MOST_TRANSFERS:
@@ -244,7 +257,7 @@ class Synthesizer:
     @cached_property
     def _chooses(self) -> bool:
         """Whether messages go through switches that only forward."""
-        return any(len(route) > 1 for route in single_messages(self.topology))
+        return bool(_forwarding(self.topology))
 
     @cached_property
     def _networks(self) -> list[MessageRoutes]:
@@ -266,10 +279,24 @@ class Synthesizer:
 
 
 def check(problem: Problem, options: RoundsOptions) -> None:
-    """Raise `Unsupported` for over 256 ranks."""
-    ranks = problem.topology.num_ranks
-    if ranks > MOST_RANKS:
-        raise METHOD.unsupported(f"takes at most {MOST_RANKS} ranks; {problem.topology.name} has {ranks}")
+    """Raise `Unsupported` for over 256 ranks, if they cannot be alike behind switches."""
+    topology, ranks = problem.topology, problem.topology.num_ranks
+    if ranks > MOST_RANKS and not (
+        ranks <= MOST_ALIKE and problem.collective.plain and _forwarding(topology)
+    ):
+        raise _too_many(topology)
+
+
+def _too_many(topology: Topology) -> Unsupported:
+    return METHOD.unsupported(
+        f"takes at most {MOST_RANKS} ranks, or {MOST_ALIKE} that are all alike behind switches, "
+        f"in one collective of equal shards; {topology.name} has {topology.num_ranks}"
+    )
+
+
+def _forwarding(topology: Topology) -> int:
+    """Return how many switches only forward."""
+    return topology.num_nodes - topology.num_ranks - len(topology.multicast)
 
 
 METHOD = Method(
@@ -278,7 +305,9 @@ METHOD = Method(
     synthesize=synthesize,
     options=RoundsOptions,
     capabilities=Capabilities(
-        (*BY_ALLGATHER, Kind.ALL_TO_ALL), Groups.ANY, further=f"at most {MOST_RANKS} ranks"
+        (*BY_ALLGATHER, Kind.ALL_TO_ALL),
+        Groups.ANY,
+        further=f"at most {MOST_RANKS} ranks, {MOST_ALIKE} if alike",
     ),
     check=check,
     size_dependent=lambda problem, options: True,

@@ -746,7 +746,8 @@ def _deliveries(certificate: Certificate, topology: Topology, collective: Collec
     most = INT64_MAX // (4 * topology.num_links * topology.num_nodes)
     if any((np.diff(table) > 0).any() or table.min() < 0 or table.max() > most for table in tables):
         raise InputError(f"deliveries bound: prices must be from 0 to {most}, and not rise")
-    items, clock, rows = [], Clock(ways, windows), zip(certificate["nodes"], certificate["links"], strict=True)
+    items, clock = [], Clock(ways, windows)
+    rows = zip(certificate["nodes"], certificate["links"], strict=True)
     for (have, need, _), start, (nodes, links) in zip(moved, starts, rows, strict=True):
         if start not in have:
             raise InputError(f"deliveries bound: rank {start} does not have what is to start there")

@@ -26,8 +26,9 @@ def deliveries_bound(
     """Return the bound by the prices that the linear programs find, within seconds.
 
     The certificate has the size, the time, the length of a tick, the moments in ticks, the direction
-    (``out``: of what is added up, on the network backwards), for each item its start and the row of prices of each node
-    (``nodes``) and link (``links``), and these: at ends, of what passes, by bin, and of what leaves, by bin.
+    (``out``: of what is added up, on the network backwards), where each item starts, its row of prices of
+    each node (``nodes``) and link (``links``), and these: at ends, of what passes, by bin, and of what leaves,
+    by bin.
 
     Parameters
     ----------
@@ -41,8 +42,8 @@ def deliveries_bound(
     Returns
     -------
     Bound or None
-        None where it is no larger than the others, for scatters, gathers and all-to-alls, where no link has an α,
-        and on large networks.
+        None where it is no larger than the others, for scatters, gathers and all-to-alls, where no link has
+        an α, and on large networks.
     """
     seen = Views.of(topology, collective)
     alphas = topology.alpha.numerators[topology.alpha.numerators > 0]
