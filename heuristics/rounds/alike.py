@@ -92,8 +92,7 @@ class Played(NamedTuple):
     @property
     def sent(self) -> BoolArray:
         """Shape (length,): whether it is."""
-        sent: BoolArray = self.new.any(axis=1)
-        return sent
+        return np.array(self.new.any(axis=1))
 
 
 class Flights(NamedTuple):

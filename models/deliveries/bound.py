@@ -27,8 +27,8 @@ def deliveries_bound(
 
     The certificate has the size, the time, the length of a tick, the moments in ticks, the direction
     (``out``: of what is added up, on the network backwards), where each item starts, its row of prices of
-    each node (``nodes``) and link (``links``), and these: at ends, of what passes, by bin, and of what leaves,
-    by bin.
+    each node (``nodes``) and link (``links``), and these: at ends, of what passes, by bin, and of what
+    leaves, by bin.
 
     Parameters
     ----------
