@@ -15,9 +15,9 @@ import pandas as pd
 
 from experiments.report.series import Series, make_series, short_names
 from experiments.runner.kept_schedules import schedule_path
-from experiments.runner.results import read_csv
+from experiments.runner.results import CSV, PARQUET, read_csv, read_frame
 from topologies.errors import InputError, TuttiError, suggestion
-from topologies.files import opened, read_text
+from topologies.files import read_text
 from topologies.text import parse_topology
 from topologies.topology import Topology
 
@@ -297,18 +297,17 @@ def _time(row: Row) -> float:
 
 
 def _frame(directory: Path) -> pd.DataFrame:
-    parquet, csv = directory / "results.parquet", directory / "results.csv"
+    csv = directory / CSV
     try:
-        if parquet.exists():
-            with opened(parquet) as file:
-                return pd.read_parquet(file)
+        if (directory / PARQUET).exists():
+            return read_frame(directory)
         if csv.exists():
             return read_csv(csv)
     except pd.errors.EmptyDataError:
         return pd.DataFrame()
     except (InputError, ValueError) as error:
         raise InputError(f"{directory}: can't read the results: {_one_line(error)}") from error
-    raise InputError(f"{directory}: no results.parquet or results.csv; give the directory of a finished run")
+    raise InputError(f"{directory}: no {PARQUET} or {CSV}; give the directory of a finished run")
 
 
 def _manifest(path: Path) -> Mapping[str, Any]:

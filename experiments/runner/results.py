@@ -140,7 +140,7 @@ def tables(
         def flush(*, header: bool = False) -> None:
             table = to_table(waiting, columns)
             parquet.write_table(table)
-            _append(table.to_pandas(integer_object_nulls=True), file, header=header)
+            _append(table.to_pandas(integer_object_nulls=True, use_threads=False), file, header=header)
             waiting.clear()
 
         def write(rows: Iterable[Row]) -> None:
@@ -200,7 +200,7 @@ def _unmarked(text: str) -> str:
     return text[1:] if text.startswith("'") and FORMULA.match(text) else text
 
 
-def read_results(directory: Path) -> pd.DataFrame:
+def read_frame(directory: Path) -> pd.DataFrame:
     """Return the results of a finished run, one row each.
 
     Raises
@@ -208,8 +208,8 @@ def read_results(directory: Path) -> pd.DataFrame:
     InputError, ValueError
         If they can't be read.
     """
-    with opened(directory / PARQUET) as file:
-        return pd.read_parquet(file)
+    frame: pd.DataFrame = _read(directory / PARQUET).to_pandas(use_threads=False)
+    return frame
 
 
 def read_rows(directory: Path) -> list[dict[str, Any]]:
@@ -220,6 +220,15 @@ def read_rows(directory: Path) -> list[dict[str, Any]]:
     InputError, ValueError
         If they can't be read.
     """
-    with opened(directory / PARQUET) as file:
-        rows: list[dict[str, Any]] = pq.read_table(file).to_pylist()
+    rows: list[dict[str, Any]] = _read(directory / PARQUET).to_pylist()
     return rows
+
+
+def _read(path: Path) -> Any:
+    """Return an arrow table, read by this thread alone.
+
+    Arrow's own threads may hold on to the file until Python ends, and then abort the process
+    (https://github.com/apache/arrow/issues/34314).
+    """
+    with opened(path) as file, pq.ParquetFile(file) as parquet:
+        return parquet.read(use_threads=False)

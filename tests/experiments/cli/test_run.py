@@ -9,7 +9,7 @@ import pytest
 from experiments.cli.run import MOST_METHODS, _print_summary
 from experiments.runner import run as runner
 from experiments.runner.judge import GAPS, GapTable
-from experiments.runner.results import read_results, write_csv
+from experiments.runner.results import read_frame, write_csv
 from experiments.runner.run import Summary
 from experiments.runner.store import Store
 from tests.experiments.cli.commands import write_smoke
@@ -76,7 +76,7 @@ def test_a_size_that_does_not_divide_is_a_note_and_no_message(tutti, tmp_path):
     path = write_smoke(tmp_path)
     path.write_text(path.read_text().replace("1MB", "1001B"))
     assert tutti("run", path, "--out", tmp_path / "out")[0] == 0
-    rows = read_results(tmp_path / "out").to_dict("records")
+    rows = read_frame(tmp_path / "out").to_dict("records")
     assert {row["message"] for row in rows} == {""}
     assert all("1001B does not divide into" in row["note"] for row in rows)
 

@@ -30,7 +30,7 @@ from experiments.report import write_report
 from experiments.runner.config import read_config
 from experiments.runner.plan import make_plan
 from experiments.runner.pool import DiskError
-from experiments.runner.results import COLUMNS, MEASURED, read_csv, read_results, write_csv
+from experiments.runner.results import COLUMNS, MEASURED, read_csv, read_frame, write_csv
 from experiments.runner.run import RunOptions, run
 from experiments.runner.store import Store
 from experiments.runner.tasks import Workplace, perform
@@ -109,7 +109,7 @@ def mixed(tmp_path_factory):
 
 
 def row(mixed, method: str, size: int = 10**6) -> pd.Series:
-    frame = read_results(mixed[2])
+    frame = read_frame(mixed[2])
     (index,) = frame.index[(frame["method"] == method) & (frame["size_bytes"] == size)]
     return frame.loc[index]
 
@@ -117,7 +117,7 @@ def row(mixed, method: str, size: int = 10**6) -> pd.Series:
 def test_the_columns_are_those_of_the_design(mixed):
     designed = DESIGNED.split()
     assert list(COLUMNS)[: len(designed)] == designed
-    assert list(read_results(mixed[2]).columns) == list(COLUMNS)
+    assert list(read_frame(mixed[2]).columns) == list(COLUMNS)
 
 
 def test_busbw_is_three_quarters_of_algbw_for_an_allgather_of_four(mixed):
@@ -134,7 +134,7 @@ def test_a_baseline_is_named_in_the_config_and_changed_without_another_synthesis
         config = write_config(tmp_path, *methods, run_table=f'[report]\nbaseline = "{baseline}"')
         switched = time.time()
         go(config, tmp_path / "out")
-        frame = read_results(tmp_path / "out")
+        frame = read_frame(tmp_path / "out")
         for _, case in frame.groupby(["topology", "size_bytes"]):
             least = case.loc[case["method"] == baseline, "time_us"].min()
             assert list(case["speedup"]) == pytest.approx([least / each for each in case["time_us"]])
@@ -155,7 +155,7 @@ def test_a_baseline_that_is_no_method_is_refused_before_anything_runs(tmp_path):
 
 def test_rows_stand_in_the_order_of_the_config(mixed):
     methods = ["good", "crash", "killed", "hang", "liar", "hopeless", "picky", "by_size", "lucky"]
-    frame = read_results(mixed[2])
+    frame = read_frame(mixed[2])
     assert list(frame["method"]) == methods * 2
     assert list(frame["size_bytes"]) == [1000] * len(methods) + [10**6] * len(methods)
 
@@ -205,7 +205,7 @@ def test_the_best_seed_is_kept_and_named(mixed):
 
 
 def test_a_schedule_file_is_named_by_its_content_and_there_for_every_good_row(mixed):
-    frame = read_results(mixed[2])
+    frame = read_frame(mixed[2])
     named = set(frame.loc[frame["status"] == "ok", "schedule"])
     assert {f"{name}.json.gz" for name in named} == {path.name for path in (mixed[2] / "schedules").iterdir()}
 
@@ -258,12 +258,12 @@ def test_a_finished_run_runs_nothing_again(plain):
 
 
 def test_several_seeds_are_several_rows(plain):
-    frame = read_results(plain[1])
+    frame = read_frame(plain[1])
     assert list(frame.loc[frame["method"] == "lucky", "seed"]) == [2, 1] * 4
 
 
 def test_seeds_of_a_method_without_randomness_are_one_row_with_a_note(plain):
-    frame = read_results(plain[1])
+    frame = read_frame(plain[1])
     good = frame.loc[frame["method"] == "good"]
     assert len(good) == 4
     assert (good["seeds"] == 1).all()
