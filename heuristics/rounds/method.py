@@ -24,6 +24,7 @@ from heuristics.rounds.alike import MOST_RANKS as MOST_ALIKE
 from heuristics.rounds.alike import Network
 from heuristics.rounds.loads import loaded, wanted_of
 from heuristics.rounds.slots import Messages, Slots, Use, alpha_or_hops, longer, messages_in, moments, search
+from heuristics.rounds.sums import allreduce as sums
 from schedules.capabilities import Capabilities, Groups
 from schedules.collective import Collective, Kind, collective
 from schedules.compose import BY_ALLGATHER, allreduce_in_clusters, compose_allreduce
@@ -120,8 +121,11 @@ def synthesize(problem: Problem, options: RoundsOptions, rng: np.random.Generato
 
     if what.kind is Kind.REDUCE_SCATTER:
         return scattered(what, size)
+    found = list(forwards.sums(problem))
+    if found and topology.num_ranks > MANY and _is_short(topology, size):
+        return found[0]
     gather = what.with_kind(Kind.ALLGATHER)
-    found = [compose_allreduce(scattered(what, size), forwards.fastest(gather, size))]
+    found.append(compose_allreduce(scattered(what, size), forwards.fastest(gather, size)))
     everyone = collective(Kind.REDUCE_SCATTER, what.num_ranks)
     for clusters in forwards.clusterings() if what.groups is None else ():
         if now() > until:
@@ -190,6 +194,13 @@ class Synthesizer:
         if time < math.inf and played is not None:
             schedule = network.all_to_all(what, played) if each else network.allgather(what, played)
             yield simulate(schedule, size).time, schedule
+
+    def sums(self, problem: Problem) -> Iterator[Schedule]:
+        """Yield an allreduce in one shot that is the same seen from each rank, if one is found."""
+        if self._network is not None and problem.collective.plain:
+            schedule = sums(self._network, problem, self.until, *self.rng.spawn(1))
+            if schedule is not None:
+                yield schedule
 
     @cached_property
     def _network(self) -> Network | None:
@@ -292,6 +303,11 @@ def _too_many(topology: Topology) -> Unsupported:
         f"takes at most {MOST_RANKS} ranks, or {MOST_ALIKE} that are all alike behind switches, "
         f"in one collective of equal shards; {topology.name} has {topology.num_ranks}"
     )
+
+
+def _is_short(topology: Topology, size: Fraction) -> bool:
+    """Return whether all of an allreduce takes less than α on each link: halving it would save nothing."""
+    return bool((float(size) / topology.bandwidth.floats < topology.alpha.floats).all())
 
 
 def _forwarding(topology: Topology) -> int:
