@@ -16,7 +16,7 @@ kind            unit      what no schedule can beat
 ``transfers``   s         allreduce: ``partition``, and that nearly all of these wait or are waited for
 ``chains``      s         allreduce: what messages between the farthest ranks take besides α
 ``timetables``  s         allreduce: prices of what pairs of ranks hear, in time, and of transfers
-``deliveries``  s         one to all, all to one: prices of data where they arrive and leave, in time
+``deliveries``  s         one to all, all to one, allreduce: prices of data where they come and leave
 ``relays``      s         all-to-all: prices of data on links by how far it has come and has to go
 ==============  ========  ===================================================================
 
