@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from topologies.interruption import raise_in
 from topologies.kernels import COMPILATION, now
 
 AGAIN_SECONDS = 0.02
@@ -41,8 +42,9 @@ def within(seconds: float) -> Iterator[None]:
     def over(number: int, frame: FrameType | None) -> None:
         left = until - now()
         if left <= 0 and not COMPILATION.under_way and not _imports(frame):
-            raise OutOfTime
-        signal.setitimer(signal.ITIMER_REAL, max(left, AGAIN_SECONDS))
+            raise_in(frame, OutOfTime())
+        else:
+            signal.setitimer(signal.ITIMER_REAL, max(left, AGAIN_SECONDS))
 
     before = signal.signal(signal.SIGALRM, over)
     try:

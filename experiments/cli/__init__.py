@@ -23,24 +23,20 @@ import io
 import os
 import signal
 import sys
-import threading
-import traceback
 from collections.abc import Sequence
-from pathlib import Path
 from types import FrameType
 
 from experiments import plugins
 from experiments.cli.parser import make_parser, with_negatives
 from experiments.printable import say
 from topologies.errors import NoSchedule, TuttiError, Unsupported, raised
+from topologies.interruption import raise_in
 
 __all__ = ["main"]
 
 NO, BAD_INPUT, NO_SCHEDULE, INTERRUPTED, PIPE_CLOSED = 1, 2, 3, 130, 141
 FAULT = 70
 """An error of tutti itself, as in sysexits.h."""
-_CALLED_BACK = str(Path("llvmlite", "binding"))
-"""Of files with functions that C calls: what these raise is printed and forgotten."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -101,12 +97,8 @@ def _stop_at_signals() -> None:
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt; a little later, if the compiler is calling back: there it would be lost."""
-    if any(_CALLED_BACK in place.f_code.co_filename for place, _ in traceback.walk_stack(frame)):
-        main = threading.main_thread().ident  # the signal must reach it, so that it waits for nothing
-        threading.Timer(0.01, signal.pthread_kill, [main, number]).start()
-    else:
-        raise KeyboardInterrupt
+    """Raise KeyboardInterrupt."""
+    raise_in(frame, KeyboardInterrupt())
 
 
 def _forget_output() -> None:

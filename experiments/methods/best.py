@@ -3,9 +3,8 @@
 Methods are tried one after the other until there is a schedule and either no time left or the fastest near
 enough to the proven bound: those that make steps, trees and matching, then those that search, then the exact
 ones. Each has at most half of the time left. One that improves schedules is handed the fastest so far, twice,
-and the second time all that is left.
-One that does not handle the problem, or finds nothing legal, is passed over; what each did is kept in
-``stats["tried"]``.
+and as the last all the time that is left. One that does not handle the problem, or finds nothing legal, is
+passed over; what each did is kept in ``stats["tried"]``.
 
 The methods are no tasks of the runner, as seeds are: what one gets depends on those before it, on whether
 they are near enough to the bound, on the time that they left, and, if it improves schedules, on the fastest.
@@ -44,6 +43,8 @@ LEAST_SECONDS = 0.1
 """Of the time there is always so much left."""
 GRACE_SECONDS = 0.5
 """So much later than all is over a method with a time limit of its own is ended, which keeps it roughly."""
+LAST_SHARE = 0.95
+"""Of the time left, what the last method gets: if it is ended, all that it found is lost."""
 ORDER = (
     *("torus_rings", "shifted_ring", "ring", "recursive_doubling", "rhd", "swing", "bruck", "pairwise"),
     *("stepwise", "one_shot", "walks", "direct", "hierarchical", "sharp", "birkhoff", "dbt", "nccl_like"),
@@ -264,7 +265,7 @@ class _Search:
         if self.best is None:
             return options, math.inf
         if entry.last and entry.method.improve is not None:
-            return replace(own, time_limit=f"{left:.3f}s"), left + GRACE_SECONDS
+            return replace(own, time_limit=f"{LAST_SHARE * left:.3f}s"), left + GRACE_SECONDS
         return options, left + GRACE_SECONDS if options is not own else SHARE * left
 
     def _made(self, method: Method, options: Any, rng: np.random.Generator) -> Schedule:

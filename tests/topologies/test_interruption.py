@@ -1,0 +1,64 @@
+"""Exceptions of signal handlers: in Python at once, out of compiled code as soon as it returns."""
+
+import sys
+from typing import NamedTuple
+
+import pytest
+
+from topologies.deadline import OutOfTime, within
+from topologies.interruption import raise_in
+from topologies.kernels import kernel
+
+
+class Pair(NamedTuple):
+    """What the kernel returns."""
+
+    last: int
+    count: int
+
+
+@kernel
+def spin(count: int) -> Pair:
+    """Take a while: some 20 ms for ten million."""
+    last = 0
+    for number in range(count):
+        last = (last * 1103515245 + number) % 2147483648
+    return Pair(last, count)
+
+
+def spin_on(done):
+    while True:
+        done.append(spin(10_000_000))
+
+
+def test_a_kernel_that_returns_a_named_tuple_is_ended_after_it():
+    """The signal comes while it runs, so that the first Python to run is that which makes the named tuple."""
+    spin(1)
+    before = sys.gettrace()
+    for _ in range(5):
+        done = []
+        with pytest.raises(OutOfTime), within(0.05):
+            spin_on(done)
+        assert all(pair.count == 10_000_000 for pair in done)
+        assert sys.gettrace() is before
+
+
+def test_in_python_it_is_raised_at_once():
+    with pytest.raises(KeyboardInterrupt):
+        raise_in(sys._getframe(), KeyboardInterrupt())
+
+
+def test_of_what_compiled_code_calls_it_is_raised_in_the_caller():
+    """A constructor of a named tuple ends, and then its caller is where it is raised."""
+    kept = []
+
+    def interrupted():
+        constructor = "def make(error):\n    raise_in(sys._getframe(), error)\n    return 'made'"
+        space = {"__name__": "namedtuple_Pair", "raise_in": raise_in, "sys": sys}
+        exec(constructor, space)
+        kept.append(space["make"](KeyboardInterrupt()))
+        kept.append("not reached")
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert kept == ["made"]
