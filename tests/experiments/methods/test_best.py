@@ -83,6 +83,16 @@ def test_allgather_of_a_kilobyte_is_within_a_tenth_of_its_bound(text, clock):
     assert best_slices(best(task, time_limit="3s"), task.size)[1] <= 1.1 * float(bound.time(task.size))
 
 
+@pytest.mark.parametrize(
+    ("size", "first", "second"), [(2**10, "rounds", "listed"), (2**30, "listed", "rounds")]
+)
+def test_little_data_comes_before_few_messages_where_data_take_long(size, first, second):
+    tried = best(problem("ring:5", "allreduce", size), time_limit="1ns", gap=0).stats["tried"]
+    names = [one.method for one in tried]
+    assert names.index(first) < names.index(second)
+    assert names[-1] == "refined"
+
+
 def test_variants_are_tried_too():
     """On a 4x4 torus the whole vector is exchanged in 4 steps, two of them over two links."""
     found = best(problem("torus:4x4", "allreduce", 2**10), methods=("ring", "swing"))
