@@ -146,9 +146,9 @@ def _check(bound: Bound, topology: Topology, what: object) -> None:
 
 
 def test_a_document_with_it_can_be_checked_again():
-    topology = parse_topology("complete:3")
-    what = collective("allreduce", 3)
-    document = json.loads(json.dumps(bound_document(topology, what, 20_000, lp=True)))
+    topology = parse_topology("ring:4")
+    what = collective("allreduce", 4)
+    document = json.loads(json.dumps(bound_document(topology, what, 60_000, lp=True)))
     entry = next(entry for entry in document["bounds"] if entry["kind"] == "timetables")
     value = Fraction(entry["exact"])
     Bound(entry["kind"], value, entry["unit"], entry["certificate"]).check(topology, what)
