@@ -54,8 +54,9 @@ QUICK = (
 FEW_MESSAGES = ("rounds", "postal", "hybrid", "refined")
 LITTLE_DATA = ("allreduce_trees", "listed", "allreduce_lp", "blink", "tto")
 ORDER = (*QUICK, *FEW_MESSAGES, *LITTLE_DATA, "sccl", "taccl", "refined")
-"""Quick ones first, then those that take what time they get; what improves the fastest comes twice. Where α
-is little, those with little data on the links come before those with few messages."""
+"""Quick ones first, then those that take what time they get; what improves the fastest comes twice."""
+ORDER_OF_LONG = (*QUICK, *LITTLE_DATA, *FEW_MESSAGES, "sccl", "taccl")
+"""All but the last where α is little: little data on the links matters more than few messages."""
 LONG = 100
 """So many of the largest α, if the proven bound takes them, are little."""
 VARIANTS: Mapping[str, Sequence[Mapping[str, Any]]] = {
@@ -173,7 +174,8 @@ def fastest(
     budget, compiling = options.seconds, COMPILATION.seconds
     search = _Search(problem, options.gap, budget)
     if not options.methods and search.bound > LONG * float(max(problem.topology.alpha)):
-        entries = [*sorted(entries[:-1], key=_lateness), entries[-1]]
+        order = ORDER_OF_LONG.index
+        entries = [*sorted(entries[:-1], key=lambda entry: order(entry.method.name)), entries[-1]]
     search.attempt_parts(entries, rng)
     for entry in entries:
         search.attempt(entry, rng)
@@ -291,12 +293,6 @@ class _Search:
             best = schedule.replace(stats={**schedule.stats, "algorithm": label})
             self.seconds, self.best = seconds, best  # at once: the time may be over in between
         return seconds
-
-
-def _lateness(entry: Entry) -> int:
-    """Return when a method's turn is where α is little."""
-    name = entry.method.name
-    return 0 if name in QUICK else 1 if name in LITTLE_DATA else 2 if name in FEW_MESSAGES else 3
 
 
 def _told(error: Exception) -> str:
