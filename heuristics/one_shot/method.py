@@ -16,8 +16,9 @@ from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
-from heuristics.one_shot.parts import Part, Ways, part_of
-from heuristics.one_shot.roots import Network, Roots, Shape
+from heuristics.one_shot.orders import Orders
+from heuristics.one_shot.parts import Move, Part, Ways, moves_of, part_of
+from heuristics.one_shot.roots import Near, Network, Roots, Shape
 from schedules.capabilities import Capabilities, Groups, Switches
 from schedules.collective import Kind
 from schedules.method import Method, Problem
@@ -29,7 +30,9 @@ from topologies.ranges import Options, Whole
 MOST_TRANSFERS = 2**22
 """Of a schedule; larger ones are for methods that need no sum twice."""
 FEW_TRANSFERS = 2**19
-"""With no more each item is cut in parts, one for each rotation of the dimensions, and in pieces."""
+"""With no more each item is cut in parts, as many for each order of the dimensions, and in pieces."""
+LEAST_PARTS, MOST_ORDERS = 192, 128
+"""Where the moves of dimensions may alternate, in how many parts the vector is cut, and in how many ways."""
 MOST_CHOICES = 64
 """Of shapes; where there would be more, all dimensions have like ones."""
 SAMPLE = 6
@@ -85,19 +88,35 @@ class _Trial:
         On what, and what is asked.
     shapes
         Of each dimension; those of dimensions alike take turns.
-    nested
-        Whether all dimensions gather before any exchanges.
     """
 
-    def __init__(self, network: Network, problem: Problem, shapes: Sequence[Shape], nested: bool) -> None:
-        self.network, self.problem, self.shapes, self.nested = network, problem, shapes, nested
-        self.known: dict[tuple[int, Shape, bytes], Roots] = {}
-        self.made: dict[tuple[tuple[int, int], ...], Part] = {}
+    def __init__(self, network: Network, problem: Problem, shapes: Sequence[Shape]) -> None:
+        self.network, self.problem, self.shapes = network, problem, shapes
+        self.near: dict[tuple[int, bytes], Near] = {}
+        self.found: dict[tuple[int, Shape, int], list[Move]] = {}
+        self.made: dict[tuple[object, ...], Part] = {}
         ranks, k = len(network.hops), len(shapes)
-        sample = [self.part(item, 0) for item in np.unique(np.linspace(0, ranks - 1, SAMPLE).astype(int))]
-        mean = sum(len(part.chunk) + len(part.target) for part in sample) / len(sample)
-        self.turns = k if k * mean * ranks <= FEW_TRANSFERS else 1
+        lines = [
+            [
+                [self.moves(d, shape, seed) for seed in range(network.line[d].size if k > 1 else 1)]
+                for d, shape in enumerate(self.turned(first))
+            ]
+            for first in range(k)
+        ]
+        plain = [own[0] for own in lines[0]]
+        self.turns = 1
         """In how many parts an item is cut."""
+        if k > 1:
+            least = LEAST_PARTS if any(len(moves) > 1 for moves in plain) else 1
+            part = part_of(network, list(itertools.chain(*plain)))
+            few = FEW_TRANSFERS // (ranks * k * (len(part.chunk) + len(part.target)))
+            self.turns = k * min(few, -(-least // (ranks * k))) or 1
+        parts = ranks * self.turns
+        self.orders = Orders(network, lines, max(k, parts // -(-parts // MOST_ORDERS) // k * k))
+        """In which orders the dimensions move."""
+        items = np.unique(np.linspace(0, ranks - 1, SAMPLE).astype(int))
+        sample = [self.part(item, 0, self.orders.nested()) for item in items]
+        mean = sum(len(part.chunk) + len(part.target) for part in sample) / len(sample)
         self.rows = mean * ranks * self.turns
         """About how many transfers there are."""
         steps = max(max(part.step.max(), part.later.max(initial=0)) for part in sample)
@@ -107,43 +126,58 @@ class _Trial:
         self.estimate = latency + mean * float(problem.size or 0) / rate
         """Seconds, if the links were used evenly."""
 
-    def part(self, item: int, turn: int) -> Part:
-        """Return how a part of an item is added up; which dimension is its first depends on both.
-
-        The roots of an item are at the place of its owner, if they can be, and where else it takes some.
-        """
-        network, k = self.network, len(self.shapes)
-        first = int(network.place[:, item].sum()) + turn
-        left = {
-            kind: [shape for shape, own in zip(self.shapes, network.kind, strict=True) if own == kind]
-            for kind in network.kind
-        }
-        order = [(first + i) % k for i in range(k)]
-        phases = [
-            (dimension, self.roots(dimension, left[network.kind[dimension]].pop(0), item))
-            for dimension in order
+    def part(self, item: int, turn: int, orders: Int64Array) -> Part:
+        """Return how a part of an item is added up."""
+        k, number = len(self.shapes), item * self.turns + turn
+        first = (int(self.network.place[:, item].sum()) + turn) % k
+        order = orders[(first + number // k * k) % len(orders)]
+        moves = [
+            self.moves(dimension, shape, int(self.network.place[dimension, item]))
+            for dimension, shape in enumerate(self.turned(first))
         ]
-        key = tuple((dimension, roots.number) for dimension, roots in phases)
+        key = order.tobytes(), *(near.number for own in moves for near in own[0].roots.cliques)
         if key not in self.made:
-            self.made[key] = part_of(network, phases, self.nested)
+            left = [iter(own) for own in moves]
+            self.made[key] = part_of(self.network, [next(left[dimension]) for dimension in order])
         return self.made[key]
 
-    def roots(self, dimension: int, shape: Shape, item: int) -> Roots:
-        """Return the roots of an item in the lines of a dimension."""
-        chosen = self.network.line[dimension].roots(shape, int(self.network.place[dimension, item]))
-        key = dimension, shape, chosen.tobytes()
-        if key not in self.known:
-            self.known[key] = self.network.roots(len(self.known), dimension, shape, chosen)
-        return self.known[key]
+    def turned(self, first: int) -> list[Shape]:
+        """Return the shape of each dimension, where those alike take turns from the `first` on."""
+        kind, k = self.network.kind, len(self.shapes)
+        left = {
+            own: [shape for shape, like in zip(self.shapes, kind, strict=True) if like == own] for own in kind
+        }
+        turn = [(first + i) % k for i in range(k)]
+        shape = {dimension: left[kind[dimension]].pop(0) for dimension in turn}
+        return [shape[dimension] for dimension in range(k)]
 
-    def laid(self, pieces: int) -> _Laid:
-        """Return the parts with links; each is cut in so many pieces, which follow each other by a step."""
+    def moves(self, dimension: int, shape: Shape, seed: int) -> list[Move]:
+        """Return a dimension's moves; a root is at the seed if it can be, and where else it takes some."""
+        if (dimension, shape, seed) not in self.found:
+            line = self.network.line[dimension]
+            chosen = line.roots(shape, seed)
+            cliques = tuple(self._near(dimension, own) for own in line.cliques(shape, chosen, seed))
+            roots = Roots(shape.gathers, self._near(dimension, chosen), cliques)
+            self.found[dimension, shape, seed] = moves_of(dimension, roots, shape)
+        return self.found[dimension, shape, seed]
+
+    def _near(self, dimension: int, chosen: Int64Array) -> Near:
+        key = dimension, chosen.tobytes()
+        if key not in self.near:
+            self.near[key] = self.network.near(len(self.near), dimension, chosen)
+        return self.near[key]
+
+    def laid(self, pieces: int) -> list[_Laid]:
+        """Return the parts with links for several orders, in pieces that follow each other by a step."""
+        return [self._laid(pieces, orders) for orders in self.orders.all(pieces)]
+
+    def _laid(self, pieces: int, orders: Int64Array) -> _Laid:
         topology, problem = self.network.topology, self.problem
         parts = [
             part._replace(step=part.step + piece, later=part.later + piece)
             for item in range(len(self.network.hops))
             for turn in range(self.turns)
-            for part in [self.part(item, turn)]
+            for part in [self.part(item, turn, orders)]
             for piece in range(pieces)
         ]
         share = problem.collective.items.share.reduced
@@ -174,14 +208,14 @@ class _Trial:
     def links(self) -> _Links:
         """Return which links the messages of each key may take."""
         ranks, topology = len(self.network.hops), self.network.topology
-        ways, (key, link) = Ways(ranks), self.network.inward
-        keys, links = [key], [link]
-        for roots in self.known.values():
-            keys.append(ways.inward(roots, topology.source[roots.inward]))
-            keys.append(ways.outward(roots, topology.target[roots.outward]))
-            links += [roots.inward, roots.outward]
+        ways = Ways(ranks)
+        keys, links = [ways.between(topology.source, topology.target)], [np.arange(topology.num_links)]
+        for near in self.near.values():
+            keys.append(ways.inward(near, topology.source[near.inward]))
+            keys.append(ways.outward(near, topology.target[near.outward]))
+            links += [near.inward, near.outward]
         joined = np.concatenate(keys)
-        count = np.bincount(joined, minlength=(ranks + 2 * len(self.known)) * ranks)
+        count = np.bincount(joined, minlength=(ranks + 2 * len(self.near)) * ranks)
         return _Links(offsets_of(count), np.concatenate(links)[np.argsort(joined, kind="stable")])
 
     def schedule(self, laid: _Laid) -> Schedule:
@@ -269,11 +303,7 @@ def synthesize(problem: Problem, options: OneShotOptions, rng: np.random.Generat
     """
     METHOD.supports(problem, options)
     network = Network(problem.topology)
-    trials = [
-        _Trial(network, problem, shapes, nested)
-        for shapes in _choices(network, options)
-        for nested in ((True, False) if len(shapes) > 1 and all(s.gathers for s in shapes) else (True,))
-    ]
+    trials = [_Trial(network, problem, shapes) for shapes in _choices(network, options)]
     small = [trial for trial in trials if trial.rows <= MOST_TRANSFERS] or trials[-1:]
     best, laid = _fastest(sorted(small, key=lambda trial: trial.estimate))
     return best.schedule(laid)
@@ -281,18 +311,19 @@ def synthesize(problem: Problem, options: OneShotOptions, rng: np.random.Generat
 
 def _fastest(trials: Sequence[_Trial]) -> tuple[_Trial, _Laid]:
     """Return the fastest, in as many pieces as help; the work is bounded whatever α is."""
-    best, left = (trials[0], trials[0].laid(1)), TRIED_TRANSFERS
+    best, left = (trials[0], trials[0].laid(1)[0]), TRIED_TRANSFERS
     for number, trial in enumerate(trials):
         if trial.estimate >= best[1].seconds or (number >= TRIES and left <= 0):
             break
-        pieces, before = 1, math.inf
+        pieces, before = 1, [math.inf]
         while pieces == 1 or (pieces * trial.rows <= FEW_TRANSFERS and left > 0):
             made = trial.laid(pieces)
             left -= int(pieces * trial.rows)
-            if made.seconds >= before:
+            best = min([best, *((trial, laid) for laid in made)], key=lambda one: one[1].seconds)
+            seconds = [laid.seconds for laid in made]
+            if all(np.greater_equal(seconds, before)):
                 break
-            best = min(best, (trial, made), key=lambda one: one[1].seconds)
-            pieces, before = pieces + max(1, pieces // 4), made.seconds
+            pieces, before = pieces + max(1, pieces // 4), seconds
     return best
 
 

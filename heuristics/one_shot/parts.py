@@ -7,31 +7,32 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heuristics.one_shot.roots import Network, Roots
+from heuristics.one_shot.roots import Near, Network, Roots, Shape
 from schedules.schedule import NO_COPY
-from topologies.exact import Int64Array, IntArray
+from topologies.exact import BoolArray, Int64Array, IntArray
 
 
 class Ways:
     """Keys of messages, which say over which links they may go.
 
-    From u to w: u N + w. From u to the nearest root, and from it to u: (N + 2 number + 0 or 1) N + u.
+    From u to w beside it: u N + w. From u to the nearest of some, and from it to u:
+    (N + 2 number + 0 or 1) N + u.
     """
 
     def __init__(self, ranks: int) -> None:
         self.ranks = ranks
 
-    def between(self, source: Int64Array, root: Int64Array) -> Int64Array:
-        """Return the keys of messages from ranks to ranks."""
-        return source * self.ranks + root
+    def between(self, source: IntArray, target: IntArray) -> Int64Array:
+        """Return the keys of messages from ranks to ranks beside them."""
+        return source.astype(np.int64) * self.ranks + target
 
-    def inward(self, roots: Roots, rank: IntArray) -> Int64Array:
-        """Return the keys of messages to the nearest roots."""
-        return (self.ranks + 2 * roots.number) * self.ranks + rank.astype(np.int64)
+    def inward(self, near: Near, rank: IntArray) -> Int64Array:
+        """Return the keys of messages to the nearest of these."""
+        return (self.ranks + 2 * near.number) * self.ranks + rank.astype(np.int64)
 
-    def outward(self, roots: Roots, rank: IntArray) -> Int64Array:
-        """Return the keys of messages from the nearest roots."""
-        return self.inward(roots, rank) + self.ranks
+    def outward(self, near: Near, rank: IntArray) -> Int64Array:
+        """Return the keys of messages from the nearest of these."""
+        return self.inward(near, rank) + self.ranks
 
 
 class Part(NamedTuple):
@@ -59,31 +60,54 @@ class Part(NamedTuple):
     held: Int64Array
 
 
-def part_of(network: Network, phases: Sequence[tuple[int, Roots]], nested: bool) -> Part:
-    """Return how a part goes through some dimensions, with these roots in each.
+class Move(NamedTuple):
+    """What all lines of a dimension do at a time.
 
     Parameters
     ----------
-    network
-        Which.
-    phases
-        The dimensions in their order.
-    nested
-        All gather before any exchanges; else each spreads before the next begins, and all have to gather.
+    dimension, roots
+        Whose lines, and the roots there.
+    hops
+        Ranks that far from the nearest root send what they have added up towards it; 0: the roots add up;
+        below 0: ranks that far behind the nearest root are told.
+    """
+
+    dimension: int
+    roots: Roots
+    hops: int
+
+    @property
+    def steps(self) -> int:
+        """How many this takes."""
+        return 1 if self.hops else self.roots.steps
+
+    def taking(self, before: BoolArray) -> BoolArray:
+        """Return which coordinates take part after it, given those that do before."""
+        near = self.roots.all
+        if not self.hops:
+            return near.after == 0
+        return before ^ (near.before == self.hops if self.hops > 0 else near.after == -self.hops)
+
+
+def moves_of(dimension: int, roots: Roots, shape: Shape) -> list[Move]:
+    """Return the moves of a dimension, in their order."""
+    gathered = range(shape.radius if shape.gathers else 0, 0, -1)
+    exchanged = [0] if shape.apart != 0 else []
+    return [
+        Move(dimension, roots, hops) for hops in (*gathered, *exchanged, *range(-1, -shape.radius - 1, -1))
+    ]
+
+
+def part_of(network: Network, moves: Sequence[Move]) -> Part:
+    """Return how a part goes through the dimensions.
+
+    The moves of the dimensions may alternate: those that take part are the products of the coordinates that
+    do in each, and what a line does is the same whatever the other dimensions have added up. Only copies must
+    all have been made before the sum is spread.
     """
     made = _Making(network)
-    for group in [phases] if nested else [[phase] for phase in phases]:
-        fewer = []
-        for dimension, roots in group:
-            if roots.gathers:
-                fewer.append((dimension, roots, made.taking))
-                made.gather(dimension, roots)
-        for dimension, roots in group:
-            if not roots.gathers:
-                fewer.append((dimension, roots, made.taking))
-            made.exchange(dimension, roots)
-        for dimension, roots, before in reversed(fewer):
-            made.spread(dimension, roots, before)
+    for move in moves:
+        made.make(move)
     return made.part()
 
 
@@ -93,39 +117,26 @@ class _Making:
     def __init__(self, network: Network) -> None:
         ranks = len(network.hops)
         self.network, self.ways = network, Ways(ranks)
-        self.taking, self.held, self.steps = np.arange(ranks), np.zeros(ranks, dtype=np.int64), 0
+        self.active = [np.ones(line.size, dtype=bool) for line in network.line]
+        self.held, self.steps = np.zeros(ranks, dtype=np.int64), 0
         self.copy_of = [np.array([NO_COPY])]
         self.sums, self.copies = ([np.zeros((3, 0), dtype=np.int64)] for _ in range(2))
 
-    def gather(self, dimension: int, roots: Roots) -> None:
-        """Add up at the nearest roots what all in a line have; they alone take part then."""
-        far = roots.before[self.network.place[dimension, self.taking]]
-        self._sum(self.held[self.taking], self.ways.inward(roots, self.taking), far)
-        self.taking = self.taking[far == 0]
-
-    def exchange(self, dimension: int, roots: Roots) -> None:
-        """Add up at each root of a line what all who take part in it have."""
-        count = len(roots.coordinates)
-        labels, which = np.unique(self.held[self.taking], return_inverse=True)
-        source, root = (side.ravel() for side in np.meshgrid(self.taking, roots.coordinates, indexing="ij"))
-        root = self.network.at(source, dimension, root)
-        far = self.network.hops[source, root].astype(np.int64)
-        chunk = np.repeat(self.held[self.taking], count)
-        # What was added up before goes on in a copy for each root; in one, where all exchange it in one step.
-        if count > 1 and far.max() > 1:
-            chunk = sum(map(len, self.copy_of)) + (np.arange(count) + (which * count)[:, None]).ravel()
-            self.copy_of.append(np.repeat(labels, count))
-        self._sum(chunk, self.ways.between(source, root), far)
-        self.taking = source[far == 0]
-        self.held[self.taking] = chunk[far == 0]
-
-    def spread(self, dimension: int, roots: Roots, before: Int64Array) -> None:
-        """Send from the nearest roots what they have to those who took part before them."""
-        far = roots.after[self.network.place[dimension, before]]
-        rows = np.stack([self.ways.outward(roots, before), before, self.steps + far])
-        self.copies.append(rows[:, far > 0])
-        self.steps += int(far.max())
-        self.taking = before
+    def make(self, move: Move) -> None:
+        """Do what all lines of a dimension do."""
+        dimension, near = move.dimension, move.roots.all
+        before, self.active[dimension] = self.active[dimension], move.taking(self.active[dimension])
+        if not move.hops:
+            self._exchange(self._taking(dimension, before), dimension, move.roots)
+            return
+        rank = self._taking(dimension, before ^ self.active[dimension])
+        if len(rank):
+            self.steps += 1
+            step = np.full(len(rank), self.steps)
+            if move.hops > 0:
+                self.sums.append(np.stack([self.held[rank], self.ways.inward(near, rank), step]))
+            else:
+                self.copies.append(np.stack([self.ways.outward(near, rank), rank, step]))
 
     def part(self) -> Part:
         """Return all of it."""
@@ -133,8 +144,34 @@ class _Making:
         along, target, later = np.concatenate(self.copies, axis=1)
         return Part(np.concatenate(self.copy_of), chunk, toward, step, along, target, later, self.held)
 
-    def _sum(self, chunk: Int64Array, key: Int64Array, far: Int64Array) -> None:
-        """Send messages that have so far to go; those on the way send when the ones behind them have."""
-        step = self.steps + far.max() - far + 1
-        self.sums.append(np.stack([chunk, key, step])[:, far > 0])
-        self.steps += int(far.max())
+    def _taking(self, dimension: int, coordinates: BoolArray) -> Int64Array:
+        """Return the ranks that take part and have these coordinates there."""
+        taking = np.ones(len(self.held), dtype=bool)
+        for other, active in enumerate(self.active):
+            taking &= (coordinates if other == dimension else active)[self.network.place[other]]
+        return np.flatnonzero(taking)
+
+    def _exchange(self, rank: Int64Array, dimension: int, roots: Roots) -> None:
+        """Add up in each clique of a line what all who take part in it have.
+
+        Those on the way send when the ones behind them have; what was added up before goes on in a copy for
+        each clique.
+        """
+        place, chunk = self.network.place[dimension, rank], self.held[rank]
+        if roots.copies:
+            labels, which = np.unique(chunk, return_inverse=True)
+            chunk = sum(map(len, self.copy_of)) + which
+        for near in roots.cliques:
+            far = near.before[place]
+            rows = np.stack([chunk, self.ways.inward(near, rank), self.steps + roots.deepest - far + 1])
+            self.sums.append(rows[:, far > 0])
+            for coordinate in near.coordinates:
+                others = (far == 0) & (place != coordinate)
+                key = self.ways.between(rank[others], self.network.at(rank[others], dimension, coordinate))
+                step = np.full(len(key), self.steps + roots.deepest + 1)
+                self.sums.append(np.stack([chunk[others], key, step]))
+            self.held[rank[far == 0]] = chunk[far == 0]
+            if roots.copies:
+                self.copy_of.append(labels)
+                chunk = chunk + len(labels)
+        self.steps += roots.steps

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topologies.exact import BoolArray, Int32Array, Int64Array
+from topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array
 from topologies.graphs.grid_structure import Grid, LineKind, grid_of
 from topologies.graphs.shortest_paths import hop_distances
 from topologies.topology import Topology
@@ -28,7 +28,8 @@ class Shape(NamedTuple):
         So many hops at most is each rank from the nearest root.
     apart
         Sums are made on the way to the nearest root, and the roots, joined each to each, exchange theirs if
-        this is 1; if it is 0 there is one root. None: each root has an in-tree of its own.
+        this is 1; if it is 0 there is one root. None: each root has an in-tree of its own, or each clique of
+        roots does, whose members then exchange theirs, where that takes no more steps.
     """
 
     radius: int
@@ -40,30 +41,60 @@ class Shape(NamedTuple):
         return self.apart is not None
 
 
-class Roots(NamedTuple):
-    """The roots of an item in the lines of a dimension.
+class Near(NamedTuple):
+    """Some coordinates in the lines of a dimension, and the ways to them and from them.
 
     Parameters
     ----------
     number
-        Of these roots, among all of a trial.
-    gathers
-        As of their shape.
+        Of these, among all of a trial.
     coordinates
         int64: theirs.
     before, after
-        int64, shape (size,): how many hops it is from each coordinate to the nearest root, and back.
+        int64, shape (size,): how many hops it is from each coordinate to the nearest of them, and back.
     inward, outward
         int64: the links that lead one hop nearer to them, and one hop away.
     """
 
     number: int
-    gathers: bool
     coordinates: Int64Array
     before: Int64Array
     after: Int64Array
     inward: Int64Array
     outward: Int64Array
+
+
+class Roots(NamedTuple):
+    """The roots of an item in the lines of a dimension.
+
+    Parameters
+    ----------
+    gathers
+        As of their shape.
+    all
+        The roots.
+    cliques
+        The same in cliques, which all add up everything.
+    """
+
+    gathers: bool
+    all: Near
+    cliques: tuple[Near, ...]
+
+    @property
+    def deepest(self) -> int:
+        """How far from a clique the ranks are that take part when the roots add up."""
+        return 0 if self.gathers else max(int(clique.before.max()) for clique in self.cliques)
+
+    @property
+    def steps(self) -> int:
+        """In how many the roots add up."""
+        return self.deepest + any(len(clique.coordinates) > 1 for clique in self.cliques)
+
+    @property
+    def copies(self) -> bool:
+        """Whether each clique needs a copy of what it adds up; what is exchanged in one step needs none."""
+        return len(self.cliques) > 1 and max(int(clique.before.max()) for clique in self.cliques) > 1
 
 
 class Line:
@@ -88,6 +119,29 @@ class Line:
                 found = self.admitted(shape)[seed % len(self.admitted(shape))]
             self._found[shape, seed] = found
         return self._found[shape, seed]
+
+    def cliques(self, shape: Shape, roots: Int64Array, seed: int) -> list[Int64Array]:
+        """Return the roots in cliques, the first one that of the first root from `seed` on."""
+        if shape.gathers:
+            return [roots]
+        joined = self._near[min(1, self.widest)]
+        joined = joined & joined.T
+        left, found = np.isin(np.arange(self.size), roots), []
+        for root in np.roll(roots, -int(np.searchsorted(roots, seed))).tolist():
+            if left[root]:
+                clique, allowed = [root], left & joined[root]
+                allowed[root] = False
+                while allowed.any():
+                    clique.append(int(np.argmax(np.where(allowed, joined[:, allowed].sum(axis=1), 0))))
+                    allowed &= joined[clique[-1]]
+                    allowed[clique[-1]] = False
+                left[clique] = False
+                found.append(clique)
+        cliques = [np.sort(clique) for clique in found]
+        steps = max(int(self.hops[:, clique].min(axis=1).max()) for clique in cliques) + 1
+        return (
+            cliques if steps <= self.hops[:, roots].max() else [roots[i : i + 1] for i in range(len(roots))]
+        )
 
     def admitted(self, shape: Shape) -> list[Int64Array]:
         """Return the roots of those seeds that can be some, of all or, on long lines, of a sample."""
@@ -117,6 +171,11 @@ class Line:
             allowed &= joined[best]
         return np.sort(chosen)
 
+    def _messages(self, shape: Shape, roots: Int64Array) -> int:
+        """Return how many there are."""
+        cliques = [len(clique) for clique in self.cliques(shape, roots, int(roots[0]))]
+        return sum(self.size - n + n * (n - 1) for n in cliques) + self.size - len(roots)
+
     @cached_property
     def _near(self) -> list[BoolArray]:
         """Which ranks are within each radius: [radius][from, to]."""
@@ -124,16 +183,16 @@ class Line:
 
     @cached_property
     def shapes(self) -> list[Shape]:
-        """Those that no other surpasses in steps, messages and roots."""
+        """Those that no other surpasses in steps, messages, roots and how often a rank is one."""
         found: dict[tuple[float, ...], Shape] = {}
         for shape in (Shape(radius, apart) for radius in range(self.widest + 1) for apart in (0, 1, None)):
-            counts = [len(roots) for roots in self.admitted(shape)]
-            if counts:
-                n = sum(counts) / len(counts)
-                between, up = (self.widest, self.size - 1) if shape.apart is None else (shape.apart, n - 1)
+            admitted = self.admitted(shape)
+            if admitted:
+                messages = np.mean([self._messages(shape, roots) for roots in admitted])
+                between = self.widest if shape.apart is None else shape.apart
                 steps = shape.radius * (1 + shape.gathers) + between
-                messages = n * up + (self.size - n) * (1 + shape.gathers)
-                found.setdefault((steps, messages, n), shape)
+                often = np.bincount(np.concatenate(admitted)) / len(admitted)
+                found.setdefault((steps, float(messages), often.sum(), often.max()), shape)
         surpassed = {a for a in found for b in found if a != b and all(np.less_equal(b, a))}
         return [found[cost] for cost in sorted(found.keys() - surpassed)]
 
@@ -163,21 +222,21 @@ class Network:
         """The lines of each dimension."""
 
     @cached_property
-    def inward(self) -> tuple[Int64Array, Int64Array]:
-        """Each link on a shortest path, from u towards w: as u N + w, and the link."""
-        source, target = self.topology.source.astype(np.int64), self.topology.target
-        link, root = np.nonzero(self.hops[target] == self.hops[source] - 1)
-        return source[link] * len(self.hops) + root, link
+    def slowness(self) -> FloatArray:
+        """Seconds a byte in each dimension, over the slowest of its links."""
+        seconds = self.topology.bandwidth.denominator / self.topology.bandwidth.numerators.astype(np.float64)
+        moved = self.place[:, self.topology.source] != self.place[:, self.topology.target]
+        return np.array([seconds[own].max(initial=0) for own in moved])
 
-    def at(self, rank: Int64Array, dimension: int, coordinate: Int64Array) -> Int64Array:
-        """Return the ranks in the lines of others that have these coordinates there."""
+    def at(self, rank: Int64Array, dimension: int, coordinate: int) -> Int64Array:
+        """Return the ranks in the lines of others that have this coordinate there."""
         place = self.place[:, rank]
         place[dimension] = coordinate
         found: Int64Array = self.rank[tuple(place)]
         return found
 
-    def roots(self, number: int, dimension: int, shape: Shape, chosen: Int64Array) -> Roots:
-        """Return the roots at these coordinates, and the links on the shortest ways to them and from them."""
+    def near(self, number: int, dimension: int, chosen: Int64Array) -> Near:
+        """Return these coordinates, and the links on the shortest ways to them and from them."""
         line, place = self.line[dimension].hops, self.place[dimension]
         before, after = (
             line[:, chosen].min(axis=1).astype(np.int64),
@@ -188,7 +247,7 @@ class Network:
             np.flatnonzero(before[source] == before[target] + 1),
             np.flatnonzero(after[target] == after[source] + 1),
         )
-        return Roots(number, shape.gathers, chosen, before, after, inward, outward)
+        return Near(number, chosen, before, after, inward, outward)
 
 
 def _in_pairs(grid: Grid, place: Sequence[Int64Array]) -> tuple[tuple[int, ...], tuple[Int64Array, ...]]:

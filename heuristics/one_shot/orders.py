@@ -1,0 +1,302 @@
+"""In which order the dimensions of a network make their moves.
+
+Which links a line uses when it moves does not depend on how far the other dimensions are, only how many
+lines there are that move. So the parts of a vector are spread over orders such that in every step as many
+different moves as can be are made: each part takes the cheapest way through the lattice of how far the
+dimensions are, where a link that is busy for L costs s (2 L + t) as in `method`, and all parts choose anew a
+few times. On a mesh of k dimensions the first step then takes 1 / k of the vector over a link, the second
+1 / 2 k, and so on to the middle and back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from heuristics.one_shot.parts import Move
+from heuristics.one_shot.roots import Network
+from topologies.exact import FloatArray, Int64Array, offsets_of
+from topologies.kernels import kernel
+
+ROUNDS = 4
+"""How often all parts choose."""
+LARGEST, LONGEST = 2**14, 64
+"""In a lattice of more states, or with longer lines, the moves don't alternate."""
+
+Lines = Sequence[Sequence[Move]]
+"""Of a dimension: its moves for an item in each of its places."""
+
+
+class Orders:
+    """Orders in each of which the moves of a dimension keep theirs.
+
+    Where some dimension makes copies of sums, the sum is spread after all have added up.
+
+    Parameters
+    ----------
+    network
+        Which.
+    lines
+        Of each dimension, for the orders whose numbers are 0, 1, ... modulo its length.
+    count
+        How many orders at most, a multiple of that length.
+    """
+
+    def __init__(self, network: Network, lines: Sequence[Sequence[Lines]], count: int) -> None:
+        self.network, self.lines, self.count = network, lines, count
+        self.moves = [[own[0] for own in alike] for alike in lines]
+        self.late = not all(move.roots.gathers for own in self.moves[0] for move in own)
+
+    def all(self, pieces: int) -> list[Int64Array]:
+        """Return several choices of orders, for parts in so many pieces that follow each other by a step.
+
+        Returns
+        -------
+        list[Int64Array]
+            Of shape (orders, moves): the dimension that moves.
+        """
+        found = [self.nested()]
+        if len(self.lines) == 1:
+            return found
+        if not self.late:
+            found.append(self.one_by_one())
+        states = math.prod(len(own) + 1 for own in self.moves[0])
+        if states <= LARGEST and max(line.size for line in self.network.line) <= LONGEST:
+            found.append(self.alternating(pieces))
+        return found
+
+    def nested(self) -> Int64Array:
+        """Return orders in which all dimensions gather, then all add up, then all spread."""
+        return self._turned(lambda move: -np.sign(move.hops))
+
+    def one_by_one(self) -> Int64Array:
+        """Return orders in which each dimension ends before the next begins."""
+        return self._turned(lambda move: 0)
+
+    def _turned(self, phase: Callable[[Move], int]) -> Int64Array:
+        """Return orders by phases; dimensions follow each other in each, and turn back in the last."""
+        k, orders = len(self.lines), []
+        for first, moves in enumerate(self.moves):
+            turn = [(first + i) % k for i in range(k)]
+            order = sorted(
+                (
+                    (phase(move), place if phase(move) < 1 else -place, d)
+                    for place, d in enumerate(turn)
+                    for move in moves[d]
+                )
+            )
+            orders.append([d for *_, d in order])
+        return np.array(orders, dtype=np.int64)
+
+    def alternating(self, pieces: int) -> Int64Array:
+        """Return orders in which the links are used as evenly as can be in every step."""
+        orders = np.zeros((self.count, self._lattice.number[0].sum()), dtype=np.int64)
+        _choose(self._lattice, pieces, orders, ROUNDS)
+        return orders
+
+    @cached_property
+    def _lattice(self) -> _Lattice:
+        """What the dimensions do as far as they are."""
+        k, network = len(self.lines), self.network
+        number = np.array([[len(own) for own in alike] for alike in self.moves])
+        added = np.array([[sum(move.hops >= 0 for move in own) for own in alike] for alike in self.moves])
+        steps = np.zeros((k, k, number.max()), dtype=np.int64)
+        for i, alike in enumerate(self.moves):
+            for d, own in enumerate(alike):
+                steps[i, d, : len(own)] = [move.steps for move in own]
+        linked = [np.argwhere(line.hops == 1).T for line in network.line]
+        used = np.zeros((*steps.shape, steps.max(), max(own.shape[1] for own in linked)))
+        busy = np.ones((k, k, number.max() + 1))
+        for i, same in enumerate(self.lines):
+            for d, lines in enumerate(same):
+                busy[i, d, : number[i, d] + 1] = _busy(lines)
+                for p in range(number[i, d]):
+                    each = _used(linked[d], [own[p] for own in lines])
+                    used[i, d, p, : len(each), : each.shape[1]] = each * network.slowness[d]
+        where = np.nonzero(used)
+        begin = offsets_of(np.count_nonzero(used, axis=-1).ravel())
+        rows = np.arange(len(begin) - 1).reshape(used.shape[:-1])
+        return _Lattice(
+            steps, number, added, self.late, busy, rows, begin, where[-1], used[where], used.shape[-1]
+        )
+
+
+class _Lattice(NamedTuple):
+    """The dimensions' moves, for each class of orders.
+
+    Parameters
+    ----------
+    steps
+        int64, shape (classes, dimensions, moves): how many a move takes.
+    number, added
+        int64, shape (classes, dimensions): how many moves there are, and until all have added up.
+    late
+        Whether the sum is spread after all have added up.
+    busy
+        float64, shape (classes, dimensions, moves + 1): `_busy`.
+    row, begin, link, seconds
+        Which links a move uses in a step, and for how many seconds a byte, in CSR form: row has the shape
+        (classes, dimensions, moves, steps).
+    links
+        How many there are at most in a dimension.
+    """
+
+    steps: Int64Array
+    number: Int64Array
+    added: Int64Array
+    late: bool
+    busy: FloatArray
+    row: Int64Array
+    begin: Int64Array
+    link: Int64Array
+    seconds: FloatArray
+    links: int
+
+
+def _busy(lines: Lines) -> FloatArray:
+    """Return for how many of all items the busiest coordinate takes part, before each move and at the end."""
+    parts = []
+    for moves in lines:
+        parts.append([np.ones(len(moves[0].roots.all.before), dtype=bool)])
+        for move in moves:
+            parts[-1].append(move.taking(parts[-1][-1]))
+    busy: FloatArray = np.mean(parts, axis=0).max(axis=1)
+    return busy
+
+
+def _used(linked: Int64Array, moves: Sequence[Move]) -> FloatArray:
+    """Return for how many of all items each link of a line is used in each step of a move."""
+    source, target = linked
+    used = np.zeros((max(move.steps for move in moves), len(source)))
+    for move in moves:
+        near, deepest = move.roots.all, move.roots.deepest
+        if move.hops > 0:
+            used[0] += _nearer(source, target, near.before, move.hops)
+        elif move.hops < 0:
+            used[0] += _nearer(target, source, near.after, -move.hops)
+        for clique in () if move.hops else move.roots.cliques:
+            for hops in range(deepest, 0, -1):
+                used[deepest - hops] += _nearer(source, target, clique.before, hops)
+            if len(clique.coordinates) > 1:
+                used[deepest] += np.isin(source, clique.coordinates) & np.isin(target, clique.coordinates)
+    return used / len(moves)
+
+
+def _nearer(source: Int64Array, target: Int64Array, far: Int64Array, hops: int) -> FloatArray:
+    """Return by which part each of those so many hops away sends over each link that leads nearer."""
+    ways = (far[source] == hops) & (far[target] == hops - 1)
+    parts: FloatArray = ways / np.maximum(np.bincount(source, ways, minlength=len(far)), 1)[source]
+    return parts
+
+
+@kernel
+def _choose(lattice: _Lattice, pieces: int, orders: Int64Array, rounds: int) -> None:
+    """Let each order take its cheapest way through the lattice, so many times over."""
+    k = len(lattice.steps)
+    load = np.zeros((lattice.steps.sum(axis=2).sum(axis=1).max() + pieces, k, lattice.links))
+    until = np.zeros_like(load)  # the load of all steps before each
+    best = np.zeros(np.prod(lattice.number[0] + 1), dtype=np.int64)
+    stride, at = np.ones(k, dtype=np.int64), np.zeros(k, dtype=np.int64)
+    for turn in range(rounds):
+        for row in range(len(orders)):
+            for d in range(k - 1, 0, -1):
+                stride[d - 1] = stride[d] * (lattice.number[row % k, d] + 1)
+            if turn > 0:
+                _add(lattice, row % k, orders[row], -1.0, pieces, load, at)
+            for step in range(1, len(load)):
+                until[step] = until[step - 1] + load[step - 1]
+            _search(lattice, row, stride, pieces, until, at, best)
+            state = 0
+            for move in range(len(orders[row])):
+                orders[row, move] = best[state]
+                state += stride[best[state]]
+            _add(lattice, row % k, orders[row], 1.0, pieces, load, at)
+
+
+@kernel
+def _search(
+    lattice: _Lattice,
+    row: int,
+    stride: Int64Array,
+    pieces: int,
+    until: FloatArray,
+    at: Int64Array,
+    best: Int64Array,
+) -> None:
+    """Find which dimension moves best in each state; of equal ones another for each row."""
+    k = len(at)
+    i, cost = row % k, np.zeros(len(best))
+    for state in range(len(best) - 2, -1, -1):
+        time = 0
+        for d in range(k):
+            at[d] = state // stride[d] % (lattice.number[i, d] + 1)
+            time += lattice.steps[i, d, : at[d]].sum()
+        cost[state] = np.inf
+        for turned in range(k):
+            d = (row + turned) % k
+            if _may_move(lattice, i, d, at):
+                value = cost[state + stride[d]] + _cost(lattice, i, d, at, time, pieces, until)
+                if value < cost[state]:
+                    cost[state], best[state] = value, d
+
+
+@kernel
+def _may_move(lattice: _Lattice, i: int, d: int, at: Int64Array) -> bool:
+    """Return whether a dimension has a move left that it may make."""
+    added = lattice.added[i]
+    if at[d] < added[d] or not lattice.late:
+        return bool(at[d] < lattice.number[i, d])
+    return bool(at[d] < lattice.number[i, d] and np.all(at >= added))
+
+
+@kernel
+def _cost(
+    lattice: _Lattice, i: int, d: int, at: Int64Array, time: int, pieces: int, until: FloatArray
+) -> float:
+    """Return what the next move of a dimension costs."""
+    cost, part = 0.0, _part(lattice.busy[i], at, d)
+    for step in range(lattice.steps[i, d, at[d]]):
+        row = lattice.row[i, d, at[d], step]
+        for use in range(lattice.begin[row], lattice.begin[row + 1]):
+            taken, link = part * lattice.seconds[use], lattice.link[use]
+            loaded = until[time + step + pieces, d, link] - until[time + step, d, link]
+            cost += taken * (2 * loaded + pieces * taken)
+    return cost
+
+
+@kernel
+def _part(busy: FloatArray, at: Int64Array, dimension: int) -> float:
+    """Return for how many of all items a line of a dimension moves."""
+    part = 1.0
+    for other in range(len(at)):
+        if other != dimension:
+            part *= busy[other, at[other]]
+    return part
+
+
+@kernel
+def _add(
+    lattice: _Lattice,
+    i: int,
+    order: Int64Array,
+    sign: float,
+    pieces: int,
+    load: FloatArray,
+    at: Int64Array,
+) -> None:
+    """Add, or take away, how long an order has the links busy in each step."""
+    at[:] = 0
+    time = 0
+    for d in order:
+        part = sign * _part(lattice.busy[i], at, d)
+        for step in range(lattice.steps[i, d, at[d]]):
+            row = lattice.row[i, d, at[d], step]
+            for use in range(lattice.begin[row], lattice.begin[row + 1]):
+                for piece in range(pieces):
+                    load[time + step + piece, d, lattice.link[use]] += part * lattice.seconds[use]
+        time += lattice.steps[i, d, at[d]]
+        at[d] += 1
