@@ -62,6 +62,8 @@ def sentence(kind: str, certificate: Certificate, topology: Topology) -> str:
         return _weights(certificate, topology)
     if kind == "neighbours":
         return _neighbours(certificate, topology)
+    if kind == "crossings":
+        return _crossings(certificate, topology)
     if kind in FURTHER or kind in ALONE:
         return ALONE.get(kind, _plain)(certificate)
     crossing = _crossing(certificate, topology)
@@ -124,6 +126,13 @@ def _growth(certificate: Certificate) -> str:
         f"rank {certificate['node']} {whom} all {certificate['needed']} not before {time}, "
         "as a message holds each link for its alpha"
     )
+
+
+def _crossings(certificate: Certificate, topology: Topology) -> str:
+    ticks = Fraction(int(certificate["ticks"]), int(certificate["parts"]))
+    time = duration(float(ticks * Fraction(certificate["tick"]) * MICRO))
+    inside = _nodes([*certificate["ranks"], *certificate["switches"]], topology)
+    return f"{inside} can't have all from outside before {time}, as a message has only what its sender heard of"
 
 
 def _messages(certificate: Certificate) -> str:

@@ -11,6 +11,7 @@ kind            unit      what no schedule can beat
 ``distance``    s         the α's on the way from a start to an end
 ``combined``    s         distance and bandwidth at once, at one size
 ``growth``      s         how fast data spreads if a message holds each link for α
+``crossings``   s         how many ranks messages over a cut can tell of how many others
 ``messages``    s         how much can have come if a message holds only what its sender had
 ``neighbours``  s         a link brings what a neighbour has itself, or pays α twice
 ``transfers``   s         allreduce: ``partition``, and that nearly all of these wait or are waited for
@@ -21,11 +22,11 @@ kind            unit      what no schedule can beat
 ==============  ========  ===================================================================
 
 Read `check` first: it states and proves each, and recomputes a bound from its certificate with code of
-its own (`reachability` counts for ``growth``, `receipt` for ``messages``, `relaying` for ``relays``,
+its own (`reachability` counts for ``growth``, `crossing` for ``crossings``, `receipt` for ``messages``, `relaying` for ``relays``,
 `chaining` for ``chains``, `timetable` for ``timetables``, `delivery` for ``deliveries``, both with the
 `windows` of time). `traffic` sorts what a collective moves;
-`bandwidth` (by the `bottleneck_cut`), `partition`, `latency`, `growth`, `messages`, `neighbours` and
-`chains` find the bounds; `report` gathers them. The methods `models.all_to_all` and `models.allreduce` find
+`bandwidth` (by the `bottleneck_cut`), `partition`, `latency`, `growth`, `crossings`, `messages`, `neighbours`
+and `chains` find the bounds; `report` gathers them. The methods `models.all_to_all` and `models.allreduce` find
 ``mcf``, ``relays``, ``lp`` and ``timetables``, `models.deliveries` finds ``deliveries``; ForestColl builds on
 the bottleneck cut. A `BoundKind` from outside brings a proof of its own.
 """

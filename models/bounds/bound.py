@@ -20,6 +20,7 @@ UNITS = {
     **dict.fromkeys(
         (
             "chains",
+            "crossings",
             "distance",
             "combined",
             "growth",
@@ -50,8 +51,8 @@ class Bound:
     ----------
     kind
         ``cut``, ``degree``, ``partition``, ``mcf``, ``lp`` (bandwidth), ``distance``, ``chains``,
-        ``combined``, ``growth``, ``messages``, ``neighbours``, ``relays``, ``timetables``, ``deliveries``,
-        ``transfers``, or the name of a `BoundKind`.
+        ``combined``, ``crossings``, ``growth``, ``messages``, ``neighbours``, ``relays``, ``timetables``,
+        ``deliveries``, ``transfers``, or the name of a `BoundKind`.
     value
         Exact, in `unit`.
     unit

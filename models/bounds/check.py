@@ -105,6 +105,23 @@ growth
     that the data of one end depends on, reverse links and time (``in``). α may be rounded down to whole
     ticks, which only makes X larger, and X then changes at whole ticks only. A node with a link of no
     ticks out of it gets all the ends within the distance, which is rounded down too.
+crossings
+    Let S be a set of nodes, A the ranks outside and C those inside, and let each of A have something for each
+    of C. Take a byte that a start j in A has for an end w in C, or that is of the sum of both. A chain of
+    messages brings w what depends on j's. Follow it to where it first enters S, over link e: the message
+    there *serves* the pair with that byte. Its sender is a node outside S that holds data (a rank, or a
+    switch that copies or adds), and it is for a node that does. It held e from p to q, so it brought
+    b(e) (q - p - α(e)) bytes at most. It left its sender u so early that the α's of a path from u to e had
+    passed at p: no more of A are in it than X(u, p - these) of ``growth``, links and time reversed; I(e, p)
+    is the largest of these over all u. It is complete at its end v not before the α's of a path from e to v
+    have passed after q: no more of C hear of it than X(v, T - q - these); O(e, T - q) is the largest of these.
+    Let each pair have m bytes at most. If each pair has bytes of its own, a message serves no more pairs than
+    I O, with m each, and each byte serves one. If what one starts with is for all, at most I m bytes are of
+    use, each to O pairs; if what one ends with is of all, O m, each to I; if all is of all and for all, m,
+    each to I O. Messages on e are disjoint in time. So if the most that all links into S so can serve until T
+    is less than the bytes of all pairs of A and C, T is a bound.
+    Time is in ticks, those of ``growth`` cut in parts: a message from tick j to tick k is shorter than
+    k + 1 - j, found what there was in tick j, and leaves T - k, as far as X goes.
 messages
     A message over link e holds it for α(e) and its bytes over b(e), one at a time, and holds no more than its
     sender had when it left. Each byte that a rank v ends with came in a chain of messages; if v is in a set S
@@ -239,12 +256,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from models.bounds.chaining import Chaining
+from models.bounds.crossing import MOST_RANKS, Crossing
 from models.bounds.delivery import Clock, Delivery, earned
 from models.bounds.reachability import Reachability
 from models.bounds.receipt import Demand, Receipt
@@ -544,6 +563,46 @@ def _growth(certificate: Certificate, topology: Topology, collective: Collective
     return ticks * tick
 
 
+def _crossings(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
+    inside, size = _inside(certificate, topology), exact_number(str(certificate["size_bytes"]))
+    ticks, tick, parts = certificate["ticks"], exact_number(str(certificate["tick"])), certificate["parts"]
+    if type(ticks) is not int or type(parts) is not int or not 0 < ticks <= _MOST_TICKS or parts < 1:
+        raise InputError(f"crossings bound: {ticks} ticks in {parts} parts; 1 to {_MOST_TICKS} whole ones")
+    if tick <= 0 or size <= 0 or topology.num_ranks > MOST_RANKS:
+        raise InputError(f"crossings bound: ticks of {tick} s, {size} bytes, at most {MOST_RANKS} ranks")
+    all_items = (item for item in _items(collective) if item.share)
+    items = [item for item in all_items if item.starts != item.ends or len(item.ends) > 1]
+    if len({(len(item.starts) > 1, len(item.ends) > 1) for item in items}) != 1:
+        raise InputError("crossings bound: all items must have one start or many, and one end or many")
+    outer, inner = set[int](), set[int]()
+    shares: defaultdict[tuple[int, int], Fraction] = defaultdict(Fraction)
+    for item in items:
+        outer |= item.starts - inside
+        inner |= item.ends & inside
+        for pair in product(item.starts - inside, item.ends & inside):
+            shares[pair] += item.share
+    if not shares:
+        raise InputError("crossings bound: no item goes into the set")
+    known = _all_distances(topology)
+    heard, told = (
+        Reachability.of(topology, _all_distances(topology, backwards=not out), counted, tick, out)
+        for out, counted in ((False, outer), (True, inner))
+    )
+    crossing = Crossing(
+        topology,
+        known,
+        inside,
+        lambda now: heard.until(now + 1),
+        lambda now: told.until(now + 1),
+        max(shares.values()),
+        of_start=all(len(item.starts) == 1 for item in items),
+        for_end=all(len(item.ends) == 1 for item in items),
+    )
+    if crossing.serve(sum(shares.values(), Fraction(0)), size, tick, parts, ticks):
+        raise InputError(f"crossings bound: all may be served after {ticks} ticks of {tick} / {parts} s")
+    return ticks * tick / parts
+
+
 def _messages(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
     outward, tick = certificate["direction"] == "out", exact_number(str(certificate["tick"]))
     ticks, size = int(certificate["ticks"]), exact_number(str(certificate["size_bytes"]))
@@ -810,6 +869,7 @@ PROOFS: dict[str, Proof] = {
     "distance": _distance,
     "combined": _combined,
     "growth": _growth,
+    "crossings": _crossings,
     "messages": _messages,
     "relays": _relays,
     "chains": _chains,

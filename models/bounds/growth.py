@@ -63,7 +63,7 @@ def growth_bound(topology: Topology, traffic: Traffic, distances: AlphaDistances
         The network's α-distances.
     """
     large = topology.num_nodes > MOST_NODES or topology.num_links > MOST_LINKS
-    if large or len(traffic.disjoint_groups) > 1 or not _forwarding(topology).any():
+    if large or len(traffic.disjoint_groups) > 1 or not forwarding(topology).any():
         return None
     largest = sorted(range(len(traffic.members)), key=lambda group: -len(traffic.members[group]))
     found = [
@@ -75,7 +75,7 @@ def growth_bound(topology: Topology, traffic: Traffic, distances: AlphaDistances
     if not found:
         return None
     slowest = max(found, key=lambda place: place.ticks)
-    tick = Fraction(_tick(distances), topology.alpha.denominator)
+    tick = Fraction(tick_of(distances), topology.alpha.denominator)
     certificate = {
         "node": slowest.node,
         "direction": "out" if slowest.outward else "in",
@@ -102,7 +102,7 @@ def _slowest(
     """Yield the slowest rank of a group among those whose data all of it needs, if there is one."""
     members, concerned = traffic.members[group], _concerned(traffic, group)
     if len(members) > 1 and len(concerned):
-        ticks = _Growth(topology, distances, members, outward).ticks(concerned)
+        ticks = Growth(topology, distances, members, outward).ticks(concerned)
         worst = int(np.argmax(ticks))
         yield _Place(int(concerned[worst]), outward, len(members), int(ticks[worst]))
 
@@ -117,14 +117,14 @@ def _concerned(traffic: Traffic, group: int) -> Int32Array:
     ]
 
 
-def _forwarding(topology: Topology) -> BoolArray:
+def forwarding(topology: Topology) -> BoolArray:
     """Return which nodes only forward."""
     only = np.arange(topology.num_nodes) >= topology.num_ranks
     only[[*(topology.multicast | topology.aggregate)]] = False
     return only
 
 
-def _tick(distances: AlphaDistances) -> int:
+def tick_of(distances: AlphaDistances) -> int:
     """Return the length of a tick over α's denominator: their greatest divisor, if distances stay short."""
     divisor = max(1, int(np.gcd.reduce(distances.topology.alpha.numerators)))
     farthest = int(distances.nodes.max())
@@ -216,8 +216,18 @@ class _Brought:
 
 
 @dataclass(frozen=True, eq=False)
-class _Growth:
-    """X in ticks, towards the ends of links (``outward``) or against them."""
+class Growth:
+    """X in ticks, towards the ends of links (``outward``) or against them.
+
+    Parameters
+    ----------
+    topology, distances
+        The network and its α-distances.
+    members
+        The ranks that count.
+    outward
+        Whether data goes along the links: who hears of a node. Else whom a node can have heard of.
+    """
 
     topology: Topology
     distances: AlphaDistances
@@ -226,13 +236,21 @@ class _Growth:
 
     def ticks(self, concerned: Int32Array) -> Int64Array:
         """Return the first tick at which X reaches all members, for each of these ranks."""
+        first = np.full(self.topology.num_nodes, MOST_TICKS)
+        for tick, x in enumerate(self.rows()):
+            first[(x >= len(self.members)) & (first == MOST_TICKS)] = tick
+            if (first[concerned] < MOST_TICKS).all():
+                break
+        return first[concerned]
+
+    def rows(self) -> Iterator[Int64Array]:
+        """Yield X of each node that holds data, int64 of shape (nodes,), for the ticks 0, 1, ..."""
         weight = np.bincount(self.members, minlength=self.topology.num_nodes)
         near, (joined, back), fabric = self._near, self._joined, self._fabric
         most, at_once = fabric.size[fabric.of] + ~fabric.hears, self._at_once[fabric.node]
         reached, known = _Brought(fabric), _Brought(fabric)
         onward = np.zeros((MOST_TICKS, len(joined.source)), dtype=np.int64)
         beyond = np.zeros((MOST_TICKS, len(fabric.size)), dtype=np.int64)
-        first = np.full(len(weight), MOST_TICKS)
 
         def at_most(tick: int, node: Int32Array, count: Int64Array) -> Int64Array:
             return np.where(self._at_once[node], near[tick][node], np.minimum(near[tick][node], count))
@@ -253,10 +271,7 @@ class _Growth:
             known.values[tick] = at_most(tick, fabric.node, passed_on)
             others = at_most(tick, fabric.node, total[fabric.node] - through)
             np.maximum.at(beyond[tick], fabric.of, np.where(fabric.hears, others, 0))
-            first[(x >= len(self.members)) & (first == MOST_TICKS)] = tick
-            if (first[concerned] < MOST_TICKS).all():
-                break
-        return first[concerned]
+            yield x
 
     @cached_property
     def _at_once(self) -> BoolArray:
@@ -266,18 +281,18 @@ class _Growth:
     @cached_property
     def _links(self) -> _Links:
         topology = self.topology
-        alpha = topology.alpha.numerators // _tick(self.distances)
+        alpha = topology.alpha.numerators // tick_of(self.distances)
         ends = (topology.source, topology.target) if self.outward else (topology.target, topology.source)
         return _Links(*ends, alpha)
 
     @cached_property
     def _fabric(self) -> _Fabric:
-        return _Fabric.of_links(self._links, _forwarding(self.topology))
+        return _Fabric.of_links(self._links, forwarding(self.topology))
 
     @cached_property
     def _joined(self) -> tuple[_Links, Int64Array]:
         """The fastest link between each two nodes that hear, and which of them leads back, -1 for none."""
-        forwards, nodes = _forwarding(self.topology), self.topology.num_nodes
+        forwards, nodes = forwarding(self.topology), self.topology.num_nodes
         links = self._links.chosen(~forwards[self._links.source] & ~forwards[self._links.target])
         pair = links.source.astype(np.int64) * nodes + links.target
         fastest = np.lexsort((links.alpha, pair))
@@ -291,7 +306,7 @@ class _Growth:
     def _near(self) -> Int64Array:
         """int64 (ticks, nodes): the members within so many ticks of each node."""
         distance = self.distances.nodes if self.outward else self.distances.nodes.T
-        away = distance[:, self.members] // _tick(self.distances)
+        away = distance[:, self.members] // tick_of(self.distances)
         node = np.broadcast_to(np.arange(len(away))[:, None], away.shape)
         there = (away >= 0) & (away < MOST_TICKS)
         count = np.zeros((MOST_TICKS, len(away)), dtype=np.int64)

@@ -18,6 +18,7 @@ from models.bounds.bandwidth import cut_bound, degree_bound, told_hosts
 from models.bounds.bound import SECONDS_PER_BYTE, Bound, BoundKind
 from models.bounds.chains import chains_bound
 from models.bounds.check import PROOFS
+from models.bounds.crossings import crossings_bound
 from models.bounds.growth import growth_bound
 from models.bounds.latency import AlphaDistances, combined_bound, distance_bound
 from models.bounds.messages import messages_bound
@@ -81,9 +82,9 @@ def lower_bounds(
     list of Bound
         ``cut``, ``degree``, for allreduce ``partition``, for all-to-all ``mcf``, and with a size
         ``distance``, ``combined``, ``neighbours``, for allreduce ``transfers`` and ``chains``, where switches
-        only forward ``growth``, where messages count and one or all ranks need everything ``messages``, for
-        all-to-all ``relays``, where asked for ``timetables`` (allreduce of all ranks) and ``deliveries`` (one
-        rank to all, all to one, all to all added up); and those of `FURTHER`.
+        only forward ``growth`` and ``crossings``, where messages count and one or all ranks need everything
+        ``messages``, for all-to-all ``relays``, where asked for ``timetables`` (allreduce of all ranks) and
+        ``deliveries`` (one rank to all, all to one, all to all added up); and those of `FURTHER`.
 
     Raises
     ------
@@ -126,13 +127,15 @@ def lower_bounds(
     least = max(least, messages.value) if messages else least
     chains = chains_bound(topology, traffic, distances, Fraction(size), least)
     relays = _finder("relays")(topology, collective, Fraction(size), least)
-    least = max(least, chains.value) if chains else least
+    least = max([least, *(bound.value for bound in (chains, relays) if bound)])
+    crossings = crossings_bound(topology, traffic, distances, Fraction(size), least, cuts)
+    least = max(least, crossings.value) if crossings else least
     asked = [
         _finder(kind)(topology, collective, Fraction(size), least)
         for kind in ("timetables", "deliveries")
         if lp
     ]
-    return [*bounds, *(bound for bound in (messages, chains, relays, *asked) if bound)]
+    return [*bounds, *(bound for bound in (messages, chains, relays, crossings, *asked) if bound)]
 
 
 def best_bound(topology: Topology, collective: Collective, size: Fraction | int | None = None) -> Bound:

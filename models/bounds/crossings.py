@@ -1,0 +1,333 @@
+r"""The bound that counts pairs over a cut: a message tells of as many ranks as its sender has heard of.
+
+Let S be a set of nodes, A the ranks outside and C those inside. Over a link e into S let I(e, t) be the most
+ranks of A that a message entering e at t can depend on, and O(e, t) the most ranks of C that hear within t of
+what has left e, both by the count of `growth`. A message from s to q brings n ≤ b(e) (q - s - α(e)) bytes,
+which serve, with i = I(e, s) and o = O(e, T - q), at most
+
+    all-to-all       min(n, i o m)        bytes of pairs, each of which has m of its own,
+    allgather        min(n, i m) o        as what one starts with is for all,
+    reduce-scatter   min(n, o m) i        as what one ends with is of all,
+    allreduce        min(n, m) i o        as any byte is of all and for all.
+
+The most that disjoint messages on e serve until T is a recursion over s and q. If that of all links is less
+than what all pairs of a rank in A and one in C need, T is a bound: a message either waits for more to tell,
+or tells less, or others have to be told later on. Proof: `models.bounds.check`.
+
+Time is in ticks; a message may be up to a tick longer, so that no sum is too small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+
+from models.bounds.bandwidth import cut_nodes
+from models.bounds.bound import SECONDS, Bound
+from models.bounds.growth import MOST_TICKS as MOST_WHOLE
+from models.bounds.growth import Growth, forwarding, tick_of
+from models.bounds.latency import AlphaDistances
+from models.bounds.traffic import Traffic
+from topologies.exact import BoolArray, Int32Array, Int64Array, json_number
+from topologies.kernels import kernel
+from topologies.topology import Topology
+
+UNITS = 2**40
+"""M in the unit that bytes are counted in; upwards, where they are no whole number of it."""
+MOST_TICKS = 2048
+"""Of a time."""
+TICKS_AN_ALPHA = 200
+"""No finer: a message may be a tick too long, so that a two-hundredth of α is lost with each."""
+SHORTEST = 4
+"""Ticks of α from which on messages count."""
+REACH = 2
+"""The ticks reach to so many times the other bounds."""
+MOST_RANKS = 1024
+"""So that the sums fit 64 bits."""
+MOST_CUTS = 8
+
+
+def crossings_bound(
+    topology: Topology,
+    traffic: Traffic,
+    distances: AlphaDistances,
+    size: Fraction,
+    least: Fraction,
+    cuts: Sequence[BoolArray],
+) -> Bound | None:
+    """Return the longest time in which not all pairs of ranks that a cut parts can be served, or None.
+
+    None where it is no larger than the others, where no switch only forwards, for several groups, for
+    collectives that are a mixture, and where α is too little to matter. The certificate has the size, the
+    nodes of the cut, the tick of `growth`, in how many parts that is cut, and the bound as a number of parts.
+
+    Parameters
+    ----------
+    topology, traffic, distances
+        The problem.
+    size
+        M, bytes.
+    least
+        Seconds: the largest of the other bounds.
+    cuts
+        Masks over nodes: the sets S.
+    """
+    share = _Share.of(traffic)
+    if share is None or topology.num_ranks > MOST_RANKS or not forwarding(topology).any():
+        return None
+    whole = tick_of(distances)
+    parts = _parts(topology, whole, least)
+    if parts is None:
+        return None
+    tick, found = Fraction(whole, topology.alpha.denominator), None
+    ticks = int(least * parts / tick)
+    for inside in list(cuts)[:MOST_CUTS]:
+        cut = _Cut.of(topology, distances, share, inside, parts, size)
+        longer = cut.until(ticks) if cut else ticks
+        if longer > ticks:
+            ticks, found = longer, inside
+    if found is None or ticks * tick <= least * parts:
+        return None
+    certificate = {
+        "size_bytes": json_number(size),
+        **cut_nodes(topology, found),
+        "tick": json_number(tick),
+        "parts": parts,
+        "ticks": ticks,
+    }
+    return Bound("crossings", ticks * tick / parts, SECONDS, certificate)
+
+
+def _parts(topology: Topology, whole: int, least: Fraction) -> int | None:
+    """Return in how many parts a tick of `growth` is cut; None where these are too long to tell messages."""
+    alpha = topology.alpha.numerators
+    if not alpha.any():
+        return None
+    finest = int(alpha[alpha > 0].min())
+    reach = int(REACH * least * topology.alpha.denominator) + 1
+    parts = min(TICKS_AN_ALPHA * whole // finest, MOST_TICKS * whole // reach)
+    return parts if parts > 0 and parts * finest >= SHORTEST * whole else None
+
+
+class _Share(NamedTuple):
+    """What each pair of a start and an end has.
+
+    Parameters
+    ----------
+    members
+        Who starts and ends.
+    most
+        The share of M that a pair has at most.
+    pairs
+        int64, shape (ranks, ranks): the share of each pair over the denominator.
+    denominator
+        Of these.
+    of_start, for_end
+        Whether what a start has is its own, not a sum with others; and what an end gets.
+    """
+
+    members: Int32Array
+    most: Fraction
+    pairs: Int64Array
+    denominator: int
+    of_start: bool
+    for_end: bool
+
+    @classmethod
+    def of(cls, traffic: Traffic) -> _Share | None:
+        """Return it, or None for several groups and for mixtures."""
+        if len(traffic.members) > 1:
+            return None
+        members, ranks = traffic.members[0], traffic.num_ranks
+        kinds = [
+            bool(len(traffic.pairs.start)),
+            bool(traffic.spread.any()),
+            bool(traffic.collect.any()),
+            bool(traffic.both.any()),
+        ]
+        if sum(kinds) != 1:
+            return None
+        share, (single, spread, collect, _) = np.zeros((ranks, ranks), dtype=np.int64), kinds
+        if single:
+            np.add.at(share, (traffic.pairs.start, traffic.pairs.end), traffic.pairs.share)
+        elif spread:
+            share[np.ix_(members, members)] = traffic.spread[:, None]
+        elif collect:
+            share[np.ix_(members, members)] = traffic.collect
+        else:
+            share[np.ix_(members, members)] = traffic.both[0]
+        np.fill_diagonal(share, 0)
+        most = Fraction(int(share.max()), traffic.denominator)
+        return cls(members, most, share, traffic.denominator, single or spread, single or collect)
+
+
+class _Way(NamedTuple):
+    """Links of a cut that are alike.
+
+    Parameters
+    ----------
+    heard, told
+        int64, shape (whole ticks,): I and O.
+    room
+        int64, shape (ticks,): what a message brings that holds the link for so many ticks, or one more.
+    count
+        How many there are.
+    """
+
+    heard: Int64Array
+    told: Int64Array
+    room: Int64Array
+    count: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Cut:
+    """A cut, and what its links can serve in time.
+
+    Parameters
+    ----------
+    ways
+        Its links.
+    share
+        What pairs have.
+    needed
+        What all pairs need that it parts, in parts of M.
+    parts
+        In how many parts a tick of `growth` is cut.
+    """
+
+    ways: Sequence[_Way]
+    share: _Share
+    needed: int
+    parts: int
+
+    @classmethod
+    def of(
+        cls,
+        topology: Topology,
+        distances: AlphaDistances,
+        share: _Share,
+        inside: BoolArray,
+        parts: int,
+        size: Fraction,
+    ) -> _Cut | None:
+        """Return a set of nodes as a cut; None if it parts no pair."""
+        ranks, whole = topology.num_ranks, tick_of(distances)
+        outer, inner = share.members[~inside[share.members]], share.members[inside[share.members]]
+        needed = int(share.pairs[np.ix_(outer, inner)].sum(dtype=object)) * UNITS // share.denominator
+        entering = np.flatnonzero(~inside[topology.source] & inside[topology.target])
+        if not needed or not len(entering):
+            return None
+        holds = np.arange(topology.num_nodes) < ranks
+        holds[[*(topology.multicast | topology.aggregate)]] = True
+        away = np.where(distances.nodes < 0, MOST_WHOLE * whole, distances.nodes) // whole
+        heard = _counts(topology, distances, outer, outward=False)
+        told = _counts(topology, distances, inner, outward=True)
+        senders, ends = np.flatnonzero(holds & ~inside), np.flatnonzero(holds)
+        known: dict[bytes, _Way] = {}
+        for link in entering.tolist():
+            tail, head = int(topology.source[link]), int(topology.target[link])
+            i = _nearest(heard[:, senders], away[senders, tail])
+            o = _nearest(told[:, ends], away[head, ends])
+            alpha, bandwidth = topology.alpha[link], topology.bandwidth[link]
+            key = b"".join([i.tobytes(), o.tobytes(), f"{alpha} {bandwidth}".encode()])
+            if key not in known:
+                tick = Fraction(whole, topology.alpha.denominator * parts)
+                known[key] = _Way(i, o, _room(alpha, bandwidth, tick, size, needed), 0)
+            known[key] = known[key]._replace(count=known[key].count + 1)
+        return cls(list(known.values()), share, needed, parts)
+
+    def until(self, ticks: int) -> int:
+        """Return the longest time, as long as `ticks` or longer, in which not all can be served."""
+        if self._served(ticks) >= self.needed:
+            return ticks
+        low, high = ticks, MOST_TICKS
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if self._served(middle) < self.needed else (low, middle - 1)
+        return low
+
+    def _served(self, ticks: int) -> int:
+        """Return what all links can serve in that time, or as much as is needed."""
+        share, moment = self.share, np.arange(ticks + 1) // self.parts
+        most = -(-share.most.numerator * UNITS // share.most.denominator)
+        return sum(
+            way.count
+            * int(
+                _most_served(
+                    way.heard[np.minimum(moment, MOST_WHOLE - 1)],
+                    way.told[np.minimum(moment, MOST_WHOLE - 1)],
+                    way.room,
+                    most,
+                    share.of_start,
+                    share.for_end,
+                    self.needed,
+                )
+            )
+            for way in self.ways
+        )
+
+
+def _counts(topology: Topology, distances: AlphaDistances, members: Int32Array, outward: bool) -> Int64Array:
+    """Return X of `growth`, of shape (whole ticks, nodes)."""
+    found = np.full((MOST_WHOLE, topology.num_nodes), len(members), dtype=np.int64)
+    for tick, row in enumerate(_until_all(Growth(topology, distances, members, outward).rows(), members)):
+        found[tick] = row
+    return found
+
+
+def _until_all(rows: Iterator[Int64Array], members: Int32Array) -> Iterator[Int64Array]:
+    """Yield rows up to the first in which all nodes that ever reach all do so."""
+    before: Int64Array | None = None
+    for row in islice(rows, MOST_WHOLE):
+        yield row
+        if before is not None and row[members].min() >= len(members) and np.array_equal(row, before):
+            return
+        before = row
+
+
+def _nearest(counts: Int64Array, away: Int64Array) -> Int64Array:
+    """Return for each whole tick the largest count, each so many ticks before."""
+    at = np.arange(len(counts))[:, None] - away
+    found: Int64Array = np.where(at >= 0, np.take_along_axis(counts, np.maximum(at, 0), 0), 0).max(
+        axis=1, initial=0
+    )
+    return found
+
+
+def _room(alpha: Fraction, bandwidth: Fraction, tick: Fraction, size: Fraction, most: int) -> Int64Array:
+    """Return what a message brings that takes less than 1, 2, ... ticks, in parts of M, `most` at most."""
+    unit = bandwidth / size * UNITS
+    room = [(ticks * tick - alpha) * unit for ticks in range(1, MOST_TICKS + 2)]
+    return np.array([min(most, max(0, -(-part.numerator // part.denominator))) for part in room])
+
+
+@kernel
+def _most_served(
+    heard: Int64Array,
+    told: Int64Array,
+    room: Int64Array,
+    most: int,
+    of_start: bool,
+    for_end: bool,
+    needed: int,
+) -> int:
+    """Return what disjoint messages on a link serve at most."""
+    ticks = len(heard)
+    served = np.zeros(ticks, dtype=np.int64)
+    shortest = int(np.argmax(room > 0))
+    for end in range(shortest, ticks):
+        best = served[end - 1] if end else 0
+        o = told[ticks - 1 - end]
+        for start in range(end - shortest + 1 if o else 0):
+            i = heard[start]
+            limit = most * (i if of_start else 1) * (o if for_end else 1)
+            value = min(room[end - start], limit) * (1 if of_start else i) * (1 if for_end else o)
+            best = max(best, min(needed, served[start] + value))
+        served[end] = best
+    return int(served[-1])
