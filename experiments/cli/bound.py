@@ -132,7 +132,7 @@ def _crossings(certificate: Certificate, topology: Topology) -> str:
     ticks = Fraction(int(certificate["ticks"]), int(certificate["parts"]))
     time = duration(float(ticks * Fraction(certificate["tick"]) * MICRO))
     inside = _nodes([*certificate["ranks"], *certificate["switches"]], topology)
-    return f"{inside} can't have all from outside before {time}, as a message has only what its sender heard of"
+    return f"{inside} can't have all they need before {time}, as a message has only what its sender heard of"
 
 
 def _messages(certificate: Certificate) -> str:

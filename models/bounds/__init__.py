@@ -22,13 +22,13 @@ kind            unit      what no schedule can beat
 ==============  ========  ===================================================================
 
 Read `check` first: it states and proves each, and recomputes a bound from its certificate with code of
-its own (`reachability` counts for ``growth``, `crossing` for ``crossings``, `receipt` for ``messages``, `relaying` for ``relays``,
-`chaining` for ``chains``, `timetable` for ``timetables``, `delivery` for ``deliveries``, both with the
-`windows` of time). `traffic` sorts what a collective moves;
-`bandwidth` (by the `bottleneck_cut`), `partition`, `latency`, `growth`, `crossings`, `messages`, `neighbours`
-and `chains` find the bounds; `report` gathers them. The methods `models.all_to_all` and `models.allreduce` find
-``mcf``, ``relays``, ``lp`` and ``timetables``, `models.deliveries` finds ``deliveries``; ForestColl builds on
-the bottleneck cut. A `BoundKind` from outside brings a proof of its own.
+its own (`reachability` counts for ``growth``, `crossing` for ``crossings``, `receipt` for ``messages``,
+`relaying` for ``relays``, `chaining` for ``chains``, `timetable` for ``timetables``, `delivery` for
+``deliveries``, both with the `windows` of time). `traffic` sorts what a collective moves;
+`bandwidth` (by the `bottleneck_cut`), `partition`, `latency`, `growth`, `crossings`, `messages`,
+`neighbours` and `chains` find the bounds; `report` gathers them. The methods `models.all_to_all` and
+`models.allreduce` find ``mcf``, ``relays``, ``lp`` and ``timetables``, `models.deliveries` finds
+``deliveries``; ForestColl builds on the bottleneck cut. A `BoundKind` from outside brings a proof of its own.
 """
 
 from models.bounds.bound import Bound, BoundError, BoundKind, own_bounds
