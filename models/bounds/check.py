@@ -114,7 +114,8 @@ crossings
     b(e) (q - p - α(e)) bytes at most. It left its sender u so early that the α's of a path from u to e had
     passed at p: no more of A are in it than X(u, p - these) of ``growth``, links and time reversed; I(e, p)
     is the largest of these over all u. It is complete at its end v not before the α's of a path from e to v
-    have passed after q: no more of C hear of it than X(v, T - q - these); O(e, T - q) is the largest of these.
+    have passed after q: no more of C hear of it than X(v, T - q - these); O(e, T - q) is the largest of
+    these.
     Let each pair have m bytes at most. If each pair has bytes of its own, a message serves no more than I O
     pairs, with m each, and each byte serves one. If what one starts with is for all, at most I m bytes are of
     use, each to O pairs; if what one ends with is of all, O m, each to I; if all is of all and for all, m,
