@@ -175,14 +175,14 @@ class _Way(NamedTuple):
         int64, shape (whole ticks,): I and O.
     room
         int64, shape (ticks,): what a message brings that holds the link for so many ticks, or one more.
-    count
+    number
         How many there are.
     """
 
     heard: Int64Array
     told: Int64Array
     room: Int64Array
-    count: int
+    number: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,7 +239,7 @@ class _Cut:
             if key not in known:
                 tick = Fraction(whole, topology.alpha.denominator * parts)
                 known[key] = _Way(i, o, _room(alpha, bandwidth, tick, size, needed), 0)
-            known[key] = known[key]._replace(count=known[key].count + 1)
+            known[key] = known[key]._replace(number=known[key].number + 1)
         return cls(list(known.values()), share, needed, parts)
 
     def until(self, ticks: int) -> int:
@@ -257,7 +257,7 @@ class _Cut:
         share, moment = self.share, np.arange(ticks + 1) // self.parts
         most = -(-share.most.numerator * UNITS // share.most.denominator)
         return sum(
-            way.count
+            way.number
             * int(
                 _most_served(
                     way.heard[np.minimum(moment, MOST_WHOLE - 1)],
