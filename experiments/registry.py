@@ -108,6 +108,7 @@ _SINGLE = Methods(
         "mcf": _at("models.all_to_all:METHOD"),
         "allreduce_trees": _at("models.allreduce:ALLREDUCE_TREES"),
         "allreduce_lp": _at("models.allreduce:ALLREDUCE_LP"),
+        "allreduce_epochs": _at("models.allreduce:ALLREDUCE_EPOCHS"),
         "sccl": _at("models.sccl:METHOD"),
         "optimum": _at("models.optimum:optimum", _STARTS),
         "taccl": _at("models.taccl:METHOD"),

@@ -1,8 +1,9 @@
 """Allreduce over trees: the linear program (B.5) of the dissertation, and spanning trees.
 
-Both methods reduce M up trees to their roots and broadcast it down trees from there, past reduce-scatter and
+All methods reduce M up trees to their roots and broadcast it down trees from there, past reduce-scatter and
 then allgather. `allreduce_lp` takes in-trees and out-trees that are optimal together, on any network;
 `allreduce_trees` takes spanning trees, each both ways, which meet the partition bound where links are alike.
+`allreduce_epochs` makes trees together with the times of their edges.
 
 To read: `model` is linear program (B.5) as the paper has it, and what its answer means, `cuts` the same by
 its cuts. `optimum` solves it either way; `certificate` proves the answer in integers from both sides,
@@ -11,11 +12,13 @@ of an optimum, `balanced_optimum` finds the one that serves messages in time bes
 messages places in time (with `leaf_exchange`, which gives every link leaves), and `lp_method` is the method.
 Of the other method `spanning_trees` is the packing by the strength of the network, `products` and `grids`
 have lower trees for Cartesian products, `trees_timed` gives the messages places in time, and `trees_method`
-is the method. The buffer as a line is `schedules.intervals`; allgathers over trees are next door, in
-`models.forestcoll`.
+is the method. The third is `epochs`. The buffer as a line is `schedules.intervals`; allgathers over trees are
+next door, in `models.forestcoll`.
 """
 
 from models.allreduce.certificate import CutProof, Optimum
+from models.allreduce.epochs import METHOD as ALLREDUCE_EPOCHS
+from models.allreduce.epochs import AllreduceEpochsOptions
 from models.allreduce.lp_method import METHOD as ALLREDUCE_LP
 from models.allreduce.lp_method import AllreduceLpOptions
 from models.allreduce.optimum import allreduce_optimum
@@ -24,8 +27,10 @@ from models.allreduce.trees_method import METHOD as ALLREDUCE_TREES
 from models.allreduce.trees_method import AllreduceTreesOptions
 
 __all__ = [
+    "ALLREDUCE_EPOCHS",
     "ALLREDUCE_LP",
     "ALLREDUCE_TREES",
+    "AllreduceEpochsOptions",
     "AllreduceLpOptions",
     "AllreduceTreesOptions",
     "CutProof",

@@ -8,6 +8,8 @@ improved by moving one branch at a time to its best parent, with the best epochs
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from topologies.exact import BoolArray, FloatArray, Int64Array
@@ -25,13 +27,13 @@ def new_trees(
 
     They are begun with prices times e to the `spread` times normal numbers, and improved with the true ones.
     """
-    ranks = len(prices)
+    ranks, near = len(prices), _neighbours(prices)
     parent, epoch = np.full((count, ranks), -2), np.full((count, ranks), -1)
     cost = np.full(count, np.inf)
     for tree in range(count):
         noisy = prices * np.exp(spread * rng.standard_normal(prices.shape))
-        if _inserted(noisy, root, parent[tree], epoch[tree]):
-            cost[tree] = improve(prices, parent[tree], epoch[tree], rng)
+        if _inserted(noisy, near, root, parent[tree], epoch[tree]):
+            cost[tree] = _improve(prices, near, parent[tree], epoch[tree], rng)
     return parent, epoch, cost
 
 
@@ -40,14 +42,37 @@ def improve_all(
     prices: FloatArray, parent: Int64Array, epoch: Int64Array, rng: np.random.Generator
 ) -> FloatArray:
     """Improve trees in place, shape (trees, N), and return their prices."""
-    cost = np.empty(len(parent))
+    cost, near = np.empty(len(parent)), _neighbours(prices)
     for tree in range(len(parent)):
-        cost[tree] = improve(prices, parent[tree], epoch[tree], rng)
+        cost[tree] = _improve(prices, near, parent[tree], epoch[tree], rng)
     return cost
 
 
+class Near(NamedTuple):
+    """Who may send to each rank, in order: to rank r those of sender[begin[r] : begin[r + 1]]."""
+
+    begin: Int64Array
+    sender: Int64Array
+
+
 @kernel
-def improve(prices: FloatArray, parent: Int64Array, epoch: Int64Array, rng: np.random.Generator) -> float:
+def _neighbours(prices: FloatArray) -> Near:
+    """Return who may send to each rank at some price."""
+    ranks = len(prices)
+    begin, sender = np.zeros(ranks + 1, np.int64), np.empty(ranks * ranks, np.int64)
+    for rank in range(ranks):
+        begin[rank + 1] = begin[rank]
+        for other in range(ranks):
+            if prices[other, rank].min() < np.inf:
+                sender[begin[rank + 1]] = other
+                begin[rank + 1] += 1
+    return Near(begin, sender)
+
+
+@kernel
+def _improve(
+    prices: FloatArray, near: Near, parent: Int64Array, epoch: Int64Array, rng: np.random.Generator
+) -> float:
     """Move branches as long as one gets cheaper; return the tree's price.
 
     Invariant: each rank sends in later epochs than the one in which it gets the data.
@@ -62,7 +87,7 @@ def improve(prices: FloatArray, parent: Int64Array, epoch: Int64Array, rng: np.r
             if parent[rank] >= 0:
                 size = _branch(rank, parent, epoch, branch, inside)
                 _price_branch(prices, parent, branch[:size], below, choice)
-                changed |= _move(rank, prices, parent, epoch, below, inside)
+                changed |= _move(rank, prices, near, parent, epoch, below, inside)
                 for other in branch[1:size]:
                     epoch[other] = choice[other, epoch[parent[other]]]
     cost = 0.0
@@ -113,6 +138,7 @@ def _price_branch(
 def _move(
     rank: int,
     prices: FloatArray,
+    near: Near,
     parent: Int64Array,
     epoch: Int64Array,
     below: FloatArray,
@@ -122,7 +148,7 @@ def _move(
     least = prices[parent[rank], rank, epoch[rank]] + below[rank, epoch[rank]]
     least -= LEAST_GAIN * abs(least)
     moved = False
-    for other in range(len(prices)):
+    for other in near.sender[near.begin[rank] : near.begin[rank + 1]]:
         if inside[other]:
             continue
         for when in range(epoch[other] + 1, prices.shape[2]):
@@ -134,13 +160,13 @@ def _move(
 
 
 @kernel
-def _inserted(prices: FloatArray, root: int, parent: Int64Array, epoch: Int64Array) -> bool:
+def _inserted(prices: FloatArray, near: Near, root: int, parent: Int64Array, epoch: Int64Array) -> bool:
     """Grow a tree by the nearest rank and all on the path to it; return whether it spans."""
     ranks = len(prices)
     parent[root] = -1
     far, via = np.empty(prices.shape[1:]), np.empty(prices.shape[1:], np.int64)
     for _ in range(ranks):
-        _distances(prices, parent, epoch, far, via)
+        _distances(prices, near, parent, epoch, far, via)
         nearest = -1
         for rank in range(ranks):
             if parent[rank] == -2 and (nearest < 0 or far[rank, -1] < far[nearest, -1]):
@@ -160,7 +186,12 @@ def _inserted(prices: FloatArray, root: int, parent: Int64Array, epoch: Int64Arr
 
 @kernel
 def _distances(
-    prices: FloatArray, parent: Int64Array, epoch: Int64Array, far: FloatArray, via: Int64Array
+    prices: FloatArray,
+    near: Near,
+    parent: Int64Array,
+    epoch: Int64Array,
+    far: FloatArray,
+    via: Int64Array,
 ) -> None:
     """Let far[r, k] be the least price for r to have the data after epoch k, via[r, k] who sends it then."""
     ranks = len(prices)
@@ -173,7 +204,7 @@ def _distances(
                 continue
             if when > 0:
                 far[rank, when] = far[rank, when - 1]
-            for other in range(ranks):
+            for other in near.sender[near.begin[rank] : near.begin[rank + 1]]:
                 if when > 0:
                     price = far[other, when - 1] + prices[other, rank, when]
                 elif parent[other] == -1:

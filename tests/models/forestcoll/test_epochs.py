@@ -11,7 +11,7 @@ from models.bounds import best_bound
 from models.forestcoll.epochs import planned_schedule
 from models.forestcoll.epochs.column_generation import EpochPlan, EpochProgram, EpochTrees, planned
 from models.forestcoll.epochs.epoch_links import EpochLinks, free_symmetries
-from models.forestcoll.epochs.pricing import improve, improve_all, new_trees
+from models.forestcoll.epochs.pricing import improve_all, new_trees
 from models.forestcoll.epochs.schedule import schedule_of
 from schedules import Clock, Problem, collective
 from schedules.simulation.simulate import simulate
@@ -78,10 +78,10 @@ def test_an_improved_tree_is_legal_and_no_dearer():
 def test_a_tree_that_is_best_stays():
     prices = np.ones((3, 3, 2))
     prices[0, 1:, 0] = 0.5
-    parent, epoch = np.array([-1, 0, 0]), np.array([-1, 0, 0])
-    assert improve(prices, parent, epoch, np.random.default_rng(0)) == 1.0
-    assert parent.tolist() == [-1, 0, 0]
-    assert epoch.tolist() == [-1, 0, 0]
+    parent, epoch = np.array([[-1, 0, 0]]), np.array([[-1, 0, 0]])
+    assert improve_all(prices, parent, epoch, np.random.default_rng(0)).tolist() == [1.0]
+    assert parent.tolist() == [[-1, 0, 0]]
+    assert epoch.tolist() == [[-1, 0, 0]]
 
 
 @pytest.mark.parametrize("text", NETWORKS)

@@ -1,0 +1,468 @@
+r"""The method `allreduce_epochs`: trees of an allreduce made together with the times of their edges.
+
+A part of the vector is added up on a tree to its root, and its sum goes down another tree from there. Every
+edge has an *epoch*: later than those before it on the way up and down. All that a link carries in an epoch is
+one message, of α and bytes over bandwidth. The linear program over the pairs of trees known so far:
+
+    minimize    sum over k of τ[k]
+    subject to  b(l) τ[k] - sum over pairs t of n[t, l, k] w[t]  >=  b(l) α(l)  for each link l and epoch k
+                sum of w  =  1,   τ, w >= 0
+
+τ[k] is how long epoch k lasts, w[t] the part of the vector that goes over the pair t, and n says which of its
+edges are on link l in epoch k. Under automorphisms a pair has images, all of the same part, and links that
+are images of each other share a row: so w[t] loads each of an orbit of m links by n[t] / m.
+
+The prices lead to cheaper pairs, as in `models.forestcoll.epochs`, whose program and searches for trees these
+are: a tree upwards is one downwards in a network and time that are reversed. With few epochs pairs are few
+and links idle, each more costs α. So epochs are added, as long as that helps: the pairs in use serve more
+epochs too, with a pause anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Annotated, ClassVar, NamedTuple
+
+import numpy as np
+
+from models.allreduce.trees_timed import can_be_timed
+from models.forestcoll.epochs.column_generation import EpochOptimum, EpochProgram, EpochTrees
+from models.forestcoll.epochs.pricing import improve_all, new_trees
+from schedules.capabilities import Capabilities, Groups, Switches
+from schedules.collective import Kind
+from schedules.intervals import IntervalTransfers, interval_schedule, line_width
+from schedules.list_scheduling import in_messages
+from schedules.method import Method, Problem
+from schedules.schedule import Schedule
+from topologies.errors import InputError, NoSchedule
+from topologies.exact import FloatArray, Int64Array, offsets_of
+from topologies.graphs.shortest_paths import hop_distances
+from topologies.graphs.symmetry import automorphisms
+from topologies.kernels import now
+from topologies.ranges import Duration, Options
+from topologies.topology import Topology
+from topologies.units import parse_time
+
+MOST_RANKS = 128
+"""Prices are looked at for every two ranks in every epoch."""
+PARTS = 2**24
+"""Units of the vector, to which weights are rounded."""
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The numbers that steer the search.
+
+    Parameters
+    ----------
+    most_rows
+        Orbits of links times epochs: a second for each program.
+    most_elements
+        Of the group of automorphisms.
+    most_trees
+        Images of pairs in a schedule; where there would be more, the heaviest pairs are kept.
+    epochs_fold, most_epochs
+        The first number of epochs is the least, and this part of it more for each factor e of the time that a
+        rank's links need over α; the last one.
+    longer
+        By this part more epochs are tried.
+    worse
+        Numbers of epochs that may be worse than the best before the search ends.
+    search_part, epochs_part
+        Of the time, what the search has, and of what is left of that, each number of epochs at first.
+    first_roots, first_turns
+        For how many roots, and epochs from which on sums are spread, first trees are drawn.
+    early
+        By e to this from one epoch to the next the prices of first trees grow, where they end too late.
+    smoothing
+        Of the prices, what remains from one round to the next.
+    improved, new, drawn, spread
+        In a round, the pairs that are improved, and for how many roots how many new ones are drawn, with what
+        spread of the logarithms of prices.
+    added, least_price
+        In a round, the pairs that are added at most, each cheaper than the program's by more than this.
+    most_pairs, kept_pairs
+        Pairs known, and those kept when there are more.
+    few_rounds, stale_rounds, progress
+        A program is left, or done at last, after so many rounds without this much progress, relative.
+    """
+
+    most_rows: int = 4000
+    most_elements: int = 32
+    most_trees: int = 4096
+    epochs_fold: float = 0.25
+    most_epochs: int = 64
+    longer: float = 1 / 8
+    worse: int = 2
+    search_part: float = 0.8
+    epochs_part: float = 0.25
+    first_roots: int = 16
+    first_turns: int = 5
+    early: float = 3.0
+    smoothing: float = 0.8
+    improved: int = 60
+    new: int = 4
+    drawn: int = 3
+    spread: float = 0.3
+    added: int = 60
+    least_price: float = 1e-9
+    most_pairs: int = 1500
+    kept_pairs: int = 700
+    few_rounds: int = 8
+    stale_rounds: int = 25
+    progress: float = 1e-4
+
+
+TUNING = Tuning()
+
+
+@dataclass(frozen=True)
+class AllreduceEpochsOptions(Options):
+    """Options of trees in epochs.
+
+    Parameters
+    ----------
+    time_limit
+        A time with its unit, for the whole search.
+    """
+
+    OWNER: ClassVar[str] = "allreduce_epochs"
+
+    time_limit: Annotated[str, Duration("30s")] = "30s"
+
+
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """A network's links in orbits.
+
+    Parameters
+    ----------
+    topology
+        The network; at most one link leads from a rank to another.
+    ranks, links
+        The automorphisms: int32 of shape (elements, N) and (elements, links), the identity first.
+    """
+
+    topology: Topology
+    ranks: Int64Array
+    links: Int64Array
+
+    @classmethod
+    def of(cls, topology: Topology) -> Lines:
+        """Return them under a group that is not too large."""
+        group, most = automorphisms(topology), TUNING.most_elements
+        found = group.elements(most) or group.limited(most).elements(most)
+        own = np.arange(topology.num_ranks)[None, :], np.arange(topology.num_links)[None, :]
+        nodes, links = own if found is None else found
+        return cls(topology, nodes.astype(np.int64), links.astype(np.int64))
+
+    @cached_property
+    def orbit(self) -> Int64Array:
+        """int64, shape (links,): the number of each link's orbit."""
+        return np.unique(self.links.min(axis=0), return_inverse=True)[1].ravel().astype(np.int64)
+
+    @cached_property
+    def roots(self) -> Int64Array:
+        """The least rank of each orbit of ranks."""
+        return np.unique(self.ranks.min(axis=0)).astype(np.int64)
+
+    def together(self, each: FloatArray) -> FloatArray:
+        """Return what the links of each orbit have, given what one has."""
+        total: FloatArray = np.bincount(self.orbit, weights=each)
+        return total
+
+    def one(self, each: FloatArray) -> FloatArray:
+        """Return what one link of each orbit has."""
+        return each[np.unique(self.orbit, return_index=True)[1]]
+
+    def rows(self, epochs: int) -> Int64Array:
+        """Return the row (orbit times epochs plus epoch) of each edge, int64 (2 N, 2 N, epochs), or -1.
+
+        An edge is one from u to N + v's N + v of a tree downwards, or from its parent u to v upwards, where v
+        sends.
+        """
+        topology, ranks = self.topology, self.topology.num_ranks
+        rows = np.full((2 * ranks, 2 * ranks, epochs), -1, dtype=np.int64)
+        own = self.orbit[:, None] * epochs + np.arange(epochs)
+        rows[topology.target, topology.source] = own
+        rows[ranks + topology.source, ranks + topology.target] = own
+        return rows
+
+
+class _Pairs(NamedTuple):
+    """Trees up to a root and down from it; up[v] is whom v sends to, in epoch rise[v]; int64 (pairs, N)."""
+
+    up: Int64Array
+    rise: Int64Array
+    down: Int64Array
+    fall: Int64Array
+
+    @classmethod
+    def of(cls, trees: EpochTrees) -> _Pairs:
+        """Return them of the program's trees, over two copies of each rank."""
+        up, down = np.split(trees.parent, 2, axis=1)
+        rise, fall = np.split(trees.epoch, 2, axis=1)
+        return cls(up, rise, np.where(down < 0, -1, down - up.shape[1]), fall)
+
+    @property
+    def trees(self) -> EpochTrees:
+        """The same as trees of the program."""
+        down = np.where(self.down < 0, -1, self.down + self.down.shape[1])
+        both = np.hstack([self.up, down]), np.hstack([self.rise, self.fall])
+        return EpochTrees(np.zeros(len(self.up), dtype=np.int64), *both)
+
+    def paused(self, epoch: int) -> _Pairs:
+        """Return the same with nothing in this epoch: what was in it or later is an epoch later."""
+        rise, fall = (each + (each >= epoch) for each in (self.rise, self.fall))
+        return self._replace(rise=rise, fall=fall)
+
+
+def _joined(pairs: list[_Pairs]) -> _Pairs:
+    return _Pairs(*(np.concatenate(columns) for columns in zip(*pairs, strict=True)))
+
+
+class _Search:
+    """Pairs of trees for a number of epochs; time in units of the vector over the median link."""
+
+    def __init__(self, lines: Lines, size: float, epochs: int, rng: np.random.Generator) -> None:
+        topology = lines.topology
+        self.lines, self.epochs, self.rng = lines, epochs, rng
+        self.unit = size / float(np.median(topology.bandwidth.floats))
+        self.bandwidth = topology.bandwidth.floats * self.unit / size
+        self.rows = lines.rows(epochs)
+        hops = hop_distances(topology)
+        self.height = np.maximum(hops.max(axis=0), hops.max(axis=1))
+        self.roots = lines.roots[2 * self.height[lines.roots] <= epochs]
+        self.program: EpochProgram
+
+    def begin(self, known: _Pairs | None) -> None:
+        """Begin with pairs of one epoch less, or under random prices.
+
+        Raises
+        ------
+        NoSchedule
+            If no pair is found.
+        """
+        if known is None:
+            known = _joined([*self._first()])
+        else:
+            most = max(1, TUNING.kept_pairs // len(known.up))
+            known = _joined([known.paused(epoch) for epoch in self.rng.permutation(self.epochs)[:most]])
+        if not len(known.up):
+            raise NoSchedule(f"allreduce_epochs on {self.lines.topology.name}: no trees in {self.epochs}")
+        alpha = self.lines.one(self.lines.topology.alpha.floats) / self.unit
+        self.program = EpochProgram(self.rows, self.lines.together(self.bandwidth), alpha, known.trees)
+        self.program.solve()
+
+    def _first(self) -> Iterator[_Pairs]:
+        for root in self.rng.permutation(self.roots)[: TUNING.first_roots].tolist():
+            low, high = int(self.height[root]), int(self.epochs - self.height[root])
+            for turn in np.unique(np.linspace(low, high, TUNING.first_turns).astype(int)).tolist():
+                for early in (0.0, TUNING.early):
+                    far = np.arange(self.epochs)
+                    growing = np.exp(early * np.where(far < turn, turn - 1 - far, far - turn))
+                    prices = self.rng.random((self.lines.orbit.max() + 1, self.epochs)) * growing
+                    yield self._new(self._given(prices.ravel()), root, turn, 2, 0.0 if early else 1.0)
+
+    def run(self, until: float, rounds: int) -> None:
+        """Add pairs round by round, until so many rounds hardly help."""
+        smooth, least, stale = self.solved.price, self.solved.time, 0
+        while now() < until and stale < rounds:
+            smooth = TUNING.smoothing * smooth + (1 - TUNING.smoothing) * self.solved.price
+            if not self._round(smooth):
+                smooth = self.solved.price
+                self._round(smooth)
+            stale = stale + 1 if self.solved.time > least * (1 - TUNING.progress) else 0
+            least = min(least, self.solved.time)
+
+    @property
+    def solved(self) -> EpochOptimum:
+        """The optimum over the pairs known."""
+        return self.program.solved or self.program.solve()
+
+    def used(self) -> tuple[_Pairs, FloatArray]:
+        """Return the pairs in use, and their weights."""
+        kept = np.flatnonzero(self.solved.weight > 0)
+        return _Pairs.of(self.program.trees.take(kept)), self.solved.weight[kept]
+
+    def keep(self, most: int) -> None:
+        """Keep so many pairs, the heaviest."""
+        kept = np.argsort(-self.solved.weight, kind="stable")[:most]
+        if (self.solved.weight > 0).sum() > most:
+            program = self.program
+            alpha = self.lines.one(self.lines.topology.alpha.floats) / self.unit
+            self.program = EpochProgram(program.rows, program.bandwidth, alpha, program.trees.take(kept))
+            self.program.solve()
+
+    def _round(self, prices: FloatArray) -> int:
+        """Add pairs that are cheap under these prices; return how many."""
+        given, (support, _) = self._given(prices), self.used()
+        chosen = self.rng.permutation(len(support.up))[: TUNING.improved]
+        found = [self._improved(given, _Pairs(*(each[[one]] for each in support))) for one in chosen]
+        for root in self.rng.permutation(self.roots)[: TUNING.new].tolist():
+            turn = int(self.rng.integers(self.height[root], self.epochs - self.height[root] + 1))
+            found.append(self._new(given, root, turn, TUNING.drawn, TUNING.spread))
+        trees, solved = _joined(found).trees, self.solved
+        reduced = self.program.reduced(trees, solved.price, solved.worth)
+        order = np.argsort(reduced, kind="stable")
+        added = self.program.add(trees.take(order[reduced[order] < -TUNING.least_price][: TUNING.added]))
+        if added:
+            self.program.solve()
+            if len(self.program.trees) > TUNING.most_pairs:
+                self.program.forget(TUNING.kept_pairs)
+        return added
+
+    def _given(self, prices: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return prices (N, N, epochs) of edges up, by parent and child, and down; infinite: no link."""
+        ranks = self.lines.topology.num_ranks
+        each = np.append(np.maximum(prices, 0.0) + TUNING.least_price, np.inf)[self.rows]
+        return each[:ranks, :ranks], each[ranks:, ranks:]
+
+    def _new(
+        self, given: tuple[FloatArray, FloatArray], root: int, turn: int, count: int, spread: float
+    ) -> _Pairs:
+        """Return new pairs that add up before an epoch, and spread from then on."""
+        up, down = self._halves(given, turn)
+        parent, epoch, cost = new_trees(up, root, count, spread, self.rng)
+        child, later, price = new_trees(down, root, count, spread, self.rng)
+        made = _turned(parent, epoch, child, later, turn)
+        return _Pairs(*(each[np.isfinite(cost + price)] for each in made))
+
+    def _improved(self, given: tuple[FloatArray, FloatArray], pair: _Pairs) -> _Pairs:
+        """Return a pair with branches moved to where they are cheaper, up and down."""
+        turn = int(self.rng.integers(pair.rise.max() + 1, pair.fall[pair.down >= 0].min() + 1))
+        up, down = self._halves(given, turn)
+        epoch, later = np.where(pair.up < 0, -1, turn - 1 - pair.rise), pair.fall - turn
+        later[pair.down < 0] = -1
+        parent, child = pair.up.copy(), pair.down.copy()
+        improve_all(up, parent, epoch, self.rng)
+        improve_all(down, child, later, self.rng)
+        return _turned(parent, epoch, child, later, turn)
+
+    def _halves(self, given: tuple[FloatArray, FloatArray], turn: int) -> tuple[FloatArray, FloatArray]:
+        up, down = given
+        return np.ascontiguousarray(up[:, :, :turn][:, :, ::-1]), np.ascontiguousarray(down[:, :, turn:])
+
+
+def _turned(parent: Int64Array, epoch: Int64Array, child: Int64Array, later: Int64Array, turn: int) -> _Pairs:
+    """Return pairs whose epochs are counted backwards before a turn, and forwards after it."""
+    rise = np.where(parent < 0, -1, turn - 1 - epoch)
+    return _Pairs(parent, rise, child, np.where(child < 0, -1, turn + later))
+
+
+def synthesize(problem: Problem, options: AllreduceEpochsOptions, rng: np.random.Generator) -> Schedule:
+    """Return the schedule of least simulated time among those of some numbers of epochs, in the time clock.
+
+    Raises
+    ------
+    Unsupported
+        As `METHOD.supports`.
+    InputError
+        If the problem has no size.
+    NoSchedule
+        If there would be too many rows even in the fewest epochs.
+    """
+    METHOD.supports(problem, options)
+    if problem.size is None:
+        raise InputError("allreduce_epochs needs a size: its schedule depends on it")
+    until = now() + TUNING.search_part * float(parse_time(options.time_limit))
+    lines = Lines.of(problem.topology)
+    search = _fastest(lines, float(problem.size), until, rng)
+    search.keep(max(1, TUNING.most_trees // len(lines.ranks)))
+    pairs, weight = search.used()
+    stats = {"epochs": search.epochs, "trees": len(weight) * len(lines.ranks)}
+    return _schedule(problem, lines, pairs, weight).replace(stats=stats)
+
+
+def _fastest(lines: Lines, size: float, until: float, rng: np.random.Generator) -> _Search:
+    """Return the search that ends best, for ever more epochs as long as these help or there is time."""
+    topology = lines.topology
+    hops = hop_distances(topology)
+    steps = 2 * int(np.maximum(hops.max(axis=0), hops.max(axis=1)).min())
+    alpha, seconds = float(topology.alpha.floats.max()), size / float(topology.ingress.floats.min())
+    fold = np.log(max(1.0, seconds / alpha)) if alpha > 0 else np.inf
+    most = TUNING.most_rows // (int(lines.orbit.max()) + 1)
+    if steps > most:
+        raise NoSchedule(f"allreduce_epochs on {topology.name}: too many links for its programs")
+    most = min(most, max(steps, TUNING.most_epochs))
+    search = best = _Search(lines, size, int(min(steps * (1 + TUNING.epochs_fold * fold), most)), rng)
+    search.begin(None)
+    worse = 0
+    while True:
+        search.run(now() + TUNING.epochs_part * (until - now()), TUNING.few_rounds)
+        best, worse = (search, 0) if search.solved.time <= best.solved.time else (best, worse + 1)
+        further = max(1, int(search.epochs * TUNING.longer))
+        if now() >= until or worse > TUNING.worse or search.epochs + further > most:
+            break
+        known = search.used()[0]
+        for later in range(search.epochs, search.epochs + further - 1):
+            known = known.paused(int(rng.integers(later + 1)))
+        search = _Search(lines, size, search.epochs + further, rng)
+        search.begin(known)
+    best.run(until, TUNING.stale_rounds)
+    return best
+
+
+def _schedule(problem: Problem, lines: Lines, pairs: _Pairs, weight: FloatArray) -> Schedule:
+    """Return the schedule in which each image of a pair has an interval of the vector."""
+    topology, elements = problem.topology, len(lines.ranks)
+    units = _units(np.repeat(weight, elements))
+    pair, element = np.divmod(np.flatnonzero(units), elements)
+    scale = line_width(problem.collective, PARTS) // PARTS
+    begin = offsets_of(units[units > 0]) * scale
+    link = np.full((topology.num_ranks, topology.num_ranks), -1, dtype=np.int64)
+    link[topology.source, topology.target] = np.arange(topology.num_links)
+    columns = []
+    for up, parent, epoch in ((True, pairs.up, pairs.rise), (False, pairs.down, pairs.fall)):
+        image, rank = np.nonzero(parent[pair] >= 0)
+        other = parent[pair[image], rank]
+        own = link[rank, other] if up else link[other, rank]
+        moved = lines.links[element[image], own]
+        columns.append((begin[image], begin[image + 1], moved, epoch[pair[image], rank], image * 0 - up))
+    start, end, arc, epoch, turn = (np.concatenate(each) for each in zip(*columns, strict=True))
+    order = np.lexsort((start, arc, epoch))
+    transfers = IntervalTransfers(start[order], end[order], arc[order], turn[order])
+    flow, transfer = interval_schedule(topology, problem.collective, transfers, PARTS * scale)
+    return in_messages(flow, epoch[order][transfer], Fraction(problem.size or 1))
+
+
+def _units(weight: FloatArray) -> Int64Array:
+    """Return weights in whole units, `PARTS` in all, by largest remainders."""
+    exact = weight / weight.sum() * PARTS
+    whole = np.floor(exact).astype(np.int64)
+    left = PARTS - int(whole.sum())
+    whole[np.argsort(whole - exact, kind="stable")[:left]] += 1
+    return whole
+
+
+def check(problem: Problem, options: AllreduceEpochsOptions) -> None:
+    """Raise `Unsupported` for large networks, and where links are parallel."""
+    topology = problem.topology
+    if topology.num_ranks > MOST_RANKS:
+        raise METHOD.unsupported(
+            f"takes at most {MOST_RANKS} ranks; {topology.name} has {topology.num_ranks}"
+        )
+    if not can_be_timed(topology):
+        raise METHOD.unsupported(f"takes one link from a rank to another at most; {topology.name} has more")
+
+
+METHOD = Method(
+    name="allreduce_epochs",
+    kind="heuristic",
+    synthesize=synthesize,
+    options=AllreduceEpochsOptions,
+    capabilities=Capabilities(
+        (Kind.ALLREDUCE,),
+        Groups.NONE,
+        switches=Switches.NONE,
+        further=f"at most {MOST_RANKS} ranks and one link from a rank to another",
+    ),
+    check=check,
+    size_dependent=lambda problem, options: True,
+    seeded=True,
+    quick={"time_limit": "10s"},
+    summary="allreduce trees and the times of their edges together, by column generation",
+)
