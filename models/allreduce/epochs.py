@@ -171,7 +171,8 @@ class Lines:
 
     def together(self, each: FloatArray) -> FloatArray:
         """Return what the links of each orbit have, given what one has."""
-        total: FloatArray = np.bincount(self.orbit, weights=each)
+        total = np.zeros(int(self.orbit.max()) + 1)
+        np.add.at(total, self.orbit, each)
         return total
 
     def one(self, each: FloatArray) -> FloatArray:
