@@ -28,9 +28,10 @@ from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
-from models.allreduce.trees_timed import can_be_timed
 from models.forestcoll.epochs.column_generation import EpochOptimum, EpochProgram, EpochTrees
+from models.forestcoll.epochs.epoch_links import links_between
 from models.forestcoll.epochs.pricing import improve_all, new_trees
+from models.forestcoll.epochs.schedule import Edges, laid
 from schedules.capabilities import Capabilities, Groups, Switches
 from schedules.collective import Kind
 from schedules.intervals import IntervalTransfers, interval_schedule, line_width
@@ -136,33 +137,54 @@ class AllreduceEpochsOptions(Options):
 
 @dataclass(frozen=True, eq=False)
 class Lines:
-    """A network's links in orbits.
+    """A network's links in orbits. A *line* is all parallel links from one rank to another.
 
     Parameters
     ----------
     topology
-        The network; at most one link leads from a rank to another.
-    ranks, links
-        The automorphisms: int32 of shape (elements, N) and (elements, links), the identity first.
+        The network.
+    ranks
+        int64, shape (elements, N): automorphisms, the identity first.
+    links
+        Of each line, by its ends.
     """
 
     topology: Topology
     ranks: Int64Array
-    links: Int64Array
+    links: dict[tuple[int, int], list[int]]
 
     @classmethod
     def of(cls, topology: Topology) -> Lines:
         """Return them under a group that is not too large."""
         group, most = automorphisms(topology), TUNING.most_elements
         found = group.elements(most) or group.limited(most).elements(most)
-        own = np.arange(topology.num_ranks)[None, :], np.arange(topology.num_links)[None, :]
-        nodes, links = own if found is None else found
-        return cls(topology, nodes.astype(np.int64), links.astype(np.int64))
+        nodes = np.arange(topology.num_ranks)[None, :] if found is None else found[0]
+        return cls(topology, nodes.astype(np.int64), links_between(topology))
+
+    @cached_property
+    def ends(self) -> Int64Array:
+        """int64, shape (2, lines): from which rank to which."""
+        return np.array(list(self.links), dtype=np.int64).T
+
+    @cached_property
+    def bandwidth(self) -> FloatArray:
+        """float64, shape (lines,): bytes a second."""
+        each = self.topology.bandwidth.floats
+        return np.array([each[links].sum() for links in self.links.values()])
+
+    @cached_property
+    def alpha(self) -> FloatArray:
+        """float64, shape (lines,): seconds, the most of its links."""
+        return np.array([self.topology.alpha.floats[links].max() for links in self.links.values()])
 
     @cached_property
     def orbit(self) -> Int64Array:
-        """int64, shape (links,): the number of each link's orbit."""
-        return np.unique(self.links.min(axis=0), return_inverse=True)[1].ravel().astype(np.int64)
+        """int64, shape (lines,): the number of each line's orbit."""
+        ranks, (tail, head) = self.topology.num_ranks, self.ends
+        number = np.full((ranks, ranks), -1, dtype=np.int64)
+        number[tail, head] = np.arange(len(tail))
+        least = number[self.ranks[:, tail], self.ranks[:, head]].min(axis=0)
+        return np.unique(least, return_inverse=True)[1].ravel().astype(np.int64)
 
     @cached_property
     def roots(self) -> Int64Array:
@@ -170,13 +192,13 @@ class Lines:
         return np.unique(self.ranks.min(axis=0)).astype(np.int64)
 
     def together(self, each: FloatArray) -> FloatArray:
-        """Return what the links of each orbit have, given what one has."""
+        """Return what the lines of each orbit have, given what one has."""
         total = np.zeros(int(self.orbit.max()) + 1)
         np.add.at(total, self.orbit, each)
         return total
 
     def one(self, each: FloatArray) -> FloatArray:
-        """Return what one link of each orbit has."""
+        """Return what one line of each orbit has."""
         return each[np.unique(self.orbit, return_index=True)[1]]
 
     def rows(self, epochs: int) -> Int64Array:
@@ -185,12 +207,16 @@ class Lines:
         An edge is one from u to N + v's N + v of a tree downwards, or from its parent u to v upwards, where v
         sends.
         """
-        topology, ranks = self.topology, self.topology.num_ranks
+        ranks, (tail, head) = self.topology.num_ranks, self.ends
         rows = np.full((2 * ranks, 2 * ranks, epochs), -1, dtype=np.int64)
         own = self.orbit[:, None] * epochs + np.arange(epochs)
-        rows[topology.target, topology.source] = own
-        rows[ranks + topology.source, ranks + topology.target] = own
+        rows[head, tail] = own
+        rows[ranks + tail, ranks + head] = own
         return rows
+
+    def routes(self, tail: int, head: int) -> list[list[int]]:
+        """Return the links of a line, each a route."""
+        return [[link] for link in self.links[tail, head]]
 
 
 class _Pairs(NamedTuple):
@@ -226,15 +252,15 @@ def _joined(pairs: list[_Pairs]) -> _Pairs:
 
 
 class _Search:
-    """Pairs of trees for a number of epochs; time in units of the vector over the median link."""
+    """Pairs of trees for a number of epochs; time in units of the vector over the median line."""
 
     def __init__(self, lines: Lines, size: float, epochs: int, rng: np.random.Generator) -> None:
-        topology = lines.topology
         self.lines, self.epochs, self.rng = lines, epochs, rng
-        self.unit = size / float(np.median(topology.bandwidth.floats))
-        self.bandwidth = topology.bandwidth.floats * self.unit / size
+        self.unit = size / float(np.median(lines.bandwidth))
+        self.bandwidth = lines.together(lines.bandwidth) * self.unit / size
+        self.alpha = lines.one(lines.alpha) / self.unit
         self.rows = lines.rows(epochs)
-        hops = hop_distances(topology)
+        hops = hop_distances(lines.topology)
         self.height = np.maximum(hops.max(axis=0), hops.max(axis=1))
         self.roots = lines.roots[2 * self.height[lines.roots] <= epochs]
         self.program: EpochProgram
@@ -254,8 +280,7 @@ class _Search:
             known = _joined([known.paused(epoch) for epoch in self.rng.permutation(self.epochs)[:most]])
         if not len(known.up):
             raise NoSchedule(f"allreduce_epochs on {self.lines.topology.name}: no trees in {self.epochs}")
-        alpha = self.lines.one(self.lines.topology.alpha.floats) / self.unit
-        self.program = EpochProgram(self.rows, self.lines.together(self.bandwidth), alpha, known.trees)
+        self.program = EpochProgram(self.rows, self.bandwidth, self.alpha, known.trees)
         self.program.solve()
 
     def _first(self) -> Iterator[_Pairs]:
@@ -293,9 +318,8 @@ class _Search:
         """Keep so many pairs, the heaviest."""
         kept = np.argsort(-self.solved.weight, kind="stable")[:most]
         if (self.solved.weight > 0).sum() > most:
-            program = self.program
-            alpha = self.lines.one(self.lines.topology.alpha.floats) / self.unit
-            self.program = EpochProgram(program.rows, program.bandwidth, alpha, program.trees.take(kept))
+            trees = self.program.trees.take(kept)
+            self.program = EpochProgram(self.rows, self.bandwidth, self.alpha, trees)
             self.program.solve()
 
     def _round(self, prices: FloatArray) -> int:
@@ -409,25 +433,25 @@ def _fastest(lines: Lines, size: float, until: float, rng: np.random.Generator) 
 
 def _schedule(problem: Problem, lines: Lines, pairs: _Pairs, weight: FloatArray) -> Schedule:
     """Return the schedule in which each image of a pair has an interval of the vector."""
-    topology, elements = problem.topology, len(lines.ranks)
+    elements = len(lines.ranks)
     units = _units(np.repeat(weight, elements))
     pair, element = np.divmod(np.flatnonzero(units), elements)
     scale = line_width(problem.collective, PARTS) // PARTS
     begin = offsets_of(units[units > 0]) * scale
-    link = np.full((topology.num_ranks, topology.num_ranks), -1, dtype=np.int64)
-    link[topology.source, topology.target] = np.arange(topology.num_links)
     columns = []
     for up, parent, epoch in ((True, pairs.up, pairs.rise), (False, pairs.down, pairs.fall)):
         image, rank = np.nonzero(parent[pair] >= 0)
-        other = parent[pair[image], rank]
-        own = link[rank, other] if up else link[other, rank]
-        moved = lines.links[element[image], own]
-        columns.append((begin[image], begin[image + 1], moved, epoch[pair[image], rank], image * 0 - up))
-    start, end, arc, epoch, turn = (np.concatenate(each) for each in zip(*columns, strict=True))
-    order = np.lexsort((start, arc, epoch))
-    transfers = IntervalTransfers(start[order], end[order], arc[order], turn[order])
-    flow, transfer = interval_schedule(topology, problem.collective, transfers, PARTS * scale)
-    return in_messages(flow, epoch[order][transfer], Fraction(problem.size or 1))
+        ends = rank, parent[pair[image], rank]
+        tail, head = (lines.ranks[element[image], end] for end in (ends if up else ends[::-1]))
+        when = epoch[pair[image], rank]
+        columns.append((when, tail, head, begin[image], begin[image + 1], np.full(len(image), -int(up))))
+    every = Edges(*(np.concatenate(each) for each in zip(*columns, strict=True)))
+    edges, route, routes = laid(every, lines.routes)
+    order = np.lexsort((edges.start, route, edges.epoch))
+    edges, route = edges.take(order), route[order]
+    transfers = IntervalTransfers(edges.start, edges.stop, route, edges.turn)
+    flow, row = interval_schedule(problem.topology, problem.collective, transfers, PARTS * scale, routes)
+    return in_messages(flow, edges.epoch[row], Fraction(problem.size or 1))
 
 
 def _units(weight: FloatArray) -> Int64Array:
@@ -440,14 +464,12 @@ def _units(weight: FloatArray) -> Int64Array:
 
 
 def check(problem: Problem, options: AllreduceEpochsOptions) -> None:
-    """Raise `Unsupported` for large networks, and where links are parallel."""
+    """Raise `Unsupported` for large networks."""
     topology = problem.topology
     if topology.num_ranks > MOST_RANKS:
         raise METHOD.unsupported(
             f"takes at most {MOST_RANKS} ranks; {topology.name} has {topology.num_ranks}"
         )
-    if not can_be_timed(topology):
-        raise METHOD.unsupported(f"takes one link from a rank to another at most; {topology.name} has more")
 
 
 METHOD = Method(
@@ -459,7 +481,7 @@ METHOD = Method(
         (Kind.ALLREDUCE,),
         Groups.NONE,
         switches=Switches.NONE,
-        further=f"at most {MOST_RANKS} ranks and one link from a rank to another",
+        further=f"at most {MOST_RANKS} ranks",
     ),
     check=check,
     size_dependent=lambda problem, options: True,

@@ -7,6 +7,7 @@ across a cut is cut in two.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
@@ -82,18 +83,22 @@ def _kinds(network: Topology, links: list[int]) -> list[tuple[Fraction, Fraction
     return [(network.bandwidth[link], network.alpha[link]) for link in links]
 
 
-class _Edges(NamedTuple):
-    """Edges of trees: epoch, ranks, and which units of M they move, `start` to `stop` - 1; int64 each."""
+class Edges(NamedTuple):
+    """Edges of trees: epoch, ranks, and which units of M they move, `start` to `stop` - 1; int64 each.
+
+    `turn` is negative where these are added up.
+    """
 
     epoch: Int64Array
     tail: Int64Array
     head: Int64Array
     start: Int64Array
     stop: Int64Array
+    turn: Int64Array
 
-    def take(self, chosen: Int64Array) -> _Edges:
+    def take(self, chosen: Int64Array) -> Edges:
         """Return some of them."""
-        return _Edges(*(column[chosen] for column in self))
+        return Edges(*(column[chosen] for column in self))
 
 
 def schedule_of(plan: EpochPlan, what: Collective, size: Fraction) -> Schedule:
@@ -102,7 +107,7 @@ def schedule_of(plan: EpochPlan, what: Collective, size: Fraction) -> Schedule:
     A message goes as soon as its data is there and its links are free of those before it.
     """
     edges, item = _images(plan)
-    edges, route, routes = _laid(plan, edges)
+    edges, route, routes = laid(edges, plan.lines.routes)
     cut, place = np.unique(np.concatenate([edges.start, edges.stop]), return_inverse=True)
     first, last = place.reshape(2, -1)
     order = np.lexsort((first, route, edges.epoch))
@@ -121,7 +126,7 @@ def schedule_of(plan: EpochPlan, what: Collective, size: Fraction) -> Schedule:
     return in_messages(flow, edges.epoch[order], size)
 
 
-def _images(plan: EpochPlan) -> tuple[_Edges, Int64Array]:
+def _images(plan: EpochPlan) -> tuple[Edges, Int64Array]:
     """Return the edges of all trees' images, and the first unit and the root of each image.
 
     The units of M are those of rank 0's shard, then those of rank 1's, and so on.
@@ -138,12 +143,13 @@ def _images(plan: EpochPlan) -> tuple[_Edges, Int64Array]:
     start = offsets_of(units[tree])
     which, rank = np.nonzero(trees.parent[tree] >= 0)
     parent = trees.parent[tree[which], rank]
-    edges = _Edges(
+    edges = Edges(
         trees.epoch[tree[which], rank],
         images[image[which], parent],
         images[image[which], rank],
         start[which],
         start[which + 1],
+        np.zeros(len(which), dtype=np.int64),
     )
     return edges, np.column_stack([start[:-1], root])
 
@@ -161,11 +167,13 @@ def _units(plan: EpochPlan) -> Int64Array:
     return units
 
 
-def _laid(plan: EpochPlan, edges: _Edges) -> tuple[_Edges, Int64Array, Routes]:
-    """Return the edges in parts, the route of each part, and the routes."""
+def laid(
+    edges: Edges, routes_from: Callable[[int, int], list[list[int]]]
+) -> tuple[Edges, Int64Array, Routes]:
+    """Return the edges in parts, the route of each part, and the routes, given those from rank to rank."""
     edges = edges.take(np.lexsort((edges.start, edges.head, edges.tail, edges.epoch)))
     pairs, line = np.unique(np.column_stack([edges.tail, edges.head]), axis=0, return_inverse=True)
-    routes_of = [plan.lines.routes(tail, head) for tail, head in pairs.tolist()]
+    routes_of = [routes_from(tail, head) for tail, head in pairs.tolist()]
     count, line = np.array([len(each) for each in routes_of]), line.ravel()
     base = offsets_of(count)
     new = np.ones(len(line), dtype=bool)
@@ -183,5 +191,5 @@ def _laid(plan: EpochPlan, edges: _Edges) -> tuple[_Edges, Int64Array, Routes]:
         start = edges.start[on] + (low - begin)[on]
         parts.append(edges.take(on)._replace(start=start, stop=start + (high - low)[on]))
         routes.append(base[line[on]] + place)
-    together = _Edges(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    together = Edges(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
     return together, np.concatenate(routes), Routes.of([route for each in routes_of for route in each])
