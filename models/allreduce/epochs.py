@@ -252,11 +252,11 @@ def _joined(pairs: list[_Pairs]) -> _Pairs:
 
 
 class _Search:
-    """Pairs of trees for a number of epochs; time in units of the vector over the median line."""
+    """Pairs of trees for a number of epochs; time in units of the vector over the median line, or of α."""
 
     def __init__(self, lines: Lines, size: float, epochs: int, rng: np.random.Generator) -> None:
         self.lines, self.epochs, self.rng = lines, epochs, rng
-        self.unit = size / float(np.median(lines.bandwidth))
+        self.unit = max(size / float(np.median(lines.bandwidth)), float(lines.alpha.max()))
         self.bandwidth = lines.together(lines.bandwidth) * self.unit / size
         self.alpha = lines.one(lines.alpha) / self.unit
         self.rows = lines.rows(epochs)

@@ -224,7 +224,8 @@ def in_messages(flow: Schedule, turn: Int64Array, size: Fraction) -> Schedule:
     new[1:] = (np.diff(turn[edges.row]) != 0) | (np.diff(route) != 0)
     sending = Sending(np.append(np.flatnonzero(new), len(route)), np.arange(len(route), dtype=np.int32))
     cut = Cut(flow, edges, np.ones(len(flow.chunks), dtype=np.int64), size)
-    return cut.scheduled(sending, float(congestion(flow) * size))
+    longest = max(float(congestion(flow) * size), float(flow.topology.alpha.floats.max()))
+    return cut.scheduled(sending, longest)
 
 
 def _tick(seconds: float) -> Fraction:
