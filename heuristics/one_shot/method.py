@@ -32,12 +32,12 @@ MOST_TRANSFERS = 2**22
 FEW_TRANSFERS = 2**19
 """With no more each item is cut in parts, as many for each order of the dimensions, and in pieces."""
 LEAST_PARTS, MOST_ORDERS = 192, 128
-"""Where the moves of dimensions may alternate, in how many parts the vector is cut, and in how many ways."""
+"""Where the moves of dimensions alternate, in how many parts the vector is cut, and in how many ways."""
 MOST_CHOICES = 64
 """Of shapes; where there would be more, all dimensions have like ones."""
 SAMPLE = 6
 """Parts by which choices are estimated."""
-TRIES, TRIED_TRANSFERS = 3, 2**23
+TRIES, TRIED_TRANSFERS, ALTERNATING_TRANSFERS = 3, 2**23, 2**21
 """How many of the best are worked out at least; beyond them, and in pieces, so many transfers in all."""
 ROUNDS = 6
 """How often all messages choose."""
@@ -88,10 +88,14 @@ class _Trial:
         On what, and what is asked.
     shapes
         Of each dimension; those of dimensions alike take turns.
+    alternate
+        Whether the moves of dimensions alternate.
     """
 
-    def __init__(self, network: Network, problem: Problem, shapes: Sequence[Shape]) -> None:
-        self.network, self.problem, self.shapes = network, problem, shapes
+    def __init__(
+        self, network: Network, problem: Problem, shapes: Sequence[Shape], *, alternate: bool = False
+    ) -> None:
+        self.network, self.problem, self.shapes, self.alternate = network, problem, shapes, alternate
         self.near: dict[tuple[int, bytes], Near] = {}
         self.found: dict[tuple[int, Shape, int], list[Move]] = {}
         self.made: dict[tuple[object, ...], Part] = {}
@@ -107,7 +111,7 @@ class _Trial:
         self.turns = 1
         """In how many parts an item is cut."""
         if k > 1:
-            least = LEAST_PARTS if any(len(moves) > 1 for moves in plain) else 1
+            least = LEAST_PARTS if alternate else 1
             part = part_of(network, list(itertools.chain(*plain)))
             few = FEW_TRANSFERS // (ranks * k * (len(part.chunk) + len(part.target)))
             self.turns = k * min(few, -(-least // (ranks * k))) or 1
@@ -169,7 +173,8 @@ class _Trial:
 
     def laid(self, pieces: int) -> list[_Laid]:
         """Return the parts with links for several orders, in pieces that follow each other by a step."""
-        return [self._laid(pieces, orders) for orders in self.orders.all(pieces)]
+        orders = [self.orders.alternating(pieces)] if self.alternate else self.orders.phases()
+        return [self._laid(pieces, each) for each in orders]
 
     def _laid(self, pieces: int, orders: Int64Array) -> _Laid:
         topology, problem = self.network.topology, self.problem
@@ -303,16 +308,23 @@ def synthesize(problem: Problem, options: OneShotOptions, rng: np.random.Generat
     """
     METHOD.supports(problem, options)
     network = Network(problem.topology)
-    trials = [_Trial(network, problem, shapes) for shapes in _choices(network, options)]
-    small = [trial for trial in trials if trial.rows <= MOST_TRANSFERS] or trials[-1:]
-    best, laid = _fastest(sorted(small, key=lambda trial: trial.estimate))
-    return best.schedule(laid)
+    choices = _choices(network, options)
+    best = _fastest([_Trial(network, problem, shapes) for shapes in choices], TRIED_TRANSFERS)
+    alternating = [_Trial(network, problem, shapes, alternate=True) for shapes in choices]
+    able = [trial for trial in alternating if trial.orders.alternate]
+    if able:
+        best = _fastest(able, ALTERNATING_TRANSFERS, best)
+    return best[0].schedule(best[1])
 
 
-def _fastest(trials: Sequence[_Trial]) -> tuple[_Trial, _Laid]:
+def _fastest(
+    trials: Sequence[_Trial], left: int, best: tuple[_Trial, _Laid] | None = None
+) -> tuple[_Trial, _Laid]:
     """Return the fastest, in as many pieces as help; the work is bounded whatever α is."""
-    best, left = (trials[0], trials[0].laid(1)[0]), TRIED_TRANSFERS
-    for number, trial in enumerate(trials):
+    small = [trial for trial in trials if trial.rows <= MOST_TRANSFERS] or list(trials[-1:])
+    small.sort(key=lambda trial: trial.estimate)
+    best = best or (small[0], small[0].laid(1)[0])
+    for number, trial in enumerate(small):
         if trial.estimate >= best[1].seconds or (number >= TRIES and left <= 0):
             break
         pieces, before = 1, [math.inf]

@@ -51,23 +51,23 @@ class Orders:
         self.moves = [[own[0] for own in alike] for alike in lines]
         self.late = not all(move.roots.gathers for own in self.moves[0] for move in own)
 
-    def all(self, pieces: int) -> list[Int64Array]:
-        """Return several choices of orders, for parts in so many pieces that follow each other by a step.
+    @property
+    def alternate(self) -> bool:
+        """Whether moves of dimensions can alternate, and are not too many."""
+        states = math.prod(len(own) + 1 for own in self.moves[0])
+        several = len(self.lines) > 1 and any(len(own) > 1 for own in self.moves[0])
+        return several and states <= LARGEST and max(line.size for line in self.network.line) <= LONGEST
+
+    def phases(self) -> list[Int64Array]:
+        """Return orders in which dimensions move in phases, or one after the other.
 
         Returns
         -------
         list[Int64Array]
             Of shape (orders, moves): the dimension that moves.
         """
-        found = [self.nested()]
-        if len(self.lines) == 1:
-            return found
-        if not self.late:
-            found.append(self.one_by_one())
-        states = math.prod(len(own) + 1 for own in self.moves[0])
-        if states <= LARGEST and max(line.size for line in self.network.line) <= LONGEST:
-            found.append(self.alternating(pieces))
-        return found
+        both = len(self.lines) > 1 and not self.late
+        return [self.nested(), self.one_by_one()] if both else [self.nested()]
 
     def nested(self) -> Int64Array:
         """Return orders in which all dimensions gather, then all add up, then all spread."""
@@ -93,7 +93,7 @@ class Orders:
         return np.array(orders, dtype=np.int64)
 
     def alternating(self, pieces: int) -> Int64Array:
-        """Return orders in which the links are used as evenly as can be in every step."""
+        """Return orders, for pieces that follow each other by a step, that use links evenly in every step."""
         orders = np.zeros((self.count, self._lattice.number[0].sum()), dtype=np.int64)
         _choose(self._lattice, pieces, orders, ROUNDS)
         return orders

@@ -399,7 +399,7 @@ def synthesize(problem: Problem, options: AllreduceEpochsOptions, rng: np.random
     search.keep(max(1, TUNING.most_trees // len(lines.ranks)))
     pairs, weight = search.used()
     stats = {"epochs": search.epochs, "trees": len(weight) * len(lines.ranks)}
-    return _schedule(problem, lines, pairs, weight).replace(stats=stats)
+    return _schedule(problem, Fraction(problem.size), lines, pairs, weight).replace(stats=stats)
 
 
 def _fastest(lines: Lines, size: float, until: float, rng: np.random.Generator) -> _Search:
@@ -411,7 +411,7 @@ def _fastest(lines: Lines, size: float, until: float, rng: np.random.Generator) 
     fold = np.log(max(1.0, seconds / alpha)) if alpha > 0 else np.inf
     most = TUNING.most_rows // (int(lines.orbit.max()) + 1)
     if steps > most:
-        raise NoSchedule(f"allreduce_epochs on {topology.name}: too many links for its programs")
+        raise NoSchedule(f"allreduce_epochs on {topology.name}: too many links times steps for its programs")
     most = min(most, max(steps, TUNING.most_epochs))
     search = best = _Search(lines, size, int(min(steps * (1 + TUNING.epochs_fold * fold), most)), rng)
     search.begin(None)
@@ -426,12 +426,15 @@ def _fastest(lines: Lines, size: float, until: float, rng: np.random.Generator) 
         for later in range(search.epochs, search.epochs + further - 1):
             known = known.paused(int(rng.integers(later + 1)))
         search = _Search(lines, size, search.epochs + further, rng)
-        search.begin(known)
+        try:
+            search.begin(known)
+        except NoSchedule:  # bandwidths so far apart that the solver calls a program infeasible
+            break
     best.run(until, TUNING.stale_rounds)
     return best
 
 
-def _schedule(problem: Problem, lines: Lines, pairs: _Pairs, weight: FloatArray) -> Schedule:
+def _schedule(problem: Problem, size: Fraction, lines: Lines, pairs: _Pairs, weight: FloatArray) -> Schedule:
     """Return the schedule in which each image of a pair has an interval of the vector."""
     elements = len(lines.ranks)
     units = _units(np.repeat(weight, elements))
@@ -451,7 +454,7 @@ def _schedule(problem: Problem, lines: Lines, pairs: _Pairs, weight: FloatArray)
     edges, route = edges.take(order), route[order]
     transfers = IntervalTransfers(edges.start, edges.stop, route, edges.turn)
     flow, row = interval_schedule(problem.topology, problem.collective, transfers, PARTS * scale, routes)
-    return in_messages(flow, edges.epoch[row], Fraction(problem.size or 1))
+    return in_messages(flow, edges.epoch[row], size)
 
 
 def _units(weight: FloatArray) -> Int64Array:

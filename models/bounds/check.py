@@ -121,8 +121,9 @@ crossings
     use, each to O pairs; if what one ends with is of all, O m, each to I; if all is of all and for all, m,
     each to I O. Messages on e are disjoint in time. So if the most that all links into S so can serve until T
     is less than the bytes of all pairs of A and C, T is a bound.
-    Time is in ticks, those of ``growth`` cut in parts: a message from tick j to tick k is shorter than
-    k + 1 - j, found what there was in tick j, and leaves T - k, as far as X goes.
+    Time is in ticks, those of ``growth`` cut in parts, no longer than any α(e), so that no message begins and
+    ends in one tick. One from tick j to a later tick k is shorter than k + 1 - j, found what there was in
+    tick j, and leaves T - k, as far as X goes; and the next on e begins in tick k or later.
 messages
     A message over link e holds it for α(e) and its bytes over b(e), one at a time, and holds no more than its
     sender had when it left. Each byte that a rank v ends with came in a chain of messages; if v is in a set S
@@ -573,6 +574,10 @@ def _crossings(certificate: Certificate, topology: Topology, collective: Collect
         raise InputError(f"crossings bound: ticks of {tick} s, {size} bytes, at most {MOST_RANKS} ranks")
     all_items = (item for item in _items(collective) if item.share)
     items = [item for item in all_items if item.starts != item.ends or len(item.ends) > 1]
+    ends = zip(topology.source.tolist(), topology.target.tolist(), topology.alpha, strict=True)
+    entering = [alpha for tail, head, alpha in ends if tail not in inside and head in inside]
+    if not entering or min(entering) * parts < tick:
+        raise InputError("crossings bound: α of a link into the set is less than a part of a tick")
     if len({(len(item.starts) > 1, len(item.ends) > 1) for item in items}) != 1:
         raise InputError("crossings bound: all items must have one start or many, and one end or many")
     outer, inner = set[int](), set[int]()

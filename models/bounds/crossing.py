@@ -78,9 +78,8 @@ class Crossing:
             limit = most * (i if self.of_start else 1) * (o if self.for_end else np.int64(1))
             each = np.minimum(room[: ticks - begin], limit)
             worth = each * (1 if self.of_start else i) * (1 if self.for_end else o)
-            worth[o == 0] = 0
             together = np.where(worth > 0, np.minimum(left, worth + served[begin:ticks]), 0)
-            served[begin] = max(served[begin + 1], int(together.max())) if i else served[begin + 1]
+            served[begin] = max(served[begin + 1], int(together.max()))
         return int(served[0])
 
     def _entries(self) -> Mapping[tuple[int, int, Fraction, Fraction], int]:

@@ -29,7 +29,7 @@ import numpy as np
 
 from models.bounds.bandwidth import cut_nodes
 from models.bounds.bound import SECONDS, Bound
-from models.bounds.growth import MOST_TICKS as MOST_WHOLE
+from models.bounds.growth import MOST_TICKS as MOST_WHOLE  # after these all have heard of all
 from models.bounds.growth import Growth, forwarding, tick_of
 from models.bounds.latency import AlphaDistances
 from models.bounds.traffic import Traffic
@@ -221,7 +221,8 @@ class _Cut:
         outer, inner = share.members[~inside[share.members]], share.members[inside[share.members]]
         needed = int(share.pairs[np.ix_(outer, inner)].sum(dtype=object)) * UNITS // share.denominator
         entering = np.flatnonzero(~inside[topology.source] & inside[topology.target])
-        if not needed or not len(entering):
+        # Messages without α may follow each other within a tick.
+        if not needed or not len(entering) or not topology.alpha.numerators[entering].all():
             return None
         holds = np.arange(topology.num_nodes) < ranks
         holds[[*(topology.multicast | topology.aggregate)]] = True
@@ -323,8 +324,11 @@ def _most_served(
     shortest = int(np.argmax(room > 0))
     for end in range(shortest, ticks):
         best = served[end - 1] if end else 0
+        served[end] = best
         o = told[ticks - 1 - end]
-        for start in range(end - shortest + 1 if o else 0):
+        if o == 0:
+            continue
+        for start in range(end - shortest + 1):
             i = heard[start]
             limit = most * (i if of_start else 1) * (o if for_end else 1)
             value = min(room[end - start], limit) * (1 if of_start else i) * (1 if for_end else o)

@@ -178,5 +178,7 @@ def test_it_needs_a_size():
 
 def test_too_many_rows_are_refused(monkeypatch):
     monkeypatch.setattr(epochs_module, "TUNING", epochs_module.Tuning(most_rows=3))
-    with pytest.raises(NoSchedule, match="allreduce_epochs on ring:4: too many links for its programs"):
+    with pytest.raises(
+        NoSchedule, match="allreduce_epochs on ring:4: too many links times steps for its programs"
+    ):
         made("ring:4", 1000)

@@ -104,6 +104,28 @@ def test_it_is_left_out_without_switches_alpha_or_pairs():
     assert crossings(network, "allgather", 4, [np.ones(6, dtype=bool), np.zeros(6, dtype=bool)]) is None
 
 
+def port(ranks, alpha):
+    """Ranks on one switch, α 1 s each way but for the link to rank 0."""
+    links = [
+        Link(*ends, Fraction(10**6), alpha if ends == (ranks, 0) else SECOND)
+        for rank in range(ranks)
+        for ends in ((rank, ranks), (ranks, rank))
+    ]
+    return Topology.from_links("port", ranks, links, num_switches=1)
+
+
+def test_messages_that_follow_each_other_in_no_time_are_not_counted():
+    """All arrive after α of their own link, however many they are."""
+    inside = np.arange(61) == 0
+    assert crossings(port(60, Fraction(0)), "gather", 1, [inside], root=0) is None
+    network = port(60, Fraction(1, 1000))
+    bound = crossings(network, "gather", 1, [inside], root=0)
+    assert bound.value <= Fraction("1.06")
+    forged = replace(bound, certificate={**bound.certificate, "tick": 1, "parts": 200, "ticks": 258})
+    with pytest.raises(InputError, match="less than a part of a tick"):
+        forged.check(network, collective("gather", 60, root=0))
+
+
 @for_each("seed", range(16))
 def test_no_schedule_is_faster(seed):
     rng = np.random.default_rng(seed)
@@ -142,7 +164,7 @@ def test_it_is_the_largest_on_machines():
         ({"ticks": 0}, "1 to 10000 whole ones"),
         ({"ticks": True}, "1 to 10000 whole ones"),
         ({"parts": 0}, "1 to 10000 whole ones"),
-        ({"parts": 100}, "may be served"),
+        ({"parts": 100, "ticks": 600}, "may be served"),
         ({"tick": 0}, "ticks of 0 s"),
         ({"size_bytes": -1}, "-1 bytes"),
         ({"size_bytes": 3}, "may be served"),
