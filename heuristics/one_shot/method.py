@@ -310,10 +310,10 @@ def synthesize(problem: Problem, options: OneShotOptions, rng: np.random.Generat
     network = Network(problem.topology)
     choices = _choices(network, options)
     best = _fastest([_Trial(network, problem, shapes) for shapes in choices], TRIED_TRANSFERS)
-    alternating = [_Trial(network, problem, shapes, alternate=True) for shapes in choices]
-    able = [trial for trial in alternating if trial.orders.alternate]
-    if able:
-        best = _fastest(able, ALTERNATING_TRANSFERS, best)
+    if len(network.line) > 1:
+        alternating = [_Trial(network, problem, shapes, alternate=True) for shapes in choices]
+        able = [trial for trial in alternating if trial.orders.alternate]
+        best = _fastest(able, ALTERNATING_TRANSFERS, best) if able else best
     return best[0].schedule(best[1])
 
 
