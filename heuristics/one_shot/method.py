@@ -102,7 +102,7 @@ class _Trial:
         ranks, k = len(network.hops), len(shapes)
         lines = [
             [
-                [self.moves(d, shape, seed) for seed in range(network.line[d].size if k > 1 else 1)]
+                [self.moves(d, shape, seed) for seed in range(network.line[d].size if alternate else 1)]
                 for d, shape in enumerate(self.turned(first))
             ]
             for first in range(k)

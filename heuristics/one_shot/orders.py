@@ -41,7 +41,8 @@ class Orders:
     network
         Which.
     lines
-        Of each dimension, for the orders whose numbers are 0, 1, ... modulo its length.
+        Of each dimension, for the orders whose numbers are 0, 1, ... modulo its length; an item in one place
+        will do where moves don't alternate.
     count
         How many orders at most, a multiple of that length.
     """
@@ -83,11 +84,9 @@ class Orders:
         for first, moves in enumerate(self.moves):
             turn = [(first + i) % k for i in range(k)]
             order = sorted(
-                (
-                    (phase(move), place if phase(move) < 1 else -place, d)
-                    for place, d in enumerate(turn)
-                    for move in moves[d]
-                )
+                (phase(move), place if phase(move) < 1 else -place, d)
+                for place, d in enumerate(turn)
+                for move in moves[d]
             )
             orders.append([d for *_, d in order])
         return np.array(orders, dtype=np.int64)

@@ -31,7 +31,7 @@ import numpy as np
 from models.forestcoll.epochs.column_generation import EpochOptimum, EpochProgram, EpochTrees
 from models.forestcoll.epochs.epoch_links import links_between
 from models.forestcoll.epochs.pricing import improve_all, new_trees
-from models.forestcoll.epochs.schedule import Edges, laid
+from models.forestcoll.epochs.schedule import PARTS, Edges, laid, whole_units
 from schedules.capabilities import Capabilities, Groups, Switches
 from schedules.collective import Kind
 from schedules.intervals import IntervalTransfers, interval_schedule, line_width
@@ -49,8 +49,6 @@ from topologies.units import parse_time
 
 MOST_RANKS = 128
 """Prices are looked at for every two ranks in every epoch."""
-PARTS = 2**24
-"""Units of the vector, to which weights are rounded."""
 
 
 @dataclass(frozen=True)
@@ -186,6 +184,17 @@ class Lines:
         least = number[self.ranks[:, tail], self.ranks[:, head]].min(axis=0)
         return np.unique(least, return_inverse=True)[1].ravel().astype(np.int64)
 
+    @property
+    def orbits(self) -> int:
+        """How many there are of lines."""
+        return int(self.orbit.max()) + 1
+
+    @cached_property
+    def height(self) -> Int64Array:
+        """int64, shape (N,): the hops from and to the rank that is farthest from each."""
+        hops = hop_distances(self.topology)
+        return np.maximum(hops.max(axis=0), hops.max(axis=1)).astype(np.int64)
+
     @cached_property
     def roots(self) -> Int64Array:
         """The least rank of each orbit of ranks."""
@@ -193,7 +202,7 @@ class Lines:
 
     def together(self, each: FloatArray) -> FloatArray:
         """Return what the lines of each orbit have, given what one has."""
-        total = np.zeros(int(self.orbit.max()) + 1)
+        total = np.zeros(self.orbits)
         np.add.at(total, self.orbit, each)
         return total
 
@@ -204,8 +213,8 @@ class Lines:
     def rows(self, epochs: int) -> Int64Array:
         """Return the row (orbit times epochs plus epoch) of each edge, int64 (2 N, 2 N, epochs), or -1.
 
-        An edge is one from u to N + v's N + v of a tree downwards, or from its parent u to v upwards, where v
-        sends.
+        Trees upwards are over 0 to N - 1, where v sends to its parent u over row (u, v); trees downwards are
+        over N to 2 N - 1, where the parent sends.
         """
         ranks, (tail, head) = self.topology.num_ranks, self.ends
         rows = np.full((2 * ranks, 2 * ranks, epochs), -1, dtype=np.int64)
@@ -260,8 +269,7 @@ class _Search:
         self.bandwidth = lines.together(lines.bandwidth) * self.unit / size
         self.alpha = lines.one(lines.alpha) / self.unit
         self.rows = lines.rows(epochs)
-        hops = hop_distances(lines.topology)
-        self.height = np.maximum(hops.max(axis=0), hops.max(axis=1))
+        self.height = lines.height
         self.roots = lines.roots[2 * self.height[lines.roots] <= epochs]
         self.program: EpochProgram
 
@@ -284,13 +292,14 @@ class _Search:
         self.program.solve()
 
     def _first(self) -> Iterator[_Pairs]:
+        """Yield pairs under random prices, and under such as grow away from the turn."""
         for root in self.rng.permutation(self.roots)[: TUNING.first_roots].tolist():
             low, high = int(self.height[root]), int(self.epochs - self.height[root])
             for turn in np.unique(np.linspace(low, high, TUNING.first_turns).astype(int)).tolist():
                 for early in (0.0, TUNING.early):
                     far = np.arange(self.epochs)
                     growing = np.exp(early * np.where(far < turn, turn - 1 - far, far - turn))
-                    prices = self.rng.random((self.lines.orbit.max() + 1, self.epochs)) * growing
+                    prices = self.rng.random((self.lines.orbits, self.epochs)) * growing
                     yield self._new(self._given(prices.ravel()), root, turn, 2, 0.0 if early else 1.0)
 
     def run(self, until: float, rounds: int) -> None:
@@ -316,9 +325,8 @@ class _Search:
 
     def keep(self, most: int) -> None:
         """Keep so many pairs, the heaviest."""
-        kept = np.argsort(-self.solved.weight, kind="stable")[:most]
-        if (self.solved.weight > 0).sum() > most:
-            trees = self.program.trees.take(kept)
+        if np.count_nonzero(self.solved.weight > 0) > most:
+            trees = self.program.trees.take(np.argsort(-self.solved.weight, kind="stable")[:most])
             self.program = EpochProgram(self.rows, self.bandwidth, self.alpha, trees)
             self.program.solve()
 
@@ -379,7 +387,7 @@ def _turned(parent: Int64Array, epoch: Int64Array, child: Int64Array, later: Int
 
 
 def synthesize(problem: Problem, options: AllreduceEpochsOptions, rng: np.random.Generator) -> Schedule:
-    """Return the schedule of least simulated time among those of some numbers of epochs, in the time clock.
+    """Return the schedule of the shortest program among those of some numbers of epochs, in the time clock.
 
     Raises
     ------
@@ -404,12 +412,10 @@ def synthesize(problem: Problem, options: AllreduceEpochsOptions, rng: np.random
 
 def _fastest(lines: Lines, size: float, until: float, rng: np.random.Generator) -> _Search:
     """Return the search that ends best, for ever more epochs as long as these help or there is time."""
-    topology = lines.topology
-    hops = hop_distances(topology)
-    steps = 2 * int(np.maximum(hops.max(axis=0), hops.max(axis=1)).min())
+    topology, steps = lines.topology, 2 * int(lines.height.min())
     alpha, seconds = float(topology.alpha.floats.max()), size / float(topology.ingress.floats.min())
     fold = np.log(max(1.0, seconds / alpha)) if alpha > 0 else np.inf
-    most = TUNING.most_rows // (int(lines.orbit.max()) + 1)
+    most = TUNING.most_rows // lines.orbits
     if steps > most:
         raise NoSchedule(f"allreduce_epochs on {topology.name}: too many links times steps for its programs")
     most = min(most, max(steps, TUNING.most_epochs))
@@ -437,7 +443,7 @@ def _fastest(lines: Lines, size: float, until: float, rng: np.random.Generator) 
 def _schedule(problem: Problem, size: Fraction, lines: Lines, pairs: _Pairs, weight: FloatArray) -> Schedule:
     """Return the schedule in which each image of a pair has an interval of the vector."""
     elements = len(lines.ranks)
-    units = _units(np.repeat(weight, elements))
+    units = whole_units(np.repeat(weight, elements))
     pair, element = np.divmod(np.flatnonzero(units), elements)
     scale = line_width(problem.collective, PARTS) // PARTS
     begin = offsets_of(units[units > 0]) * scale
@@ -455,15 +461,6 @@ def _schedule(problem: Problem, size: Fraction, lines: Lines, pairs: _Pairs, wei
     transfers = IntervalTransfers(edges.start, edges.stop, route, edges.turn)
     flow, row = interval_schedule(problem.topology, problem.collective, transfers, PARTS * scale, routes)
     return in_messages(flow, edges.epoch[row], size)
-
-
-def _units(weight: FloatArray) -> Int64Array:
-    """Return weights in whole units, `PARTS` in all, by largest remainders."""
-    exact = weight / weight.sum() * PARTS
-    whole = np.floor(exact).astype(np.int64)
-    left = PARTS - int(whole.sum())
-    whole[np.argsort(whole - exact, kind="stable")[:left]] += 1
-    return whole
 
 
 def check(problem: Problem, options: AllreduceEpochsOptions) -> None:

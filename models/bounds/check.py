@@ -590,10 +590,8 @@ def _crossings(certificate: Certificate, topology: Topology, collective: Collect
     if not shares:
         raise InputError("crossings bound: no item goes into the set")
     known = _all_distances(topology)
-    heard, told = (
-        Reachability.of(topology, _all_distances(topology, backwards=not out), counted, tick, out)
-        for out, counted in ((False, outer), (True, inner))
-    )
+    heard = Reachability.of(topology, list(zip(*known, strict=True)), outer, tick, outward=False)
+    told = Reachability.of(topology, known, inner, tick, outward=True)
     crossing = Crossing(
         topology,
         known,

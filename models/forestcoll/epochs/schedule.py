@@ -23,13 +23,13 @@ from schedules.method import Problem
 from schedules.reversal import reverse
 from schedules.schedule import Chunks, Clock, Routes, Schedule
 from topologies.errors import Unsupported
-from topologies.exact import Int64Array, offsets_of
+from topologies.exact import FloatArray, Int64Array, offsets_of
 from topologies.topology import Topology
 from topologies.transforms import transpose
 
 KINDS = (Kind.ALLGATHER, Kind.REDUCE_SCATTER, Kind.ALLREDUCE)
 PARTS = 2**24
-"""Units of a shard, to which weights are rounded."""
+"""Units of a shard, or of an allreduce's vector, to which weights are rounded."""
 
 
 def planned_schedule(problem: Problem, seconds: float, rng: np.random.Generator) -> Schedule:
@@ -155,16 +155,21 @@ def _images(plan: EpochPlan) -> tuple[Edges, Int64Array]:
 
 
 def _units(plan: EpochPlan) -> Int64Array:
-    """Return the weights in units, for each root `PARTS` in all, by largest remainders."""
+    """Return the weights in units, for each root `PARTS` in all."""
     units = np.zeros(len(plan.trees), dtype=np.int64)
     for root in range(len(plan.lines.roots)):
         own = np.flatnonzero(plan.trees.root == root)
-        exact = plan.weight[own] / plan.weight[own].sum() * PARTS
-        whole = np.floor(exact).astype(np.int64)
-        left = PARTS - int(whole.sum())
-        whole[np.argsort(whole - exact, kind="stable")[:left]] += 1
-        units[own] = whole
+        units[own] = whole_units(plan.weight[own])
     return units
+
+
+def whole_units(weight: FloatArray) -> Int64Array:
+    """Return weights in whole units, `PARTS` in all, by largest remainders."""
+    exact = weight / weight.sum() * PARTS
+    whole = np.floor(exact).astype(np.int64)
+    left = PARTS - int(whole.sum())
+    whole[np.argsort(whole - exact, kind="stable")[:left]] += 1
+    return whole
 
 
 def laid(
