@@ -16,10 +16,10 @@ from topologies.exact import Int64Array, common_divisor
 
 
 class TickRow(NamedTuple):
-    """A chunk on a link from a tick on; chunks of one link and start are one message."""
+    """A chunk on the links of a route from a tick on; chunks of one route and start are one message."""
 
     start: int
-    link: int
+    route: tuple[int, ...]
     chunk: int
 
 
@@ -33,10 +33,13 @@ class TimedInstance:
         Chunks, links and their ends.
     size
         M in bytes.
+    cut_through
+        Whether messages may go over several links, without being kept between them.
     """
 
     instance: Instance
     size: Fraction
+    cut_through: bool = False
 
     @cached_property
     def chunk_bytes(self) -> Fraction:
@@ -85,9 +88,21 @@ class TimedInstance:
     def earliest(self) -> Int64Array:
         """int64, shape (items, ranks): ticks before which an item can not be there, alone on its route."""
         time = np.where(self.instance.holders, 0, self.horizon).astype(np.int64)
+        heads = self.heads if self.cut_through else time  # as they come
+        for _ in range(1 if self.cut_through else self.instance.topology.num_ranks):
+            for link, (a, b) in enumerate(self.ends):
+                np.minimum(time[:, b], heads[:, a] + self.alpha[link] + self.move[link], out=time[:, b])
+        return time
+
+    @cached_property
+    def heads(self) -> Int64Array:
+        """int64, shape (items, ranks): ticks before which no message with an item can leave a rank."""
+        if not self.cut_through:
+            return self.earliest
+        time = np.where(self.instance.holders, 0, self.horizon).astype(np.int64)
         for _ in range(self.instance.topology.num_ranks):
             for link, (a, b) in enumerate(self.ends):
-                np.minimum(time[:, b], time[:, a] + self.alpha[link] + self.move[link], out=time[:, b])
+                np.minimum(time[:, b], time[:, a] + self.alpha[link], out=time[:, b])
         return time
 
     @cached_property

@@ -1,13 +1,13 @@
-"""The method `optimum`: the least time of given chunks, every message over one link, in the time clock.
+"""The method `optimum`: the least time of given chunks, in the time clock.
 
-Not all schedules are of that kind. A message over a route of several links cuts through the ranks on it: its
-head goes on before its tail has come. A single long message has so half the time over two links. No program
-here has such routes; the bounds, which hold for all schedules, are what a row's gap is set against.
+Every message goes over one link, as those of SCCL, TE-CCL and TACOS do. With `cut_through` it may go over a
+route of several: its head goes on before its tail has come, so that a single long message has half the time
+over two links. The bounds hold for such messages too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, ClassVar
@@ -32,8 +32,9 @@ from models.teccl.starts import NO_START, StartSchedule, check_start
 from schedules.capabilities import Capabilities, Switches
 from schedules.collective import Kind
 from schedules.method import Method, Problem
+from schedules.retiming import ends, retimed
 from schedules.reversal import reverse
-from schedules.schedule import Chunks, Clock, Schedule
+from schedules.schedule import Chunks, Clock, Routes, Schedule
 from topologies.errors import InputError, NoSchedule, Unsupported
 from topologies.exact import Int64Array
 from topologies.ranges import Duration, Number, Options, Whole
@@ -43,8 +44,8 @@ from topologies.units import parse_time
 REVERSED = (Kind.REDUCE_SCATTER, Kind.REDUCE)
 KINDS = (Kind.ALLGATHER, Kind.BROADCAST, Kind.SCATTER, Kind.GATHER, Kind.ALL_TO_ALL, *REVERSED)
 AUTO = "auto"
-PROGRAM = "constraint program of messages over one link each"
-"""What is optimal in a row: other schedules' messages may cut through ranks."""
+PROGRAMS = ("constraint program of messages over one link each", "constraint program of messages over routes")
+"""What is optimal in a row, without and with messages that cut through ranks."""
 MOST_PLACES = 2000
 """Chunks times links: beyond, the program is not tiny any more."""
 
@@ -62,6 +63,8 @@ class OptimumOptions(Options):
         is replayed in whole chunks; or ``"none"``.
     cuts
         Whether the project's lower bounds are constraints of the program, and not only the longest route.
+    cut_through
+        Whether messages may go over several links, through ranks that do not keep them.
     gap
         Relative to the time found, at which to stop early.
     time_limit
@@ -78,6 +81,7 @@ class OptimumOptions(Options):
     chunks: Annotated[int, Whole(1, words="it must be an integer of at least 1")] = 1
     start: str = AUTO
     cuts: bool = True
+    cut_through: bool = False
     gap: Annotated[float, Number(least=0, below=1)] = 0.0
     time_limit: Annotated[str, Duration("60s")] = "60s"
 
@@ -104,7 +108,7 @@ def optimum(starts: Mapping[str, Method]) -> Method:
         check=check,
         size_dependent=lambda problem, options: True,
         seeded=True,
-        summary="the least time of given chunks, each message over one link, by CP-SAT; tiny networks",
+        summary="the least time of given chunks, by CP-SAT; tiny networks",
     )
     return method
 
@@ -143,7 +147,7 @@ def _forward(problem: Problem, options: OptimumOptions, seed: int, first: Method
     """Return the schedule of a collective that does not combine."""
     what = problem.collective
     instance = Instance(problem.topology, what, options.chunks)
-    timed = TimedInstance(instance, problem.size or problem.collective.items.share[0])
+    timed = TimedInstance(instance, problem.size or what.items.share[0], options.cut_through)
     limits = TickLimits(float(parse_time(options.time_limit)), seed=seed, cuts=options.cuts, gap=options.gap)
     starts: list[MakeFirst] = []
     note = ""
@@ -153,25 +157,38 @@ def _forward(problem: Problem, options: OptimumOptions, seed: int, first: Method
         given, note = _by_method(timed, first, seed)
         starts = [lambda: given]
     found = least_time(timed, limits, starts)
-    start, link, number = found.rows
-    place = (number % instance.chunks).astype(np.int32)
-    return Schedule(
-        topology=problem.topology,
-        collective=what,
-        clock=Clock.TIME,
-        chunks=Chunks.even(what, instance.chunks),
-        chunk=instance.item[number] * instance.chunks + place,
-        route=link.astype(np.int32),
-        order=start,
-        tick=timed.tick,
-        size=timed.size,
+    schedule = _schedule(timed, found.rows)
+    schedule = min(schedule, retimed(schedule), key=ends)
+    return schedule.replace(
         stats={
-            "program": PROGRAM,
+            "program": PROGRAMS[options.cut_through],
             "solver": "cp-sat",
             "solve_s": found.seconds,
-            "solver_gap": (found.ticks - found.proven) / found.ticks,
+            "solver_gap": float(1 - found.proven * timed.tick / ends(schedule)),
             **({"note": note} if note else {}),
-        },
+        }
+    )
+
+
+def _schedule(timed: TimedInstance, rows: Sequence[TickRow]) -> Schedule:
+    """Return the rows as a schedule."""
+    instance = timed.instance
+    start, used, number = zip(*rows, strict=True)
+    routes = [(link,) for link in range(instance.topology.num_links)]
+    routes += sorted({route for route in used if len(route) > 1})
+    where = {route: place for place, route in enumerate(routes)}
+    table = Routes.of(routes)
+    return Schedule(
+        topology=instance.topology,
+        collective=instance.collective,
+        clock=Clock.TIME,
+        chunks=Chunks.even(instance.collective, instance.chunks),
+        chunk=_places(instance)[list(number)].astype(np.int32),
+        route=np.array([where[route] for route in used], dtype=np.int32),
+        order=np.array(start, dtype=np.int64),
+        routes=None if table.are_links else table,
+        tick=timed.tick,
+        size=timed.size,
     )
 
 
@@ -188,7 +205,7 @@ def _by_epochs(timed: TimedInstance, options: OptimumOptions, seed: int) -> Firs
     number = {chunk: c for c, chunk in enumerate(_places(instance).tolist())}
     columns = (np.asarray(column).tolist() for column in (schedule.order, schedule.route, schedule.chunk))
     rows = zip(*columns, strict=True)
-    return replayed(timed, (TickRow(start, link, number[chunk]) for start, link, chunk in rows))
+    return replayed(timed, (TickRow(start, (link,), number[chunk]) for start, link, chunk in rows))
 
 
 def _by_method(timed: TimedInstance, first: Method, seed: int) -> tuple[FirstSchedule | None, str]:
@@ -199,7 +216,7 @@ def _by_method(timed: TimedInstance, first: Method, seed: int) -> tuple[FirstSch
     transfers, note = start.transfers(Epochs(instance, timed.size), 0, buffers=True)
     if transfers is None:
         return None, note
-    found = replayed(timed, (TickRow(epoch, link, chunk) for link, chunk, epoch in transfers))
+    found = replayed(timed, (TickRow(epoch, (link,), chunk) for link, chunk, epoch in transfers))
     return found, f"start {first.name}: {float(found.ticks * timed.tick) * 1e6:g} us"
 
 

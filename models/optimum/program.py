@@ -4,7 +4,7 @@ Link e = (a, b) sends messages k = 1, 2, ... one after the other. Variables, in 
 
     at[c, n]       A: when chunk c is at rank n; 0 where it is from the beginning
     start[e, k]    S: when message k of link e starts
-    end[e, k]      E: when all of it has arrived
+    end[e, k]      E: when it leaves the link; then all of it has arrived
     used[e, k]     u: 1 where it has any chunk
     sends[e, k, c] y: 1 where it has chunk c
     last           when all is where it must be
@@ -21,8 +21,20 @@ minimize last, subject to the families of constraints, by the names of their fun
     the_end_is_after_every_arrival         last = max A[c, n] over all n that must have c
 
 All times are whole ticks, the largest in which α and s/b are whole, so nothing is rounded. A link has as many
-messages as chunks could ever use it, so nothing is left out either but routes of several links: ranks pass on
-what they hold, and no message cuts through one.
+messages as chunks could ever use it, so nothing is left out either.
+
+That is for messages over one link each. With `cut_through` message k of link e may go on as message l of a
+link f that begins where e ends::
+
+    through[e, k, f, m] g: 1 where it does
+    come[e, k]          D: when all of it is at the end of e, if it began elsewhere, too
+
+    a_message_goes_on_at_most_once         Σ g[e, k, ·, ·] ≤ 1 and Σ g[·, ·, f, m] ≤ 1
+    what_goes_on_is_the_same_message       g → S[f, m] = S[e, k] + α_e, y[f, m, c] = y[e, k, c] for all c,
+                                           and D[f, m] ≥ D[e, k] + α_f, which is later where e is slower
+
+Then only the last message of a route brings its chunks, at D, and only the first must find them there. As
+everywhere in the time clock a message does not wait on its way.
 
 What is added, and cuts off no time: the messages of a link that are used come first
 (`used_messages_come_first`); message k starts no sooner than k shortest messages after the first chunk can
@@ -32,6 +44,8 @@ is a deadline, and only shorter schedules are looked for.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -49,6 +63,8 @@ class TickProgram:
         The instance.
     deadline, least
         Ticks: by when all must be over, and what no schedule beats.
+
+    Whether messages cut through ranks is said by the instance.
     """
 
     def __init__(self, timed: TimedInstance, deadline: int, least: int) -> None:
@@ -58,15 +74,22 @@ class TickProgram:
         self.at: dict[tuple[int, int], Any] = {}
         self.start: dict[tuple[int, int], Any] = {}
         self.end: dict[tuple[int, int], Any] = {}
+        self.come: dict[tuple[int, int], Any] = {}
         self.used: dict[tuple[int, int], Any] = {}
         self.sends: dict[tuple[int, int, int], Any] = {}
+        self.through: dict[tuple[int, int, int, int], Any] = {}
         self._chunks: dict[tuple[int, int], list[int]] = {}
+        self._begins: dict[tuple[int, int], list[Any]] = {}
+        self._brings: dict[tuple[int, int, int], Any] = {}
         self.add_arrivals()
         self.add_messages()
+        self.add_through()
         self.a_message_lasts_alpha_and_its_chunks()
         self.a_message_is_used_if_it_has_a_chunk()
         self.messages_of_a_link_follow_each_other()
         self.used_messages_come_first()
+        self.a_message_goes_on_at_most_once()
+        self.what_goes_on_is_the_same_message()
         self.a_chunk_is_sent_after_it_has_come()
         self.a_chunk_has_come_when_its_message_ends()
         self.a_chunk_comes_once()
@@ -84,22 +107,35 @@ class TickProgram:
     def add_messages(self) -> None:
         """Add the messages of every link, as many as can end in time, with the chunks that may be of use."""
         model, items = self.model, self.instance.item
+        apart = self.timed.cut_through and not self.instance.topology.bandwidth.uniform
         for e, (a, b) in enumerate(self.ends):
             shortest = self.timed.alpha[e] + self.timed.move[e]
-            first = self.timed.earliest[items, a]
+            first = self.timed.heads[items, a]
             useful = [
                 c
                 for c, item in enumerate(items.tolist())
                 if not self.instance.holders[item, b] and first[c] + shortest <= self.deadline
             ]
             begin = int(first[useful].min()) if useful else self.deadline
-            for k in range(min(len(useful), (self.deadline - begin) // shortest)):
+            most = len(useful) * (self.instance.topology.num_ranks if self.timed.cut_through else 1)
+            for k in range(min(most, (self.deadline - begin) // shortest)):
                 low = begin + k * shortest
                 self.used[e, k] = model.new_bool_var(f"used[{e},{k}]")
                 self.start[e, k] = model.new_int_var(low, self.deadline, f"start[{e},{k}]")
                 self.end[e, k] = model.new_int_var(low, self.deadline, f"end[{e},{k}]")
+                self.come[e, k] = (
+                    model.new_int_var(low, self.deadline, f"come[{e},{k}]") if apart else self.end[e, k]
+                )
                 self.sends |= {(e, k, c): model.new_bool_var(f"sends[{e},{k},{c}]") for c in useful}
                 self._chunks[e, k] = useful
+
+    def add_through(self) -> None:
+        """Add that messages go on, if they cut through ranks: over any other link but the one back."""
+        slots = list(self._chunks) if self.timed.cut_through else []
+        for (e, k), (f, m) in product(slots, slots):
+            (a, b), (c, d) = self.ends[e], self.ends[f]
+            if b == c and a != d:
+                self.through[e, k, f, m] = self.model.new_bool_var(f"through[{e},{k},{f},{m}]")
 
     def a_message_lasts_alpha_and_its_chunks(self) -> None:
         """Add E = S + α u + Σ (s / b) y."""
@@ -107,6 +143,8 @@ class TickProgram:
             alpha, move = self.timed.alpha[e] * self.used[e, k], self.timed.move[e]
             carried = sum(self.sends[e, k, c] for c in chunks)
             self.model.add(self.end[e, k] == self.start[e, k] + alpha + move * carried)
+            if self.come[e, k] is not self.end[e, k]:
+                self.model.add(self.come[e, k] >= self.end[e, k])
 
     def a_message_is_used_if_it_has_a_chunk(self) -> None:
         """Add u = max y."""
@@ -125,19 +163,65 @@ class TickProgram:
             if k:
                 self.model.add_implication(self.used[e, k], self.used[e, k - 1])
 
+    def a_message_goes_on_at_most_once(self) -> None:
+        """Add Σ g ≤ 1 on both sides; what goes on from a link brings its end nothing."""
+        leaving: dict[tuple[int, int], list[Any]] = {}
+        arriving: dict[tuple[int, int], list[Any]] = {}
+        for (e, k, f, m), goes in self.through.items():
+            leaving.setdefault((e, k), []).append(goes)
+            arriving.setdefault((f, m), []).append(goes)
+        for (e, k), chunks in self._chunks.items():
+            self._begins[e, k] = self._none_of(arriving.get((e, k), []))
+            ends = self._none_of(leaving.get((e, k), []))
+            for c in chunks:
+                self._brings[e, k, c] = self._all_of([self.sends[e, k, c], *ends])
+
+    def _none_of(self, literals: list[Any]) -> list[Any]:
+        """Return what is true where none of these is, one of which may be; no literal if there are none."""
+        if not literals:
+            return []
+        none = self.model.new_bool_var("")
+        self.model.add_exactly_one([none, *literals])
+        return [none]
+
+    def _all_of(self, literals: list[Any]) -> Any:
+        """Return what is true where all of these are."""
+        if len(literals) == 1:
+            return literals[0]
+        both = self.model.new_bool_var("")
+        self.model.add_bool_and(literals).only_enforce_if(both)
+        self.model.add_bool_or([both, *(literal.negated() for literal in literals)])
+        return both
+
+    def what_goes_on_is_the_same_message(self) -> None:
+        """Add that a message that goes on has the same chunks, α later, and comes no sooner."""
+        for (e, k, f, m), goes in self.through.items():
+            alpha = self.timed.alpha
+            self.model.add_implication(goes, self.used[e, k])
+            self.model.add(self.start[f, m] == self.start[e, k] + alpha[e]).only_enforce_if(goes)
+            if self.come[f, m] is not self.end[f, m]:
+                self.model.add(self.come[f, m] >= self.come[e, k] + alpha[f]).only_enforce_if(goes)
+            for c in {*self._chunks[e, k], *self._chunks[f, m]}:
+                had, has = self.sends.get((e, k, c), False), self.sends.get((f, m, c), False)
+                self.model.add(had == has).only_enforce_if(goes)
+
     def a_chunk_is_sent_after_it_has_come(self) -> None:
-        """Add that a message starts when all of its chunks are at the link's source."""
+        """Add that a message starts when all of its chunks are at the source of its first link."""
         for (e, k, c), sends in self.sends.items():
-            self.model.add(self.at[c, self.ends[e][0]] <= self.start[e, k]).only_enforce_if(sends)
+            begins = [sends, *self._begins[e, k]]
+            if (c, self.ends[e][0]) in self.at:
+                self.model.add(self.at[c, self.ends[e][0]] <= self.start[e, k]).only_enforce_if(begins)
+            else:
+                self.model.add_bool_or([literal.negated() for literal in begins])
 
     def a_chunk_has_come_when_its_message_ends(self) -> None:
-        """Add that all chunks of a message are at the link's target when it ends."""
-        for (e, k, c), sends in self.sends.items():
-            self.model.add(self.at[c, self.ends[e][1]] == self.end[e, k]).only_enforce_if(sends)
+        """Add that all chunks of a message are at the target of its last link when it has come."""
+        for (e, k, c), brings in self._brings.items():
+            self.model.add(self.at[c, self.ends[e][1]] == self.come[e, k]).only_enforce_if(brings)
 
     def a_chunk_comes_once(self) -> None:
         """Add that each chunk comes once to all that must have it, and at most once to others."""
-        for (c, n), arriving in self._by_rank(1).items():
+        for (c, n), arriving in self._arriving().items():
             if self.instance.wanters[self.instance.item[c], n]:
                 self.model.add_exactly_one(arriving)
             else:
@@ -145,17 +229,18 @@ class TickProgram:
 
     def a_rank_sends_what_came(self) -> None:
         """Add that a rank that need not have a chunk sends it only if it comes; the others have it anyway."""
-        leaving = self._by_rank(0)
-        for (c, n), arriving in self._by_rank(1).items():
-            if not self.instance.wanters[self.instance.item[c], n]:
-                for sends in leaving.get((c, n), ()):
-                    self.model.add_bool_or([*arriving, sends.negated()])
+        arriving = self._arriving()
+        for (e, k, c), sends in self.sends.items():
+            item, n = self.instance.item[c], self.ends[e][0]
+            if not self.instance.wanters[item, n] and not self.instance.holders[item, n]:
+                begins = [literal.negated() for literal in (sends, *self._begins[e, k])]
+                self.model.add_bool_or([*arriving.get((c, n), []), *begins])
 
-    def _by_rank(self, side: int) -> dict[tuple[int, int], list[Any]]:
-        """Return what leaves a rank (side 0) or arrives there (1), by (chunk, rank)."""
+    def _arriving(self) -> dict[tuple[int, int], list[Any]]:
+        """Return what arrives, by (chunk, rank)."""
         table: dict[tuple[int, int], list[Any]] = {}
-        for (e, _, c), sends in self.sends.items():
-            table.setdefault((c, self.ends[e][side]), []).append(sends)
+        for (e, _, c), brings in self._brings.items():
+            table.setdefault((c, self.ends[e][1]), []).append(brings)
         return table
 
     def the_end_is_after_every_arrival(self) -> None:
@@ -167,8 +252,18 @@ class TickProgram:
 
     def rows(self, solver: cp_model.CpSolver) -> list[TickRow]:
         """Return the rows of a solution."""
+        goes_on = {(e, k): (f, m) for (e, k, f, m), goes in self.through.items() if solver.value(goes)}
+        later = set(goes_on.values())
         return [
-            TickRow(solver.value(self.start[e, k]), e, c)
+            TickRow(solver.value(self.start[e, k]), tuple(_route((e, k), goes_on)), c)
             for (e, k, c), sends in self.sends.items()
-            if solver.value(sends)
+            if solver.value(sends) and (e, k) not in later
         ]
+
+
+def _route(message: tuple[int, int], goes_on: Mapping[tuple[int, int], tuple[int, int]]) -> Iterator[int]:
+    """Yield the links of a message and of all that it goes on as."""
+    last: tuple[int, int] | None = message
+    while last is not None:
+        yield last[0]
+        last = goes_on.get(last)

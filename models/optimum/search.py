@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -17,6 +18,7 @@ import numpy as np
 
 from models.optimum.instance import TickRow, TimedInstance
 from models.solvers.outcome import least_whole
+from schedules.pruning import useful_transfers
 from topologies.errors import NoSchedule
 from topologies.exact import BoolArray, Int64Array
 
@@ -69,14 +71,14 @@ class Optimum:
     Parameters
     ----------
     rows
-        int64, shape (3, transfers): start, link, chunk.
+        By start.
     ticks, proven
         When it ends, and before when none can.
     seconds
         Of CP-SAT.
     """
 
-    rows: Int64Array
+    rows: list[TickRow]
     ticks: int
     proven: int
     seconds: float
@@ -114,7 +116,7 @@ def least_time(
     least = timed.least if limits.cuts else timed.farthest
     known = best_known(timed, limits, least, starts)
     if known is not None and known.ticks - least <= limits.gap * known.ticks:
-        return Optimum(_columns(known.rows), known.ticks, least, 0.0)
+        return Optimum(known.rows, known.ticks, least, 0.0)
     program = TickProgram(timed, timed.horizon if known is None else known.ticks - 1, least)
     solver = cp_model.CpSolver()
     solver.parameters.max_time_in_seconds = max(limits.seconds - (time.perf_counter() - begin), LEAST_SECONDS)
@@ -123,14 +125,14 @@ def least_time(
     solver.parameters.relative_gap_limit = limits.gap
     status = solver.solve(program.model)
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        known = replayed(timed, sorted(program.rows(solver)))
+        known = (_over_routes if timed.cut_through else replayed)(timed, sorted(program.rows(solver)))
     if known is None:
         raise NoSchedule(
             f"optimum on {name}: found none in {limits.seconds:g} s; give it a start or more time"
         )
     proven = max(least, least_whole(solver.best_objective_bound))
     proven = known.ticks if status == cp_model.INFEASIBLE else min(proven, known.ticks)
-    return Optimum(_columns(known.rows), known.ticks, proven, solver.wall_time)
+    return Optimum(known.rows, known.ticks, proven, solver.wall_time)
 
 
 def best_known(
@@ -145,10 +147,6 @@ def best_known(
         if known is not None and known.ticks - least <= limits.gap * known.ticks:
             break
     return known
-
-
-def _columns(rows: Iterable[TickRow]) -> Int64Array:
-    return np.array(list(rows), dtype=np.int64).reshape(-1, 3).T
 
 
 def best_greedy(timed: TimedInstance, seed: int = 0, tries: int = TRIES) -> FirstSchedule:
@@ -193,9 +191,30 @@ def _greedy(timed: TimedInstance, rng: np.random.Generator, *, whole: bool) -> F
         end = now + timed.alpha[link] + timed.move[link] * len(chosen)
         missing -= int(instance.wanters[items[chosen], b].sum())
         coming[chosen, b], held[chosen, b] = True, end
-        rows += [TickRow(now, link, int(c)) for c in chosen]
+        rows += [TickRow(now, (link,), int(c)) for c in chosen]
         heapq.heappush(free, (end, float(rng.random()), link))
     return replayed(timed, rows)
+
+
+def _useful(timed: TimedInstance, rows: Sequence[TickRow]) -> list[TickRow]:
+    """Return the rows that are of use; every chunk comes before it goes on."""
+    instance = timed.instance
+    ends = [(timed.ends[row.route[0]][0], timed.ends[row.route[-1]][1]) for row in rows]
+    source, target = np.array(ends, dtype=np.int64).reshape(-1, 2).T
+    chunk = np.array([row.chunk for row in rows], dtype=np.int64)
+    useful = useful_transfers(chunk, source, target, instance.missing[instance.item])
+    return [row for row, use in zip(rows, useful.tolist(), strict=True) if use]
+
+
+def _over_routes(timed: TimedInstance, rows: Sequence[TickRow]) -> FirstSchedule:
+    """Return the schedule of the rows that are of use, when they say."""
+    useful = _useful(timed, rows)
+    counts = Counter((row.start, row.route) for row in useful)
+    arrivals = (
+        start + sum(timed.alpha[link] for link in route) + count * max(timed.move[link] for link in route)
+        for (start, route), count in counts.items()
+    )
+    return FirstSchedule(useful, max(arrivals))
 
 
 def replayed(timed: TimedInstance, rows: Iterable[TickRow]) -> FirstSchedule:
@@ -208,10 +227,10 @@ def replayed(timed: TimedInstance, rows: Iterable[TickRow]) -> FirstSchedule:
     timed
         The instance.
     rows
-        In an order in which every chunk comes before it goes on; starts of any unit.
+        Each over one link, in an order in which every chunk comes before it goes on; starts of any unit.
     """
     messages: dict[tuple[int, int], list[int]] = {}
-    for start, link, chunk in timed.instance.useful(_columns(rows)).T.tolist():
+    for start, (link,), chunk in _useful(timed, list(rows)):
         messages.setdefault((start, link), []).append(chunk)
     at = np.where(timed.instance.holders[timed.instance.item], 0, timed.horizon).astype(np.int64)
     free = [0] * len(timed.ends)
@@ -221,7 +240,7 @@ def replayed(timed: TimedInstance, rows: Iterable[TickRow]) -> FirstSchedule:
         start = max(free[link], int(at[chunks, a].max()))
         free[link] = start + timed.alpha[link] + timed.move[link] * len(chunks)
         at[chunks, b] = free[link]
-        found += [TickRow(start, link, c) for c in chunks]
+        found += [TickRow(start, (link,), c) for c in chunks]
     return FirstSchedule(sorted(found), max(free))
 
 

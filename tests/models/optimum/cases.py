@@ -1,6 +1,7 @@
 """Problems and verified schedules that the tests of the optimum share."""
 
 from fractions import Fraction
+from itertools import count, pairwise, product
 
 import numpy as np
 
@@ -67,3 +68,46 @@ def exhaustive(task):
     none = Fraction(0)
     extend(held, dict.fromkeys(range(len(ends)), none), left - held.keys(), none, none)
     return best[0]
+
+
+def exhaustive_over_routes(topology, ratio):
+    """Least time of a broadcast of one chunk from rank 0, in α; it takes so many α itself, over any link.
+
+    A message comes to every other rank over a path from any other; all paths and whole starts are tried.
+    """
+    ranks = range(topology.num_ranks)
+    ends = set(zip(topology.source.tolist(), topology.target.tolist(), strict=True))
+
+    def paths(so_far):
+        if len(so_far) > 1:
+            yield so_far
+        yield from (
+            path for b in ranks if b not in so_far and (so_far[-1], b) in ends for path in paths((*so_far, b))
+        )
+
+    ways = [[path for a in ranks for path in paths((a,)) if path[-1] == b] for b in ranks]
+
+    def possible(chosen, there, held, until):
+        """Whether the rest of the chosen paths can be taken; the next of those whose start is there."""
+        if not chosen:
+            return True
+        for path in chosen:
+            if path[0] not in there:
+                continue
+            lasts = len(path) - 1 + ratio
+            for start in range(there[path[0]], until - lasts + 1):
+                uses = {
+                    (link, start + hop + tick)
+                    for hop, link in enumerate(pairwise(path))
+                    for tick in range(1 + ratio)
+                }
+                if not uses & held:
+                    rest, came = chosen - {path}, {**there, path[-1]: start + lasts}
+                    if possible(rest, came, held | uses, until):
+                        return True
+        return False
+
+    choices = [frozenset(choice) for choice in product(*ways[1:])]
+    return next(
+        until for until in count(1) if any(possible(choice, {0: 0}, set(), until) for choice in choices)
+    )

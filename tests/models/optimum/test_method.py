@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from experiments.registry import METHODS
+from models.bounds import lower_bounds
 from schedules.schedule import Clock
 from tests.models.optimum.cases import ALPHA, METHOD, B, made, problem, seconds
 from tests.sweep import for_each
@@ -47,6 +48,33 @@ def test_a_row_says_that_messages_go_over_one_link():
     assert seconds(schedule, size) == pytest.approx(2 * (ALPHA + size / B), rel=1e-9)
     assert seconds(through, size) == pytest.approx(2 * ALPHA + size / B, rel=1e-9)
     assert schedule.stats["program"] == "constraint program of messages over one link each"
+    over_routes = made(task, cut_through=True)
+    assert seconds(over_routes, size) == pytest.approx(2 * ALPHA + size / B, rel=1e-9)
+    assert over_routes.stats["program"] == "constraint program of messages over routes"
+
+
+def test_a_scatter_over_routes():
+    """Ring of 6, 120 KB: a shard takes 0.4 us, α is 0.5 us, and the far shard goes half around each side.
+
+    By hand: over either first link that half and the shard for 2 hops go through to their rank, until 2 α +
+    0.6 us = 1.6 us, whence the half goes on, until 2.3 us. The shard for 1 hop follows, until 1.1 + 0.9 us.
+    Without routes two messages of two hops and one, or three of one hop each, take 2.5 us.
+    """
+    schedule = made(problem("ring:6", 120_000, "scatter", root=0), chunks=2, cut_through=True)
+    assert schedule.stats["solver_gap"] == 0
+    assert seconds(schedule, 120_000) == pytest.approx(2.3e-6)
+
+
+@for_each("text", ["mesh:3x1?bandwidth=50GB/s&alpha=1us", "mesh:2x2?bandwidth=50GB/s,20GB/s&alpha=1us"])
+@for_each("kind", ["allgather", "scatter", "gather", "broadcast", "all-to-all", "reduce-scatter"])
+def test_what_may_cut_through_is_no_slower_and_above_the_bounds(text, kind):
+    size = 60_000
+    task = problem(text, size, kind, **({"root": 0} if kind in ("scatter", "gather", "broadcast") else {}))
+    through, single = (made(task, cut_through=cut_through, cuts=False) for cut_through in (True, False))
+    assert through.stats["solver_gap"] == single.stats["solver_gap"] == 0
+    assert seconds(through, size) <= seconds(single, size) * (1 + 1e-9)
+    for bound in lower_bounds(task.topology, task.collective, size):
+        assert bound.time(size) <= seconds(through, size) * (1 + 1e-9)
 
 
 def test_chunks_of_one_message_share_its_alpha():

@@ -3,6 +3,7 @@
 import time
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from models.optimum import TickLimits, TimedInstance, least_time
@@ -11,7 +12,7 @@ from models.sccl import Instance
 from schedules import Problem, collective
 from schedules.schedule import Chunks, Clock, Schedule
 from schedules.verify import verify
-from tests.models.optimum.cases import exhaustive, made, problem, seconds
+from tests.models.optimum.cases import exhaustive, exhaustive_over_routes, made, problem, seconds
 from tests.schedules.useless import useless_transfers
 from tests.sweep import for_each
 from topologies import Link, Topology
@@ -46,6 +47,22 @@ def test_no_order_of_messages_is_faster(text, kind, details, size):
     assert seconds(schedule, size) == pytest.approx(float(exhaustive(task)), rel=1e-9)
 
 
+@for_each("ratio", [1, 2, 5])
+@for_each("text", ["mesh:4x1", "uniring:4", "ring:4", "mesh:2x2", "complete:3"])
+def test_no_broadcast_over_routes_is_faster(text, ratio):
+    """One chunk that takes so many α: all ways to all ranks, through others or not, at all whole times."""
+    tick = Fraction(1, 2 * 10**6)
+    size = ratio * tick * 50 * 10**9
+    task = problem(text, size, "broadcast", root=0)
+    schedule = made(task, cut_through=True)
+    assert schedule.stats["solver_gap"] == 0
+    assert not useless_transfers(schedule)
+    least = exhaustive_over_routes(task.topology, ratio)
+    assert seconds(schedule, size) == pytest.approx(float(least * tick), rel=1e-9)
+    reduced = made(problem(text, size, "reduce", root=0), cut_through=True)
+    assert seconds(reduced, size) == pytest.approx(float(least * tick), rel=1e-9)
+
+
 @for_each("kind", ["reduce-scatter", "reduce"])
 @for_each("groups", [PAIRS, [[0, 1, 2]]])
 def test_the_reverse_over_groups_takes_as_long(kind, groups):
@@ -63,15 +80,15 @@ def test_a_schedule_that_is_not_proven_says_its_own_time():
     for seed in range(20):
         first = best_greedy(timed, seed, tries=1)
         found = least_time(timed, TickLimits(20.0, gap=0.99), [lambda first=first: first])
-        rows = found.rows
+        start, route, number = zip(*found.rows, strict=True)
         schedule = Schedule(
             task.topology,
             task.collective,
             Clock.TIME,
             Chunks.even(task.collective),
-            timed.instance.item[rows[2]],
-            rows[1],
-            rows[0],
+            timed.instance.item[list(number)],
+            [link for (link,) in route],
+            np.array(start),
             tick=timed.tick,
             size=task.size,
         )
