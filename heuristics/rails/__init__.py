@@ -1,7 +1,7 @@
 """Rails: allgathers on machines, or planes, joined place by place, timed so that no port or rail waits.
 
 Read `method` first, which says what is made where. On machines `machines` finds ports and adapters and plays
-one rank's timeline, which is that of all; `aggregated` has the allreduce of switches that add and multicast.
+one rank's timeline, which is that of all; `aggregated` has what switches do that multicast, and add.
 On planes `planes` finds the parts and the trees inside, `plane_schedule` plans what rails bring, and
 `spreading` sends it on along the trees.
 """

@@ -1,4 +1,4 @@
-"""Allreduce on machines whose switches add and multicast, as fast as the adapters allow.
+"""Allgather and allreduce on machines whose switches multicast (and add), as fast as the adapters allow.
 
 Rank (b, g), of B machines of G ranks, looks after a shard. Its *hop-h* job is the shard of (b + h, g):
 
@@ -13,6 +13,9 @@ waits. Its messages across grow from small ones when sums are gathered, and shri
 spread, so that it begins soon and ports are soon done. Each shard has two halves: the first is summed before
 the second, so that it is spread first, while the second is. Ports do first what adapters wait for or brought,
 and jobs of hop 0 when there is nothing else. Of small shards all is one part.
+
+An allgather only spreads. What comes down to a rank from all others of its machine is one message, as the
+switch holds what they sent up; without a switch that multicasts it would be a message, and an α, from each.
 """
 
 from __future__ import annotations
@@ -31,9 +34,9 @@ from schedules.schedule import Chunks, Clock, Routes, Schedule, step_numbers
 from topologies.exact import Int64Array, offsets_of
 from topologies.topology import Topology
 
-SHARES, LEAST, PARTS = (0.15, 0.2, 0.25, 0.3, 0.4, 1.0), (4.0, 6.0, 8.0, 12.0), (1, 4, 8)
+SHARES, LEAST, PARTS = (0.15, 0.2, 0.25, 0.3, 0.4, 1.0), (4.0, 6.0, 8.0, 12.0), (1, 2, 4, 8)
 """What is tried: shares of what has been or is still to be sent, the α of the least message, and in how many
-parts jobs of hop 0 are done; if in one, shards have no halves."""
+parts jobs of hop 0 are done; if in one, shards of sums have no halves."""
 MOST_MACHINES = 16
 
 
@@ -66,32 +69,43 @@ class Course:
 
 def can_aggregate(topology: Topology, found: Machines) -> bool:
     """Whether the machines' switches add and multicast; not of too many machines."""
-    if len(found.rank) > MOST_MACHINES:
-        return False
-    switches = set(topology.target[found.port[0]].tolist())
-    return switches <= topology.aggregate and switches <= topology.multicast
+    return can_multicast(topology, found) and _switches(topology, found) <= topology.aggregate
+
+
+def can_multicast(topology: Topology, found: Machines) -> bool:
+    """Whether the machines' switches multicast; not of too many machines."""
+    return len(found.rank) <= MOST_MACHINES and _switches(topology, found) <= topology.multicast
+
+
+def _switches(topology: Topology, found: Machines) -> set[int]:
+    return set(topology.target[found.port[0]].tolist())
+
+
+def allgather(problem: Problem, found: Machines, load: Load) -> Schedule:
+    """Return the fastest allgather found, in the step clock."""
+    return _schedule(problem, found, load.shard, fastest_course(load, adds=False))
 
 
 def allreduce(problem: Problem, found: Machines, load: Load) -> Schedule:
     """Return the fastest allreduce found, in the step clock."""
-    return _schedule(problem, found, load.shard, fastest_course(load))
+    return _schedule(problem, found, load.shard, fastest_course(load, adds=True))
 
 
-def fastest_course(load: Load) -> Course:
-    """Return the course that is over first, of those tried."""
+def fastest_course(load: Load, *, adds: bool) -> Course:
+    """Return the course that is over first, of those tried; one that `adds` makes what it spreads."""
     alphas = load.adapter_alpha / load.adapter
     tried = itertools.product(SHARES, LEAST, PARTS)
-    courses = (play(load, share, int(least * alphas), parts) for share, least, parts in tried)
+    courses = (play(load, share, int(least * alphas), parts, adds=adds) for share, least, parts in tried)
     return min(courses, key=lambda course: course.end)
 
 
-def play(load: Load, share: float, least: int, parts: int) -> Course:
+def play(load: Load, share: float, least: int, parts: int, *, adds: bool) -> Course:
     """Return the course with messages across of at least so many units.
 
     Whenever a port or an adapter is free it does the first of its jobs that may be done; an adapter's follow
     a fixed order.
     """
-    jobs = _jobs(load, share, least, parts)
+    jobs = _jobs(load, share, least, parts) if adds else _spreading(load, share, least, parts)
     waiting = _waiting(jobs)
     line = [number for number, job in enumerate(jobs) if job.way is Way.ACROSS][::-1]
     ready = {number for number, before in enumerate(waiting) if not before}
@@ -127,13 +141,31 @@ def _jobs(load: Load, share: float, least: int, parts: int) -> list[Job]:
     # Gathering is spreading backwards, so that the half that is spread last is gathered first.
     gathered = list(_across(load, share, least, halves[::-1]))[::-1]
     spread = list(_across(load, share, least, halves))
-    cuts = np.unique(np.linspace(0, load.shard, parts + 1).astype(np.int64)).tolist()
-    own = [(0, low, high) for low, high in itertools.pairwise(cuts)]
     return [
         *(Job(way, True, *part) for part in gathered for way in Way),
         *(Job(way, False, *part) for part in spread for way in Way),
-        *(Job(way, adds, *part) for part in own for adds in (True, False) for way in (Way.UP, Way.DOWN)),
+        *(
+            Job(way, adds, *part)
+            for part in _own(load, parts)
+            for adds in (True, False)
+            for way in (Way.UP, Way.DOWN)
+        ),
     ]
+
+
+def _spreading(load: Load, share: float, least: int, parts: int) -> list[Job]:
+    """Return all jobs of an allgather."""
+    spread = _across(load, share, least, [(0, load.shard)])
+    return [
+        *(Job(way, False, *part) for part in spread for way in Way),
+        *(Job(way, False, *part) for part in _own(load, parts) for way in (Way.UP, Way.DOWN)),
+    ]
+
+
+def _own(load: Load, parts: int) -> list[tuple[int, int, int]]:
+    """Return hop 0, low and high of so many parts of a shard."""
+    cuts = np.unique(np.linspace(0, load.shard, parts + 1).astype(np.int64)).tolist()
+    return [(0, low, high) for low, high in itertools.pairwise(cuts)]
 
 
 def _across(
@@ -165,7 +197,7 @@ def _waiting(jobs: list[Job]) -> list[set[int]]:
             before = {Way.UP: None, Way.DOWN: Way.UP, Way.ACROSS: Way.DOWN}[job.way]
         else:
             before = {Way.UP: Way.ACROSS, Way.DOWN: Way.UP, Way.ACROSS: None}[job.way]
-        if not job.adds and job.way is (Way.ACROSS if job.hop else Way.UP):
+        if not job.adds and job.way is (Way.ACROSS if job.hop else Way.UP):  # none for what only spreads
             waiting.append({place for low, high, place in sums if low < job.high and job.low < high})
         else:
             waiting.append(set() if before is None else {number[job._replace(way=before)]})
@@ -187,7 +219,7 @@ def _lasts(load: Load, job: Job) -> tuple[float, float]:
 
 
 def _schedule(problem: Problem, found: Machines, shard: int, course: Course) -> Schedule:
-    """Return the allreduce in which all ranks do what the course says."""
+    """Return the schedule in which all ranks do what the course says."""
     cuts = np.unique([0, shard, *(end for job in course.jobs for end in (job.low, job.high))])
     ranks = problem.topology.num_ranks
     rows = [_rows(found, job) for job in course.jobs]
@@ -196,6 +228,7 @@ def _schedule(problem: Problem, found: Machines, shard: int, course: Course) -> 
     low, high = (
         np.repeat(np.searchsorted(cuts, [job[place] for job in course.jobs]), lengths) for place in (3, 4)
     )
+    adds = [job.adds for job in course.jobs]
     step = np.unique(course.start, return_inverse=True)[1].ravel() + 1
     return Schedule(
         topology=problem.topology,
@@ -210,7 +243,7 @@ def _schedule(problem: Problem, found: Machines, shard: int, course: Course) -> 
         count=(high - low).astype(np.int32),
         route=route.astype(np.int32),
         order=step_numbers(np.repeat(step, lengths)),
-        reduce=np.repeat([job.adds for job in course.jobs], lengths),
+        reduce=np.repeat(adds, lengths) if any(adds) else None,
         routes=_routes(found),
     )
 

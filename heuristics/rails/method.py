@@ -10,8 +10,9 @@ none waits for another. How small an adapter's messages get is tried out, and th
 where ports and adapters are done together.
 
 Where ranks have links or other networks inside, and to those of their place in other *planes* a switch or
-links (`heuristics.rails.planes`), the rails are all that counts: `heuristics.rails.plane_schedule`. An
-allreduce on machines whose switches add and multicast is made at once, too: `heuristics.rails.aggregated`.
+links (`heuristics.rails.planes`), the rails are all that counts: `heuristics.rails.plane_schedule`. Where
+machines' switches multicast, all that comes down to a rank is one message, and where they add, too, an
+allreduce is made at once: `heuristics.rails.aggregated`.
 
 Machines are the hosts that the network tells or, where it tells none, those that its links make plain.
 """
@@ -26,7 +27,7 @@ import numpy as np
 
 from heuristics.classic.steps import check_allgathers
 from heuristics.hosts import HostOptions, with_note_on_hosts
-from heuristics.rails.aggregated import allreduce, can_aggregate
+from heuristics.rails.aggregated import allgather, allreduce, can_aggregate, can_multicast
 from heuristics.rails.machines import Line, Load, Machines, Rule, machines, play, schedule_of
 from heuristics.rails.plane_schedule import fastest_plan, planes_in_reach, schedule_of_planes
 from schedules.capabilities import Capabilities, Groups, Shape
@@ -76,7 +77,10 @@ def _allgather(problem: Problem) -> Schedule:
     found, size = machines(problem.topology), problem.size or DEFAULT_SIZE
     if isinstance(found, Machines):
         line, load = fastest(problem.topology, found, size)
-        return schedule_of(problem, found, load, line)
+        ported = schedule_of(problem, found, load, line)
+        if not can_multicast(problem.topology, found):
+            return ported
+        return min(ported, allgather(problem, found, load), key=lambda made: simulate(made, size).time)
     shard = size / problem.topology.num_ranks
     ways = planes_in_reach(problem.topology)
     return schedule_of_planes(problem, *fastest_plan(problem.topology, ways, shard, _units(shard)))

@@ -58,10 +58,14 @@ def line_and_load(text, size):
 @for_each("size", SIZES)
 @for_each("text", MACHINES)
 def test_an_allgather_is_legal_and_done_when_its_timeline_says(text, size):
+    """Where switches multicast, it is over sooner."""
     schedule = rails(text, size=size)
     verify(schedule)
     line, _ = line_and_load(text, size)
-    assert simulate(schedule, size).time == pytest.approx(max(line.seconds), rel=1e-6)
+    until, multicast = max(line.seconds), bool(schedule.topology.multicast)
+    assert simulate(schedule, size).time <= until * (1 + 1e-6)
+    if not multicast or size == GIGABYTE:
+        assert simulate(schedule, size).time == pytest.approx(until, rel=1e-6)
 
 
 @pytest.mark.parametrize("text", ["switch2d:3x5", "dgx_a100:2"])
