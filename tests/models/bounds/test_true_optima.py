@@ -1,7 +1,7 @@
 """No bound is above a true optimum where α and bytes weigh alike.
 
-``true_optima.csv`` has what the constraint program of `optimum` proves without being told any bound, with messages
-that may cut through ranks (`configs/optima_middle.toml`), in microseconds, with the chunks a shard that it moves.
+``true_optima.csv`` has what the constraint program of `optimum` proves without being told any bound, with
+messages that may cut through ranks (`configs/optima_middle.toml`), in microseconds, with the chunks a shard.
 """
 
 import csv
