@@ -60,11 +60,9 @@ class TickProgram:
     Parameters
     ----------
     timed
-        The instance.
+        The instance, which says whether messages may cut through ranks.
     deadline, least
         Ticks: by when all must be over, and what no schedule beats.
-
-    Whether messages cut through ranks is said by the instance.
     """
 
     def __init__(self, timed: TimedInstance, deadline: int, least: int) -> None:

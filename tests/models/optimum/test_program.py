@@ -11,10 +11,10 @@ from models.sccl import Instance
 from tests.models.optimum.cases import problem
 
 
-def program():
+def program(*, cut_through=False):
     """Return that of a broadcast along a path of 3 ranks: two chunks of a tick a link each, without α."""
     task = problem("mesh:3x1?alpha=0us", 2000, "broadcast", root=0)
-    timed = TimedInstance(Instance(task.topology, task.collective, 2), Fraction(2000))
+    timed = TimedInstance(Instance(task.topology, task.collective, 2), Fraction(2000), cut_through)
     assert (timed.alpha[0], timed.move[0]) == (0, 1)
     return TickProgram(timed, deadline=8, least=0)
 
@@ -26,6 +26,8 @@ def test_every_family_is_a_function_of_its_name():
         "a_message_is_used_if_it_has_a_chunk",
         "messages_of_a_link_follow_each_other",
         "used_messages_come_first",
+        "a_message_goes_on_at_most_once",
+        "what_goes_on_is_the_same_message",
         "a_chunk_is_sent_after_it_has_come",
         "a_chunk_has_come_when_its_message_ends",
         "a_chunk_comes_once",
@@ -56,6 +58,24 @@ def test_the_least_time_is_that_by_hand():
 )
 def test_when_chunks_may_come(arrivals, legal):
     built = program()
+    for place, ticks in arrivals.items():
+        built.model.add(built.at[place] == ticks)
+    status = cp_model.CpSolver().solve(built.model)
+    assert (status in (cp_model.OPTIMAL, cp_model.FEASIBLE)) == legal
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "legal"),
+    [
+        ({(0, 2): 1}, True),  # through rank 1, which does not have it then
+        ({(0, 1): 1, (0, 2): 1}, False),  # it would be for both
+        ({(0, 2): 1, (0, 1): 2}, True),
+        ({(0, 2): 2, (1, 2): 2, (0, 1): 3, (1, 1): 3}, False),  # the first link carries a chunk a tick
+        ({(0, 2): 2, (1, 2): 2, (0, 1): 4, (1, 1): 4}, True),
+    ],
+)
+def test_when_chunks_may_come_that_cut_through(arrivals, legal):
+    built = program(cut_through=True)
     for place, ticks in arrivals.items():
         built.model.add(built.at[place] == ticks)
     status = cp_model.CpSolver().solve(built.model)
