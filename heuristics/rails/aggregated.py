@@ -81,16 +81,6 @@ def _switches(topology: Topology, found: Machines) -> set[int]:
     return set(topology.target[found.port[0]].tolist())
 
 
-def allgather(problem: Problem, found: Machines, load: Load) -> Schedule:
-    """Return the fastest allgather found, in the step clock."""
-    return _schedule(problem, found, load.shard, fastest_course(load, adds=False))
-
-
-def allreduce(problem: Problem, found: Machines, load: Load) -> Schedule:
-    """Return the fastest allreduce found, in the step clock."""
-    return _schedule(problem, found, load.shard, fastest_course(load, adds=True))
-
-
 def fastest_course(load: Load, *, adds: bool) -> Course:
     """Return the course that is over first, of those tried; one that `adds` makes what it spreads."""
     alphas = load.adapter_alpha / load.adapter
@@ -105,7 +95,7 @@ def play(load: Load, share: float, least: int, parts: int, *, adds: bool) -> Cou
     Whenever a port or an adapter is free it does the first of its jobs that may be done; an adapter's follow
     a fixed order.
     """
-    jobs = _jobs(load, share, least, parts) if adds else _spreading(load, share, least, parts)
+    jobs = _jobs(load, share, least, parts, adds=adds)
     waiting = _waiting(jobs)
     line = [number for number, job in enumerate(jobs) if job.way is Way.ACROSS][::-1]
     ready = {number for number, before in enumerate(waiting) if not before}
@@ -134,38 +124,21 @@ def play(load: Load, share: float, least: int, parts: int, *, adds: bool) -> Cou
     return Course([jobs[n] for n in order], [start[n] for n in order], max(over))
 
 
-def _jobs(load: Load, share: float, least: int, parts: int) -> list[Job]:
+def _jobs(load: Load, share: float, least: int, parts: int, *, adds: bool) -> list[Job]:
     """Return all jobs."""
-    middle = load.shard // 2 if parts > 1 else 0
+    middle = load.shard // 2 if adds and parts > 1 else 0
     halves = [(0, middle), (middle, load.shard)]
     # Gathering is spreading backwards, so that the half that is spread last is gathered first.
     gathered = list(_across(load, share, least, halves[::-1]))[::-1]
     spread = list(_across(load, share, least, halves))
-    return [
+    cuts = np.unique(np.linspace(0, load.shard, parts + 1).astype(np.int64)).tolist()
+    own = [(0, low, high) for low, high in itertools.pairwise(cuts)]
+    jobs = [
         *(Job(way, True, *part) for part in gathered for way in Way),
         *(Job(way, False, *part) for part in spread for way in Way),
-        *(
-            Job(way, adds, *part)
-            for part in _own(load, parts)
-            for adds in (True, False)
-            for way in (Way.UP, Way.DOWN)
-        ),
+        *(Job(way, sums, *part) for part in own for sums in (True, False) for way in (Way.UP, Way.DOWN)),
     ]
-
-
-def _spreading(load: Load, share: float, least: int, parts: int) -> list[Job]:
-    """Return all jobs of an allgather."""
-    spread = _across(load, share, least, [(0, load.shard)])
-    return [
-        *(Job(way, False, *part) for part in spread for way in Way),
-        *(Job(way, False, *part) for part in _own(load, parts) for way in (Way.UP, Way.DOWN)),
-    ]
-
-
-def _own(load: Load, parts: int) -> list[tuple[int, int, int]]:
-    """Return hop 0, low and high of so many parts of a shard."""
-    cuts = np.unique(np.linspace(0, load.shard, parts + 1).astype(np.int64)).tolist()
-    return [(0, low, high) for low, high in itertools.pairwise(cuts)]
+    return [job for job in jobs if adds or not job.adds]
 
 
 def _across(
@@ -197,7 +170,7 @@ def _waiting(jobs: list[Job]) -> list[set[int]]:
             before = {Way.UP: None, Way.DOWN: Way.UP, Way.ACROSS: Way.DOWN}[job.way]
         else:
             before = {Way.UP: Way.ACROSS, Way.DOWN: Way.UP, Way.ACROSS: None}[job.way]
-        if not job.adds and job.way is (Way.ACROSS if job.hop else Way.UP):  # none for what only spreads
+        if not job.adds and job.way is (Way.ACROSS if job.hop else Way.UP):
             waiting.append({place for low, high, place in sums if low < job.high and job.low < high})
         else:
             waiting.append(set() if before is None else {number[job._replace(way=before)]})
@@ -218,8 +191,8 @@ def _lasts(load: Load, job: Job) -> tuple[float, float]:
     return load.port_alpha + others * units * load.port, 0.0
 
 
-def _schedule(problem: Problem, found: Machines, shard: int, course: Course) -> Schedule:
-    """Return the schedule in which all ranks do what the course says."""
+def schedule_of_course(problem: Problem, found: Machines, shard: int, course: Course) -> Schedule:
+    """Return the schedule in which all ranks do what the course says, in the step clock."""
     cuts = np.unique([0, shard, *(end for job in course.jobs for end in (job.low, job.high))])
     ranks = problem.topology.num_ranks
     rows = [_rows(found, job) for job in course.jobs]

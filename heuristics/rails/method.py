@@ -27,7 +27,7 @@ import numpy as np
 
 from heuristics.classic.steps import check_allgathers
 from heuristics.hosts import HostOptions, with_note_on_hosts
-from heuristics.rails.aggregated import allgather, allreduce, can_aggregate, can_multicast
+from heuristics.rails.aggregated import can_aggregate, can_multicast, fastest_course, schedule_of_course
 from heuristics.rails.machines import Line, Load, Machines, Rule, machines, play, schedule_of
 from heuristics.rails.plane_schedule import fastest_plan, planes_in_reach, schedule_of_planes
 from schedules.capabilities import Capabilities, Groups, Shape
@@ -69,7 +69,8 @@ def _fastest(problem: Problem) -> Schedule:
         return composed
     if not can_aggregate(problem.topology, found):
         return composed
-    aggregated = allreduce(problem, found, load_of(problem.topology, found, size))
+    load = load_of(problem.topology, found, size)
+    aggregated = schedule_of_course(problem, found, load.shard, fastest_course(load, adds=True))
     return min(aggregated, composed, key=lambda schedule: simulate(schedule, size).time)
 
 
@@ -77,10 +78,11 @@ def _allgather(problem: Problem) -> Schedule:
     found, size = machines(problem.topology), problem.size or DEFAULT_SIZE
     if isinstance(found, Machines):
         line, load = fastest(problem.topology, found, size)
-        ported = schedule_of(problem, found, load, line)
-        if not can_multicast(problem.topology, found):
-            return ported
-        return min(ported, allgather(problem, found, load), key=lambda made: simulate(made, size).time)
+        if can_multicast(problem.topology, found):
+            course = fastest_course(load, adds=False)
+            if course.end < max(line.seconds):
+                return schedule_of_course(problem, found, load.shard, course)
+        return schedule_of(problem, found, load, line)
     shard = size / problem.topology.num_ranks
     ways = planes_in_reach(problem.topology)
     return schedule_of_planes(problem, *fastest_plan(problem.topology, ways, shard, _units(shard)))

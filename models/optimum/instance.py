@@ -88,21 +88,18 @@ class TimedInstance:
     def earliest(self) -> Int64Array:
         """int64, shape (items, ranks): ticks before which an item can not be there, alone on its route."""
         time = np.where(self.instance.holders, 0, self.horizon).astype(np.int64)
-        heads = self.heads if self.cut_through else time  # as they come
-        for _ in range(1 if self.cut_through else self.instance.topology.num_ranks):
-            for link, (a, b) in enumerate(self.ends):
-                np.minimum(time[:, b], heads[:, a] + self.alpha[link] + self.move[link], out=time[:, b])
+        for link, (a, b) in enumerate(self.ends):
+            np.minimum(time[:, b], self.heads[:, a] + self.alpha[link] + self.move[link], out=time[:, b])
         return time
 
     @cached_property
     def heads(self) -> Int64Array:
         """int64, shape (items, ranks): ticks before which no message with an item can leave a rank."""
-        if not self.cut_through:
-            return self.earliest
         time = np.where(self.instance.holders, 0, self.horizon).astype(np.int64)
+        hops = [a if self.cut_through else a + m for a, m in zip(self.alpha, self.move, strict=True)]
         for _ in range(self.instance.topology.num_ranks):
-            for link, (a, b) in enumerate(self.ends):
-                np.minimum(time[:, b], time[:, a] + self.alpha[link], out=time[:, b])
+            for (a, b), ticks in zip(self.ends, hops, strict=True):
+                np.minimum(time[:, b], time[:, a] + ticks, out=time[:, b])
         return time
 
     @cached_property

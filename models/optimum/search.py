@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -18,7 +17,6 @@ import numpy as np
 
 from models.optimum.instance import TickRow, TimedInstance
 from models.solvers.outcome import least_whole
-from schedules.pruning import useful_transfers
 from topologies.errors import NoSchedule
 from topologies.exact import BoolArray, Int64Array
 
@@ -73,7 +71,7 @@ class Optimum:
     rows
         By start.
     ticks, proven
-        When it ends, and before when none can.
+        When it has ended, and before when none can.
     seconds
         Of CP-SAT.
     """
@@ -125,7 +123,11 @@ def least_time(
     solver.parameters.relative_gap_limit = limits.gap
     status = solver.solve(program.model)
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        known = (_over_routes if timed.cut_through else replayed)(timed, sorted(program.rows(solver)))
+        rows = sorted(program.rows(solver))
+        if timed.cut_through:
+            known = FirstSchedule(_useful(timed, rows), solver.value(program.last))
+        else:
+            known = replayed(timed, rows)
     if known is None:
         raise NoSchedule(
             f"optimum on {name}: found none in {limits.seconds:g} s; give it a start or more time"
@@ -198,23 +200,11 @@ def _greedy(timed: TimedInstance, rng: np.random.Generator, *, whole: bool) -> F
 
 def _useful(timed: TimedInstance, rows: Sequence[TickRow]) -> list[TickRow]:
     """Return the rows that are of use; every chunk comes before it goes on."""
-    instance = timed.instance
     ends = [(timed.ends[row.route[0]][0], timed.ends[row.route[-1]][1]) for row in rows]
     source, target = np.array(ends, dtype=np.int64).reshape(-1, 2).T
     chunk = np.array([row.chunk for row in rows], dtype=np.int64)
-    useful = useful_transfers(chunk, source, target, instance.missing[instance.item])
+    useful = timed.instance.useful(chunk, source, target)
     return [row for row, use in zip(rows, useful.tolist(), strict=True) if use]
-
-
-def _over_routes(timed: TimedInstance, rows: Sequence[TickRow]) -> FirstSchedule:
-    """Return the schedule of the rows that are of use, when they say."""
-    useful = _useful(timed, rows)
-    counts = Counter((row.start, row.route) for row in useful)
-    arrivals = (
-        start + sum(timed.alpha[link] for link in route) + count * max(timed.move[link] for link in route)
-        for (start, route), count in counts.items()
-    )
-    return FirstSchedule(useful, max(arrivals))
 
 
 def replayed(timed: TimedInstance, rows: Iterable[TickRow]) -> FirstSchedule:

@@ -13,7 +13,7 @@ from models.bounds import lower_bounds
 from schedules.collective import EVERYONE, Collective
 from schedules.pruning import useful_transfers
 from topologies.errors import Unsupported
-from topologies.exact import BoolArray, Int32Array, Int64Array
+from topologies.exact import BoolArray, Int32Array, Int64Array, IntArray
 from topologies.graphs.shortest_paths import hop_distances
 from topologies.topology import Topology
 
@@ -119,17 +119,15 @@ class Instance:
         rows = [distance[row].min(axis=0) if row.any() else np.full(len(row), far) for row in chosen]
         return np.stack(rows).astype(np.int32)
 
-    def useful(self, rows: Int64Array) -> Int64Array:
-        """Return the transfers without those that serve no postcondition.
+    def useful(self, chunk: IntArray, source: IntArray, target: IntArray) -> BoolArray:
+        """Return which transfers serve a postcondition, in order of time (`useful_transfers`).
 
         Parameters
         ----------
-        rows
-            int64, shape (3, transfers): step or start, link, chunk (in `item`), in order of step or start.
+        chunk, source, target
+            Shape (transfers,): what each moves (in `item`), from where and to where.
         """
-        _, link, chunk = rows
-        source, target = self.topology.source[link], self.topology.target[link]
-        return rows[:, useful_transfers(chunk, source, target, self.missing[self.item])]
+        return useful_transfers(chunk, source, target, self.missing[self.item])
 
     @cached_property
     def least_steps(self) -> int:

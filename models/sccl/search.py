@@ -223,7 +223,10 @@ class _Search:
     def rows(self, result: SolverResult) -> Int64Array:
         """Return the transfers of an answer that are of use: step, link and chunk, in order of step."""
         moved = [(s, e, c) for (e, c, s), x in self.model.x.items() if result.is_one(x)]
-        return self.instance.useful(np.array(sorted(moved), dtype=np.int64).reshape(-1, 3).T)
+        rows = np.array(sorted(moved), dtype=np.int64).reshape(-1, 3).T
+        _, link, chunk = rows
+        topology = self.instance.topology
+        return rows[:, self.instance.useful(chunk, topology.source[link], topology.target[link])]
 
     def exactly(self, rounds: int, share: int = 2) -> SolverResult:
         """Ask for any schedule of at most so many rounds, in 1/`share` of the time that is left."""

@@ -37,7 +37,6 @@ import numpy as np
 
 from models.bounds import Bound, lower_bounds
 from models.sccl.instance import Instance
-from schedules.pruning import useful_transfers
 from topologies.errors import InputError, Unsupported
 from topologies.exact import Int64Array
 from topologies.topology import Topology
@@ -328,7 +327,7 @@ def needed(epochs: Epochs, transfers: Iterable[Transfer]) -> list[Transfer]:
     ordered = sorted(transfers, key=by_epoch)
     route, chunk, _ = np.array(ordered, dtype=np.int64).reshape(-1, 3).T
     source, target = np.array(epochs.ends).T[:, route]
-    useful = useful_transfers(chunk, source, target, epochs.instance.missing[epochs.instance.item])
+    useful = epochs.instance.useful(chunk, source, target)
     return [transfer for transfer, kept in zip(ordered, useful.tolist(), strict=True) if kept]
 
 

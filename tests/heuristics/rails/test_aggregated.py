@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 
 from heuristics.rails import METHOD
-from heuristics.rails.aggregated import Way, allgather, allreduce, can_aggregate, can_multicast, play
+from heuristics.rails.aggregated import (
+    Way,
+    can_aggregate,
+    can_multicast,
+    fastest_course,
+    play,
+    schedule_of_course,
+)
 from heuristics.rails.machines import Load, machines
 from heuristics.rails.method import load_of
 from models.bounds import lower_bounds
@@ -30,8 +37,8 @@ def made(text, size, kind="allreduce"):
     problem = problem_of(text, size, kind)
     found = machines(problem.topology)
     load = load_of(problem.topology, found, problem.size)
-    make = {"allreduce": allreduce, "allgather": allgather}[kind]
-    return make(problem, found, load), load
+    course = fastest_course(load, adds=kind == "allreduce")
+    return schedule_of_course(problem, found, load.shard, course), load
 
 
 @for_each("kind", ["allreduce", "allgather"])
