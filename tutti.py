@@ -42,7 +42,7 @@ from topologies.files import from_networkx
 from topologies.graphs.grid_structure import check_hosts
 from topologies.text import parse_topology
 from topologies.topology import Topology
-from topologies.units import exact_number, parse_size
+from topologies.units import checked_size, exact_number, parse_size
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -50,8 +50,6 @@ if TYPE_CHECKING:
 
     from experiments.show.page import Page
 
-MOST_BYTES = 10**18
-"""Of a size; more is a slip of the hand."""
 FIRST = ("topology", "collective", "size_bytes", "method", "options", "status", "time", "bound", "gap")
 """Columns of `compare` that stand before the others."""
 
@@ -473,6 +471,4 @@ def _size(given: Any) -> Fraction:
         if not isinstance(given, float | Fraction | np.floating):
             raise InputError(f"size {given!r}; it is a text such as '1MB', or a number of bytes") from None
         size = given if isinstance(given, Fraction) else exact_number(repr(float(given)))
-    if not 0 < size <= MOST_BYTES:
-        raise InputError(f"size {given}; it must be positive and at most 10^18 bytes")
-    return size
+    return checked_size(size, given)

@@ -41,7 +41,7 @@ def within(seconds: float) -> Iterator[None]:
 
     def over(number: int, frame: FrameType | None) -> None:
         left = until - now()
-        if left <= 0 and not COMPILATION.under_way and not _imports(frame):
+        if left <= 0 and not COMPILATION.under_way:
             raise_in(frame, OutOfTime())
         else:
             signal.setitimer(signal.ITIMER_REAL, max(left, AGAIN_SECONDS))
@@ -53,12 +53,3 @@ def within(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-
-
-def _imports(frame: FrameType | None) -> bool:
-    """Return whether a module is being imported."""
-    while frame is not None:
-        if frame.f_code.co_filename.startswith("<frozen importlib"):
-            return True
-        frame = frame.f_back
-    return False

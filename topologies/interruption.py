@@ -2,8 +2,9 @@
 
 Python runs a signal's handler between any two instructions, so also in functions that compiled code calls.
 An exception there is printed and lost (llvmlite), or ends the process: numba makes the named tuples that
-kernels return without a look at whether that failed. So it is raised in the function that called the compiled
-code, as soon as that goes on.
+kernels return without a look at whether that failed. And a module that is being imported may take it for a
+failed import, and leave itself out or say something else of it. So it is raised in the function that called
+the compiled code, or that imports, as soon as that goes on.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ from traceback import walk_stack
 from types import FrameType
 from typing import Any
 
-CALLED = tuple(str(Path(*parts)) for parts in (("llvmlite", "binding"), ("numba", "core", "serialize.py")))
-"""Of files with functions that compiled code calls."""
+CALLED = (
+    *(str(Path(*parts)) for parts in (("llvmlite", "binding"), ("numba", "core", "serialize.py"))),
+    "<frozen importlib",
+)
+"""Of files with functions that compiled code calls, and of those that import."""
 NAMED_TUPLE = "namedtuple_"
 """How the module is called in which `collections.namedtuple` makes a constructor."""
 

@@ -75,6 +75,9 @@ _SIZE = _Quantity(
 )
 
 
+MOST_BYTES = 10**18
+"""Of a size; more is a slip of the hand."""
+
 _LONG = ((172_800, 86_400, "d"), (7200, 3600, "h"), (600, 60, "min"), (0, 1, "s"))
 """Of times of a second and more: from how many seconds on a unit is used, its seconds, its name."""
 
@@ -135,14 +138,27 @@ def parse_size(text: object) -> Fraction:
     Raises
     ------
     InputError
-        If it isn't text, has no unit or an unknown one, or isn't positive.
+        If it isn't text, has no unit or an unknown one, isn't positive, or is more than `MOST_BYTES`.
 
     Examples
     --------
     >>> parse_size("1KB"), parse_size("1KiB")
     (Fraction(1000, 1), Fraction(1024, 1))
     """
-    return _parse(text, _SIZE)
+    return checked_size(_parse(text, _SIZE), text)
+
+
+def checked_size(size: Fraction, given: object) -> Fraction:
+    """Return a size in bytes that was given in some way.
+
+    Raises
+    ------
+    InputError
+        If it isn't positive, or is more than `MOST_BYTES`.
+    """
+    if not 0 < size <= MOST_BYTES:
+        raise InputError(f"size {given}; it must be positive and at most 10^18 bytes")
+    return size
 
 
 def whole_bytes(text: object) -> int:

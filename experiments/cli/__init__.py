@@ -97,7 +97,8 @@ def _stop_at_signals() -> None:
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt."""
+    """Raise KeyboardInterrupt; the second time at once, whatever that harms."""
+    signal.signal(number, signal.default_int_handler)
     raise_in(frame, KeyboardInterrupt())
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
@@ -16,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from experiments.cli.output import print_json, print_table
+from experiments.cli.output import console, print_json, print_table
 from experiments.cli.problem import parse_amount, parse_collective
 from experiments.printable import say
+from experiments.runner.progress import waiting
 from models.bounds import Bound, BoundError, bound_document
 from models.bounds.bandwidth import exit_bandwidth
 from models.bounds.bound import ANY_SCHEDULE, SECONDS_PER_BYTE
@@ -266,7 +268,9 @@ def execute(arguments: argparse.Namespace) -> int:
     for text in arguments.topology:
         topology = parse_topology(text)
         what = parse_collective(arguments, topology)
-        document = bound_document(topology, what, parse_amount(arguments, what), lp=arguments.lp)
+        amount = parse_amount(arguments, what)
+        with waiting(console(sys.stderr), f"bounds on {topology.name}"):
+            document = bound_document(topology, what, amount, lp=arguments.lp)
         if arguments.json:
             print_json(document)
         else:

@@ -15,6 +15,7 @@ from itertools import pairwise
 
 from schedules.collective import KINDS
 from topologies.errors import InputError, suggestion
+from topologies.units import MOST_BYTES
 
 SEND = "send"
 """From a stage of a pipeline to the next: the one communication that is no collective."""
@@ -30,7 +31,6 @@ WEIGHTS = frozenset({"dp", "fsdp", "edp"})
 """Groups whose collectives carry weights and their gradients; those of the others carry activations."""
 MOST_RANKS = 10**7
 MOST_LAYERS = 10**5
-MOST_BYTES = 10**18
 
 
 @dataclass(frozen=True)

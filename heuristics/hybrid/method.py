@@ -10,6 +10,7 @@ so is how the vector is cut in parts, which use several networks in turn. What c
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -28,7 +29,8 @@ from schedules.schedule import Chunks, Schedule
 from schedules.simulation.simulate import simulate
 from topologies.exact import FloatArray, Int64Array, offsets_of
 from topologies.graphs.grid_structure import grid_of, placed
-from topologies.ranges import Whole
+from topologies.kernels import now
+from topologies.ranges import SECONDS, Whole
 
 MOST_RANKS = 256
 """Ranks by items is a table."""
@@ -56,17 +58,20 @@ class HybridOptions(HostOptions):
         In how many parts the vector is cut at most.
     moves
         How many changes are tried for each number of parts.
+    time_limit
+        Seconds after which no further change is tried; None for none.
 
     Raises
     ------
     InputError
-        If one is not a whole number from 1, or there are over 64 parts or 10^6 moves.
+        If one is out of its range.
     """
 
     OWNER: ClassVar[str] = "hybrid"
 
     parts: Annotated[int, Whole(1, WEIGHT)] = 2
     moves: Annotated[int, Whole(1, 10**6)] = 1000
+    time_limit: Annotated[float | None, SECONDS] = None
 
 
 class Part(NamedTuple):
@@ -95,6 +100,7 @@ class Search:
     def __init__(self, problem: Problem, options: HybridOptions, rng: np.random.Generator) -> None:
         self.problem, self.moves, self.rng = problem, options.moves, rng
         self.size = problem.size or Fraction(1)
+        self.until = math.inf if options.time_limit is None else now() + options.time_limit
         ranks = problem.topology.num_ranks
         grid = grid_of(placed(problem.topology, infer=options.infer_hosts))
         self.ranks = np.arange(ranks) if grid is None else grid.ranks.ravel()
@@ -120,14 +126,16 @@ class Search:
 
     def _annealed(self, parts: list[Part]) -> list[Part]:
         """Return the fastest parts on a walk from these."""
-        now = best = parts
+        current = best = parts
         before = least = self._time(parts)
         moves = max(1, min(self.moves, WORK // sum(part.chain.transfers for part in parts)))
         for number, chance in enumerate(self.rng.random(moves)):
-            then = self._changed(now)
+            if now() > self.until:
+                break
+            then = self._changed(current)
             time = self._time(then)
             if chance < np.exp(min(0.0, (before - time) / (HEAT * least * (1 - number / moves)))):
-                now, before = then, time
+                current, before = then, time
             if time < least:
                 best, least = then, time
         return best

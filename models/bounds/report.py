@@ -29,7 +29,9 @@ from schedules.collective import Collective
 from schedules.files.document import collective_document
 from topologies.errors import InputError
 from topologies.exact import json_number
+from topologies.progress import tell
 from topologies.topology import Topology
+from topologies.units import duration
 
 GIGABYTE = 10**9
 MICROSECONDS = 10**6
@@ -43,6 +45,9 @@ ELSEWHERE = {
 }
 """Kinds of bounds that are found by a method's own folder: the module, and the function in it that returns
 the bound or None. A new one is a line here, its proof in `models.bounds.check`."""
+
+PROGRAMS = ("timetables", "deliveries")
+"""Kinds that take seconds to minutes."""
 
 FURTHER: dict[str, BoundKind] = {}
 """Kinds of bounds from outside, by name."""
@@ -130,12 +135,16 @@ def lower_bounds(
     least = max([least, *(bound.value for bound in (chains, relays) if bound)])
     crossings = crossings_bound(topology, traffic, distances, Fraction(size), least, cuts)
     least = max(least, crossings.value) if crossings else least
-    asked = [
-        _finder(kind)(topology, collective, Fraction(size), least)
-        for kind in ("timetables", "deliveries")
-        if lp
-    ]
+    asked = [_solved(kind, topology, collective, Fraction(size), least) for kind in PROGRAMS if lp]
     return [*bounds, *(bound for bound in (messages, chains, relays, crossings, *asked) if bound)]
+
+
+def _solved(
+    kind: str, topology: Topology, collective: Collective, size: Fraction, least: Fraction
+) -> Bound | None:
+    """Return the bound of a kind in `PROGRAMS`, and say what is being done."""
+    tell(f"{kind} over {duration(float(least * MICROSECONDS))}")
+    return _finder(kind)(topology, collective, size, least)
 
 
 def best_bound(topology: Topology, collective: Collective, size: Fraction | int | None = None) -> Bound:

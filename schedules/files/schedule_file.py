@@ -133,6 +133,8 @@ __all__ = [
 ]
 
 _HEADER = "header"
+ZIP = b"PK\3\4"
+"""How archives begin."""
 _UNPACKED = (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile)
 """What unpacking raises for bytes that it can't make sense of."""
 _DAMAGED = (*_UNPACKED, ValueError, KeyError, RuntimeError, MemoryError, struct.error)
@@ -314,7 +316,9 @@ def _read_npz(path: Path) -> Schedule:
     where = str(path)
     try:
         with opened(path, MOST_ARRAYS) as file:
-            archive = np.load(file, allow_pickle=False)
+            begin = file.read(len(ZIP))
+            file.seek(0)
+            archive = np.load(file, allow_pickle=False) if begin == ZIP else None
             if not isinstance(archive, np.lib.npyio.NpzFile) or archive.zip is None:
                 raise InputError(f"{where}: not an npz archive")
             check_length(path, sum(entry.file_size for entry in archive.zip.infolist()), MOST_ARRAYS)

@@ -1,5 +1,6 @@
 """Exceptions of signal handlers: in Python at once, out of compiled code as soon as it returns."""
 
+import importlib
 import sys
 from typing import NamedTuple
 
@@ -62,3 +63,29 @@ def test_of_what_compiled_code_calls_it_is_raised_in_the_caller():
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert kept == ["made"]
+
+
+def test_of_an_import_it_is_raised_when_that_is_whole(tmp_path, monkeypatch):
+    """A module that would pass over it, as those do that make up for what they can't import."""
+    source = """
+import sys
+from topologies.interruption import raise_in
+try:
+    raise_in(sys._getframe(), KeyboardInterrupt())
+except BaseException:
+    LOST = True
+WHOLE = True
+"""
+    (tmp_path / "passes_over.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    before, kept = sys.gettrace(), []
+
+    def interrupted():
+        importlib.import_module("passes_over")
+        kept.append("not reached")
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    module = sys.modules["passes_over"]
+    assert module.WHOLE and not hasattr(module, "LOST") and not kept
+    assert sys.gettrace() is before

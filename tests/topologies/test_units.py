@@ -148,6 +148,7 @@ def test_the_shortest_exact_text_is_printed(show, value, text):
         (parse_bandwidth, "infGB/s", r"^bandwidth 'infGB/s' is not a number with a unit; write it like"),
         (parse_time, "", r"^time '' is not a number with a unit; write it like"),
         (parse_time, "5.0.0us", r"^time '5.0.0us' is not a number with a unit; write it like"),
+        (parse_size, "1e30B", r"^size 1e30B; it must be positive and at most 10\^18 bytes$"),
         (parse_size, "1/0B", r"^'1/0' divides by zero$"),
         (parse_size, "1e999999999B", r"^the number 1e999999999 is out of range: .* exponents up to 60$"),
         (parse_size, f"{'9' * 300}B", r"^the number 9{20}\.\.\. is out of range: at most 200 characters"),

@@ -94,3 +94,8 @@ def test_what_it_refuses_is_said_in_a_line():
         METHOD.supports(problem_on("ring:257"), HybridOptions())
     with pytest.raises(Unsupported, match="does allreduce"):
         METHOD.supports(problem_on("ring:4", kind="allgather"), HybridOptions())
+
+
+def test_out_of_time_it_has_a_schedule_already():
+    short, longer = made("switch2d:4x2", time_limit=1e-9), made("switch2d:4x2")
+    assert simulate(longer, 1000).time <= simulate(short, 1000).time

@@ -404,6 +404,14 @@ class TestUnreadable:
         with pytest.raises(InputError, match="damaged: it holds Python objects"):
             read_schedule(path)
 
+    def test_what_is_no_archive_is_not_said_to_hold_objects(self, schedule, tmp_path):
+        path = tmp_path / "x.npz"
+        write_schedule(schedule, tmp_path / "x.json")
+        for text in ((tmp_path / "x.json").read_bytes(), bytes(range(256))):
+            path.write_bytes(text)
+            with pytest.raises(InputError, match="not an npz archive"):
+                read_schedule(path)
+
     def test_a_single_array(self, tmp_path):
         path = tmp_path / "x.npz"
         with path.open("wb") as file:
