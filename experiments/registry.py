@@ -106,6 +106,7 @@ _SINGLE = Methods(
         "expansion": _at("expansions:METHOD"),
         "forestcoll": _STARTS.find["forestcoll"],
         "mcf": _at("models.all_to_all:METHOD"),
+        "message_flow": _at("models.all_to_all.message_flow:METHOD"),
         "allreduce_trees": _at("models.allreduce:ALLREDUCE_TREES"),
         "allreduce_lp": _at("models.allreduce:ALLREDUCE_LP"),
         "allreduce_epochs": _at("models.allreduce:ALLREDUCE_EPOCHS"),

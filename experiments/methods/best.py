@@ -51,7 +51,7 @@ QUICK = (
     *("nccl", "rails", "bfb", "expansion"),
     *("blueconnect", "themis", "ccube", "multitree", "forestcoll", "mcf", "tacos"),
 )
-FEW_MESSAGES = ("rounds", "postal", "hybrid", "refined")
+FEW_MESSAGES = ("rounds", "postal", "hybrid", "message_flow", "refined")
 LITTLE_DATA = ("allreduce_trees", "allreduce_epochs", "listed", "allreduce_lp", "blink", "tto")
 ORDER = (*QUICK, *FEW_MESSAGES, *LITTLE_DATA, "sccl", "taccl", "refined")
 """Quick ones first, then those that take what time they get; what improves the fastest comes twice."""

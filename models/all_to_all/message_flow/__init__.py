@@ -1,0 +1,9 @@
+"""All-to-alls as flows through messages: the times of these and all paths are found by one linear program.
+
+Read `program` first (the linear program of an order of events), then `search` (which orders are tried) and
+`method` (how a flow becomes a schedule).
+"""
+
+from models.all_to_all.message_flow.method import METHOD, MessageFlowOptions
+
+__all__ = ["METHOD", "MessageFlowOptions"]

@@ -1,0 +1,200 @@
+"""The method ``message_flow``: an all-to-all in few messages a link, whose times and paths fit each other.
+
+The search begins with steps: in each all links send one message, and there are as many steps as the network
+is wide, or some more. Where it is handed a schedule, the order of that one's messages is tried too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Annotated, ClassVar
+
+import numpy as np
+
+from models.all_to_all.message_flow.paths import LITTLE, paths
+from models.all_to_all.message_flow.program import FlowProgram, Order, Timed
+from models.all_to_all.message_flow.search import searched
+from models.all_to_all.rounding import rounded_shares
+from schedules.capabilities import Capabilities, Groups, Switches
+from schedules.collective import Kind
+from schedules.method import Method, Problem
+from schedules.schedule import Chunks, Clock, Schedule, step_numbers
+from schedules.simulation.simulate import simulate, watch
+from topologies.errors import NoSchedule
+from topologies.exact import Int32Array, Int64Array, IntArray
+from topologies.graphs.free_action import free_group
+from topologies.kernels import now
+from topologies.ranges import Duration, Options
+from topologies.units import parse_time
+
+MOST_PAIRS, MOST_COLUMNS = 2**22, 2**17
+"""Of a rank and a link, times symmetries; and of a program of steps: seconds each."""
+MORE_STEPS = 3
+"""Than the network is wide."""
+SAME = 1e-9
+"""Moments this close (relatively) are one."""
+
+
+@dataclass(frozen=True)
+class MessageFlowOptions(Options):
+    """Options of message_flow.
+
+    Parameters
+    ----------
+    time_limit
+        A time with its unit, for the search.
+
+    Raises
+    ------
+    InputError
+        If the time is none.
+    """
+
+    OWNER: ClassVar[str] = "message_flow"
+
+    time_limit: Annotated[str, Duration("20s")] = "10s"
+
+
+def synthesize(problem: Problem, options: MessageFlowOptions, rng: np.random.Generator) -> Schedule:
+    """Return the fastest schedule found, in the step clock.
+
+    Raises
+    ------
+    NoSchedule
+        If no order was found in time by which all data arrive.
+    Unsupported
+        As `METHOD.supports`.
+    """
+    METHOD.supports(problem, options)
+    program = _program(problem)
+    made = _fastest(problem, program, list(_steps(program)), options, rng)
+    if made is None:
+        raise NoSchedule(f"message_flow found no schedule in {options.time_limit}; give it more time")
+    return made
+
+
+def improve(
+    problem: Problem, start: Schedule, options: MessageFlowOptions, rng: np.random.Generator
+) -> Schedule:
+    """Return the faster one of a schedule and of what is found from steps and from its messages' order."""
+    program, size = _program(problem), problem.size or Fraction(1)
+    orders = [*_steps(program), _order_of(program, start, size)]
+    made = _fastest(problem, program, orders, options, rng)
+    return min([start, *([made] if made else [])], key=lambda schedule: simulate(schedule, size).time)
+
+
+def _program(problem: Problem) -> FlowProgram:
+    shard = float((problem.size or 1) * problem.collective.items.share[0])
+    return FlowProgram(problem.topology, *free_group(problem.topology), shard)
+
+
+def _steps(program: FlowProgram) -> Iterator[list[int]]:
+    """Yield orders in steps: from as many as the network is wide on."""
+    for more in range(MORE_STEPS):
+        yield 2 * (program.width + more) * list(range(len(program.examples)))
+
+
+def _order_of(program: FlowProgram, schedule: Schedule, size: Fraction) -> list[int]:
+    """Return in what order links of all classes begin and end to send; of what is at once the ends first."""
+    _, holding = watch(schedule, size)
+    events = list[tuple[int, int, int]]()
+    for kind, link in enumerate(program.examples.tolist()):
+        for begins, times in enumerate((holding.end, holding.begin)):
+            moments = np.rint(times[holding.link == link] / (SAME * holding.end.max())).astype(np.int64)
+            events += [(moment, begins, kind) for moment in moments.tolist()]
+    return [kind for _, _, kind in sorted(events)]
+
+
+def _fastest(
+    problem: Problem,
+    program: FlowProgram,
+    orders: list[list[int]],
+    options: MessageFlowOptions,
+    rng: np.random.Generator,
+) -> Schedule | None:
+    found = searched(program, orders, now() + float(parse_time(options.time_limit)), rng)
+    return None if found is None else _schedule(problem, program, *found)
+
+
+def _schedule(problem: Problem, program: FlowProgram, events: list[int], timed: Timed) -> Schedule | None:
+    """Return the schedule of a solution: the paths of one rank of each orbit, and their images."""
+    ranks, order = problem.topology.num_ranks, Order.of(events)
+    sources = np.unique(program.nodes[:, :ranks].min(axis=0)).tolist()
+    found = [path for source in sources for path in paths(program, order, timed, source)]
+    source, target, share = (np.array(column) for column in list(zip(*found, strict=True))[:3])
+    pairs, pair = np.unique(source * ranks + target, return_inverse=True)
+    given = np.bincount(pair, share)
+    if len(pairs) < len(sources) * (ranks - 1) or (given < 1 - np.sqrt(LITTLE)).any():
+        return None  # the program was not solved well enough
+    parts, whole = next(rounded_shares(share / given[pair], pair))
+    chunks, chunk = _chunks(problem, program.nodes[:, np.stack([source, target])], np.array(parts), whole)
+    hops = np.repeat(np.arange(len(found)), [len(path.links) for path in found])
+    message = np.concatenate([path.messages for path in found])
+    row = np.argsort(message, kind="stable")
+    link = np.concatenate([path.links for path in found])[row]
+    return Schedule(
+        topology=problem.topology,
+        collective=problem.collective,
+        clock=Clock.STEP,
+        chunks=chunks,
+        chunk=chunk[:, hops[row]].T.ravel(),
+        route=program.links[:, link].T.ravel(),
+        order=step_numbers(np.repeat(message[row] + 1, len(chunk))),
+    )
+
+
+def _chunks(problem: Problem, ends: IntArray, parts: Int64Array, whole: int) -> tuple[Chunks, Int32Array]:
+    """Return a table with a chunk for each path and image of it, and which these are.
+
+    Parameters
+    ----------
+    problem
+        The problem.
+    ends
+        Shape (images, 2, paths).
+    parts
+        Shape (paths,): of `whole`.
+    whole
+        The sum of a pair's.
+    """
+    items, ranks = problem.collective.items, problem.topology.num_ranks
+    item_of = np.zeros((ranks, ranks), dtype=np.int64)
+    item_of[items.start, items.end] = np.arange(len(items))
+    images = item_of[ends[:, 0], ends[:, 1]]
+    item = np.concatenate([images.ravel(), item_of.diagonal()])
+    place = np.argsort(item, kind="stable")
+    share = items.share.reduced
+    size = share.numerators[item] * np.concatenate([np.tile(parts, len(images)), np.full(ranks, whole)])
+    chunk = np.empty(len(place), dtype=np.int32)
+    chunk[place] = np.arange(len(place), dtype=np.int32)
+    return Chunks(item[place], size[place], share.denominator * whole), chunk[: images.size].reshape(
+        images.shape
+    )
+
+
+def check(problem: Problem, options: MessageFlowOptions) -> None:
+    """Raise `Unsupported` where shards differ, or a program would be too large."""
+    topology = problem.topology
+    if not problem.collective.plain:
+        raise METHOD.unsupported("needs equal shards from each rank to each")
+    program = _program(problem)
+    pairs = topology.num_ranks * topology.num_links * len(program.nodes)
+    if pairs > MOST_PAIRS or program.columns(program.width) > MOST_COLUMNS:
+        raise METHOD.unsupported(f"would solve too large a linear program on {topology.name}")
+
+
+METHOD = Method(
+    name="message_flow",
+    kind="heuristic",
+    synthesize=synthesize,
+    improve=improve,
+    options=MessageFlowOptions,
+    capabilities=Capabilities((Kind.ALL_TO_ALL,), Groups.NONE, uneven_shards=False, switches=Switches.NONE),
+    check=check,
+    size_dependent=lambda problem, options: True,
+    seeded=True,
+    quick={"time_limit": "5s"},
+    summary="all-to-all in few messages a link: their times and all paths by one linear program",
+)

@@ -1,0 +1,75 @@
+"""The paths of a flow through messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from models.all_to_all.message_flow.program import FlowProgram, Order, Timed
+from topologies.exact import FloatArray
+
+LITTLE = 1e-7
+"""Of a shard: rounding."""
+
+
+class Path(NamedTuple):
+    """The part of a pair's shard that takes some links, each in a message."""
+
+    source: int
+    target: int
+    share: float
+    links: tuple[int, ...]
+    messages: tuple[int, ...]
+
+
+class _Flow(NamedTuple):
+    """What is left of a rank's data, parts of shards, shape (messages, links); and the links into nodes."""
+
+    order: Order
+    left: FloatArray
+    into: list[list[int]]
+    tail: list[int]
+
+
+def paths(program: FlowProgram, order: Order, timed: Timed, source: int) -> Iterator[Path]:
+    """Yield paths of all data of a rank.
+
+    They are found from their ends, at each node over what came last of what is left: so what leaves it
+    earlier still finds what came earlier.
+    """
+    topology = program.topology
+    left = np.zeros((len(order.kind), topology.num_links))
+    for message, (kind, flow) in enumerate(zip(order.kind.tolist(), timed.flow, strict=True)):
+        taken = np.flatnonzero((program.kind == kind) & (program.pair[source] >= 0))
+        left[message, taken] = flow[np.searchsorted(program.ends[kind].pairs, program.pair[source, taken])]
+    into = [np.flatnonzero(topology.target == node).tolist() for node in range(topology.num_nodes)]
+    flow_left = _Flow(order, left, into, topology.source.tolist())
+    for target in range(topology.num_ranks):
+        needed = float(target != source)
+        while needed > LITTLE:
+            hops = _back(flow_left, source, target)
+            if not hops:
+                break
+            messages, links = zip(*hops, strict=True)
+            share = min(needed, float(left[messages, links].min()))
+            left[messages, links] -= share
+            needed -= share
+            yield Path(source, target, share, links, messages)
+
+
+def _back(flow: _Flow, source: int, node: int) -> list[tuple[int, int]]:
+    """Return messages and links of a path on which something is left; none if there is no path."""
+    hops: list[tuple[int, int]] = []
+    until = 2 * len(flow.order.kind)
+    latest = np.argsort(-flow.order.end).tolist()
+    end, start = flow.order.end.tolist(), flow.order.start.tolist()
+    while node != source:
+        came = ((message, link) for message in latest if end[message] < until for link in flow.into[node])
+        hop = next((hop for hop in came if flow.left[hop] > LITTLE), None)
+        if hop is None:
+            return []
+        hops.append(hop)
+        node, until = flow.tail[hop[1]], start[hop[0]]
+    return hops[::-1]

@@ -1,0 +1,246 @@
+"""The soonest end of an all-to-all whose messages start and end in a given order: a linear program.
+
+Links of a class send a few messages, one after the other, all at the same times. With it given which of all
+starts and ends comes before which, times and flows are linear. Of the data of rank r, w(r, v, k) waits at
+node v after the k-th start, and f(r, e, m) goes over link e in message m:
+
+    minimise T = the time of the last event
+    t(1) <= t(2) <= ...                                                                  all events
+    t(end of m) >= t(start of m) + α + sum over r of f(r, e, m) / b                       each message m
+    w(r, v, k) = w(r, v, k - 1) + what ended at v since start k - 1, less what starts there at k
+    a shard of r is at each v in the end
+
+Pairs of a rank and a node, or a link, that symmetries take to each other have one variable. No link is taken
+that leads nearer to r.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from models.solvers import CompiledModel, HighsOptions, SolutionStatus, solve
+from topologies.exact import FloatArray, Int32Array, Int64Array
+from topologies.graphs.shortest_paths import hop_distances
+from topologies.graphs.symmetry import orbits_of
+from topologies.topology import Topology
+
+LEAST_SECONDS = 1e-3
+"""For a program."""
+
+
+class Order(NamedTuple):
+    """Messages in the order of their starts.
+
+    Parameters
+    ----------
+    kind
+        int64, shape (messages,): the class of links of each.
+    start, end
+        int64, shape (messages,): which of all events each is.
+    """
+
+    kind: Int64Array
+    start: Int64Array
+    end: Int64Array
+
+    @classmethod
+    def of(cls, events: Sequence[int]) -> Order:
+        """Return that of events, given as classes: as a class occurs, its messages start and end in turn.
+
+        Examples
+        --------
+        >>> Order.of([0, 1, 0, 1]).end.tolist()
+        [2, 3]
+        """
+        kinds = np.asarray(events, dtype=np.int64)
+        by_kind = np.argsort(kinds, kind="stable")
+        start, end = by_kind[::2], by_kind[1::2]
+        first = np.argsort(start)
+        return cls(kinds[start[first]], start[first], end[first])
+
+    @property
+    def before(self) -> Int64Array:
+        """int64, shape (messages,): how many start before each ends."""
+        return np.searchsorted(self.start, self.end)
+
+
+class Timed(NamedTuple):
+    """A solution: the seconds of all events; and of each message the parts of shards in it, for each pair."""
+
+    time: FloatArray
+    flow: list[FloatArray]
+
+
+class Ends(NamedTuple):
+    """Of a class of links, its pairs of a rank and a link.
+
+    Parameters
+    ----------
+    pairs
+        int64, shape (pairs,).
+    often
+        How many ranks have each on one link.
+    enter, leave
+        int64, shape (2, ...): balances at the links' ends, and where in `pairs` what enters or leaves is.
+    """
+
+    pairs: Int64Array
+    often: Int64Array
+    enter: Int64Array
+    leave: Int64Array
+
+
+@dataclass(frozen=True, eq=False)
+class FlowProgram:
+    """What the programs of all orders have in common.
+
+    Parameters
+    ----------
+    topology
+        Without switches.
+    nodes, links
+        int32, shapes (elements, nodes) and (elements, links): symmetries.
+    shard
+        What each rank has for each other, in bytes.
+    """
+
+    topology: Topology
+    nodes: Int32Array
+    links: Int32Array
+    shard: float
+
+    @cached_property
+    def far(self) -> Int32Array:
+        """Hops from each rank to each."""
+        return hop_distances(self.topology)
+
+    @property
+    def width(self) -> int:
+        """Of the network: the most of these."""
+        return int(self.far.max())
+
+    @cached_property
+    def kind(self) -> Int32Array:
+        """int32, shape (links,): classes of links."""
+        orbits = orbits_of(self.links, self.topology.num_links)
+        return np.unique(orbits, return_inverse=True)[1].astype(np.int32)
+
+    @cached_property
+    def examples(self) -> Int64Array:
+        """int64, shape (classes,): a link of each."""
+        return np.unique(self.kind, return_index=True)[1]
+
+    @cached_property
+    def alpha(self) -> FloatArray:
+        """Of each class, in seconds."""
+        return self.topology.alpha.floats[self.examples]
+
+    @cached_property
+    def lasts(self) -> FloatArray:
+        """For how many seconds a shard holds a link of each class, without α."""
+        return self.shard / self.topology.bandwidth.floats[self.examples]
+
+    @cached_property
+    def pair(self) -> Int64Array:
+        """int64, shape (ranks, links): equal where pairs of a rank and a link are alike; -1: not taken."""
+        topology, ranks, far = self.topology, self.topology.num_ranks, self.far
+        maps = self.nodes[:, :ranks, None] * np.int64(topology.num_links) + self.links[:, None, :]
+        orbit = orbits_of(maps.reshape(len(maps), -1), ranks * topology.num_links).reshape(ranks, -1)
+        taken = far[:, topology.target] >= np.maximum(far[:, topology.source], 1)
+        numbers = np.full(orbit.shape, -1, dtype=np.int64)
+        numbers[taken] = np.unique(orbit[taken], return_inverse=True)[1]
+        return numbers
+
+    @cached_property
+    def balances(self) -> Int64Array:
+        """int64, shape (2, balances): a rank and another node, of all such pairs that are alike one."""
+        ranks = self.topology.num_ranks
+        maps = self.nodes[:, :ranks, None] * np.int64(ranks) + self.nodes[:, None, :ranks]
+        rank, node = np.divmod(np.unique(orbits_of(maps.reshape(len(maps), -1), ranks**2)), ranks)
+        return np.stack([rank, node])[:, rank != node]
+
+    @cached_property
+    def ends(self) -> list[Ends]:
+        """Of each class of links."""
+        rank, node = self.balances
+        found = []
+        for kind, example in enumerate(self.examples.tolist()):
+            pairs, often = np.unique(self.pair[:, example], return_counts=True)
+            pairs, often = pairs[pairs >= 0], often[pairs >= 0]
+            links, sides = np.flatnonzero(self.kind == kind), []
+            for side in (self.topology.target, self.topology.source):
+                balance, link = np.nonzero(side[links] == node[:, None])
+                here = self.pair[rank[balance], links[link]]
+                sides.append(np.stack([balance[here >= 0], np.searchsorted(pairs, here[here >= 0])]))
+            found.append(Ends(pairs, often, *sides))
+        return found
+
+    def columns(self, steps: int) -> int:
+        """Return about how many columns a program of so many steps has."""
+        topology, elements = self.topology, len(self.nodes)
+        return steps * topology.num_ranks * (topology.num_links + topology.num_ranks) // elements
+
+    def solved(self, events: Sequence[int], seconds: float) -> Timed | None:
+        """Return a solution for an order of events that ends soonest; None where none is found in time.
+
+        Parameters
+        ----------
+        events
+            As `Order.of` takes them.
+        seconds
+            Of the solver.
+        """
+        options = HighsOptions(method="simplex", time_limit=max(seconds, LEAST_SECONDS))
+        result = solve(self._model(Order.of(events)), "highs", options)
+        if result.status is not SolutionStatus.OPTIMAL or result.values is None:
+            return None
+        upto = np.cumsum([len(self.ends[kind].pairs) for kind in Order.of(events).kind.tolist()])
+        flow = np.split(result.values[len(result.values) - upto[-1] :], upto[:-1])
+        return Timed(result.values[: len(events)] * self._unit, flow)
+
+    @property
+    def _unit(self) -> float:
+        """Of time in the programs, in seconds."""
+        return float(self.alpha.max() + self.lasts.max())
+
+    def _model(self, order: Order) -> CompiledModel:
+        """Return the program: columns are times, what waits, and the flows of one message after the other."""
+        from scipy.sparse import coo_array
+
+        messages, balances = len(order.kind), self.balances.shape[1]
+        events, parts = 2 * messages, list[tuple[Int64Array, Int64Array, FloatArray]]()
+
+        def add(row: Int64Array, column: Int64Array, value: float | FloatArray) -> None:
+            parts.append((row, column, np.broadcast_to(np.asarray(value, np.float64), row.shape)))
+
+        later, lasting = np.arange(events - 1), events - 1 + np.arange(messages)
+        add(later, later + 1, 1)
+        add(later, later, -1)
+        add(lasting, order.end, 1)
+        add(lasting, order.start, -1)
+        balance = events - 1 + messages + np.arange(balances * (messages + 1)).reshape(balances, -1)
+        waits = events + np.arange(balances * messages)
+        add(balance[:, :-1].ravel(), waits, -1)
+        add(balance[:, 1:].ravel(), waits, 1)
+        columns = events + len(waits)
+        for number, (kind, before) in enumerate(zip(order.kind.tolist(), order.before.tolist(), strict=True)):
+            ends = self.ends[kind]
+            flow = columns + np.arange(len(ends.pairs))
+            add(np.full(len(flow), lasting[number]), flow, -self.lasts[kind] / self._unit * ends.often)
+            add(balance[ends.enter[0], before], flow[ends.enter[1]], 1)
+            add(balance[ends.leave[0], number], flow[ends.leave[1]], -1)
+            columns += len(flow)
+        row, column, value = (np.concatenate(part) for part in zip(*parts, strict=True))
+        low, high = np.zeros(int(balance[-1, -1]) + 1), np.zeros(int(balance[-1, -1]) + 1)
+        high[: events - 1 + messages] = np.inf
+        low[lasting] = self.alpha[order.kind] / self._unit
+        low[balance[:, -1]] = high[balance[:, -1]] = 1
+        cost = np.zeros(columns)
+        cost[events - 1] = 1
+        matrix = coo_array((value, (row, column)), (len(low), columns)).tocsr()
+        return CompiledModel.of_matrix("message_flow", matrix, cost, low, high)
