@@ -87,5 +87,7 @@ WHOLE = True
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     module = sys.modules["passes_over"]
-    assert module.WHOLE and not hasattr(module, "LOST") and not kept
+    assert module.WHOLE
+    assert not hasattr(module, "LOST")
+    assert not kept
     assert sys.gettrace() is before
