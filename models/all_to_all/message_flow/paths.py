@@ -25,9 +25,14 @@ class Path(NamedTuple):
 
 
 class _Flow(NamedTuple):
-    """What is left of a rank's data, parts of shards, shape (messages, links); and the links into nodes."""
+    """What is left of a rank's data, parts of shards, shape (messages, links); and the links into nodes.
 
-    order: Order
+    Messages have their start and end, as events; `latest` has them all, the last to end first.
+    """
+
+    start: list[int]
+    end: list[int]
+    latest: list[int]
     left: FloatArray
     into: list[list[int]]
     tail: list[int]
@@ -45,7 +50,8 @@ def paths(program: FlowProgram, order: Order, timed: Timed, source: int) -> Iter
         taken = np.flatnonzero((program.kind == kind) & (program.pair[source] >= 0))
         left[message, taken] = flow[np.searchsorted(program.ends[kind].pairs, program.pair[source, taken])]
     into = [np.flatnonzero(topology.target == node).tolist() for node in range(topology.num_nodes)]
-    flow_left = _Flow(order, left, into, topology.source.tolist())
+    latest = np.argsort(-order.end).tolist()
+    flow_left = _Flow(order.start.tolist(), order.end.tolist(), latest, left, into, topology.source.tolist())
     for target in range(topology.num_ranks):
         needed = float(target != source)
         while needed > LITTLE:
@@ -62,14 +68,17 @@ def paths(program: FlowProgram, order: Order, timed: Timed, source: int) -> Iter
 def _back(flow: _Flow, source: int, node: int) -> list[tuple[int, int]]:
     """Return messages and links of a path on which something is left; none if there is no path."""
     hops: list[tuple[int, int]] = []
-    until = 2 * len(flow.order.kind)
-    latest = np.argsort(-flow.order.end).tolist()
-    end, start = flow.order.end.tolist(), flow.order.start.tolist()
+    until = 2 * len(flow.end)
     while node != source:
-        came = ((message, link) for message in latest if end[message] < until for link in flow.into[node])
+        came = (
+            (message, link)
+            for message in flow.latest
+            if flow.end[message] < until
+            for link in flow.into[node]
+        )
         hop = next((hop for hop in came if flow.left[hop] > LITTLE), None)
         if hop is None:
             return []
         hops.append(hop)
-        node, until = flow.tail[hop[1]], start[hop[0]]
+        node, until = flow.tail[hop[1]], flow.start[hop[0]]
     return hops[::-1]

@@ -196,10 +196,11 @@ class FlowProgram:
             Of the solver.
         """
         options = HighsOptions(method="simplex", time_limit=max(seconds, LEAST_SECONDS))
-        result = solve(self._model(Order.of(events)), "highs", options)
+        order = Order.of(events)
+        result = solve(self._model(order), "highs", options)
         if result.status is not SolutionStatus.OPTIMAL or result.values is None:
             return None
-        upto = np.cumsum([len(self.ends[kind].pairs) for kind in Order.of(events).kind.tolist()])
+        upto = np.cumsum([len(self.ends[kind].pairs) for kind in order.kind.tolist()])
         flow = np.split(result.values[len(result.values) - upto[-1] :], upto[:-1])
         return Timed(result.values[: len(events)] * self._unit, flow)
 

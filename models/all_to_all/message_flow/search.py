@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from models.all_to_all.message_flow.program import FlowProgram, Timed
+from models.all_to_all.message_flow.program import FlowProgram, Order, Timed
 from topologies.kernels import now
 from topologies.progress import tell
 from topologies.units import duration
@@ -69,10 +69,8 @@ def searched(
 
 def _sorted(events: list[int], solved: Timed) -> list[int]:
     """Return the events in order of time, of those at one time ends first: so data may go on at once."""
-    starts, seen = [], dict[int, int]()
-    for kind in events:
-        seen[kind] = seen.get(kind, 0) + 1
-        starts.append(seen[kind] % 2)
+    starts = np.ones(len(events), dtype=np.bool_)
+    starts[Order.of(events).end] = False
     time = np.round(solved.time / solved.time[-1], 6)
     return [events[place] for place in np.lexsort((starts, time))]
 
@@ -97,6 +95,7 @@ def _changed(events: list[int], kinds: int, rng: np.random.Generator) -> list[in
             found.insert(int(rng.integers(len(found) + 1)), kind)
     else:
         one, other = rng.integers(kinds, size=2).tolist()
-        others = [kind for kind in found if kind != other or one == other]
-        found = [twin for kind in others for twin in ((one, other) if kind == one != other else (kind,))]
+        if one != other:
+            others = [kind for kind in found if kind != other]
+            found = [twin for kind in others for twin in ((one, other) if kind == one else (kind,))]
     return found
