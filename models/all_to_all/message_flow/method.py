@@ -23,16 +23,18 @@ from schedules.method import Method, Problem
 from schedules.schedule import Chunks, Clock, Schedule, step_numbers
 from schedules.simulation.simulate import simulate, watch
 from topologies.errors import NoSchedule
-from topologies.exact import Int32Array, Int64Array, IntArray
+from topologies.exact import Int32Array, Int64Array, IntArray, offsets_of
 from topologies.graphs.free_action import free_group
+from topologies.graphs.symmetry import automorphisms
 from topologies.kernels import now
 from topologies.ranges import Duration, Options
+from topologies.topology import Topology
 from topologies.units import parse_time
 
 MOST_PAIRS, MOST_COLUMNS = 2**22, 2**17
 """Of a rank and a link, times symmetries; and of a program of steps: seconds each."""
-MORE_STEPS = 3
-"""Than the network is wide."""
+MORE = 0, 1, 2
+"""So many steps more than the network is wide, and so many more of them in the first and last messages."""
 SAME = 1e-9
 """Moments this close (relatively) are one."""
 
@@ -87,13 +89,25 @@ def improve(
 
 def _program(problem: Problem) -> FlowProgram:
     shard = float((problem.size or 1) * problem.collective.items.share[0])
-    return FlowProgram(problem.topology, *free_group(problem.topology), shard)
+    return FlowProgram(problem.topology, *_symmetries(problem.topology), shard)
+
+
+def _symmetries(topology: Topology) -> tuple[Int32Array, Int32Array]:
+    """Return a free group that takes each rank to each: links are freest so. Else a large group."""
+    free = free_group(topology)
+    if len(free[0]) == topology.num_ranks:
+        return free
+    most = MOST_PAIRS // (topology.num_ranks * topology.num_links)
+    return max(
+        free, automorphisms(topology).limited(most).elements(most) or free, key=lambda group: len(group[0])
+    )
 
 
 def _steps(program: FlowProgram) -> Iterator[list[int]]:
     """Yield orders in steps: from as many as the network is wide on."""
-    for more in range(MORE_STEPS):
-        yield 2 * (program.width + more) * list(range(len(program.examples)))
+    for longer in MORE:
+        for more in (0, None, *MORE[1:]):
+            yield program.in_steps(program.width + longer, more)
 
 
 def _order_of(program: FlowProgram, schedule: Schedule, size: Fraction) -> list[int]:
@@ -121,39 +135,42 @@ def _fastest(
 def _schedule(problem: Problem, program: FlowProgram, events: list[int], timed: Timed) -> Schedule | None:
     """Return the schedule of a solution: the paths of one rank of each orbit, and their images."""
     ranks, order = problem.topology.num_ranks, Order.of(events)
-    sources = np.unique(program.nodes[:, :ranks].min(axis=0)).tolist()
-    found = [path for source in sources for path in paths(program, order, timed, source)]
+    found = [path for source in program.sources for path in paths(program, order, timed, source)]
     source, target, share = (np.array(column) for column in list(zip(*found, strict=True))[:3])
     pairs, pair = np.unique(source * ranks + target, return_inverse=True)
     given = np.bincount(pair, share)
-    if len(pairs) < len(sources) * (ranks - 1) or (given < 1 - np.sqrt(LITTLE)).any():
+    if len(pairs) < len(program.sources) * (ranks - 1) or (given < 1 - np.sqrt(LITTLE)).any():
         return None  # the program was not solved well enough
     parts, whole = next(rounded_shares(share / given[pair], pair))
-    chunks, chunk = _chunks(problem, program.nodes[:, np.stack([source, target])], np.array(parts), whole)
-    hops = np.repeat(np.arange(len(found)), [len(path.links) for path in found])
-    message = np.concatenate([path.messages for path in found])
-    row = np.argsort(message, kind="stable")
-    link = np.concatenate([path.links for path in found])[row]
+    images = [program.sources[path.source] for path in found]
+    upto, element = offsets_of([len(image) for image in images]), np.concatenate(images)
+    path = np.repeat(np.arange(len(found)), np.diff(upto))
+    ends = program.nodes[element[:, None], np.stack([source, target], axis=1)[path]]
+    chunks, chunk = _chunks(problem, ends, np.array(parts)[path], whole)
+    hops = [(message, link, number) for number, one in enumerate(found) for message, link in one.hops]
+    message, link, number = np.array(sorted(hops)).T
+    copies = np.concatenate([np.arange(*upto[one : one + 2]) for one in number.tolist()])
+    often = np.diff(upto)[number]
     return Schedule(
         topology=problem.topology,
         collective=problem.collective,
         clock=Clock.STEP,
         chunks=chunks,
-        chunk=chunk[:, hops[row]].T.ravel(),
-        route=program.links[:, link].T.ravel(),
-        order=step_numbers(np.repeat(message[row] + 1, len(chunk))),
+        chunk=chunk[copies],
+        route=program.links[element[copies], np.repeat(link, often)],
+        order=step_numbers(np.repeat(message + 1, often)),
     )
 
 
 def _chunks(problem: Problem, ends: IntArray, parts: Int64Array, whole: int) -> tuple[Chunks, Int32Array]:
-    """Return a table with a chunk for each path and image of it, and which these are.
+    """Return a table with a chunk for each path, and which these are.
 
     Parameters
     ----------
     problem
         The problem.
     ends
-        Shape (images, 2, paths).
+        Shape (paths, 2).
     parts
         Shape (paths,): of `whole`.
     whole
@@ -162,16 +179,13 @@ def _chunks(problem: Problem, ends: IntArray, parts: Int64Array, whole: int) -> 
     items, ranks = problem.collective.items, problem.topology.num_ranks
     item_of = np.zeros((ranks, ranks), dtype=np.int64)
     item_of[items.start, items.end] = np.arange(len(items))
-    images = item_of[ends[:, 0], ends[:, 1]]
-    item = np.concatenate([images.ravel(), item_of.diagonal()])
+    item = np.concatenate([item_of[ends[:, 0], ends[:, 1]], item_of.diagonal()])
     place = np.argsort(item, kind="stable")
     share = items.share.reduced
-    size = share.numerators[item] * np.concatenate([np.tile(parts, len(images)), np.full(ranks, whole)])
+    size = share.numerators[item] * np.concatenate([parts, np.full(ranks, whole)])
     chunk = np.empty(len(place), dtype=np.int32)
     chunk[place] = np.arange(len(place), dtype=np.int32)
-    return Chunks(item[place], size[place], share.denominator * whole), chunk[: images.size].reshape(
-        images.shape
-    )
+    return Chunks(item[place], size[place], share.denominator * whole), chunk[: len(ends)]
 
 
 def check(problem: Problem, options: MessageFlowOptions) -> None:

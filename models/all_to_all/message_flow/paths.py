@@ -15,13 +15,12 @@ LITTLE = 1e-7
 
 
 class Path(NamedTuple):
-    """The part of a pair's shard that takes some links, each in a message."""
+    """The part of a pair's shard that takes some links: messages, and links."""
 
     source: int
     target: int
     share: float
-    links: tuple[int, ...]
-    messages: tuple[int, ...]
+    hops: list[tuple[int, int]]
 
 
 class _Flow(NamedTuple):
@@ -58,11 +57,11 @@ def paths(program: FlowProgram, order: Order, timed: Timed, source: int) -> Iter
             hops = _back(flow_left, source, target)
             if not hops:
                 break
-            messages, links = zip(*hops, strict=True)
-            share = min(needed, float(left[messages, links].min()))
-            left[messages, links] -= share
+            way = tuple(np.array(hops).T)
+            share = min(needed, float(left[way].min()))
+            left[way] -= share
             needed -= share
-            yield Path(source, target, share, links, messages)
+            yield Path(source, target, share, hops)
 
 
 def _back(flow: _Flow, source: int, node: int) -> list[tuple[int, int]]:

@@ -2,7 +2,7 @@
 
 Links of a class send a few messages, one after the other, all at the same times. With it given which of all
 starts and ends comes before which, times and flows are linear. Of the data of rank r, w(r, v, k) waits at
-node v after the k-th start, and f(r, e, m) goes over link e in message m:
+node v after the k-th start there, and f(r, e, m) goes over link e in message m:
 
     minimise T = the time of the last event
     t(1) <= t(2) <= ...                                                                  all events
@@ -19,18 +19,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from models.solvers import CompiledModel, HighsOptions, SolutionStatus, solve
-from topologies.exact import FloatArray, Int32Array, Int64Array
+from topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array, offsets_of
 from topologies.graphs.shortest_paths import hop_distances
 from topologies.graphs.symmetry import orbits_of
 from topologies.topology import Topology
 
 LEAST_SECONDS = 1e-3
 """For a program."""
+MANY_COLUMNS = 2**13
+"""From which on a program is solved from inside: that is faster then."""
 
 
 class Order(NamedTuple):
@@ -115,6 +118,15 @@ class FlowProgram:
     shard: float
 
     @cached_property
+    def sources(self) -> dict[int, Int64Array]:
+        """A rank of each orbit, and symmetries that take it to each of the orbit, one each."""
+        orbit = self.nodes[:, : self.topology.num_ranks].min(axis=0)
+        return {
+            source: np.unique(self.nodes[:, source], return_index=True)[1]
+            for source in np.unique(orbit).tolist()
+        }
+
+    @cached_property
     def far(self) -> Int32Array:
         """Hops from each rank to each."""
         return hop_distances(self.topology)
@@ -180,12 +192,47 @@ class FlowProgram:
             found.append(Ends(pairs, often, *sides))
         return found
 
+    @cached_property
+    def leaves(self) -> BoolArray:
+        """bool, shape (balances, classes): whether a link of a class takes data on from there."""
+        found = np.zeros((self.balances.shape[1], len(self.ends)), dtype=np.bool_)
+        for kind, ends in enumerate(self.ends):
+            found[ends.leave[0], kind] = True
+        return found
+
+    @cached_property
+    def apart(self) -> Int64Array:
+        """int64, shape (2, classes): from how far data come to a link that can take no other to its head.
+
+        And how far such go on that can take no other from its tail.
+        """
+        source, target = self.topology.source, self.topology.target
+        sides = (self.far, source, target), (self.far.T, target, source)
+        return np.array([[_alone(*side, link) for link in self.examples] for side in sides])
+
+    def in_steps(self, steps: int, more: int | None = None) -> list[int]:
+        """Return the events of steps, in each of which every link sends a message.
+
+        Parameters
+        ----------
+        steps
+            How many.
+        more
+            If not None, what a link sends first is one message of as many steps as data from the farthest
+            take to come (`apart`), and so many more; what it sends last likewise.
+        """
+        first, last = np.ones_like(self.apart) if more is None else np.clip(self.apart + more, 1, steps)
+        events = []
+        for kind, (begin, end) in enumerate(zip(first.tolist(), (steps - last).tolist(), strict=True)):
+            for start, stop in pairwise(sorted({0, *range(begin, end + 1), steps})):
+                events += [(start, True, kind), (stop, False, kind)]
+        return [kind for _, _, kind in sorted(events)]
+
     def columns(self, steps: int) -> int:
         """Return about how many columns a program of so many steps has."""
-        topology, elements = self.topology, len(self.nodes)
-        return steps * topology.num_ranks * (topology.num_links + topology.num_ranks) // elements
+        return steps * self.topology.num_ranks * self.topology.num_links // len(self.nodes)
 
-    def solved(self, events: Sequence[int], seconds: float) -> Timed | None:
+    def solved(self, events: Sequence[int], seconds: float, *, few: bool = True) -> Timed | None:
         """Return a solution for an order of events that ends soonest; None where none is found in time.
 
         Parameters
@@ -194,10 +241,16 @@ class FlowProgram:
             As `Order.of` takes them.
         seconds
             Of the solver.
+        few
+            Whether data should take few paths; if not, large programs are solved sooner.
         """
-        options = HighsOptions(method="simplex", time_limit=max(seconds, LEAST_SECONDS))
         order = Order.of(events)
-        result = solve(self._model(order), "highs", options)
+        model = self._model(order)
+        limit = max(seconds, LEAST_SECONDS)
+        options = HighsOptions(method="simplex", time_limit=limit)
+        if len(model.cost) > MANY_COLUMNS:
+            options = HighsOptions(method="ipm", crossover=few, time_limit=limit)
+        result = solve(model, "highs", options)
         if result.status is not SolutionStatus.OPTIMAL or result.values is None:
             return None
         upto = np.cumsum([len(self.ends[kind].pairs) for kind in order.kind.tolist()])
@@ -213,7 +266,7 @@ class FlowProgram:
         """Return the program: columns are times, what waits, and the flows of one message after the other."""
         from scipy.sparse import coo_array
 
-        messages, balances = len(order.kind), self.balances.shape[1]
+        messages, leaves = len(order.kind), self.leaves[:, order.kind]
         events, parts = 2 * messages, list[tuple[Int64Array, Int64Array, FloatArray]]()
 
         def add(row: Int64Array, column: Int64Array, value: float | FloatArray) -> None:
@@ -224,24 +277,37 @@ class FlowProgram:
         add(later, later, -1)
         add(lasting, order.end, 1)
         add(lasting, order.start, -1)
-        balance = events - 1 + messages + np.arange(balances * (messages + 1)).reshape(balances, -1)
-        waits = events + np.arange(balances * messages)
-        add(balance[:, :-1].ravel(), waits, -1)
-        add(balance[:, 1:].ravel(), waits, 1)
+        turn = np.pad(np.cumsum(leaves, axis=1), ((0, 0), (1, 0)))
+        turns = turn[:, -1]
+        first = events - 1 + messages + offsets_of(turns + 1)
+        waits = np.arange(turns.sum())
+        balance = waits + np.repeat(first[:-1] - offsets_of(turns)[:-1], turns)
+        add(balance, events + waits, -1)
+        add(balance + 1, events + waits, 1)
         columns = events + len(waits)
         for number, (kind, before) in enumerate(zip(order.kind.tolist(), order.before.tolist(), strict=True)):
             ends = self.ends[kind]
             flow = columns + np.arange(len(ends.pairs))
             add(np.full(len(flow), lasting[number]), flow, -self.lasts[kind] / self._unit * ends.often)
-            add(balance[ends.enter[0], before], flow[ends.enter[1]], 1)
-            add(balance[ends.leave[0], number], flow[ends.leave[1]], -1)
+            (enters, entering), (goes, going) = ends.enter, ends.leave
+            add(first[enters] + turn[enters, before], flow[entering], 1)
+            add(first[goes] + turn[goes, number], flow[going], -1)
             columns += len(flow)
         row, column, value = (np.concatenate(part) for part in zip(*parts, strict=True))
-        low, high = np.zeros(int(balance[-1, -1]) + 1), np.zeros(int(balance[-1, -1]) + 1)
+        low, high = np.zeros((2, int(first[-1])))
         high[: events - 1 + messages] = np.inf
         low[lasting] = self.alpha[order.kind] / self._unit
-        low[balance[:, -1]] = high[balance[:, -1]] = 1
+        low[first[1:] - 1] = high[first[1:] - 1] = 1
         cost = np.zeros(columns)
         cost[events - 1] = 1
         matrix = coo_array((value, (row, column)), (len(low), columns)).tocsr()
         return CompiledModel.of_matrix("message_flow", matrix, cost, low, high)
+
+
+def _alone(far: Int32Array, tails: Int32Array, heads: Int32Array, link: int) -> int:
+    """Return the largest distance to a tail from where all shortest paths to the head go through that."""
+    tail, head = tails[link], heads[link]
+    before = np.unique(tails[heads == head])
+    on_time = far[:, before] + 1 == far[:, [head]]
+    alone = on_time[:, before == tail].ravel() & (on_time.sum(axis=1) == 1)
+    return int(far[alone, tail].max())

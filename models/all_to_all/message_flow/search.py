@@ -1,24 +1,30 @@
 """A search among orders of events: simulated annealing, each order judged by its linear program.
 
-Events move, pairs of them come and go, and a class of links does as another does. Kirkpatrick, Gelatt,
-Vecchi, doi 10.1126/science.220.4598.671.
+Events move, pairs of them come and go, the first or last data of classes go in a message less or more, and a
+class of links does as another does. Kirkpatrick, Gelatt, Vecchi, doi 10.1126/science.220.4598.671.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from models.all_to_all.message_flow.program import FlowProgram, Order, Timed
+from topologies.exact import Int64Array
 from topologies.kernels import now
 from topologies.progress import tell
 from topologies.units import duration
 
-HEAT = 2e-3
+HEAT = 5e-4
 """Of the time: so much longer it may get at first, with a probability of 1 / e."""
 MOVED, DROPPED, ADDED = 0.75, 0.85, 0.93
 """Up to which of all chances events are moved, a message is dropped, one is added; else a class is copied."""
+ALIKE = 0.7
+"""The chance of these where data come and go on equally far on all links; where they do not it is less."""
+TOGETHER, MIRRORED = 0.5, 0.5
+"""The chances that first or last data are cut otherwise of all classes whose data come and go on equally far,
+and last or first data of those whose data come as far as these go on."""
 MANY, FAR = (1, 1, 2, 3, 5), (1, 1, 2, 3, 4, 6, 8, 12)
 """Of events that move, how many, and how far."""
 SLACK = 1e-9
@@ -45,25 +51,46 @@ def searched(
     rng
         Chooses among changes.
     """
-    best: Found | None = None
-    for start in starts:
-        solved = program.solved(start, until - now())
-        if solved is not None and (best is None or solved.time[-1] < best[1].time[-1]):
-            best = start, solved
-    if best is None:
+    begun, orders = now(), iter(starts)
+    first = next(_solutions(program, orders, until), None)
+    if first is None:
         return None
-    current, began = (_sorted(*best), best[1]), now()
+    until -= now() - begun  # so long takes the last program, too
+    best = min([first, *_solutions(program, orders, until, few=False)], key=_end)
+    best = _annealed(program, best, until, rng)
+    last = program.solved(best[0], until - begun)
+    return best if last is None else (best[0], last)
+
+
+def _solutions(
+    program: FlowProgram, orders: Iterator[list[int]], until: float, *, few: bool = True
+) -> Iterator[Found]:
+    """Yield those orders that have a solution, until a moment."""
+    for order in orders:
+        left = until - now()
+        solved = program.solved(order, left, few=few) if left > 0 else None
+        if solved is not None:
+            yield order, solved
+
+
+def _end(found: Found) -> float:
+    return float(found[1].time[-1])
+
+
+def _annealed(program: FlowProgram, start: Found, until: float, rng: np.random.Generator) -> Found:
+    """Return the best of a start and all that is found until a moment."""
+    best, current, began = start, (_sorted(*start), start[1]), now()
     while (left := until - now()) > 0:
-        events = _changed(current[0], len(program.examples), rng)
-        solved = program.solved(events, left) if events else None
+        events = _changed(current[0], program.apart, rng)
+        solved = program.solved(events, left, few=False) if events else None
         if solved is None:
             continue
-        heat = HEAT * best[1].time[-1] * left / (until - began)
-        if rng.random() < np.exp(min(0.0, (current[1].time[-1] - solved.time[-1]) / heat)):
+        heat = HEAT * _end(best) * left / (until - began)
+        if rng.random() < np.exp(min(0.0, (_end(current) - solved.time[-1]) / heat)):
             current = _sorted(events, solved), solved
-        if solved.time[-1] < best[1].time[-1] * (1 - SLACK):
+        if solved.time[-1] < _end(best) * (1 - SLACK):
             best = events, solved
-            tell(f"message_flow: {duration(float(solved.time[-1]) * MICRO)}")
+            tell(f"message_flow: {duration(_end(best) * MICRO)}")
     return best
 
 
@@ -75,9 +102,12 @@ def _sorted(events: list[int], solved: Timed) -> list[int]:
     return [events[place] for place in np.lexsort((starts, time))]
 
 
-def _changed(events: list[int], kinds: int, rng: np.random.Generator) -> list[int]:
-    """Return the events in another order, with a message more or less, or a class that copies another."""
-    found, chance = list(events), rng.random()
+def _changed(events: list[int], apart: Int64Array, rng: np.random.Generator) -> list[int]:
+    """Return the events in another order, with messages more or less, or a class that copies another."""
+    found, chance, kinds = list(events), rng.random(), apart.shape[1]
+    if rng.random() > ALIKE / np.unique(apart, axis=1).shape[1]:
+        _cut_otherwise(found, apart, rng)
+        return found
     if chance < MOVED:
         for _ in range(rng.choice(MANY)):
             place = int(rng.integers(len(found)))
@@ -99,3 +129,22 @@ def _changed(events: list[int], kinds: int, rng: np.random.Generator) -> list[in
             others = [kind for kind in found if kind != other]
             found = [twin for kind in others for twin in ((one, other) if kind == one else (kind,))]
     return found
+
+
+def _cut_otherwise(events: list[int], apart: Int64Array, rng: np.random.Generator) -> None:
+    """Join the first two messages of some classes, or the last two, or cut the first or the last."""
+    kind, joins, where = int(rng.integers(apart.shape[1])), rng.random() < 1 / 2, rng.random()
+    alike, mirrored = (
+        np.flatnonzero((side == apart[:, [kind]]).all(axis=0)).tolist() for side in (apart, apart[::-1])
+    )
+    ways = [alike if rng.random() < TOGETHER else [kind], mirrored if rng.random() < MIRRORED else []]
+    for way, kinds in zip(rng.permutation((1, -1)), ways, strict=True):
+        for kind in kinds:
+            places = [place for place, other in enumerate(events) if other == kind][::way]
+            if places and not joins:
+                begin, end = sorted(places[:2])
+                at = begin + 1 + int((where if way > 0 else 1 - where) * (end - begin - 1))
+                events[at:at] = [kind, kind]
+            elif len(places) > 2:
+                for place in sorted(places[1:3], reverse=True):
+                    del events[place]

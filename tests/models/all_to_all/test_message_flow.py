@@ -19,10 +19,13 @@ from tests.sweep import for_each
 from topologies import Unsupported
 from topologies.graphs.free_action import free_group
 from topologies.graphs.shortest_paths import hop_distances
+from topologies.graphs.symmetry import automorphisms
 from topologies.text import parse_topology
 
 SECONDS = 60.0
 """More than any of these programs takes."""
+MOST = 100
+"""Symmetries."""
 
 
 def problem_on(text, size=Fraction(10**6), **more):
@@ -39,14 +42,10 @@ def made(text, size=Fraction(10**6), seconds="0.3s"):
 
 def program_on(text, shard, *, symmetric=True):
     topology = parse_topology(text)
-    group = free_group(topology)
+    group = automorphisms(topology).elements(MOST) if symmetric == "all" else free_group(topology)
     if not symmetric:
         group = group[0][:1], group[1][:1]
     return FlowProgram(topology, *group, shard)
-
-
-def in_steps(program, count):
-    return 2 * count * list(range(len(program.examples)))
 
 
 @for_each(
@@ -78,34 +77,81 @@ def test_in_steps_it_takes_their_alphas_and_the_mean_load(text):
     far = hop_distances(topology)
     load = far.sum() * shard / topology.num_links / float(topology.bandwidth[0])
     program = program_on(text, shard)
-    solved = program.solved(in_steps(program, int(far.max())), SECONDS)
+    solved = program.solved(program.in_steps(int(far.max())), SECONDS)
     assert solved.time[-1] == pytest.approx(int(far.max()) * float(topology.alpha[0]) + load, rel=1e-6)
 
 
 def test_fewer_steps_than_the_network_is_wide_are_too_few():
     program = program_on("torus:4x4", 1e5)
-    assert program.solved(in_steps(program, 3), SECONDS) is None
+    assert program.solved(program.in_steps(3), SECONDS) is None
 
 
-@pytest.mark.parametrize("text", ["ring:4", "gen_kautz:2,6", "torus:3x3"])
-def test_symmetries_change_nothing_in_steps(text):
-    alike, alone = (program_on(text, 1e5, symmetric=symmetric) for symmetric in (True, False))
-    steps = int(hop_distances(alike.topology).max())
-    times = [one.solved(in_steps(one, steps), SECONDS).time[-1] for one in (alike, alone)]
-    assert times[0] == pytest.approx(times[1], rel=1e-6)
+@pytest.mark.parametrize("text", ["ring:4", "gen_kautz:2,6", "torus:3x3", "mesh:3x3", "mesh:5x1"])
+@pytest.mark.parametrize("more", [None, 0])
+def test_symmetries_change_nothing_in_steps(text, more):
+    programs = [program_on(text, 1e5, symmetric=symmetric) for symmetric in ("all", True, False)]
+    steps = int(hop_distances(parse_topology(text)).max()) + 1
+    all_of_them, free, none = (one.solved(one.in_steps(steps, more), SECONDS).time[-1] for one in programs)
+    assert all_of_them == pytest.approx(none, rel=1e-6)
+    assert free == pytest.approx(none, rel=1e-6)
 
 
 def test_three_ranks_by_hand():
     """One way round, α = 1 s and a shard 1 s: each link brings 3 shards, in two messages or more."""
     program = program_on("uniring:3?bandwidth=1MB/s&alpha=1s", 1e6)
-    assert program.solved(in_steps(program, 2), SECONDS).time[-1] == pytest.approx(5)
-    assert program.solved(in_steps(program, 3), SECONDS).time[-1] == pytest.approx(6)
+    assert program.solved(program.in_steps(2), SECONDS).time[-1] == pytest.approx(5)
+    assert program.solved(program.in_steps(3), SECONDS).time[-1] == pytest.approx(6)
 
 
-@for_each("text", ["torus:4x4", "circulant:12,2,3", "gen_kautz:2,8", "mesh:3x3"])
+@for_each(
+    ("text", "links", "apart"),
+    [
+        # On a line, from the first rank on; on a mesh, likewise along each row and column.
+        ("mesh:4x1", [(0, 1), (1, 2), (2, 3)], [(0, 2), (1, 1), (2, 0)]),
+        ("mesh:3x3", [(3, 4), (4, 5), (1, 4)], [(0, 1), (1, 0), (0, 1)]),
+        # What is half round comes both ways.
+        ("ring:4", [(0, 1)], [(0, 0)]),
+        ("ring:5", [(0, 1)], [(1, 1)]),
+        ("torus:4x4", [(0, 1)], [(0, 0)]),
+        ("uniring:4", [(0, 1)], [(2, 2)]),
+        ("ring:5?links=2", [(0, 1)], [(1, 1)]),
+    ],
+)
+def test_how_far_data_come_that_only_one_link_can_take(text, links, apart):
+    program = program_on(text, 1e5)
+    topology = program.topology
+    for (tail, head), expected in zip(links, apart, strict=True):
+        link = int(np.flatnonzero((topology.source == tail) & (topology.target == head))[0])
+        assert tuple(program.apart[:, program.kind[link]]) == expected
+
+
+def test_first_and_last_data_go_in_one_message():
+    """On a line of four ranks: two of three steps for the last data of a link, or for its first."""
+    program = program_on("mesh:4x1", 1e5, symmetric=False)
+    ends = zip(program.topology.source.tolist(), program.topology.target.tolist(), strict=True)
+    order = Order.of(program.in_steps(3, 0))
+    times = dict(zip(ends, np.bincount(order.kind).tolist(), strict=True))
+    assert times == {(0, 1): 2, (1, 2): 3, (2, 3): 2, (1, 0): 2, (2, 1): 3, (3, 2): 2}
+    assert len(Order.of(program.in_steps(3)).kind) == 3 * len(times)
+    assert len(Order.of(program.in_steps(3, 3)).kind) == len(times)
+
+
+def test_a_line_of_four_ranks_by_hand():
+    """α = 1 s and a shard 1 s.
+
+    In three steps the links in the middle bring four shards: 3 + 4 s. With fewer messages at the ends the
+    link from rank 2 to 3 has one for steps 1 and 2, so that what comes from ranks 0 and 1 goes in step 3:
+    3 s. Likewise all from rank 0 for 2 and 3 goes in step 1: 3 s. Between, one shard goes on: 2 s.
+    """
+    program = program_on("mesh:4x1?bandwidth=1MB/s&alpha=1s", 1e6)
+    assert program.solved(program.in_steps(3), SECONDS).time[-1] == pytest.approx(7)
+    assert program.solved(program.in_steps(3, 0), SECONDS).time[-1] == pytest.approx(8)
+
+
+@for_each("text", ["torus:4x4", "circulant:12,2,3", "gen_kautz:2,8", "mesh:3x3", "mesh:4x3", "mesh:5x1"])
 def test_the_simulator_takes_what_the_program_says(text):
     program = program_on(text, 1e6 / parse_topology(text).num_ranks)
-    steps = [program.solved(in_steps(program, program.width + more), SECONDS) for more in range(3)]
+    steps = [program.solved(program.in_steps(program.width + more), SECONDS) for more in range(3)]
     least = min(solved.time[-1] for solved in steps if solved is not None)
     assert simulate(made(text), 10**6).time <= least * (1 + 1e-6)
 
@@ -128,16 +174,16 @@ def test_messages_of_a_class_start_and_end_in_turn():
 
 
 def test_changes_keep_messages_whole():
-    rng, events = np.random.default_rng(0), [0, 1, 2, 0, 1, 2] * 2
+    rng, events, apart = np.random.default_rng(0), [0, 1, 2, 0, 1, 2] * 2, np.array([[0, 1, 2], [2, 1, 0]])
     for _ in range(500):
-        changed = _changed(events, 3, rng)
+        changed = _changed(events, apart, rng)
         assert all(changed.count(kind) % 2 == 0 for kind in range(3))
         events = changed if len(changed) > 4 else events
 
 
 def test_of_events_at_one_time_ends_come_first():
     program = program_on("torus:4x4", 1e5)
-    events = in_steps(program, 4)
+    events = program.in_steps(4)
     solved = program.solved(events, SECONDS)
     order = Order.of(_sorted(events, solved))
     again = program.solved(_sorted(events, solved), SECONDS)
