@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar
@@ -24,6 +24,8 @@ import numpy as np
 from experiments.methods.calling import CallingOptions
 from models.bounds import Bound, best_bound, own_bounds
 from schedules.by_groups import by_groups, limited
+from schedules.collective import Kind
+from schedules.compose import from_allgather
 from schedules.method import Method, Problem
 from schedules.schedule import Schedule
 from schedules.simulation.pipelining import best_slices
@@ -70,8 +72,8 @@ VARIANTS: Mapping[str, Sequence[Mapping[str, Any]]] = {
 """Options besides a method's defaults that are tried after them."""
 LOST = 0.2
 """Of its time, spent on compiling, from which on that is said."""
-PARTS = "the best of each part"
-"""What is tried first for a mixed collective."""
+PARTS, HALVES = "the best of each part", "the best of both halves"
+"""What is tried first for a mixed collective, and for an allreduce after the quick methods."""
 ROUNDING = 1e-9
 """A time this close (relatively) to the proven bound meets it."""
 
@@ -177,7 +179,10 @@ def fastest(
         order = ORDER_OF_LONG.index
         entries = [*sorted(entries[:-1], key=lambda entry: order(entry.method.name)), entries[-1]]
     search.attempt_parts(entries, rng)
+    slow = next((entry for entry in entries if entry.method.name not in QUICK), None)
     for entry in entries:
+        if entry is slow:
+            search.attempt_halves(entries, rng)
         search.attempt(entry, rng)
     compiling = COMPILATION.seconds - compiling
     if search.best is None:
@@ -210,27 +215,46 @@ class _Search:
 
     def attempt_parts(self, entries: Sequence[Entry], rng: np.random.Generator) -> None:
         """Put the fastest schedules of a mixed collective's parts together, found in half of the time."""
-        what = self.problem.collective
+        what, topology = self.problem.collective, self.problem.topology
         if not what.parts:
             return
-        began = time.monotonic()
-        seconds, fastest = SHARE * (self.until - began) / len(what.parts), []
-        for share, part in parts_of(what):
-            alone = Problem(self.problem.topology, part, self.size * share)
-            search = _Search(alone, self.enough - 1, seconds)
-            for entry in entries:
-                search.attempt(entry, rng)
-            if search.best is None:
-                return
-            fastest.append(search.best)
-        taken, why = math.inf, ""
+        seconds = SHARE * (self.until - time.monotonic()) / len(what.parts)
+        alone = [Problem(topology, part, self.size * share) for share, part in parts_of(what)]
+        self._attempt_made(
+            PARTS,
+            lambda: together(what, [self._part(each, seconds, entries, rng) for each in alone], self.size),
+        )
+
+    def attempt_halves(self, entries: Sequence[Entry], rng: np.random.Generator) -> None:
+        """Compose an allreduce through switches of the fastest halves, found in half of the time left."""
+        switches = self.problem.topology.num_nodes > self.problem.topology.num_ranks
+        if self.problem.collective.kind is not Kind.ALLREDUCE or not switches or self._over():
+            return
+        seconds = SHARE * (self.until - time.monotonic()) / 2
+        self._attempt_made(
+            HALVES,
+            lambda: from_allgather(self.problem, lambda half: self._part(half, seconds, entries, rng)),
+        )
+
+    def _part(
+        self, problem: Problem, seconds: float, entries: Sequence[Entry], rng: np.random.Generator
+    ) -> Schedule:
+        """Return the fastest schedule of a part."""
+        search = _Search(problem, self.enough - 1, seconds)
+        for entry in entries:
+            search.attempt(entry, rng)
+        if search.best is None:
+            raise NoSchedule(f"no method has a schedule of its {problem.collective.kind}")
+        return search.best
+
+    def _attempt_made(self, label: str, make: Callable[[], Schedule]) -> None:
+        """Try what is made of parts."""
+        began, seconds, why = time.monotonic(), math.inf, ""
         try:
-            taken = self._judged(
-                PARTS, verify_answer(together(what, fastest, self.size), self.problem, "best")
-            )
-        except InputError as error:  # numbers of the parts outgrow 64 bits together
+            seconds = self._judged(label, verify_answer(make(), self.problem, "best"))
+        except (InputError, NoSchedule) as error:  # numbers of the parts outgrow 64 bits, or clocks differ
             why = str(error)
-        self.tried.append(Tried(PARTS, taken, time.monotonic() - began, why))
+        self.tried.append(Tried(label, seconds, time.monotonic() - began, why))
 
     def attempt(self, entry: Entry, rng: np.random.Generator) -> None:
         """Try a method, unless the time is over or the fastest schedule near enough."""

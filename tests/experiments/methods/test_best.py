@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from experiments.methods.best import ORDER, portfolio
+from experiments.methods.best import HALVES, ORDER, portfolio
 from experiments.registry import METHODS
 from experiments.runner import tasks
 from models.bounds import best_bound
@@ -67,6 +67,25 @@ def test_what_improves_schedules_is_handed_the_fastest():
     options = method.options(methods=("direct", "ring", "polish", "direct"), gap=0)
     method.synthesize(problem("ring:6", "allgather", 2**30), options, np.random.default_rng(0))
     assert handed == ["ring"]  # direct sends every shard three times as often
+
+
+@pytest.mark.parametrize("size", [2**10, 2**20])
+def test_an_allreduce_through_switches_is_also_composed_of_the_fastest_halves(size):
+    methods = ("direct", "ring", "tto")
+    halves = [
+        best(problem("dgx_a100:2", kind, size), methods=methods) for kind in ("reduce-scatter", "allgather")
+    ]
+    whole = best(problem("dgx_a100:2", "allreduce", size), methods=methods, gap=0)
+    verify(whole)
+    assert [one.method for one in whole.stats["tried"]] == ["direct", "ring", HALVES, "tto"]
+    (composed,) = (one.seconds for one in whole.stats["tried"] if one.method == HALVES)
+    assert composed <= sum(best_slices(half, Fraction(size))[1] for half in halves) * (1 + 1e-9)
+    assert best_slices(whole, Fraction(size))[1] <= composed
+
+
+def test_without_switches_no_halves_are_composed():
+    tried = best(problem("ring:5", "allreduce", 2**20), methods=("ring", "postal"), gap=0).stats["tried"]
+    assert [one.method for one in tried] == ["ring", "postal"]
 
 
 def test_sizes_switch_over():
