@@ -141,12 +141,14 @@ def _schedule(problem: Problem, program: FlowProgram, events: list[int], timed: 
     given = np.bincount(pair, share)
     if len(pairs) < len(program.sources) * (ranks - 1) or (given < 1 - np.sqrt(LITTLE)).any():
         return None  # the program was not solved well enough
-    parts, whole = next(rounded_shares(share / given[pair], pair))
+    rounded, whole = next(rounded_shares(share / given[pair], pair))
+    kept, parts = np.flatnonzero(rounded), np.array(rounded)
+    found, source, target, parts = [found[i] for i in kept], source[kept], target[kept], parts[kept]
     images = [program.sources[path.source] for path in found]
     upto, element = offsets_of([len(image) for image in images]), np.concatenate(images)
     path = np.repeat(np.arange(len(found)), np.diff(upto))
     ends = program.nodes[element[:, None], np.stack([source, target], axis=1)[path]]
-    chunks, chunk = _chunks(problem, ends, np.array(parts)[path], whole)
+    chunks, chunk = _chunks(problem, ends, parts[path], whole)
     hops = [(message, link, number) for number, one in enumerate(found) for message, link in one.hops]
     message, link, number = np.array(sorted(hops)).T
     copies = np.concatenate([np.arange(*upto[one : one + 2]) for one in number.tolist()])

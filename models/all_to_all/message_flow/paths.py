@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,13 +14,17 @@ LITTLE = 1e-7
 """Of a shard: rounding."""
 
 
+Hop = tuple[int, int]
+"""A message and a link."""
+
+
 class Path(NamedTuple):
-    """The part of a pair's shard that takes some links: messages, and links."""
+    """The part of a pair's shard that takes some hops."""
 
     source: int
     target: int
     share: float
-    hops: list[tuple[int, int]]
+    hops: list[Hop]
 
 
 class _Flow(NamedTuple):
@@ -61,12 +65,13 @@ def paths(program: FlowProgram, order: Order, timed: Timed, source: int) -> Iter
             share = min(needed, float(left[way].min()))
             left[way] -= share
             needed -= share
-            yield Path(source, target, share, hops)
+            tails = [flow_left.tail[link] for _, link in hops]
+            yield Path(source, target, share, _straight(hops, tails, target))
 
 
-def _back(flow: _Flow, source: int, node: int) -> list[tuple[int, int]]:
+def _back(flow: _Flow, source: int, node: int) -> list[Hop]:
     """Return messages and links of a path on which something is left; none if there is no path."""
-    hops: list[tuple[int, int]] = []
+    hops: list[Hop] = []
     until = 2 * len(flow.end)
     while node != source:
         came = (
@@ -81,3 +86,14 @@ def _back(flow: _Flow, source: int, node: int) -> list[tuple[int, int]]:
         hops.append(hop)
         node, until = flow.tail[hop[1]], flow.start[hop[0]]
     return hops[::-1]
+
+
+def _straight(hops: Sequence[Hop], tails: Sequence[int], target: int) -> list[Hop]:
+    """Return hops without those that lead back to where data were before: they wait there instead."""
+    end = tails.index(target) if target in tails else len(hops)
+    kept, place = list[Hop](), 0
+    while place < end:
+        place = max(later for later in range(place, end) if tails[later] == tails[place])
+        kept.append(hops[place])
+        place += 1
+    return kept

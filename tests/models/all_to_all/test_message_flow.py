@@ -9,6 +9,7 @@ from heuristics.classic.direct import METHOD as DIRECT
 from heuristics.classic.stepwise import METHOD as STEPWISE
 from models.all_to_all.message_flow import METHOD
 from models.all_to_all.message_flow.method import improve
+from models.all_to_all.message_flow.paths import _straight
 from models.all_to_all.message_flow.program import FlowProgram, Order
 from models.all_to_all.message_flow.search import _changed, _sorted
 from models.bounds import best_bound
@@ -171,6 +172,28 @@ def test_messages_of_a_class_start_and_end_in_turn():
     assert order.start.tolist() == [0, 1, 3]
     assert order.end.tolist() == [2, 4, 5]
     assert order.before.tolist() == [2, 3, 3]
+
+
+@pytest.mark.parametrize(
+    ("tails", "kept"),
+    [
+        ([0, 1, 2], [0, 1, 2]),
+        ([0, 1, 2, 1, 4], [0, 3, 4]),
+        ([0, 1, 0, 2], [2, 3]),
+        ([0, 9, 1, 2], [0]),  # through its end
+        ([0, 1, 9, 1, 2], [0, 1]),
+        ([0, 1, 2, 1, 2, 1], [0, 5]),
+    ],
+)
+def test_paths_do_not_lead_back(tails, kept):
+    """From the tails of their links to rank 9, over hops with numbers."""
+    hops = [(number, number) for number in range(len(tails))]
+    assert [number for number, _ in _straight(hops, tails, 9)] == kept
+
+
+def test_paths_of_next_to_nothing_are_left_out():
+    schedule = made("mesh:4x4?links=2", Fraction(10**12), "0.05s")
+    assert (schedule.chunks.size > 0).all()
 
 
 def test_changes_keep_messages_whole():
