@@ -3,8 +3,9 @@
 Methods are tried one after the other until there is a schedule and either no time left or the fastest near
 enough to the proven bound: those that make steps, trees and matching, then those that search, then the exact
 ones. Each has at most half of the time left. One that improves schedules is handed the fastest so far, twice,
-and as the last all the time that is left. One that does not handle the problem, or finds nothing legal, is
-passed over; what each did is kept in ``stats["tried"]``.
+and as the last all the time that is left. An allreduce through switches is also composed of the fastest
+halves. One that does not handle the problem, or finds nothing legal, is passed over; what each did is kept in
+``stats["tried"]``.
 
 The methods are no tasks of the runner, as seeds are: what one gets depends on those before it, on whether
 they are near enough to the bound, on the time that they left, and, if it improves schedules, on the fastest.
@@ -201,8 +202,8 @@ def fastest(
 class _Search:
     """The fastest schedule so far, all bounds that methods proved on the way, and what became of each."""
 
-    def __init__(self, problem: Problem, gap: float, budget: float) -> None:
-        self.until = time.monotonic() + budget
+    def __init__(self, problem: Problem, gap: float, budget: float, *, ended: bool = False) -> None:
+        self.until, self.ended = time.monotonic() + budget, ended
         self.problem = problem
         self.size = problem.size or Fraction(1)
         self.enough = 1 + max(gap, ROUNDING)
@@ -227,24 +228,34 @@ class _Search:
 
     def attempt_halves(self, entries: Sequence[Entry], rng: np.random.Generator) -> None:
         """Compose an allreduce through switches of the fastest halves, found in half of the time left."""
-        switches = self.problem.topology.num_nodes > self.problem.topology.num_ranks
+        topology, seconds = self.problem.topology, SHARE * (self.until - time.monotonic()) / 2
+        switches = topology.num_nodes > topology.num_ranks
         if self.problem.collective.kind is not Kind.ALLREDUCE or not switches or self._over():
             return
-        seconds = SHARE * (self.until - time.monotonic()) / 2
-        self._attempt_made(
-            HALVES,
-            lambda: from_allgather(self.problem, lambda half: self._part(half, seconds, entries, rng)),
-        )
+        if self.best is None or seconds < LEAST_SECONDS:
+            return
+
+        def half(problem: Problem) -> Schedule:
+            return self._part(problem, seconds, entries, rng, ended=True)
+
+        # What halves prove, and their times alone, are not the whole's.
+        self._attempt_made(HALVES, lambda: from_allgather(self.problem, half).replace(stats={}))
 
     def _part(
-        self, problem: Problem, seconds: float, entries: Sequence[Entry], rng: np.random.Generator
+        self,
+        problem: Problem,
+        seconds: float,
+        entries: Sequence[Entry],
+        rng: np.random.Generator,
+        *,
+        ended: bool = False,
     ) -> Schedule:
-        """Return the fastest schedule of a part."""
-        search = _Search(problem, self.enough - 1, seconds)
+        """Return the fastest schedule of a part; `ended`: even the first is given no more than the time."""
+        search = _Search(problem, self.enough - 1, seconds, ended=ended)
         for entry in entries:
             search.attempt(entry, rng)
         if search.best is None:
-            raise NoSchedule(f"no method has a schedule of its {problem.collective.kind}")
+            raise NoSchedule(f"a part has no schedule: {problem.collective.kind}")
         return search.best
 
     def _attempt_made(self, label: str, make: Callable[[], Schedule]) -> None:
@@ -252,8 +263,8 @@ class _Search:
         began, seconds, why = time.monotonic(), math.inf, ""
         try:
             seconds = self._judged(label, verify_answer(make(), self.problem, "best"))
-        except (InputError, NoSchedule) as error:  # numbers of the parts outgrow 64 bits, or clocks differ
-            why = str(error)
+        except Exception as error:  # noqa: BLE001 (parts that do not fit together are not the others' fault)
+            why = _told(error)
         self.tried.append(Tried(label, seconds, time.monotonic() - began, why))
 
     def attempt(self, entry: Entry, rng: np.random.Generator) -> None:
@@ -287,14 +298,15 @@ class _Search:
         if self.seconds <= self.bound * self.enough:
             met = self.seconds <= self.bound * (1 + ROUNDING)
             return "the proven bound is met" if met else "near enough to the proven bound"
-        return "no time left" if self.best is not None and time.monotonic() > self.until else ""
+        late = (self.best is not None or self.ended) and time.monotonic() > self.until
+        return "no time left" if late else ""
 
     def _within_budget(self, entry: Entry, left: float) -> tuple[Any, float]:
         """Return a method's options, and when it is ended: what keeps a limit itself gets time to do so."""
         own = entry.method.options(**{**entry.method.fast, **entry.given})
         options = limited(own, SHARE * left)
         if self.best is None:
-            return options, math.inf
+            return options, left if self.ended else math.inf
         if entry.last and entry.method.improve is not None:
             return replace(own, time_limit=f"{LAST_SHARE * left:.3f}s"), left + GRACE_SECONDS
         return options, left + GRACE_SECONDS if options is not own else SHARE * left

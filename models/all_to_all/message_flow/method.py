@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import product
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -105,9 +106,9 @@ def _symmetries(topology: Topology) -> tuple[Int32Array, Int32Array]:
 
 def _steps(program: FlowProgram) -> Iterator[list[int]]:
     """Yield orders in steps: from as many as the network is wide on."""
-    for longer in MORE:
-        for more in (0, None, *MORE[1:]):
-            yield program.in_steps(program.width + longer, more)
+    ways = product(MORE, (0, None, *MORE[1:]))
+    orders = (tuple(program.in_steps(program.width + longer, more)) for longer, more in ways)
+    yield from map(list, dict.fromkeys(orders))
 
 
 def _order_of(program: FlowProgram, schedule: Schedule, size: Fraction) -> list[int]:

@@ -202,9 +202,9 @@ class FlowProgram:
 
     @cached_property
     def apart(self) -> Int64Array:
-        """int64, shape (2, classes): from how far data come to a link that can take no other to its head.
+        """int64, shape (2, classes): how far a link's tail is from ranks with no other way to its head.
 
-        And how far such go on that can take no other from its tail.
+        And how far its head is from ranks to which its tail has no other way. Ways are shortest paths.
         """
         source, target = self.topology.source, self.topology.target
         sides = (self.far, source, target), (self.far.T, target, source)
@@ -229,8 +229,8 @@ class FlowProgram:
         return [kind for _, _, kind in sorted(events)]
 
     def columns(self, steps: int) -> int:
-        """Return about how many columns a program of so many steps has."""
-        return steps * self.topology.num_ranks * self.topology.num_links // len(self.nodes)
+        """Return how many columns a program of so many steps has, but for times."""
+        return steps * (int(self.leaves.sum()) + sum(len(ends.pairs) for ends in self.ends))
 
     def solved(self, events: Sequence[int], seconds: float, *, few: bool = True) -> Timed | None:
         """Return a solution for an order of events that ends soonest; None where none is found in time.

@@ -21,7 +21,8 @@ HEAT = 5e-4
 MOVED, DROPPED, ADDED = 0.75, 0.85, 0.93
 """Up to which of all chances events are moved, a message is dropped, one is added; else a class is copied."""
 ALIKE = 0.7
-"""The chance of these where data come and go on equally far on all links; where they do not it is less."""
+"""The chance of these, over the number of kinds of links by `FlowProgram.apart`; else first or last messages
+are joined or cut."""
 TOGETHER, MIRRORED = 0.5, 0.5
 """The chances that first or last data are cut otherwise of all classes whose data come and go on equally far,
 and last or first data of those whose data come as far as these go on."""
@@ -55,10 +56,10 @@ def searched(
     first = next(_solutions(program, orders, until), None)
     if first is None:
         return None
-    until -= now() - begun  # so long takes the last program, too
-    best = min([first, *_solutions(program, orders, until, few=False)], key=_end)
-    best = _annealed(program, best, until, rng)
-    last = program.solved(best[0], until - begun)
+    before = until - (now() - begun)  # when the last program begins: it takes about as long as the first
+    best = min([first, *_solutions(program, orders, before, few=False)], key=_end)
+    best = _annealed(program, best, before, rng)
+    last = None if best is first else program.solved(best[0], until - now())
     return best if last is None else (best[0], last)
 
 

@@ -13,6 +13,7 @@ from experiments.runner import tasks
 from models.bounds import best_bound
 from schedules import Problem, collective
 from schedules.by_groups import limited
+from schedules.collective import Kind
 from schedules.method import Method
 from schedules.simulation.pipelining import best_slices
 from schedules.verify import verify
@@ -81,6 +82,31 @@ def test_an_allreduce_through_switches_is_also_composed_of_the_fastest_halves(si
     (composed,) = (one.seconds for one in whole.stats["tried"] if one.method == HALVES)
     assert composed <= sum(best_slices(half, Fraction(size))[1] for half in halves) * (1 + 1e-9)
     assert best_slices(whole, Fraction(size))[1] <= composed
+
+
+def test_what_halves_say_of_groups_is_not_said_of_the_whole():
+    """Two allreduces side by side: the times alone are those of a whole one."""
+    topology = parse_topology("dgx_a100:2")
+    groups = [list(range(8)), list(range(8, 16))]
+    task = Problem(topology, collective("allreduce", 16, groups=groups), Fraction(2**20))
+    plain, composed = (best(task, methods=names, gap=0) for names in (("ring",), ("ring", "tto")))
+    assert HALVES in [one.method for one in composed.stats["tried"]]
+    assert composed.stats["alone"] == plain.stats["alone"]
+
+
+def test_a_half_gets_no_more_than_its_time():
+    def slow(task, options, rng):
+        if task.collective.kind is Kind.ALLGATHER:
+            time.sleep(5)
+        return METHODS["ring"].synthesize(task, options, rng)
+
+    method = portfolio({"ring": replace(METHODS["ring"], synthesize=slow), "tto": METHODS["tto"]})
+    options = method.options(methods=("ring", "tto"), gap=0, time_limit="1s")
+    began = time.monotonic()
+    found = method.synthesize(problem("dgx_a100:2", "allreduce", 2**20), options, np.random.default_rng(0))
+    assert time.monotonic() - began < 5
+    (why,) = (one.why for one in found.stats["tried"] if one.method == HALVES)
+    assert why == "a part has no schedule: allgather"
 
 
 def test_without_switches_no_halves_are_composed():
