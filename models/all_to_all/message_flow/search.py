@@ -16,13 +16,13 @@ from topologies.kernels import now
 from topologies.progress import tell
 from topologies.units import duration
 
-HEAT = 5e-4
+HEAT = 2e-4
 """Of the time: so much longer it may get at first, with a probability of 1 / e."""
 MOVED, DROPPED, ADDED = 0.75, 0.85, 0.93
 """Up to which of all chances events are moved, a message is dropped, one is added; else a class is copied."""
 ALIKE = 0.7
-"""The chance of these, over the number of kinds of links by `FlowProgram.apart`; else first or last messages
-are joined or cut."""
+"""The most chance of these. Where links are of several kinds by `FlowProgram.apart`, it is one in as many;
+else first or last messages are joined or cut."""
 TOGETHER, MIRRORED = 0.5, 0.5
 """The chances that first or last data are cut otherwise of all classes whose data come and go on equally far,
 and last or first data of those whose data come as far as these go on."""
@@ -106,7 +106,7 @@ def _sorted(events: list[int], solved: Timed) -> list[int]:
 def _changed(events: list[int], apart: Int64Array, rng: np.random.Generator) -> list[int]:
     """Return the events in another order, with messages more or less, or a class that copies another."""
     found, chance, kinds = list(events), rng.random(), apart.shape[1]
-    if rng.random() > ALIKE / np.unique(apart, axis=1).shape[1]:
+    if rng.random() > min(ALIKE, 1 / np.unique(apart, axis=1).shape[1]):
         _cut_otherwise(found, apart, rng)
         return found
     if chance < MOVED:
