@@ -221,10 +221,12 @@ class _Search:
             return
         seconds = SHARE * (self.until - time.monotonic()) / len(what.parts)
         alone = [Problem(topology, part, self.size * share) for share, part in parts_of(what)]
-        self._attempt_made(
-            PARTS,
-            lambda: together(what, [self._part(each, seconds, entries, rng) for each in alone], self.size),
-        )
+
+        def run() -> float:
+            found = [self._part(each, seconds, entries, rng) for each in alone]
+            return self._judged(PARTS, verify_answer(together(what, found, self.size), self.problem, "best"))
+
+        self._attempted(PARTS, run)
 
     def attempt_halves(self, entries: Sequence[Entry], rng: np.random.Generator) -> None:
         """Compose an allreduce through switches of the fastest halves, found in half of the time left."""
@@ -238,8 +240,12 @@ class _Search:
         def half(problem: Problem) -> Schedule:
             return self._part(problem, seconds, entries, rng, ended=True)
 
-        # What halves prove, and their times alone, are not the whole's.
-        self._attempt_made(HALVES, lambda: from_allgather(self.problem, half).replace(stats={}))
+        def run() -> float:
+            # What halves prove, and their times alone, are not the whole's.
+            made = from_allgather(self.problem, half).replace(stats={})
+            return self._judged(HALVES, verify_answer(made, self.problem, "best"))
+
+        self._attempted(HALVES, run)
 
     def _part(
         self,
@@ -258,33 +264,32 @@ class _Search:
             raise NoSchedule(f"a part has no schedule: {problem.collective.kind}")
         return search.best
 
-    def _attempt_made(self, label: str, make: Callable[[], Schedule]) -> None:
-        """Try what is made of parts."""
-        began, seconds, why = time.monotonic(), math.inf, ""
-        try:
-            seconds = self._judged(label, verify_answer(make(), self.problem, "best"))
-        except Exception as error:  # noqa: BLE001 (parts that do not fit together are not the others' fault)
-            why = _told(error)
-        self.tried.append(Tried(label, seconds, time.monotonic() - began, why))
-
     def attempt(self, entry: Entry, rng: np.random.Generator) -> None:
         """Try a method, unless the time is over or the fastest schedule near enough."""
         why = self._over()
         if why:
             self.tried.append(Tried(entry.label, math.inf, 0.0, why))
             return
-        began, seconds = time.monotonic(), math.inf
         tell(f"{entry.label}{self._so_far()}")
-        try:
-            options, left = self._within_budget(entry, max(self.until - began, LEAST_SECONDS))
+
+        def run() -> float:
+            options, left = self._within_budget(entry, max(self.until - time.monotonic(), LEAST_SECONDS))
             with within(left):
                 made = verify_answer(self._made(entry.method, options, rng), self.problem, entry.method.name)
-                seconds = self._judged(entry.label, made)
+                return self._judged(entry.label, made)
+
+        self._attempted(entry.label, run)
+
+    def _attempted(self, label: str, run: Callable[[], float]) -> None:
+        """Keep what became of an attempt, which returns simulated seconds."""
+        began, seconds, why = time.monotonic(), math.inf, ""
+        try:
+            seconds = run()
         except OutOfTime:
             why = "out of time"
-        except Exception as error:  # noqa: BLE001 (one method's fault is not the others')
+        except Exception as error:  # noqa: BLE001 (one attempt's fault is not the others')
             why = _told(error)
-        self.tried.append(Tried(entry.label, seconds, time.monotonic() - began, why))
+        self.tried.append(Tried(label, seconds, time.monotonic() - began, why))
 
     def _so_far(self) -> str:
         """Return the fastest schedule as words, and how far it is from what is proven; or nothing."""
