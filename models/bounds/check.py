@@ -249,12 +249,37 @@ deliveries
     has arrived in the bin before, or, if it came through and that is worth more, in the bin after. If these
     sums, over all links, are less than the share of each item times what its bytes cost, then T is too
     little, and so is less time, in which what is done can be done in T: T is a bound.
+itineraries
+    All collectives. Each *datum* starts at some ranks, which add to it if they are several, and must come to
+    some; a *pair* is one of the former and one of the latter. Time is in K ticks. For each pair a price is
+    given of each node in each tick, φ(v, k), that does not rise with k; V of each link at each moment, that
+    does not fall; and π. For each byte and pair (s, r) a chain of messages brings r what s has, each begun
+    when the one before was there. A message begun at u in tick p that is at v in tick q *gains*
+    φ(v, q) - φ(u, p); as what waits only loses, the gains of a chain come to φ(r, K - 1) - φ(s, 0) or more.
+    What is below 0 may be left out, and what is begun before data from s can be at u, or comes to v when r is
+    too far. A byte in a message is of one datum, on the way of each of its pairs at most once. Of a sum that
+    all need who add to it each byte is sent 2 (k - 1) times (`partition`; where switches only forward), and
+    a message earns π for it. So all messages earn as much as moving all data costs, or more, and each earns
+    no more than its bytes times the *worth* of one: the most, of all data, of π and its pairs' gains.
+    A message holds each link of its route from some moment e for α and its bytes over b, and enters the next
+    link α later or after that. It pays V at the end of this less V at e for each, its *rent*; messages on a
+    link are disjoint, so that all rents come to V(T) - V(0) of all links at most. If no message's worth is
+    more than its rent, and all V(T) - V(0) are less than the cost, T is too little, and so is less time.
+    It is enough to look at whole ticks. Let α be rounded down to them: links are held shorter, and data come
+    no later. Let L be the ticks that the message's bytes take on the slowest link of its route. If all links
+    are as fast, e₁ = p, all e, and all e + L are in some ticks. V is linear in these, worth is constant, and
+    bytes and rent are linear in e and L, which inequalities between two of e, L and constants bound: the
+    excess of worth is largest where all are whole, p at the start of its tick, as later ones earn more, and
+    q at the end of its tick, as sooner ones do. A link that is faster by 1 / x, x < 1, is held for α + x L.
+    In the same ticks L is more than two shorter nowhere: let it be α + ⌊x (L - 2)⌋, or less. After the
+    slowest, and with t its entry if all links were as slow, such a link is entered from t to t + (1 - x) L,
+    else data come later: of all moments from the tick before to the tick after the least rent is counted.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -267,6 +292,7 @@ import numpy.typing as npt
 from models.bounds.chaining import Chaining
 from models.bounds.crossing import MOST_RANKS, Crossing
 from models.bounds.delivery import Clock, Delivery, earned
+from models.bounds.itinerary import Datum, Itineraries
 from models.bounds.reachability import Reachability
 from models.bounds.receipt import Demand, Receipt
 from models.bounds.relaying import Relaying
@@ -826,6 +852,73 @@ def _deliveries(certificate: Certificate, topology: Topology, collective: Collec
     return time
 
 
+def _itineraries(certificate: Certificate, topology: Topology, collective: Collective) -> Fraction:
+    size, time = (exact_number(str(certificate[name])) for name in ("size_bytes", "time"))
+    moved = defaultdict[Datum, Fraction](Fraction)
+    for item in _items(collective):
+        if item.share and len(item.starts | item.ends) > 1:
+            moved[item.starts, item.ends] += item.share
+    prices, rents = (np.array(certificate[name], dtype=np.int64) for name in ("prices", "rents"))
+    ticks, transfer = int(certificate["ticks"]), int(certificate["transfer"])
+    to = np.array(certificate["symmetries"], dtype=np.int64).reshape(-1, topology.num_nodes)
+    _check_symmetries(to, topology, moved)
+    if size <= 0 or not moved or not 0 < ticks <= _MOST_TICKS:
+        raise InputError(f"itineraries bound: it takes bytes, data to move, and 1 to {_MOST_TICKS} ticks")
+    pairs = [(datum, start, end) for datum, start, end in certificate["pairs"]]
+    _check_heard(pairs, to, list(moved))
+    found = Itineraries(topology, list(moved), pairs, time / ticks, to, prices, transfer, rents)
+    shapes = (int(found.row.max()) + 1, ticks), (int(found.kind.max()) + 1, ticks + 1)
+    if (prices.shape, rents.shape) != shapes:
+        raise InputError(f"itineraries bound: shapes of prices and of rents; they must be {shapes}")
+    if min(transfer, prices.min(), rents.min(), np.diff(rents).min(), np.diff(-prices).min(initial=0)) < 0:
+        raise InputError("itineraries bound: prices must not rise, rents not fall, and none be negative")
+    cost = size * found.cost(list(moved.values()))
+    if cost <= found.earned:
+        raise InputError(f"itineraries bound: links may earn {found.earned} in {time} s, as much as {cost}")
+    come = [_dijkstra(topology, v, lengths=found.alpha.tolist())[0] for v in range(topology.num_nodes)]
+    if not found.none_is_worth_more(np.array(come), np.array(come)):
+        raise InputError(
+            "itineraries bound: some message is worth more than its rent, or prices are too large"
+        )
+    return time
+
+
+def _check_symmetries(to: IntArray, topology: Topology, moved: Mapping[Datum, Fraction]) -> None:
+    """Raise `InputError` if some row takes nodes not to nodes, links not to links, or data not to data."""
+    columns = topology.source.tolist(), topology.target.tolist(), topology.alpha, topology.bandwidth
+    links, able = Counter(zip(*columns, strict=True)), (topology.multicast, topology.aggregate)
+    ranks = set(range(topology.num_ranks))
+    for row in to.tolist():
+        image = Counter({(row[a], row[b], *rest): often for (a, b, *rest), often in links.items()})
+        taken = {(_image(starts, row), _image(ends, row)): share for (starts, ends), share in moved.items()}
+        kept = sorted(row) == list(range(topology.num_nodes)) and _image(ranks, row) == ranks
+        if not kept or image != links or taken != moved or any(_image(one, row) != one for one in able):
+            raise InputError("itineraries bound: some row of symmetries is none of the network and the data")
+
+
+def _check_heard(pairs: Sequence[tuple[int, int, int]], to: IntArray, data: Sequence[Datum]) -> None:
+    """Raise `InputError` if some are none of the data, not in order, or not taken to others of them."""
+    number = {datum: which for which, datum in enumerate(data)}
+    for datum, start, end in pairs:
+        if not (
+            0 <= datum < len(data) and start in data[datum][0] and end in data[datum][1] and start != end
+        ):
+            raise InputError(f"itineraries bound: {[datum, start, end]} is no pair of a datum")
+    images = [
+        [number[_image(starts, row), _image(ends, row)] for starts, ends in data] for row in to.tolist()
+    ]
+    taken = [
+        {(image[datum], row[start], row[end]) for datum, start, end in pairs}
+        for row, image in zip(to.tolist(), images, strict=True)
+    ]
+    if not pairs or sorted(set(pairs)) != list(pairs) or any(one != set(pairs) for one in taken):
+        raise InputError("itineraries bound: pairs must be in order, once each, and alike under symmetries")
+
+
+def _image(nodes: Iterable[int], row: Sequence[int]) -> frozenset[int]:
+    return frozenset(row[node] for node in nodes)
+
+
 def _all_distances(topology: Topology, *, backwards: bool = False) -> list[list[int]]:
     return [_dijkstra(topology, v, backwards=backwards)[0] for v in range(topology.num_nodes)]
 
@@ -879,5 +972,6 @@ PROOFS: dict[str, Proof] = {
     "chains": _chains,
     "timetables": _timetables,
     "deliveries": _deliveries,
+    "itineraries": _itineraries,
 }
 """By kind; `models.bounds.report.add_kind` adds those from outside."""

@@ -42,11 +42,12 @@ ELSEWHERE = {
     "relays": "models.all_to_all.relays:relays_bound",
     "timetables": "models.allreduce.timetables:timetables_bound",
     "deliveries": "models.deliveries.bound:deliveries_bound",
+    "itineraries": "models.itineraries.bound:itineraries_bound",
 }
 """Kinds of bounds that are found by a method's own folder: the module, and the function in it that returns
 the bound or None. A new one is a line here, its proof in `models.bounds.check`."""
 
-PROGRAMS = ("timetables", "deliveries")
+PROGRAMS = ("timetables", "deliveries", "itineraries")
 """Kinds that take seconds to minutes."""
 
 FURTHER: dict[str, BoundKind] = {}

@@ -1,0 +1,270 @@
+"""Whether no message is worth more than the rent of its links: what the check of `itineraries` needs.
+
+It shares no code with `models.itineraries`, which finds the prices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import lcm
+
+import numpy as np
+
+from topologies.exact import INT64_MAX, Int64Array
+from topologies.kernels import kernel
+from topologies.topology import Topology
+
+_NEVER = INT64_MAX // 4
+"""More than any sum of rents; a moment that does not come."""
+
+Datum = tuple[frozenset[int], frozenset[int]]
+"""Where it starts, and where all of it must come to."""
+
+
+@dataclass(frozen=True, eq=False)
+class Itineraries:
+    """Prices in ticks of what pairs hear, and rents of links; see `models.bounds.check`.
+
+    Parameters
+    ----------
+    topology
+        The network.
+    data
+        What is moved.
+    pairs
+        A datum, one of its starts and one of its ends each, in order of data.
+    tick
+        Seconds.
+    symmetries
+        int64, shape (symmetries, nodes): where each takes the nodes. The rows of prices and of rents are for
+        classes of a pair and a node, and of links, in the order of their first ones.
+    prices
+        int64, shape (classes, ticks).
+    transfer
+        The price of a byte of a sum that is sent, if all that add to it need it.
+    rents
+        int64, shape (classes, ticks + 1).
+    """
+
+    topology: Topology
+    data: Sequence[Datum]
+    pairs: Sequence[tuple[int, int, int]]
+    tick: Fraction
+    symmetries: Int64Array
+    prices: Int64Array
+    transfer: int
+    rents: Int64Array
+
+    @cached_property
+    def row(self) -> Int64Array:
+        """Shape (pairs, nodes): the row of prices."""
+        nodes, place = self.topology.num_nodes, {pair: number for number, pair in enumerate(self.pairs)}
+        goes, known = [], {datum: number for number, datum in enumerate(self.data)}
+        for to in self.symmetries.tolist():
+            image = [known[_taken(starts, to), _taken(ends, to)] for starts, ends in self.data]
+            goes.append(
+                [
+                    place[image[datum], to[start], to[end]] * nodes + to[node]
+                    for datum, start, end in self.pairs
+                    for node in range(nodes)
+                ]
+            )
+        return _classes(len(self.pairs) * nodes, goes).reshape(-1, nodes)
+
+    @cached_property
+    def kind(self) -> Int64Array:
+        """Shape (links,): the row of rents."""
+        columns = self.topology.source, self.topology.target, self.topology.alpha, self.topology.bandwidth
+        links = [(int(a), int(b), alpha, rate) for a, b, alpha, rate in zip(*columns, strict=True)]
+        first: dict[tuple[int, int, Fraction, Fraction], int] = {}
+        for number, link in enumerate(links):
+            first.setdefault(link, number)
+        goes = [[first[link] for link in links]]
+        goes += [[first[to[a], to[b], *rest] for a, b, *rest in links] for to in self.symmetries.tolist()]
+        return _classes(len(links), goes)
+
+    @cached_property
+    def alpha(self) -> Int64Array:
+        """Shape (links,): ticks, downwards."""
+        return np.array([int(alpha / self.tick) for alpha in self.topology.alpha])
+
+    @cached_property
+    def holds(self) -> list[int]:
+        """The nodes where data stay: ranks, and switches that copy or add."""
+        topology = self.topology
+        return sorted({*range(topology.num_ranks), *topology.multicast, *topology.aggregate})
+
+    def sums(self, datum: int) -> bool:
+        """Return whether each byte of a datum must be sent twice for each of its ranks but one."""
+        starts, ends = self.data[datum]
+        return starts == ends and not (self.topology.multicast or self.topology.aggregate)
+
+    def cost(self, shares: Sequence[Fraction]) -> Fraction:
+        """Return the price of moving all data, for each byte of M."""
+        total = Fraction(0)
+        for number, (datum, start, end) in enumerate(self.pairs):
+            row = self.row[number]
+            total += shares[datum] * int(self.prices[row[end], -1] - self.prices[row[start], 0])
+        for datum, share in enumerate(shares):
+            total += share * self.sums(datum) * 2 * (len(self.data[datum][0]) - 1) * self.transfer
+        return total
+
+    @property
+    def earned(self) -> Fraction:
+        """The rents of all links, in bytes."""
+        paid = int((self.rents[self.kind, -1] - self.rents[self.kind, 0]).sum())
+        return paid * self.tick * max(self.topology.bandwidth)
+
+    def none_is_worth_more(self, come: Int64Array, left: Int64Array) -> bool:
+        """Return whether no message is worth more than its rent.
+
+        Parameters
+        ----------
+        come, left
+            Shape (nodes, nodes): ticks from each node to each, by whole ticks of links; -1: never.
+        """
+        topology, datum = self.topology, np.array(self.pairs)
+        unit = lcm(*(rate.denominator for rate in topology.bandwidth))
+        rates = np.array([int(rate * unit) for rate in topology.bandwidth])
+        rates //= np.gcd.reduce(rates)
+        ticks, rents = self.prices.shape[1], self.rents[self.kind]
+        most = 2 * len(self.pairs) * int(self.prices.max(initial=0)) + self.transfer
+        if (
+            max(most * ticks, int(self.rents.max()) * 2 * topology.num_nodes * ticks) * int(rates.max())
+            > _NEVER
+        ):
+            return False
+        holds, sums = np.array(self.holds), np.array([self.sums(one) for one in range(len(self.data))])
+        links = *(end.astype(np.int64) for end in (topology.source, topology.target)), self.alpha, rates
+        orbit = _classes(topology.num_nodes, self.symmetries.tolist())
+        for first in np.unique(orbit[holds], return_index=True)[1].tolist():
+            ways = come[datum[:, 1]], left[:, datum[:, 2]].T.copy()
+            ends = holds[first], holds[holds != holds[first]]
+            worth = _worth(datum[:, 0].copy(), sums * self.transfer, self.prices, self.row, ends, ways)
+            if any(_pays(worth, rents, links, slowest, holds[first]) for slowest in np.unique(rates)):
+                return False
+        return True
+
+
+def _taken(ranks: frozenset[int], to: Sequence[int]) -> frozenset[int]:
+    return frozenset(to[rank] for rank in ranks)
+
+
+def _classes(size: int, goes: Sequence[Sequence[int]]) -> Int64Array:
+    """Return the classes of 0..size - 1, in order of their first, where each is with where it goes."""
+    least = np.arange(size)
+    while True:
+        before = least.copy()
+        for to in goes:
+            together = np.minimum(least, least[to])
+            np.minimum.at(together, to, together.copy())
+            least = together[together]
+        if (least == before).all():
+            return np.unique(least, return_inverse=True)[1].reshape(-1)
+
+
+@kernel
+def _worth(
+    datum: Int64Array,
+    sent: Int64Array,
+    prices: Int64Array,
+    row: Int64Array,
+    ends: tuple[int, Int64Array],
+    ways: tuple[Int64Array, Int64Array],
+) -> Int64Array:
+    """Return what a byte is worth from a sender at a moment to each node by each.
+
+    Shape (ticks, nodes, ticks + 1). `ends` are the sender and the nodes that hold data, `ways` how far a
+    pair's start is from each node, and each from its end.
+    """
+    (sender, holds), (come, left), ticks = ends, ways, prices.shape[1]
+    most = np.zeros((ticks, row.shape[1], ticks + 1), dtype=np.int64)
+    sums = np.empty(len(sent), dtype=np.int64)
+    for begin in range(ticks):
+        for node in holds:
+            for end in range(begin + 1, ticks + 1):
+                sums[:] = sent
+                for pair in range(len(datum)):
+                    if 0 <= come[pair, sender] <= begin and 0 <= left[pair, node] <= ticks - end:
+                        gain = prices[row[pair, node], end - 1] - prices[row[pair, sender], begin]
+                        sums[datum[pair]] += max(0, gain)
+                most[begin, node, end] = sums.max()
+    return most
+
+
+@kernel
+def _pays(
+    worth: Int64Array,
+    rents: Int64Array,
+    links: tuple[Int64Array, Int64Array, Int64Array, Int64Array],
+    slowest: int,
+    sender: int,
+) -> bool:
+    """Return whether some message is worth more than its rent, if a link of this rate is its slowest.
+
+    `links` are sources, targets, α in ticks and rates.
+    """
+    ticks, nodes, fastest = worth.shape[0], worth.shape[1], links[3].max()
+    for begin in range(ticks):
+        if not worth[begin].any():
+            continue
+        for long in range(1, ticks - begin + 1):
+            rent = _least(rents, links, slowest, (sender, begin, long), nodes)
+            for there in range(begin, ticks - long + 1):
+                for node in range(nodes):
+                    owed = worth[begin, node, there + long] * long * slowest
+                    if rent[there, node] < _NEVER and owed > rent[there, node] * fastest:
+                        return True
+    return False
+
+
+@kernel
+def _least(
+    rents: Int64Array,
+    links: tuple[Int64Array, Int64Array, Int64Array, Int64Array],
+    slowest: int,
+    message: tuple[int, int, int],
+    nodes: int,
+) -> Int64Array:
+    """Return the least rent of a message whose head is at a node by a moment, its slowest link passed."""
+    (source, target, alpha, rates), (sender, begin, long) = links, message
+    last = rents.shape[1] - 1 - long
+    before = np.full((last + 1, nodes), _NEVER)
+    after = before.copy()
+    before[begin, sender] = 0
+    for now in range(begin, last + 1):
+        if now > begin:
+            before[now] = np.minimum(before[now], before[now - 1])
+            after[now] = np.minimum(after[now], after[now - 1])
+        changed = True
+        while changed:  # links may have no α
+            changed = False
+            for link in range(len(source)):
+                there = now + alpha[link]
+                if rates[link] < slowest or there > last:
+                    continue
+                head, ways = target[link], (before[now, source[link]], after[now, source[link]])
+                slow = rates[link] == slowest
+                early, late = _paid(rents[link], alpha[link], slowest, rates[link], now, long)
+                sooner = _NEVER if slow else ways[0] + early
+                later = min(ways) + early if slow else ways[1] + late
+                changed |= there == now and (sooner < before[there, head] or later < after[there, head])
+                before[there, head] = min(before[there, head], sooner)
+                after[there, head] = min(after[there, head], later)
+    return after
+
+
+@kernel
+def _paid(rents: Int64Array, alpha: int, slowest: int, rate: int, now: int, long: int) -> tuple[int, int]:
+    """Return the rent of a link that is entered now, and the least if its message may wait for it."""
+    if rate == slowest:
+        rent = rents[now + alpha + long] - rents[now]
+        return rent, rent
+    held = alpha + slowest * max(0, long - 2) // rate
+    wait, least = -((slowest - rate) * (long + 2) // rate), _NEVER
+    for entry in range(max(0, now - 1), min(now + 1 + wait, len(rents) - 1 - held) + 1):
+        least = min(least, rents[entry + held] - rents[entry])
+    return rents[now + held] - rents[now], least

@@ -1,0 +1,122 @@
+"""The bound ``itineraries``: the search for the largest time that prices prove to be too little."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from models.bounds.bound import SECONDS, Bound
+from models.itineraries.pairs import Pairs
+from models.itineraries.program import Messages, Prices, Program
+from models.solvers.secant import secant
+from schedules.collective import Collective
+from topologies.exact import json_number
+from topologies.topology import Topology
+
+MOST_COLUMNS, MOST_TICKS, MOST_PARTS = 2**14, 128, 32
+"""Of a program, and of the least α."""
+STAGES = (Fraction(1, 4), Fraction(6, 5)), (Fraction(1), Fraction(51, 50))
+"""How many ticks there are, of the most: few at first, to find out about which time it is. And how many times
+more of them a second program has."""
+MOST_NEAR = 1, 2
+"""Of sums that all need, how many of the largest distances of pairs count: first one, which is soon done."""
+MOST_PROGRAMS = 6
+"""For ticks of one length."""
+BELOW = Fraction(2**20 - 1, 2**20)
+"""Of what is proven, so that it is less."""
+
+
+def itineraries_bound(
+    topology: Topology, collective: Collective, size: Fraction, least: Fraction
+) -> Bound | None:
+    """Return the bound by the prices that the linear programs find, within seconds to minutes.
+
+    The certificate has the size, how many ticks the time has, the pairs as rows of a datum, a start and an
+    end, the symmetries by which prices are alike, as where each takes the nodes, prices by class and tick,
+    the price of being sent, and rents by class and moment.
+
+    Parameters
+    ----------
+    topology, collective
+        The problem.
+    size
+        M, bytes.
+    least
+        Seconds: the largest of the other bounds.
+
+    Returns
+    -------
+    Bound or None
+        None where it is no larger than the others, where no link has an α, and on large networks with
+        little symmetry.
+    """
+    found: tuple[Fraction, Prices] | None = None
+    of: Pairs | None = None
+    for near in MOST_NEAR:
+        pairs = Pairs.of(topology, collective, near)
+        if pairs is None or not topology.alpha.numerators.any() or (of and len(pairs.start) == len(of.start)):
+            break
+        best = _finest(pairs, size, found[0] if found else least)
+        found, of = (best, pairs) if best else (found, of or pairs)
+    if found is None or of is None:
+        return None
+    time, prices = found
+    certificate = {
+        "size_bytes": json_number(size),
+        "time": json_number(time),
+        "ticks": prices.price.shape[1],
+        "pairs": np.stack([of.datum, of.start, of.end], axis=1).tolist(),
+        "symmetries": of.group.nodes.tolist(),
+        "prices": prices.price.tolist(),
+        "transfer": prices.transfer,
+        "rents": prices.rent.tolist(),
+    }
+    return Bound("itineraries", time, SECONDS, certificate)
+
+
+def _finest(pairs: Pairs, size: Fraction, least: Fraction) -> tuple[Fraction, Prices] | None:
+    """Return the largest time that is proven, more than the least, and its prices; None for none."""
+    alpha = pairs.topology.alpha
+    most = min(MOST_TICKS, MOST_COLUMNS // (int(pairs.row.max()) + int(pairs.kind.max()) + 2))
+    unit = Fraction(int(alpha.numerators[alpha.numerators > 0].min()), alpha.denominator)
+    best: tuple[Fraction, Prices] | None = None
+    for finer, step in STAGES:
+        time = best[0] if best else least
+        parts = min(int(most * unit / time * finer), MOST_PARTS)
+        found = _longest(pairs, size, unit / parts, time, step) if parts else None
+        if found and found[0] > time:
+            best = found
+    return best
+
+
+def _longest(
+    pairs: Pairs, size: Fraction, tick: Fraction, least: Fraction, step: Fraction
+) -> tuple[Fraction, Prices] | None:
+    """Return the largest time that is proven, with ticks of a length at most, and its prices."""
+    topology = pairs.topology
+    denominator = topology.alpha.denominator * tick
+    alpha = topology.alpha.numerators * denominator.denominator // denominator.numerator
+    program, pool = Program(pairs, alpha), list[Messages]()
+    moved = size / max(topology.bandwidth)
+    tried, reciprocals = list[float](), list[float]()
+    ticks, low, high = max(1, int(least / tick)), 0, 0
+    best: tuple[Fraction, Prices] | None = None
+    while len(tried) < MOST_PROGRAMS:
+        found = program.solved(ticks, pool)
+        if found is None:
+            break
+        value, prices = found
+        proven = ticks * min(tick, value * moved * BELOW), prices
+        best = max(best or proven, proven, key=lambda one: one[0])
+        tried.append(float(ticks))
+        reciprocals.append(float(tick / (value * moved)))
+        if reciprocals[-1] < 1:
+            low = ticks
+        else:
+            high = ticks
+        if high and high - low <= 1:
+            break
+        ahead = max(low + 1, round(secant(tried, reciprocals)))
+        ticks = min(ahead, high - 1) if high else min(ahead, int(low * step) + 1)
+    return best

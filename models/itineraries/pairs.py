@@ -1,0 +1,140 @@
+"""Who must hear from whom in a collective, and which of it looks alike."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import product
+
+import numpy as np
+
+from schedules.collective import EVERYONE, Collective
+from topologies.exact import BoolArray, Int32Array, Int64Array, offsets_of
+from topologies.graphs.shortest_paths import alpha_distances
+from topologies.graphs.symmetry import Group, automorphisms, orbits_of
+from topologies.topology import Topology
+
+Datum = tuple[frozenset[int], frozenset[int]]
+"""What starts at some ranks, of which each adds to it if they are several, and must come to others."""
+
+MOST_PLACES = 2**19
+"""Pairs times nodes, of the networks that are looked at."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Pairs of ranks of which the one must hear from the other, datum by datum.
+
+    Parameters
+    ----------
+    topology
+        The network.
+    data
+        What is moved, and its share of M.
+    group
+        Symmetries of the network and the data.
+    start, end
+        int64, shape (pairs,): in order of the data, by starts, then ends.
+    first
+        int64, shape (data + 1,): where the pairs of each datum begin.
+    transfers
+        int64, shape (data,): how often each byte must be sent from one rank to another at least, of sums that
+        all need.
+    """
+
+    topology: Topology
+    data: dict[Datum, Fraction]
+    group: Group
+    start: Int64Array
+    end: Int64Array
+    first: Int64Array
+    transfers: Int64Array
+
+    @classmethod
+    def of(cls, topology: Topology, collective: Collective, near: int) -> Pairs | None:
+        """Return them; None for none, and too many.
+
+        Of a sum that all need who add to it, those whose distance is one of the `near` largest.
+        """
+        data, apart = _data(collective), alpha_distances(topology)
+        pairs = [sorted(_asked(datum, apart, near)) for datum in data]
+        first = offsets_of([len(each) for each in pairs])
+        if not first[-1] or int(first[-1]) * topology.num_nodes > MOST_PLACES:
+            return None
+        start, end = np.array([pair for each in pairs for pair in each]).T
+        asked = np.zeros((topology.num_ranks,) * 2)
+        np.add.at(asked, (start, end), np.repeat([float(share) for share in data.values()], np.diff(first)))
+        group = _keeping(automorphisms(topology).preserving(asked), data)
+        able = topology.multicast | topology.aggregate
+        sent = [2 * (len(ends) - 1) if starts == ends and not able else 0 for starts, ends in data]
+        return cls(topology, data, group, start, end, first, np.array(sent))
+
+    @property
+    def datum(self) -> Int64Array:
+        """int64, shape (pairs,): of which datum each is."""
+        return np.repeat(np.arange(len(self.data)), np.diff(self.first))
+
+    @cached_property
+    def row(self) -> Int32Array:
+        """int32, shape (pairs, nodes): classes, equal where symmetries take one to another."""
+        nodes, count, datum = self.topology.num_nodes, len(self.start), self.datum
+        known = {one: number for number, one in enumerate(self.data)}
+        number = np.zeros((len(known), nodes, nodes), dtype=np.int64)
+        number[datum, self.start, self.end] = np.arange(count)
+        maps = [np.arange(count * nodes)]
+        for to in self.group.nodes:
+            image = np.array([known[_image(one, to)] for one in self.data])
+            pair = number[image[datum], to[self.start], to[self.end]]
+            maps.append((pair[:, None] * nodes + to).ravel())
+        orbits = orbits_of(np.array(maps), count * nodes)
+        return np.unique(orbits, return_inverse=True)[1].reshape(count, -1).astype(np.int32)
+
+    @cached_property
+    def kind(self) -> Int64Array:
+        """int64, shape (links,): classes of links."""
+        return np.unique(self.group.link_orbits, return_inverse=True)[1]
+
+    @cached_property
+    def senders(self) -> Int64Array:
+        """int64: of the nodes that hold data, one of each class."""
+        return np.unique(self.group.node_orbits[self.holds])
+
+    @cached_property
+    def holds(self) -> BoolArray:
+        """bool, shape (nodes,): whether data stay there: at a rank, or a switch that copies or adds."""
+        found = np.arange(self.topology.num_nodes) < self.topology.num_ranks
+        found[list(self.topology.multicast | self.topology.aggregate)] = True
+        return found
+
+
+def _data(collective: Collective) -> dict[Datum, Fraction]:
+    """Return all data and their shares, in order."""
+    items, found = collective.items, defaultdict[Datum, Fraction](Fraction)
+    rows = zip(items.group.tolist(), items.start.tolist(), items.end.tolist(), items.share, strict=True)
+    for group, start, end, share in rows:
+        members = frozenset(collective.members[group])
+        sides = (members if side == EVERYONE else frozenset([side]) for side in (start, end))
+        found[next(sides), next(sides)] += share
+    return {datum: share for datum, share in found.items() if share and len(datum[0] | datum[1]) > 1}
+
+
+def _asked(datum: Datum, apart: Int64Array, near: int) -> list[tuple[int, int]]:
+    starts, ends = datum
+    found = [(start, end) for start, end in product(starts, ends) if start != end]
+    if starts != ends:
+        return found
+    farthest = sorted({apart[pair] for pair in found})[-near:]
+    return [pair for pair in found if apart[pair] >= farthest[0]]
+
+
+def _image(datum: Datum, nodes: Int32Array) -> Datum:
+    starts, ends = (frozenset(nodes[list(side)].tolist()) for side in datum)
+    return starts, ends
+
+
+def _keeping(group: Group, data: dict[Datum, Fraction]) -> Group:
+    """Return those generators that take each datum to one of the same share."""
+    kept = [all(data.get(_image(datum, one)) == data[datum] for datum in data) for one in group.nodes]
+    return Group(group.topology, group.nodes[kept], group.links[kept])

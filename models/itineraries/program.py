@@ -1,0 +1,242 @@
+"""The bound ``itineraries``: prices in time for the whole way of a message; proof in `models.bounds.check`.
+
+Time is in K ticks. φ(c, k) is the price of a byte of a pair's data in tick k, at a node as class c says; π
+that of a byte of a sum for being sent; V(o, k) what is paid for a link of class o up to moment k, its rent.
+The best prices are a linear program:
+
+    maximize    sum over pairs of share (φ(end, K - 1) - φ(start, 0)) + π · transfers
+    subject to  sum over the links of its route (V(o, until) - V(o, from))
+                    ≥ bytes (π + sum over the pairs of a datum of gains)          for every message
+                gain ≥ φ(v, q - 1) - φ(u, p), gain ≥ 0                            from u at p to v at q
+                φ(c, k) ≥ φ(c, k + 1),  V(o, k + 1) ≥ V(o, k)
+                sum over links V(o, K) = 1
+
+with bytes in those that the fastest link moves in a tick. If the maximum is more than M in this unit, K ticks
+are too little. Rows of messages are added where prices break them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from models.itineraries.pairs import Pairs
+from models.itineraries.travel import Asked, Most, Network, broken, terms, worth
+from models.solvers import HighsOptions, solve
+from models.solvers.rows import Rows, normalized
+from topologies.exact import FloatArray, Int32Array, Int64Array
+from topologies.graphs.shortest_paths import length_distances
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+MOST_ROUNDS, NEARLY = 40, 2e-3
+"""When rows are added no more: after so many times, or with prices so near to the best (relatively)."""
+BROKEN = 1e-4
+"""By how much rows are broken that are added, relatively to the largest rent."""
+MOST_PRICE = 10
+"""Of all pairs' data at once, in what they are worth if the maximum is M."""
+ACCURACY = 1e-6
+"""Of the program's optimum: prices are proven anyway."""
+GREATEST = 2**30
+"""Of whole numbers."""
+
+
+class Prices(NamedTuple):
+    """Whole numbers: φ by class and tick, π, and V by class and moment."""
+
+    price: Int64Array
+    transfer: int
+    rent: Int64Array
+
+
+class Point(NamedTuple):
+    """Such prices as floats, where all rents come to 1."""
+
+    price: FloatArray
+    transfer: FloatArray
+    rent: FloatArray
+
+
+class Messages(NamedTuple):
+    """What `terms` returns of messages, and for each its last moment and the bytes sent at a price."""
+
+    rents: FloatArray
+    prices: FloatArray
+    last: Int64Array
+    sent: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """The linear programs of all numbers of ticks of one length.
+
+    Parameters
+    ----------
+    pairs
+        Who must hear from whom.
+    alpha
+        int64, shape (links,): of each link in ticks, downwards.
+    """
+
+    pairs: Pairs
+    alpha: Int64Array
+
+    @cached_property
+    def network(self) -> Network:
+        """For kernels."""
+        topology = self.pairs.topology
+        band = topology.bandwidth.floats
+        speeds = np.unique(band)
+        return Network(
+            source=topology.source.astype(np.int64),
+            target=topology.target.astype(np.int64),
+            kind=self.pairs.kind.astype(np.int64),
+            alpha=self.alpha,
+            speed=speeds / band.max(),
+            part=speeds[:, None] / band,
+            holds=self.pairs.holds,
+            senders=self.pairs.senders.astype(np.int64),
+        )
+
+    @cached_property
+    def asked(self) -> Asked:
+        """For kernels."""
+        pairs = self.pairs
+        apart = length_distances(pairs.topology, self.alpha)
+        return Asked(
+            *(pairs.row, pairs.first, pairs.transfers > 0),
+            *(apart[pairs.start].astype(np.int64), apart[:, pairs.end].T.astype(np.int64)),
+        )
+
+    @cached_property
+    def share(self) -> FloatArray:
+        """Of each pair's datum."""
+        return np.array([float(share) for share in self.pairs.data.values()])[self.pairs.datum]
+
+    @cached_property
+    def links(self) -> Int64Array:
+        """How many links are of each class."""
+        return np.bincount(self.pairs.kind)
+
+    @property
+    def sent(self) -> float:
+        """What each π is paid for, in M."""
+        shares = [float(share) for share in self.pairs.data.values()]
+        return float(np.dot(shares, self.pairs.transfers))
+
+    def value(self, prices: Prices) -> Fraction:
+        """Return what moving all costs over all rents: what the fastest link moves in a tick, over M."""
+        pairs, cost = self.pairs, Fraction(0)
+        for share, first, last, transfers in zip(
+            pairs.data.values(), pairs.first[:-1], pairs.first[1:], pairs.transfers.tolist(), strict=True
+        ):
+            one = np.arange(first, last)
+            ends, starts = (pairs.row[one, side[one]] for side in (pairs.end, pairs.start))
+            moved = int(prices.price[ends, -1].sum() - prices.price[starts, 0].sum())
+            cost += share * (moved + transfers * prices.transfer)
+        rents = int(self.links @ prices.rent[:, -1])
+        return cost / rents if rents else Fraction(0)
+
+    def solved(self, ticks: int, pool: list[Messages]) -> tuple[Fraction, Prices] | None:
+        """Return the largest proven value and its prices; None for none. Messages are added to the pool."""
+        best: tuple[Fraction, Prices] | None = None
+        for _ in range(MOST_ROUNDS):
+            found = self._optimum(ticks, pool)
+            if found is None:
+                break
+            most, point = found
+            proven = self._proven(point)
+            if best is None or proven[0] > best[0]:
+                best = proven
+            if best[0] > most * (1 - NEARLY):
+                break
+            worths, whose = worth(self.network, self.asked, point.price, float(point.transfer))
+            _, begun, ended = broken(self.network, worths, point.rent)
+            messages = _chosen(begun, ended, BROKEN * point.rent.max())
+            if not len(messages):
+                break
+            pool.append(self._rows(messages, point, whose))
+        return best
+
+    def _optimum(self, ticks: int, pool: list[Messages]) -> tuple[float, Point] | None:
+        """Return the maximum under these messages' rows, and where it is."""
+        from scipy.sparse import vstack
+
+        classes, kinds = int(self.pairs.row.max()) + 1, len(self.links)
+        phi = np.arange(classes * ticks).reshape(classes, ticks)
+        V = phi.size + np.arange(kinds * (ticks + 1)).reshape(kinds, ticks + 1)
+        transfer = phi.size + V.size
+        always = Rows()
+        always.add((1, phi[:, :-1]), (-1, phi[:, 1:]))
+        always.add((1, V[:, 1:]), (-1, V[:, :-1]))
+        always.add(*zip(self.links, V[:, -1:], strict=True))
+        parts = [_matrix(one, ticks, phi, V, transfer) for one in pool]
+        matrix = vstack([*parts, always.matrix(transfer + 1)]).tocsr()
+        value, starts = np.zeros(transfer + 1), self.pairs.row[np.arange(len(self.share)), self.pairs.start]
+        ends = self.pairs.row[np.arange(len(self.share)), self.pairs.end]
+        np.add.at(value, phi[ends, -1], self.share)
+        value[-1] = self.sent
+        upper = np.full(transfer + 1, MOST_PRICE / self.share.sum())
+        upper[V], upper[V[:, 0]], upper[phi[starts]] = np.inf, 0, 0
+        upper[-1] = MOST_PRICE / self.sent if self.sent else 0
+        model = normalized("itineraries", matrix, value)
+        options = HighsOptions(method="ipm", crossover=False, tolerance=ACCURACY)
+        result = solve(replace(model, upper=upper), "highs", options)
+        if result.values is None or not result.objective:
+            return None
+        values = np.maximum(result.values, 0)
+        price = np.minimum.accumulate(values[phi], axis=1)
+        price[starts] = 0
+        rent = np.maximum.accumulate(values[V], axis=1)
+        return float(result.objective), Point(price, np.array(values[-1]), rent - rent[:, :1])
+
+    def _proven(self, point: Point) -> tuple[Fraction, Prices]:
+        """Return the value and whole numbers, with rents raised so that no message is worth more."""
+        unit = GREATEST / max(float(one.max()) for one in point)
+        price, transfer, rent = (np.rint(one * unit).astype(np.int64) for one in point)
+        value, _ = worth(self.network, self.asked, price.astype(np.float64), float(transfer))
+        over, *_ = broken(self.network, value, rent.astype(np.float64))
+        rent += (int(np.ceil(over)) + 1) * np.arange(rent.shape[1])
+        prices = Prices(price, int(transfer), rent)
+        return self.value(prices), prices
+
+    def _rows(self, messages: Int64Array, point: Point, whose: Int32Array) -> Messages:
+        rents, prices = terms(self.network, self.asked, messages, point.rent, point.price, whose)
+        sender, begin, node, end, long, speed = messages.T
+        sums = self.asked.sums[whose[sender, begin, node, end]]
+        tables = [np.array(each, dtype=np.float64).reshape(-1, 4) for each in (rents, prices)]
+        last = end.copy()
+        np.maximum.at(last, tables[0][:, 0].astype(np.int64), tables[0][:, 2].astype(np.int64))
+        return Messages(tables[0], tables[1], last, long * self.network.speed[speed] * sums)
+
+
+def _chosen(begun: Most, ended: Most, least: float) -> Int64Array:
+    """Return messages that are worth so much more than their rent, once each, as `terms` takes them."""
+    sender, begin, node = np.nonzero(begun.over > least)
+    first = np.stack([sender, begin, node, *begun.message[sender, begin, node].T])
+    sender, node, end = np.nonzero(ended.over > least)
+    begin, long, speed = ended.message[sender, node, end].T
+    last = np.stack([sender, begin, node, end, long, speed])
+    return np.unique(np.hstack([first, last]), axis=1).T
+
+
+def _matrix(messages: Messages, ticks: int, phi: Int64Array, V: Int64Array, transfer: int) -> csr_array:
+    """Return the rows of those messages that have come by then."""
+    from scipy.sparse import csr_array
+
+    kept = messages.last <= ticks
+    number = np.cumsum(kept) - 1
+    parts = []
+    for table, columns in ((messages.rents, V), (messages.prices, phi)):
+        message, row, moment = table[:, :3].astype(np.int64).T
+        here = kept[message]
+        parts.append((number[message[here]], columns[row[here], moment[here]], table[here, 3]))
+    sent = np.flatnonzero(kept)
+    parts.append((number[sent], np.full(len(sent), transfer), -messages.sent[sent]))
+    row, column, factor = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return csr_array((factor, (row, column)), shape=(int(kept.sum()), transfer + 1))

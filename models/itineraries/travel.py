@@ -1,0 +1,312 @@
+"""Messages on their way: what they are worth at given prices, and the least rent for it.
+
+A message of L ticks takes so long on the slowest link of its route, besides α. It holds faster ones, too, for
+α and a part of L; these it may enter later after that one than it must, as far as it arrives no later.
+A place is a node and a moment by which the message can be there, before or after its slowest link.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array
+from topologies.kernels import kernel
+
+FAR = 1e300
+SLACK = 2
+"""Ticks by which a message in the same cells may be shorter or longer."""
+
+
+Term = tuple[int, int, int, float]
+"""The number of a message, a row of prices or rents, a moment, and a factor."""
+
+
+class Message(NamedTuple):
+    """From where and when a message is, how many ticks long, and the number of its slowest link's speed."""
+
+    sender: int
+    begin: int
+    long: int
+    speed: int
+
+
+class Most(NamedTuple):
+    """By how much messages are worth more than rent at most, and which: the other end, length and speed."""
+
+    over: FloatArray
+    message: Int64Array
+
+
+class Network(NamedTuple):
+    """A network in ticks, as kernels take it.
+
+    Parameters
+    ----------
+    source, target
+        Of each link.
+    kind
+        int64, shape (links,): classes, which have rows of rents.
+    alpha
+        int64, shape (links,): ticks.
+    speed
+        float64, shape (speeds,): all bandwidths, in parts of the largest.
+    part
+        float64, shape (speeds, links): what part of L a message holds a link whose slowest has a speed; more
+        than 1 where that is not the slowest.
+    holds
+        bool, shape (nodes,): whether messages begin and end there.
+    senders
+        int64: nodes from which messages are looked at.
+    """
+
+    source: Int64Array
+    target: Int64Array
+    kind: Int64Array
+    alpha: Int64Array
+    speed: FloatArray
+    part: FloatArray
+    holds: BoolArray
+    senders: Int64Array
+
+
+class Asked(NamedTuple):
+    """What pairs ask for, as kernels take it.
+
+    Parameters
+    ----------
+    row
+        int32, shape (pairs, nodes): rows of prices.
+    first
+        int64, shape (data + 1,): where the pairs of each datum begin.
+    sums
+        bool, shape (data,): whether each byte has a price for being sent.
+    come, left
+        int64, shapes (pairs, nodes): ticks from the start to each node, and from each to the end; -1: never.
+    """
+
+    row: Int32Array
+    first: Int64Array
+    sums: BoolArray
+    come: Int64Array
+    left: Int64Array
+
+
+@kernel
+def worth(
+    network: Network, asked: Asked, price: FloatArray, transfer: float
+) -> tuple[FloatArray, Int32Array]:
+    """Return what a byte is worth from each sender and moment to each node and moment, and of which datum.
+
+    Shapes (senders, ticks, nodes, ticks + 1).
+    """
+    nodes, ticks = len(network.holds), price.shape[1]
+    best = np.zeros((len(network.senders), ticks, nodes, ticks + 1))
+    whose = np.full(best.shape, -1, dtype=np.int32)
+    for number, sender in enumerate(network.senders):
+        for begin in range(ticks):
+            for node in range(nodes):
+                if node == sender or not network.holds[node]:
+                    continue
+                for datum in range(len(asked.sums)):
+                    total = _gains(asked, price, transfer, datum, sender, begin, node)
+                    for end in range(begin + 1, ticks + 1):
+                        if total[end] > best[number, begin, node, end]:
+                            best[number, begin, node, end] = total[end]
+                            whose[number, begin, node, end] = datum
+    return best, whose
+
+
+@kernel
+def _gains(
+    asked: Asked, price: FloatArray, transfer: float, datum: int, sender: int, begin: int, node: int
+) -> FloatArray:
+    """Return what a byte of a datum is worth from a sender and a moment to a node, by moment."""
+    ticks = price.shape[1]
+    total = np.full(ticks + 1, transfer if asked.sums[datum] else 0.0)
+    for pair in range(asked.first[datum], asked.first[datum + 1]):
+        come, left = asked.come[pair, sender], asked.left[pair, node]
+        if come < 0 or come > begin or left < 0:
+            continue
+        there, here = asked.row[pair, node], price[asked.row[pair, sender], begin]
+        for end in range(begin + 1, ticks + 1 - left):
+            gain = price[there, end - 1] - here
+            if gain <= 0.0:  # prices do not rise
+                break
+            total[end] += gain
+    return total
+
+
+@kernel
+def travelled(
+    network: Network, rent: FloatArray, message: Message, cost: FloatArray, way: Int64Array
+) -> None:
+    """Write the least rent of each place (ticks + 1, 2, nodes), and the last link on the way to it.
+
+    `way` has shape (ticks + 1, 2, nodes, 5), or no rows, and then it is not written: the link, from and until
+    when it is held, and the place before it, as whether its slowest link was passed, and a moment.
+    """
+    last = len(cost) - 1 - message.long
+    cost[message.begin :] = FAR
+    cost[message.begin, 0, message.sender] = 0.0
+    for now in range(message.begin, last + 1):
+        if now > message.begin:
+            _wait(cost, way, now)
+        again = True
+        while again:  # more than once where links have no α
+            again = False
+            for link in range(len(network.source)):
+                if network.part[message.speed, link] <= 1.0 and now + network.alpha[link] <= last:
+                    again |= _goes_on(network, rent, message, link, now, cost, way)
+
+
+@kernel
+def _wait(cost: FloatArray, way: Int64Array, now: int) -> None:
+    """Write the places of a moment where nothing is better than to have been there before."""
+    for passed in range(2):
+        for node in range(cost.shape[2]):
+            if cost[now - 1, passed, node] < cost[now, passed, node]:
+                cost[now, passed, node] = cost[now - 1, passed, node]
+                if len(way):
+                    way[now, passed, node] = way[now - 1, passed, node]
+
+
+@kernel
+def _goes_on(
+    network: Network,
+    rent: FloatArray,
+    message: Message,
+    link: int,
+    now: int,
+    cost: FloatArray,
+    way: Int64Array,
+) -> bool:
+    """Write the places at a link's end, and return whether one of them is now."""
+    tail, head, there = network.source[link], network.target[link], now + network.alpha[link]
+    changed = False
+    for passed in range(2):
+        if cost[now, passed, tail] >= FAR:
+            continue
+        later, held, first, last = _held(network, message, link, passed, now)
+        paid, entry = _cheapest(rent[network.kind[link]], held, first, last)
+        if cost[now, passed, tail] + paid < cost[there, later, head]:
+            cost[there, later, head] = cost[now, passed, tail] + paid
+            changed = changed or there == now
+            if len(way):
+                step = way[there, later, head]
+                step[0], step[1], step[2], step[3], step[4] = link, entry, entry + held, passed, now
+    return changed
+
+
+@kernel
+def _held(network: Network, message: Message, link: int, passed: int, now: int) -> tuple[int, int, int, int]:
+    """Return whether the slowest link is passed then, how long a link is held, and between which entries."""
+    part, alpha = network.part[message.speed, link], network.alpha[link]
+    if part == 1.0:
+        return 1, alpha + message.long, now, now
+    held = alpha + int(part * max(0, message.long - SLACK))
+    if not passed:
+        return 0, held, now, now
+    return 1, held, max(0, now - 1), now + 2 + int((1.0 - part) * (message.long + SLACK))
+
+
+@kernel
+def _cheapest(rents: FloatArray, held: int, first: int, last: int) -> tuple[float, int]:
+    """Return the least rent of a link that is entered between two moments, and when it is."""
+    paid, at = FAR, first
+    for entry in range(first, min(last, len(rents) - 1 - held) + 1):
+        if rents[entry + held] - rents[entry] < paid:
+            paid, at = rents[entry + held] - rents[entry], entry
+    return paid, at
+
+
+@kernel
+def broken(network: Network, best: FloatArray, rent: FloatArray) -> tuple[float, Most, Most]:
+    """Return by how much messages are worth more than rent, over L and the least α, at most; and which.
+
+    Those of which this is the most from a sender and a moment to a node, and from a sender to a node and a
+    moment.
+    """
+    senders, ticks, nodes, _ = best.shape
+    begun = Most(np.zeros((senders, ticks, nodes)), np.zeros((senders, ticks, nodes, 3), dtype=np.int64))
+    ended = Most(
+        np.zeros((senders, nodes, ticks + 1)), np.zeros((senders, nodes, ticks + 1, 3), dtype=np.int64)
+    )
+    cost, way, most = np.empty((ticks + 1, 2, nodes)), np.empty((0, 2, nodes, 5), dtype=np.int64), 0.0
+    for number, sender in enumerate(network.senders):
+        for begin in range(ticks):
+            if best[number, begin].any():
+                for speed in range(len(network.speed)):
+                    for long in range(1, ticks - begin + 1):
+                        message = Message(sender, begin, long, speed)
+                        travelled(network, rent, message, cost, way)
+                        over = _compare(network, message, number, best, cost, begun, ended)
+                        most = max(most, over)
+    return most, begun, ended
+
+
+@kernel
+def _compare(
+    network: Network,
+    message: Message,
+    number: int,
+    best: FloatArray,
+    cost: FloatArray,
+    begun: Most,
+    ended: Most,
+) -> float:
+    """Write where messages are worth more than all before, and return by how much at most."""
+    long, begin, most, least = message.long, message.begin, 0.0, network.alpha.min()
+    bytes_ = long * network.speed[message.speed]
+    for there in range(begin, len(cost) - long):
+        end = there + long
+        for node in range(best.shape[2]):
+            value = bytes_ * best[number, begin, node, end]
+            excess = value - cost[there, 1, node]
+            if value > 0.0 and excess > 0.0:
+                most = max(most, excess / (long + least))
+                if excess > begun.over[number, begin, node]:
+                    begun.over[number, begin, node] = excess
+                    begun.message[number, begin, node] = end, long, message.speed
+                if excess > ended.over[number, node, end]:
+                    ended.over[number, node, end] = excess
+                    ended.message[number, node, end] = begin, long, message.speed
+    return most
+
+
+@kernel
+def terms(
+    network: Network,
+    asked: Asked,
+    messages: Int64Array,
+    rent: FloatArray,
+    price: FloatArray,
+    whose: Int32Array,
+) -> tuple[list[Term], list[Term]]:
+    """Return what rents less worth of messages is made of: of rents, and of prices of pairs that gain.
+
+    A sum's price for being sent is left out. Messages are rows of a sender's number, begin, node, end, ticks
+    long, and speed.
+    """
+    ticks, nodes = price.shape[1], len(network.holds)
+    rents, prices = [(0, 0, 0, 0.0)], [(0, 0, 0, 0.0)]
+    cost, way = np.empty((ticks + 1, 2, nodes)), np.empty((ticks + 1, 2, nodes, 5), dtype=np.int64)
+    for number in range(len(messages)):
+        index, begin, node, end, long, speed = messages[number]
+        sender = network.senders[index]
+        travelled(network, rent, Message(sender, begin, long, speed), cost, way)
+        passed, at, moment = 1, node, end - long
+        while passed or at != sender or cost[moment, 0, at] > 0.0:
+            link, since, until, passed, moment = way[moment, passed, at]
+            rents.append((number, network.kind[link], until, 1.0))
+            rents.append((number, network.kind[link], since, -1.0))
+            at = network.source[link]
+        bytes_, datum = long * network.speed[speed], whose[index, begin, node, end]
+        for pair in range(asked.first[datum], asked.first[datum + 1]):
+            if 0 <= asked.come[pair, sender] <= begin and 0 <= asked.left[pair, node] <= ticks - end:
+                here, there = asked.row[pair, sender], asked.row[pair, node]
+                if price[there, end - 1] > price[here, begin]:
+                    prices.append((number, int(there), end - 1, -bytes_))
+                    prices.append((number, int(here), begin, bytes_))
+    return rents[1:], prices[1:]

@@ -1,0 +1,280 @@
+"""The bound `itineraries`: against true optima, schedules, messages at any moment, forged certificates."""
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from models.bounds import Bound, BoundError, bound_document, lower_bounds
+from models.itineraries import bound as itineraries
+from models.itineraries.bound import itineraries_bound
+from schedules import Problem, collective
+from tests.models.bounds.test_true_optima import LAST_DIGIT, OPTIMA, ROOTED
+from tests.models.networks import MICRO, network_of, times_of
+from tests.sweep import for_each
+from topologies import Link, Topology
+from topologies.errors import InputError
+from topologies.text import parse_topology
+
+QUICK = ("bfb", "direct", "ring", "postal", "forestcoll", "listed", "tacos", "one_shot", "walks", "stepwise")
+KINDS = ("allgather", "reduce-scatter", "broadcast", "reduce", "allreduce", "all-to-all", "scatter", "gather")
+
+
+@pytest.fixture(autouse=True)
+def coarse(monkeypatch):
+    """Programs of a second."""
+    monkeypatch.setattr(itineraries, "MOST_TICKS", 20)
+    monkeypatch.setattr(itineraries, "MOST_COLUMNS", 800)
+
+
+def what_of(topology, kind):
+    return collective(kind, topology.num_ranks, **({"root": 0} if kind in ROOTED else {}))
+
+
+def bound_of(topology, kind, size, part=Fraction(9, 10)):
+    """The bound, as if all others were less, or None."""
+    what = what_of(topology, kind)
+    least = max(bound.time(Fraction(size)) for bound in lower_bounds(topology, what, size))
+    return itineraries_bound(topology, what, Fraction(size), least * part)
+
+
+def checked(topology, kind, bound):
+    bound.check(topology, what_of(topology, kind))
+    return bound.value
+
+
+def test_messages_in_a_row_are_sent_on_one_after_the_other():
+    """A vector of 48 us to ranks 1, 2 and 3 over one link each. Where none cuts through a rank, k parts take
+    (k + 2)(α + 48 / k); one that does brings ranks that it passes nothing. `combined`: 63 us."""
+    topology = parse_topology("uniring:4?alpha=5us")
+    value = checked(topology, "broadcast", bound_of(topology, "broadcast", 2_400_000))
+    assert 66 * MICRO < value <= 95 * MICRO
+
+
+def test_a_ring_of_eight_has_no_time_for_all_pairs():
+    """An allreduce of 0.64 us: `timetables` proves 2.81 us, `walks` takes 3.28."""
+    topology = parse_topology("ring:8")
+    value = checked(topology, "allreduce", bound_of(topology, "allreduce", 32_000, 1))
+    assert Fraction(29, 10) * MICRO < value <= Fraction(328, 100) * MICRO
+
+
+@for_each("case", [case for case in OPTIMA if case[1] in KINDS])
+def test_no_true_optimum_is_less(case):
+    text, kind, size = case
+    topology = parse_topology(text)
+    bound = bound_of(topology, kind, size)
+    if bound is not None:
+        assert checked(topology, kind, bound) * 10**6 <= OPTIMA[case] + LAST_DIGIT
+
+
+@for_each("seed", range(16))
+def test_no_schedule_is_faster(seed):
+    topology, kind, size = network_of(seed), KINDS[seed % 8], Fraction((1500, 9000)[seed // 8])
+    bound = bound_of(topology, kind, size)
+    if bound is None:
+        return
+    value = checked(topology, kind, bound)
+    for name, time in times_of(QUICK, Problem(topology, what_of(topology, kind), size), size, seed):
+        assert value <= time * (1 + 1e-9), name
+
+
+@for_each("seed", range(12))
+def test_no_message_at_any_moment_is_worth_more_than_its_rent(seed):
+    """Whole ticks are not all moments: here messages begin, wait and end when they like, on links unlike."""
+    topology, kind = network_of(seed), KINDS[seed % 8]
+    bound = bound_of(topology, kind, Fraction(4000), Fraction(1, 2))
+    if bound is None:
+        return
+    checked(topology, kind, bound)
+    rng, terms = np.random.default_rng(seed), Terms(topology, what_of(topology, kind), bound)
+    seen = 0
+    for _ in range(3000):
+        message = terms.message(rng)
+        if message is not None:
+            worth, rent = message
+            seen += worth > 0
+            assert worth <= rent * (1 + 1e-9) + 1e-6
+    assert seen > 20
+
+
+class Terms:
+    """What a certificate asks for messages, in seconds and bytes."""
+
+    def __init__(self, topology, what, bound):
+        self.topology, given = topology, bound.certificate
+        self.end = float(bound.value)
+        self.ticks = given["ticks"]
+        self.pairs = given["pairs"]
+        self.prices, self.rents = np.array(given["prices"], float), np.array(given["rents"], float)
+        self.sent = given["transfer"] if what.kind == "allreduce" else 0
+        nodes = topology.num_nodes
+        place = {tuple(pair): number for number, pair in enumerate(self.pairs)}
+        data = self._data(what)
+        self.row = _orbits(
+            [(pair, node) for pair in place for node in range(nodes)],
+            [self._taken(row, data) for row in given["symmetries"]],
+        )
+        ends = list(zip(topology.source.tolist(), topology.target.tolist(), strict=True))
+        links = [(a, b, topology.alpha[e], topology.bandwidth[e]) for e, (a, b) in enumerate(ends)]
+        taken = [lambda link, row=row: (row[link[0]], row[link[1]], *link[2:]) for row in given["symmetries"]]
+        kind = _orbits(list(dict.fromkeys(links)), taken)
+        self.kind = [kind[link] for link in links]
+        self.alpha, self.rate = topology.alpha.floats, topology.bandwidth.floats
+
+    def _data(self, what):
+        items, found = what.items, []
+        for group, start, end in zip(
+            items.group.tolist(), items.start.tolist(), items.end.tolist(), strict=True
+        ):
+            everyone = tuple(sorted(what.members[group]))
+            datum = tuple(everyone if side < 0 else (side,) for side in (start, end))
+            if datum not in found and len({*datum[0], *datum[1]}) > 1:
+                found.append(datum)
+        return found
+
+    def _taken(self, row, data):
+        image = [data.index(tuple(tuple(sorted(row[v] for v in side)) for side in datum)) for datum in data]
+        return lambda place: ((image[place[0][0]], row[place[0][1]], row[place[0][2]]), row[place[1]])
+
+    def message(self, rng):
+        """Worth and rent of a message at random, or None where it does not end in time."""
+        topology = self.topology
+        sender = int(rng.integers(topology.num_ranks))
+        begin = rng.random() * self.end
+        at, now, route, entries = sender, begin, [], []
+        for _ in range(int(rng.integers(1, 4))):
+            out = np.flatnonzero(topology.source == at)
+            link = int(rng.choice(out))
+            now += (rng.random() < 0.4) * rng.exponential(0.1) * self.end
+            route.append(link)
+            entries.append(now)
+            now += self.alpha[link]
+            at = int(topology.target[link])
+        if at == sender or at >= topology.num_ranks:
+            return None
+        size = rng.exponential(0.3) * self.end * self.rate.max()
+        tail = 0.0
+        for link, entry in zip(route, entries, strict=True):
+            tail = max(entry + self.alpha[link] + size / self.rate[link], tail + self.alpha[link])
+        if tail > self.end:
+            return None
+        rent, tick, moments = 0.0, self.end / self.ticks, np.arange(self.ticks + 1)
+        for link, entry in zip(route, entries, strict=True):
+            until = entry + self.alpha[link] + size / self.rate[link]
+            row = self.rents[self.kind[link]]
+            rent += np.interp(until / tick, moments, row) - np.interp(entry / tick, moments, row)
+        first, last = int(begin / tick), min(int(tail / tick), self.ticks - 1)
+        gains = {}
+        for pair in map(tuple, self.pairs):
+            gain = self.prices[self.row[pair, at], last] - self.prices[self.row[pair, sender], first]
+            if self._in_time(pair, sender, begin, at, tail):
+                gains[pair[0]] = gains.get(pair[0], self.sent) + max(0.0, gain)
+        worth = max([*gains.values(), self.sent])
+        return worth * size, rent * self.rate.max() * tick
+
+    def _in_time(self, pair, sender, begin, at, tail):
+        """Whether data of a pair can be there by then, and go on in time."""
+        from topologies.graphs.shortest_paths import alpha_distances
+
+        apart = alpha_distances(self.topology)
+        come, left = apart[pair[1], sender], apart[at, pair[2]]
+        unit = self.topology.alpha.denominator
+        return come >= 0 and left >= 0 and come / unit <= begin and tail + left / unit <= self.end
+
+
+def _orbits(places, maps):
+    """The class of each place, numbered in order of the first ones; by what can be reached."""
+    number = {}
+    for place in places:
+        if place in number:
+            continue
+        which, todo = len(set(number.values())), [place]
+        while todo:
+            one = todo.pop()
+            if one not in number:
+                number[one] = which
+                todo += [to(one) for to in maps]
+    return number
+
+
+def test_links_without_alpha():
+    """Over a switch whose links out cost no α: as four transfers of 9 us over three links, and α."""
+    links = [Link(rank, 3, Fraction(10**9), MICRO) for rank in range(3)]
+    links += [Link(3, rank, Fraction(10**9), Fraction(0)) for rank in range(3)]
+    topology = Topology.from_links("star", 3, links, num_switches=1)
+    assert 12 * MICRO < checked(topology, "allreduce", bound_of(topology, "allreduce", 9000)) <= 22 * MICRO
+
+
+@pytest.mark.parametrize("text", ["complete:2?alpha=0us", "torus:16x16"])
+def test_none_where_it_does_not_apply_or_is_too_large(text):
+    topology = parse_topology(text)
+    assert itineraries_bound(topology, what_of(topology, "allgather"), Fraction(10**5), MICRO) is None
+
+
+def test_none_where_bytes_take_much_longer_than_messages():
+    topology = parse_topology("ring:8")
+    assert bound_of(topology, "allgather", 10**9) is None
+
+
+def test_groups_and_what_switches_add():
+    for text, kind, groups in (
+        ("torus:4x2", "allgather", [[0, 2, 4, 6], [1, 3, 5, 7]]),
+        ("dgx_h100:1", "allreduce", None),
+    ):
+        topology = parse_topology(text)
+        what = collective(kind, topology.num_ranks, groups=groups)
+        bound = itineraries_bound(topology, what, Fraction(10**6), MICRO)
+        bound.check(topology, what)
+        for name, time in times_of(
+            ("refined", "forestcoll", "direct"), Problem(topology, what, 10**6), 10**6, 0
+        ):
+            assert bound.value <= time, name
+
+
+def forged(bound, **changes):
+    certificate = json.loads(json.dumps(bound.certificate)) | changes
+    return replace(bound, value=Fraction(str(certificate["time"])), certificate=certificate)
+
+
+@pytest.mark.parametrize(("kind", "size"), [("allgather", 200_000), ("allreduce", 60_000)])
+def test_forged_certificates_prove_nothing(kind, size):
+    topology, what = parse_topology("ring:6"), what_of(parse_topology("ring:6"), kind)
+    bound = bound_of(topology, kind, size)
+    bound.check(topology, what)
+    one = bound.certificate
+    for changes in (
+        {"time": str(Fraction(str(one["time"])) * Fraction(101, 100))},
+        {"ticks": one["ticks"] - 1},
+        {"ticks": 0},
+        {"size_bytes": size * 95 // 100},
+        *([{"transfer": one["transfer"] + 10**9}] if kind == "allreduce" else []),
+        {"transfer": -1},
+        {"prices": [row[::-1] for row in one["prices"]]},
+        {"prices": [[2 * price for price in row] for row in one["prices"]]},
+        {"prices": [[-1 for _ in row] for row in one["prices"]]},
+        {"prices": one["prices"][:-1]},
+        {"prices": [[2**61 for _ in row] for row in one["prices"]]},
+        {"rents": [[rent * 98 // 100 for rent in row] for row in one["rents"]]},
+        {"rents": [row[::-1] for row in one["rents"]]},
+        {"rents": [[0 for _ in row] for row in one["rents"]]},
+        {"symmetries": [[1, 0, 2, 3, 4, 5]]},
+        {"symmetries": [[0, 0, 2, 3, 4, 5]]},
+        {"symmetries": []},
+        {"pairs": one["pairs"][:-1]},
+        {"pairs": one["pairs"][::-1]},
+        {"pairs": [*one["pairs"], one["pairs"][-1]]},
+        {"pairs": [[0, 0, 0]]},
+        {"pairs": []},
+    ):
+        with pytest.raises((BoundError, InputError)):
+            forged(bound, **changes).check(topology, what)
+
+
+def test_a_document_with_it_can_be_checked_again():
+    topology, what = parse_topology("ring:6"), collective("allgather", 6)
+    document = json.loads(json.dumps(bound_document(topology, what, 200_000, lp=True)))
+    entry = next(entry for entry in document["bounds"] if entry["kind"] == "itineraries")
+    Bound(entry["kind"], Fraction(entry["exact"]), entry["unit"], entry["certificate"]).check(topology, what)
+    assert all(bound.kind != "itineraries" for bound in lower_bounds(topology, what, 200_000))
