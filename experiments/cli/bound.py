@@ -163,6 +163,11 @@ def _deliveries(certificate: Certificate) -> str:
     return f"what is needed can't all have {verb} before {time}, by prices of what links do when"
 
 
+def _itineraries(certificate: Certificate) -> str:
+    pairs, time = len(certificate["pairs"]), duration(float(Fraction(certificate["time"]) * MICRO))
+    return f"{pairs} pairs of ranks can't all have heard before {time}, by prices of messages' whole ways"
+
+
 def _neighbours(certificate: Certificate, topology: Topology) -> str:
     node = _nodes([certificate["node"]], topology)
     verb = "have all" if certificate["direction"] == "in" else "have sent all"
@@ -183,6 +188,7 @@ def _chains(certificate: Certificate) -> str:
 ALONE: Mapping[str, Callable[[Certificate], str]] = {
     "chains": _chains,
     "deliveries": _deliveries,
+    "itineraries": _itineraries,
     "messages": _messages,
     "relays": _relays,
     "timetables": _timetables,

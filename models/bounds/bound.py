@@ -29,6 +29,7 @@ UNITS = {
             "relays",
             "timetables",
             "deliveries",
+            "itineraries",
             "transfers",
         ),
         (SECONDS,),
@@ -52,7 +53,7 @@ class Bound:
     kind
         ``cut``, ``degree``, ``partition``, ``mcf``, ``lp`` (bandwidth), ``distance``, ``chains``,
         ``combined``, ``crossings``, ``growth``, ``messages``, ``neighbours``, ``relays``, ``timetables``,
-        ``deliveries``, ``transfers``, or the name of a `BoundKind`.
+        ``deliveries``, ``itineraries``, ``transfers``, or the name of a `BoundKind`.
     value
         Exact, in `unit`.
     unit

@@ -1,6 +1,6 @@
 """All bounds of a problem, the best of them, and the line that ``tutti bound --json`` prints.
 
-Five kinds are found by the exact methods above this folder, which know how. They are named in `ELSEWHERE`
+Six kinds are found by the exact methods above this folder, which know how. They are named in `ELSEWHERE`
 and looked up when they are first asked for, so that nothing here depends on those methods.
 """
 
@@ -80,8 +80,8 @@ def lower_bounds(
         M, bytes, exact. Without it only the bandwidth bounds are returned.
     lp
         Whether the bound ``mcf`` is that of the linear program on any network, however long it takes; else
-        on small and on symmetric ones (`models.all_to_all.bound`). And whether ``timetables`` and
-        ``deliveries`` are asked for, which take up to minutes.
+        on small and on symmetric ones (`models.all_to_all.bound`). And whether ``timetables``,
+        ``deliveries`` and ``itineraries`` are asked for, which take up to minutes.
 
     Returns
     -------
@@ -90,7 +90,8 @@ def lower_bounds(
         ``distance``, ``combined``, ``neighbours``, for allreduce ``transfers`` and ``chains``, where switches
         only forward ``growth`` and ``crossings``, where messages count and one or all ranks need everything
         ``messages``, for all-to-all ``relays``, where asked for ``timetables`` (allreduce of all ranks) and
-        ``deliveries`` (one rank to all, all to one, all to all added up); and those of `FURTHER`.
+        ``deliveries`` (one rank to all, all to one, all to all added up) and ``itineraries``; and those of
+        `FURTHER`.
 
     Raises
     ------

@@ -21,6 +21,8 @@ STAGES = (Fraction(1, 4), Fraction(6, 5)), (Fraction(1), Fraction(51, 50))
 more of them a second program has."""
 MOST_NEAR = 1, 2
 """Of sums that all need, how many of the largest distances of pairs count: first one, which is soon done."""
+LATE = 16
+"""Times of so many of the largest α, from which on those at the largest distance alone are asked."""
 MOST_PROGRAMS = 6
 """For ticks of one length."""
 BELOW = Fraction(2**20 - 1, 2**20)
@@ -51,11 +53,14 @@ def itineraries_bound(
         None where it is no larger than the others, where no link has an α, and on large networks with
         little symmetry.
     """
+    if not topology.alpha.numerators.any():
+        return None
     found: tuple[Fraction, Prices] | None = None
-    of: Pairs | None = None
+    of, unit = None, Fraction(int(topology.alpha.numerators.max()), topology.alpha.denominator)
     for near in MOST_NEAR:
         pairs = Pairs.of(topology, collective, near)
-        if pairs is None or not topology.alpha.numerators.any() or (of and len(pairs.start) == len(of.start)):
+        late = near > 1 and (found[0] if found else least) > LATE * unit
+        if pairs is None or late or (of and len(pairs.start) == len(of.start)):
             break
         best = _finest(pairs, size, found[0] if found else least)
         found, of = (best, pairs) if best else (found, of or pairs)

@@ -28,7 +28,7 @@ from models.itineraries.pairs import Pairs
 from models.itineraries.travel import Asked, Most, Network, broken, terms, worth
 from models.solvers import HighsOptions, solve
 from models.solvers.rows import Rows, normalized
-from topologies.exact import FloatArray, Int32Array, Int64Array
+from topologies.exact import BoolArray, FloatArray, Int32Array, Int64Array
 from topologies.graphs.shortest_paths import length_distances
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ MOST_PRICE = 10
 """Of all pairs' data at once, in what they are worth if the maximum is M."""
 ACCURACY = 1e-6
 """Of the program's optimum: prices are proven anyway."""
+LOOSE = 0.02
+"""By how much rows are kept that are not needed, relatively to the largest rent."""
 GREATEST = 2**30
 """Of whole numbers."""
 
@@ -55,7 +57,7 @@ class Prices(NamedTuple):
 
 
 class Point(NamedTuple):
-    """Such prices as floats, where all rents come to 1."""
+    """Such prices as floats, π in an array of one."""
 
     price: FloatArray
     transfer: FloatArray
@@ -69,6 +71,16 @@ class Messages(NamedTuple):
     prices: FloatArray
     last: Int64Array
     sent: FloatArray
+
+    def only(self, kept: BoolArray) -> Messages:
+        """Return some of them."""
+        number, tables = np.cumsum(kept) - 1, []
+        for table in (self.rents, self.prices):
+            message = table[:, 0].astype(np.int64)
+            some = table[kept[message]]
+            some[:, 0] = number[message[kept[message]]]
+            tables.append(some)
+        return Messages(tables[0], tables[1], self.last[kept], self.sent[kept])
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,25 +157,29 @@ class Program:
     def solved(self, ticks: int, pool: list[Messages]) -> tuple[Fraction, Prices] | None:
         """Return the largest proven value and its prices; None for none. Messages are added to the pool."""
         best: tuple[Fraction, Prices] | None = None
-        for _ in range(MOST_ROUNDS):
-            found = self._optimum(ticks, pool)
+        for turn in range(MOST_ROUNDS):
+            found = self._optimum(ticks, pool, prune=not turn)
             if found is None:
                 break
             most, point = found
-            proven = self._proven(point)
+            worths, whose = worth(self.network, self.asked, point.price, float(point.transfer[0]))
+            over, begun, ended = broken(self.network, worths, point.rent)
+            proven = self._raised(point, over)
             if best is None or proven[0] > best[0]:
                 best = proven
-            if best[0] > most * (1 - NEARLY):
-                break
-            worths, whose = worth(self.network, self.asked, point.price, float(point.transfer))
-            _, begun, ended = broken(self.network, worths, point.rent)
-            messages = _chosen(begun, ended, BROKEN * point.rent.max())
-            if not len(messages):
+            messages = _chosen(begun, ended, BROKEN * float(point.rent.max()))
+            if best[0] > most * (1 - NEARLY) or not len(messages):
                 break
             pool.append(self._rows(messages, point, whose))
         return best
 
-    def _optimum(self, ticks: int, pool: list[Messages]) -> tuple[float, Point] | None:
+    def _raised(self, point: Point, over: float) -> tuple[Fraction, Prices]:
+        """Return prices whose rents are raised so that no message is worth more, and their value."""
+        price, transfer, rent = (one.astype(np.int64) for one in point)
+        prices = Prices(price, int(transfer[0]), rent + (int(np.ceil(over)) + 1) * np.arange(rent.shape[1]))
+        return self.value(prices), prices
+
+    def _optimum(self, ticks: int, pool: list[Messages], *, prune: bool) -> tuple[float, Point] | None:
         """Return the maximum under these messages' rows, and where it is."""
         from scipy.sparse import vstack
 
@@ -175,7 +191,9 @@ class Program:
         always.add((1, phi[:, :-1]), (-1, phi[:, 1:]))
         always.add((1, V[:, 1:]), (-1, V[:, :-1]))
         always.add(*zip(self.links, V[:, -1:], strict=True))
-        parts = [_matrix(one, ticks, phi, V, transfer) for one in pool]
+        pool[:] = [one.only(one.last <= ticks) for one in pool]
+        parts = [_matrix(one, phi, V, transfer) for one in pool]
+        always_first = sum(part.shape[0] for part in parts)
         matrix = vstack([*parts, always.matrix(transfer + 1)]).tocsr()
         value, starts = np.zeros(transfer + 1), self.pairs.row[np.arange(len(self.share)), self.pairs.start]
         ends = self.pairs.row[np.arange(len(self.share)), self.pairs.end]
@@ -193,17 +211,14 @@ class Program:
         price = np.minimum.accumulate(values[phi], axis=1)
         price[starts] = 0
         rent = np.maximum.accumulate(values[V], axis=1)
-        return float(result.objective), Point(price, np.array(values[-1]), rent - rent[:, :1])
-
-    def _proven(self, point: Point) -> tuple[Fraction, Prices]:
-        """Return the value and whole numbers, with rents raised so that no message is worth more."""
+        if prune:
+            slack = np.split(matrix[:always_first] @ values, np.cumsum([part.shape[0] for part in parts]))
+            pool[:] = [
+                one.only(rows <= LOOSE * float(rent.max())) for one, rows in zip(pool, slack, strict=False)
+            ]
+        point = price, values[-1:], rent - rent[:, :1]
         unit = GREATEST / max(float(one.max()) for one in point)
-        price, transfer, rent = (np.rint(one * unit).astype(np.int64) for one in point)
-        value, _ = worth(self.network, self.asked, price.astype(np.float64), float(transfer))
-        over, *_ = broken(self.network, value, rent.astype(np.float64))
-        rent += (int(np.ceil(over)) + 1) * np.arange(rent.shape[1])
-        prices = Prices(price, int(transfer), rent)
-        return self.value(prices), prices
+        return float(result.objective), Point(*(np.rint(one * unit) for one in point))
 
     def _rows(self, messages: Int64Array, point: Point, whose: Int32Array) -> Messages:
         rents, prices = terms(self.network, self.asked, messages, point.rent, point.price, whose)
@@ -225,18 +240,15 @@ def _chosen(begun: Most, ended: Most, least: float) -> Int64Array:
     return np.unique(np.hstack([first, last]), axis=1).T
 
 
-def _matrix(messages: Messages, ticks: int, phi: Int64Array, V: Int64Array, transfer: int) -> csr_array:
-    """Return the rows of those messages that have come by then."""
+def _matrix(messages: Messages, phi: Int64Array, V: Int64Array, transfer: int) -> csr_array:
+    """Return the rows of messages."""
     from scipy.sparse import csr_array
 
-    kept = messages.last <= ticks
-    number = np.cumsum(kept) - 1
     parts = []
     for table, columns in ((messages.rents, V), (messages.prices, phi)):
         message, row, moment = table[:, :3].astype(np.int64).T
-        here = kept[message]
-        parts.append((number[message[here]], columns[row[here], moment[here]], table[here, 3]))
-    sent = np.flatnonzero(kept)
-    parts.append((number[sent], np.full(len(sent), transfer), -messages.sent[sent]))
+        parts.append((message, columns[row, moment], table[:, 3]))
+    sent = np.arange(len(messages.sent))
+    parts.append((sent, np.full(len(sent), transfer), -messages.sent))
     row, column, factor = (np.concatenate(each) for each in zip(*parts, strict=True))
-    return csr_array((factor, (row, column)), shape=(int(kept.sum()), transfer + 1))
+    return csr_array((factor, (row, column)), shape=(len(sent), transfer + 1))

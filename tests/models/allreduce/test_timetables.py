@@ -10,7 +10,7 @@ import pytest
 import models.allreduce.timetables as timetables
 from experiments.registry import METHODS
 from models.allreduce.timetables import timetables_bound
-from models.bounds import Bound, BoundError, bound_document, lower_bounds
+from models.bounds import Bound, BoundError, bound_document, lower_bounds, report
 from schedules import Problem, collective
 from schedules.simulation.simulate import simulate
 from tests.models.networks import MICRO, network_of, times_of
@@ -49,8 +49,9 @@ def test_where_there_is_no_time_to_pass_anything_on(ranks):
     assert optimum * Fraction(93, 100) < checked(topology, bound_of(topology, 20_000)) <= optimum
 
 
-def test_a_ring_can_t_do_both_halves_in_the_time_of_one():
+def test_a_ring_can_t_do_both_halves_in_the_time_of_one(monkeypatch):
     """`transfers` knows of two α; the farthest pairs need four hops, half of the vector on each side."""
+    monkeypatch.setattr(report, "PROGRAMS", ("timetables",))
     topology = parse_topology("ring:8")
     what = collective("allreduce", 8)
     size = Fraction(200_000)
@@ -145,7 +146,8 @@ def _check(bound: Bound, topology: Topology, what: object) -> None:
         raise BoundError(str(error)) from error
 
 
-def test_a_document_with_it_can_be_checked_again():
+def test_a_document_with_it_can_be_checked_again(monkeypatch):
+    monkeypatch.setattr(report, "PROGRAMS", ("timetables",))
     topology = parse_topology("ring:4")
     what = collective("allreduce", 4)
     document = json.loads(json.dumps(bound_document(topology, what, 60_000, lp=True)))
